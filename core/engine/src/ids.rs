@@ -1,0 +1,104 @@
+//! Identifiers and places: [`StreamId`], [`Sequence`], [`Position`], [`SegmentId`].
+
+use std::fmt;
+
+use uuid::Uuid;
+
+/// Names one stream of a store: a UUID chosen by the caller.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub Uuid);
+
+impl StreamId {
+    /// A stream id from its 16 bytes, most significant first.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_bytes(bytes))
+    }
+
+    /// The 16 bytes of the id, most significant first.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+}
+
+impl From<Uuid> for StreamId {
+    fn from(id: Uuid) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StreamId({})", self.0)
+    }
+}
+
+/// A record's place in its stream: 1, 2, 3, … without holes; 0 is "before the first".
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Sequence(pub u64);
+
+impl Sequence {
+    /// Before the first record.
+    pub const ZERO: Self = Self(0);
+    /// The first record of a stream.
+    pub const FIRST: Self = Self(1);
+    /// After every record: "to the end" in a range.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The place after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A record's place in the whole log: assigned at append, never reused; the id of an event.
+///
+/// The first record of a store has position 1. Positions order the whole store, and every record has
+/// one, those that truncate or fork included; so the positions of one stream have gaps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Position(pub u64);
+
+impl Position {
+    /// Before the first record of a store.
+    pub const ZERO: Self = Self(0);
+    /// The first record of a store.
+    pub const FIRST: Self = Self(1);
+
+    /// The place after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Numbers the segments of a store: 1, 2, 3, ….
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct SegmentId(pub u32);
+
+impl fmt::Display for SegmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The number a stream goes by inside one store: 4 bytes in a record header where its UUID is 16.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub(crate) struct StreamNumber(pub(crate) u32);

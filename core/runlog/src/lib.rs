@@ -1,0 +1,6 @@
+//! Record, replay, resume, truncate and fork AI-agent runs.
+
+pub mod backend;
+mod error;
+
+pub use error::{Error, ErrorKind, Result};
