@@ -1,2 +1,68 @@
-//! Placeholder.
-fn main() {}
+//! `cargo xtask <verb>`: the one door to test, lint and measure.
+//!
+//! Every verb runs all of its checks even when one fails, streams what they print, and ends in one line
+//! `N passed, N failed`; it exits with 1 when anything failed and with 2 when it was called wrongly.
+//! The crate has no dependencies, so that the door opens fast and never changes under a running `cargo test`.
+
+mod child;
+mod floors;
+mod lengths;
+mod lint;
+mod measure;
+mod report;
+mod sources;
+mod test;
+mod tools;
+
+use std::process::ExitCode;
+
+use report::Report;
+
+const USAGE: &str = "\
+usage: cargo xtask <verb>
+
+  test                 unit, integration and doc tests of every crate, then core/* for WebAssembly
+  lint [--advisories]  formatting, clippy, docs, licences and sources of dependencies, house rules;
+                       --advisories also asks the RustSec database, which needs the network
+  wasm                 core/* built for wasm32-unknown-unknown, alone
+  bench [filter]       criterion benchmarks, those whose name contains the filter
+  ratios [--json] [--quick]
+                       runlog against raw floors of this machine, interleaved, with the targets
+  torture [--seconds N] [filter]
+                       the harnesses with a long budget: N seconds each (600 unless given)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let Some((&verb, rest)) = arguments.split_first() else {
+        return refuse("which verb?");
+    };
+    let mut report = Report::default();
+    match (verb, rest) {
+        ("test", []) => test::all(&mut report),
+        ("wasm", []) => test::wasm(&mut report),
+        ("lint", []) => lint::all(&mut report, lint::Advisories::Skip),
+        ("lint", ["--advisories"]) => lint::all(&mut report, lint::Advisories::Ask),
+        ("bench", rest) => measure::bench(&mut report, rest),
+        ("ratios", rest) => return measure::ratios(rest),
+        ("torture", rest) => match test::TortureOptions::parse(rest) {
+            Ok(options) => test::torture(&mut report, &options),
+            Err(why) => return refuse(&why),
+        },
+        ("help" | "--help" | "-h", _) => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        ("test" | "wasm" | "lint", _) => {
+            return refuse(&format!("`{verb}` does not take {}", rest.join(" ")));
+        }
+        _ => return refuse(&format!("there is no verb `{verb}`")),
+    }
+    report.close()
+}
+
+fn refuse(why: &str) -> ExitCode {
+    eprint!("{why}\n\n{USAGE}");
+    ExitCode::from(2)
+}

@@ -1,0 +1,41 @@
+//! `lint`: what needs no running of the code.
+
+use crate::{
+    child::{cargo, run},
+    floors, lengths,
+    report::{Report, outcome},
+    tools,
+};
+
+/// Whether to ask the advisory database, which has to be fetched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Advisories {
+    Ask,
+    Skip,
+}
+
+/// Every lint, each of them even when one before it failed.
+pub(crate) fn all(report: &mut Report, advisories: Advisories) {
+    report.check("formatting", || {
+        tools::ensure_component("rustfmt", "fmt")?;
+        outcome(run(&mut cargo(&["fmt", "--all", "--check"])))
+    });
+    report.check("clippy", || {
+        tools::ensure_component("clippy", "clippy")?;
+        outcome(run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])))
+    });
+    report.check("documentation", || {
+        // Libraries only: the command and the library of the same name would write to one folder.
+        outcome(run(cargo(&["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings")))
+    });
+    report.check("dependencies", || {
+        tools::ensure_cargo_deny()?;
+        let mut command = cargo(&["deny", "--all-features", "check", "licenses", "bans", "sources"]);
+        if advisories == Advisories::Ask {
+            command.arg("advisories");
+        }
+        outcome(run(&mut command))
+    });
+    report.check("floors of the engine", floors::check);
+    report.check("length of files", lengths::check);
+}

@@ -1,0 +1,27 @@
+//! `bench` and `ratios`: what is measured, never asserted.
+
+use std::process::ExitCode;
+
+use crate::{
+    child::{cargo, run},
+    report::{Report, outcome},
+};
+
+/// Runs the criterion benchmarks; the words after the verb are handed to criterion.
+pub(crate) fn bench(report: &mut Report, filter: &[&str]) {
+    report.check("benchmarks", || {
+        outcome(run(cargo(&["bench", "--package", "runlog-benches", "--benches", "--"]).args(filter)))
+    });
+}
+
+/// Compares runlog with the raw floors of this machine. Standard output is the table, or the JSON, alone.
+pub(crate) fn ratios(arguments: &[&str]) -> ExitCode {
+    let mut command = cargo(&["run", "--release", "--quiet", "--package", "runlog-benches", "--bin", "ratios", "--"]);
+    match outcome(run(command.args(arguments))) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("FAILED: ratios: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

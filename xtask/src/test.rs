@@ -1,0 +1,151 @@
+//! `test`, `wasm` and `torture`.
+
+use std::process::Command;
+
+use crate::{
+    child::{cargo, run, run_watched},
+    report::{Counts, Report, outcome},
+    tools,
+};
+
+const WASM: &str = "wasm32-unknown-unknown";
+/// The crates that must run in a browser.
+const CORE: [&str; 3] = ["runlog-engine", "runlog-model", "runlog"];
+
+/// Everything that a machine with Rust and a C linker can check.
+pub(crate) fn all(report: &mut Report) {
+    report.count("tests of every crate", || cargo_test(&mut cargo(&["test", "--workspace", "--no-fail-fast"])));
+    wasm(report);
+}
+
+/// Builds `core/*` for WebAssembly.
+pub(crate) fn wasm(report: &mut Report) {
+    report.check("core for WebAssembly", || {
+        tools::ensure_target(WASM)?;
+        let mut command = cargo(&["build", "--lib", "--target", WASM]);
+        for package in CORE {
+            command.args(["--package", package]);
+        }
+        outcome(run(&mut command))
+    });
+}
+
+/// What `torture` was asked for.
+pub(crate) struct TortureOptions {
+    seconds: u64,
+    filter: Option<String>,
+}
+
+impl TortureOptions {
+    const SECONDS_DEFAULT: u64 = 600;
+
+    /// Reads `[--seconds N] [filter]`.
+    pub(crate) fn parse(arguments: &[&str]) -> Result<Self, String> {
+        let mut options = Self { seconds: Self::SECONDS_DEFAULT, filter: None };
+        let mut rest = arguments.iter();
+        while let Some(&argument) = rest.next() {
+            if argument == "--seconds" {
+                let value = rest.next().ok_or("--seconds needs a number")?;
+                options.seconds = value.parse().map_err(|_| format!("--seconds needs a number, not `{value}`"))?;
+            } else if argument.starts_with('-') || options.filter.is_some() {
+                return Err(format!("`torture` does not take {argument}"));
+            } else {
+                options.filter = Some(argument.to_owned());
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Runs the harnesses one after another, each for as many seconds as `RUNLOG_TORTURE` says, optimised but with
+/// assertions and overflow checks, ignored ones included, and with the figures they print.
+pub(crate) fn torture(report: &mut Report, options: &TortureOptions) {
+    report.count(&format!("harnesses, {} s each", options.seconds), || {
+        let mut command = cargo(&["test", "--no-fail-fast", "--package", "runlog-engine", "--package", "runlog-tests"]);
+        for setting in [
+            "profile.torture.inherits='release'",
+            "profile.torture.lto=false",
+            "profile.torture.codegen-units=16",
+            "profile.torture.debug-assertions=true",
+            "profile.torture.overflow-checks=true",
+        ] {
+            command.args(["--config", setting]);
+        }
+        command.args(["--profile", "torture", "--lib", "--tests", "--", "--include-ignored"]);
+        command.args(["--nocapture", "--test-threads=1"]);
+        command.args(&options.filter);
+        cargo_test(command.env("RUNLOG_TORTURE", options.seconds.to_string()))
+    });
+}
+
+/// Runs `cargo test` and sums its `test result:` lines.
+fn cargo_test(command: &mut Command) -> (Counts, String) {
+    let mut counts = Counts::default();
+    let status = run_watched(command, |line| {
+        if let Some(result) = parse_test_result(line) {
+            counts.passed += result.passed;
+            counts.failed += result.failed;
+            counts.ignored += result.ignored;
+        }
+    });
+    let note = match outcome(status) {
+        Ok(_) if counts.passed + counts.failed == 0 => "no test ran".to_owned(),
+        Ok(note) => return (counts, note),
+        Err(why) => why,
+    };
+    // Cargo's word stands even where no line says so: a crate that didn't compile, a test process that died.
+    counts.failed = counts.failed.max(1);
+    (counts, note)
+}
+
+/// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
+///
+/// The words may follow other output on the line: with `--nocapture` a test can leave one unfinished.
+fn parse_test_result(line: &str) -> Option<Counts> {
+    let (_, result) = line.split_once("test result: ")?;
+    let (_, numbers) = result.split_once(". ")?;
+    let mut counts = Counts::default();
+    let mut seen = 0;
+    for part in numbers.split("; ") {
+        let (number, word) = part.split_once(' ')?;
+        let Ok(number) = number.parse() else { continue };
+        match word {
+            "passed" => counts.passed = number,
+            "failed" => counts.failed = number,
+            "ignored" => counts.ignored = number,
+            _ => continue,
+        }
+        seen += 1;
+    }
+    (seen == 3).then_some(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_line_is_read_in_full() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.03s";
+        assert_eq!(parse_test_result(line), Some(Counts { passed: 12, failed: 3, ignored: 1 }));
+        let after_output = format!("unfinished {line}");
+        assert_eq!(parse_test_result(&after_output), Some(Counts { passed: 12, failed: 3, ignored: 1 }));
+    }
+
+    #[test]
+    fn other_lines_are_no_result() {
+        for line in ["", "running 3 tests", "test result: ok.", "test result: ok. many passed", "test a::b ... ok"] {
+            assert_eq!(parse_test_result(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn torture_takes_seconds_and_one_filter() {
+        let options = TortureOptions::parse(&["--seconds", "5", "kill"]).expect("both are known");
+        assert_eq!((options.seconds, options.filter.as_deref()), (5, Some("kill")));
+        assert_eq!(TortureOptions::parse(&[]).expect("nothing is fine").seconds, TortureOptions::SECONDS_DEFAULT);
+        for wrong in [&["--seconds"][..], &["--seconds", "x"], &["--fast"], &["a", "b"]] {
+            assert!(TortureOptions::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
