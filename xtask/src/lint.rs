@@ -1,9 +1,11 @@
 //! `lint`: what needs no running of the code.
 
+use std::fs;
+
 use crate::{
-    child::{cargo, run},
+    child::{cargo, root, run},
     floors, lengths,
-    report::{Report, outcome},
+    report::{Outcome, Report, outcome},
     tools,
 };
 
@@ -36,6 +38,22 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
         }
         outcome(run(&mut command))
     });
+    report.check("one set of clippy rules for core/*", same_clippy_rules);
     report.check("floors of the engine", floors::check);
     report.check("length of files", lengths::check);
+}
+
+/// Clippy reads one file for a crate and has no way to include another, so the copies are compared.
+fn same_clippy_rules() -> Outcome {
+    let read = |name: &str| {
+        fs::read_to_string(root().join("core").join(name).join("clippy.toml"))
+            .map_err(|error| format!("core/{name}/clippy.toml: {error}"))
+    };
+    let engine = read("engine")?;
+    for name in ["model", "runlog"] {
+        if read(name)? != engine {
+            return Err(format!("core/{name}/clippy.toml differs from core/engine/clippy.toml"));
+        }
+    }
+    Ok(String::new())
 }
