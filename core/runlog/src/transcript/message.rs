@@ -1,0 +1,97 @@
+//! What one message becomes in a context: its event, and those of the tool calls it makes.
+
+use bytes::Bytes;
+use runlog_model::{ContextEventKind, EventOptions, NewContextEvent, RawJson};
+
+use super::{
+    json::{fields, for_each_element, kind_of, string},
+    python_literal,
+};
+
+/// A message, read.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) events: Vec<NewContextEvent>,
+    /// What is unusual about it.
+    pub(super) warning: Option<String>,
+}
+
+/// Reads the message `raw`.
+///
+/// # Errors
+/// Why it is no message that a model could be sent.
+pub(super) fn read(raw: &Bytes, time_ms: Option<u64>) -> Result<Message, String> {
+    let text = std::str::from_utf8(raw).map_err(|error| error.to_string())?;
+    if !text.starts_with('{') {
+        return Err(format!("a message is an object; this is {}", kind_of(text)));
+    }
+    let json = RawJson::parse(raw.clone()).map_err(|error| error.to_string())?;
+    let found = fields(text, ["content", "tool_calls", "function_call", "role"]).map_err(|error| error.to_string())?;
+    let [content, tool_calls, function_call, role] = found;
+    if content.is_none() && tool_calls.is_none() && function_call.is_none() {
+        return Err("the message has no `content`".to_owned());
+    }
+    let options = EventOptions { created_at_ms: time_ms, ..EventOptions::default() };
+    let from_python = match tool_calls {
+        Some(literal) if literal.starts_with('"') && role == Some("\"assistant\"") => Some(python_calls(literal)?),
+        _ => None,
+    };
+    let events = match from_python {
+        Some(calls) => with_calls(json, calls, &options),
+        None => NewContextEvent::of_message(json, &options),
+    }
+    .map_err(|error| error.to_string())?;
+    for event in &events {
+        event.encode_meta().map_err(|error| error.to_string())?;
+    }
+    Ok(Message { events, warning: content.and_then(odd_content) })
+}
+
+/// The message of the tool calls that SWE-agent keeps as the text of a Python literal.
+fn python_calls(literal: &str) -> Result<RawJson, String> {
+    let text = string(literal).unwrap_or_default();
+    let calls = python_literal::to_json(&text)
+        .ok_or("`tool_calls` is a string, and not a Python list of tool calls as SWE-agent keeps them")?;
+    let message = format!(r#"{{"role":"assistant","tool_calls":{calls}}}"#);
+    RawJson::parse(message).map_err(|error| error.to_string())
+}
+
+/// The events of `message`, with the tool calls of another one.
+fn with_calls(
+    message: RawJson,
+    calls: RawJson,
+    options: &EventOptions,
+) -> runlog_model::Result<Vec<NewContextEvent>> {
+    let mut events = vec![NewContextEvent::new(ContextEventKind::AssistantMessage, message, None, options)?];
+    let calls = NewContextEvent::of_message(calls, options)?;
+    events.extend(calls.into_iter().filter(|event| event.kind == ContextEventKind::ToolCall));
+    Ok(events)
+}
+
+/// What is unusual about a `content`.
+fn odd_content(content: &str) -> Option<String> {
+    match content.as_bytes().first() {
+        Some(b'"' | b'n') => None,
+        Some(b'[') => {
+            let mut index = 0_usize;
+            let mut odd = None;
+            let read = for_each_element(content, |block| {
+                if !block.starts_with('{') && odd.is_none() {
+                    odd = Some(format!("`content[{index}]` is {}, not an object", kind_of(block)));
+                }
+                index += 1;
+            });
+            read.err().map(|error| error.to_string()).or(odd)
+        }
+        _ => Some(format!("`content` is {}, neither text nor an array", kind_of(content))),
+    }
+}
+
+/// A name from a hostile source, short enough for a message or an agent's name.
+pub(super) fn shorten(name: &str) -> String {
+    let mut short: String = name.chars().take(60).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if short.len() < name.len() {
+        short.push('…');
+    }
+    short
+}
