@@ -1,1 +1,33 @@
-//! Placeholder.
+//! Typed events of AI-agent runs and their folds: what the bytes in the log mean.
+//!
+//! Pure: no I/O, no clock, no randomness, no runtime. An agent's context is a sequence of [`ContextEvent`]s,
+//! each with JSON content kept byte for byte; [`messages`] folds them into exactly what was sent to the
+//! model, and [`dangling_tool_calls`] into the calls that were never answered. [`Catalog`] folds
+//! [`CatalogEvent`]s into the sessions and instances there are.
+
+mod catalog;
+pub mod codec;
+mod error;
+mod event;
+mod fold;
+mod ids;
+mod kind;
+pub mod limits;
+mod message;
+mod new_message;
+mod raw_json;
+mod session;
+
+pub use catalog::{
+    Catalog, CatalogEvent, Deleted, EncodedCatalogEvent, ListSessions, SessionChanges, SessionDeleted, SessionPage,
+    SessionUpdated,
+};
+pub use error::{Error, ErrorKind, Result};
+pub use event::{ContextEvent, EventOptions, NewContextEvent, StoredEvent, ToolResultMark};
+pub use fold::{DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results, messages};
+pub use ids::{InstanceId, RunId, SessionId};
+pub use kind::{ContextEventKind, Role};
+pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};
+pub use new_message::{NewMessage, NewToolCall};
+pub use raw_json::RawJson;
+pub use session::{AgentInstance, Session, SessionStatus};

@@ -1,6 +1,29 @@
 //! Record, replay, resume, truncate and fork AI-agent runs.
+//!
+//! A [`Store`] holds sessions; a session holds agent instances; an instance has a context: the messages,
+//! tool calls and tool results of one agent, as immutable events. [`ContextRepository`] works on events,
+//! [`ContextService`] on the messages that one agent's model sees. Each has a twin for callers that await
+//! ([`AsyncStore`], …); the work is done by one implementation, over any [`Backend`](backend::Backend).
 
 pub mod backend;
+mod blocking;
+mod catalog;
 mod error;
+pub mod host;
+pub mod memory;
+mod repository;
+mod service;
+mod store;
 
+pub use blocking::{ContextRepository, ContextService, Events, Store};
+pub use catalog::CATALOG_STREAM;
 pub use error::{Error, ErrorKind, Result};
+pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages};
+pub use runlog_engine::Durability;
+pub use runlog_model::{
+    AgentInstance, ContextEvent, ContextEventKind, DanglingToolCall, Deleted, EventOptions, InstanceId, ListSessions,
+    Message, NewMessage, NewToolCall, RawJson, Role, RunId, Session, SessionChanges, SessionId, SessionPage,
+    SessionStatus, ToolResultMark, ToolStyle,
+};
+pub use service::{AsyncContextService, RawMessage};
+pub use store::{AsyncStore, NewInstance, NewSession};

@@ -1,0 +1,327 @@
+//! [`CatalogEvent`]: what happens to sessions and instances; [`Catalog`]: the fold that lists and finds them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Bound,
+};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{AgentInstance, Error, ErrorKind, InstanceId, RawJson, Result, Session, SessionId, SessionStatus, codec};
+
+const SESSION_CREATED: u8 = 16;
+const SESSION_UPDATED: u8 = 17;
+const SESSION_DELETED: u8 = 18;
+const INSTANCE_CREATED: u8 = 19;
+
+/// One entry of the catalog.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CatalogEvent {
+    /// A session was made.
+    SessionCreated(Session),
+    /// A session was changed.
+    SessionUpdated(SessionUpdated),
+    /// A session was deleted, softly.
+    SessionDeleted(SessionDeleted),
+    /// An agent instance was made.
+    InstanceCreated(AgentInstance),
+}
+
+/// What changed of a session; what is `None` stays as it was.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SessionUpdated {
+    /// The session.
+    pub id: SessionId,
+    /// When: milliseconds since 1970-01-01 UTC.
+    pub at_ms: u64,
+    /// What changed.
+    pub changes: SessionChanges,
+}
+
+/// New values for some fields of a session; what is `None` stays as it was.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SessionChanges {
+    /// The title; an empty one takes the title away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<SessionStatus>,
+    /// The metadata, replaced as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<RawJson>,
+}
+
+/// That a session was deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SessionDeleted {
+    /// The session.
+    pub id: SessionId,
+    /// When: milliseconds since 1970-01-01 UTC.
+    pub at_ms: u64,
+}
+
+/// A catalog event as the parts of a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EncodedCatalogEvent {
+    /// Its kind byte.
+    pub kind: u8,
+    /// Its metadata.
+    pub meta: Vec<u8>,
+    /// Its payload: JSON.
+    pub payload: Vec<u8>,
+}
+
+impl CatalogEvent {
+    /// The event as the parts of a record.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) when a field is refused.
+    pub fn encode(&self) -> Result<EncodedCatalogEvent> {
+        let (kind, payload) = match self {
+            Self::SessionCreated(session) => {
+                session.check()?;
+                (SESSION_CREATED, serde_json::to_vec(session))
+            }
+            Self::SessionUpdated(updated) => (SESSION_UPDATED, serde_json::to_vec(updated)),
+            Self::SessionDeleted(deleted) => (SESSION_DELETED, serde_json::to_vec(deleted)),
+            Self::InstanceCreated(instance) => {
+                instance.check()?;
+                (INSTANCE_CREATED, serde_json::to_vec(instance))
+            }
+        };
+        let payload =
+            payload.map_err(|source| Error::invalid(format!("a catalog event has no JSON form: {source}")))?;
+        Ok(EncodedCatalogEvent { kind, meta: codec::encode_catalog_meta(), payload })
+    }
+
+    /// Reads an event from the parts of a record.
+    ///
+    /// # Errors
+    /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for a kind or a version that this build doesn't
+    /// know, [`Damaged`](ErrorKind::Damaged) for a payload of another shape.
+    pub fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Self> {
+        codec::decode_catalog_meta(meta)?;
+        let event = match kind {
+            SESSION_CREATED => serde_json::from_slice(payload).map(Self::SessionCreated),
+            SESSION_UPDATED => serde_json::from_slice(payload).map(Self::SessionUpdated),
+            SESSION_DELETED => serde_json::from_slice(payload).map(Self::SessionDeleted),
+            INSTANCE_CREATED => serde_json::from_slice(payload).map(Self::InstanceCreated),
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::UnsupportedVersion,
+                    format!("catalog event of kind {kind} is not known to this build; use a newer one"),
+                ));
+            }
+        };
+        event.map_err(|source| Error::damaged(format!("catalog event of kind {kind} can't be read: {source}")))
+    }
+}
+
+/// Sessions and instances, folded from the catalog's events.
+///
+/// What it owns: every instance belongs to a session that is there, and a name belongs to one session that
+/// isn't deleted.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    last_sequence: u64,
+    sessions: BTreeMap<SessionId, SessionEntry>,
+    /// The sessions by the sequence of their creation, for listing them in an order that stays.
+    by_creation: BTreeMap<u64, SessionId>,
+    by_name: HashMap<String, SessionId>,
+    instances: HashMap<InstanceId, AgentInstance>,
+}
+
+#[derive(Clone, Debug)]
+struct SessionEntry {
+    session: Session,
+    instances: Vec<InstanceId>,
+}
+
+/// Which sessions to list, and how many.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListSessions {
+    /// Only sessions of this status; `None` is both.
+    pub status: Option<SessionStatus>,
+    /// Only sessions of this project; `None` is all.
+    pub project: Option<String>,
+    /// Whether deleted sessions are listed too.
+    pub deleted: Deleted,
+    /// At most so many.
+    pub limit: usize,
+    /// Where to go on: the [`next`](SessionPage::next) of the page before.
+    pub cursor: Option<u64>,
+}
+
+/// Whether what was deleted is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Deleted {
+    /// It isn't.
+    #[default]
+    Hidden,
+    /// It is.
+    Shown,
+}
+
+impl Default for ListSessions {
+    fn default() -> Self {
+        Self { status: None, project: None, deleted: Deleted::Hidden, limit: 50, cursor: None }
+    }
+}
+
+/// Some sessions, newest first, and where the next page begins.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SessionPage {
+    /// The sessions, newest first.
+    pub sessions: Vec<Session>,
+    /// The cursor of the next page; `None` when this is the last. It stays right while sessions are made.
+    pub next: Option<u64>,
+}
+
+impl Catalog {
+    /// A catalog of nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The sequence of the last event that was applied.
+    pub fn last_sequence(&self) -> u64 {
+        self.last_sequence
+    }
+
+    /// Applies the event at a sequence. One that was applied before changes nothing.
+    ///
+    /// # Errors
+    /// [`Damaged`](ErrorKind::Damaged) when the event doesn't follow from those before it.
+    pub fn apply(&mut self, sequence: u64, event: CatalogEvent) -> Result<()> {
+        if sequence <= self.last_sequence {
+            return Ok(());
+        }
+        if sequence != self.last_sequence + 1 {
+            let expected = self.last_sequence + 1;
+            return Err(Error::damaged(format!("catalog event {expected} should come next, but {sequence} does")));
+        }
+        self.apply_next(sequence, event)
+            .map_err(|what| Error::damaged(format!("catalog event {sequence} doesn't follow: {what}")))?;
+        self.last_sequence = sequence;
+        Ok(())
+    }
+
+    fn apply_next(&mut self, sequence: u64, event: CatalogEvent) -> std::result::Result<(), String> {
+        match event {
+            CatalogEvent::SessionCreated(session) => {
+                let id = session.id;
+                if self.sessions.contains_key(&id) {
+                    return Err(format!("session {id} is there already"));
+                }
+                if let Some(name) = &session.name
+                    && self.by_name.insert(name.clone(), id).is_some()
+                {
+                    return Err(format!("session name {name:?} is taken already"));
+                }
+                self.by_creation.insert(sequence, id);
+                self.sessions.insert(id, SessionEntry { session, instances: Vec::new() });
+            }
+            CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes }) => {
+                let session = self.entry(id)?;
+                session.updated_at_ms = at_ms;
+                if let Some(title) = changes.title {
+                    session.title = Some(title).filter(|title| !title.is_empty());
+                }
+                session.status = changes.status.unwrap_or(session.status);
+                session.metadata = changes.metadata.or(session.metadata.take());
+            }
+            CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }) => {
+                let session = self.entry(id)?;
+                session.updated_at_ms = at_ms;
+                session.deleted_at_ms = Some(at_ms);
+                if let Some(name) = session.name.clone() {
+                    self.by_name.remove(&name);
+                }
+            }
+            CatalogEvent::InstanceCreated(instance) => {
+                let id = instance.id;
+                if self.instances.contains_key(&id) {
+                    return Err(format!("instance {id} is there already"));
+                }
+                let session_id = instance.session_id;
+                let entry = self.sessions.get_mut(&session_id).ok_or_else(|| format!("no session {session_id}"))?;
+                entry.instances.push(id);
+                self.instances.insert(id, instance);
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, id: SessionId) -> std::result::Result<&mut Session, String> {
+        self.sessions.get_mut(&id).map(|entry| &mut entry.session).ok_or_else(|| format!("no session {id}"))
+    }
+
+    /// The session with this id, deleted or not.
+    pub fn session(&self, id: SessionId) -> Option<&Session> {
+        self.sessions.get(&id).map(|entry| &entry.session)
+    }
+
+    /// The session with this name that isn't deleted.
+    pub fn session_named(&self, name: &str) -> Option<&Session> {
+        self.by_name.get(name).and_then(|id| self.session(*id))
+    }
+
+    /// The sessions that aren't deleted whose id begins with these hexadecimal digits (hyphens or not), at
+    /// most `limit`.
+    pub fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Vec<&Session> {
+        let digits: String = prefix.chars().filter(|c| *c != '-').collect();
+        if digits.is_empty() || digits.len() > 32 {
+            return Vec::new();
+        }
+        let Ok(first) = u128::from_str_radix(&format!("{digits:0<32}"), 16) else { return Vec::new() };
+        let first = SessionId(Uuid::from_u128(first));
+        self.sessions
+            .range((Bound::Included(first), Bound::Unbounded))
+            .take_while(|(id, _)| id.0.simple().to_string().starts_with(&digits.to_ascii_lowercase()))
+            .map(|(_, entry)| &entry.session)
+            .filter(|session| session.deleted_at_ms.is_none())
+            .take(limit)
+            .collect()
+    }
+
+    /// One page of sessions, newest first.
+    pub fn list(&self, options: &ListSessions) -> SessionPage {
+        let end = options.cursor.unwrap_or(u64::MAX);
+        let mut page = SessionPage { sessions: Vec::new(), next: None };
+        let mut last_seen = None;
+        for (sequence, id) in self.by_creation.range(..end).rev() {
+            let Some(session) = self.session(*id).filter(|session| options.admits(session)) else { continue };
+            if page.sessions.len() == options.limit {
+                page.next = last_seen;
+                break;
+            }
+            page.sessions.push(session.clone());
+            last_seen = Some(*sequence);
+        }
+        page
+    }
+
+    /// The instance with this id.
+    pub fn instance(&self, id: InstanceId) -> Option<&AgentInstance> {
+        self.instances.get(&id)
+    }
+
+    /// The instances of a session, in the order they were made.
+    pub fn instances(&self, session: SessionId) -> Vec<&AgentInstance> {
+        let ids = self.sessions.get(&session).map(|entry| entry.instances.as_slice()).unwrap_or_default();
+        ids.iter().filter_map(|id| self.instance(*id)).collect()
+    }
+}
+
+impl ListSessions {
+    fn admits(&self, session: &Session) -> bool {
+        (self.deleted == Deleted::Shown || session.deleted_at_ms.is_none())
+            && self.status.is_none_or(|status| session.status == status)
+            && self.project.as_ref().is_none_or(|project| session.project.as_ref() == Some(project))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! The binary form of what is kept beside a payload. The only place that uses bincode.
+//!
+//! A metadata part is a schema version (one byte), then the fields of that version: fixed-width integers,
+//! little-endian, lengths as u64, an option as one byte and its value. Payloads are JSON and not encoded here.
+
+use bincode::{
+    Decode, Encode,
+    config::{Configuration, Fixint, Limit, LittleEndian},
+};
+
+use crate::{Error, ErrorKind, Result, limits::META_BYTES_MAX};
+
+/// The version that event metadata is written in.
+pub const EVENT_META_VERSION: u8 = 1;
+/// The version that catalog metadata is written in.
+pub const CATALOG_META_VERSION: u8 = 1;
+
+const CONFIG: Configuration<LittleEndian, Fixint, Limit<META_BYTES_MAX>> =
+    bincode::config::standard().with_fixed_int_encoding().with_little_endian().with_limit::<META_BYTES_MAX>();
+
+/// What is kept beside a context event's content.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode)]
+pub struct EventMeta {
+    /// Whether the content lacks the message's role, which the event's kind then gives.
+    pub role_implied: bool,
+    /// When the event happened, where that isn't when it was appended (an import, a copy).
+    pub created_at_ms: Option<u64>,
+    /// The run it belongs to.
+    pub run_id: Option<[u8; 16]>,
+    /// The step of the run.
+    pub step_number: Option<u32>,
+    /// The tool call it is (a tool_call), or the ones it answers (a tool_result), in order.
+    pub tools: Vec<ToolMark>,
+}
+
+/// Names one tool call, and says how it ended where that is known.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode)]
+pub struct ToolMark {
+    /// The call's id, `None` with the providers that give none.
+    pub tool_call_id: Option<String>,
+    /// Whether the tool failed. `false` for a call that has no result yet.
+    pub is_error: bool,
+    /// How long the tool itself took, in milliseconds of wall clock.
+    pub duration_ms: Option<u64>,
+}
+
+/// Writes event metadata.
+///
+/// # Errors
+/// [`TooLarge`](ErrorKind::TooLarge) over [`META_BYTES_MAX`].
+pub fn encode_event_meta(meta: &EventMeta) -> Result<Vec<u8>> {
+    let mut bytes = vec![EVENT_META_VERSION];
+    let fields = bincode::encode_to_vec(meta, CONFIG)
+        .map_err(|source| Error::too_large(format!("event metadata can't be encoded: {source}")))?;
+    bytes.extend_from_slice(&fields);
+    if bytes.len() > META_BYTES_MAX {
+        return Err(Error::too_large(format!(
+            "event metadata has {} bytes, at most {META_BYTES_MAX} are allowed; shorten or split the message's tool results",
+            bytes.len()
+        )));
+    }
+    Ok(bytes)
+}
+
+/// Reads event metadata.
+///
+/// # Errors
+/// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for a version that this build doesn't know,
+/// [`Damaged`](ErrorKind::Damaged) for bytes that aren't event metadata.
+pub fn decode_event_meta(bytes: &[u8]) -> Result<EventMeta> {
+    let fields = fields_of_version(bytes, EVENT_META_VERSION, "event metadata")?;
+    let (meta, read) = bincode::decode_from_slice::<EventMeta, _>(fields, CONFIG)
+        .map_err(|source| Error::damaged(format!("event metadata of {} bytes can't be read: {source}", bytes.len())))?;
+    if read != fields.len() {
+        return Err(Error::damaged(format!("event metadata should end after {read} bytes, but has {}", fields.len())));
+    }
+    Ok(meta)
+}
+
+/// Writes the metadata of a catalog event: its version alone.
+pub fn encode_catalog_meta() -> Vec<u8> {
+    vec![CATALOG_META_VERSION]
+}
+
+/// Checks the metadata of a catalog event.
+///
+/// # Errors
+/// As [`decode_event_meta`].
+pub fn decode_catalog_meta(bytes: &[u8]) -> Result<()> {
+    let fields = fields_of_version(bytes, CATALOG_META_VERSION, "catalog metadata")?;
+    if fields.is_empty() {
+        return Ok(());
+    }
+    Err(Error::damaged(format!("catalog metadata should be 1 byte, but has {}", bytes.len())))
+}
+
+fn fields_of_version<'a>(bytes: &'a [u8], version: u8, what: &str) -> Result<&'a [u8]> {
+    match bytes.split_first() {
+        None => Err(Error::damaged(format!("{what} should begin with its version, but is empty"))),
+        Some((found, fields)) if *found == version => Ok(fields),
+        Some((found, _)) => Err(Error::new(
+            ErrorKind::UnsupportedVersion,
+            format!("{what} has version {found}, this build reads version {version}; use a newer build"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn metadata_bytes_are_pinned() {
+        let meta = EventMeta {
+            role_implied: true,
+            created_at_ms: Some(0x0102),
+            run_id: Some([7; 16]),
+            step_number: Some(45),
+            tools: vec![ToolMark { tool_call_id: Some("c1".into()), is_error: true, duration_ms: None }],
+        };
+        let bytes = encode_event_meta(&meta).unwrap();
+        let mut expected = vec![1, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 1];
+        expected.extend([7; 16]);
+        expected.extend([1, 45, 0, 0, 0]);
+        expected.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend([1, 2, 0, 0, 0, 0, 0, 0, 0, b'c', b'1', 1, 0]);
+        assert_eq!(bytes, expected);
+        assert_eq!(decode_event_meta(&bytes).unwrap(), meta);
+    }
+
+    #[test]
+    fn metadata_of_a_plain_message_is_small() {
+        assert_eq!(encode_event_meta(&EventMeta::default()).unwrap().len(), 13);
+    }
+
+    #[test]
+    fn an_unknown_version_is_refused_by_name() {
+        for error in [decode_event_meta(&[2, 0]).unwrap_err(), decode_catalog_meta(&[2]).unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
+            assert!(error.to_string().contains("version 2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn truncated_or_lengthened_metadata_is_damage() {
+        let meta = EventMeta { step_number: Some(1), ..EventMeta::default() };
+        let bytes = encode_event_meta(&meta).unwrap();
+        for end in 0..bytes.len() {
+            assert_eq!(decode_event_meta(&bytes[..end]).unwrap_err().kind(), ErrorKind::Damaged, "{end}");
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert_eq!(decode_event_meta(&longer).unwrap_err().kind(), ErrorKind::Damaged);
+    }
+
+    #[test]
+    fn a_length_beyond_the_limit_allocates_nothing() {
+        let mut bytes = encode_event_meta(&EventMeta::default()).unwrap();
+        let end = bytes.len();
+        bytes[end - 8..].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert_eq!(decode_event_meta(&bytes).unwrap_err().kind(), ErrorKind::Damaged);
+    }
+
+    #[test]
+    fn metadata_over_the_limit_is_refused() {
+        let mark = ToolMark { tool_call_id: Some("x".repeat(1000)), ..ToolMark::default() };
+        let meta = EventMeta { tools: vec![mark; 40], ..EventMeta::default() };
+        assert_eq!(encode_event_meta(&meta).unwrap_err().kind(), ErrorKind::TooLarge);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_metadata_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode_event_meta(&[&[1][..], &bytes].concat());
+        }
+    }
+}

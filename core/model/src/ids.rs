@@ -1,0 +1,56 @@
+//! Identifiers: [`SessionId`], [`InstanceId`], [`RunId`]. All are UUIDs, written in the hyphenated form.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{Error, Result};
+
+macro_rules! id {
+    ($name:ident, $what:literal, $doc:literal) => {
+        #[doc = $doc]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl $name {
+            /// The same id as a UUID.
+            pub const fn as_uuid(self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl From<Uuid> for $name {
+            fn from(id: Uuid) -> Self {
+                Self(id)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self> {
+                Uuid::parse_str(text).map(Self).map_err(|source| {
+                    Error::invalid(format!(concat!("{:?} is not ", $what, " id (a UUID): {}"), text, source))
+                })
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.0)
+            }
+        }
+    };
+}
+
+id!(SessionId, "a session", "Names one session.");
+id!(InstanceId, "an instance", "Names one agent instance, and the stream that its context is kept in.");
+id!(RunId, "a run", "Names one run of an agent.");

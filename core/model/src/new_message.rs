@@ -1,0 +1,121 @@
+//! [`NewMessage`]: a message to append, where the caller has no provider's JSON of its own.
+
+use crate::{Error, RawJson, Result, Role};
+
+/// A message given in parts. It is written in OpenAI's form, and from then on kept as written.
+///
+/// ```
+/// use runlog_model::{NewMessage, NewToolCall};
+///
+/// let call = NewToolCall::new("call_1", "get_weather", r#"{"city":"Oslo"}"#);
+/// let message = NewMessage::assistant("Let me look.").with_tool_calls([call]);
+/// assert_eq!(
+///     message.to_json()?.as_str(),
+///     r#"{"role":"assistant","content":"Let me look.","tool_calls":[{"id":"call_1","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}}]}"#
+/// );
+/// # Ok::<(), runlog_model::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewMessage {
+    /// Who it is from.
+    pub role: Role,
+    /// What it says: mostly a JSON string, or an array of content parts, or `null`.
+    pub content: RawJson,
+    /// The tool calls it asks for, as a JSON array in the provider's form; an assistant's only.
+    pub tool_calls: Option<RawJson>,
+    /// The tool call it answers; needed by a tool's message, refused in any other.
+    pub tool_call_id: Option<String>,
+}
+
+/// A tool call of a [`NewMessage`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewToolCall {
+    /// Its id, which the result names.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments, as the text the model wrote: mostly JSON, kept byte for byte.
+    pub arguments: String,
+}
+
+impl NewToolCall {
+    /// A call of this tool.
+    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
+        Self { id: id.into(), name: name.into(), arguments: arguments.into() }
+    }
+}
+
+impl NewMessage {
+    /// A message of this role and content, with no tool calls.
+    pub fn new(role: Role, content: RawJson) -> Self {
+        Self { role, content, tool_calls: None, tool_call_id: None }
+    }
+
+    /// A system prompt.
+    pub fn system(text: &str) -> Self {
+        Self::new(Role::System, RawJson::string(text))
+    }
+
+    /// What the user says.
+    pub fn user(text: &str) -> Self {
+        Self::new(Role::User, RawJson::string(text))
+    }
+
+    /// What the model answers.
+    pub fn assistant(text: &str) -> Self {
+        Self::new(Role::Assistant, RawJson::string(text))
+    }
+
+    /// The result of a tool call.
+    pub fn tool(tool_call_id: impl Into<String>, text: &str) -> Self {
+        Self { tool_call_id: Some(tool_call_id.into()), ..Self::new(Role::Tool, RawJson::string(text)) }
+    }
+
+    /// The same message, asking for these tool calls in OpenAI's form.
+    #[must_use]
+    pub fn with_tool_calls(mut self, calls: impl IntoIterator<Item = NewToolCall>) -> Self {
+        let calls: Vec<String> = calls.into_iter().map(|call| openai_call(&call)).collect();
+        self.tool_calls = Some(RawJson::from_own_text(format!("[{}]", calls.join(","))));
+        self
+    }
+
+    /// The message as JSON: role, content, and the tool fields where there are any.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the tool fields don't fit the role.
+    pub fn to_json(&self) -> Result<RawJson> {
+        let role = self.role;
+        if role == Role::Tool && self.tool_call_id.is_none() {
+            return Err(Error::invalid("a message of role \"tool\" needs the tool_call_id of the call it answers"));
+        }
+        if role != Role::Tool && self.tool_call_id.is_some() {
+            return Err(Error::invalid(format!(
+                "a message of role \"{role}\" answers no tool call; leave tool_call_id out, or use role \"tool\""
+            )));
+        }
+        if role != Role::Assistant && self.tool_calls.is_some() {
+            return Err(Error::invalid(format!(
+                "a message of role \"{role}\" can't ask for tool calls; leave tool_calls out, or use role \"assistant\""
+            )));
+        }
+        let mut text = format!("{{\"role\":\"{role}\"");
+        if let Some(id) = &self.tool_call_id {
+            text.push_str(",\"tool_call_id\":");
+            text.push_str(RawJson::string(id).as_str());
+        }
+        text.push_str(",\"content\":");
+        text.push_str(self.content.as_str());
+        if let Some(calls) = &self.tool_calls {
+            text.push_str(",\"tool_calls\":");
+            text.push_str(calls.as_str());
+        }
+        text.push('}');
+        Ok(RawJson::from_own_text(text))
+    }
+}
+
+fn openai_call(call: &NewToolCall) -> String {
+    let (id, name, arguments) =
+        (RawJson::string(&call.id), RawJson::string(&call.name), RawJson::string(&call.arguments));
+    format!("{{\"id\":{id},\"type\":\"function\",\"function\":{{\"name\":{name},\"arguments\":{arguments}}}}}")
+}

@@ -1,0 +1,10 @@
+//! The same calls for callers that wait: each runs its asynchronous twin on the calling thread, so that
+//! behaviour is written once.
+
+mod repository;
+mod service;
+mod store;
+
+pub use repository::{ContextRepository, Events};
+pub use service::ContextService;
+pub use store::Store;

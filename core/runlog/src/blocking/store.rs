@@ -1,0 +1,177 @@
+//! [`Store`]: [`AsyncStore`] for callers that wait.
+
+use std::sync::Arc;
+
+use pollster::block_on;
+use runlog_model::{AgentInstance, InstanceId, ListSessions, Session, SessionChanges, SessionId, SessionPage};
+
+use super::{ContextRepository, ContextService};
+use crate::{AsyncStore, NewInstance, NewSession, Result, backend::Backend};
+
+/// A store: the sessions, agent instances and contexts of one log.
+///
+/// Cheap to clone, and usable from many threads; all clones are the same store. [`AsyncStore`] is the same
+/// for callers that await.
+///
+/// ```
+/// use runlog::{NewMessage, NewSession, Store};
+///
+/// let store = Store::in_memory();
+/// let session = store.create_session(NewSession::titled("Weather"))?;
+/// let agent = store.create_instance(session.id, "planner", None)?;
+/// let context = store.context(agent.id)?;
+/// context.append_message(NewMessage::system("Answer briefly."))?;
+/// context.append_message(NewMessage::user("Will it rain?"))?;
+/// assert_eq!(context.get_last_sequence()?, 2);
+/// assert_eq!(context.get_messages()?[1].json.as_str(), r#"{"role":"user","content":"Will it rain?"}"#);
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Store {
+    inner: AsyncStore,
+}
+
+impl Store {
+    /// A store in memory, gone with its last handle.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn in_memory() -> Self {
+        Self { inner: AsyncStore::in_memory() }
+    }
+
+    /// A store in memory, on this clock and randomness.
+    pub fn in_memory_with(host: Arc<dyn crate::host::Host>) -> Self {
+        Self { inner: AsyncStore::in_memory_with(host) }
+    }
+
+    /// A store on this backend.
+    pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
+        Self { inner: AsyncStore::with_backend(backend) }
+    }
+
+    /// Where the log is kept.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        self.inner.backend()
+    }
+
+    /// See [`AsyncStore::create_session`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_session(&self, new: NewSession) -> Result<Session> {
+        block_on(self.inner.create_session(new))
+    }
+
+    /// See [`AsyncStore::get_session`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get_session(&self, id: SessionId) -> Result<Option<Session>> {
+        block_on(self.inner.get_session(id))
+    }
+
+    /// See [`AsyncStore::find_session`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn find_session(&self, text: &str) -> Result<Session> {
+        block_on(self.inner.find_session(text))
+    }
+
+    /// See [`AsyncStore::list_sessions`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage> {
+        block_on(self.inner.list_sessions(options))
+    }
+
+    /// See [`AsyncStore::update_session`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn update_session(&self, id: SessionId, changes: SessionChanges) -> Result<Session> {
+        block_on(self.inner.update_session(id, changes))
+    }
+
+    /// See [`AsyncStore::archive_session`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn archive_session(&self, id: SessionId) -> Result<Session> {
+        block_on(self.inner.archive_session(id))
+    }
+
+    /// See [`AsyncStore::unarchive_session`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn unarchive_session(&self, id: SessionId) -> Result<Session> {
+        block_on(self.inner.unarchive_session(id))
+    }
+
+    /// See [`AsyncStore::delete_session`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn delete_session(&self, id: SessionId) -> Result<()> {
+        block_on(self.inner.delete_session(id))
+    }
+
+    /// See [`AsyncStore::create_instance`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_instance(
+        &self,
+        session_id: SessionId,
+        agent_name: &str,
+        parent: Option<InstanceId>,
+    ) -> Result<AgentInstance> {
+        block_on(self.inner.create_instance(session_id, agent_name, parent))
+    }
+
+    /// See [`AsyncStore::create_instance_with`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_instance_with(&self, new: NewInstance) -> Result<AgentInstance> {
+        block_on(self.inner.create_instance_with(new))
+    }
+
+    /// See [`AsyncStore::get_instance`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get_instance(&self, id: InstanceId) -> Result<Option<AgentInstance>> {
+        block_on(self.inner.get_instance(id))
+    }
+
+    /// See [`AsyncStore::instances`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn instances(&self, session: SessionId) -> Result<Vec<AgentInstance>> {
+        block_on(self.inner.instances(session))
+    }
+
+    /// See [`AsyncStore::root_instance`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn root_instance(&self, session: SessionId) -> Result<AgentInstance> {
+        block_on(self.inner.root_instance(session))
+    }
+
+    /// All contexts of the store, by instance id.
+    pub fn contexts(&self) -> ContextRepository {
+        ContextRepository::new(self.inner.contexts())
+    }
+
+    /// See [`AsyncStore::context`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn context(&self, instance: InstanceId) -> Result<ContextService> {
+        ContextService::new(&self.contexts(), instance)
+    }
+}

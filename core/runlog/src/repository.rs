@@ -1,0 +1,401 @@
+//! [`AsyncContextRepository`]: the events of agent instances, one by one.
+
+use std::fmt;
+
+use runlog_engine::{
+    Batch, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions, Record, Sequence, StreamId,
+};
+use runlog_model::{
+    AgentInstance, ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent, RawJson, SessionId,
+    StoredEvent,
+};
+
+use crate::{AsyncStore, Error, ErrorKind, Result, backend::Page};
+
+/// How often a call without an expectation of its own is tried again after another writer came in between.
+const ATTEMPTS_MAX: u32 = 16;
+
+/// The contexts of a store, for callers that await. [`ContextRepository`](crate::ContextRepository) is the
+/// same for callers that wait.
+///
+/// ```
+/// use runlog::{AsyncStore, ContextEventKind, NewSession, RawJson};
+///
+/// # pollster::block_on(async {
+/// let store = AsyncStore::in_memory();
+/// let session = store.create_session(NewSession::default()).await?;
+/// let contexts = store.contexts();
+/// let agent = contexts.create_instance(session.id, "planner", None).await?;
+/// let content = RawJson::parse(r#"{"role":"user","content":"hello"}"#)?;
+/// let event = contexts.append_event(agent.id, ContextEventKind::UserMessage, content, None).await?;
+/// assert_eq!(event.sequence_number, 1);
+/// # Ok::<(), runlog::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct AsyncContextRepository {
+    store: AsyncStore,
+}
+
+/// What an append asks for beside its events.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AppendOptions {
+    /// The last sequence that the context must have, 0 for an empty one; `None` takes any. A mismatch is a
+    /// [`Conflict`](ErrorKind::Conflict), and nothing is written.
+    pub expected_last_sequence: Option<u64>,
+    /// A key of 1 to 255 bytes, unique in this context: the same key again returns the first result, and
+    /// appends nothing.
+    pub idempotency_key: Option<String>,
+    /// How durable it is when acknowledged; `None` is the store's own setting.
+    pub durability: Option<Durability>,
+    /// What the events say beside their content.
+    pub event: EventOptions,
+}
+
+/// What an append became.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AppendResult {
+    /// The sequence of the first event: that of the message, with its tool_call events after it.
+    pub first_sequence: u64,
+    /// The context's last sequence after the append.
+    pub last_sequence: u64,
+    /// The position of the first event.
+    pub position: u64,
+    /// Whether the same idempotency key had been used before, so that nothing was appended now.
+    pub repeated: bool,
+}
+
+impl AsyncContextRepository {
+    pub(crate) fn new(store: AsyncStore) -> Self {
+        Self { store }
+    }
+
+    /// The store these contexts are in.
+    pub fn store(&self) -> &AsyncStore {
+        &self.store
+    }
+
+    /// Makes an agent instance in a session, with an empty context. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`AsyncStore::create_instance`].
+    pub async fn create_instance(
+        &self,
+        session_id: SessionId,
+        agent_name: &str,
+        parent: Option<InstanceId>,
+    ) -> Result<AgentInstance> {
+        self.store.create_instance(session_id, agent_name, parent).await
+    }
+
+    /// The instance with this id, `None` when there is none.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn get_instance(&self, id: InstanceId) -> Result<Option<AgentInstance>> {
+        self.store.get_instance(id).await
+    }
+
+    /// Appends one event. Durable when it returns.
+    ///
+    /// The content is a JSON object, kept byte for byte. A message's role may be left out, its kind then says
+    /// it. `tool_call_id` names the call that a tool_result answers, where its content doesn't.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such instance, or its session was deleted;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when content, kind and tool call id don't fit each other.
+    pub async fn append_event(
+        &self,
+        instance: InstanceId,
+        kind: ContextEventKind,
+        content: RawJson,
+        tool_call_id: Option<&str>,
+    ) -> Result<ContextEvent> {
+        self.append_event_with(instance, kind, content, tool_call_id, &AppendOptions::default()).await
+    }
+
+    /// [`append_event`](Self::append_event) with options.
+    ///
+    /// # Errors
+    /// As [`append_event`](Self::append_event); [`Conflict`](ErrorKind::Conflict) when the context's last sequence isn't
+    /// the expected one.
+    pub async fn append_event_with(
+        &self,
+        instance: InstanceId,
+        kind: ContextEventKind,
+        content: RawJson,
+        tool_call_id: Option<&str>,
+        options: &AppendOptions,
+    ) -> Result<ContextEvent> {
+        let event = NewContextEvent::new(kind, content, tool_call_id, &options.event)?;
+        let appended = self.append(instance, std::slice::from_ref(&event), options).await?;
+        let sequence = Sequence(appended.first_sequence);
+        let range = ReadOptions { first: sequence, last: sequence, ..ReadOptions::default() };
+        match self.read_page(instance, range).await {
+            Ok(Page { mut records, .. }) if !records.is_empty() => decode(instance, records.remove(0)),
+            // It is written, whatever became of it since: a truncation, or a read that failed.
+            _ => {
+                let meta = event.encode_meta()?;
+                let record = StoredEvent {
+                    position: appended.position,
+                    sequence: appended.first_sequence,
+                    time_ms: self.store.backend().now_ms(),
+                    kind: kind.byte(),
+                    redacted: false,
+                    meta: &meta,
+                    payload: event.content.into_bytes(),
+                };
+                Ok(ContextEvent::decode(instance, record)?)
+            }
+        }
+    }
+
+    /// Appends events as one atomic batch.
+    pub(crate) async fn append(
+        &self,
+        instance: InstanceId,
+        events: &[NewContextEvent],
+        options: &AppendOptions,
+    ) -> Result<AppendResult> {
+        self.store.writable_instance(instance).await?;
+        let metas = events.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()?;
+        let records = events.iter().zip(&metas).map(|(event, meta)| NewRecord {
+            kind: Kind(event.kind.byte()),
+            meta,
+            payload: event.content.as_bytes(),
+        });
+        let batch = Batch {
+            ops: vec![Op::Append {
+                stream: stream_of(instance),
+                expected: options.expected_last_sequence.map_or(Expected::Any, |last| Expected::Last(Sequence(last))),
+                records: records.collect(),
+            }],
+            key: options.idempotency_key.as_ref().map(String::as_bytes),
+            durability: options.durability,
+        };
+        let appended = self.store.backend().commit(batch).await.map_err(|error| name_instance(error, instance))?;
+        let OpResult { position, last_sequence } = appended.ops.first().copied().ok_or_else(|| {
+            Error::new(ErrorKind::Io, "the backend acknowledged an append without saying where it is")
+        })?;
+        // A repeated batch may have had another number of events; its first is told by its position alone.
+        Ok(AppendResult {
+            first_sequence: (last_sequence.0 + 1).saturating_sub(events.len() as u64),
+            last_sequence: last_sequence.0,
+            position: position.0,
+            repeated: appended.repeated,
+        })
+    }
+
+    /// The events of a context from a sequence on; 0 and 1 are all of them, a sequence beyond the end is none.
+    ///
+    /// All of them are held in memory; [`events`](Self::events) holds one page.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
+    pub async fn get_events(&self, instance: InstanceId, from_sequence: u64) -> Result<Vec<ContextEvent>> {
+        let mut pages = self.events(instance, from_sequence).await?;
+        let mut events = Vec::new();
+        while let Some(page) = pages.next_page().await? {
+            events.extend(page);
+        }
+        Ok(events)
+    }
+
+    /// The events of a context from a sequence on, page by page, in bounded memory.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
+    pub async fn events(&self, instance: InstanceId, from_sequence: u64) -> Result<AsyncEventPages> {
+        self.store.known_instance(instance).await?;
+        Ok(AsyncEventPages {
+            repository: self.clone(),
+            instance,
+            next: Some(Sequence(from_sequence)),
+            last: Sequence::MAX,
+        })
+    }
+
+    /// The last sequence of a context, 0 when it is empty.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
+    pub async fn last_sequence(&self, instance: InstanceId) -> Result<u64> {
+        self.store.known_instance(instance).await?;
+        Ok(self.stream_last(instance).await?.unwrap_or_default().0)
+    }
+
+    /// Deletes the events after a sequence, and says how many they were. Later ones continue at
+    /// `sequence + 1`. Forks keep what they share. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such instance, [`InvalidInput`](ErrorKind::InvalidInput)
+    /// when the context ends before the sequence.
+    pub async fn delete_events_after(&self, instance: InstanceId, sequence: u64) -> Result<u64> {
+        self.store.writable_instance(instance).await?;
+        let stream = stream_of(instance);
+        let after = Sequence(sequence);
+        let mut attempt = 1;
+        loop {
+            let last = self.stream_last(instance).await?.unwrap_or_default();
+            check_within(instance, after, last)?;
+            if after == last {
+                return Ok(0);
+            }
+            let truncate = Op::Truncate { stream, expected: Expected::Last(last), after };
+            match self.store.backend().commit(Batch::new(vec![truncate])).await {
+                Ok(_) => return Ok(last.0 - after.0),
+                // Another writer appended in between; what it appended is deleted and counted too.
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
+                Err(error) => return Err(name_instance(error, instance)),
+            }
+        }
+    }
+
+    /// Copies the events of one context, up to a sequence, into another one that is empty, and says how many
+    /// they were. The copy's events keep sequence, content and time. Durable when it returns.
+    ///
+    /// Into an instance that never had an event this is a fork: no bytes are copied, however many events.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when either instance isn't there, [`AlreadyExists`](ErrorKind::AlreadyExists)
+    /// when the target has events, [`InvalidInput`](ErrorKind::InvalidInput) when the source ends before
+    /// `up_to_sequence`. Nothing is copied then.
+    pub async fn copy_events(
+        &self,
+        source: InstanceId,
+        target: InstanceId,
+        up_to_sequence: Option<u64>,
+    ) -> Result<u64> {
+        if source == target {
+            return Err(Error::invalid(format!("instance {source} can't be copied to itself; make a new one")));
+        }
+        self.store.known_instance(source).await?;
+        self.store.writable_instance(target).await?;
+        let source_last = self.stream_last(source).await?;
+        let last = source_last.unwrap_or_default();
+        let at = up_to_sequence.map_or(last, Sequence);
+        check_within(source, at, last)?;
+        let target_last = self.stream_last(target).await?;
+        if let Some(events) = target_last.filter(|last| last.0 > 0) {
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!("instance {target} has {events} events already; copy to an instance that has none"),
+            ));
+        }
+        if at == Sequence::ZERO {
+            return Ok(0);
+        }
+        if target_last.is_some() {
+            return self.copy_records(source, target, at).await;
+        }
+        let fork = Op::Fork { parent: stream_of(source), at, child: stream_of(target) };
+        self.store.backend().commit(Batch::new(vec![fork])).await.map_err(|error| name_instance(error, target))?;
+        Ok(at.0)
+    }
+
+    /// Writes the events out once more, as one batch: the target's stream exists, so that it can't be a fork.
+    async fn copy_records(&self, source: InstanceId, target: InstanceId, at: Sequence) -> Result<u64> {
+        let mut pages = self.events(source, 1).await?;
+        pages.last = at;
+        let mut events = Vec::new();
+        while let Some(page) = pages.next_page().await? {
+            events.extend(page.iter().map(ContextEvent::to_new));
+        }
+        let options = AppendOptions { expected_last_sequence: Some(0), ..AppendOptions::default() };
+        match self.append(target, &events, &options).await {
+            Ok(_) => Ok(events.len() as u64),
+            Err(error) if error.kind() == ErrorKind::TooLarge => Err(Error::with_source(
+                ErrorKind::TooLarge,
+                format!(
+                    "{at} events are too many to write out in one batch; copy to an instance that never had any: {error}"
+                ),
+                error,
+            )),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The last sequence of an instance's stream, `None` when it has no stream yet.
+    async fn stream_last(&self, instance: InstanceId) -> Result<Option<Sequence>> {
+        Ok(self.store.backend().stream(stream_of(instance)).await?.map(|info| info.last_sequence))
+    }
+
+    async fn read_page(&self, instance: InstanceId, options: ReadOptions) -> Result<Page<Sequence>> {
+        match self.store.backend().read(stream_of(instance), options).await {
+            // An instance gets its stream with its first event.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Page { records: Vec::new(), next: None }),
+            page => page,
+        }
+    }
+}
+
+impl fmt::Debug for AsyncContextRepository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncContextRepository").finish_non_exhaustive()
+    }
+}
+
+/// The events of a context, page by page, in bounded memory.
+#[derive(Clone, Debug)]
+pub struct AsyncEventPages {
+    repository: AsyncContextRepository,
+    instance: InstanceId,
+    next: Option<Sequence>,
+    last: Sequence,
+}
+
+impl AsyncEventPages {
+    /// The next page, about 1 MiB of content beyond its first event; `None` at the end.
+    ///
+    /// # Errors
+    /// Those of reading the store; [`Damaged`](ErrorKind::Damaged) for a record that isn't a context event.
+    pub async fn next_page(&mut self) -> Result<Option<Vec<ContextEvent>>> {
+        let Some(first) = self.next else { return Ok(None) };
+        let options = ReadOptions { first, last: self.last, ..ReadOptions::default() };
+        let page = self.repository.read_page(self.instance, options).await?;
+        self.next = page.next;
+        if page.records.is_empty() {
+            self.next = None;
+            return Ok(None);
+        }
+        page.records.into_iter().map(|record| decode(self.instance, record)).collect::<Result<_>>().map(Some)
+    }
+}
+
+impl AsyncEventPages {
+    /// Gives no more pages.
+    pub(crate) fn end(&mut self) {
+        self.next = None;
+    }
+}
+
+/// The stream that an instance's context is kept in.
+pub(crate) fn stream_of(instance: InstanceId) -> StreamId {
+    StreamId(instance.as_uuid())
+}
+
+fn decode(instance: InstanceId, record: Record) -> Result<ContextEvent> {
+    let stored = StoredEvent {
+        position: record.position.0,
+        sequence: record.sequence.0,
+        time_ms: record.time_ms,
+        kind: record.kind.0,
+        redacted: record.redacted,
+        meta: &record.meta,
+        payload: record.payload.clone(),
+    };
+    Ok(ContextEvent::decode(instance, stored)?)
+}
+
+fn check_within(instance: InstanceId, sequence: Sequence, last: Sequence) -> Result<()> {
+    if sequence <= last {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the context of instance {instance} ends at sequence {last}, before {sequence}; give at most {last}"
+    )))
+}
+
+fn name_instance(error: Error, instance: InstanceId) -> Error {
+    let message = format!("context of instance {instance}: {error}");
+    Error::with_source(error.kind(), message, error)
+}

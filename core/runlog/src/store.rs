@@ -1,0 +1,427 @@
+//! [`AsyncStore`]: sessions and agent instances, and the way to their contexts.
+
+use std::{fmt, sync::Arc};
+
+use runlog_model::{
+    AgentInstance, Catalog, CatalogEvent, InstanceId, ListSessions, RawJson, Session, SessionChanges, SessionDeleted,
+    SessionId, SessionPage, SessionStatus, SessionUpdated,
+};
+
+use crate::{
+    Error, ErrorKind, Result,
+    backend::Backend,
+    catalog::{CatalogReader, Change, Guard},
+    memory::MemoryBackend,
+    repository::AsyncContextRepository,
+    service::AsyncContextService,
+};
+
+/// How many sessions an ambiguous id prefix is told with.
+const CANDIDATES_MAX: usize = 4;
+
+/// A store, for callers that await. [`Store`](crate::Store) is the same for callers that wait.
+///
+/// Cheap to clone; all clones are the same store.
+///
+/// ```
+/// use runlog::{AsyncStore, NewMessage, NewSession};
+///
+/// # pollster::block_on(async {
+/// let store = AsyncStore::in_memory();
+/// let session = store.create_session(NewSession::titled("Weather")).await?;
+/// let agent = store.create_instance(session.id, "planner", None).await?;
+/// let context = store.context(agent.id).await?;
+/// context.append_message(NewMessage::user("Will it rain?")).await?;
+/// assert_eq!(context.get_messages().await?.len(), 1);
+/// # Ok::<(), runlog::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct AsyncStore {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) catalog: CatalogReader,
+}
+
+/// A session to make. Everything may be left out.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NewSession {
+    /// Its id, where the caller has one already; else a fresh one.
+    pub id: Option<SessionId>,
+    /// Its name elsewhere, such as `claude-code:4f1d…`; unique among the store's sessions.
+    pub name: Option<String>,
+    /// The project it belongs to.
+    pub project: Option<String>,
+    /// Its title, for people.
+    pub title: Option<String>,
+    /// Whatever its source says of it, as JSON.
+    pub metadata: Option<RawJson>,
+    /// When it was made, where that isn't now: milliseconds since 1970-01-01 UTC.
+    pub created_at_ms: Option<u64>,
+}
+
+impl NewSession {
+    /// A session with a title.
+    pub fn titled(title: impl Into<String>) -> Self {
+        Self { title: Some(title.into()), ..Self::default() }
+    }
+
+    /// A session with an external name.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), ..Self::default() }
+    }
+}
+
+/// An agent instance to make.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewInstance {
+    /// The session it works in.
+    pub session_id: SessionId,
+    /// The agent's name.
+    pub agent_name: String,
+    /// The instance that spawned it.
+    pub parent_instance_id: Option<InstanceId>,
+    /// Its id, where the caller has one already; else a fresh one.
+    pub id: Option<InstanceId>,
+    /// When it was made, where that isn't now: milliseconds since 1970-01-01 UTC.
+    pub created_at_ms: Option<u64>,
+}
+
+impl NewInstance {
+    /// A root instance, made now.
+    pub fn new(session_id: SessionId, agent_name: impl Into<String>) -> Self {
+        Self { session_id, agent_name: agent_name.into(), parent_instance_id: None, id: None, created_at_ms: None }
+    }
+}
+
+impl AsyncStore {
+    /// A store in memory, gone with its last handle.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn in_memory() -> Self {
+        Self::with_backend(Arc::new(MemoryBackend::new()))
+    }
+
+    /// A store in memory, on this clock and randomness.
+    pub fn in_memory_with(host: Arc<dyn crate::host::Host>) -> Self {
+        Self::with_backend(Arc::new(MemoryBackend::with_host(host)))
+    }
+
+    /// A store on this backend.
+    pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
+        let catalog = CatalogReader::new(Arc::clone(&backend));
+        Self { shared: Arc::new(Shared { backend, catalog }) }
+    }
+
+    /// Where the log is kept.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.shared.backend
+    }
+
+    /// Makes a session. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when its name or id is taken,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
+    pub async fn create_session(&self, new: NewSession) -> Result<Session> {
+        let session = self.session_from(&new)?;
+        session.check()?;
+        let guard = if new.name.is_some() || new.id.is_some() { Guard::Unchanged } else { Guard::Any };
+        self.shared
+            .catalog
+            .change(|catalog| {
+                check_free(catalog, &session)?;
+                let events = vec![CatalogEvent::SessionCreated(session.clone())];
+                Ok((Change { events, guard, ..Change::default() }, session.clone()))
+            })
+            .await
+    }
+
+    pub(crate) fn session_from(&self, new: &NewSession) -> Result<Session> {
+        let id = match new.id {
+            Some(id) => id,
+            None => SessionId(self.backend().new_id()?),
+        };
+        let created_at_ms = new.created_at_ms.unwrap_or_else(|| self.backend().now_ms());
+        Ok(Session {
+            id,
+            name: new.name.clone(),
+            project: new.project.clone(),
+            title: new.title.clone(),
+            status: SessionStatus::Active,
+            metadata: new.metadata.clone(),
+            copied_from: None,
+            created_at_ms,
+            updated_at_ms: created_at_ms,
+            deleted_at_ms: None,
+        })
+    }
+
+    /// The session with this id; `None` when there is none, or it was deleted.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn get_session(&self, id: SessionId) -> Result<Option<Session>> {
+        self.shared.catalog.read(|catalog| live_session(catalog, id).ok().cloned()).await
+    }
+
+    /// The session with this id, this external name, or an id that begins so.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when none fits, [`Ambiguous`](ErrorKind::Ambiguous) when the beginning
+    /// of an id fits several.
+    pub async fn find_session(&self, text: &str) -> Result<Session> {
+        self.shared.catalog.read(|catalog| find_session(catalog, text)).await?
+    }
+
+    /// One page of sessions, newest first. Pages stay right while sessions are made.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage> {
+        self.shared.catalog.read(|catalog| catalog.list(options)).await
+    }
+
+    /// Changes a session's title, status or metadata. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such session, or it was deleted.
+    pub async fn update_session(&self, id: SessionId, changes: SessionChanges) -> Result<Session> {
+        let at_ms = self.backend().now_ms();
+        self.change_session(id, |session| {
+            if let Some(title) = &changes.title {
+                session.title = Some(title.clone());
+            }
+            session.metadata = changes.metadata.clone().or(session.metadata.take());
+            session.check()?;
+            Ok(CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes: changes.clone() }))
+        })
+        .await?;
+        self.shared.catalog.peek(|catalog| live_session(catalog, id).cloned())
+    }
+
+    /// Puts a session away: it is listed as archived, and can still be read and written.
+    ///
+    /// # Errors
+    /// As [`update_session`](Self::update_session).
+    pub async fn archive_session(&self, id: SessionId) -> Result<Session> {
+        self.update_session(id, status(SessionStatus::Archived)).await
+    }
+
+    /// Takes an archived session back into use.
+    ///
+    /// # Errors
+    /// As [`update_session`](Self::update_session).
+    pub async fn unarchive_session(&self, id: SessionId) -> Result<Session> {
+        self.update_session(id, status(SessionStatus::Active)).await
+    }
+
+    /// Deletes a session, softly: it is no longer found or listed, its name is free again, and nothing can be
+    /// appended to its contexts; its events stay in the log, for the copies that share them too.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such session, or it was deleted already.
+    pub async fn delete_session(&self, id: SessionId) -> Result<()> {
+        let at_ms = self.backend().now_ms();
+        self.change_session(id, |_| Ok(CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }))).await
+    }
+
+    async fn change_session(&self, id: SessionId, event: impl Fn(&mut Session) -> Result<CatalogEvent>) -> Result<()> {
+        self.shared
+            .catalog
+            .change(|catalog| {
+                let mut session = live_session(catalog, id)?.clone();
+                Ok((Change { events: vec![event(&mut session)?], ..Change::default() }, ()))
+            })
+            .await
+    }
+
+    /// Makes an agent instance in a session, with an empty context. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such session or parent,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when the parent is in another session, or the name is empty.
+    pub async fn create_instance(
+        &self,
+        session_id: SessionId,
+        agent_name: &str,
+        parent: Option<InstanceId>,
+    ) -> Result<AgentInstance> {
+        let new = NewInstance { parent_instance_id: parent, ..NewInstance::new(session_id, agent_name) };
+        self.create_instance_with(new).await
+    }
+
+    /// [`create_instance`](Self::create_instance) with an id or a time of the caller's.
+    ///
+    /// # Errors
+    /// As [`create_instance`](Self::create_instance); [`AlreadyExists`](ErrorKind::AlreadyExists) when the id is taken.
+    pub async fn create_instance_with(&self, new: NewInstance) -> Result<AgentInstance> {
+        let instance = AgentInstance {
+            id: match new.id {
+                Some(id) => id,
+                None => InstanceId(self.backend().new_id()?),
+            },
+            session_id: new.session_id,
+            agent_name: new.agent_name,
+            parent_instance_id: new.parent_instance_id,
+            created_at_ms: new.created_at_ms.unwrap_or_else(|| self.backend().now_ms()),
+        };
+        instance.check()?;
+        let guard = if new.id.is_some() { Guard::Unchanged } else { Guard::Any };
+        self.shared
+            .catalog
+            .change(|catalog| {
+                check_instance(catalog, &instance)?;
+                let events = vec![CatalogEvent::InstanceCreated(instance.clone())];
+                Ok((Change { events, guard, ..Change::default() }, instance.clone()))
+            })
+            .await
+    }
+
+    /// The instance with this id, `None` when there is none.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn get_instance(&self, id: InstanceId) -> Result<Option<AgentInstance>> {
+        self.shared.catalog.read(|catalog| catalog.instance(id).cloned()).await
+    }
+
+    /// The instances of a session, in the order they were made.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such session, or it was deleted.
+    pub async fn instances(&self, session: SessionId) -> Result<Vec<AgentInstance>> {
+        self.shared
+            .catalog
+            .read(|catalog| {
+                live_session(catalog, session)?;
+                Ok(catalog.instances(session).into_iter().cloned().collect())
+            })
+            .await?
+    }
+
+    /// The first instance of a session that nobody spawned: the one a session is resumed with.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such session, or it has no instance yet.
+    pub async fn root_instance(&self, session: SessionId) -> Result<AgentInstance> {
+        self.shared.catalog.read(|catalog| root_instance(catalog, session).cloned()).await?
+    }
+
+    /// All contexts of the store, by instance id.
+    pub fn contexts(&self) -> AsyncContextRepository {
+        AsyncContextRepository::new(self.clone())
+    }
+
+    /// The context of one agent instance.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
+    pub async fn context(&self, instance: InstanceId) -> Result<AsyncContextService> {
+        AsyncContextService::new(self.contexts(), instance).await
+    }
+
+    /// The instance, found without a catch-up where it is known already; refused when its session was deleted.
+    pub(crate) async fn writable_instance(&self, id: InstanceId) -> Result<AgentInstance> {
+        let instance = self.known_instance(id).await?;
+        self.shared.catalog.peek(|catalog| live_session(catalog, instance.session_id).map(|_| ()))?;
+        Ok(instance)
+    }
+
+    /// The instance, found without a catch-up where it is known already.
+    pub(crate) async fn known_instance(&self, id: InstanceId) -> Result<AgentInstance> {
+        if let Some(instance) = self.shared.catalog.peek(|catalog| catalog.instance(id).cloned()) {
+            return Ok(instance);
+        }
+        self.get_instance(id)
+            .await?
+            .ok_or_else(|| Error::not_found(format!("no agent instance {id}; make it with create_instance")))
+    }
+}
+
+impl fmt::Debug for AsyncStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncStore").finish_non_exhaustive()
+    }
+}
+
+fn status(status: SessionStatus) -> SessionChanges {
+    SessionChanges { status: Some(status), ..SessionChanges::default() }
+}
+
+pub(crate) fn check_free(catalog: &Catalog, session: &Session) -> Result<()> {
+    let id = session.id;
+    if catalog.session(id).is_some() {
+        let message =
+            format!("session {id} exists already, or did before it was deleted; leave the id out for a fresh one");
+        return Err(Error::new(ErrorKind::AlreadyExists, message));
+    }
+    match session.name.as_deref().and_then(|name| catalog.session_named(name)) {
+        Some(taken) => Err(Error::new(
+            ErrorKind::AlreadyExists,
+            format!(
+                "the session name {:?} is that of session {} already; choose another",
+                session.name.as_deref().unwrap_or_default(),
+                taken.id
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn check_instance(catalog: &Catalog, instance: &AgentInstance) -> Result<()> {
+    let (id, session) = (instance.id, instance.session_id);
+    live_session(catalog, session)?;
+    if catalog.instance(id).is_some() {
+        let message = format!("agent instance {id} exists already; leave the id out for a fresh one");
+        return Err(Error::new(ErrorKind::AlreadyExists, message));
+    }
+    let Some(parent) = instance.parent_instance_id else { return Ok(()) };
+    match catalog.instance(parent) {
+        None => Err(Error::not_found(format!("no agent instance {parent} to be the parent; make it first"))),
+        Some(found) if found.session_id != session => Err(Error::invalid(format!(
+            "the parent instance {parent} is in session {}, not in {session}; an instance and its parent share a session",
+            found.session_id
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+pub(crate) fn live_session(catalog: &Catalog, id: SessionId) -> Result<&Session> {
+    match catalog.session(id) {
+        Some(session) if session.deleted_at_ms.is_none() => Ok(session),
+        Some(_) => Err(Error::not_found(format!("session {id} was deleted"))),
+        None => Err(Error::not_found(format!("no session {id}; make it with create_session"))),
+    }
+}
+
+pub(crate) fn root_instance(catalog: &Catalog, session: SessionId) -> Result<&AgentInstance> {
+    live_session(catalog, session)?;
+    let instances = catalog.instances(session);
+    let root = instances.iter().find(|instance| instance.parent_instance_id.is_none()).copied();
+    root.ok_or_else(|| {
+        Error::not_found(format!("session {session} has no agent instance yet; make one with create_instance"))
+    })
+}
+
+fn find_session(catalog: &Catalog, text: &str) -> Result<Session> {
+    if let Some(session) = text.parse().ok().and_then(|id| live_session(catalog, id).ok()) {
+        return Ok(session.clone());
+    }
+    if let Some(session) = catalog.session_named(text) {
+        return Ok(session.clone());
+    }
+    match catalog.sessions_with_prefix(text, CANDIDATES_MAX).as_slice() {
+        [] => Err(Error::not_found(format!("no session has the id or the name {text:?}, or an id that begins so"))),
+        [one] => Ok((*one).clone()),
+        several => {
+            let ids: Vec<String> = several.iter().map(|session| session.id.to_string()).collect();
+            let message = format!(
+                "several sessions have an id that begins {text:?}, among them {}; give more of it",
+                ids.join(", ")
+            );
+            Err(Error::new(ErrorKind::Ambiguous, message))
+        }
+    }
+}
