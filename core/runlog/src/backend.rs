@@ -44,8 +44,8 @@ pub trait Backend: Send + Sync + 'static {
     /// Ready with the last durable position once it is past `seen`.
     fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position>;
 
-    /// A fresh time-ordered id (UUID version 7). An error when the machine has no randomness to give.
-    fn new_id(&self) -> Result<Uuid>;
+    /// A fresh time-ordered id (UUID version 7).
+    fn new_id(&self) -> Uuid;
 
     /// Milliseconds since 1970-01-01 UTC, by the backend's clock.
     fn now_ms(&self) -> u64;

@@ -10,8 +10,9 @@ use crate::{Error, ErrorKind, Result, backend::Backend};
 /// The stream of every store that says which sessions and instances there are.
 pub const CATALOG_STREAM: StreamId = StreamId::from_bytes(*b"runlog:catalog:1");
 
-/// How often a change is tried again after another writer changed the catalog in between.
-const ATTEMPTS_MAX: u32 = 16;
+/// How often a change is tried again after another writer changed the catalog in between. Whoever loses does
+/// so to one who won, and at no cost of a flush, so that this bounds the writers at one time.
+const ATTEMPTS_MAX: u32 = 1_000;
 
 /// Owns the fold, and that it is never ahead of what is durable.
 pub(crate) struct CatalogReader {

@@ -9,21 +9,25 @@ pub mod backend;
 mod blocking;
 mod catalog;
 mod error;
-pub mod host;
 pub mod memory;
 mod repository;
 mod service;
+mod sessions;
 mod store;
+pub mod transcript;
 
 pub use blocking::{ContextRepository, ContextService, Events, Store};
 pub use catalog::CATALOG_STREAM;
 pub use error::{Error, ErrorKind, Result};
 pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages};
-pub use runlog_engine::Durability;
+#[cfg(not(target_family = "wasm"))]
+pub use runlog_engine::SystemHost;
+pub use runlog_engine::{Durability, Host};
 pub use runlog_model::{
     AgentInstance, ContextEvent, ContextEventKind, DanglingToolCall, Deleted, EventOptions, InstanceId, ListSessions,
     Message, NewMessage, NewToolCall, RawJson, Role, RunId, Session, SessionChanges, SessionId, SessionPage,
     SessionStatus, ToolResultMark, ToolStyle,
 };
 pub use service::{AsyncContextService, RawMessage};
+pub use sessions::{CopiedInstance, CopiedSession, CopySession};
 pub use store::{AsyncStore, NewInstance, NewSession};

@@ -13,7 +13,7 @@ use runlog_model::{
 use crate::{AsyncStore, Error, ErrorKind, Result, backend::Page};
 
 /// How often a call without an expectation of its own is tried again after another writer came in between.
-const ATTEMPTS_MAX: u32 = 16;
+const ATTEMPTS_MAX: u32 = 1_000;
 
 /// The contexts of a store, for callers that await. [`ContextRepository`](crate::ContextRepository) is the
 /// same for callers that wait.
@@ -128,10 +128,8 @@ impl AsyncContextRepository {
     ) -> Result<ContextEvent> {
         let event = NewContextEvent::new(kind, content, tool_call_id, &options.event)?;
         let appended = self.append(instance, std::slice::from_ref(&event), options).await?;
-        let sequence = Sequence(appended.first_sequence);
-        let range = ReadOptions { first: sequence, last: sequence, ..ReadOptions::default() };
-        match self.read_page(instance, range).await {
-            Ok(Page { mut records, .. }) if !records.is_empty() => decode(instance, records.remove(0)),
+        match self.event(instance, appended.first_sequence).await {
+            Ok(Some(event)) => Ok(event),
             // It is written, whatever became of it since: a truncation, or a read that failed.
             _ => {
                 let meta = event.encode_meta()?;
@@ -212,6 +210,20 @@ impl AsyncContextRepository {
             next: Some(Sequence(from_sequence)),
             last: Sequence::MAX,
         })
+    }
+
+    /// The event at a sequence of a context, `None` when the context doesn't reach it, or for sequence 0.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
+    pub async fn event(&self, instance: InstanceId, sequence: u64) -> Result<Option<ContextEvent>> {
+        self.store.known_instance(instance).await?;
+        if sequence == 0 {
+            return Ok(None);
+        }
+        let range = ReadOptions { first: Sequence(sequence), last: Sequence(sequence), ..ReadOptions::default() };
+        let page = self.read_page(instance, range).await?;
+        page.records.into_iter().next().map(|record| decode(instance, record)).transpose()
     }
 
     /// The last sequence of a context, 0 when it is empty.

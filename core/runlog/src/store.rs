@@ -104,7 +104,7 @@ impl AsyncStore {
     }
 
     /// A store in memory, on this clock and randomness.
-    pub fn in_memory_with(host: Arc<dyn crate::host::Host>) -> Self {
+    pub fn in_memory_with(host: Arc<dyn runlog_engine::Host>) -> Self {
         Self::with_backend(Arc::new(MemoryBackend::with_host(host)))
     }
 
@@ -125,9 +125,9 @@ impl AsyncStore {
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when its name or id is taken,
     /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
     pub async fn create_session(&self, new: NewSession) -> Result<Session> {
-        let session = self.session_from(&new)?;
+        let session = self.session_from(&new);
         session.check()?;
-        let guard = if new.name.is_some() || new.id.is_some() { Guard::Unchanged } else { Guard::Any };
+        let guard = Guard::of_new(&new);
         self.shared
             .catalog
             .change(|catalog| {
@@ -138,14 +138,10 @@ impl AsyncStore {
             .await
     }
 
-    pub(crate) fn session_from(&self, new: &NewSession) -> Result<Session> {
-        let id = match new.id {
-            Some(id) => id,
-            None => SessionId(self.backend().new_id()?),
-        };
+    pub(crate) fn session_from(&self, new: &NewSession) -> Session {
         let created_at_ms = new.created_at_ms.unwrap_or_else(|| self.backend().now_ms());
-        Ok(Session {
-            id,
+        Session {
+            id: new.id.unwrap_or_else(|| SessionId(self.backend().new_id())),
             name: new.name.clone(),
             project: new.project.clone(),
             title: new.title.clone(),
@@ -155,7 +151,7 @@ impl AsyncStore {
             created_at_ms,
             updated_at_ms: created_at_ms,
             deleted_at_ms: None,
-        })
+        }
     }
 
     /// The session with this id; `None` when there is none, or it was deleted.
@@ -258,10 +254,7 @@ impl AsyncStore {
     /// As [`create_instance`](Self::create_instance); [`AlreadyExists`](ErrorKind::AlreadyExists) when the id is taken.
     pub async fn create_instance_with(&self, new: NewInstance) -> Result<AgentInstance> {
         let instance = AgentInstance {
-            id: match new.id {
-                Some(id) => id,
-                None => InstanceId(self.backend().new_id()?),
-            },
+            id: new.id.unwrap_or_else(|| InstanceId(self.backend().new_id())),
             session_id: new.session_id,
             agent_name: new.agent_name,
             parent_instance_id: new.parent_instance_id,

@@ -97,6 +97,14 @@ impl ContextRepository {
         Ok(Events { pages, page: Vec::new().into_iter() })
     }
 
+    /// See [`AsyncContextRepository::event`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn event(&self, instance: InstanceId, sequence: u64) -> Result<Option<ContextEvent>> {
+        block_on(self.inner.event(instance, sequence))
+    }
+
     /// See [`AsyncContextRepository::last_sequence`].
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use pollster::block_on;
 use runlog_model::{AgentInstance, InstanceId, ListSessions, Session, SessionChanges, SessionId, SessionPage};
 
 use super::{ContextRepository, ContextService};
-use crate::{AsyncStore, NewInstance, NewSession, Result, backend::Backend};
+use crate::{AsyncStore, CopiedSession, CopySession, NewInstance, NewSession, Result, backend::Backend};
 
 /// A store: the sessions, agent instances and contexts of one log.
 ///
@@ -39,7 +39,7 @@ impl Store {
     }
 
     /// A store in memory, on this clock and randomness.
-    pub fn in_memory_with(host: Arc<dyn crate::host::Host>) -> Self {
+    pub fn in_memory_with(host: Arc<dyn runlog_engine::Host>) -> Self {
         Self { inner: AsyncStore::in_memory_with(host) }
     }
 
@@ -160,6 +160,30 @@ impl Store {
     /// As there.
     pub fn root_instance(&self, session: SessionId) -> Result<AgentInstance> {
         block_on(self.inner.root_instance(session))
+    }
+
+    /// See [`AsyncStore::start_session`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_session(&self, new: NewSession, agent_name: &str) -> Result<(Session, AgentInstance)> {
+        block_on(self.inner.start_session(new, agent_name))
+    }
+
+    /// See [`AsyncStore::copy_session`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn copy_session(&self, source: SessionId, options: &CopySession) -> Result<CopiedSession> {
+        block_on(self.inner.copy_session(source, options))
+    }
+
+    /// See [`AsyncStore::truncate_session`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64> {
+        block_on(self.inner.truncate_session(session, after_sequence))
     }
 
     /// All contexts of the store, by instance id.

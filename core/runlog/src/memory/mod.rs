@@ -10,13 +10,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use runlog_engine::{Appended, Batch, Position, ReadOptions, Sequence, Snapshot, StreamId, StreamInfo};
+use runlog_engine::{Appended, Batch, Host, Position, ReadOptions, Sequence, Snapshot, StreamId, StreamInfo};
 use uuid::Uuid;
 
 use crate::{
     Result,
     backend::{Backend, BackendFuture, Page},
-    host::{Host, new_id},
 };
 use state::State;
 use wait::WaitPast;
@@ -43,7 +42,7 @@ impl MemoryBackend {
     #[cfg(not(target_family = "wasm"))]
     #[expect(clippy::new_without_default, reason = "a default that asks the machine for randomness would hide it")]
     pub fn new() -> Self {
-        Self::with_host(Arc::new(crate::host::NativeHost))
+        Self::with_host(Arc::new(runlog_engine::SystemHost))
     }
 
     /// An empty log, on this clock and randomness.
@@ -99,8 +98,8 @@ impl Backend for MemoryBackend {
         Box::pin(WaitPast::new(&self.state, seen))
     }
 
-    fn new_id(&self) -> Result<Uuid> {
-        new_id(&*self.host)
+    fn new_id(&self) -> Uuid {
+        self.host.new_id()
     }
 
     fn now_ms(&self) -> u64 {

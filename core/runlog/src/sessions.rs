@@ -1,0 +1,212 @@
+//! What is done to a session as a whole: starting it with its first agent, copying it, truncating it.
+
+use std::collections::HashMap;
+
+use runlog_engine::Op;
+use runlog_model::{AgentInstance, Catalog, CatalogEvent, InstanceId, Session, SessionId};
+
+use crate::{
+    AsyncStore, Error, NewSession, Result,
+    catalog::{Change, Guard},
+    repository::stream_of,
+    store::{check_free, live_session, root_instance},
+};
+
+/// How much of a session to copy, and what the copy is called.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CopySession {
+    /// The last sequence to copy of the root instance's context; `None` copies all of it.
+    pub up_to_sequence: Option<u64>,
+    /// The external name of the copy.
+    pub name: Option<String>,
+    /// The title of the copy; `None` takes the source's.
+    pub title: Option<String>,
+}
+
+/// A copy of a session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CopiedSession {
+    /// The new session.
+    pub session: Session,
+    /// Its instances, each with the one it is a copy of, the root first.
+    pub instances: Vec<CopiedInstance>,
+}
+
+/// A copy of an agent instance.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CopiedInstance {
+    /// What it is a copy of.
+    pub source: InstanceId,
+    /// The new instance.
+    pub instance: AgentInstance,
+}
+
+impl AsyncStore {
+    /// Makes a session and its root instance together. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`create_session`](Self::create_session) and [`create_instance`](Self::create_instance).
+    pub async fn start_session(&self, new: NewSession, agent_name: &str) -> Result<(Session, AgentInstance)> {
+        let session = self.session_from(&new);
+        let instance = AgentInstance {
+            id: InstanceId(self.backend().new_id()),
+            session_id: session.id,
+            agent_name: agent_name.to_owned(),
+            parent_instance_id: None,
+            created_at_ms: session.created_at_ms,
+        };
+        session.check()?;
+        instance.check()?;
+        let guard = Guard::of_new(&new);
+        self.shared
+            .catalog
+            .change(|catalog| {
+                check_free(catalog, &session)?;
+                let events = vec![
+                    CatalogEvent::SessionCreated(session.clone()),
+                    CatalogEvent::InstanceCreated(instance.clone()),
+                ];
+                Ok((Change { events, guard, ..Change::default() }, (session.clone(), instance.clone())))
+            })
+            .await
+    }
+
+    /// Copies a session: a new one with a fork of every instance's context, all of them or nothing. No content
+    /// is copied, however long the contexts are. Durable when it returns.
+    ///
+    /// With a point, the root instance's context is copied up to there, and of the other instances those that
+    /// had been made by the time of the last event that is copied; their contexts are copied whole.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a point is given and it has no instance;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the point;
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the name is taken.
+    pub async fn copy_session(&self, source: SessionId, options: &CopySession) -> Result<CopiedSession> {
+        let (original, instances) = self
+            .shared
+            .catalog
+            .read(|catalog| {
+                let session = live_session(catalog, source)?.clone();
+                let instances: Vec<AgentInstance> = catalog.instances(source).into_iter().cloned().collect();
+                Ok::<_, Error>((session, instances))
+            })
+            .await??;
+        let cut = match options.up_to_sequence {
+            Some(up_to) => Some(self.cut_at(source, up_to).await?),
+            None => None,
+        };
+        let session = self.copy_of(&original, options);
+        session.check()?;
+        let copied = self.copies_of(&instances, cut.as_ref(), session.id);
+        let ops = self.forks_of(&copied, cut.as_ref()).await?;
+
+        let events: Vec<CatalogEvent> = std::iter::once(CatalogEvent::SessionCreated(session.clone()))
+            .chain(copied.iter().map(|copy| CatalogEvent::InstanceCreated(copy.instance.clone())))
+            .collect();
+        let guard = if options.name.is_some() { Guard::Unchanged } else { Guard::Any };
+        self.shared
+            .catalog
+            .change(|catalog: &Catalog| {
+                live_session(catalog, source)?;
+                check_free(catalog, &session)?;
+                Ok((Change { events: events.clone(), ops: ops.clone(), guard }, ()))
+            })
+            .await?;
+        Ok(CopiedSession { session, instances: copied })
+    }
+
+    /// Deletes the events of a session's root instance after a sequence, and says how many they were: the
+    /// session then goes on from there. The contexts of other instances stay. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it has no instance;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the sequence.
+    pub async fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64> {
+        let root = self.root_instance(session).await?;
+        self.contexts().delete_events_after(root.id, after_sequence).await
+    }
+
+    fn copy_of(&self, source: &Session, options: &CopySession) -> Session {
+        let new = NewSession {
+            name: options.name.clone(),
+            project: source.project.clone(),
+            title: options.title.clone().or_else(|| source.title.clone()),
+            metadata: source.metadata.clone(),
+            ..NewSession::default()
+        };
+        Session { copied_from: Some(source.id), ..self.session_from(&new) }
+    }
+
+    /// Which instance is cut, where, and what time that was.
+    async fn cut_at(&self, session: SessionId, up_to: u64) -> Result<Cut> {
+        let root = self.shared.catalog.peek(|catalog| root_instance(catalog, session).cloned())?;
+        let contexts = self.contexts();
+        let last = contexts.last_sequence(root.id).await?;
+        if up_to > last {
+            return Err(Error::invalid(format!(
+                "the context of session {session} ends at sequence {last}, before {up_to}; copy up to at most {last}"
+            )));
+        }
+        let time_ms = match contexts.event(root.id, up_to).await? {
+            Some(event) => event.created_at_ms,
+            None => root.created_at_ms,
+        };
+        Ok(Cut { instance: root.id, up_to, time_ms })
+    }
+
+    /// New instances for those that are copied, in the same order, so that a parent comes before its children.
+    fn copies_of(&self, instances: &[AgentInstance], cut: Option<&Cut>, session: SessionId) -> Vec<CopiedInstance> {
+        let mut new_ids: HashMap<InstanceId, InstanceId> = HashMap::new();
+        let mut copies = Vec::new();
+        for source in instances {
+            let was_there = cut.is_none_or(|cut| source.id == cut.instance || source.created_at_ms <= cut.time_ms);
+            let parent = source.parent_instance_id.map(|parent| new_ids.get(&parent).copied());
+            // An instance whose parent isn't copied would hang in the air.
+            if !was_there || parent == Some(None) {
+                continue;
+            }
+            let id = InstanceId(self.backend().new_id());
+            new_ids.insert(source.id, id);
+            let instance = AgentInstance {
+                id,
+                session_id: session,
+                agent_name: source.agent_name.clone(),
+                parent_instance_id: parent.flatten(),
+                // Its own time stays, so that a copy of the copy finds the same instances at the same point.
+                created_at_ms: source.created_at_ms,
+            };
+            copies.push(CopiedInstance { source: source.id, instance });
+        }
+        copies
+    }
+
+    async fn forks_of(&self, copies: &[CopiedInstance], cut: Option<&Cut>) -> Result<Vec<Op<'static>>> {
+        let mut forks = Vec::new();
+        for copy in copies {
+            let parent = stream_of(copy.source);
+            let Some(info) = self.backend().stream(parent).await? else { continue };
+            let at = match cut {
+                Some(cut) if cut.instance == copy.source => runlog_engine::Sequence(cut.up_to),
+                _ => info.last_sequence,
+            };
+            if at.0 > 0 {
+                forks.push(Op::Fork { parent, at, child: stream_of(copy.instance.id) });
+            }
+        }
+        Ok(forks)
+    }
+}
+
+/// The point up to which a session is copied.
+struct Cut {
+    instance: InstanceId,
+    up_to: u64,
+    time_ms: u64,
+}
+
+impl Guard {
+    /// What making this session needs of the catalog.
+    pub(crate) fn of_new(new: &NewSession) -> Self {
+        if new.name.is_some() || new.id.is_some() { Self::Unchanged } else { Self::Any }
+    }
+}
