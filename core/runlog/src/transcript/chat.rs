@@ -8,8 +8,7 @@ use super::{
     json::{fields, for_each_element, share, span, string},
     message,
     reader::{Head, Output, Reader, entry, json_text},
-    template,
-    time,
+    template, time,
     values::{Format, Item},
 };
 
@@ -247,7 +246,6 @@ impl<'a> Places<'a> {
 }
 
 fn time_of(text: &str) -> Option<u64> {
-    let [timestamp, created_at, created, time] =
-        fields(text, ["timestamp", "created_at", "created", "time"]).ok()?;
+    let [timestamp, created_at, created, time] = fields(text, ["timestamp", "created_at", "created", "time"]).ok()?;
     [timestamp, created_at, created, time].into_iter().flatten().find_map(time::from_json)
 }

@@ -68,8 +68,7 @@ impl ClaudeReader {
         let number = out.session(Format::ClaudeCode, Head { name, ..Head::default() });
         let main = out.instance(number, None, None, MAIN_AGENT.to_owned());
         let place = self.sessions.len();
-        let state =
-            State { number, main, sub_agents: HashMap::new(), newest_sub_agent: None, tasks: Vec::new() };
+        let state = State { number, main, sub_agents: HashMap::new(), newest_sub_agent: None, tasks: Vec::new() };
         self.sessions.push(state);
         if let Some(id) = id {
             self.by_id.insert(id, place);

@@ -53,7 +53,17 @@ pub(super) fn line(line: &[u8]) -> Option<Format> {
         return is_array_of_chats(text).then_some(Format::OpenAi);
     }
     let names = [
-        "runlog", "history", "trajectory", "messages", "traj", "message", "role", "type", "sessionId", "uuid", "leafUuid",
+        "runlog",
+        "history",
+        "trajectory",
+        "messages",
+        "traj",
+        "message",
+        "role",
+        "type",
+        "sessionId",
+        "uuid",
+        "leafUuid",
     ];
     let [runlog, history, trajectory, messages, traj, message, role, kind, session_id, uuid, leaf] =
         fields(text, names).ok()?;

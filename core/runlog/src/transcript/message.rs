@@ -57,11 +57,7 @@ fn python_calls(literal: &str) -> Result<RawJson, String> {
 }
 
 /// The events of `message`, with the tool calls of another one.
-fn with_calls(
-    message: RawJson,
-    calls: RawJson,
-    options: &EventOptions,
-) -> runlog_model::Result<Vec<NewContextEvent>> {
+fn with_calls(message: RawJson, calls: RawJson, options: &EventOptions) -> runlog_model::Result<Vec<NewContextEvent>> {
     let mut events = vec![NewContextEvent::new(ContextEventKind::AssistantMessage, message, None, options)?];
     let calls = NewContextEvent::of_message(calls, options)?;
     events.extend(calls.into_iter().filter(|event| event.kind == ContextEventKind::ToolCall));

@@ -20,6 +20,7 @@ mod chat;
 mod claude_code;
 mod detect;
 mod json;
+pub mod keep;
 mod message;
 mod parser;
 mod python_literal;
@@ -31,6 +32,7 @@ mod time;
 mod values;
 
 pub use detect::detect;
+pub use runlog_model::NewContextEvent;
 pub use parser::{LINE_BYTES_MAX, Options, Parser, parse};
 pub use values::{Entry, Format, Instance, Issue, Item, Session, Severity, ToolCall, Transcript};
 

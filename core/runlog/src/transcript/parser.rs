@@ -303,7 +303,8 @@ impl Parser {
 
     fn finish_document(&mut self, line: u64, bytes: Bytes) -> Result<Format> {
         let format = self.options.format.or_else(|| detect::document(&bytes));
-        let format = format.ok_or_else(|| detect::unknown(bytes.split(|byte| *byte == b'\n').next().unwrap_or_default()))?;
+        let format =
+            format.ok_or_else(|| detect::unknown(bytes.split(|byte| *byte == b'\n').next().unwrap_or_default()))?;
         let mut reader = reader_of(format, self.options.name.clone());
         read_line(reader.as_mut(), line, &bytes, &mut self.out);
         reader.finish(&mut self.out);

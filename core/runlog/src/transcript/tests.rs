@@ -119,7 +119,9 @@ fn a_file_without_any_session_is_called_after_its_source() {
 #[test]
 fn sub_agents_are_told_apart_by_their_id_or_their_chain() {
     let line = |uuid: &str, extra: &str, text: &str| {
-        format!(r#"{{"type":"user","sessionId":"s","uuid":"{uuid}",{extra},"message":{{"role":"user","content":"{text}"}}}}"#)
+        format!(
+            r#"{{"type":"user","sessionId":"s","uuid":"{uuid}",{extra},"message":{{"role":"user","content":"{text}"}}}}"#
+        )
     };
     let task = r#"{"type":"assistant","sessionId":"s","uuid":"t","message":{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"Task","input":{"prompt":"find it","subagent_type":"finder"}}]}}"#;
     let text = [
@@ -144,11 +146,22 @@ fn sub_agents_are_told_apart_by_their_id_or_their_chain() {
 fn tool_calls_keep_id_name_and_argument_string() {
     let arguments = r#"{"b": 1.0,  "a":"\u00e9\n"}"#;
     let quoted = serde_json::to_string(arguments).unwrap();
-    let python = format!(r"[{{'function': {{'arguments': '{}', 'name': 'f'}}, 'id': 'c'}}]", arguments.replace('\\', "\\\\"));
+    let python =
+        format!(r"[{{'function': {{'arguments': '{}', 'name': 'f'}}, 'id': 'c'}}]", arguments.replace('\\', "\\\\"));
     let python = serde_json::to_string(&python).unwrap();
     for (text, expected) in [
-        (format!(r#"{{"role":"assistant","tool_calls":[{{"id":"c","function":{{"name":"f","arguments":{quoted}}}}}]}}"#), quoted.as_str()),
-        (format!(r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"c","name":"f","input":{arguments}}}]}}"#), arguments),
+        (
+            format!(
+                r#"{{"role":"assistant","tool_calls":[{{"id":"c","function":{{"name":"f","arguments":{quoted}}}}}]}}"#
+            ),
+            quoted.as_str(),
+        ),
+        (
+            format!(
+                r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"c","name":"f","input":{arguments}}}]}}"#
+            ),
+            arguments,
+        ),
         (format!(r#"{{"history":[{{"role":"assistant","content":"x","tool_calls":{python}}}]}}"#), quoted.as_str()),
     ] {
         let transcript = read(&text);
@@ -180,7 +193,10 @@ fn a_run_is_called_by_its_own_id_or_by_the_source_and_its_place() {
     };
     assert_eq!(names(r#"{"messages":[]}"#), ["base"]);
     assert_eq!(names("{\"messages\":[]}\n{\"messages\":[]}"), ["base", "base/2"]);
-    assert_eq!(names("{\"task_id\":4,\"messages\":[]}\n{\"task_id\":4,\"trial\":1,\"messages\":[]}"), ["base/4", "base/4.1"]);
+    assert_eq!(
+        names("{\"task_id\":4,\"messages\":[]}\n{\"task_id\":4,\"trial\":1,\"messages\":[]}"),
+        ["base/4", "base/4.1"]
+    );
     assert_eq!(names(r#"{"id":"run-9","messages":[]}"#), ["run-9"]);
     assert_eq!(names(r#"{"role":"user","content":""}"#), ["base"]);
 }
@@ -203,7 +219,8 @@ fn a_run_comes_back_byte_for_byte_with_what_stood_around_it() {
 
 #[test]
 fn a_run_that_grew_or_shrank_is_still_one_value() {
-    let transcript = read(r#"{"messages": [{"role": "user", "content": "a"},  {"role": "user", "content": "b"}], "reward": 1}"#);
+    let transcript =
+        read(r#"{"messages": [{"role": "user", "content": "a"},  {"role": "user", "content": "b"}], "reward": 1}"#);
     let wrapper = transcript.sessions[0].wrapper.as_ref();
     let message = |text: &str| RawJson::parse(text.to_owned()).unwrap();
     let run = |messages: &[RawJson]| String::from_utf8(render::run(wrapper, messages)).unwrap();

@@ -158,11 +158,7 @@ impl<'a> ToolCall<'a> {
     /// Reads the content of a tool_call event. `None` when it is none.
     pub fn read(content: &'a str) -> Option<Self> {
         let [id, name, arguments] = json::fields(content, ["id", "name", "arguments"]).ok()?;
-        Some(Self {
-            id: id.and_then(json::string),
-            name: json::string(name?)?,
-            arguments: arguments.unwrap_or("null"),
-        })
+        Some(Self { id: id.and_then(json::string), name: json::string(name?)?, arguments: arguments.unwrap_or("null") })
     }
 
     /// The argument string byte for byte: the text inside the string, or the JSON itself.
