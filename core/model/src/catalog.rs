@@ -215,10 +215,11 @@ impl Catalog {
                 if self.sessions.contains_key(&id) {
                     return Err(format!("session {id} is there already"));
                 }
-                if let Some(name) = &session.name
-                    && self.by_name.insert(name.clone(), id).is_some()
-                {
-                    return Err(format!("session name {name:?} is taken already"));
+                if let Some(name) = &session.name {
+                    if self.by_name.contains_key(name) {
+                        return Err(format!("session name {name:?} is taken already"));
+                    }
+                    self.by_name.insert(name.clone(), id);
                 }
                 self.by_creation.insert(sequence, id);
                 self.sessions.insert(id, SessionEntry { session, instances: Vec::new() });

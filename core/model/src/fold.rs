@@ -98,9 +98,10 @@ pub fn messages<'a>(events: impl IntoIterator<Item = &'a ContextEvent>) -> Resul
 #[derive(Clone, Debug, Default)]
 pub struct DanglingFold {
     open: Vec<DanglingToolCall>,
-    /// How many calls at the end of `open` were read from the last assistant message and still await their
-    /// own tool_call event.
+    /// The calls of the last assistant message that still await their own tool_call event.
     unmatched: Vec<Option<String>>,
+    /// The sequence of that message.
+    message: u64,
 }
 
 impl DanglingFold {
@@ -130,6 +131,7 @@ impl DanglingFold {
 
     fn assistant(&mut self, event: &ContextEvent) {
         self.unmatched.clear();
+        self.message = event.sequence_number;
         // A message that can't be read asks for nothing; whoever appended it gave its calls as events.
         for call in message::tool_calls_of(&event.content).unwrap_or_default() {
             self.unmatched.push(call.id.clone());
@@ -146,8 +148,9 @@ impl DanglingFold {
     fn tool_call(&mut self, event: &ContextEvent) {
         if let Some(place) = self.unmatched.iter().position(|id| *id == event.tool_call_id) {
             self.unmatched.remove(place);
-            let known = self.open.iter_mut().rev().find(|call| call.id == event.tool_call_id);
-            if let Some(call) = known {
+            let of_message =
+                |call: &&mut DanglingToolCall| call.sequence_number == self.message && call.id == event.tool_call_id;
+            if let Some(call) = self.open.iter_mut().find(of_message) {
                 call.sequence_number = event.sequence_number;
             }
             return;

@@ -223,7 +223,9 @@ fn check_call(content: &RawJson, tool_call_id: Option<&str>) -> Result<ToolMark>
     match call.name {
         Some(raw) => string(raw, "name")?,
         None => {
-            return Err(Error::invalid("a tool_call event needs the tool's name; its content is {id, name, arguments}"));
+            return Err(Error::invalid(
+                "a tool_call event needs the tool's name; its content is {id, name, arguments}",
+            ));
         }
     };
     if let (Some(given), Some(own)) = (tool_call_id, own.as_deref())
