@@ -98,7 +98,3 @@ impl fmt::Display for SegmentId {
         self.0.fmt(f)
     }
 }
-
-/// The number a stream goes by inside one store: 4 bytes in a record header where its UUID is 16.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
-pub(crate) struct StreamNumber(pub(crate) u32);

@@ -1,9 +1,16 @@
 //! Streams of opaque records in a segmented, CRC-framed, append-only log.
 
 mod batch;
+mod checksum;
 mod error;
+mod format;
+mod host;
 mod ids;
+mod index;
 pub mod limits;
+mod log;
+pub mod storage;
+mod store;
 
 pub use batch::{
     Appended, Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions, Record, Snapshot,
@@ -11,3 +18,11 @@ pub use batch::{
 };
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{Position, SegmentId, Sequence, StreamId};
+pub use format::VERSION as FORMAT_VERSION;
+pub use host::Host;
+#[cfg(not(target_family = "wasm"))]
+pub use host::SystemHost;
+pub use store::{
+    Commit, LogReader, Missing, Mode, OpenOptions, Preallocation, Problem, Reader, Recovery, Repair, Stat, Store,
+    Subscription, Verification, repair, verify, verify_with,
+};

@@ -1,0 +1,231 @@
+//! The checkpoint: the directory as it was at a place of the log, so that opening needn't apply everything
+//! again. Rebuildable, and never trusted over the log.
+//!
+//! The one layout that bincode encodes, and this the one module that knows bincode: fixed-width little-endian
+//! integers behind a header with magic, version, length and CRC.
+
+use std::{collections::HashMap, sync::Arc};
+
+use bincode::{Decode, Encode, config};
+
+use super::{Fields, VERSION, units_to_offset};
+use crate::{
+    SegmentId, StreamId, checksum,
+    format::offset_to_units,
+    index::{
+        directory::{Directory, Forked, Location, Run, SnapshotRef, Stream},
+        lineage::Lineage,
+    },
+    limits,
+};
+
+const MAGIC: [u8; 8] = *b"RUNLOGCP";
+const HEADER_BYTES: usize = 32;
+
+/// Where the log stood when the checkpoint was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub(crate) struct End {
+    pub(crate) store: [u8; 16],
+    /// The segment that was active, and its salt.
+    pub(crate) segment: u32,
+    pub(crate) salt: u32,
+    /// Everything before this offset was durable and is in the checkpoint.
+    pub(crate) offset: u64,
+    pub(crate) records: u32,
+    pub(crate) time_first_ms: u64,
+    pub(crate) time_last_ms: u64,
+}
+
+#[derive(Encode, Decode)]
+struct Body {
+    end: End,
+    ranges: Vec<RangeEntry>,
+    streams: Vec<StreamEntry>,
+    redacted: Vec<u64>,
+    active_index: Vec<u8>,
+}
+
+/// `below` is the place of the range below in the table, plus 1; 0 for none. It always comes before.
+#[derive(Encode, Decode)]
+struct RangeEntry {
+    first_sequence: u32,
+    source: u32,
+    first_ordinal: u32,
+    below: u32,
+}
+
+#[derive(Encode, Decode)]
+struct StreamEntry {
+    id: [u8; 16],
+    ordinals: u32,
+    tail_first_sequence: u32,
+    tail_first_ordinal: u32,
+    lineage: u32,
+    runs: Vec<(u32, u32)>,
+    snapshots: Vec<(u32, u32, u32, u32, u32)>,
+    forked: Option<(u32, u32, u32, u32)>,
+    deleted: bool,
+}
+
+/// A checkpoint read back.
+pub(crate) struct Checkpoint {
+    pub(crate) end: End,
+    pub(crate) directory: Directory,
+    /// The index block of the active segment up to `end.offset`, as [`super::index`] encodes it.
+    pub(crate) active_index: Vec<u8>,
+}
+
+/// The bytes of a checkpoint.
+pub(crate) fn encode(end: End, directory: &Directory, active_index: Vec<u8>) -> Vec<u8> {
+    let mut ranges = Ranges::default();
+    let streams = directory
+        .streams()
+        .iter()
+        .map(|stream| StreamEntry {
+            id: *stream.id.as_bytes(),
+            ordinals: stream.ordinals,
+            tail_first_sequence: stream.tail_first_sequence,
+            tail_first_ordinal: stream.tail_first_ordinal,
+            lineage: ranges.add(stream.lineage.as_ref()),
+            runs: stream.runs.iter().map(|run| (run.segment.0, run.first_ordinal)).collect(),
+            snapshots: stream.snapshots.iter().map(snapshot_entry).collect(),
+            forked: stream.forked.map(|forked| {
+                let Location { segment, offset } = forked.location;
+                (forked.parent, forked.at, segment.0, offset_to_units(offset))
+            }),
+            deleted: stream.deleted,
+        })
+        .collect();
+    let body = Body { end, ranges: ranges.entries, streams, redacted: directory.redacted().collect(), active_index };
+    let body = bincode::encode_to_vec(body, configuration()).expect("encoding into memory can't fail");
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
+    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
+    let crc = checksum::crc_of_parts(&[&bytes, &body]);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes.resize(HEADER_BYTES, 0);
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
+/// The checkpoint, or `None` for any bytes that aren't one: it is then rebuilt from the log.
+pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
+    let (header, body) = bytes.split_at_checked(HEADER_BYTES)?;
+    let mut fields = Fields::new(header);
+    let known = fields.take::<8>() == MAGIC && fields.u32() == VERSION && fields.u32() == 0;
+    let whole = known && fields.u64() == body.len() as u64;
+    if !whole || fields.u32() != checksum::crc_of_parts(&[&header[..24], body]) || header[28..] != [0; 4] {
+        return None;
+    }
+    let (body, length): (Body, usize) = bincode::decode_from_slice(body, configuration()).ok()?;
+    if length != bytes.len() - HEADER_BYTES {
+        return None;
+    }
+    let mut ranges: Vec<Arc<Lineage>> = Vec::with_capacity(body.ranges.len());
+    for entry in &body.ranges {
+        let below = lookup(&ranges, entry.below)?;
+        ranges.push(Arc::new(Lineage {
+            first_sequence: entry.first_sequence,
+            source: entry.source,
+            first_ordinal: entry.first_ordinal,
+            below,
+        }));
+    }
+    let streams = body
+        .streams
+        .into_iter()
+        .zip(1..)
+        .map(|(entry, number)| stream(entry, &ranges).filter(|stream| stream.forked.is_none_or(|f| f.parent < number)))
+        .collect::<Option<Vec<_>>>()?;
+    let directory = Directory::from_parts(streams, body.redacted);
+    Some(Checkpoint { end: body.end, directory, active_index: body.active_index })
+}
+
+fn configuration() -> impl config::Config {
+    const BYTES_MAX: usize = limits::CHECKPOINT_BYTES_MAX as usize;
+    config::standard().with_little_endian().with_fixed_int_encoding().with_limit::<BYTES_MAX>()
+}
+
+fn snapshot_entry(snapshot: &SnapshotRef) -> (u32, u32, u32, u32, u32) {
+    let Location { segment, offset } = snapshot.location;
+    (snapshot.sequence, snapshot.source, snapshot.ordinal, segment.0, offset_to_units(offset))
+}
+
+fn stream(entry: StreamEntry, ranges: &[Arc<Lineage>]) -> Option<Stream> {
+    if entry.tail_first_sequence == 0 || entry.tail_first_ordinal == 0 {
+        return None;
+    }
+    let location = |segment, units| Location { segment: SegmentId(segment), offset: units_to_offset(units) };
+    Some(Stream {
+        ordinals: entry.ordinals,
+        tail_first_sequence: entry.tail_first_sequence,
+        tail_first_ordinal: entry.tail_first_ordinal,
+        lineage: lookup(ranges, entry.lineage)?,
+        runs: entry
+            .runs
+            .into_iter()
+            .map(|(segment, first_ordinal)| Run { segment: SegmentId(segment), first_ordinal })
+            .collect(),
+        snapshots: entry
+            .snapshots
+            .into_iter()
+            .map(|(sequence, source, ordinal, segment, units)| SnapshotRef {
+                sequence,
+                source,
+                ordinal,
+                location: location(segment, units),
+            })
+            .collect(),
+        forked: entry.forked.map(|(parent, at, segment, units)| Forked {
+            parent,
+            at,
+            location: location(segment, units),
+        }),
+        deleted: entry.deleted,
+        ..Stream::new(StreamId::from_bytes(entry.id))
+    })
+}
+
+/// `Some(None)` for no range, `None` for a place outside the table.
+fn lookup(ranges: &[Arc<Lineage>], place: u32) -> Option<Option<Arc<Lineage>>> {
+    match (place as usize).checked_sub(1) {
+        None => Some(None),
+        Some(index) => ranges.get(index).cloned().map(Some),
+    }
+}
+
+/// Gives each shared range one place in the table, those below first.
+#[derive(Default)]
+struct Ranges {
+    entries: Vec<RangeEntry>,
+    places: HashMap<*const Lineage, u32>,
+}
+
+impl Ranges {
+    fn add(&mut self, list: Option<&Arc<Lineage>>) -> u32 {
+        let mut fresh = Vec::new();
+        let mut next = list;
+        let mut below = 0;
+        while let Some(range) = next {
+            if let Some(place) = self.places.get(&Arc::as_ptr(range)) {
+                below = *place;
+                break;
+            }
+            fresh.push(range);
+            next = range.below.as_ref();
+        }
+        for range in fresh.into_iter().rev() {
+            self.entries.push(RangeEntry {
+                first_sequence: range.first_sequence,
+                source: range.source,
+                first_ordinal: range.first_ordinal,
+                below,
+            });
+            below = u32::try_from(self.entries.len()).expect("fewer ranges than records");
+            self.places.insert(Arc::as_ptr(range), below);
+        }
+        below
+    }
+}

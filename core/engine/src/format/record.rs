@@ -1,0 +1,348 @@
+//! One record in a segment: a 32-byte header, then its body, padded to 8 bytes.
+//!
+//! The header has a 16-bit check of its own, so that its length can be trusted when the body can't; and the
+//! 32-bit CRC of the body is combined with that of the header, so that both are covered by 32 bits. Both
+//! start from the segment's salt and the record's offset.
+
+use super::{Fields, aligned, offset_to_units, units_to_offset};
+use crate::{Kind, checksum, limits};
+
+/// The size of a record's header.
+pub(crate) const HEADER_BYTES: usize = 32;
+
+/// Properties of a record, a bit each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Flags(pub(crate) u8);
+
+impl Flags {
+    /// The first record of an atomic batch.
+    pub(crate) const BATCH_FIRST: Self = Self(1);
+    /// The last record of an atomic batch.
+    pub(crate) const BATCH_LAST: Self = Self(2);
+    /// The first record of a step of the batch.
+    pub(crate) const OP_FIRST: Self = Self(4);
+    /// The body begins with an idempotency key.
+    pub(crate) const KEY: Self = Self(8);
+    /// The body has a metadata part.
+    pub(crate) const META: Self = Self(16);
+
+    const ALL: u8 = 31;
+
+    pub(crate) const fn has(self, flag: Self) -> bool {
+        self.0 & flag.0 != 0
+    }
+
+    pub(crate) fn set(&mut self, flag: Self) {
+        self.0 |= flag.0;
+    }
+}
+
+/// The header of one record, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    pub(crate) flags: Flags,
+    /// The length of the body without its padding.
+    pub(crate) body_bytes: u32,
+    /// The record's place in its segment, from 0: its position less the segment's base position.
+    pub(crate) index: u32,
+    pub(crate) stream: u32,
+    pub(crate) sequence: u32,
+    /// Milliseconds since the segment's base time.
+    pub(crate) time_delta_ms: u32,
+    /// The offset up to which the segment was known durable when the record was written.
+    pub(crate) watermark: u64,
+    /// The CRC of the padded body, as it was when it was written.
+    pub(crate) body_crc: u32,
+}
+
+impl Header {
+    /// The bytes from one record to the next.
+    pub(crate) fn frame_bytes(&self) -> u64 {
+        frame_bytes(self.body_bytes as usize) as u64
+    }
+
+    /// The length of the body with its padding.
+    pub(crate) fn padded_body_bytes(&self) -> usize {
+        aligned(self.body_bytes as usize)
+    }
+
+    pub(crate) fn encode(&self, salt: u32, offset: u64) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[2] = self.kind.0;
+        bytes[3] = self.flags.0;
+        bytes[4..8].copy_from_slice(&self.body_bytes.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.index.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.stream.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.time_delta_ms.to_le_bytes());
+        bytes[24..28].copy_from_slice(&offset_to_units(self.watermark).to_le_bytes());
+        let header_crc = checksum::crc_at(salt, offset, &bytes[2..28]);
+        bytes[..2].copy_from_slice(&low_half(header_crc).to_le_bytes());
+        bytes[28..].copy_from_slice(&(self.body_crc ^ header_crc).to_le_bytes());
+        bytes
+    }
+
+    /// The header at `offset`, or `None` when these bytes are no header of this segment and place.
+    ///
+    /// The length is trustworthy after this; the rest only once the body's CRC agrees with `body_crc`.
+    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES], salt: u32, offset: u64) -> Option<Self> {
+        let header_crc = checksum::crc_at(salt, offset, &bytes[2..28]);
+        let mut fields = Fields::new(bytes);
+        if fields.u16() != low_half(header_crc) {
+            return None;
+        }
+        let (kind, flags) = (Kind(fields.u8()), Flags(fields.u8()));
+        let (body_bytes, index, stream, sequence) = (fields.u32(), fields.u32(), fields.u32(), fields.u32());
+        let (time_delta_ms, watermark) = (fields.u32(), units_to_offset(fields.u32()));
+        let body_crc = fields.u32() ^ header_crc;
+        let plausible = stream != 0
+            && flags.0 & !Flags::ALL == 0
+            && body_bytes as usize <= BODY_BYTES_MAX
+            && watermark <= offset
+            && !(kind.is_data() && sequence == 0);
+        plausible.then_some(Self {
+            kind,
+            flags,
+            body_bytes,
+            index,
+            stream,
+            sequence,
+            time_delta_ms,
+            watermark,
+            body_crc,
+        })
+    }
+}
+
+/// The largest body of one record.
+pub(crate) const BODY_BYTES_MAX: usize =
+    limits::PAYLOAD_BYTES_MAX + limits::META_BYTES_MAX + limits::KEY_BYTES_MAX + 16;
+
+/// The bytes a record takes in a segment.
+pub(crate) const fn frame_bytes(body_bytes: usize) -> usize {
+    HEADER_BYTES + aligned(body_bytes)
+}
+
+fn low_half(crc: u32) -> u16 {
+    let bytes = crc.to_le_bytes();
+    u16::from_le_bytes([bytes[0], bytes[1]])
+}
+
+/// The parts of a body, borrowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Body<'a> {
+    /// Empty for none.
+    pub(crate) key: &'a [u8],
+    /// Empty for none.
+    pub(crate) meta: &'a [u8],
+    pub(crate) payload: &'a [u8],
+}
+
+const PADDING: [u8; 8] = [0; 8];
+
+impl<'a> Body<'a> {
+    pub(crate) fn flags(&self) -> Flags {
+        let mut flags = Flags::default();
+        if !self.key.is_empty() {
+            flags.set(Flags::KEY);
+        }
+        if !self.meta.is_empty() {
+            flags.set(Flags::META);
+        }
+        flags
+    }
+
+    /// The length of the encoded body without its padding.
+    pub(crate) fn encoded_bytes(&self) -> usize {
+        let key = if self.key.is_empty() { 0 } else { 1 + self.key.len() };
+        let meta = if self.meta.is_empty() { 0 } else { 2 + self.meta.len() };
+        key + meta + self.payload.len()
+    }
+
+    /// The CRC of the encoded body, its padding included.
+    pub(crate) fn crc(&self) -> u32 {
+        let mut crc = 0;
+        self.each_part(|part| crc = continue_crc(crc, part));
+        crc
+    }
+
+    /// Appends the encoded body and its padding.
+    pub(crate) fn encode_into(&self, bytes: &mut Vec<u8>) {
+        self.each_part(|part| bytes.extend_from_slice(part));
+    }
+
+    fn each_part(&self, mut visit: impl FnMut(&[u8])) {
+        if !self.key.is_empty() {
+            visit(&[u8::try_from(self.key.len()).expect("the key's length was checked")]);
+            visit(self.key);
+        }
+        if !self.meta.is_empty() {
+            visit(&u16::try_from(self.meta.len()).expect("the metadata's length was checked").to_le_bytes());
+            visit(self.meta);
+        }
+        visit(self.payload);
+        let length = self.encoded_bytes();
+        visit(&PADDING[..aligned(length) - length]);
+    }
+
+    /// Splits a body whose CRC was found right; `None` when its lengths contradict each other.
+    pub(crate) fn decode(flags: Flags, bytes: &'a [u8]) -> Option<Self> {
+        let ranges = BodyRanges::decode(flags, bytes)?;
+        Some(Self {
+            key: &bytes[ranges.key.0..ranges.key.1],
+            meta: &bytes[ranges.meta.0..ranges.meta.1],
+            payload: &bytes[ranges.payload.0..ranges.payload.1],
+        })
+    }
+}
+
+/// Where the parts of a body are, from its start: first byte, and end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct BodyRanges {
+    pub(crate) key: (usize, usize),
+    pub(crate) meta: (usize, usize),
+    pub(crate) payload: (usize, usize),
+}
+
+impl BodyRanges {
+    /// The ranges in `bytes`, the body without its padding.
+    pub(crate) fn decode(flags: Flags, bytes: &[u8]) -> Option<Self> {
+        let mut ranges = Self::default();
+        let mut at = 0;
+        if flags.has(Flags::KEY) {
+            let length = usize::from(*bytes.first()?);
+            ranges.key = (1, 1 + length);
+            at = 1 + length;
+        }
+        if flags.has(Flags::META) {
+            let length = bytes.get(at..at + 2)?;
+            let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
+            ranges.meta = (at + 2, at + 2 + length);
+            at += 2 + length;
+        }
+        ranges.payload = (at, bytes.len());
+        (at <= bytes.len()).then_some(ranges)
+    }
+}
+
+fn continue_crc(crc: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(crc);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+/// What engine records say in their payload.
+pub(crate) mod engine {
+    use super::super::Fields;
+
+    /// The payload of a fork: the child's id, the parent's number.
+    pub(crate) fn encode_fork(child: &[u8; 16], parent: u32) -> [u8; 20] {
+        let mut bytes = [0; 20];
+        bytes[..16].copy_from_slice(child);
+        bytes[16..].copy_from_slice(&parent.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode_fork(payload: &[u8]) -> Option<([u8; 16], u32)> {
+        (payload.len() == 20).then(|| {
+            let mut fields = Fields::new(payload);
+            (fields.take(), fields.u32())
+        })
+    }
+
+    pub(crate) fn decode_create(payload: &[u8]) -> Option<[u8; 16]> {
+        payload.try_into().ok()
+    }
+
+    /// The payload of a redaction: the record's position, then the reason.
+    pub(crate) fn encode_redact(position: u64, reason: &str) -> Vec<u8> {
+        let mut bytes = position.to_le_bytes().to_vec();
+        bytes.extend_from_slice(reason.as_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode_redact(payload: &[u8]) -> Option<(u64, &str)> {
+        let (position, reason) = payload.split_first_chunk::<8>()?;
+        Some((u64::from_le_bytes(*position), std::str::from_utf8(reason).ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(body: &Body<'_>) -> Header {
+        Header {
+            kind: Kind(3),
+            flags: body.flags(),
+            body_bytes: u32::try_from(body.encoded_bytes()).unwrap(),
+            index: 77,
+            stream: 12,
+            sequence: 5,
+            time_delta_ms: 1234,
+            watermark: 4096,
+            body_crc: body.crc(),
+        }
+    }
+
+    #[test]
+    fn record_reads_back_with_and_without_each_part() {
+        for (key, meta, payload) in
+            [(&b""[..], &b""[..], &b""[..]), (b"k", b"", b"x"), (b"", b"meta", b"payload"), (b"key", b"m", b"")]
+        {
+            let body = Body { key, meta, payload };
+            let header = sample(&body);
+            let decoded = Header::decode(&header.encode(9, 8192), 9, 8192).unwrap();
+            assert_eq!(decoded, header);
+            let mut bytes = Vec::new();
+            body.encode_into(&mut bytes);
+            assert_eq!(bytes.len(), header.padded_body_bytes());
+            assert_eq!(checksum::crc(&bytes), decoded.body_crc);
+            assert_eq!(Body::decode(decoded.flags, &bytes[..header.body_bytes as usize]), Some(body));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_record_is_noticed() {
+        let body = Body { key: b"key", meta: b"meta", payload: b"the payload" };
+        let header = sample(&body);
+        let mut bytes = header.encode(9, 8192).to_vec();
+        body.encode_into(&mut bytes);
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let (head, rest) = damaged.split_first_chunk::<HEADER_BYTES>().unwrap();
+            let noticed = Header::decode(head, 9, 8192)
+                .is_none_or(|found| rest.get(..found.padded_body_bytes()).map(checksum::crc) != Some(found.body_crc));
+            assert!(noticed, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn record_of_another_segment_or_place_is_refused() {
+        let body = Body { payload: b"x", ..Body::default() };
+        let bytes = sample(&body).encode(9, 8192);
+        let intact = |salt, offset| {
+            Header::decode(&bytes, salt, offset).is_some_and(|header| header.body_crc == body.crc())
+        };
+        assert!(intact(9, 8192));
+        assert!(!intact(10, 8192));
+        assert!(!intact(9, 8200));
+    }
+
+    #[test]
+    fn zeros_are_no_record() {
+        for salt in 0..1000 {
+            assert_eq!(Header::decode(&[0; HEADER_BYTES], salt, 4096), None);
+        }
+    }
+
+    #[test]
+    fn lengths_inside_a_body_are_checked() {
+        assert_eq!(BodyRanges::decode(Flags::KEY, &[]), None);
+        assert_eq!(BodyRanges::decode(Flags::KEY, &[9, 1]), None);
+        assert_eq!(BodyRanges::decode(Flags::META, &[1]), None);
+        assert_eq!(BodyRanges::decode(Flags::META, &[255, 255, 0]), None);
+    }
+}

@@ -1,0 +1,358 @@
+//! [`Directory`]: every stream of the store, and how its sequences map to records.
+//!
+//! It is what the log says when its records are applied in order: nothing here is decided, so that recovery
+//! and the writer reach the same state by the same code.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use super::lineage::{self, Lineage, Range};
+use crate::{
+    Error, ErrorKind, Kind, Result, SegmentId, StreamId,
+    format::index::{StepRow, StreamRow},
+    limits,
+};
+
+/// Every stream of the store by number and by id; and which records are redacted.
+#[derive(Default)]
+pub(crate) struct Directory {
+    streams: Vec<Stream>,
+    by_id: HashMap<StreamId, u32>,
+    redacted: HashSet<u64>,
+}
+
+/// One stream.
+pub(crate) struct Stream {
+    pub(crate) id: StreamId,
+    /// How many data records it was ever given.
+    pub(crate) ordinals: u32,
+    /// The sequences from here on are its own newest records, without a gap.
+    pub(crate) tail_first_sequence: u32,
+    /// The ordinal of the record at `tail_first_sequence`.
+    pub(crate) tail_first_ordinal: u32,
+    /// What the sequences below the tail are.
+    pub(crate) lineage: Option<Arc<Lineage>>,
+    /// From which ordinal on its records lie in which segment.
+    pub(crate) runs: Vec<Run>,
+    pub(crate) snapshots: Vec<SnapshotRef>,
+    pub(crate) forked: Option<Forked>,
+    pub(crate) deleted: bool,
+}
+
+/// The records of a stream from an ordinal on lie in a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    pub(crate) segment: SegmentId,
+    pub(crate) first_ordinal: u32,
+}
+
+/// Where a record is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Location {
+    pub(crate) segment: SegmentId,
+    pub(crate) offset: u64,
+}
+
+/// A snapshot, and the record whose state it is: it stands as long as its sequence means that record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SnapshotRef {
+    pub(crate) sequence: u32,
+    pub(crate) source: u32,
+    pub(crate) ordinal: u32,
+    pub(crate) location: Location,
+}
+
+/// Where a stream was forked from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Forked {
+    pub(crate) parent: u32,
+    pub(crate) at: u32,
+    /// The record that made the fork: of the parent, only what came before it is seen.
+    pub(crate) location: Location,
+}
+
+impl Stream {
+    pub(crate) fn new(id: StreamId) -> Self {
+        Self {
+            id,
+            ordinals: 0,
+            tail_first_sequence: 1,
+            tail_first_ordinal: 1,
+            lineage: None,
+            runs: Vec::new(),
+            snapshots: Vec::new(),
+            forked: None,
+            deleted: false,
+        }
+    }
+
+    /// The last sequence, 0 when the stream is empty.
+    pub(crate) fn last_sequence(&self) -> u32 {
+        (self.tail_first_sequence - 1).saturating_add(self.tail_count())
+    }
+
+    /// Saturating: between the steps and the rows of a sealed segment the count lags behind.
+    fn tail_count(&self) -> u32 {
+        self.ordinals.saturating_add(1).saturating_sub(self.tail_first_ordinal)
+    }
+
+    /// The list of ranges with the tail on top, for a stream that is about to have a new tail.
+    fn lineage_with_tail(&self, own_number: u32) -> Option<Arc<Lineage>> {
+        Some(Arc::new(Lineage {
+            first_sequence: self.tail_first_sequence,
+            source: own_number,
+            first_ordinal: self.tail_first_ordinal,
+            below: self.lineage.clone(),
+        }))
+    }
+}
+
+impl Directory {
+    /// The directory that a checkpoint says.
+    pub(crate) fn from_parts(streams: Vec<Stream>, redacted: Vec<u64>) -> Self {
+        let by_id = streams.iter().zip(1..).map(|(stream, number)| (stream.id, number)).collect();
+        Self { streams, by_id, redacted: redacted.into_iter().collect() }
+    }
+
+    /// The number of a stream, deleted ones included.
+    pub(crate) fn number(&self, id: &StreamId) -> Option<u32> {
+        self.by_id.get(id).copied()
+    }
+
+    pub(crate) fn stream(&self, number: u32) -> Option<&Stream> {
+        self.streams.get((number as usize).checked_sub(1)?)
+    }
+
+    pub(crate) fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// The number that the next new stream gets.
+    pub(crate) fn next_number(&self) -> u32 {
+        u32::try_from(self.streams.len() + 1).expect("the number of streams is limited")
+    }
+
+    pub(crate) fn is_redacted(&self, position: u64) -> bool {
+        !self.redacted.is_empty() && self.redacted.contains(&position)
+    }
+
+    pub(crate) fn redacted(&self) -> impl Iterator<Item = u64> + '_ {
+        self.redacted.iter().copied()
+    }
+
+    fn stream_mut(&mut self, number: u32) -> Result<&mut Stream> {
+        (number as usize)
+            .checked_sub(1)
+            .and_then(|index| self.streams.get_mut(index))
+            .ok_or_else(|| contradiction(format!("stream number {number} was never created")))
+    }
+
+    /// Applies a data record: the stream's next ordinal. An error when the record contradicts the log before.
+    pub(crate) fn apply_data(&mut self, number: u32, sequence: u32, segment: SegmentId) -> Result<u32> {
+        let stream = self.stream_mut(number)?;
+        let expected = stream.last_sequence().saturating_add(1);
+        if sequence != expected || stream.deleted || u64::from(sequence) > limits::SEQUENCE_MAX {
+            let state = if stream.deleted { ", which was deleted" } else { "" };
+            let message = format!("stream {}{state}: expected sequence {expected}, found {sequence}", stream.id);
+            return Err(contradiction(message));
+        }
+        stream.ordinals += 1;
+        let ordinal = stream.ordinals;
+        if stream.runs.last().is_none_or(|run| run.segment != segment) {
+            stream.runs.push(Run { segment, first_ordinal: ordinal });
+        }
+        Ok(ordinal)
+    }
+
+    /// Applies the row of a sealed segment: its data records of one stream, all at once.
+    pub(crate) fn apply_row(&mut self, row: &StreamRow, segment: SegmentId) -> Result<()> {
+        let stream = self.stream_mut(row.stream)?;
+        let last = row.first_ordinal + row.count.saturating_sub(1);
+        if stream.id.as_bytes() != &row.id || stream.runs.last().is_some_and(|run| run.segment > segment) {
+            return Err(contradiction(format!("the index row of stream number {} is of another stream", row.stream)));
+        }
+        if stream.runs.last().is_none_or(|run| run.segment != segment) {
+            if row.first_ordinal != stream.ordinals.saturating_add(1) {
+                let message = format!(
+                    "stream {}: segment {segment} begins with its record {}, expected {}",
+                    stream.id,
+                    row.first_ordinal,
+                    stream.ordinals.saturating_add(1)
+                );
+                return Err(contradiction(message));
+            }
+            stream.runs.push(Run { segment, first_ordinal: row.first_ordinal });
+        }
+        stream.ordinals = stream.ordinals.max(last);
+        Ok(())
+    }
+
+    /// Fills in what a step says of the state before it.
+    pub(crate) fn complete_step(&self, step: &mut StepRow) {
+        match step.kind {
+            Kind::TRUNCATE => step.ordinal = self.stream(step.stream).map_or(0, |stream| stream.ordinals),
+            Kind::SNAPSHOT => (step.other, step.ordinal) = self.resolve(step.stream, step.sequence).unwrap_or((0, 0)),
+            _ => {}
+        }
+    }
+
+    /// Applies a completed step of the segment. An error when it contradicts the log before.
+    pub(crate) fn apply_step(&mut self, step: &StepRow, segment: SegmentId) -> Result<()> {
+        let location = Location { segment, offset: step.offset };
+        match step.kind {
+            Kind::CREATE => self.add_stream(step.stream, Stream::new(StreamId::from_bytes(step.id))),
+            Kind::FORK => self.apply_fork(step, location),
+            Kind::TRUNCATE => self.apply_truncate(step),
+            Kind::SNAPSHOT => {
+                let stream = self.stream_mut(step.stream)?;
+                let snapshot =
+                    SnapshotRef { sequence: step.sequence, source: step.other, ordinal: step.ordinal, location };
+                let at = stream
+                    .snapshots
+                    .partition_point(|other| (other.sequence, other.location) <= (step.sequence, location));
+                stream.snapshots.insert(at, snapshot);
+                Ok(())
+            }
+            Kind::DELETE => {
+                self.stream_mut(step.stream)?.deleted = true;
+                Ok(())
+            }
+            Kind::REDACT => {
+                self.redacted.insert(step.target);
+                Ok(())
+            }
+            kind => Err(contradiction(format!("engine record of unknown kind {}", kind.0))),
+        }
+    }
+
+    fn add_stream(&mut self, number: u32, stream: Stream) -> Result<()> {
+        let expected = self.next_number();
+        if number != expected || number > limits::STREAMS_MAX {
+            return Err(contradiction(format!("new stream has number {number}, expected {expected}")));
+        }
+        if let Some(other) = self.by_id.insert(stream.id, number) {
+            self.by_id.insert(stream.id, other);
+            return Err(contradiction(format!("stream {} is created twice", stream.id)));
+        }
+        self.streams.push(stream);
+        Ok(())
+    }
+
+    fn apply_fork(&mut self, step: &StepRow, location: Location) -> Result<()> {
+        let (parent_number, at) = (step.other, step.sequence);
+        let parent = self
+            .stream(parent_number)
+            .filter(|_| parent_number < step.stream)
+            .ok_or_else(|| contradiction(format!("fork of stream number {parent_number}, which was never created")))?;
+        if at == u32::MAX {
+            return Err(contradiction(format!("fork of stream {} at sequence {at}", parent.id)));
+        }
+        // A row of the parent in the same sealed segment may come after this step, so the tail counts as
+        // reaching `at`; that it did was checked when the fork was made.
+        let lineage = if at >= parent.tail_first_sequence {
+            parent.lineage_with_tail(parent_number)
+        } else {
+            lineage::up_to(parent.lineage.as_ref(), at)
+        };
+        let child = Stream {
+            tail_first_sequence: at + 1,
+            lineage,
+            forked: Some(Forked { parent: parent_number, at, location }),
+            ..Stream::new(StreamId::from_bytes(step.id))
+        };
+        self.add_stream(step.stream, child)
+    }
+
+    fn apply_truncate(&mut self, step: &StepRow) -> Result<()> {
+        let number = step.stream;
+        let stream = self.stream_mut(number)?;
+        // The rows of a sealed segment are applied after its steps, so the count is the step's own.
+        let counted = step.ordinal.saturating_add(1).checked_sub(stream.tail_first_ordinal);
+        let last = counted.and_then(|count| (stream.tail_first_sequence - 1).checked_add(count));
+        if last.is_none_or(|last| step.sequence > last) {
+            let message = format!("stream {}: truncation after {}, beyond its end", stream.id, step.sequence);
+            return Err(contradiction(message));
+        }
+        stream.lineage = if step.sequence >= stream.tail_first_sequence {
+            stream.lineage_with_tail(number)
+        } else {
+            lineage::up_to(stream.lineage.as_ref(), step.sequence)
+        };
+        stream.tail_first_sequence = step.sequence.saturating_add(1);
+        stream.tail_first_ordinal = step.ordinal.saturating_add(1);
+        Ok(())
+    }
+
+    /// Which record a sequence of a stream is: its source stream and ordinal.
+    pub(crate) fn resolve(&self, number: u32, sequence: u32) -> Option<(u32, u32)> {
+        let range = self.ranges(number, sequence, sequence).first().copied()?;
+        Some((range.source, range.first_ordinal))
+    }
+
+    /// The records of a stream between two sequences, both inclusive, in order; nothing beyond its end.
+    pub(crate) fn ranges(&self, number: u32, first: u32, last: u32) -> Vec<Range> {
+        let Some(stream) = self.stream(number) else { return Vec::new() };
+        let first = first.max(1);
+        let mut ranges = Vec::new();
+        let tail = Range {
+            first_sequence: stream.tail_first_sequence,
+            count: stream.tail_count(),
+            source: number,
+            first_ordinal: stream.tail_first_ordinal,
+        };
+        ranges.extend(tail.between(first, last));
+        let mut end = stream.tail_first_sequence;
+        let mut list = stream.lineage.as_ref();
+        while let Some(range) = list.filter(|_| end > first) {
+            let whole = Range {
+                first_sequence: range.first_sequence,
+                count: end.saturating_sub(range.first_sequence),
+                source: range.source,
+                first_ordinal: range.first_ordinal,
+            };
+            ranges.extend(whole.between(first, last));
+            end = range.first_sequence;
+            list = range.below.as_ref();
+        }
+        ranges.reverse();
+        ranges
+    }
+
+    /// The segment that holds a data record.
+    pub(crate) fn segment_of(&self, source: u32, ordinal: u32) -> Option<SegmentId> {
+        let runs = &self.stream(source)?.runs;
+        let index = runs.partition_point(|run| run.first_ordinal <= ordinal).checked_sub(1)?;
+        Some(runs[index].segment)
+    }
+
+    /// The newest snapshot of a stream at or before a sequence, its own or inherited.
+    pub(crate) fn latest_snapshot(&self, number: u32, at_or_before: u32) -> Option<SnapshotRef> {
+        let mut bound = at_or_before.min(self.stream(number)?.last_sequence());
+        let mut best: Option<SnapshotRef> = None;
+        let mut before: Option<Location> = None;
+        let mut stream = self.stream(number);
+        while let Some(current) = stream {
+            let end = current.snapshots.partition_point(|snapshot| snapshot.sequence <= bound);
+            let better = |snapshot: &&SnapshotRef| best.is_none_or(|best| snapshot.sequence > best.sequence);
+            let found = current.snapshots[..end].iter().rev().take_while(better).find(|snapshot| {
+                before.is_none_or(|limit| snapshot.location < limit)
+                    && self.resolve(number, snapshot.sequence).unwrap_or((0, 0)) == (snapshot.source, snapshot.ordinal)
+            });
+            best = found.copied().or(best);
+            before = current.forked.map(|forked| forked.location);
+            bound = current.forked.map_or(bound, |forked| bound.min(forked.at));
+            stream = current.forked.and_then(|forked| self.stream(forked.parent));
+        }
+        best
+    }
+}
+
+fn contradiction(what: String) -> Error {
+    Error::new(ErrorKind::Damaged, format!("the log contradicts itself: {what}"))
+}
+
+#[cfg(test)]
+#[path = "directory_tests.rs"]
+mod tests;

@@ -1,0 +1,186 @@
+use super::*;
+
+const SEGMENT: SegmentId = SegmentId(1);
+
+struct Log {
+    directory: Directory,
+    offset: u64,
+}
+
+impl Log {
+    fn new() -> Self {
+        Self { directory: Directory::default(), offset: 4096 }
+    }
+
+    fn step(&mut self, kind: Kind, stream: u32, sequence: u32, other: u32) {
+        self.offset += 32;
+        let mut id = [0; 16];
+        id[..4].copy_from_slice(&stream.to_le_bytes());
+        let mut step = StepRow { kind, stream, sequence, ordinal: 0, offset: self.offset, other, target: 0, id };
+        self.directory.complete_step(&mut step);
+        self.directory.apply_step(&step, SEGMENT).unwrap();
+    }
+
+    fn create(&mut self) -> u32 {
+        let number = self.directory.next_number();
+        self.step(Kind::CREATE, number, 0, 0);
+        number
+    }
+
+    fn fork(&mut self, parent: u32, at: u32) -> u32 {
+        let number = self.directory.next_number();
+        self.step(Kind::FORK, number, at, parent);
+        number
+    }
+
+    fn append(&mut self, stream: u32, count: u32) {
+        for _ in 0..count {
+            let sequence = self.directory.stream(stream).unwrap().last_sequence() + 1;
+            self.directory.apply_data(stream, sequence, SEGMENT).unwrap();
+        }
+    }
+
+    /// Each sequence's record: source and ordinal.
+    fn view(&self, stream: u32) -> Vec<(u32, u32)> {
+        let last = self.directory.stream(stream).unwrap().last_sequence();
+        let ranges = self.directory.ranges(stream, 1, u32::MAX);
+        let view: Vec<_> = ranges
+            .iter()
+            .flat_map(|range| (0..range.count).map(|index| (range.source, range.first_ordinal + index)))
+            .collect();
+        assert_eq!(view.len(), last as usize);
+        for (record, sequence) in view.iter().zip(1..) {
+            assert_eq!(self.directory.resolve(stream, sequence), Some(*record));
+        }
+        view
+    }
+}
+
+#[test]
+fn truncated_sequences_are_reused_by_new_records() {
+    let mut log = Log::new();
+    let stream = log.create();
+    log.append(stream, 5);
+    log.step(Kind::TRUNCATE, stream, 3, 0);
+    log.append(stream, 2);
+    assert_eq!(log.view(stream), [(1, 1), (1, 2), (1, 3), (1, 6), (1, 7)]);
+    log.step(Kind::TRUNCATE, stream, 0, 0);
+    assert_eq!(log.view(stream), []);
+    log.append(stream, 1);
+    assert_eq!(log.view(stream), [(1, 8)]);
+}
+
+#[test]
+fn truncating_twice_in_the_same_place_keeps_the_lower_part() {
+    let mut log = Log::new();
+    let stream = log.create();
+    log.append(stream, 4);
+    log.step(Kind::TRUNCATE, stream, 2, 0);
+    log.append(stream, 1);
+    log.step(Kind::TRUNCATE, stream, 2, 0);
+    log.step(Kind::TRUNCATE, stream, 2, 0);
+    log.append(stream, 1);
+    assert_eq!(log.view(stream), [(1, 1), (1, 2), (1, 6)]);
+    log.step(Kind::TRUNCATE, stream, 1, 0);
+    assert_eq!(log.view(stream), [(1, 1)]);
+}
+
+#[test]
+fn fork_keeps_what_it_shares_when_the_parent_changes() {
+    let mut log = Log::new();
+    let parent = log.create();
+    log.append(parent, 4);
+    let child = log.fork(parent, 3);
+    log.append(child, 1);
+    log.step(Kind::TRUNCATE, parent, 1, 0);
+    log.append(parent, 2);
+    log.step(Kind::DELETE, parent, 0, 0);
+    assert_eq!(log.view(child), [(1, 1), (1, 2), (1, 3), (2, 1)]);
+    assert_eq!(log.view(parent), [(1, 1), (1, 5), (1, 6)]);
+}
+
+#[test]
+fn fork_below_the_tail_shares_the_right_ranges() {
+    let mut log = Log::new();
+    let parent = log.create();
+    log.append(parent, 3);
+    log.step(Kind::TRUNCATE, parent, 2, 0);
+    log.append(parent, 3);
+    let low = log.fork(parent, 1);
+    let middle = log.fork(parent, 2);
+    let high = log.fork(parent, 4);
+    let empty = log.fork(parent, 0);
+    assert_eq!(log.view(low), [(1, 1)]);
+    assert_eq!(log.view(middle), [(1, 1), (1, 2)]);
+    assert_eq!(log.view(high), [(1, 1), (1, 2), (1, 4), (1, 5)]);
+    assert_eq!(log.view(empty), []);
+}
+
+#[test]
+fn fork_of_forks_to_depth_1000_reads_through() {
+    let mut log = Log::new();
+    let mut stream = log.create();
+    log.append(stream, 1);
+    let mut expected = vec![(1, 1)];
+    for depth in 1..=1000 {
+        stream = log.fork(stream, depth);
+        log.append(stream, 1);
+        expected.push((stream, 1));
+    }
+    assert_eq!(log.view(stream), expected);
+}
+
+#[test]
+fn snapshot_is_found_as_long_as_its_sequence_means_its_record() {
+    let mut log = Log::new();
+    let stream = log.create();
+    log.append(stream, 6);
+    log.step(Kind::SNAPSHOT, stream, 2, 0);
+    log.step(Kind::SNAPSHOT, stream, 5, 0);
+    let found = |log: &Log, stream, bound| log.directory.latest_snapshot(stream, bound).map(|found| found.sequence);
+    assert_eq!(found(&log, stream, u32::MAX), Some(5));
+    assert_eq!(found(&log, stream, 4), Some(2));
+    assert_eq!(found(&log, stream, 1), None);
+    let child = log.fork(stream, 5);
+    log.step(Kind::TRUNCATE, stream, 3, 0);
+    log.append(stream, 4);
+    assert_eq!(found(&log, stream, u32::MAX), Some(2));
+    assert_eq!(found(&log, child, u32::MAX), Some(5));
+    log.step(Kind::SNAPSHOT, stream, 3, 0);
+    assert_eq!(found(&log, stream, u32::MAX), Some(3));
+    assert_eq!(found(&log, child, 4), Some(2), "what the parent saves after the fork is its own");
+}
+
+#[test]
+fn newer_snapshot_of_the_same_sequence_wins() {
+    let mut log = Log::new();
+    let stream = log.create();
+    log.step(Kind::SNAPSHOT, stream, 0, 0);
+    let first = log.directory.latest_snapshot(stream, 0).unwrap();
+    log.step(Kind::SNAPSHOT, stream, 0, 0);
+    let second = log.directory.latest_snapshot(stream, 9).unwrap();
+    assert!(second.location > first.location);
+}
+
+#[test]
+fn contradictions_are_errors() {
+    let mut log = Log::new();
+    let stream = log.create();
+    log.append(stream, 2);
+    assert!(log.directory.apply_data(stream, 5, SEGMENT).is_err());
+    assert!(log.directory.apply_data(9, 1, SEGMENT).is_err());
+    let step = |kind, stream, sequence| StepRow {
+        kind,
+        stream,
+        sequence,
+        ordinal: 2,
+        offset: 8192,
+        other: 1,
+        target: 0,
+        id: [1; 16],
+    };
+    assert!(log.directory.apply_step(&step(Kind::CREATE, 7, 0), SEGMENT).is_err());
+    assert!(log.directory.apply_step(&step(Kind::TRUNCATE, 1, 3), SEGMENT).is_err());
+    assert!(log.directory.apply_step(&step(Kind(200), 1, 3), SEGMENT).is_err());
+    assert!(log.directory.apply_step(&step(Kind::FORK, 2, u32::MAX), SEGMENT).is_err());
+}

@@ -1,0 +1,4 @@
+//! Segments as files: open, read, scan.
+
+pub(crate) mod scan;
+pub(crate) mod segment;

@@ -1,0 +1,149 @@
+//! [`Scan`]: the records of a segment one after the other, in bounded memory.
+
+use bytes::Bytes;
+
+use super::segment::{Frame, Segment};
+use crate::{
+    Result,
+    format::{aligned, record, segment},
+};
+
+/// Bytes are read ahead in pieces of this size.
+const READ_AHEAD_BYTES: u64 = 256 << 10;
+
+/// Walks over the records between two offsets.
+pub(crate) struct Scan<'a> {
+    segment: &'a Segment,
+    offset: u64,
+    end: u64,
+    window: Bytes,
+    window_start: u64,
+}
+
+impl<'a> Scan<'a> {
+    /// From the record at `offset` up to `end`.
+    pub(crate) fn new(segment: &'a Segment, offset: u64, end: u64) -> Self {
+        Self { segment, offset, end, window: Bytes::new(), window_start: 0 }
+    }
+
+    /// Where the next record begins.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next record; `None` at the end; an error where bytes are no record.
+    pub(crate) fn next(&mut self) -> Result<Option<Frame>> {
+        if self.offset >= self.end {
+            return Ok(None);
+        }
+        let header = self.header()?;
+        let body_start = self.offset + record::HEADER_BYTES as u64;
+        let body = self.bytes(body_start, header.padded_body_bytes() as u64)?;
+        let frame = self.segment.checked(self.offset, header, body)?;
+        self.offset = frame.end();
+        Ok(Some(frame))
+    }
+
+    /// Steps over the next record without reading its body; an error where bytes are no record.
+    pub(crate) fn skip(&mut self) -> Result<()> {
+        let header = self.header()?;
+        self.offset += header.frame_bytes();
+        Ok(())
+    }
+
+    fn header(&mut self) -> Result<record::Header> {
+        let wanted = (record::HEADER_BYTES as u64).min(self.end - self.offset);
+        let bytes = self.bytes(self.offset, wanted)?;
+        self.segment.header_in(&bytes, self.offset, self.end)
+    }
+
+    fn bytes(&mut self, offset: u64, length: u64) -> Result<Bytes> {
+        if self.segment.map().is_some() {
+            return self.segment.bytes_at(offset, length);
+        }
+        let inside = offset >= self.window_start && offset + length <= self.window_start + self.window.len() as u64;
+        if !inside {
+            self.window = self.segment.bytes_at(offset, length.max(READ_AHEAD_BYTES.min(self.end - offset)))?;
+            self.window_start = offset;
+        }
+        let start = usize::try_from(offset - self.window_start).expect("the window is in memory");
+        Ok(self.window.slice(start..start + usize::try_from(length).expect("the window is in memory")))
+    }
+}
+
+/// The first place from `offset` on, of a segment file `file_bytes` long, where the bytes are not zero.
+pub(crate) fn first_nonzero(segment: &Segment, mut offset: u64, file_bytes: u64) -> Result<Option<u64>> {
+    while offset < file_bytes {
+        let piece = segment.bytes_at(offset, READ_AHEAD_BYTES.min(file_bytes - offset))?;
+        if let Some(index) = first_nonzero_byte(&piece) {
+            return Ok(Some(offset + index as u64));
+        }
+        offset += piece.len() as u64;
+    }
+    Ok(None)
+}
+
+fn first_nonzero_byte(bytes: &[u8]) -> Option<usize> {
+    // Words first: a tail of zeros is tens of megabytes long.
+    let words = bytes.chunks_exact(64);
+    let rest = bytes.len() - words.remainder().len();
+    let block = words
+        .into_iter()
+        .position(|block| block.iter().fold(0, |all, byte| all | byte) != 0)
+        .map_or(rest, |index| index * 64);
+    bytes[block..].iter().position(|byte| *byte != 0).map(|index| block + index)
+}
+
+/// A whole record found beyond a damaged place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    pub(crate) offset: u64,
+    pub(crate) header: record::Header,
+}
+
+/// Looks for whole records from `offset` on, at every place one could begin; gives each to `visit`, which
+/// says whether to go on.
+pub(crate) fn search(
+    segment: &Segment,
+    mut offset: u64,
+    file_bytes: u64,
+    mut visit: impl FnMut(Found) -> bool,
+) -> Result<()> {
+    offset = offset.max(segment::HEADER_BYTES as u64).next_multiple_of(aligned(1) as u64);
+    let mut window = Bytes::new();
+    let mut window_start = offset;
+    // A hostile file could hold headers everywhere, each with a body to the end.
+    let mut budget = file_bytes.saturating_mul(4);
+    while offset + record::HEADER_BYTES as u64 <= file_bytes {
+        let window_end = window_start + window.len() as u64;
+        if offset + record::HEADER_BYTES as u64 > window_end {
+            window = segment.bytes_at(offset, READ_AHEAD_BYTES.min(file_bytes - offset))?;
+            window_start = offset;
+        }
+        let at = usize::try_from(offset - window_start).expect("the window is in memory");
+        let bytes = window[at..].first_chunk().expect("the window was just refilled");
+        let header = record::Header::decode(bytes, segment.header.salt, offset)
+            .filter(|header| header.frame_bytes() <= file_bytes - offset);
+        let whole = match header {
+            Some(header) => {
+                let body_start = offset + record::HEADER_BYTES as u64;
+                budget = budget.checked_sub(header.frame_bytes()).ok_or_else(|| {
+                    segment.damaged(offset, "too many false record headers to tell a torn tail from damage")
+                })?;
+                let body = segment.bytes_at(body_start, header.padded_body_bytes() as u64)?;
+                segment.checked(offset, header, body).is_ok().then_some(header)
+            }
+            None => None,
+        };
+        match whole {
+            Some(header) => {
+                if !visit(Found { offset, header }) {
+                    return Ok(());
+                }
+                offset += header.frame_bytes();
+            }
+            None => offset += aligned(1) as u64,
+        }
+    }
+    Ok(())
+}

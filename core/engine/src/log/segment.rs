@@ -1,0 +1,199 @@
+//! [`Segment`]: one file of the log, open for reading.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use crate::{
+    Error, ErrorKind, Result, SegmentId, checksum,
+    format::{
+        self, files,
+        index::{Block, TRAILER_BYTES, Trailer},
+        record, segment,
+    },
+    storage::{Access, File, Map, Storage},
+};
+
+/// So many bytes are read for one record at first; a longer one takes a second read.
+const READ_BYTES: u64 = 4096;
+
+/// One segment. Its records below an offset that the caller knows are immutable.
+pub(crate) struct Segment {
+    pub(crate) header: segment::Header,
+    pub(crate) name: String,
+    pub(crate) file: Arc<dyn File>,
+    sealed: Option<Sealed>,
+}
+
+struct Sealed {
+    trailer: Trailer,
+    map: OnceLock<Option<Map>>,
+    block: OnceLock<Block>,
+}
+
+/// One record as it lies in a segment; its body's CRC was found right.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) offset: u64,
+    pub(crate) header: record::Header,
+    /// Without its padding.
+    pub(crate) body: Bytes,
+}
+
+impl Frame {
+    /// The offset after this record.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + self.header.frame_bytes()
+    }
+
+    /// The metadata and the payload.
+    pub(crate) fn parts(&self) -> Option<(Bytes, Bytes)> {
+        let ranges = record::BodyRanges::decode(self.header.flags, &self.body)?;
+        Some((self.body.slice(ranges.meta.0..ranges.meta.1), self.body.slice(ranges.payload.0..ranges.payload.1)))
+    }
+
+    /// The idempotency key, empty for none.
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        record::Body::decode(self.header.flags, &self.body).map(|body| body.key)
+    }
+}
+
+impl Segment {
+    /// Opens a segment's file and reads its header, and its trailer when it has one.
+    pub(crate) fn open(storage: &dyn Storage, id: SegmentId, access: Access, store: &[u8; 16]) -> Result<Self> {
+        let name = files::segment_name(id);
+        let place = |what: &str| format!("{}: {what} {name}", storage.describe());
+        let file = storage.open(&name, access).map_err(|error| Error::from_io(error, place("opening")))?;
+        let length = file.len().map_err(|error| Error::from_io(error, place("measuring")))?;
+        let mut bytes = vec![0; usize::try_from(length).map_or(segment::HEADER_BYTES, |n| n.min(segment::HEADER_BYTES))];
+        file.read_at(0, &mut bytes).map_err(|error| Error::from_io(error, place("reading the header of")))?;
+        let header = segment::Header::decode(&bytes, &name)?;
+        if header.segment != id || header.store != *store {
+            return Err(Error::new(
+                ErrorKind::Damaged,
+                format!("{name}: its header says segment {} of another store or place", header.segment),
+            ));
+        }
+        let mut sealed = None;
+        if length >= (segment::HEADER_BYTES + TRAILER_BYTES) as u64 {
+            let mut bytes = [0; TRAILER_BYTES];
+            file.read_at(length - TRAILER_BYTES as u64, &mut bytes)
+                .map_err(|error| Error::from_io(error, place("reading the trailer of")))?;
+            sealed = Trailer::decode(&bytes, &header, length).map(|trailer| Sealed {
+                trailer,
+                map: OnceLock::new(),
+                block: OnceLock::new(),
+            });
+        }
+        Ok(Self { header, name, file, sealed })
+    }
+
+    /// A segment that was just made.
+    pub(crate) fn unsealed(header: segment::Header, file: Arc<dyn File>) -> Self {
+        Self { header, name: files::segment_name(header.segment), file, sealed: None }
+    }
+
+    pub(crate) fn id(&self) -> SegmentId {
+        self.header.segment
+    }
+
+    /// The trailer of a sealed segment.
+    pub(crate) fn trailer(&self) -> Option<&Trailer> {
+        self.sealed.as_ref().map(|sealed| &sealed.trailer)
+    }
+
+    /// The index block of a sealed segment, read and checked at the first call.
+    pub(crate) fn block(&self) -> Result<Option<&Block>> {
+        let Some(sealed) = &self.sealed else { return Ok(None) };
+        if let Some(block) = sealed.block.get() {
+            return Ok(Some(block));
+        }
+        let length = sealed.trailer.block_bytes() - TRAILER_BYTES as u64;
+        let bytes = self.bytes_at(sealed.trailer.data_end, length)?;
+        let block = Block::check(bytes, sealed.trailer, &self.name)?;
+        Ok(Some(sealed.block.get_or_init(|| block)))
+    }
+
+    /// The map of a sealed segment, where the storage can.
+    pub(crate) fn map(&self) -> Option<&Map> {
+        let sealed = self.sealed.as_ref()?;
+        sealed.map.get_or_init(|| self.file.map()).as_ref()
+    }
+
+    /// Some bytes: a slice of the map, or a copy. The caller has bounded the length.
+    pub(crate) fn bytes_at(&self, offset: u64, length: u64) -> Result<Bytes> {
+        let eof = || self.damaged(offset, format!("the file ends before {length} more bytes"));
+        let length = usize::try_from(length).map_err(|_| eof())?;
+        if let Some(map) = self.map() {
+            let start = usize::try_from(offset).map_err(|_| eof())?;
+            let end = start.checked_add(length).filter(|end| *end <= map.bytes.len()).ok_or_else(eof)?;
+            return Ok(map.bytes.slice(start..end));
+        }
+        let mut bytes = vec![0; length];
+        self.file.read_at(offset, &mut bytes).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => eof(),
+            _ => Error::from_io(error, format!("{}: reading {length} bytes at offset {offset}", self.name)),
+        })?;
+        Ok(bytes.into())
+    }
+
+    /// The record at an offset that the index names; `end` is where the records known to be there end.
+    pub(crate) fn frame(&self, offset: u64, end: u64) -> Result<Frame> {
+        if offset < segment::HEADER_BYTES as u64 || end.saturating_sub(offset) < record::HEADER_BYTES as u64 {
+            return Err(self.damaged(offset, format!("no record can begin here: records end at {end}")));
+        }
+        let mapped = self.map().is_some();
+        let first_read = if mapped { record::HEADER_BYTES as u64 } else { READ_BYTES.min(end - offset) };
+        let bytes = self.bytes_at(offset, first_read)?;
+        let header = self.header_in(&bytes, offset, end)?;
+        let body_bytes = header.padded_body_bytes();
+        let whole = record::HEADER_BYTES + body_bytes;
+        let body = if whole <= bytes.len() {
+            bytes.slice(record::HEADER_BYTES..whole)
+        } else {
+            self.bytes_at(offset + record::HEADER_BYTES as u64, body_bytes as u64)?
+        };
+        self.checked(offset, header, body)
+    }
+
+    /// The header that `bytes`, read at `offset`, begin with.
+    pub(crate) fn header_in(&self, bytes: &[u8], offset: u64, end: u64) -> Result<record::Header> {
+        let header = bytes
+            .first_chunk()
+            .and_then(|bytes| record::Header::decode(bytes, self.header.salt, offset))
+            .ok_or_else(|| {
+                let found = &bytes[..bytes.len().min(record::HEADER_BYTES)];
+                self.damaged(offset, format!("expected a record header of this segment, found {}", hex(found)))
+            })?;
+        if header.frame_bytes() > end.saturating_sub(offset) {
+            let message =
+                format!("the record is {} bytes long, but records end at {end}", header.frame_bytes());
+            return Err(self.damaged(offset, message));
+        }
+        Ok(header)
+    }
+
+    /// The record of a header and its padded body, once the CRC is right.
+    pub(crate) fn checked(&self, offset: u64, header: record::Header, padded_body: Bytes) -> Result<Frame> {
+        let crc = checksum::crc(&padded_body);
+        if crc != header.body_crc {
+            let message = format!("record CRC is {crc:08x}, expected {:08x}", header.body_crc);
+            return Err(self.damaged(offset, message));
+        }
+        Ok(Frame { offset, header, body: padded_body.slice(..header.body_bytes as usize) })
+    }
+
+    /// Damage of this segment at an offset.
+    pub(crate) fn damaged(&self, offset: u64, what: impl std::fmt::Display) -> Error {
+        Error::new(
+            ErrorKind::Damaged,
+            format!("{}: offset {offset}: {what}; `runlog verify` tells how much is damaged", self.name),
+        )
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+const _: () = assert!(READ_BYTES as usize >= record::HEADER_BYTES && format::ALIGNMENT == 8);

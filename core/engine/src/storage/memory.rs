@@ -1,0 +1,139 @@
+//! [`MemoryStorage`]: files in memory, for tests, for browsers without a file system, and for work that needs
+//! no durability.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, RwLock},
+};
+
+use super::{Access, File, Storage};
+
+/// A folder of files in memory. Clones share the same files.
+#[derive(Clone, Default)]
+pub struct MemoryStorage {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    files: Mutex<BTreeMap<String, Arc<MemoryFile>>>,
+    locked: Arc<Mutex<Option<String>>>,
+}
+
+impl MemoryStorage {
+    /// An empty folder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn files(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<MemoryFile>>> {
+        self.shared.files.lock().expect("no panic under this lock")
+    }
+
+    fn missing(name: &str) -> io::Error {
+        io::Error::new(io::ErrorKind::NotFound, format!("no file {name} in memory"))
+    }
+}
+
+impl Storage for MemoryStorage {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let file = Arc::new(MemoryFile::default());
+        self.files().insert(name.to_owned(), file.clone());
+        Ok(file)
+    }
+
+    fn open(&self, name: &str, _access: Access) -> io::Result<Arc<dyn File>> {
+        self.files().get(name).map(|file| file.clone() as _).ok_or_else(|| Self::missing(name))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.files().keys().cloned().collect())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut files = self.files();
+        let file = files.remove(from).ok_or_else(|| Self::missing(from))?;
+        files.insert(to.to_owned(), file);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.files().remove(name).map(|_| ()).ok_or_else(|| Self::missing(name))
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn create_dir(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn lock(&self, _name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
+        let mut locked = self.shared.locked.lock().expect("no panic under this lock");
+        match &*locked {
+            Some(other) => Err(Ok(other.clone())),
+            None => {
+                *locked = Some(holder.to_owned());
+                Ok(Box::new(Unlock(self.shared.locked.clone())))
+            }
+        }
+    }
+
+    fn describe(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn boot_id(&self) -> Option<[u8; 16]> {
+        Some([0; 16])
+    }
+}
+
+struct Unlock(Arc<Mutex<Option<String>>>);
+
+impl Drop for Unlock {
+    fn drop(&mut self) {
+        *self.0.lock().expect("no panic under this lock") = None;
+    }
+}
+
+#[derive(Default)]
+struct MemoryFile {
+    bytes: RwLock<Vec<u8>>,
+}
+
+impl File for MemoryFile {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let file = self.bytes.read().expect("no panic under this lock");
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let source = start.checked_add(bytes.len()).and_then(|end| file.get(start..end));
+        bytes.copy_from_slice(source.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.bytes.write().expect("no panic under this lock");
+        let start = usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let end = start.checked_add(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        if file.len() < end {
+            file.resize(end, 0);
+        }
+        file[start..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        self.bytes.write().expect("no panic under this lock").resize(length, 0);
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes.read().expect("no panic under this lock").len() as u64)
+    }
+}

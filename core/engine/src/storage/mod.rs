@@ -1,0 +1,107 @@
+//! [`Storage`] and [`File`]: the handful of operations the engine needs of the place where it keeps its files.
+//!
+//! A storage is one flat folder of named files. What it must keep: bytes written are read back at once by
+//! every handle; [`File::sync`] makes a file's bytes and length durable, and [`Storage::sync_dir`] the names.
+
+use std::{io, sync::Arc};
+
+use bytes::Bytes;
+
+#[cfg(not(target_family = "wasm"))]
+mod fs;
+mod memory;
+
+#[cfg(not(target_family = "wasm"))]
+pub use fs::FsStorage;
+pub use memory::MemoryStorage;
+
+/// How [`Storage::open`] opens a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// To read only.
+    Read,
+    /// To read and write.
+    Write,
+}
+
+/// How [`File::allocate`] makes room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allocation {
+    /// The space is reserved and reads as zeros.
+    Reserve,
+    /// Zeros are written and flushed, so that a later flush of bytes there changes nothing but the bytes.
+    ZeroFill,
+}
+
+/// A flat folder of named files.
+pub trait Storage: Send + Sync + 'static {
+    /// Makes a new empty file, readable by its owner only; an existing one of the name is replaced.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
+    /// Opens a file that exists.
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>>;
+    /// The names of all files, in any order.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Gives a file another name, replacing a file of that name. Atomic.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file. Handles of it stay usable.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes names durable: files made, renamed and removed before.
+    fn sync_dir(&self) -> io::Result<()>;
+    /// Makes the folder, its parents included, if it isn't there.
+    fn create_dir(&self) -> io::Result<()>;
+    /// Locks the folder for one writer through the file `name`, which then tells who has it; `Err(Ok(text))`
+    /// gives the text of the holder when another has it.
+    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>>;
+    /// What to call this place in messages: a path, or "memory".
+    fn describe(&self) -> String;
+    /// An id of the time since the machine was started, where there is one: unsynced bytes written under
+    /// another id may be gone.
+    fn boot_id(&self) -> Option<[u8; 16]>;
+}
+
+/// An open file.
+pub trait File: Send + Sync + 'static {
+    /// Fills `bytes` from `offset`; an error of kind `UnexpectedEof` when the file ends before.
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
+    /// Writes all `bytes` at `offset`, past the end too.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Makes bytes and length durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Writes all `bytes` at `offset` and makes these bytes durable, not what was written before.
+    fn write_durable_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_at(offset, bytes)?;
+        self.sync()
+    }
+    /// Cuts or extends the file; new bytes are zeros.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+    /// The length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Makes room for the bytes from `from` to `to`, which lie beyond the end; the file is `to` long after.
+    fn allocate(&self, from: u64, to: u64, allocation: Allocation) -> io::Result<()> {
+        let _ = (from, allocation);
+        self.set_len(to)
+    }
+    /// The whole file as memory, where the storage can. The file must not change or shrink from then on.
+    fn map(&self) -> Option<Map> {
+        None
+    }
+}
+
+/// A file mapped into memory.
+#[derive(Clone)]
+pub struct Map {
+    /// The bytes of the file. Slices of it keep the map alive.
+    pub bytes: Bytes,
+    /// Asks the operating system to have a range in memory soon.
+    pub advise: Option<Arc<dyn Advise>>,
+}
+
+/// Tells the operating system what will be read.
+pub trait Advise: Send + Sync {
+    /// These bytes will be read soon.
+    fn will_need(&self, offset: u64, bytes: usize);
+}

@@ -1,0 +1,72 @@
+//! [`Commit`]: a batch that was put in line.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use super::{
+    Store,
+    group::{Asked, Group},
+};
+use crate::{Appended, Result};
+
+/// A batch in line. Wait for it with [`Commit::wait`], or await it.
+#[must_use = "the batch is acknowledged only once this was waited for"]
+pub struct Commit {
+    store: Store,
+    group: Option<Arc<Group>>,
+    appended: Appended,
+}
+
+impl Commit {
+    pub(crate) fn done(store: Store, appended: Appended) -> Self {
+        Self { store, group: None, appended }
+    }
+
+    pub(crate) fn staged(store: Store, group: Arc<Group>, appended: Appended) -> Self {
+        Self { store, group: Some(group), appended }
+    }
+
+    /// What the batch becomes once it is acknowledged: its positions are settled already.
+    pub fn appended(&self) -> &Appended {
+        &self.appended
+    }
+
+    /// Blocks until the batch is as durable as was asked.
+    ///
+    /// # Errors
+    /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) when a write or flush failed.
+    pub fn wait(self) -> Result<Appended> {
+        if let Some(group) = &self.group {
+            self.store.shared().join(group)?;
+        }
+        Ok(self.appended)
+    }
+}
+
+impl Future for Commit {
+    type Output = Result<Appended>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(group) = &self.group else { return Poll::Ready(Ok(self.appended.clone())) };
+        let result = match group.poll(context.waker()) {
+            Some(result) => Some(result),
+            None => {
+                let shared = self.store.shared();
+                if let Ok(writer) = shared.writer()
+                    && writer.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.group, group))
+                {
+                    shared.ask(writer, Asked::Now);
+                }
+                group.result()
+            }
+        };
+        match result {
+            Some(result) => Poll::Ready(result.map(|()| self.appended.clone())),
+            None => Poll::Pending,
+        }
+    }
+}

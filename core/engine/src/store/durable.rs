@@ -1,0 +1,203 @@
+//! [`Durable`]: what readers see. The writer adds to it once a group is acknowledged; recovery and followers
+//! add to it from the log, by the same code.
+
+use std::sync::Arc;
+
+use crate::{
+    Error, ErrorKind, Kind, Result, SegmentId,
+    checksum,
+    format::{
+        index::{KeyRow, StepRow},
+        record::{self, Flags},
+        segment,
+    },
+    index::{directory::Directory, memory::MemoryIndex},
+    log::segment::{Frame, Segment},
+};
+
+/// The published state of the log: every segment, every stream, and the index of the active segment.
+pub(crate) struct Durable {
+    pub(crate) directory: Directory,
+    /// By id. The last is the active one, or the last that a reader knows of.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    pub(crate) active_index: MemoryIndex,
+    /// Where the published records of the active segment end.
+    pub(crate) end: u64,
+    /// The position that the next record gets.
+    pub(crate) next_position: u64,
+    pub(crate) last_time_ms: u64,
+}
+
+/// A record of the active segment as the index needs it. `step` is the place of its step among those staged
+/// with it, plus 1; 0 for data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) offset: u64,
+    pub(crate) stream: u32,
+    pub(crate) sequence: u32,
+    pub(crate) time_delta_ms: u32,
+    pub(crate) step: u32,
+}
+
+/// Records that are published together.
+#[derive(Default, Debug)]
+pub(crate) struct Entries {
+    pub(crate) records: Vec<Entry>,
+    pub(crate) steps: Vec<StepRow>,
+    pub(crate) keys: Vec<KeyRow>,
+}
+
+impl Durable {
+    /// The log before its first segment.
+    pub(crate) fn new() -> Self {
+        Self {
+            directory: Directory::default(),
+            segments: Vec::new(),
+            active_index: MemoryIndex::default(),
+            end: segment::HEADER_BYTES as u64,
+            next_position: 1,
+            last_time_ms: 0,
+        }
+    }
+
+    /// The last segment, which is not sealed while a writer has the store.
+    pub(crate) fn active(&self) -> Option<&Arc<Segment>> {
+        self.segments.last()
+    }
+
+    pub(crate) fn segment(&self, id: SegmentId) -> Option<&Arc<Segment>> {
+        let index = self.segments.binary_search_by_key(&id, |segment| segment.id()).ok()?;
+        Some(&self.segments[index])
+    }
+
+    /// Where the published records of a segment end.
+    pub(crate) fn end_of(&self, segment: &Segment) -> u64 {
+        segment.trailer().map_or(self.end, |trailer| trailer.data_end)
+    }
+
+    /// The segment that holds a position that was published.
+    pub(crate) fn segment_of_position(&self, position: u64) -> Option<&Arc<Segment>> {
+        if position == 0 || position >= self.next_position {
+            return None;
+        }
+        let index = self.segments.partition_point(|segment| segment.header.base_position <= position);
+        self.segments.get(index.checked_sub(1)?)
+    }
+
+    /// Where a data record is.
+    pub(crate) fn locate(&self, source: u32, ordinal: u32) -> Result<Option<(Arc<Segment>, u64)>> {
+        let Some(id) = self.directory.segment_of(source, ordinal) else { return Ok(None) };
+        let segment = self.segment(id).ok_or_else(|| missing(id))?;
+        let offset = match segment.block()? {
+            Some(block) => block.find_stream(source).and_then(|row| block.posting(&row, ordinal)),
+            None => self.active_index.posting(source, ordinal),
+        };
+        let offset = offset.ok_or_else(|| {
+            segment.damaged(self.end_of(segment), format!("the index lacks record {ordinal} of stream number {source}"))
+        })?;
+        Ok(Some((segment.clone(), offset)))
+    }
+
+    /// Publishes records of the active segment: they end at `end`.
+    pub(crate) fn publish(&mut self, entries: Entries, end: u64) -> Result<()> {
+        let Some(active) = self.active().cloned() else { return Err(missing(SegmentId(0))) };
+        let segment = active.id();
+        let mut steps = entries.steps;
+        for entry in &entries.records {
+            let time_ms = active.header.base_time_ms + u64::from(entry.time_delta_ms);
+            self.active_index.add_record(entry.offset, time_ms);
+            self.last_time_ms = time_ms;
+            match (entry.step as usize).checked_sub(1) {
+                None => {
+                    let ordinal = self.directory.apply_data(entry.stream, entry.sequence, segment)?;
+                    self.active_index.add_data(entry.stream, ordinal, entry.offset);
+                }
+                Some(index) => {
+                    let step = &mut steps[index];
+                    self.directory.complete_step(step);
+                    self.directory.apply_step(step, segment)?;
+                    self.active_index.add_step(*step);
+                }
+            }
+        }
+        entries.keys.into_iter().for_each(|key| self.active_index.add_key(key));
+        self.next_position += entries.records.len() as u64;
+        self.end = end;
+        Ok(())
+    }
+
+    /// Publishes one whole batch read from the active segment. An error when it contradicts the log before;
+    /// what was published of it then must not be used.
+    pub(crate) fn publish_frames(&mut self, segment: &Segment, frames: &[Frame]) -> Result<()> {
+        let mut entries = Entries::default();
+        for frame in frames {
+            let header = &frame.header;
+            let damaged = |what: &str| Err(segment.damaged(frame.offset, what));
+            let mut entry = Entry {
+                offset: frame.offset,
+                stream: header.stream,
+                sequence: header.sequence,
+                time_delta_ms: header.time_delta_ms,
+                step: 0,
+            };
+            if !header.kind.is_data() {
+                let Some(step) = self.step_of(frame) else { return damaged("engine record with impossible content") };
+                entries.steps.push(step);
+                entry.step = u32::try_from(entries.steps.len()).expect("a batch is bounded");
+            }
+            if header.flags.has(Flags::KEY) {
+                let Some(key) = frame.key() else { return damaged("record with an impossible key") };
+                entries.keys.push(KeyRow {
+                    stream: header.stream,
+                    hash: checksum::key_hash(key),
+                    offset: frames[0].offset,
+                });
+            }
+            entries.records.push(entry);
+            // One by one, because a step may only be judged against the state just before it.
+            let end = frame.end();
+            self.publish(std::mem::take(&mut entries), end)
+                .map_err(|error| Error::new(error.kind(), format!("{}: offset {}: {error}", segment.name, frame.offset)))?;
+        }
+        Ok(())
+    }
+
+    /// The step that an engine record says, or `None` when it can't have been written by this engine.
+    fn step_of(&self, frame: &Frame) -> Option<StepRow> {
+        let header = &frame.header;
+        let body = record::Body::decode(header.flags, &frame.body)?;
+        let mut step = StepRow {
+            kind: header.kind,
+            stream: header.stream,
+            sequence: header.sequence,
+            ordinal: 0,
+            offset: frame.offset,
+            other: 0,
+            target: 0,
+            id: [0; 16],
+        };
+        let last = |number: u32| self.directory.stream(number).map(|stream| stream.last_sequence());
+        let possible = match header.kind {
+            Kind::CREATE => {
+                step.id = record::engine::decode_create(body.payload)?;
+                true
+            }
+            Kind::FORK => {
+                (step.id, step.other) = record::engine::decode_fork(body.payload)?;
+                header.sequence <= last(step.other)?
+            }
+            Kind::REDACT => {
+                step.target = record::engine::decode_redact(body.payload)?.0;
+                step.target < self.next_position && last(header.stream).is_some()
+            }
+            Kind::TRUNCATE | Kind::SNAPSHOT => header.sequence <= last(header.stream)?,
+            Kind::DELETE => last(header.stream).is_some(),
+            _ => false,
+        };
+        possible.then_some(step)
+    }
+}
+
+fn missing(id: SegmentId) -> Error {
+    Error::new(ErrorKind::Damaged, format!("segment {id} is missing from the store"))
+}

@@ -1,0 +1,101 @@
+//! [`Follower`]: a reader beside a writer in another process. It looks at the watermark file, and applies
+//! what was published since.
+
+use std::sync::{Arc, Mutex};
+
+use super::{recover, shared::Shared};
+use crate::{
+    Error, Result, SegmentId,
+    format::{
+        files::{self, WATERMARK_BYTES, Watermark},
+        segment::HEADER_BYTES,
+    },
+    index::memory::MemoryIndex,
+    log::segment::Segment,
+    storage::{Access, Storage},
+};
+
+/// What a reader remembers between looks.
+#[derive(Default)]
+pub(crate) struct Follower {
+    seen: Mutex<Option<Watermark>>,
+}
+
+/// How far the writer has published, if it wrote so since the machine was started.
+pub(crate) fn read_watermark(storage: &dyn Storage, store: &[u8; 16]) -> Option<Watermark> {
+    let file = storage.open(files::WATERMARK, Access::Read).ok()?;
+    // It may be read while it is written; then its CRC is wrong and it is read again.
+    for _ in 0..100 {
+        let mut bytes = [0; WATERMARK_BYTES];
+        file.read_at(0, &mut bytes).ok()?;
+        if let Some(watermark) = Watermark::decode(&bytes) {
+            let current = watermark.store == *store && storage.boot_id() == Some(watermark.boot);
+            return current.then_some(watermark);
+        }
+    }
+    None
+}
+
+impl Follower {
+    pub(crate) fn new(seen: Option<Watermark>) -> Self {
+        Self { seen: Mutex::new(seen) }
+    }
+}
+
+impl Shared {
+    /// Applies what a writer in another process published since the last look. Nothing to do for a writer.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        let Some(follower) = &self.follower else { return Ok(()) };
+        let mut seen = follower.seen.lock().expect("no panic under this lock");
+        let Some(watermark) = read_watermark(&*self.storage, &self.identity.store) else { return Ok(()) };
+        if seen.as_ref() == Some(&watermark) {
+            return Ok(());
+        }
+        self.follow_to(&watermark)?;
+        *seen = Some(watermark);
+        self.watch.advance(self.durable().next_position - 1);
+        Ok(())
+    }
+
+    fn follow_to(&self, watermark: &Watermark) -> Result<()> {
+        let mut durable = self.durable.write().expect("no panic under this lock");
+        loop {
+            let Some(active) = durable.active().cloned() else {
+                // The store had no segment yet when it was opened.
+                let first = Segment::open(&*self.storage, SegmentId(1), Access::Read, &self.identity.store)?;
+                durable.segments.push(Arc::new(first));
+                continue;
+            };
+            let from = durable.end;
+            if active.id() >= watermark.segment {
+                if watermark.offset > from && active.id() == watermark.segment {
+                    recover::scan_batches(&mut durable, &active, from, watermark.offset)?;
+                    check_end(&active, durable.end, watermark.offset)?;
+                }
+                return Ok(());
+            }
+            let sealed = Segment::open(&*self.storage, active.id(), Access::Read, &self.identity.store)?;
+            let Some(end) = sealed.trailer().map(|trailer| trailer.data_end) else {
+                return Err(sealed.damaged(from, "the writer went on to the next segment, but this one is not sealed"));
+            };
+            recover::scan_batches(&mut durable, &active, from, end)?;
+            check_end(&active, durable.end, end)?;
+            let next = SegmentId(active.id().0 + 1);
+            let next = Segment::open(&*self.storage, next, Access::Read, &self.identity.store)?;
+            if let Some(last) = durable.segments.last_mut() {
+                *last = Arc::new(sealed);
+            }
+            durable.segments.push(Arc::new(next));
+            durable.active_index = MemoryIndex::default();
+            durable.end = HEADER_BYTES as u64;
+        }
+    }
+}
+
+fn check_end(segment: &Segment, end: u64, expected: u64) -> Result<()> {
+    if end == expected {
+        return Ok(());
+    }
+    let error: Error = segment.damaged(end, format!("records end here, but the writer published up to {expected}"));
+    Err(error)
+}

@@ -1,0 +1,90 @@
+//! [`OpenOptions`]: how a store is opened.
+
+use std::sync::Arc;
+
+use crate::{Durability, Host, limits};
+
+/// How a store is opened. The defaults suit an agent: durable appends, 64 MiB segments, made if not there.
+#[derive(Clone)]
+pub struct OpenOptions {
+    /// How durable an append is when acknowledged, unless its batch says otherwise.
+    pub durability: Durability,
+    /// The largest size of a segment file, from 64 KiB to 1 GiB. A small store has smaller ones.
+    pub segment_bytes_max: u64,
+    /// What a missing store means.
+    pub missing: Missing,
+    /// Whether this handle writes.
+    pub mode: Mode,
+    /// How the space of segments is made.
+    pub preallocation: Preallocation,
+    /// Time, randomness and threads.
+    pub host: Arc<dyn Host>,
+}
+
+/// What to do where no store is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Missing {
+    /// Make one.
+    Create,
+    /// Fail with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound).
+    Fail,
+}
+
+/// Whether a handle writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// The one writer: refused while another has the store.
+    Write,
+    /// A reader, beside a writer or without one. It changes no file.
+    ReadOnly,
+}
+
+/// How the space of segments is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Preallocation {
+    /// By durability: zero-filled for [`Durability::Sync`], reserved for the others.
+    Auto,
+    /// Files grow as they are written.
+    None,
+}
+
+impl OpenOptions {
+    /// The defaults with this host.
+    pub fn with_host(host: Arc<dyn Host>) -> Self {
+        Self {
+            durability: Durability::Sync,
+            segment_bytes_max: limits::SEGMENT_BYTES_DEFAULT,
+            missing: Missing::Create,
+            mode: Mode::Write,
+            preallocation: Preallocation::Auto,
+            host,
+        }
+    }
+
+    /// The same options for a reader, which never makes a store.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.mode = Mode::ReadOnly;
+        self.missing = Missing::Fail;
+        self
+    }
+}
+
+#[cfg(not(target_family = "wasm"))]
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self::with_host(Arc::new(crate::SystemHost))
+    }
+}
+
+impl std::fmt::Debug for OpenOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenOptions")
+            .field("durability", &self.durability)
+            .field("segment_bytes_max", &self.segment_bytes_max)
+            .field("missing", &self.missing)
+            .field("mode", &self.mode)
+            .field("preallocation", &self.preallocation)
+            .finish_non_exhaustive()
+    }
+}

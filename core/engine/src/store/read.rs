@@ -1,0 +1,272 @@
+//! Reading: one stream, one record, snapshots; and what an idempotency key returned before.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use super::{durable::Durable, shared::Shared};
+use crate::{
+    Appended, Direction, Error, ErrorKind, Kind, OpResult, Position, ReadOptions, Record, Result, Sequence, Snapshot,
+    StreamId, checksum,
+    format::record::Flags,
+    index::lineage::Range,
+    log::{
+        scan::Scan,
+        segment::{Frame, Segment},
+    },
+};
+
+/// So many records are looked up at a time.
+const WINDOW_RECORDS: usize = 256;
+
+/// The records of a stream, one by one, in bounded memory.
+///
+/// It reads the stream as it was when the read began: a later truncation or append doesn't change it.
+pub struct Reader {
+    shared: Arc<Shared>,
+    /// What is left to look up, in the order of reading.
+    ranges: VecDeque<Range>,
+    direction: Direction,
+    kinds: Vec<Kind>,
+    remaining: u64,
+    window: VecDeque<Located>,
+    failed: bool,
+}
+
+struct Located {
+    segment: Arc<Segment>,
+    end: u64,
+    offset: u64,
+    source: u32,
+    sequence: u32,
+}
+
+impl Reader {
+    pub(crate) fn new(shared: Arc<Shared>, stream: &StreamId, options: ReadOptions) -> Result<Self> {
+        let durable = shared.durable();
+        let number = existing(&durable, stream)?;
+        let bound = |sequence: Sequence| u32::try_from(sequence.0).unwrap_or(u32::MAX);
+        let mut ranges: VecDeque<_> =
+            durable.directory.ranges(number, bound(options.first), bound(options.last)).into();
+        if options.direction == Direction::Backward {
+            ranges.make_contiguous().reverse();
+        }
+        drop(durable);
+        Ok(Self {
+            shared,
+            ranges,
+            direction: options.direction,
+            kinds: options.kinds,
+            remaining: options.limit,
+            window: VecDeque::new(),
+            failed: false,
+        })
+    }
+
+    fn fill_window(&mut self) -> Result<()> {
+        let durable = self.shared.durable();
+        while self.window.len() < WINDOW_RECORDS {
+            let Some(range) = self.ranges.front_mut() else { break };
+            let (sequence, ordinal) = match self.direction {
+                Direction::Forward => (range.first_sequence, range.first_ordinal),
+                Direction::Backward => {
+                    let last = range.count - 1;
+                    (range.first_sequence.saturating_add(last), range.first_ordinal.saturating_add(last))
+                }
+            };
+            let source = range.source;
+            range.count -= 1;
+            if self.direction == Direction::Forward {
+                range.first_sequence = range.first_sequence.saturating_add(1);
+                range.first_ordinal = range.first_ordinal.saturating_add(1);
+            }
+            if range.count == 0 {
+                self.ranges.pop_front();
+            }
+            let (segment, offset) = durable.locate(source, ordinal)?.ok_or_else(|| {
+                let message = format!("the directory names no segment for record {ordinal} of stream number {source}");
+                Error::new(ErrorKind::Damaged, message)
+            })?;
+            let end = durable.end_of(&segment);
+            self.window.push_back(Located { segment, end, offset, source, sequence });
+        }
+        drop(durable);
+        self.read_ahead();
+        Ok(())
+    }
+
+    /// Has the operating system fetch the window's records together: cold and scattered, they would cost a
+    /// wait each.
+    fn read_ahead(&self) {
+        for located in &self.window {
+            if let Some(advise) = located.segment.map().and_then(|map| map.advise.as_ref()) {
+                advise.will_need(located.offset, 1);
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<Record>> {
+        while self.remaining > 0 {
+            if self.window.is_empty() {
+                self.fill_window()?;
+            }
+            let Some(located) = self.window.pop_front() else { break };
+            let frame = located.segment.frame(located.offset, located.end)?;
+            if (frame.header.stream, frame.header.sequence) != (located.source, located.sequence) {
+                let message = format!(
+                    "expected sequence {} of stream number {}, found sequence {} of {}",
+                    located.sequence, located.source, frame.header.sequence, frame.header.stream
+                );
+                return Err(located.segment.damaged(located.offset, message));
+            }
+            if !self.kinds.is_empty() && !self.kinds.contains(&frame.header.kind) {
+                continue;
+            }
+            self.remaining -= 1;
+            return record(&self.shared.durable(), &located.segment, &frame).map(Some);
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let next = self.read().transpose();
+        self.failed = matches!(next, Some(Err(_)));
+        next
+    }
+}
+
+/// The number of a stream that is there.
+pub(crate) fn existing(durable: &Durable, stream: &StreamId) -> Result<u32> {
+    durable
+        .directory
+        .number(stream)
+        .filter(|number| durable.directory.stream(*number).is_some_and(|stream| !stream.deleted))
+        .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no stream {stream}")))
+}
+
+/// The record of a frame, as readers see it.
+pub(crate) fn record(durable: &Durable, segment: &Segment, frame: &Frame) -> Result<Record> {
+    let header = &frame.header;
+    let position = segment.header.base_position + u64::from(header.index);
+    let stream = durable.directory.stream(header.stream).map(|stream| stream.id).ok_or_else(|| {
+        segment.damaged(frame.offset, format!("record of stream number {}, which was never created", header.stream))
+    })?;
+    let redacted = durable.directory.is_redacted(position);
+    let (meta, payload) = if redacted {
+        Default::default()
+    } else {
+        frame.parts().ok_or_else(|| segment.damaged(frame.offset, "the lengths in the record's body contradict each other"))?
+    };
+    Ok(Record {
+        stream,
+        sequence: Sequence(u64::from(header.sequence)),
+        position: Position(position),
+        time_ms: segment.header.base_time_ms + u64::from(header.time_delta_ms),
+        kind: header.kind,
+        redacted,
+        meta,
+        payload,
+    })
+}
+
+/// A scan that begins at the record with a position, which was published and is in this segment.
+pub(crate) fn scan_from<'s>(durable: &Durable, segment: &'s Segment, position: u64) -> Result<Scan<'s>> {
+    let end = durable.end_of(segment);
+    let index = u32::try_from(position - segment.header.base_position).unwrap_or(u32::MAX);
+    let sample = match segment.block()? {
+        Some(block) => block.sample(index),
+        None => durable.active_index.sample(index),
+    };
+    let (offset, sampled) =
+        sample.ok_or_else(|| segment.damaged(end, format!("the index lacks the record with position {position}")))?;
+    let mut scan = Scan::new(segment, offset, end);
+    for _ in sampled..index {
+        scan.skip()?;
+    }
+    Ok(scan)
+}
+
+/// The frame with a position, which was published and is in this segment.
+pub(crate) fn frame_at(durable: &Durable, segment: &Segment, position: u64) -> Result<Frame> {
+    let mut scan = scan_from(durable, segment, position)?;
+    let offset = scan.offset();
+    let frame = scan.next()?.ok_or_else(|| segment.damaged(offset, "records end before the index says"))?;
+    let found = segment.header.base_position + u64::from(frame.header.index);
+    if found != position {
+        return Err(segment.damaged(offset, format!("expected position {position}, found {found}")));
+    }
+    Ok(frame)
+}
+
+/// The newest snapshot of a stream at or before a sequence.
+pub(crate) fn latest_snapshot(durable: &Durable, stream: &StreamId, at_or_before: Sequence) -> Result<Option<Snapshot>> {
+    let number = existing(durable, stream)?;
+    let bound = u32::try_from(at_or_before.0).unwrap_or(u32::MAX);
+    let Some(found) = durable.directory.latest_snapshot(number, bound) else { return Ok(None) };
+    let segment = durable.segment(found.location.segment).ok_or_else(|| {
+        Error::new(ErrorKind::Damaged, format!("segment {} is missing from the store", found.location.segment))
+    })?;
+    let frame = segment.frame(found.location.offset, durable.end_of(segment))?;
+    if frame.header.kind != Kind::SNAPSHOT || frame.header.sequence != found.sequence {
+        return Err(segment.damaged(frame.offset, "expected a snapshot here"));
+    }
+    let record = record(durable, segment, &frame)?;
+    Ok(Some(Snapshot {
+        sequence: record.sequence,
+        position: record.position,
+        time_ms: record.time_ms,
+        meta: record.meta,
+        payload: record.payload,
+    }))
+}
+
+/// What the batch with this key returned, if there was one in this stream.
+pub(crate) fn appended_before(durable: &Durable, stream: &StreamId, key: &[u8]) -> Result<Option<Appended>> {
+    let Some(number) = durable.directory.number(stream) else { return Ok(None) };
+    let Some(state) = durable.directory.stream(number) else { return Ok(None) };
+    let hash = checksum::key_hash(key);
+    for run in state.runs.iter().rev() {
+        let Some(segment) = durable.segment(run.segment) else { continue };
+        let offsets: Vec<u64> = match segment.block()? {
+            Some(block) => block.keys(number, hash).collect(),
+            None => durable.active_index.keys(number, hash).collect(),
+        };
+        for offset in offsets {
+            if let Some(appended) = batch_at(durable, segment, offset, number, key)? {
+                return Ok(Some(appended));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// What the batch at an offset returned, if it has this key in this stream.
+fn batch_at(durable: &Durable, segment: &Segment, offset: u64, stream: u32, key: &[u8]) -> Result<Option<Appended>> {
+    let mut scan = Scan::new(segment, offset, durable.end_of(segment));
+    let mut appended = Appended { last_position: Position::ZERO, ops: Vec::new(), repeated: true };
+    let mut matches = false;
+    while let Some(frame) = scan.next()? {
+        let header = &frame.header;
+        let position = Position(segment.header.base_position + u64::from(header.index));
+        matches |= header.flags.has(Flags::KEY) && header.stream == stream && frame.key() == Some(key);
+        let last_sequence = match header.kind {
+            Kind::DELETE | Kind::REDACT => Sequence::ZERO,
+            _ => Sequence(u64::from(header.sequence)),
+        };
+        if header.flags.has(Flags::OP_FIRST) {
+            appended.ops.push(OpResult { position, last_sequence });
+        } else if let Some(op) = appended.ops.last_mut().filter(|_| header.kind.is_data()) {
+            op.last_sequence = last_sequence;
+        }
+        appended.last_position = position;
+        if header.flags.has(Flags::BATCH_LAST) {
+            break;
+        }
+    }
+    Ok(matches.then_some(appended))
+}

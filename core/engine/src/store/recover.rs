@@ -1,0 +1,447 @@
+//! Opening: what the log says, and what has to be done before it can be appended to.
+//!
+//! [`load`] only reads, and decides; [`Plan::apply`] then writes. A crash in between or during is a crash
+//! like any other: the next open decides the same.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use super::{durable::Durable, rotate};
+use crate::{
+    Error, ErrorKind, Result, SegmentId,
+    format::{
+        checkpoint::{self, Checkpoint},
+        files::{self, Watermark},
+        index::{Block, TRAILER_BYTES, Trailer},
+        record::{self, Flags},
+        segment::HEADER_BYTES,
+    },
+    index::memory::MemoryIndex,
+    limits,
+    log::{
+        scan::{self, Scan},
+        segment::{Frame, Segment},
+    },
+    storage::{Access, Storage},
+};
+
+/// Zeros are written in pieces of this size.
+const ZEROS_BYTES: usize = 64 << 10;
+
+/// The log as it was found, and what is to be done before appending.
+pub(crate) struct Loaded {
+    pub(crate) durable: Durable,
+    pub(crate) plan: Plan,
+    /// Where the log stood at the checkpoint: segment and offset.
+    pub(crate) checkpoint_end: Option<(u32, u64)>,
+    pub(crate) report: Recovery,
+}
+
+/// What opening a store found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Recovery {
+    /// Whether the store was closed, not left by a crash.
+    pub clean: bool,
+    /// How many records of the active segment were read, because no checkpoint covered them.
+    pub records_scanned: u64,
+    /// How many sealed segments' index blocks were read, because no checkpoint covered them.
+    pub index_blocks_read: u64,
+    /// How many bytes after the last whole batch were a write that a crash cut off, never acknowledged.
+    pub torn_bytes: u64,
+}
+
+/// What is to be written before the store can be appended to.
+#[derive(Default)]
+pub(crate) struct Plan {
+    /// The segment before the last was not sealed, because of a crash while turning to the last.
+    seal: Option<SealPlan>,
+    /// Bytes after the last whole batch that aren't zero: from, to.
+    zero: Option<(u64, u64)>,
+    /// Bytes that nothing proves durable: from, to. Written again and flushed, because after a failed flush
+    /// the operating system may hold them in memory only.
+    rewrite: Option<(u64, u64)>,
+}
+
+struct SealPlan {
+    segment: Arc<Segment>,
+    index: MemoryIndex,
+    end: u64,
+    next_stream: u32,
+}
+
+/// Reads the log. `limit` is how far the writer has published, for a reader beside one.
+pub(crate) fn load(
+    storage: &dyn Storage,
+    store: &[u8; 16],
+    access: Access,
+    limit: Option<Watermark>,
+) -> Result<Loaded> {
+    let segments = open_segments(storage, store, access, limit.map(|limit| limit.segment))?;
+    let found = read_checkpoint(storage)?.filter(|checkpoint| checkpoint.end.store == *store);
+    let found = found.filter(|found| limit.is_none_or(|limit| covers(&limit, &found.end)));
+    let checkpoint_end = found.as_ref().map(|found| (found.end.segment, found.end.offset));
+    if let Some(found) = &found {
+        check_reached(&segments, found)?;
+    }
+    let mut loader = Loader {
+        durable: Durable::new(),
+        plan: Plan::default(),
+        report: Recovery::default(),
+        limit,
+    };
+    let resume = found.and_then(|found| loader.resume(found, &segments));
+    let (first, offset) = resume.unwrap_or((0, HEADER_BYTES as u64));
+    loader.durable.segments = segments[..first].to_vec();
+    for (index, segment) in segments.iter().enumerate().skip(first) {
+        let from = if index == first { offset } else { HEADER_BYTES as u64 };
+        loader.segment(segment, segments.get(index + 1), from)?;
+    }
+    Ok(Loaded { durable: loader.durable, plan: loader.plan, checkpoint_end, report: loader.report })
+}
+
+/// Opens every segment up to `last`, and checks that each follows the one before.
+fn open_segments(
+    storage: &dyn Storage,
+    store: &[u8; 16],
+    access: Access,
+    last: Option<SegmentId>,
+) -> Result<Vec<Arc<Segment>>> {
+    let names = storage.list().map_err(|error| Error::from_io(error, format!("listing {}", storage.describe())))?;
+    let mut ids: Vec<_> = names.iter().filter_map(|name| files::segment_of_name(name)).collect();
+    ids.retain(|id| last.is_none_or(|last| *id <= last));
+    ids.sort_unstable();
+    let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(ids.len());
+    for (index, id) in ids.iter().enumerate() {
+        let expected = SegmentId(u32::try_from(index + 1).expect("segment ids have 32 bits"));
+        if *id != expected {
+            return Err(Error::new(
+                ErrorKind::Damaged,
+                format!("{}: {} is missing", storage.describe(), files::segment_name(expected)),
+            ));
+        }
+        // Only the last can be written to; the one before it when a crash kept it from being sealed.
+        let access = if index + 2 >= ids.len() { access } else { Access::Read };
+        let segment = Segment::open(storage, *id, access, store)?;
+        if let Some(before) = segments.last() {
+            follows(before, &segment)?;
+        } else if segment.header.base_position != 1 || segment.header.predecessor_end != 0 {
+            return Err(segment.damaged(0, "the first segment's header names one before it"));
+        }
+        segments.push(Arc::new(segment));
+    }
+    Ok(segments)
+}
+
+fn follows(before: &Segment, segment: &Segment) -> Result<()> {
+    let header = &segment.header;
+    let next_position = before.trailer().map(|trailer| trailer.base_position + u64::from(trailer.records));
+    let end = before.trailer().map(|trailer| trailer.data_end);
+    if header.predecessor_salt != before.header.salt
+        || next_position.is_some_and(|position| position != header.base_position)
+        || end.is_some_and(|end| end != header.predecessor_end)
+        || header.base_position < before.header.base_position
+    {
+        let message = format!(
+            "it does not follow {}: it expects an end at {} and base position {}, found {:?} and {:?}",
+            before.name, header.predecessor_end, header.base_position, end, next_position
+        );
+        return Err(segment.damaged(0, message));
+    }
+    Ok(())
+}
+
+fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Checkpoint>> {
+    let failed = |error| Error::from_io(error, format!("{}: reading {}", storage.describe(), files::CHECKPOINT));
+    let file = match storage.open(files::CHECKPOINT, Access::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let length = file.len().map_err(failed)?;
+    if length > limits::CHECKPOINT_BYTES_MAX {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; usize::try_from(length).expect("the length is limited")];
+    match file.read_at(0, &mut bytes) {
+        Ok(()) => Ok(checkpoint::decode(&bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Whether a reader that may go up to `limit` may use a checkpoint made at `end`.
+fn covers(limit: &Watermark, end: &checkpoint::End) -> bool {
+    (end.segment, end.offset) <= (limit.segment.0, limit.offset)
+}
+
+/// What a checkpoint covers was durable: it must be there.
+fn check_reached(segments: &[Arc<Segment>], found: &Checkpoint) -> Result<()> {
+    let id = SegmentId(found.end.segment);
+    let segment = segments.iter().find(|segment| segment.id() == id && segment.header.salt == found.end.salt);
+    let Some(segment) = segment else {
+        return Err(Error::new(
+            ErrorKind::Damaged,
+            format!("{} is missing: the checkpoint says the log reached it", files::segment_name(id)),
+        ));
+    };
+    let length = segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
+    if length < found.end.offset {
+        let message = format!("the file ends here, but the checkpoint says it was durable up to {}", found.end.offset);
+        return Err(segment.damaged(length, message));
+    }
+    Ok(())
+}
+
+struct Loader {
+    durable: Durable,
+    plan: Plan,
+    report: Recovery,
+    limit: Option<Watermark>,
+}
+
+impl Loader {
+    /// Takes over a checkpoint: the place in `segments` of the one to go on with, and the offset. `None` when
+    /// it can't be used.
+    fn resume(&mut self, found: Checkpoint, segments: &[Arc<Segment>]) -> Option<(usize, u64)> {
+        let first = segments.iter().position(|segment| segment.id().0 == found.end.segment)?;
+        let segment = &segments[first];
+        let (block, trailer) = found.active_index.split_last_chunk::<TRAILER_BYTES>()?;
+        let length = found.end.offset + found.active_index.len() as u64;
+        let trailer = Trailer::decode(trailer, &segment.header, length)?;
+        let block = Block::check(bytes::Bytes::copy_from_slice(block), trailer, files::CHECKPOINT).ok()?;
+        let times = (found.end.records > 0).then_some((found.end.time_first_ms, found.end.time_last_ms));
+        let known = |id: SegmentId| segments[..=first].iter().any(|segment| segment.id() == id);
+        let sound = found.directory.streams().iter().flat_map(|stream| &stream.runs).all(|run| known(run.segment));
+        if !sound || trailer.records != found.end.records {
+            return None;
+        }
+        self.durable.directory = found.directory;
+        self.durable.active_index = MemoryIndex::from_parts(block.parts(), found.end.records, times);
+        self.durable.end = found.end.offset;
+        self.durable.next_position = segment.header.base_position + u64::from(found.end.records);
+        self.durable.last_time_ms = found.end.time_last_ms;
+        Some((first, found.end.offset))
+    }
+
+    /// Applies one segment from an offset on.
+    fn segment(&mut self, segment: &Arc<Segment>, next: Option<&Arc<Segment>>, from: u64) -> Result<()> {
+        let fresh = from == HEADER_BYTES as u64;
+        if fresh {
+            self.durable.active_index = MemoryIndex::default();
+            self.durable.end = from;
+            if self.durable.next_position != segment.header.base_position {
+                let message = format!(
+                    "it begins with position {}, but the log before ends before position {}",
+                    segment.header.base_position, self.durable.next_position
+                );
+                return Err(segment.damaged(0, message));
+            }
+        }
+        self.durable.segments.push(segment.clone());
+        match (segment.trailer().copied(), next) {
+            (Some(trailer), _) => self.sealed(segment, &trailer, from),
+            (None, Some(next)) => self.half_sealed(segment, next, from),
+            (None, None) => self.active(segment, from),
+        }
+    }
+
+    fn sealed(&mut self, segment: &Arc<Segment>, trailer: &Trailer, from: u64) -> Result<()> {
+        let Some(block) = segment.block()? else { return Ok(()) };
+        self.report.index_blocks_read += 1;
+        apply_block(&mut self.durable, segment.id(), block, from)?;
+        self.durable.next_position = trailer.base_position + u64::from(trailer.records);
+        self.durable.last_time_ms = self.durable.last_time_ms.max(trailer.time_max_ms);
+        self.durable.active_index = MemoryIndex::default();
+        self.durable.end = trailer.data_end;
+        Ok(())
+    }
+
+    /// The segment before the last, which a crash kept from being sealed: its records were flushed, and the
+    /// next one's header says where they end.
+    fn half_sealed(&mut self, segment: &Arc<Segment>, next: &Arc<Segment>, from: u64) -> Result<()> {
+        let end = next.header.predecessor_end;
+        let scanned = scan_batches(&mut self.durable, segment, from, end)?;
+        self.report.records_scanned += scanned.records;
+        if self.durable.end != end {
+            let what = scanned.stopped.map_or_else(|| "records end too early".to_owned(), |error| error.to_string());
+            let message = format!("records were durable up to {end}, as {} says: {what}", next.name);
+            return Err(segment.damaged(self.durable.end, message));
+        }
+        self.plan.seal = Some(SealPlan {
+            segment: segment.clone(),
+            index: std::mem::take(&mut self.durable.active_index),
+            end,
+            next_stream: next.header.next_stream,
+        });
+        Ok(())
+    }
+
+    /// The last segment: its records end at the last whole batch.
+    fn active(&mut self, segment: &Arc<Segment>, from: u64) -> Result<()> {
+        let length =
+            segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
+        let limit = self.limit.filter(|limit| limit.segment == segment.id()).map(|limit| limit.offset);
+        let scanned = scan_batches(&mut self.durable, segment, from, limit.unwrap_or(length).min(length))?;
+        self.report.records_scanned += scanned.records;
+        let end = self.durable.end;
+        if let Some(limit) = limit {
+            if end != limit {
+                let what = scanned.stopped.map_or_else(|| "records end too early".to_owned(), |e| e.to_string());
+                return Err(segment.damaged(end, format!("the writer published up to {limit}: {what}")));
+            }
+            return Ok(());
+        }
+        let rest = scan::first_nonzero(segment, end, length)?;
+        if rest.is_some() {
+            check_torn(segment, end, length, scanned.stopped)?;
+            let torn_end = last_nonzero(segment, end, length)?;
+            self.plan.zero = Some((end, torn_end));
+            self.report.torn_bytes = torn_end - end;
+        }
+        self.report.clean = rest.is_none() && scanned.records == 0 && self.plan.seal.is_none();
+        if scanned.records > 0 {
+            let proven = scanned.watermark.max(from);
+            self.plan.rewrite = (proven < end).then_some((proven, end));
+        }
+        Ok(())
+    }
+}
+
+/// Applies what the index block of a sealed segment says, from an offset on.
+pub(crate) fn apply_block(durable: &mut Durable, segment: SegmentId, block: &Block, from: u64) -> Result<()> {
+    let whole = |error: Error| Error::new(error.kind(), format!("{}: {error}", files::segment_name(segment)));
+    for step in block.steps().filter(|step| step.offset >= from) {
+        durable.directory.apply_step(&step, segment).map_err(whole)?;
+    }
+    for row in block.stream_rows() {
+        durable.directory.apply_row(&row, segment).map_err(whole)?;
+    }
+    Ok(())
+}
+
+/// What a scan came to.
+pub(crate) struct Scanned {
+    pub(crate) records: u64,
+    /// The highest offset that one of the records proves durable.
+    pub(crate) watermark: u64,
+    /// Why it ended before its end.
+    pub(crate) stopped: Option<Error>,
+}
+
+/// Publishes whole batches from an offset on, up to `end` or to the first bytes that are no record that
+/// could follow. `durable.end` then tells where the last whole batch ends.
+pub(crate) fn scan_batches(durable: &mut Durable, segment: &Arc<Segment>, from: u64, end: u64) -> Result<Scanned> {
+    let mut scanned = Scanned { records: 0, watermark: 0, stopped: None };
+    let mut scan = Scan::new(segment, from, end);
+    let mut batch: Vec<Frame> = Vec::new();
+    loop {
+        let frame = match scan.next() {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return Ok(scanned),
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                scanned.stopped = Some(error);
+                return Ok(scanned);
+            }
+            Err(error) => return Err(error),
+        };
+        if let ControlFlow::Break(error) = continues(durable, segment, &batch, &frame) {
+            scanned.stopped = Some(error);
+            return Ok(scanned);
+        }
+        let last = frame.header.flags.has(Flags::BATCH_LAST);
+        batch.push(frame);
+        if last {
+            scanned.watermark = batch.iter().map(|frame| frame.header.watermark).fold(scanned.watermark, u64::max);
+            durable.publish_frames(segment, &batch)?;
+            scanned.records += batch.len() as u64;
+            batch.clear();
+        }
+    }
+}
+
+/// Whether a frame can follow the batch so far.
+fn continues(durable: &Durable, segment: &Segment, batch: &[Frame], frame: &Frame) -> ControlFlow<Error> {
+    let index = durable.next_position - segment.header.base_position + batch.len() as u64;
+    let first = frame.header.flags.has(Flags::BATCH_FIRST);
+    if u64::from(frame.header.index) != index || first != batch.is_empty() {
+        let message = format!("expected record {index} of the segment, found record {}", frame.header.index);
+        return ControlFlow::Break(segment.damaged(frame.offset, message));
+    }
+    if batch.len() >= limits::BATCH_RECORDS_MAX {
+        return ControlFlow::Break(segment.damaged(frame.offset, "a batch with more records than one can have"));
+    }
+    ControlFlow::Continue(())
+}
+
+/// Tells a write that a crash cut off from damage to what was durable: if a whole record beyond `end` says
+/// that more was durable than `end`, then what lies at `end` was.
+fn check_torn(segment: &Segment, end: u64, length: u64, stopped: Option<Error>) -> Result<()> {
+    let mut proof = None;
+    scan::search(segment, end, length, |found| {
+        if found.header.watermark > end {
+            proof = Some(found);
+        }
+        proof.is_none()
+    })?;
+    let Some(proof) = proof else { return Ok(()) };
+    let what = stopped.map_or_else(|| "records end too early".to_owned(), |error| error.to_string());
+    Err(segment.damaged(
+        end,
+        format!(
+            "damage to what was durable: the record at offset {} says that all before offset {} was: {what}; \
+             restore a backup, or `runlog verify --repair` keeps what is before the damage",
+            proof.offset, proof.header.watermark
+        ),
+    ))
+}
+
+/// The end of the bytes that aren't zero.
+fn last_nonzero(segment: &Segment, from: u64, length: u64) -> Result<u64> {
+    let mut end = length;
+    while end > from {
+        let piece = (ZEROS_BYTES as u64).min(end - from);
+        let bytes = segment.bytes_at(end - piece, piece)?;
+        if let Some(index) = bytes.iter().rposition(|byte| *byte != 0) {
+            return Ok(end - piece + index as u64 + 1);
+        }
+        end -= piece;
+    }
+    Ok(from)
+}
+
+impl Plan {
+    /// Does what is to be done, durably.
+    pub(crate) fn apply(&mut self, storage: &dyn Storage, durable: &mut Durable) -> Result<()> {
+        if let Some(plan) = self.seal.take() {
+            let sealed =
+                rotate::seal(storage, &plan.segment, durable, &plan.index, plan.end, plan.next_stream)?;
+            let place = durable.segments.iter().position(|segment| segment.id() == sealed.id());
+            if let Some(place) = place {
+                durable.segments[place] = Arc::new(sealed);
+            }
+        }
+        let Some(active) = durable.active() else { return Ok(()) };
+        let failed = |error| Error::from_io(error, format!("mending the tail of {}", active.name));
+        if let Some((from, to)) = self.zero {
+            cut(active, from, to).map_err(failed)?;
+        }
+        if let Some((from, to)) = self.rewrite {
+            let bytes = active.bytes_at(from, to - from)?;
+            active.file.write_at(from, &bytes).map_err(failed)?;
+            active.file.sync().map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// Overwrites bytes with zeros, durably.
+pub(crate) fn cut(segment: &Segment, mut from: u64, to: u64) -> std::io::Result<()> {
+    let zeros = vec![0; ZEROS_BYTES];
+    while from < to {
+        let piece = usize::try_from(to - from).map_or(ZEROS_BYTES, |rest| rest.min(ZEROS_BYTES));
+        segment.file.write_at(from, &zeros[..piece])?;
+        from += piece as u64;
+    }
+    segment.file.sync()
+}
+
+const _: () = assert!(record::HEADER_BYTES.is_multiple_of(8));

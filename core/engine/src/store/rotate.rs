@@ -1,0 +1,404 @@
+//! Segments and what is kept beside them: making room, turning to a new segment, sealing the old one, the
+//! spare made ahead of need, checkpoints, and closing.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use super::{
+    background::Chores,
+    durable::Durable,
+    group::Group,
+    options::Preallocation,
+    prepare::Prepared,
+    shared::Shared,
+    writer::Writer,
+};
+use crate::{
+    Durability, Error, ErrorKind, Result, SegmentId,
+    format::{
+        checkpoint::{self, End},
+        files,
+        index::{TRAILER_BYTES, Trailer},
+        segment::{HEADER_BYTES, Header},
+    },
+    index::memory::MemoryIndex,
+    limits,
+    log::segment::Segment,
+    storage::{Access, Allocation, File, Storage},
+};
+
+/// The first segments of a store are so large; later ones grow with it.
+const FIRST_SEGMENT_BYTES: u64 = 4 << 20;
+/// Of a segment, so much is kept free beside the records and their index.
+const SLACK_BYTES: u64 = 4096;
+
+/// The segment made ahead of need.
+#[derive(Default)]
+pub(crate) enum Spare {
+    #[default]
+    None,
+    Making,
+    Ready(Arc<dyn File>, u64),
+}
+
+/// A segment that was just made.
+struct Made {
+    segment: Arc<Segment>,
+    capacity: u64,
+}
+
+impl Shared {
+    /// Makes room in the active segment or turns to a new one. No write is under way, and nothing is staged.
+    pub(crate) fn make_room(&self, mut writer: MutexGuard<'_, Writer>, prepared: &Prepared) -> Result<()> {
+        let marker = Arc::<Group>::default();
+        writer.flushing = Some(marker.clone());
+        // Nobody finds room until this is done; they wait for the marker.
+        let capacity = std::mem::replace(&mut writer.capacity, 1);
+        let extend = std::mem::take(&mut writer.extendable);
+        let (active, end, written_end, synced_end) =
+            (writer.active.clone(), writer.end, writer.written_end, writer.synced_end);
+        let position = writer.next_position;
+        let needed = end + writer.index_bytes + prepared.bytes_max + prepared.index_bytes_max + SLACK_BYTES;
+        let last_time_ms = writer.last_time_ms;
+        let time_fits = writer.time_fits(self.options.host.now_ms());
+        drop(writer);
+        let longer = capacity.max(end) + FIRST_SEGMENT_BYTES.max(needed.saturating_sub(capacity));
+        let longer = longer.min(self.options.segment_bytes_max);
+        let outcome = if extend && time_fits && longer >= needed {
+            self.allocate(&*active.file, &active.name, capacity.max(end), longer).map(|()| None).map_err(Failure::Harmless)
+        } else {
+            let fresh = HEADER_BYTES as u64 + prepared.bytes_max + prepared.index_bytes_max + 2 * SLACK_BYTES;
+            let header = self.next_header(&active, end, position, last_time_ms);
+            self.turn(&active, header, end, written_end > synced_end, fresh).map(Some)
+        };
+        let mut writer = self.writer()?;
+        writer.flushing = None;
+        let result = match outcome {
+            Ok(None) => {
+                writer.capacity = longer;
+                Ok(())
+            }
+            Ok(Some(made)) => {
+                writer.switch_to(made.segment, made.capacity);
+                Ok(())
+            }
+            Err(Failure::Harmless(error)) => {
+                writer.capacity = capacity;
+                Err(error)
+            }
+            Err(Failure::Poisoning(error)) => {
+                writer.failed = Some(error.clone());
+                Err(error)
+            }
+        };
+        drop(writer);
+        marker.complete(Ok(()));
+        if result.is_ok() && !extend {
+            self.keep(Chores { make_spare: false, save_checkpoint: true });
+        }
+        result
+    }
+
+    fn next_header(&self, active: &Segment, end: u64, position: u64, last_time_ms: u64) -> Header {
+        Header {
+            store: self.identity.store,
+            segment: SegmentId(active.id().0 + 1),
+            salt: random_salt(self),
+            base_position: position,
+            base_time_ms: self.options.host.now_ms().max(last_time_ms),
+            predecessor_end: end,
+            predecessor_salt: active.header.salt,
+            next_stream: self.durable().directory.next_number(),
+        }
+    }
+
+    /// Makes the next segment, then seals the active one. In this order a sealed segment that nothing follows
+    /// is damage; a crash in between leaves one that the next open seals.
+    fn turn(
+        &self,
+        active: &Arc<Segment>,
+        header: Header,
+        end: u64,
+        unsynced: bool,
+        needed: u64,
+    ) -> std::result::Result<Made, Failure> {
+        if unsynced {
+            active.file.sync().map_err(|error| {
+                Failure::Poisoning(Error::from_io(error, format!("flushing {}", active.name)))
+            })?;
+        }
+        let made = self.make_segment(header, end, needed).map_err(Failure::Harmless)?;
+        let sealed = {
+            let durable = self.durable();
+            seal(&*self.storage, active, &durable, &durable.active_index, end, header.next_stream)
+                .map_err(|error| Failure::Poisoning(Error::new(ErrorKind::Io, error.to_string())))?
+        };
+        let mut durable = self.durable.write().expect("no panic under this lock");
+        if let Some(last) = durable.segments.last_mut() {
+            *last = Arc::new(sealed);
+        }
+        durable.segments.push(made.segment.clone());
+        durable.active_index = MemoryIndex::default();
+        durable.end = HEADER_BYTES as u64;
+        Ok(made)
+    }
+
+    /// Makes a segment of at least `needed` bytes, under its final name once its header is durable.
+    fn make_segment(&self, header: Header, log_bytes: u64, needed: u64) -> Result<Made> {
+        let (spare, capacity) = self.take_spare(needed);
+        let name = files::segment_name(header.segment);
+        let unfinished = if spare.is_some() { files::SPARE.to_owned() } else { format!("{name}{}", files::UNFINISHED) };
+        let place = |error, what: &str| Error::from_io(error, format!("{}: {what} {name}", self.storage.describe()));
+        let make = || -> Result<(Arc<dyn File>, u64)> {
+            let (file, capacity) = match spare {
+                Some(file) => (file, capacity),
+                None => {
+                    let capacity = self.segment_bytes(header.segment, log_bytes).max(needed);
+                    let file = self.storage.create(&unfinished).map_err(|error| place(error, "making"))?;
+                    self.allocate(&*file, &name, 0, capacity)?;
+                    (file, capacity)
+                }
+            };
+            file.write_at(0, &header.encode()).map_err(|error| place(error, "writing the header of"))?;
+            file.sync().map_err(|error| place(error, "flushing the header of"))?;
+            self.storage.rename(&unfinished, &name).map_err(|error| place(error, "naming"))?;
+            self.storage.sync_dir().map_err(|error| place(error, "flushing the folder with"))?;
+            Ok((file, capacity))
+        };
+        match make() {
+            Ok((file, capacity)) => Ok(Made { segment: Arc::new(Segment::unsealed(header, file)), capacity }),
+            Err(error) => {
+                let _ = self.storage.remove(&unfinished);
+                let _ = self.storage.remove(&name);
+                Err(error)
+            }
+        }
+    }
+
+    /// The size of a new segment: as large as what is before it, within bounds.
+    fn segment_bytes(&self, segment: SegmentId, last_bytes: u64) -> u64 {
+        let before = last_bytes.saturating_mul(u64::from(segment.0.saturating_sub(1)).min(2));
+        before.next_power_of_two().max(FIRST_SEGMENT_BYTES).min(self.options.segment_bytes_max)
+    }
+
+    fn allocation(&self) -> Option<Allocation> {
+        match (self.options.preallocation, self.options.durability) {
+            (Preallocation::None, _) => None,
+            (Preallocation::Auto, Durability::Sync) => Some(Allocation::ZeroFill),
+            (Preallocation::Auto, _) => Some(Allocation::Reserve),
+        }
+    }
+
+    fn allocate(&self, file: &dyn File, name: &str, from: u64, to: u64) -> Result<()> {
+        let Some(allocation) = self.allocation() else { return Ok(()) };
+        file.allocate(from, to, allocation).map_err(|error| {
+            let _ = file.set_len(from);
+            let mebibytes = (to - from) >> 20;
+            Error::from_io(error, format!("{}: making room for {mebibytes} MiB in {name}", self.storage.describe()))
+        })
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Spare> {
+        self.spare.lock().expect("no panic under this lock")
+    }
+
+    fn take_spare(&self, needed: u64) -> (Option<Arc<dyn File>>, u64) {
+        let mut spare = self.spare();
+        while matches!(*spare, Spare::Making) {
+            spare = self.spare_changed.wait(spare).expect("no panic under this lock");
+        }
+        match std::mem::take(&mut *spare) {
+            Spare::Ready(file, capacity) if capacity >= needed => (Some(file), capacity),
+            Spare::Ready(..) => {
+                let _ = self.storage.remove(files::SPARE);
+                (None, 0)
+            }
+            _ => (None, 0),
+        }
+    }
+
+    /// Makes the next segment's space ahead of need. A failure costs time later, nothing else.
+    pub(crate) fn make_spare(&self) {
+        if !matches!(*self.spare(), Spare::None) || self.allocation() != Some(Allocation::ZeroFill) {
+            return;
+        }
+        *self.spare() = Spare::Making;
+        let active = self.durable().active().map(|active| active.id());
+        let capacity = active.map_or(FIRST_SEGMENT_BYTES, |id| {
+            let end = self.durable().end;
+            self.segment_bytes(SegmentId(id.0 + 1), end.next_power_of_two())
+        });
+        let made = self
+            .storage
+            .create(files::SPARE)
+            .ok()
+            .filter(|file| self.allocate(&**file, files::SPARE, 0, capacity).is_ok());
+        *self.spare() = match made {
+            Some(file) => Spare::Ready(file, capacity),
+            None => {
+                let _ = self.storage.remove(files::SPARE);
+                Spare::None
+            }
+        };
+        self.spare_changed.notify_all();
+    }
+
+    /// Has the keeper do chores; without threads they are left, and cost time later.
+    pub(crate) fn keep(&self, chores: Chores) {
+        if self.options.host.has_threads() {
+            self.background.keep(chores);
+        }
+    }
+
+    /// Makes the first segment of a store and the writer's state for it.
+    pub(crate) fn first_segment(&self) -> Result<(Arc<Segment>, u64)> {
+        let header = Header {
+            store: self.identity.store,
+            segment: SegmentId(1),
+            salt: random_salt(self),
+            base_position: 1,
+            base_time_ms: self.options.host.now_ms(),
+            predecessor_end: 0,
+            predecessor_salt: 0,
+            next_stream: 1,
+        };
+        let made = self.make_segment(header, 0, 0)?;
+        Ok((made.segment, made.capacity))
+    }
+
+    /// Saves the directory, so that the next open needn't rebuild it.
+    pub(crate) fn save_checkpoint(&self) -> Result<()> {
+        let (bytes, end) = {
+            let durable = self.durable();
+            let Some(active) = durable.active() else { return Ok(()) };
+            let end = End {
+                store: self.identity.store,
+                segment: active.id().0,
+                salt: active.header.salt,
+                offset: durable.end,
+                records: durable.active_index.records(),
+                time_last_ms: durable.last_time_ms,
+                time_first_ms: durable.active_index.times_ms().map_or(durable.last_time_ms, |times| times.0),
+            };
+            if *self.checkpoint_end() == Some((end.segment, end.offset)) {
+                return Ok(());
+            }
+            let index = encode_index(active, &durable, &durable.active_index, durable.end, durable.directory.next_number());
+            (checkpoint::encode(end, &durable.directory, index), end)
+        };
+        // A checkpoint says where the log ends, so what it says must be durable first.
+        self.flush(true)?;
+        replace_file(&*self.storage, files::CHECKPOINT, &bytes)?;
+        *self.checkpoint_end() = Some((end.segment, end.offset));
+        Ok(())
+    }
+
+    fn checkpoint_end(&self) -> MutexGuard<'_, Option<(u32, u64)>> {
+        self.checkpoint_end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Flushes, saves a checkpoint, gives back the space that isn't used, and releases the lock.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
+        let flushed = self.flush(true);
+        self.background.stop();
+        let saved = flushed.and_then(|()| self.save_checkpoint());
+        let mut writer = self.writer()?;
+        let first = !std::mem::replace(&mut writer.closed, true);
+        if first && saved.is_ok() {
+            let (file, end) = (writer.active.file.clone(), writer.end);
+            drop(writer);
+            if let Spare::Ready(..) = std::mem::take(&mut *self.spare()) {
+                let _ = self.storage.remove(files::SPARE);
+            }
+            if file.len().is_ok_and(|length| length > end) {
+                let _ = file.set_len(end);
+            }
+        }
+        self.watch.wake();
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if first { saved } else { Ok(()) }
+    }
+}
+
+/// Why turning to a new segment failed.
+enum Failure {
+    /// Nothing changed; it can be tried again.
+    Harmless(Error),
+    /// A flush or a write of the log failed.
+    Poisoning(Error),
+}
+
+fn random_salt(shared: &Shared) -> u32 {
+    let mut bytes = [0; 4];
+    shared.options.host.random(&mut bytes);
+    u32::from_le_bytes(bytes)
+}
+
+/// The index block and trailer of a segment whose records end at `end`.
+pub(crate) fn encode_index(
+    segment: &Segment,
+    durable: &Durable,
+    index: &MemoryIndex,
+    end: u64,
+    next_stream: u32,
+) -> Vec<u8> {
+    let id_of = |number| durable.directory.stream(number).map_or([0; 16], |stream| *stream.id.as_bytes());
+    let times = index.times_ms().unwrap_or((segment.header.base_time_ms, segment.header.base_time_ms));
+    index.parts(id_of).encode(Trailer {
+        segment: segment.id(),
+        salt: segment.header.salt,
+        data_end: end,
+        base_position: segment.header.base_position,
+        records: index.records(),
+        time_min_ms: times.0,
+        time_max_ms: times.1,
+        stream_rows: 0,
+        postings: 0,
+        samples: 0,
+        steps: 0,
+        keys: 0,
+        next_stream,
+        index_crc: 0,
+    })
+}
+
+/// Ends a segment with its index block, durably, and opens it as sealed.
+pub(crate) fn seal(
+    storage: &dyn Storage,
+    segment: &Segment,
+    durable: &Durable,
+    index: &MemoryIndex,
+    end: u64,
+    next_stream: u32,
+) -> Result<Segment> {
+    let block = encode_index(segment, durable, index, end, next_stream);
+    let failed = |error| Error::from_io(error, format!("sealing {}", segment.name));
+    segment.file.write_at(end, &block).map_err(failed)?;
+    segment.file.set_len(end + block.len() as u64).map_err(failed)?;
+    segment.file.sync().map_err(failed)?;
+    let sealed = Segment::open(storage, segment.id(), Access::Read, &segment.header.store)?;
+    if sealed.trailer().is_none() {
+        return Err(segment.damaged(end, "the index block just written does not read back"));
+    }
+    Ok(sealed)
+}
+
+/// Writes a small file anew: there is always the old one or the new one, whole.
+pub(crate) fn replace_file(storage: &dyn Storage, name: &str, bytes: &[u8]) -> Result<()> {
+    let unfinished = format!("{name}{}", files::UNFINISHED);
+    let write = || {
+        let file = storage.create(&unfinished)?;
+        file.write_at(0, bytes)?;
+        file.sync()?;
+        storage.rename(&unfinished, name)?;
+        storage.sync_dir()
+    };
+    write().map_err(|error| {
+        let _ = storage.remove(&unfinished);
+        Error::from_io(error, format!("{}: writing {name}", storage.describe()))
+    })
+}
+
+const _: () = assert!(limits::SEGMENT_BYTES_MIN > (HEADER_BYTES + TRAILER_BYTES) as u64 + 2 * SLACK_BYTES);

@@ -1,0 +1,411 @@
+//! [`Shared`]: what the handles and the threads of one open store have in common, and the group commit.
+//!
+//! One write is under way at a time. The thread that finds none leads: it takes the open group, writes it,
+//! flushes it if one of its batches asks for that, publishes it, and hands the lead to a thread that waits
+//! for the group which gathered meanwhile. A lone writer therefore never waits for another thread. Groups
+//! that no thread waits for are led by the flusher thread, or where there are no threads by whoever polls.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+
+use super::{
+    background::{Background, Chores},
+    durable::Durable,
+    follow::Follower,
+    group::{Asked, Group, OpenGroup, Woken, outcome_unknown},
+    options::{Mode, OpenOptions},
+    prepare::{self, Prepared},
+    watch::Watch,
+    writer::{Staged, Writer},
+};
+use crate::{
+    Appended, Batch, Durability, Error, ErrorKind, Op, Result,
+    format::files::{Identity, Watermark},
+    storage::{File, Storage},
+};
+
+/// A group of so many bytes is led at once, without waiting for more.
+pub(crate) const FLUSH_BYTES: usize = 256 << 10;
+/// Staging blocks while so many bytes are staged and not written.
+const STAGED_BYTES_MAX: usize = 8 << 20;
+/// Writes end at a multiple of this, filled up with zeros, so that the operating system needn't read a page
+/// before it changes part of it.
+const PAGE_BYTES: u64 = 4096;
+/// A buffer larger than this is not kept for the next group.
+const SPARE_BYTES_MAX: usize = 2 * STAGED_BYTES_MAX;
+
+/// One open store.
+pub(crate) struct Shared {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) options: OpenOptions,
+    pub(crate) identity: Identity,
+    pub(crate) durable: RwLock<Durable>,
+    /// `None` for a reader.
+    pub(crate) writer: Option<Mutex<Writer>>,
+    /// `Some` for a reader.
+    pub(crate) follower: Option<Follower>,
+    pub(crate) watch: Watch,
+    pub(crate) background: Background,
+    pub(crate) watermark_file: Option<Arc<dyn File>>,
+    pub(crate) boot: Option<[u8; 16]>,
+    /// What holds the folder's lock, and its release.
+    pub(crate) lock: Mutex<Option<Box<dyn Send + Sync>>>,
+    /// The segment made ahead of need.
+    pub(crate) spare: Mutex<super::rotate::Spare>,
+    pub(crate) spare_changed: Condvar,
+    /// Where the log stood at the last checkpoint: segment and offset.
+    pub(crate) checkpoint_end: Mutex<Option<(u32, u64)>>,
+}
+
+/// What staging came to.
+pub(crate) enum Outcome {
+    /// Staged in a group.
+    Staged(Arc<Group>, Staged),
+    /// Nothing needs to be written.
+    Done(Appended),
+}
+
+impl Shared {
+    pub(crate) fn durable(&self) -> RwLockReadGuard<'_, Durable> {
+        self.durable.read().expect("no panic under this lock")
+    }
+
+    pub(crate) fn writer(&self) -> Result<MutexGuard<'_, Writer>> {
+        let writer = self.writer.as_ref().ok_or_else(|| {
+            Error::new(ErrorKind::ReadOnly, "the store is open for reading only; open it for writing to change it")
+        })?;
+        Ok(writer.lock().expect("no panic under this lock"))
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.options.mode == Mode::ReadOnly
+    }
+
+    /// Stages a batch and blocks until it is as durable as was asked.
+    pub(crate) fn commit(&self, batch: &Batch<'_>) -> Result<Appended> {
+        match self.stage(batch, Waiting::Thread)? {
+            Outcome::Done(appended) => Ok(appended),
+            Outcome::Staged(group, staged) => {
+                self.wait(&group)?;
+                Ok(appended(staged))
+            }
+        }
+    }
+
+    /// Stages a batch; whoever waits for the group sees to it, or else the flusher thread.
+    pub(crate) fn stage(&self, batch: &Batch<'_>, waiting: Waiting) -> Result<Outcome> {
+        let prepared = prepare::prepare(batch)?;
+        let durability = batch.durability.unwrap_or(self.options.durability);
+        loop {
+            let mut writer = self.writer()?;
+            writer.check()?;
+            if let Some(blocker) = self.blocker(&mut writer, &prepared) {
+                self.clear(writer, blocker, &prepared)?;
+                continue;
+            }
+            let durable = self.durable();
+            if let Some((stream, key)) = keyed_stream(batch) {
+                if writer.is_key_staged(&durable, stream, key) {
+                    drop(durable);
+                    drop(writer);
+                    self.flush(false)?;
+                    continue;
+                }
+                if let Some(appended) = super::read::appended_before(&durable, stream, key)? {
+                    return Ok(Outcome::Done(appended));
+                }
+            }
+            let staged = writer.stage(&durable, batch, &prepared, durability, self.options.host.now_ms())?;
+            drop(durable);
+            let busy = writer.flushing.is_some();
+            let Some(open) = &mut writer.open else { return Ok(Outcome::Done(appended(staged))) };
+            let group = open.group.clone();
+            match waiting {
+                Waiting::Thread if busy => open.waiters += 1,
+                Waiting::Thread => self.lead(writer),
+                Waiting::Nobody => {
+                    let asked = if open.bytes.len() >= FLUSH_BYTES { Asked::Now } else { Asked::Soon };
+                    self.ask(writer, asked);
+                }
+            }
+            return Ok(Outcome::Staged(group, staged));
+        }
+    }
+
+    /// Blocks until a group is done; leads it when asked to.
+    pub(crate) fn wait(&self, group: &Arc<Group>) -> Result<()> {
+        loop {
+            match group.wait() {
+                Woken::Done(result) => return result,
+                Woken::Lead => self.lead_if_open(group)?,
+            }
+        }
+    }
+
+    /// Blocks until a group that was staged for nobody is done.
+    pub(crate) fn join(&self, group: &Arc<Group>) -> Result<()> {
+        if group.result().is_none() {
+            let mut writer = self.writer()?;
+            let busy = writer.flushing.is_some();
+            match &mut writer.open {
+                Some(open) if Arc::ptr_eq(&open.group, group) && busy => open.waiters += 1,
+                Some(open) if Arc::ptr_eq(&open.group, group) => self.lead(writer),
+                _ => {}
+            }
+        }
+        self.wait(group)
+    }
+
+    fn lead_if_open(&self, group: &Arc<Group>) -> Result<()> {
+        let mut writer = self.writer()?;
+        let busy = writer.flushing.is_some();
+        match &mut writer.open {
+            Some(open) if Arc::ptr_eq(&open.group, group) && busy => open.waiters += 1,
+            Some(open) if Arc::ptr_eq(&open.group, group) => self.lead(writer),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Leads the open group if no write is under way.
+    pub(crate) fn lead_if_idle(&self) {
+        if let Ok(writer) = self.writer()
+            && writer.flushing.is_none()
+            && writer.open.is_some()
+        {
+            self.lead(writer);
+        }
+    }
+
+    /// Has the flusher thread see to the open group, or without threads does so here.
+    pub(crate) fn ask(&self, mut writer: MutexGuard<'_, Writer>, asked: Asked) {
+        let busy = writer.flushing.is_some();
+        let Some(open) = &mut writer.open else { return };
+        if open.asked >= asked {
+            return;
+        }
+        open.asked = asked;
+        if self.options.host.has_threads() {
+            drop(writer);
+            if !busy {
+                self.background.ask(asked);
+            }
+        } else if asked == Asked::Now && !busy {
+            self.lead(writer);
+        }
+    }
+
+    /// Writes, publishes and completes the open group. Nothing else may be under way.
+    fn lead(&self, mut writer: MutexGuard<'_, Writer>) {
+        let Some(mut open) = writer.open.take() else { return };
+        let group = open.group.clone();
+        writer.flushing = Some(group.clone());
+        let (segment, written_end, synced_end) = (writer.active.clone(), writer.written_end, writer.synced_end);
+        let capacity = writer.capacity;
+        drop(writer);
+        let end = open.end();
+        let entries = std::mem::take(&mut open.entries);
+        let written = write_group(&*segment.file, &mut open, capacity, synced_end < written_end)
+            .map_err(|error| Error::from_io(error, format!("writing {} at offset {}", segment.name, open.start)));
+        let published = written.and_then(|()| {
+            let mut durable = self.durable.write().expect("no panic under this lock");
+            durable.publish(entries, end)?;
+            Ok(durable.next_position - 1)
+        });
+        if let Ok(position) = &published {
+            self.write_watermark(segment.id(), end, *position);
+        }
+        let Ok(mut writer) = self.writer() else { return };
+        writer.flushing = None;
+        let result = match published {
+            Ok(position) => {
+                writer.written_end = end;
+                if open.sync {
+                    writer.synced_end = end;
+                }
+                writer.forget_published(&self.durable());
+                if writer.spare_buffer.capacity() == 0 && open.bytes.capacity() <= SPARE_BYTES_MAX {
+                    open.bytes.clear();
+                    writer.spare_buffer = std::mem::take(&mut open.bytes);
+                }
+                let ask_spare = end > writer.capacity / 2 && !std::mem::replace(&mut writer.spare_asked, true);
+                self.hand_over(writer);
+                self.watch.advance(position);
+                if ask_spare {
+                    self.keep(Chores { make_spare: true, save_checkpoint: false });
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.fail(writer, &error);
+                Err(outcome_unknown(&error))
+            }
+        };
+        group.complete(result);
+    }
+
+    /// Gives the lead to one who waits for the open group, or has the flusher thread see to it.
+    pub(crate) fn hand_over(&self, mut writer: MutexGuard<'_, Writer>) {
+        let Some(open) = &mut writer.open else { return };
+        if open.waiters > 0 {
+            let group = open.group.clone();
+            drop(writer);
+            group.offer_lead();
+        } else {
+            let asked = if open.bytes.len() >= FLUSH_BYTES { Asked::Now } else { open.asked.max(Asked::Soon) };
+            open.asked = Asked::Nothing;
+            self.ask(writer, asked);
+        }
+    }
+
+    /// Poisons the writer: a write or a flush failed, and nothing can tell what of it is on the device.
+    pub(crate) fn fail(&self, mut writer: MutexGuard<'_, Writer>, error: &Error) {
+        writer.failed = Some(error.clone());
+        let open = writer.open.take();
+        drop(writer);
+        if let Some(open) = open {
+            open.group.complete(Err(outcome_unknown(error)));
+        }
+    }
+
+    /// Tells readers in other processes how far they may read. Not durable, and no harm if it fails: they
+    /// then see the records later.
+    pub(crate) fn write_watermark(&self, segment: crate::SegmentId, offset: u64, position: u64) {
+        if let (Some(file), Some(boot)) = (&self.watermark_file, self.boot) {
+            let watermark = Watermark { store: self.identity.store, boot, segment, offset, position };
+            let _ = file.write_at(0, &watermark.encode());
+        }
+    }
+
+    /// Writes what is staged; flushes it too, with all that was written before, if `sync`.
+    pub(crate) fn flush(&self, sync: bool) -> Result<()> {
+        loop {
+            let mut writer = self.writer()?;
+            writer.check()?;
+            if let Some(group) = writer.flushing.clone() {
+                drop(writer);
+                // Its outcome is told to those who wait for it; here only its end matters.
+                let _ = self.wait(&group);
+                continue;
+            }
+            if let Some(open) = &mut writer.open {
+                open.sync |= sync;
+                let group = open.group.clone();
+                self.lead(writer);
+                self.wait(&group)?;
+                continue;
+            }
+            if !sync || writer.synced_end == writer.written_end {
+                return Ok(());
+            }
+            let (segment, end) = (writer.active.clone(), writer.written_end);
+            self.exclusively(writer, || {
+                segment.file.sync().map_err(|error| Error::from_io(error, format!("flushing {}", segment.name)))
+            })?;
+            let mut writer = self.writer()?;
+            if writer.active.id() == segment.id() {
+                writer.synced_end = writer.synced_end.max(end);
+            }
+        }
+    }
+
+    /// Does something while no write is under way, without the writer's lock; its failure poisons the writer.
+    pub(crate) fn exclusively<T>(
+        &self,
+        mut writer: MutexGuard<'_, Writer>,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let marker = Arc::<Group>::default();
+        writer.flushing = Some(marker.clone());
+        drop(writer);
+        let result = work();
+        let mut writer = self.writer()?;
+        writer.flushing = None;
+        match &result {
+            Ok(_) => self.hand_over(writer),
+            Err(error) if matches!(error.kind(), ErrorKind::StorageFull) => self.hand_over(writer),
+            Err(error) => self.fail(writer, error),
+        }
+        marker.complete(Ok(()));
+        result
+    }
+
+    /// Why a batch can't be staged right now.
+    fn blocker(&self, writer: &mut Writer, prepared: &Prepared) -> Option<Blocker> {
+        let staged = writer.open.as_ref().map_or(0, |open| open.bytes.len());
+        if !writer.has_room(prepared) || !writer.time_fits(self.options.host.now_ms()) {
+            return Some(Blocker::Segment);
+        }
+        (staged >= STAGED_BYTES_MAX).then_some(Blocker::Backlog)
+    }
+
+    /// Clears what stands in the way of a batch: at most a flush and a new segment.
+    fn clear(&self, writer: MutexGuard<'_, Writer>, blocker: Blocker, prepared: &Prepared) -> Result<()> {
+        if let Some(group) = writer.flushing.clone() {
+            drop(writer);
+            let _ = self.wait(&group);
+            return Ok(());
+        }
+        if writer.open.is_some() {
+            self.lead(writer);
+            return Ok(());
+        }
+        match blocker {
+            Blocker::Backlog => Ok(()),
+            Blocker::Segment => self.make_room(writer, prepared),
+        }
+    }
+}
+
+/// Who waits for a staged batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// This thread, which leads if it can.
+    Thread,
+    /// Nobody yet.
+    Nobody,
+}
+
+enum Blocker {
+    /// The active segment has no room, or its times can't reach the present.
+    Segment,
+    /// Too much is staged and not written.
+    Backlog,
+}
+
+pub(crate) fn appended(staged: Staged) -> Appended {
+    Appended { last_position: staged.last_position, ops: staged.ops, repeated: false }
+}
+
+fn keyed_stream<'b>(batch: &'b Batch<'_>) -> Option<(&'b crate::StreamId, &'b [u8])> {
+    let key = batch.key?;
+    batch.ops.iter().find_map(|op| match op {
+        Op::Append { stream, records, .. } if !records.is_empty() => Some((stream, key)),
+        _ => None,
+    })
+}
+
+fn write_group(file: &dyn File, open: &mut OpenGroup, capacity: u64, earlier_unsynced: bool) -> std::io::Result<()> {
+    let end = open.end();
+    let padded = end.next_multiple_of(PAGE_BYTES);
+    if padded <= capacity {
+        open.bytes.resize(open.bytes.len() + usize::try_from(padded - end).expect("less than a page"), 0);
+    }
+    match (open.sync, earlier_unsynced) {
+        (false, _) => file.write_at(open.start, &open.bytes),
+        (true, false) => file.write_durable_at(open.start, &open.bytes),
+        (true, true) => {
+            file.write_at(open.start, &open.bytes)?;
+            file.sync()
+        }
+    }
+}
+
+impl Durability {
+    /// How often a store of this durability flushes what was only written.
+    pub(crate) fn interval_ms(self) -> Option<u32> {
+        match self {
+            Self::Interval(ms) => Some(ms.max(1)),
+            Self::Sync | Self::Os => None,
+        }
+    }
+}

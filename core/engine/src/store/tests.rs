@@ -1,0 +1,307 @@
+use super::*;
+use crate::{Direction, Durability, ErrorKind, Kind};
+
+fn options() -> OpenOptions {
+    OpenOptions { segment_bytes_max: 64 << 10, preallocation: Preallocation::None, ..OpenOptions::default() }
+}
+
+fn payloads(store: &Store, stream: StreamId) -> Vec<String> {
+    texts(store.read(stream, ReadOptions::default()).unwrap())
+}
+
+fn texts(records: impl Iterator<Item = Result<Record>>) -> Vec<String> {
+    records.map(|record| String::from_utf8(record.unwrap().payload.to_vec()).unwrap()).collect()
+}
+
+fn append(store: &Store, stream: StreamId, payload: &str) -> Appended {
+    store.append(stream, Expected::Any, &[NewRecord::data(payload.as_bytes())]).unwrap()
+}
+
+fn stream(number: u128) -> StreamId {
+    StreamId(uuid::Uuid::from_u128(number))
+}
+
+#[test]
+fn appended_records_read_back_in_order() {
+    let store = Store::in_memory(options()).unwrap();
+    for index in 0..10 {
+        append(&store, stream(1), &format!("a{index}"));
+        append(&store, stream(2), &format!("b{index}"));
+    }
+    assert_eq!(payloads(&store, stream(2))[..3], ["b0", "b1", "b2"]);
+    let options = ReadOptions {
+        first: Sequence(3),
+        last: Sequence(6),
+        direction: Direction::Backward,
+        limit: 3,
+        ..ReadOptions::default()
+    };
+    assert_eq!(texts(store.read(stream(1), options).unwrap()), ["a5", "a4", "a3"]);
+}
+
+#[test]
+fn batch_over_several_streams_is_refused_whole() {
+    let store = Store::in_memory(options()).unwrap();
+    append(&store, stream(1), "there");
+    let record = [NewRecord::data(b"x")].to_vec();
+    let op = |number, expected| Op::Append { stream: stream(number), expected, records: record.clone() };
+    let refused = store.commit(&Batch::new(vec![
+        op(1, Expected::Any),
+        op(2, Expected::Absent),
+        Op::Truncate { stream: stream(1), expected: Expected::Any, after: Sequence(0) },
+        op(1, Expected::Last(Sequence(5))),
+    ]));
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(payloads(&store, stream(1)), ["there"]);
+    assert_eq!(store.stream(stream(2)).unwrap(), None);
+    let last = store.last_position().unwrap();
+    let appended = append(&store, stream(2), "next");
+    assert_eq!(appended.last_position, Position(last.0 + 2), "the refused batch used no position");
+}
+
+#[test]
+fn same_key_returns_the_first_result() {
+    let store = Store::in_memory(options()).unwrap();
+    let batch = || {
+        let records = vec![NewRecord::data(b"one"), NewRecord::data(b"two")];
+        let other = Op::Append { stream: stream(9), expected: Expected::Any, records: vec![NewRecord::data(b"o")] };
+        Batch::new(vec![other, Op::Append { stream: stream(1), expected: Expected::Any, records }]).with_key(b"request-1")
+    };
+    let first = store.commit(&batch()).unwrap();
+    append(&store, stream(9), "between");
+    let second = store.commit(&batch()).unwrap();
+    assert!(second.repeated && !first.repeated);
+    assert_eq!((second.ops, second.last_position), (first.ops, first.last_position));
+    assert_eq!(payloads(&store, stream(1)), ["one", "two"]);
+}
+
+#[test]
+fn key_is_found_again_in_a_sealed_segment_and_after_reopening() {
+    let storage: Arc<dyn Storage> = Arc::new(crate::storage::MemoryStorage::new());
+    let store = Store::open_on(storage.clone(), options()).unwrap();
+    let batch = || {
+        let records = vec![NewRecord::data(b"keyed")];
+        Batch::new(vec![Op::Append { stream: stream(1), expected: Expected::Any, records }]).with_key(b"k")
+    };
+    let first = store.commit(&batch()).unwrap();
+    for _ in 0..50 {
+        append(&store, stream(1), &"x".repeat(4000));
+    }
+    assert!(store.stat().unwrap().segments > 2);
+    assert_eq!(store.commit(&batch()).unwrap().ops, first.ops);
+    drop(store);
+    let store = Store::open_on(storage, options()).unwrap();
+    assert_eq!(store.commit(&batch()).unwrap().ops, first.ops);
+}
+
+#[test]
+fn store_of_many_segments_reopens_clean_without_reading_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path, options()).unwrap();
+    for index in 0..600 {
+        append(&store, stream(index % 7), &format!("{index:0>900}"));
+    }
+    let before: Vec<_> = (0..7).map(|number| payloads(&store, stream(number))).collect();
+    let segments = store.stat().unwrap().segments;
+    assert!(segments > 5);
+    store.close().unwrap();
+    let store = Store::open(&path, options()).unwrap();
+    assert_eq!(store.recovery(), Recovery { clean: true, ..Recovery::default() });
+    assert_eq!((0..7).map(|number| payloads(&store, stream(number))).collect::<Vec<_>>(), before);
+    append(&store, stream(0), "more");
+    drop(store);
+    std::fs::remove_file(path.join("CHECKPOINT")).unwrap();
+    let store = Store::open(&path, options()).unwrap();
+    assert_eq!(store.recovery().index_blocks_read, segments - 1);
+    assert_eq!(payloads(&store, stream(0)).last().unwrap(), "more");
+    assert_eq!(store.scan(Position::FIRST).unwrap().count() as u64, store.last_position().unwrap().0);
+}
+
+#[test]
+fn every_position_reads_as_the_record_that_was_given_it() {
+    let store = Store::in_memory(options()).unwrap();
+    for index in 0..300 {
+        append(&store, stream(index % 3), &format!("{index:0>700}"));
+    }
+    let all: Vec<_> = store.scan(Position::FIRST).unwrap().collect::<Result<_>>().unwrap();
+    assert_eq!(all.len() as u64, store.last_position().unwrap().0);
+    for (record, position) in all.iter().zip(1..) {
+        assert_eq!(record.position, Position(position));
+        assert_eq!(store.record(Position(position)).unwrap().as_ref(), Some(record));
+    }
+    assert_eq!(store.record(Position(0)).unwrap(), None);
+    assert_eq!(store.record(Position(all.len() as u64 + 1)).unwrap(), None);
+}
+
+#[test]
+fn redacted_payload_is_gone_from_every_read_and_from_forks() {
+    let store = Store::in_memory(options()).unwrap();
+    let secret = append(&store, stream(1), "secret").ops[0].position;
+    store.fork(stream(1), Sequence(1), stream(2)).unwrap();
+    store.redact(secret, "asked for").unwrap();
+    for stream in [stream(1), stream(2)] {
+        let record = store.read(stream, ReadOptions::default()).unwrap().next().unwrap().unwrap();
+        assert!(record.redacted && record.payload.is_empty() && record.position == secret);
+    }
+    assert!(store.record(secret).unwrap().unwrap().payload.is_empty());
+    assert_eq!(store.redact(Position(99), "").unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn kinds_filter_what_a_read_gives() {
+    let store = Store::in_memory(options()).unwrap();
+    let records: Vec<_> =
+        (0..6).map(|index| NewRecord { kind: Kind(index % 3), meta: b"m", payload: b"p" }).collect();
+    store.append(stream(1), Expected::Any, &records).unwrap();
+    let options = ReadOptions { kinds: vec![Kind(2)], ..ReadOptions::default() };
+    let sequences: Vec<_> = store.read(stream(1), options).unwrap().map(|record| record.unwrap().sequence.0).collect();
+    assert_eq!(sequences, [3, 6]);
+    let refused = store.append(stream(1), Expected::Any, &[NewRecord { kind: Kind::FORK, meta: b"", payload: b"" }]);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn staged_batches_are_acknowledged_in_order_by_threads_and_futures() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().join("store"), options()).unwrap();
+    let commits: Vec<_> = (0..100)
+        .map(|index| {
+            let text = format!("{index}");
+            let records = vec![NewRecord::data(text.as_bytes())];
+            store.stage(&Batch::new(vec![Op::Append { stream: stream(1), expected: Expected::Any, records }])).unwrap()
+        })
+        .collect();
+    for (index, commit) in commits.into_iter().enumerate() {
+        let appended = if index % 2 == 0 { commit.wait() } else { block_on(commit) };
+        assert_eq!(appended.unwrap().ops[0].last_sequence, Sequence(index as u64 + 1));
+    }
+    assert_eq!(payloads(&store, stream(1)).len(), 100);
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        std::thread::park();
+    }
+}
+
+#[test]
+fn many_writers_share_flushes_and_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().join("store"), options()).unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..16 {
+            let store = store.clone();
+            scope.spawn(move || {
+                for index in 0..50 {
+                    let durability = [Durability::Sync, Durability::Os][index % 2];
+                    let text = format!("{index:0>500}");
+                    let records = vec![NewRecord::data(text.as_bytes())];
+                    let expected = Expected::Last(Sequence(index as u64));
+                    let op = Op::Append { stream: stream(writer), expected, records };
+                    store.commit(&Batch::new(vec![op]).with_durability(durability)).unwrap();
+                }
+            });
+        }
+    });
+    for writer in 0..16 {
+        let expected: Vec<_> = (0..50).map(|index| format!("{index:0>500}")).collect();
+        assert_eq!(payloads(&store, stream(writer)), expected);
+    }
+}
+
+#[test]
+fn subscription_sees_every_record_once_while_writers_append() {
+    let store = Store::in_memory(options()).unwrap();
+    append(&store, stream(1), "before");
+    let mut subscription = store.subscribe(Position::FIRST);
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let store = store.clone();
+            scope.spawn(move || (0..100).for_each(|_| drop(append(&store, stream(writer), &"x".repeat(300)))));
+        }
+        let mut positions = Vec::new();
+        // 401 records of data, and one of creation for each of the four streams.
+        while positions.len() < 405 {
+            let record = subscription.next_timeout(Duration::from_secs(60)).unwrap().unwrap();
+            positions.push(record.position.0);
+        }
+        assert_eq!(positions, (1..=405).collect::<Vec<_>>());
+    });
+    assert_eq!(subscription.next_timeout(Duration::ZERO).unwrap(), None);
+    store.close().unwrap();
+    assert_eq!(subscription.next_timeout(Duration::from_secs(60)).unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn closed_store_refuses_appends_and_still_reads() {
+    let store = Store::in_memory(options()).unwrap();
+    append(&store, stream(1), "x");
+    store.close().unwrap();
+    store.close().unwrap();
+    let refused = store.append(stream(1), Expected::Any, &[NewRecord::data(b"y")]);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(payloads(&store, stream(1)), ["x"]);
+}
+
+#[test]
+fn second_writer_is_refused_and_named_and_readers_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path, options()).unwrap();
+    append(&store, stream(1), "one");
+    let refused = Store::open(&path, options()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Locked);
+    assert!(refused.to_string().contains(&format!("process {}", std::process::id())), "{refused}");
+    let reader = Store::open(&path, options().read_only()).unwrap();
+    assert_eq!(payloads(&reader, stream(1)), ["one"]);
+    for index in 0..300 {
+        append(&store, stream(index % 5), &"x".repeat(1000));
+        if index % 50 == 0 {
+            assert_eq!(payloads(&reader, stream(1)), payloads(&store, stream(1)));
+        }
+    }
+    assert_eq!(reader.last_position().unwrap(), store.last_position().unwrap());
+    let refused = reader.append(stream(1), Expected::Any, &[NewRecord::data(b"y")]).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnly);
+    drop(store);
+    Store::open(&path, options()).unwrap();
+}
+
+#[test]
+fn missing_and_foreign_folders_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let kind = |path: &std::path::Path, options| Store::open(path, options).unwrap_err().kind();
+    let missing = OpenOptions { missing: Missing::Fail, ..options() };
+    assert_eq!(kind(&folder.path().join("none"), missing.clone()), ErrorKind::NotFound);
+    assert_eq!(kind(folder.path(), missing), ErrorKind::NotFound);
+    assert_eq!(kind(folder.path(), options().read_only()), ErrorKind::NotFound);
+    std::fs::write(folder.path().join("other.txt"), "x").unwrap();
+    assert_eq!(kind(folder.path(), options()), ErrorKind::NotAStore);
+    assert_eq!(kind(&folder.path().join("other.txt"), options()), ErrorKind::NotAStore);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    std::fs::write(folder.path().join("RUNLOG"), "something else").unwrap();
+    assert_eq!(kind(folder.path(), options()), ErrorKind::NotAStore);
+}
+
+#[test]
+fn oversize_is_refused_and_the_largest_is_not() {
+    let store = Store::in_memory(options()).unwrap();
+    let largest = vec![7; crate::limits::PAYLOAD_BYTES_MAX + 1];
+    let append = |payload| store.append(stream(1), Expected::Any, &[NewRecord::data(payload)]);
+    assert_eq!(append(&largest).unwrap_err().kind(), ErrorKind::TooLarge);
+    append(&largest[1..]).unwrap();
+    let read = store.read(stream(1), ReadOptions::default()).unwrap().next().unwrap().unwrap();
+    assert_eq!(read.payload.len(), largest.len() - 1);
+}

@@ -1,0 +1,377 @@
+//! `verify`: reads every byte of a store and tells every damage; and `repair`, for what a person asked to
+//! be repaired.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::{follow, recover, rotate};
+use crate::{
+    Error, ErrorKind, Position, Result, SegmentId, StreamId,
+    format::{
+        files::{self, Identity},
+        index::{Parts, SAMPLE_EVERY},
+        offset_to_units,
+        record::Flags,
+        segment::HEADER_BYTES,
+    },
+    log::{
+        scan::{self, Scan},
+        segment::{Frame, Segment},
+    },
+    storage::{Access, Storage},
+};
+
+/// At most so many problems are told one by one; the rest are counted.
+const PROBLEMS_MAX: usize = 1000;
+
+/// What [`verify`] found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Verification {
+    /// How many segments there are.
+    pub segments: u64,
+    /// How many records were read and found whole.
+    pub records: u64,
+    /// How many bytes were read.
+    pub bytes: u64,
+    /// Bytes after the last whole batch that a crash cut off, never acknowledged: no damage.
+    pub torn_bytes: u64,
+    /// Each damage, at most 1,000 of them.
+    pub problems: Vec<Problem>,
+    /// How many problems there are.
+    pub problems_count: u64,
+}
+
+/// One damage.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// The file.
+    pub file: String,
+    /// Where in the file.
+    pub offset: u64,
+    /// What was expected and what was found, and which records are lost by it.
+    pub message: String,
+}
+
+/// What [`repair`] did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Repair {
+    /// What was done, a line each.
+    pub actions: Vec<String>,
+    /// What is still damaged: records in sealed segments, which are never cut.
+    pub left: Vec<Problem>,
+}
+
+impl Verification {
+    fn add(&mut self, file: &str, offset: u64, message: impl Into<String>) {
+        self.problems_count += 1;
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(Problem { file: file.to_owned(), offset, message: message.into() });
+        }
+    }
+
+    /// Whether nothing is damaged.
+    pub fn is_sound(&self) -> bool {
+        self.problems_count == 0
+    }
+}
+
+/// Reads every byte of a store, also beside a writer, and tells every damage. Changes nothing.
+///
+/// # Errors
+/// Those of reading: [`NotFound`](ErrorKind::NotFound), [`NotAStore`](ErrorKind::NotAStore),
+/// [`Io`](ErrorKind::Io). Damage is no error: it is in the [`Verification`].
+pub fn verify(storage: &dyn Storage) -> Result<Verification> {
+    verify_with(storage, &mut |_, _| {})
+}
+
+/// The same as [`verify`]; `progress` is told how many of how many bytes were read.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_with(storage: &dyn Storage, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
+    let identity = super::open::read_identity(storage)?;
+    let limit = follow::read_watermark(storage, &identity.store);
+    let mut found = Verification::default();
+    let ids = segment_ids(storage, limit.map(|limit| limit.segment))?;
+    let total: u64 = ids.iter().filter_map(|id| length_of(storage, *id)).sum();
+    let mut before = 0;
+    for (index, id) in ids.iter().enumerate() {
+        found.segments += 1;
+        let name = files::segment_name(*id);
+        let segment = match Segment::open(storage, *id, Access::Read, &identity.store) {
+            Ok(segment) => segment,
+            Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::UnsupportedVersion) => {
+                found.add(&name, 0, error.to_string());
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        if segment.trailer().is_some() || index + 1 < ids.len() {
+            sealed_segment(&segment, &mut found)?;
+        }
+        found.bytes += length_of(storage, *id).unwrap_or(0);
+        before += length_of(storage, *id).unwrap_or(0);
+        progress(before, total);
+    }
+    // The rest, the active segment among it, is what opening checks: that segments follow each other, that
+    // the checkpoint agrees, and that each record of the active segment does.
+    unsealed(storage, &identity, limit, &mut found)?;
+    Ok(found)
+}
+
+fn segment_ids(storage: &dyn Storage, last: Option<SegmentId>) -> Result<Vec<SegmentId>> {
+    let names = storage.list().map_err(|error| Error::from_io(error, format!("listing {}", storage.describe())))?;
+    let mut ids: Vec<_> = names.iter().filter_map(|name| files::segment_of_name(name)).collect();
+    ids.retain(|id| last.is_none_or(|last| *id <= last));
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+fn length_of(storage: &dyn Storage, id: SegmentId) -> Option<u64> {
+    storage.open(&files::segment_name(id), Access::Read).ok()?.len().ok()
+}
+
+/// Checks the records of a sealed segment against each other and against its index block.
+fn sealed_segment(segment: &Segment, found: &mut Verification) -> Result<()> {
+    let Some(trailer) = segment.trailer().copied() else {
+        // The next open seals it again from its records; whether they are whole is seen there.
+        return Ok(());
+    };
+    let parts = match segment.block() {
+        Ok(block) => block.map(crate::format::index::Block::parts).unwrap_or_default(),
+        Err(error) if error.kind() == ErrorKind::Damaged => {
+            found.add(&segment.name, trailer.data_end, error.to_string());
+            Parts::default()
+        }
+        Err(error) => return Err(error),
+    };
+    let mut check = Check::new(segment, &parts, trailer.data_end);
+    check.run(found)?;
+    if !parts.stream_rows.is_empty() || !parts.steps.is_empty() {
+        check.tell_lost(found);
+    }
+    Ok(())
+}
+
+/// The walk over one sealed segment.
+struct Check<'a> {
+    segment: &'a Segment,
+    parts: &'a Parts,
+    end: u64,
+    /// By offset: which row's posting it is, and the ordinal.
+    postings: HashMap<u32, (usize, u32)>,
+    steps: HashMap<u64, ()>,
+    seen: u64,
+}
+
+impl<'a> Check<'a> {
+    fn new(segment: &'a Segment, parts: &'a Parts, end: u64) -> Self {
+        let mut postings = HashMap::with_capacity(parts.postings.len());
+        for (place, row) in parts.stream_rows.iter().enumerate() {
+            for index in 0..row.count {
+                if let Some(units) = parts.postings.get((row.postings_start + index) as usize) {
+                    postings.insert(*units, (place, row.first_ordinal + index));
+                }
+            }
+        }
+        let steps = parts.steps.iter().map(|step| (step.offset, ())).collect();
+        Self { segment, parts, end, postings, steps, seen: 0 }
+    }
+
+    fn run(&mut self, found: &mut Verification) -> Result<()> {
+        let mut offset = HEADER_BYTES as u64;
+        let mut in_batch = false;
+        while offset < self.end {
+            let mut scan = Scan::new(self.segment, offset, self.end);
+            let stopped = loop {
+                match scan.next() {
+                    Ok(Some(frame)) => self.frame(&frame, &mut in_batch, found),
+                    Ok(None) => break None,
+                    Err(error) if error.kind() == ErrorKind::Damaged => break Some(error),
+                    Err(error) => return Err(error),
+                }
+            };
+            let Some(error) = stopped else { break };
+            let at = scan.offset();
+            let mut next = None;
+            scan::search(self.segment, at + 8, self.end, |whole| {
+                next = Some(whole);
+                false
+            })?;
+            let until = next.map_or(self.end, |whole| whole.offset);
+            found.add(&self.segment.name, at, format!("{error}; {} bytes are unreadable", until - at));
+            if let Some(whole) = next {
+                self.seen = u64::from(whole.header.index);
+                in_batch = !whole.header.flags.has(Flags::BATCH_FIRST);
+            }
+            offset = until;
+        }
+        let records = self.segment.trailer().map_or(0, |trailer| u64::from(trailer.records));
+        if self.seen != records && found.is_sound() {
+            let message = format!("the trailer says {records} records, but there are {}", self.seen);
+            found.add(&self.segment.name, self.end, message);
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, frame: &Frame, in_batch: &mut bool, found: &mut Verification) {
+        let header = &frame.header;
+        let name = &self.segment.name;
+        if u64::from(header.index) != self.seen {
+            found.add(name, frame.offset, format!("expected record {}, found record {}", self.seen, header.index));
+        }
+        if header.flags.has(Flags::BATCH_FIRST) == *in_batch {
+            found.add(name, frame.offset, "a batch begins inside another, or goes on after its end");
+        }
+        *in_batch = !header.flags.has(Flags::BATCH_LAST);
+        self.seen = u64::from(header.index) + 1;
+        found.records += 1;
+        if self.parts.stream_rows.is_empty() && self.parts.steps.is_empty() {
+            return;
+        }
+        let units = offset_to_units(frame.offset);
+        if header.kind.is_data() {
+            let row = self.postings.remove(&units).map(|(place, _)| self.parts.stream_rows[place].stream);
+            if row != Some(header.stream) {
+                let message = format!("the index does not name this record of stream number {}", header.stream);
+                found.add(name, frame.offset, message);
+            }
+        } else if self.steps.remove(&frame.offset).is_none() {
+            found.add(name, frame.offset, format!("the index does not name this engine record of kind {}", header.kind.0));
+        }
+        let sampled = header.index.is_multiple_of(SAMPLE_EVERY);
+        if sampled && self.parts.samples.get((header.index / SAMPLE_EVERY) as usize) != Some(&units) {
+            found.add(name, frame.offset, format!("the index samples record {} elsewhere", header.index));
+        }
+    }
+
+    /// Which records the index names that could not be read.
+    fn tell_lost(&self, found: &mut Verification) {
+        let mut lost: HashMap<usize, (u32, u32, u32)> = HashMap::new();
+        for (place, ordinal) in self.postings.values() {
+            let entry = lost.entry(*place).or_insert((0, u32::MAX, 0));
+            *entry = (entry.0 + 1, entry.1.min(*ordinal), entry.2.max(*ordinal));
+        }
+        for (place, (count, first, last)) in lost {
+            let id = StreamId::from_bytes(self.parts.stream_rows[place].id);
+            let message = format!("lost {count} records of stream {id}, between the {first}th and the {last}th it was given");
+            found.add(&self.segment.name, self.end, message);
+        }
+        if !self.steps.is_empty() {
+            let message = format!("lost {} engine records; what they did is kept in the index", self.steps.len());
+            found.add(&self.segment.name, self.end, message);
+        }
+    }
+}
+
+/// Checks what opening checks, and each record of the segments that aren't sealed.
+fn unsealed(
+    storage: &dyn Storage,
+    identity: &Identity,
+    limit: Option<files::Watermark>,
+    found: &mut Verification,
+) -> Result<()> {
+    match recover::load(storage, &identity.store, Access::Read, limit) {
+        Ok(loaded) => {
+            found.torn_bytes = loaded.report.torn_bytes;
+            let Some(active) = loaded.durable.active().filter(|active| active.trailer().is_none()) else {
+                return Ok(());
+            };
+            let mut scan = Scan::new(active, HEADER_BYTES as u64, loaded.durable.end);
+            loop {
+                match scan.next() {
+                    Ok(Some(_)) => found.records += 1,
+                    Ok(None) => return Ok(()),
+                    Err(error) if error.kind() == ErrorKind::Damaged => {
+                        found.add(&active.name, scan.offset(), error.to_string());
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Err(error) if error.kind() == ErrorKind::Damaged => {
+            if found.is_sound() {
+                found.add(&storage.describe(), 0, error.to_string());
+            }
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Repairs what can be repaired without losing anything that is readable, and cuts the active segment where
+/// it is damaged, after saving the cut bytes in a file beside the segments. Sealed segments are never cut.
+///
+/// # Errors
+/// [`Locked`](ErrorKind::Locked) while a writer has the store; those of [`verify`]; those of writing.
+pub fn repair(storage: &Arc<dyn Storage>, holder: &str) -> Result<Repair> {
+    let identity = super::open::read_identity(&**storage)?;
+    let _lock = super::open::lock(&**storage, holder)?;
+    let mut repair = Repair::default();
+    let ids = segment_ids(&**storage, None)?;
+    for (index, id) in ids.iter().enumerate() {
+        let Ok(segment) = Segment::open(&**storage, *id, Access::Write, &identity.store) else { continue };
+        let last = index + 1 == ids.len();
+        match segment.trailer().copied() {
+            Some(trailer) if !last && matches!(segment.block(), Err(ref error) if error.kind() == ErrorKind::Damaged) => {
+                // The next open seals it again from its records.
+                segment
+                    .file
+                    .set_len(trailer.data_end)
+                    .and_then(|()| segment.file.sync())
+                    .map_err(|error| Error::from_io(error, format!("cutting the index block of {}", segment.name)))?;
+                forget_checkpoint(&**storage)?;
+                repair.actions.push(format!("{}: damaged index block removed, to be made again", segment.name));
+            }
+            None if last => cut_damage(&**storage, &identity, &segment, &mut repair)?,
+            _ => {}
+        }
+    }
+    drop(_lock);
+    repair.left = verify(&**storage)?.problems;
+    Ok(repair)
+}
+
+fn forget_checkpoint(storage: &dyn Storage) -> Result<()> {
+    match storage.remove(files::CHECKPOINT) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::from_io(error, "removing the checkpoint")),
+    }
+}
+
+/// Cuts the active segment after its last whole batch before the damage, if it is damaged.
+fn cut_damage(storage: &dyn Storage, identity: &Identity, segment: &Segment, repair: &mut Repair) -> Result<()> {
+    let length = segment.file.len().map_err(|error| Error::from_io(error, "measuring"))?;
+    let mut scan = Scan::new(segment, HEADER_BYTES as u64, length);
+    let mut end = HEADER_BYTES as u64;
+    let mut last = Position(segment.header.base_position.saturating_sub(1));
+    while let Ok(Some(frame)) = scan.next() {
+        if frame.header.flags.has(Flags::BATCH_LAST) {
+            end = frame.end();
+            last = Position(segment.header.base_position + u64::from(frame.header.index));
+        }
+    }
+    let limit = follow::read_watermark(storage, &identity.store);
+    let torn_only = match recover::load(storage, &identity.store, Access::Read, None) {
+        Ok(loaded) => loaded.durable.end <= end,
+        Err(error) if error.kind() == ErrorKind::Damaged => false,
+        Err(error) => return Err(error),
+    };
+    let Some(from) = scan::first_nonzero(segment, end, length)?.filter(|_| !torn_only) else { return Ok(()) };
+    let bytes = segment.bytes_at(end, length - end)?;
+    let kept = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
+    let saved = format!("cut-{:08}-{end}.bin", segment.id().0);
+    rotate::replace_file(storage, &saved, &bytes[..kept])?;
+    forget_checkpoint(storage)?;
+    if limit.is_some_and(|limit| (limit.segment, limit.offset) > (segment.id(), end)) {
+        let _ = storage.remove(files::WATERMARK);
+    }
+    recover::cut(segment, end, end + kept as u64).map_err(|error| Error::from_io(error, "cutting the damage"))?;
+    repair.actions.push(format!(
+        "{}: cut at offset {end} after position {last}, because of damage at or after offset {from}; \
+         the {kept} cut bytes are saved in {saved}",
+        segment.name
+    ));
+    Ok(())
+}
