@@ -9,6 +9,7 @@ mod catalog;
 pub mod codec;
 mod error;
 mod event;
+mod fields;
 mod fold;
 mod ids;
 mod kind;

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use crate::{
     ContextEventKind, Error, NewContextEvent, RawJson, Result, Role,
     codec::{EventMeta, ToolMark},
+    fields::{beginning, each_element, fields},
     limits::{MESSAGE_TOOLS_MAX, TOOL_CALL_ID_BYTES_MAX},
 };
 
@@ -39,52 +40,14 @@ pub struct ToolCallRequest {
     pub style: ToolStyle,
 }
 
-#[derive(Deserialize)]
+/// The fields of a message that decide where it belongs.
 struct Envelope<'a> {
-    #[serde(borrow)]
     role: Option<&'a RawValue>,
-    #[serde(borrow)]
     content: Option<&'a RawValue>,
-    #[serde(borrow)]
     tool_calls: Option<&'a RawValue>,
-    #[serde(borrow)]
     function_call: Option<&'a RawValue>,
-    #[serde(borrow)]
     tool_call_id: Option<&'a RawValue>,
-    #[serde(borrow)]
     tool_call_ids: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Call<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
-    #[serde(borrow)]
-    function: Option<&'a RawValue>,
-    #[serde(borrow)]
-    custom: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Block<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
-    #[serde(borrow)]
-    tool_use_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    is_error: Option<&'a RawValue>,
 }
 
 /// The role of a message.
@@ -120,8 +83,8 @@ pub(crate) fn split(json: RawJson) -> Result<Vec<NewContextEvent>> {
 
 /// The call that a tool_call event's content is; `None` when it can't be read.
 pub(crate) fn plain_call(content: &RawJson) -> Option<ToolCallRequest> {
-    let call: Call<'_> = object(content.as_bytes(), "a tool_call event").ok()?;
-    request(call.id, call.name, call.arguments, ToolStyle::OpenAi).ok()
+    let [id, name, arguments] = fields(content.as_str(), "a tool_call event", ["id", "name", "arguments"]).ok()?;
+    request(id, name, arguments, ToolStyle::OpenAi).ok()
 }
 
 /// One event as a caller of `append_event` gives it.
@@ -218,16 +181,12 @@ fn check_result_ids(
 }
 
 fn check_call(content: &RawJson, tool_call_id: Option<&str>) -> Result<ToolMark> {
-    let call: Call<'_> = object(content.as_bytes(), "a tool_call event")?;
-    let own = call.id.map(|raw| id_string(raw, "id")).transpose()?;
-    match call.name {
-        Some(raw) => string(raw, "name")?,
-        None => {
-            return Err(Error::invalid(
-                "a tool_call event needs the tool's name; its content is {id, name, arguments}",
-            ));
-        }
-    };
+    let [id, name] = fields(content.as_str(), "a tool_call event", ["id", "name"])?;
+    let own = id.map(|raw| id_string(raw, "id")).transpose()?;
+    let name = name.ok_or_else(|| {
+        Error::invalid("a tool_call event needs the tool's name; its content is {id, name, arguments}")
+    })?;
+    string(name, "name")?;
     if let (Some(given), Some(own)) = (tool_call_id, own.as_deref())
         && given != own
     {
@@ -250,7 +209,10 @@ fn call_event(call: ToolCallRequest) -> NewContextEvent {
 }
 
 fn envelope(json: &RawJson) -> Result<Envelope<'_>> {
-    object(json.as_bytes(), "a message")
+    let names = ["role", "content", "tool_calls", "function_call", "tool_call_id", "tool_call_ids"];
+    let [role, content, tool_calls, function_call, tool_call_id, tool_call_ids] =
+        fields(json.as_str(), "a message", names)?;
+    Ok(Envelope { role, content, tool_calls, function_call, tool_call_id, tool_call_ids })
 }
 
 fn required_role(envelope: &Envelope<'_>) -> Result<Role> {
@@ -263,32 +225,27 @@ fn required_role(envelope: &Envelope<'_>) -> Result<Role> {
 fn calls(envelope: &Envelope<'_>) -> Result<Vec<ToolCallRequest>> {
     let mut calls = Vec::new();
     if let Some(raw) = envelope.tool_calls {
-        for item in array(raw, "tool_calls")? {
-            calls.push(openai_call(item)?);
-        }
+        each_element(raw, "tool_calls", |item| push(&mut calls, openai_call(item)?, "tool calls"))?;
     }
     if let Some(raw) = envelope.function_call {
-        let call: Call<'_> = object(raw.get().as_bytes(), "function_call")?;
-        calls.push(request(None, call.name, call.arguments, ToolStyle::Function)?);
+        let [name, arguments] = fields(raw.get(), "function_call", ["name", "arguments"])?;
+        push(&mut calls, request(None, name, arguments, ToolStyle::Function)?, "tool calls")?;
     }
-    for block in blocks(envelope)? {
-        if is_type(&block, "tool_use") {
-            calls.push(request(block.id, block.name, block.input, ToolStyle::Anthropic)?);
-        }
-    }
-    check_count(calls.len(), "tool calls")?;
+    each_block(envelope, "tool_use", |block| {
+        let [id, name, input] = fields(block.get(), "a tool_use block", ["id", "name", "input"])?;
+        push(&mut calls, request(id, name, input, ToolStyle::Anthropic)?, "tool calls")
+    })?;
     Ok(calls)
 }
 
 fn openai_call(raw: &RawValue) -> Result<ToolCallRequest> {
-    let call: Call<'_> = object(raw.get().as_bytes(), "a tool call")?;
-    match call.function.or(call.custom) {
-        Some(inner) => {
-            let inner: Call<'_> = object(inner.get().as_bytes(), "the function of a tool call")?;
-            request(call.id, inner.name, inner.arguments.or(inner.input), ToolStyle::OpenAi)
-        }
-        None => request(call.id, call.name, call.arguments.or(call.input), ToolStyle::OpenAi),
-    }
+    let names = ["id", "function", "custom", "name", "arguments", "input"];
+    let [id, function, custom, name, arguments, input] = fields(raw.get(), "a tool call", names)?;
+    let Some(inner) = function.or(custom) else {
+        return request(id, name, arguments.or(input), ToolStyle::OpenAi);
+    };
+    let [name, arguments, input] = fields(inner.get(), "the function of a tool call", ["name", "arguments", "input"])?;
+    request(id, name, arguments.or(input), ToolStyle::OpenAi)
 }
 
 fn request(
@@ -309,29 +266,29 @@ fn request(
 fn results(envelope: &Envelope<'_>, role: Role) -> Result<Vec<ToolMark>> {
     let mut marks = Vec::new();
     match role {
-        Role::User => {
-            for block in blocks(envelope)?.into_iter().filter(|block| is_type(block, "tool_result")) {
-                let id = block.tool_use_id.ok_or_else(|| {
-                    Error::invalid(
-                        "a tool_result block of the message has no tool_use_id; it must name the call it answers",
-                    )
-                })?;
-                marks.push(ToolMark {
-                    tool_call_id: Some(id_string(id, "tool_use_id")?),
-                    is_error: block.is_error.is_some_and(|raw| raw.get() == "true"),
-                    duration_ms: None,
-                });
-            }
-        }
+        Role::User => each_block(envelope, "tool_result", |block| {
+            let [id, is_error] = fields(block.get(), "a tool_result block", ["tool_use_id", "is_error"])?;
+            let id = id.ok_or_else(|| {
+                Error::invalid(
+                    "a tool_result block of the message has no tool_use_id; it must name the call it answers",
+                )
+            })?;
+            let mark = ToolMark {
+                tool_call_id: Some(id_string(id, "tool_use_id")?),
+                is_error: is_error.is_some_and(|raw| raw.get() == "true"),
+                duration_ms: None,
+            };
+            push(&mut marks, mark, "tool results")
+        })?,
         Role::Tool => {
-            for raw in envelope.tool_call_ids.map(|raw| array(raw, "tool_call_ids")).transpose()?.unwrap_or_default() {
-                marks.push(named_mark(id_string(raw, "tool_call_ids")?));
-            }
             if let Some(raw) = envelope.tool_call_id {
-                let id = id_string(raw, "tool_call_id")?;
-                if marks.iter().all(|mark| mark.tool_call_id.as_ref() != Some(&id)) {
-                    marks.insert(0, named_mark(id));
-                }
+                marks.push(named_mark(id_string(raw, "tool_call_id")?));
+            }
+            if let Some(raw) = envelope.tool_call_ids {
+                each_element(raw, "tool_call_ids", |raw| {
+                    let mark = named_mark(id_string(raw, "tool_call_ids")?);
+                    if marks.contains(&mark) { Ok(()) } else { push(&mut marks, mark, "tool results") }
+                })?;
             }
             if marks.is_empty() {
                 marks.push(ToolMark::default());
@@ -339,7 +296,6 @@ fn results(envelope: &Envelope<'_>, role: Role) -> Result<Vec<ToolMark>> {
         }
         Role::System | Role::Assistant => {}
     }
-    check_count(marks.len(), "tool results")?;
     Ok(marks)
 }
 
@@ -347,31 +303,29 @@ fn named_mark(id: String) -> ToolMark {
     ToolMark { tool_call_id: Some(id), ..ToolMark::default() }
 }
 
-fn blocks<'a>(envelope: &Envelope<'a>) -> Result<Vec<Block<'a>>> {
-    let Some(content) = envelope.content.filter(|raw| raw.get().starts_with('[')) else { return Ok(Vec::new()) };
-    array(content, "content")?
-        .into_iter()
-        .filter(|raw| raw.get().starts_with('{'))
-        .map(|raw| object(raw.get().as_bytes(), "a content block"))
-        .collect()
+/// Gives every content block of a type to `take`. Content that has no blocks has none of them.
+fn each_block<'a>(envelope: &Envelope<'a>, kind: &str, mut take: impl FnMut(&'a RawValue) -> Result<()>) -> Result<()> {
+    let Some(content) = envelope.content.filter(|raw| raw.get().starts_with('[')) else { return Ok(()) };
+    each_element(content, "content", |block| {
+        if !block.get().starts_with('{') {
+            return Ok(());
+        }
+        let [found] = fields(block.get(), "a content block", ["type"])?;
+        match found.map(RawValue::get).and_then(|text| text.strip_prefix('"')?.strip_suffix('"')) {
+            Some(name) if name == kind => take(block),
+            _ => Ok(()),
+        }
+    })
 }
 
-fn is_type(block: &Block<'_>, name: &str) -> bool {
-    block.kind.is_some_and(|raw| raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) == Some(name))
-}
-
-fn object<'a, T: Deserialize<'a>>(bytes: &'a [u8], what: &str) -> Result<T> {
-    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    if first != Some(&b'{') {
-        let found = beginning(std::str::from_utf8(bytes).unwrap_or_default());
-        return Err(Error::invalid(format!("{what} should be a JSON object, but begins {found:?}")));
+fn push<T>(items: &mut Vec<T>, item: T, what: &str) -> Result<()> {
+    if items.len() == MESSAGE_TOOLS_MAX {
+        return Err(Error::too_large(format!(
+            "the message has more than {MESSAGE_TOOLS_MAX} {what}; split it into several messages"
+        )));
     }
-    serde_json::from_slice(bytes).map_err(|source| Error::invalid(format!("{what} can't be read: {source}")))
-}
-
-fn array<'a>(raw: &'a RawValue, what: &str) -> Result<Vec<&'a RawValue>> {
-    serde_json::from_str(raw.get())
-        .map_err(|_| Error::invalid(format!("{what} should be an array, but begins {:?}", beginning(raw.get()))))
+    items.push(item);
+    Ok(())
 }
 
 fn string<'a>(raw: &'a RawValue, what: &str) -> Result<Cow<'a, str>> {
@@ -400,20 +354,6 @@ fn check_id_length(id: &str) -> Result<()> {
         id.len(),
         beginning(id)
     )))
-}
-
-fn check_count(count: usize, what: &str) -> Result<()> {
-    if count <= MESSAGE_TOOLS_MAX {
-        return Ok(());
-    }
-    Err(Error::too_large(format!("the message has {count} {what}, at most {MESSAGE_TOOLS_MAX} are allowed; split it")))
-}
-
-fn beginning(text: &str) -> &str {
-    match text.char_indices().nth(40) {
-        Some((end, _)) => &text[..end],
-        None => text,
-    }
 }
 
 #[cfg(test)]

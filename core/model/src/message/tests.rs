@@ -86,6 +86,7 @@ fn what_is_not_understood_is_kept_and_not_refused() {
         r#"{"role":"user","content":["text",1,null,{"type":7},{"kind":"x"}]}"#,
         r#"{"role":"user"}"#,
         r#"{"role":"user","content":"\ud800"}"#,
+        r#"{"\ud800":1,"role":"user","content":[{"\ud801":2}]}"#,
         r#"{"role":"system","content":"x","tool_calls":"ignored outside an assistant's"}"#,
     ] {
         let events = events(text);
