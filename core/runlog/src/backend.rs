@@ -44,6 +44,12 @@ pub trait Backend: Send + Sync + 'static {
     /// Ready with the last durable position once it is past `seen`.
     fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position>;
 
+    /// Makes everything that was acknowledged durable, and lets another process write. Later calls are refused
+    /// with [`Closed`](crate::ErrorKind::Closed). By default there is nothing to do.
+    fn close(&self) -> BackendFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// A fresh time-ordered id (UUID version 7).
     fn new_id(&self) -> Uuid;
 

@@ -8,6 +8,7 @@
 pub mod backend;
 mod blocking;
 mod catalog;
+mod embedded;
 mod error;
 pub mod memory;
 mod repository;
@@ -18,10 +19,12 @@ pub mod transcript;
 
 pub use blocking::{ContextRepository, ContextService, Events, Store};
 pub use catalog::CATALOG_STREAM;
+pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};
 pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages};
 #[cfg(not(target_family = "wasm"))]
 pub use runlog_engine::SystemHost;
+pub use runlog_engine::{self as engine, Missing, Mode, OpenOptions as StoreOptions};
 pub use runlog_engine::{Durability, Host};
 pub use runlog_model::{
     AgentInstance, ContextEvent, ContextEventKind, DanglingToolCall, Deleted, EventOptions, InstanceId, ListSessions,

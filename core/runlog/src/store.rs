@@ -2,15 +2,17 @@
 
 use std::{fmt, sync::Arc};
 
+use runlog_engine::storage::Storage;
 use runlog_model::{
     AgentInstance, Catalog, CatalogEvent, InstanceId, ListSessions, RawJson, Session, SessionChanges, SessionDeleted,
     SessionId, SessionPage, SessionStatus, SessionUpdated,
 };
 
 use crate::{
-    Error, ErrorKind, Result,
+    Error, ErrorKind, Result, StoreOptions,
     backend::Backend,
     catalog::{CatalogReader, Change, Guard},
+    embedded::{Embedded, Wait},
     memory::MemoryBackend,
     repository::AsyncContextRepository,
     service::AsyncContextService,
@@ -42,6 +44,8 @@ pub struct AsyncStore {
 
 pub(crate) struct Shared {
     pub(crate) backend: Arc<dyn Backend>,
+    /// The same backend, where it is the engine in this process.
+    embedded: Option<Embedded>,
     pub(crate) catalog: CatalogReader,
 }
 
@@ -108,10 +112,79 @@ impl AsyncStore {
         Self::with_backend(Arc::new(MemoryBackend::with_host(host)))
     }
 
+    /// Opens the store in a folder, or makes one there. What a crash left is recovered. The calling thread is
+    /// blocked for so long: milliseconds, or seconds where much has to be recovered.
+    ///
+    /// # Errors
+    /// [`Locked`](ErrorKind::Locked) when another process has it open for writing,
+    /// [`NotAStore`](ErrorKind::NotAStore) when the folder holds something else,
+    /// [`Damaged`](ErrorKind::Damaged) when what was durable is damaged; else those of the file system.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::open_with(path, StoreOptions::default())
+    }
+
+    /// [`open`](Self::open) with options.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[cfg(not(target_family = "wasm"))]
+    pub fn open_with(path: impl AsRef<std::path::Path>, options: StoreOptions) -> Result<Self> {
+        Ok(Self::with_embedded(Embedded::open(path, options, Wait::Await)?))
+    }
+
+    /// Opens the store in a folder for reading, beside its writer or without one. No file is changed.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`NotFound`](ErrorKind::NotFound) when there is none.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn open_read_only(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::open_with(path, StoreOptions::default().read_only())
+    }
+
+    /// Opens the store on a storage.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(storage: Arc<dyn Storage>, options: StoreOptions) -> Result<Self> {
+        Ok(Self::with_embedded(Embedded::open_on(storage, options, Wait::Await)?))
+    }
+
     /// A store on this backend.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
+        Self::on(backend, None)
+    }
+
+    /// A store on the engine in this process.
+    pub fn with_embedded(embedded: Embedded) -> Self {
+        Self::on(Arc::new(embedded.clone()), Some(embedded))
+    }
+
+    fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>) -> Self {
         let catalog = CatalogReader::new(Arc::clone(&backend));
-        Self { shared: Arc::new(Shared { backend, catalog }) }
+        Self { shared: Arc::new(Shared { backend, embedded, catalog }) }
+    }
+
+    /// The engine in this process, for what only it has. `None` on another backend.
+    pub fn embedded(&self) -> Option<&Embedded> {
+        self.shared.embedded.as_ref()
+    }
+
+    /// The same open store with another way to wait.
+    pub(crate) fn waiting(&self, wait: Wait) -> Self {
+        match self.embedded() {
+            Some(embedded) => Self::with_embedded(embedded.with_wait(wait)),
+            None => self.clone(),
+        }
+    }
+
+    /// Makes everything that was acknowledged durable, and lets another process write. Other handles of the
+    /// store are closed by it too. Dropping the last handle does the same, but can't tell whether it worked.
+    ///
+    /// # Errors
+    /// Those of the file system; what was acknowledged is safe all the same.
+    pub async fn close(&self) -> Result<()> {
+        self.backend().close().await
     }
 
     /// Where the log is kept.

@@ -1,5 +1,7 @@
 //! Messages folded back are the messages appended, byte for byte, whatever they look like.
 
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
 use proptest::{collection::vec, prelude::*};
 use runlog::{AppendOptions, ContextEventKind, NewSession, RawJson, RawMessage, Role, Store};
 
@@ -123,8 +125,6 @@ fn message() -> impl Strategy<Value = Case> {
     prop_oneof![said(), openai_calls(), anthropic_calls(), openai_result(), anthropic_results()]
 }
 
-/// A plain string content that happens to be an array of blocks is read as blocks, so `said` may ask for calls
-/// only by chance that `value` never takes: none of its keys is `type`.
 fn fresh() -> (Store, runlog::InstanceId) {
     let store = Store::in_memory();
     let (_, agent) = store.start_session(NewSession::default(), "planner").unwrap();

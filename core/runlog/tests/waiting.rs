@@ -1,5 +1,7 @@
 //! The calls for waiting callers do what their awaiting twins do: one agent's life, from start to overwrite.
 
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
 use runlog::{
     AppendOptions, ContextEventKind, CopySession, ErrorKind, ListSessions, NewMessage, NewSession, NewToolCall,
     RawJson, RawMessage, SessionChanges, Store,

@@ -3,10 +3,15 @@
 use std::sync::Arc;
 
 use pollster::block_on;
+use runlog_engine::storage::Storage;
 use runlog_model::{AgentInstance, InstanceId, ListSessions, Session, SessionChanges, SessionId, SessionPage};
 
 use super::{ContextRepository, ContextService};
-use crate::{AsyncStore, CopiedSession, CopySession, NewInstance, NewSession, Result, backend::Backend};
+use crate::{
+    AsyncStore, CopiedSession, CopySession, NewInstance, NewSession, Result, StoreOptions,
+    backend::Backend,
+    embedded::{Embedded, Wait},
+};
 
 /// A store: the sessions, agent instances and contexts of one log.
 ///
@@ -43,9 +48,86 @@ impl Store {
         Self { inner: AsyncStore::in_memory_with(host) }
     }
 
-    /// A store on this backend.
+    /// Opens the store in a folder, or makes one there. What a crash left is recovered.
+    ///
+    /// # Errors
+    /// As [`AsyncStore::open`].
+    ///
+    /// ```
+    /// use runlog::{NewMessage, NewSession, Store};
+    ///
+    /// # fn main() -> runlog::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("store");
+    /// let store = Store::open(&path)?;
+    /// let (session, agent) = store.start_session(NewSession::named("trip"), "planner")?;
+    /// // On the device when this returns: the process may die now.
+    /// store.context(agent.id)?.append_message(NewMessage::user("Oslo, please."))?;
+    /// drop(store);
+    ///
+    /// let store = Store::open(&path)?;
+    /// let agent = store.root_instance(store.find_session("trip")?.id)?;
+    /// assert_eq!(store.context(agent.id)?.get_messages()?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(not(target_family = "wasm"))]
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::open_with(path, StoreOptions::default())
+    }
+
+    /// [`open`](Self::open) with options.
+    ///
+    /// # Errors
+    /// As [`AsyncStore::open`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn open_with(path: impl AsRef<std::path::Path>, options: StoreOptions) -> Result<Self> {
+        Ok(Self::with_embedded(&Embedded::open(path, options, Wait::Block)?))
+    }
+
+    /// Opens the store in a folder for reading, beside its writer or without one. No file is changed.
+    ///
+    /// # Errors
+    /// As [`AsyncStore::open_read_only`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn open_read_only(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::open_with(path, StoreOptions::default().read_only())
+    }
+
+    /// Opens the store on a storage.
+    ///
+    /// # Errors
+    /// As [`AsyncStore::open`].
+    pub fn open_on(storage: Arc<dyn Storage>, options: StoreOptions) -> Result<Self> {
+        Ok(Self::with_embedded(&Embedded::open_on(storage, options, Wait::Block)?))
+    }
+
+    /// A store on this backend, whose calls are waited for.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
         Self { inner: AsyncStore::with_backend(backend) }
+    }
+
+    /// A store on the engine in this process. The calling thread waits itself, whatever `embedded` says.
+    pub fn with_embedded(embedded: &Embedded) -> Self {
+        Self { inner: AsyncStore::with_embedded(embedded.with_wait(Wait::Block)) }
+    }
+
+    /// The engine in this process, for what only it has. `None` on another backend.
+    pub fn embedded(&self) -> Option<&Embedded> {
+        self.inner.embedded()
+    }
+
+    /// The same open store, for callers that await.
+    pub fn to_async(&self) -> AsyncStore {
+        self.inner.waiting(Wait::Await)
+    }
+
+    /// See [`AsyncStore::close`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close(&self) -> Result<()> {
+        block_on(self.inner.close())
     }
 
     /// Where the log is kept.

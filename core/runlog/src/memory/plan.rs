@@ -30,9 +30,6 @@ struct Plan<'a> {
 
 /// Checks every step of the batch, in order, each against what those before it leave.
 pub(super) fn check(state: &State, batch: &Batch<'_>) -> Result<()> {
-    if batch.ops.is_empty() {
-        return Err(error(ErrorKind::InvalidInput, "the batch has no steps; give at least one"));
-    }
     let mut plan = Plan { state, touched: HashMap::new(), bytes: 0, records: 0, streams: state.stream_count() };
     for op in &batch.ops {
         plan.step(op)?;
@@ -137,7 +134,13 @@ impl Plan<'_> {
                 last
             }
             Sketch::Absent if expected == Expected::Exists => return Err(missing(stream)),
-            Sketch::Absent | Sketch::Deleted => {
+            Sketch::Deleted => {
+                return Err(error(
+                    ErrorKind::NotFound,
+                    format!("stream {stream} was deleted, and its id can't be used again; use another"),
+                ));
+            }
+            Sketch::Absent => {
                 self.make(stream)?;
                 if expected != Expected::Absent {
                     expect(stream, expected, Sequence::ZERO)?;

@@ -1,7 +1,7 @@
 //! [`State`]: every record in the order of positions, and for each stream the records it sees.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
     task::Waker,
 };
 
@@ -132,8 +132,8 @@ impl State {
     }
 
     fn append(&mut self, stream: StreamId, records: &[NewRecord<'_>], time_ms: u64) -> OpResult {
-        if !self.streams.contains_key(&stream) {
-            self.streams.insert(stream, Stream::default());
+        if let Entry::Vacant(slot) = self.streams.entry(stream) {
+            slot.insert(Stream::default());
             self.push(stream, Sequence::ZERO, Kind::CREATE, &[], &[], time_ms);
         }
         let position = if records.is_empty() { self.last_position() } else { self.last_position().next() };

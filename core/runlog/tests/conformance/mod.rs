@@ -1,7 +1,7 @@
 //! What every backend must do, run on each of them by waiting callers and by awaiting ones.
 //!
 //! `conformance_tests!(name, make)` makes a module `name` with one test for each claim; `make` is an
-//! expression that gives a fresh `Arc<dyn Backend>`. Each claim runs twice: polled by the test's own thread,
+//! expression that gives a fresh `Arc<dyn Backend>`, and what must outlive it. Each claim runs twice: polled by the test's own thread,
 //! and as a task of a tokio runtime with several workers.
 
 #![allow(
@@ -18,14 +18,20 @@ use std::{future::Future, sync::Arc};
 
 use runlog::backend::Backend;
 
-/// Runs a claim for a waiting caller and for an awaiting one, each on a fresh backend.
-pub fn check<F: Future<Output = ()> + Send + 'static>(
-    mut make: impl FnMut() -> Arc<dyn Backend>,
+/// Runs a claim for a waiting caller and for an awaiting one, each on a fresh backend. What `make` gives beside
+/// the backend is dropped after it: a temporary folder.
+pub fn check<F: Future<Output = ()> + Send + 'static, Place>(
+    make: impl Fn() -> (Arc<dyn Backend>, Place),
     claim: impl Fn(Arc<dyn Backend>) -> F,
 ) {
-    pollster::block_on(claim(make()));
+    let (backend, place) = make();
+    pollster::block_on(claim(backend));
+    drop(place);
+
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async { tokio::spawn(claim(make())).await.unwrap() });
+    let (backend, place) = make();
+    runtime.block_on(async { tokio::spawn(claim(backend)).await.unwrap() });
+    drop(place);
 }
 
 #[macro_export]
@@ -55,6 +61,7 @@ macro_rules! conformance_tests {
                 input_over_a_limit_is_refused
                 a_waiter_is_told_of_the_next_append
                 many_writers_lose_nothing
+                a_conflict_can_be_seen_by_whoever_is_told_of_it
                 steps_of_a_batch_see_those_before_them
                 what_is_not_there_is_not_found
             }

@@ -1,0 +1,236 @@
+//! [`Embedded`]: the engine in this process as a [`Backend`].
+
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+
+use runlog_engine::{
+    Appended, Batch, ErrorKind as EngineErrorKind, Expected, Mode, Op, OpenOptions, Position, ReadOptions, Record,
+    Sequence, Snapshot, Store as Engine, StreamId, StreamInfo, storage::Storage,
+};
+use uuid::Uuid;
+
+use crate::{
+    Error, ErrorKind, Result,
+    backend::{Backend, BackendFuture, Page},
+};
+
+/// The payload that one page holds beyond its first record: 1 MiB.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+/// How often a waiting thread looks up whether it still should wait.
+const WAIT_SLICE: Duration = Duration::from_secs(1);
+/// How long a thread follows another process's writer for one poll.
+#[cfg(not(target_family = "wasm"))]
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How a call waits for the storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// In the calling thread, at the first poll: no hand-over to another thread. For waiting callers.
+    Block,
+    /// By giving way until woken: no executor's thread is held while a flush is under way. For awaiting callers.
+    Await,
+}
+
+/// The engine in this process. The folder is held for writing until the last handle is gone.
+///
+/// ```
+/// use std::sync::Arc;
+/// use runlog::{AsyncStore, Embedded, StoreOptions, Wait};
+///
+/// # fn main() -> runlog::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("store");
+/// let backend = Embedded::open(&path, StoreOptions::default(), Wait::Await)?;
+/// let store = AsyncStore::with_backend(Arc::new(backend));
+/// # drop(store);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Embedded {
+    engine: Engine,
+    wait: Wait,
+    mode: Mode,
+}
+
+impl Embedded {
+    /// Opens the store in a folder.
+    ///
+    /// # Errors
+    /// As [`runlog_engine::Store::open`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn open(path: impl AsRef<std::path::Path>, options: OpenOptions, wait: Wait) -> Result<Self> {
+        let mode = options.mode;
+        Ok(Self { engine: Engine::open(path, options)?, wait, mode })
+    }
+
+    /// Opens the store on a storage.
+    ///
+    /// # Errors
+    /// As [`runlog_engine::Store::open_on`].
+    pub fn open_on(storage: Arc<dyn Storage>, options: OpenOptions, wait: Wait) -> Result<Self> {
+        let mode = options.mode;
+        Ok(Self { engine: Engine::open_on(storage, options)?, wait, mode })
+    }
+
+    /// The same open store with another way to wait.
+    #[must_use]
+    pub fn with_wait(&self, wait: Wait) -> Self {
+        Self { wait, ..self.clone() }
+    }
+
+    /// The engine, for what only it has: statistics, scans, subscriptions.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    async fn commit_batch(&self, batch: Batch<'_>) -> Result<Appended> {
+        let committed = match self.wait {
+            Wait::Block => self.engine.commit(&batch),
+            Wait::Await => match self.engine.stage(&batch) {
+                Ok(commit) => commit.await,
+                Err(error) => Err(error),
+            },
+        };
+        match committed {
+            Err(error) if error.kind() == EngineErrorKind::Conflict => {
+                self.show_conflict(&batch)?;
+                Err(error.into())
+            }
+            committed => Ok(committed?),
+        }
+    }
+
+    /// The engine tells of a conflict with a batch that is still in line, and that readers don't see yet. Whoever
+    /// reads again, to decide anew, has to see it: else it would try the same in vain until the flush is done.
+    /// This waits for the flush in the calling thread, also for awaiting callers: it is rare, and one flush long.
+    fn show_conflict(&self, batch: &Batch<'_>) -> Result<()> {
+        for op in &batch.ops {
+            let (Op::Append { stream, expected, .. }
+            | Op::Truncate { stream, expected, .. }
+            | Op::Delete { stream, expected }) = op
+            else {
+                continue;
+            };
+            let Expected::Last(expected) = *expected else { continue };
+            let last = self.engine.stream(*stream)?.map_or(Sequence::ZERO, |info| info.last_sequence);
+            if last != expected {
+                return Ok(());
+            }
+        }
+        Ok(self.engine.sync()?)
+    }
+
+    fn read_page(&self, stream: StreamId, options: ReadOptions) -> Result<Page<Sequence>> {
+        let limit = options.limit;
+        // One record more than asked for, to know whether there is a next page.
+        let mut records = self.engine.read(stream, ReadOptions { limit: limit.saturating_add(1), ..options })?;
+        page(limit, || records.next(), |record| record.sequence)
+    }
+
+    fn scan_page(&self, first: Position, limit: u64) -> Result<Page<Position>> {
+        let mut records = self.engine.scan(first)?;
+        page(limit, || records.next(), |record| record.position)
+    }
+
+    fn block_past(&self, seen: Position) -> Result<Position> {
+        let mut subscription = self.engine.subscribe(seen.next());
+        loop {
+            // Told here, and not by the position alone: that the store was closed meanwhile.
+            if subscription.next_timeout(WAIT_SLICE)?.is_some() {
+                return Ok(self.engine.last_position()?);
+            }
+            if cfg!(target_family = "wasm") {
+                return Err(Error::new(ErrorKind::InvalidInput, "a thread can't be blocked here; use the async store"));
+            }
+        }
+    }
+
+    async fn await_past(&self, seen: Position) -> Result<Position> {
+        poll_fn(|context| match self.engine.poll_past(seen, context) {
+            Poll::Ready(position) => Poll::Ready(position.map_err(Error::from)),
+            Poll::Pending => {
+                self.look_again_soon(seen, context.waker());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// The writer of another process wakes nobody here, so that a reader has to look, in a thread of its own.
+    fn look_again_soon(&self, seen: Position, waker: &std::task::Waker) {
+        #[cfg(not(target_family = "wasm"))]
+        if self.mode == Mode::ReadOnly {
+            let (engine, waker) = (self.engine.clone(), waker.clone());
+            std::thread::spawn(move || {
+                // An error is told by the poll that follows.
+                let _ = engine.wait_past(seen, FOLLOW_INTERVAL);
+                waker.wake();
+            });
+        }
+        #[cfg(target_family = "wasm")]
+        let _ = (seen, waker, self.mode);
+    }
+}
+
+impl Backend for Embedded {
+    fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
+        Box::pin(self.commit_batch(batch))
+    }
+
+    fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
+        Box::pin(async move { self.read_page(stream, options) })
+    }
+
+    fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
+        Box::pin(async move { self.scan_page(first, limit) })
+    }
+
+    fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
+        Box::pin(async move { Ok(self.engine.stream(stream)?) })
+    }
+
+    fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> BackendFuture<'_, Option<Snapshot>> {
+        Box::pin(async move { Ok(self.engine.latest_snapshot(stream, at_or_before)?) })
+    }
+
+    fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
+        match self.wait {
+            Wait::Block => Box::pin(async move { self.block_past(seen) }),
+            Wait::Await => Box::pin(self.await_past(seen)),
+        }
+    }
+
+    fn close(&self) -> BackendFuture<'_, ()> {
+        Box::pin(async move { Ok(self.engine.close()?) })
+    }
+
+    fn new_id(&self) -> Uuid {
+        self.engine.new_id()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.engine.now_ms()
+    }
+}
+
+/// Takes records until there are `limit` of them, or about 1 MiB of payload.
+fn page<Place>(
+    limit: u64,
+    mut next: impl FnMut() -> Option<runlog_engine::Result<Record>>,
+    place: impl Fn(&Record) -> Place,
+) -> Result<Page<Place>> {
+    let mut page = Page { records: Vec::new(), next: None };
+    let mut bytes = 0;
+    while let Some(record) = next() {
+        let record = record?;
+        let full = page.records.len() as u64 >= limit
+            || (!page.records.is_empty() && bytes + record.payload.len() > PAGE_BYTES_MAX);
+        if full {
+            page.next = Some(place(&record));
+            break;
+        }
+        bytes += record.payload.len();
+        page.records.push(record);
+    }
+    Ok(page)
+}
