@@ -1,0 +1,102 @@
+//! Processes of their own: those that are killed while they write, and those that open a store with empty hands.
+
+use std::{
+    fs, io,
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::subject;
+
+/// What the process that opened a store saw.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// How long opening took, within the process.
+    pub seconds: f64,
+    /// The memory that the process then had resident; NaN where the system does not tell.
+    pub resident_bytes: f64,
+}
+
+/// Opens a store in a new process, which closes it again.
+///
+/// # Errors
+///
+/// When the process cannot be started or fails.
+pub fn open(program: &Path, store: &Path) -> io::Result<Opening> {
+    let output = Command::new(program).arg("child").arg("open").arg(store).stderr(Stdio::inherit()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut numbers = text.split_whitespace().map(str::parse);
+    match (output.status.success(), numbers.next(), numbers.next()) {
+        (true, Some(Ok(seconds)), Some(Ok(resident_bytes))) => Ok(Opening { seconds, resident_bytes }),
+        _ => Err(io::Error::other(format!("the process that opens a store: {}, and said {text:?}", output.status))),
+    }
+}
+
+/// Appends so many events in a new process, and kills it with SIGKILL once the operating system has them all.
+///
+/// # Errors
+///
+/// When the process cannot be started, or ends before it is killed.
+pub fn append_and_be_killed(program: &Path, store: &Path, events: u64) -> io::Result<()> {
+    let mut child = Command::new(program)
+        .arg("child")
+        .arg("append")
+        .arg(store)
+        .arg(events.to_string())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let said = first_line(&mut child);
+    let ended = child.try_wait()?;
+    child.kill()?;
+    child.wait()?;
+    match (said?.trim(), ended) {
+        ("ready", None) => Ok(()),
+        (said, ended) => Err(io::Error::other(format!("the process to be killed: {ended:?}, and said {said:?}"))),
+    }
+}
+
+fn first_line(child: &mut Child) -> io::Result<String> {
+    let output = child.stdout.take().ok_or_else(|| io::Error::other("the process has no output"))?;
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line)?;
+    Ok(line)
+}
+
+/// The child's side: does what the arguments after `child` say.
+///
+/// # Errors
+///
+/// Those of the engine, and arguments that make no sense.
+pub fn main(arguments: &[String]) -> io::Result<()> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["open", store] => {
+            let start = Instant::now();
+            let store = subject::open(Path::new(store))?;
+            let seconds = start.elapsed().as_secs_f64();
+            println!("{seconds} {}", resident_bytes());
+            subject::close(store)
+        }
+        ["append", store, events] => {
+            let store = subject::open_buffered(Path::new(store))?;
+            subject::append_buffered(&store, events.parse().map_err(io::Error::other)?)?;
+            println!("ready");
+            io::stdout().flush()?;
+            // Long enough to be killed; not for ever, so that nothing stays behind when the parent is gone.
+            thread::sleep(Duration::from_secs(60));
+            Ok(())
+        }
+        _ => Err(io::Error::other(format!("unknown work for a child process: {arguments:?}"))),
+    }
+}
+
+/// The resident memory of this process; NaN where the system does not tell.
+fn resident_bytes() -> f64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    kib.map_or(f64::NAN, |kib| kib * 1024.0)
+}
