@@ -107,10 +107,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error")
-            .field("kind", &self.inner.kind)
-            .field("message", &self.inner.message)
-            .finish()
+        f.debug_struct("Error").field("kind", &self.inner.kind).field("message", &self.inner.message).finish()
     }
 }
 

@@ -17,11 +17,11 @@ pub use batch::{
     StreamInfo,
 };
 pub use error::{Error, ErrorKind, Result};
-pub use ids::{Position, SegmentId, Sequence, StreamId};
 pub use format::VERSION as FORMAT_VERSION;
 pub use host::Host;
 #[cfg(not(target_family = "wasm"))]
 pub use host::SystemHost;
+pub use ids::{Position, SegmentId, Sequence, StreamId};
 pub use store::{
     Commit, LogReader, Missing, Mode, OpenOptions, Preallocation, Problem, Reader, Recovery, Repair, Stat, Store,
     Subscription, Verification, repair, verify, verify_with,

@@ -144,6 +144,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
 }
 
 fn configuration() -> impl config::Config {
+    #[allow(clippy::cast_possible_truncation, reason = "1 GiB fits the 32 bits of the smallest target")]
     const BYTES_MAX: usize = limits::CHECKPOINT_BYTES_MAX as usize;
     config::standard().with_little_endian().with_fixed_int_encoding().with_limit::<BYTES_MAX>()
 }

@@ -130,8 +130,7 @@ mod tests {
     #[test]
     fn small_files_read_back_and_notice_every_flipped_bit() {
         let identity = Identity { store: [3; 16], created_ms: 99 };
-        let watermark =
-            Watermark { store: [3; 16], boot: [4; 16], segment: SegmentId(2), offset: 8192, position: 70 };
+        let watermark = Watermark { store: [3; 16], boot: [4; 16], segment: SegmentId(2), offset: 8192, position: 70 };
         assert_eq!(Identity::decode(&identity.encode(), "x").unwrap(), identity);
         assert_eq!(Watermark::decode(&watermark.encode()), Some(watermark));
         for bit in 0..IDENTITY_BYTES * 8 {

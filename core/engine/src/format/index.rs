@@ -297,9 +297,8 @@ impl Block {
     /// The offset of the data record with an ordinal, in the row of its stream.
     pub(crate) fn posting(&self, row: &StreamRow, ordinal: u32) -> Option<u64> {
         let index = ordinal.checked_sub(row.first_ordinal)?;
-        (index < row.count).then(|| {
-            self.offset_at(self.trailer.stream_rows as usize * STREAM_ROW_BYTES, row.postings_start + index)
-        })
+        (index < row.count)
+            .then(|| self.offset_at(self.trailer.stream_rows as usize * STREAM_ROW_BYTES, row.postings_start + index))
     }
 
     /// The offset of the sampled record at or before the record with this index, and that one's index.

@@ -323,9 +323,8 @@ mod tests {
     fn record_of_another_segment_or_place_is_refused() {
         let body = Body { payload: b"x", ..Body::default() };
         let bytes = sample(&body).encode(9, 8192);
-        let intact = |salt, offset| {
-            Header::decode(&bytes, salt, offset).is_some_and(|header| header.body_crc == body.crc())
-        };
+        let intact =
+            |salt, offset| Header::decode(&bytes, salt, offset).is_some_and(|header| header.body_crc == body.crc());
         assert!(intact(9, 8192));
         assert!(!intact(10, 8192));
         assert!(!intact(9, 8200));

@@ -88,23 +88,16 @@ impl Header {
                 ),
             ));
         }
-        Ok(Self {
-            store,
-            segment,
-            salt,
-            base_position,
-            base_time_ms,
-            predecessor_end,
-            predecessor_salt,
-            next_stream,
-        })
+        Ok(Self { store, segment, salt, base_position, base_time_ms, predecessor_end, predecessor_salt, next_stream })
     }
 }
 
 pub(crate) fn unknown_version(name: &str, version: u32) -> Error {
     Error::new(
         ErrorKind::UnsupportedVersion,
-        format!("{name}: format version {version}, but this build reads version {VERSION} only; use a build that knows it"),
+        format!(
+            "{name}: format version {version}, but this build reads version {VERSION} only; use a build that knows it"
+        ),
     )
 }
 

@@ -76,7 +76,8 @@ mod tests {
     #[test]
     fn range_is_cut_at_both_ends() {
         let range = Range { first_sequence: 10, count: 5, source: 3, first_ordinal: 100 };
-        let part = |first, last| range.between(first, last).map(|part| (part.first_sequence, part.count, part.first_ordinal));
+        let part =
+            |first, last| range.between(first, last).map(|part| (part.first_sequence, part.count, part.first_ordinal));
         assert_eq!(part(1, u32::MAX), Some((10, 5, 100)));
         assert_eq!(part(12, 13), Some((12, 2, 102)));
         assert_eq!(part(14, 20), Some((14, 1, 104)));

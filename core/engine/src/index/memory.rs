@@ -101,13 +101,7 @@ impl MemoryIndex {
 
     /// The size of the index block if the segment were sealed now.
     pub(crate) fn encoded_bytes(&self) -> usize {
-        index::encoded_bytes(
-            self.streams.len(),
-            self.postings,
-            self.samples.len(),
-            self.steps.len(),
-            self.keys.len(),
-        )
+        index::encoded_bytes(self.streams.len(), self.postings, self.samples.len(), self.steps.len(), self.keys.len())
     }
 
     /// The parts of the index block; `id_of` names a stream by its number.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::{
     Error, ErrorKind, Result, SegmentId, checksum,
     format::{
-        self, files,
+        files,
         index::{Block, TRAILER_BYTES, Trailer},
         record, segment,
     },
@@ -65,7 +65,8 @@ impl Segment {
         let place = |what: &str| format!("{}: {what} {name}", storage.describe());
         let file = storage.open(&name, access).map_err(|error| Error::from_io(error, place("opening")))?;
         let length = file.len().map_err(|error| Error::from_io(error, place("measuring")))?;
-        let mut bytes = vec![0; usize::try_from(length).map_or(segment::HEADER_BYTES, |n| n.min(segment::HEADER_BYTES))];
+        let mut bytes =
+            vec![0; usize::try_from(length).map_or(segment::HEADER_BYTES, |n| n.min(segment::HEADER_BYTES))];
         file.read_at(0, &mut bytes).map_err(|error| Error::from_io(error, place("reading the header of")))?;
         let header = segment::Header::decode(&bytes, &name)?;
         if header.segment != id || header.store != *store {
@@ -166,8 +167,7 @@ impl Segment {
                 self.damaged(offset, format!("expected a record header of this segment, found {}", hex(found)))
             })?;
         if header.frame_bytes() > end.saturating_sub(offset) {
-            let message =
-                format!("the record is {} bytes long, but records end at {end}", header.frame_bytes());
+            let message = format!("the record is {} bytes long, but records end at {end}", header.frame_bytes());
             return Err(self.damaged(offset, message));
         }
         Ok(header)
@@ -195,5 +195,3 @@ impl Segment {
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
-
-const _: () = assert!(READ_BYTES as usize >= record::HEADER_BYTES && format::ALIGNMENT == 8);

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Error, ErrorKind, Kind, Result, SegmentId,
-    checksum,
+    Error, ErrorKind, Kind, Result, SegmentId, checksum,
     format::{
         index::{KeyRow, StepRow},
         record::{self, Flags},
@@ -156,8 +155,9 @@ impl Durable {
             entries.records.push(entry);
             // One by one, because a step may only be judged against the state just before it.
             let end = frame.end();
-            self.publish(std::mem::take(&mut entries), end)
-                .map_err(|error| Error::new(error.kind(), format!("{}: offset {}: {error}", segment.name, frame.offset)))?;
+            self.publish(std::mem::take(&mut entries), end).map_err(|error| {
+                Error::new(error.kind(), format!("{}: offset {}: {error}", segment.name, frame.offset))
+            })?;
         }
         Ok(())
     }

@@ -1,25 +1,40 @@
 //! [`Group`]: batches that one write (and one flush) acknowledges together, and those who wait for it.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU8, Ordering},
+    },
     task::Waker,
+    thread::{self, Thread},
 };
 
 use super::durable::Entries;
 use crate::{Error, Result};
 
+/// A waiting thread yields so often before it parks. Waking a parked thread takes longer than writing a small
+/// group where processors sleep when idle; while it yields, anyone else who wants the processor has it.
+const YIELDS_MAX: u32 = 128;
+
+const PENDING: u8 = 0;
+const LEAD: u8 = 1;
+const DONE: u8 = 2;
+
 /// What the waiters of a group share.
+///
+/// Each waiting thread is parked and unparked by itself: threads that share a condition variable would queue
+/// up at its lock all at once.
 #[derive(Default)]
 pub(crate) struct Group {
+    /// `LEAD` asks one of the waiting threads to lead the group.
+    flag: AtomicU8,
     state: Mutex<State>,
-    changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     result: Option<Result<()>>,
-    /// One of the waiting threads is asked to lead the group.
-    lead: bool,
+    threads: Vec<Thread>,
     wakers: Vec<Waker>,
 }
 
@@ -38,20 +53,39 @@ impl Group {
 
     /// The outcome, once there is one.
     pub(crate) fn result(&self) -> Option<Result<()>> {
-        self.state().result.clone()
+        if self.flag.load(Ordering::Acquire) == DONE { self.state().result.clone() } else { None }
+    }
+
+    /// Why a waiting thread need not wait any longer.
+    fn woken(&self) -> Option<Woken> {
+        if self.flag.compare_exchange(LEAD, PENDING, Ordering::AcqRel, Ordering::Acquire) == Ok(LEAD) {
+            return Some(Woken::Lead);
+        }
+        self.result().map(Woken::Done)
     }
 
     /// Blocks until the group is done or this thread is asked to lead it.
     pub(crate) fn wait(&self) -> Woken {
-        let mut state = self.state();
+        for _ in 0..YIELDS_MAX {
+            if let Some(woken) = self.woken() {
+                return woken;
+            }
+            thread::yield_now();
+        }
         loop {
+            let mut state = self.state();
             if let Some(result) = &state.result {
                 return Woken::Done(result.clone());
             }
-            if std::mem::take(&mut state.lead) {
-                return Woken::Lead;
+            let own = thread::current();
+            if !state.threads.iter().any(|other| other.id() == own.id()) {
+                state.threads.push(own);
             }
-            state = self.changed.wait(state).expect("no panic under this lock");
+            drop(state);
+            if let Some(woken) = self.woken() {
+                return woken;
+            }
+            thread::park();
         }
     }
 
@@ -66,17 +100,24 @@ impl Group {
 
     /// Asks one of the waiting threads to lead.
     pub(crate) fn offer_lead(&self) {
-        self.state().lead = true;
-        self.changed.notify_one();
+        let mut state = self.state();
+        if state.result.is_none() {
+            self.flag.store(LEAD, Ordering::Release);
+        }
+        // One that yields sees it by itself; if one parks, wake it too, and the first takes it.
+        let thread = state.threads.pop();
+        drop(state);
+        thread.inspect(Thread::unpark);
     }
 
     /// Ends every wait.
     pub(crate) fn complete(&self, result: Result<()>) {
         let mut state = self.state();
         state.result = Some(result);
-        let wakers = std::mem::take(&mut state.wakers);
+        self.flag.store(DONE, Ordering::Release);
+        let (threads, wakers) = (std::mem::take(&mut state.threads), std::mem::take(&mut state.wakers));
         drop(state);
-        self.changed.notify_all();
+        threads.iter().for_each(Thread::unpark);
         wakers.into_iter().for_each(Waker::wake);
     }
 }

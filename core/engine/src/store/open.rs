@@ -25,7 +25,12 @@ pub(crate) fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(A
     if !bounds.contains(&options.segment_bytes_max) {
         return Err(Error::new(
             ErrorKind::InvalidInput,
-            format!("segment_bytes_max is {}, but it can be from {} to {}", options.segment_bytes_max, bounds.start(), bounds.end()),
+            format!(
+                "segment_bytes_max is {}, but it can be from {} to {}",
+                options.segment_bytes_max,
+                bounds.start(),
+                bounds.end()
+            ),
         ));
     }
     match options.mode {
@@ -67,7 +72,9 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
     if let Some(name) = sealed {
         return Err(Error::new(
             ErrorKind::Damaged,
-            format!("{place}: {name} is sealed, which happens only once the next segment is there, but that is missing"),
+            format!(
+                "{place}: {name} is sealed, which happens only once the next segment is there, but that is missing"
+            ),
         ));
     }
     let shared = Arc::new(with_writer(shared)?);
@@ -116,10 +123,7 @@ fn shared(
 ) -> Shared {
     let boot = storage.boot_id();
     let watermark_file = match options.mode {
-        Mode::Write => storage
-            .open(files::WATERMARK, Access::Write)
-            .or_else(|_| storage.create(files::WATERMARK))
-            .ok(),
+        Mode::Write => storage.open(files::WATERMARK, Access::Write).or_else(|_| storage.create(files::WATERMARK)).ok(),
         Mode::ReadOnly => None,
     };
     Shared {
@@ -145,10 +149,8 @@ fn with_writer(mut shared: Shared) -> Result<Shared> {
     let active = shared.durable().active().cloned();
     let (active, capacity, extendable) = match active {
         Some(active) => {
-            let length = active
-                .file
-                .len()
-                .map_err(|error| Error::from_io(error, format!("measuring {}", active.name)))?;
+            let length =
+                active.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", active.name)))?;
             (active, length, true)
         }
         None => {
@@ -194,7 +196,8 @@ fn state_of(storage: &dyn Storage) -> Result<Folder> {
     if names.iter().any(|name| name == files::IDENTITY) {
         return Ok(Folder::Store);
     }
-    let leftover = |name: &&String| *name == files::LOCK || *name == &format!("{}{}", files::IDENTITY, files::UNFINISHED);
+    let leftover =
+        |name: &&String| *name == files::LOCK || *name == &format!("{}{}", files::IDENTITY, files::UNFINISHED);
     Ok(match names.iter().find(|name| !leftover(name)) {
         Some(name) => Folder::Other(name.clone()),
         None => Folder::Empty,
@@ -208,7 +211,10 @@ fn no_store(place: &str) -> Error {
 fn not_a_store(place: &str, name: &str) -> Error {
     Error::new(
         ErrorKind::NotAStore,
-        format!("{place} is not a runlog store: it has no file {} but others, such as {name}; use an empty folder", files::IDENTITY),
+        format!(
+            "{place} is not a runlog store: it has no file {} but others, such as {name}; use an empty folder",
+            files::IDENTITY
+        ),
     )
 }
 

@@ -160,7 +160,9 @@ pub(crate) fn record(durable: &Durable, segment: &Segment, frame: &Frame) -> Res
     let (meta, payload) = if redacted {
         Default::default()
     } else {
-        frame.parts().ok_or_else(|| segment.damaged(frame.offset, "the lengths in the record's body contradict each other"))?
+        frame
+            .parts()
+            .ok_or_else(|| segment.damaged(frame.offset, "the lengths in the record's body contradict each other"))?
     };
     Ok(Record {
         stream,
@@ -204,7 +206,11 @@ pub(crate) fn frame_at(durable: &Durable, segment: &Segment, position: u64) -> R
 }
 
 /// The newest snapshot of a stream at or before a sequence.
-pub(crate) fn latest_snapshot(durable: &Durable, stream: &StreamId, at_or_before: Sequence) -> Result<Option<Snapshot>> {
+pub(crate) fn latest_snapshot(
+    durable: &Durable,
+    stream: &StreamId,
+    at_or_before: Sequence,
+) -> Result<Option<Snapshot>> {
     let number = existing(durable, stream)?;
     let bound = u32::try_from(at_or_before.0).unwrap_or(u32::MAX);
     let Some(found) = durable.directory.latest_snapshot(number, bound) else { return Ok(None) };

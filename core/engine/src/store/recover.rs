@@ -82,12 +82,7 @@ pub(crate) fn load(
     if let Some(found) = &found {
         check_reached(&segments, found)?;
     }
-    let mut loader = Loader {
-        durable: Durable::new(),
-        plan: Plan::default(),
-        report: Recovery::default(),
-        limit,
-    };
+    let mut loader = Loader { durable: Durable::new(), plan: Plan::default(), report: Recovery::default(), limit };
     let resume = found.and_then(|found| loader.resume(found, &segments));
     let (first, offset) = resume.unwrap_or((0, HEADER_BYTES as u64));
     loader.durable.segments = segments[..first].to_vec();
@@ -412,8 +407,7 @@ impl Plan {
     /// Does what is to be done, durably.
     pub(crate) fn apply(&mut self, storage: &dyn Storage, durable: &mut Durable) -> Result<()> {
         if let Some(plan) = self.seal.take() {
-            let sealed =
-                rotate::seal(storage, &plan.segment, durable, &plan.index, plan.end, plan.next_stream)?;
+            let sealed = rotate::seal(storage, &plan.segment, durable, &plan.index, plan.end, plan.next_stream)?;
             let place = durable.segments.iter().position(|segment| segment.id() == sealed.id());
             if let Some(place) = place {
                 durable.segments[place] = Arc::new(sealed);

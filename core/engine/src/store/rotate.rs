@@ -10,7 +10,7 @@ use super::{
     options::Preallocation,
     prepare::Prepared,
     shared::Shared,
-    writer::Writer,
+    writer::{Ended, Writer},
 };
 use crate::{
     Durability, Error, ErrorKind, Result, SegmentId,
@@ -64,7 +64,9 @@ impl Shared {
         let longer = capacity.max(end) + FIRST_SEGMENT_BYTES.max(needed.saturating_sub(capacity));
         let longer = longer.min(self.options.segment_bytes_max);
         let outcome = if extend && time_fits && longer >= needed {
-            self.allocate(&*active.file, &active.name, capacity.max(end), longer).map(|()| None).map_err(Failure::Harmless)
+            self.allocate(&*active.file, &active.name, capacity.max(end), longer)
+                .map(|()| None)
+                .map_err(Failure::Harmless)
         } else {
             let fresh = HEADER_BYTES as u64 + prepared.bytes_max + prepared.index_bytes_max + 2 * SLACK_BYTES;
             let header = self.next_header(&active, end, position, last_time_ms);
@@ -86,7 +88,7 @@ impl Shared {
                 Err(error)
             }
             Err(Failure::Poisoning(error)) => {
-                writer.failed = Some(error.clone());
+                writer.ended = Some(Ended::Failed(error.clone()));
                 Err(error)
             }
         };
@@ -122,9 +124,10 @@ impl Shared {
         needed: u64,
     ) -> std::result::Result<Made, Failure> {
         if unsynced {
-            active.file.sync().map_err(|error| {
-                Failure::Poisoning(Error::from_io(error, format!("flushing {}", active.name)))
-            })?;
+            active
+                .file
+                .sync()
+                .map_err(|error| Failure::Poisoning(Error::from_io(error, format!("flushing {}", active.name))))?;
         }
         let made = self.make_segment(header, end, needed).map_err(Failure::Harmless)?;
         let sealed = {
@@ -176,7 +179,7 @@ impl Shared {
 
     /// The size of a new segment: as large as what is before it, within bounds.
     fn segment_bytes(&self, segment: SegmentId, last_bytes: u64) -> u64 {
-        let before = last_bytes.saturating_mul(u64::from(segment.0.saturating_sub(1)).min(2));
+        let before = last_bytes.saturating_mul(u64::from(segment.0.saturating_sub(1)).min(4));
         before.next_power_of_two().max(FIRST_SEGMENT_BYTES).min(self.options.segment_bytes_max)
     }
 
@@ -282,7 +285,8 @@ impl Shared {
             if *self.checkpoint_end() == Some((end.segment, end.offset)) {
                 return Ok(());
             }
-            let index = encode_index(active, &durable, &durable.active_index, durable.end, durable.directory.next_number());
+            let index =
+                encode_index(active, &durable, &durable.active_index, durable.end, durable.directory.next_number());
             (checkpoint::encode(end, &durable.directory, index), end)
         };
         // A checkpoint says where the log ends, so what it says must be durable first.
@@ -305,7 +309,8 @@ impl Shared {
         self.background.stop();
         let saved = flushed.and_then(|()| self.save_checkpoint());
         let mut writer = self.writer()?;
-        let first = !std::mem::replace(&mut writer.closed, true);
+        let first = !writer.is_closed();
+        writer.ended = Some(Ended::Closed);
         if first && saved.is_ok() {
             let (file, end) = (writer.active.file.clone(), writer.end);
             drop(writer);

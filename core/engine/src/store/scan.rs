@@ -90,7 +90,7 @@ impl Subscription {
                 return record.map(Some);
             }
             if let Some(writer) = &self.shared.writer
-                && writer.lock().expect("no panic under this lock").closed
+                && writer.lock().expect("no panic under this lock").is_closed()
             {
                 return Err(crate::Error::new(crate::ErrorKind::Closed, "the store is closed"));
             }

@@ -15,7 +15,7 @@ use super::{
     options::{Mode, OpenOptions},
     prepare::{self, Prepared},
     watch::Watch,
-    writer::{Staged, Writer},
+    writer::{Ended, Staged, Writer},
 };
 use crate::{
     Appended, Batch, Durability, Error, ErrorKind, Op, Result,
@@ -30,6 +30,11 @@ const STAGED_BYTES_MAX: usize = 8 << 20;
 /// Writes end at a multiple of this, filled up with zeros, so that the operating system needn't read a page
 /// before it changes part of it.
 const PAGE_BYTES: u64 = 4096;
+/// A thread that gathers others yields at most so often: about a third of the time of a flush. With very many
+/// threads it is better to have the rest gather while the flush is under way.
+const YIELDS_MAX: u32 = 8;
+/// It stops earlier after so many yields in a row that brought none.
+const FRUITLESS_YIELDS_MAX: u32 = 3;
 /// A buffer larger than this is not kept for the next group.
 const SPARE_BYTES_MAX: usize = 2 * STAGED_BYTES_MAX;
 
@@ -116,12 +121,10 @@ impl Shared {
             }
             let staged = writer.stage(&durable, batch, &prepared, durability, self.options.host.now_ms())?;
             drop(durable);
-            let busy = writer.flushing.is_some();
             let Some(open) = &mut writer.open else { return Ok(Outcome::Done(appended(staged))) };
             let group = open.group.clone();
             match waiting {
-                Waiting::Thread if busy => open.waiters += 1,
-                Waiting::Thread => self.lead(writer),
+                Waiting::Thread => self.join_open(writer),
                 Waiting::Nobody => {
                     let asked = if open.bytes.len() >= FLUSH_BYTES { Asked::Now } else { Asked::Soon };
                     self.ask(writer, asked);
@@ -144,32 +147,60 @@ impl Shared {
     /// Blocks until a group that was staged for nobody is done.
     pub(crate) fn join(&self, group: &Arc<Group>) -> Result<()> {
         if group.result().is_none() {
-            let mut writer = self.writer()?;
-            let busy = writer.flushing.is_some();
-            match &mut writer.open {
-                Some(open) if Arc::ptr_eq(&open.group, group) && busy => open.waiters += 1,
-                Some(open) if Arc::ptr_eq(&open.group, group) => self.lead(writer),
-                _ => {}
-            }
+            self.lead_if_open(group)?;
         }
         self.wait(group)
     }
 
     fn lead_if_open(&self, group: &Arc<Group>) -> Result<()> {
-        let mut writer = self.writer()?;
-        let busy = writer.flushing.is_some();
-        match &mut writer.open {
-            Some(open) if Arc::ptr_eq(&open.group, group) && busy => open.waiters += 1,
-            Some(open) if Arc::ptr_eq(&open.group, group) => self.lead(writer),
-            _ => {}
+        let writer = self.writer()?;
+        if writer.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.group, group)) {
+            self.join_open(writer);
         }
         Ok(())
+    }
+
+    /// This thread waits for the open group: leads it, unless another does.
+    fn join_open<'a>(&'a self, mut writer: MutexGuard<'a, Writer>) {
+        let busy = writer.is_busy();
+        let threads_seen = writer.threads_seen;
+        let Some(open) = &mut writer.open else { return };
+        open.waiters += 1;
+        if busy {
+            return;
+        }
+        if threads_seen > 1 { self.gather_then_lead(writer) } else { self.lead(writer) }
+    }
+
+    /// Lets the threads that wrote with the last group join this one before it is led. They were woken a
+    /// moment ago and are about to append again; without this they would form a second group, each half as
+    /// large. It yields only as long as more threads come.
+    fn gather_then_lead<'a>(&'a self, mut writer: MutexGuard<'a, Writer>) {
+        writer.gathering = true;
+        let (mut yields, mut fruitless) = (0, 0);
+        loop {
+            let waiters = writer.open.as_ref().map_or(u32::MAX, |open| open.waiters);
+            if waiters >= writer.threads_seen || fruitless == FRUITLESS_YIELDS_MAX || yields == YIELDS_MAX {
+                break;
+            }
+            yields += 1;
+            drop(writer);
+            std::thread::yield_now();
+            let Ok(again) = self.writer() else { return };
+            writer = again;
+            let more = writer.open.as_ref().is_some_and(|open| open.waiters > waiters);
+            fruitless = if more { 0 } else { fruitless + 1 };
+        }
+        writer.gathering = false;
+        if writer.flushing.is_none() {
+            self.lead(writer);
+        }
     }
 
     /// Leads the open group if no write is under way.
     pub(crate) fn lead_if_idle(&self) {
         if let Ok(writer) = self.writer()
-            && writer.flushing.is_none()
+            && !writer.is_busy()
             && writer.open.is_some()
         {
             self.lead(writer);
@@ -178,7 +209,7 @@ impl Shared {
 
     /// Has the flusher thread see to the open group, or without threads does so here.
     pub(crate) fn ask(&self, mut writer: MutexGuard<'_, Writer>, asked: Asked) {
-        let busy = writer.flushing.is_some();
+        let busy = writer.is_busy();
         let Some(open) = &mut writer.open else { return };
         if open.asked >= asked {
             return;
@@ -219,6 +250,7 @@ impl Shared {
         let result = match published {
             Ok(position) => {
                 writer.written_end = end;
+                writer.threads_seen = open.waiters + writer.open.as_ref().map_or(0, |next| next.waiters);
                 if open.sync {
                     writer.synced_end = end;
                 }
@@ -259,7 +291,7 @@ impl Shared {
 
     /// Poisons the writer: a write or a flush failed, and nothing can tell what of it is on the device.
     pub(crate) fn fail(&self, mut writer: MutexGuard<'_, Writer>, error: &Error) {
-        writer.failed = Some(error.clone());
+        writer.ended = Some(Ended::Failed(error.clone()));
         let open = writer.open.take();
         drop(writer);
         if let Some(open) = open {

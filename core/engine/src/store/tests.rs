@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods, reason = "a test looks at the folder itself")]
+
 use super::*;
 use crate::{Direction, Durability, ErrorKind, Kind};
 
@@ -65,7 +67,8 @@ fn same_key_returns_the_first_result() {
     let batch = || {
         let records = vec![NewRecord::data(b"one"), NewRecord::data(b"two")];
         let other = Op::Append { stream: stream(9), expected: Expected::Any, records: vec![NewRecord::data(b"o")] };
-        Batch::new(vec![other, Op::Append { stream: stream(1), expected: Expected::Any, records }]).with_key(b"request-1")
+        Batch::new(vec![other, Op::Append { stream: stream(1), expected: Expected::Any, records }])
+            .with_key(b"request-1")
     };
     let first = store.commit(&batch()).unwrap();
     append(&store, stream(9), "between");
@@ -151,8 +154,7 @@ fn redacted_payload_is_gone_from_every_read_and_from_forks() {
 #[test]
 fn kinds_filter_what_a_read_gives() {
     let store = Store::in_memory(options()).unwrap();
-    let records: Vec<_> =
-        (0..6).map(|index| NewRecord { kind: Kind(index % 3), meta: b"m", payload: b"p" }).collect();
+    let records: Vec<_> = (0..6).map(|index| NewRecord { kind: Kind(index % 3), meta: b"m", payload: b"p" }).collect();
     store.append(stream(1), Expected::Any, &records).unwrap();
     let options = ReadOptions { kinds: vec![Kind(2)], ..ReadOptions::default() };
     let sequences: Vec<_> = store.read(stream(1), options).unwrap().map(|record| record.unwrap().sequence.0).collect();

@@ -236,7 +236,11 @@ impl<'a> Check<'a> {
                 found.add(name, frame.offset, message);
             }
         } else if self.steps.remove(&frame.offset).is_none() {
-            found.add(name, frame.offset, format!("the index does not name this engine record of kind {}", header.kind.0));
+            found.add(
+                name,
+                frame.offset,
+                format!("the index does not name this engine record of kind {}", header.kind.0),
+            );
         }
         let sampled = header.index.is_multiple_of(SAMPLE_EVERY);
         if sampled && self.parts.samples.get((header.index / SAMPLE_EVERY) as usize) != Some(&units) {
@@ -253,7 +257,8 @@ impl<'a> Check<'a> {
         }
         for (place, (count, first, last)) in lost {
             let id = StreamId::from_bytes(self.parts.stream_rows[place].id);
-            let message = format!("lost {count} records of stream {id}, between the {first}th and the {last}th it was given");
+            let message =
+                format!("lost {count} records of stream {id}, between the {first}th and the {last}th it was given");
             found.add(&self.segment.name, self.end, message);
         }
         if !self.steps.is_empty() {
@@ -313,7 +318,9 @@ pub fn repair(storage: &Arc<dyn Storage>, holder: &str) -> Result<Repair> {
         let Ok(segment) = Segment::open(&**storage, *id, Access::Write, &identity.store) else { continue };
         let last = index + 1 == ids.len();
         match segment.trailer().copied() {
-            Some(trailer) if !last && matches!(segment.block(), Err(ref error) if error.kind() == ErrorKind::Damaged) => {
+            Some(trailer)
+                if !last && matches!(segment.block(), Err(ref error) if error.kind() == ErrorKind::Damaged) =>
+            {
                 // The next open seals it again from its records.
                 segment
                     .file

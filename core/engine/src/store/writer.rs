@@ -41,13 +41,24 @@ pub(crate) struct Writer {
     pub(crate) open: Option<OpenGroup>,
     /// What is being written, or another exclusive operation under way.
     pub(crate) flushing: Option<Arc<Group>>,
-    pub(crate) failed: Option<Error>,
-    pub(crate) closed: bool,
+    /// A thread lets others join the open group before it leads it.
+    pub(crate) gathering: bool,
+    /// How many threads wrote at the same time, as the last write saw it.
+    pub(crate) threads_seen: u32,
+    /// Why nothing more is appended.
+    pub(crate) ended: Option<Ended>,
     pub(crate) spare_buffer: Vec<u8>,
     /// Whether the active segment's file may be made longer: it was cut at the last close.
     pub(crate) extendable: bool,
     /// Whether the keeper was asked to make the next segment's space.
     pub(crate) spare_asked: bool,
+}
+
+/// Why a writer appends no more.
+pub(crate) enum Ended {
+    /// A write or a flush failed.
+    Failed(Error),
+    Closed,
 }
 
 /// What the writer knows of a stream, staged records included.
@@ -112,8 +123,9 @@ impl Writer {
             new_keys: Vec::new(),
             open: None,
             flushing: None,
-            failed: None,
-            closed: false,
+            gathering: false,
+            threads_seen: 0,
+            ended: None,
             spare_buffer: Vec::new(),
             extendable: true,
             spare_asked: false,
@@ -131,18 +143,26 @@ impl Writer {
         self.index_bytes = index::encoded_bytes(0, 0, 0, 0, 0) as u64;
     }
 
+    /// Whether a write is under way or about to be.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.flushing.is_some() || self.gathering
+    }
+
     /// Whether appends are refused, and why.
     pub(crate) fn check(&self) -> Result<()> {
-        if let Some(cause) = &self.failed {
-            return Err(Error::new(
+        match &self.ended {
+            None => Ok(()),
+            Some(Ended::Closed) => Err(Error::new(ErrorKind::Closed, "the store is closed")),
+            Some(Ended::Failed(cause)) => Err(Error::new(
                 ErrorKind::Poisoned,
                 format!("a write failed earlier, so nothing more is appended until the store is reopened: {cause}"),
-            ));
+            )),
         }
-        if self.closed {
-            return Err(Error::new(ErrorKind::Closed, "the store is closed"));
-        }
-        Ok(())
+    }
+
+    /// Whether the store was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.ended, Some(Ended::Closed))
     }
 
     /// Whether a prepared batch fits into the active segment, index block included.
@@ -360,7 +380,10 @@ impl Staging<'_, '_> {
         let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
         let new_last = last.checked_add(count).filter(|last| u64::from(*last) <= limits::SEQUENCE_MAX);
         head.last_sequence = new_last.ok_or_else(|| {
-            Error::new(ErrorKind::TooLarge, format!("stream {id} is full: a stream has {} sequences", limits::SEQUENCE_MAX))
+            Error::new(
+                ErrorKind::TooLarge,
+                format!("stream {id} is full: a stream has {} sequences", limits::SEQUENCE_MAX),
+            )
         })?;
         for (index, (record, sequence)) in records.iter().zip(last.saturating_add(1)..).enumerate() {
             self.data(number, sequence, record, index == 0);

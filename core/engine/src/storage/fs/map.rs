@@ -1,5 +1,5 @@
 //! Memory maps of sealed segments: the one module with `unsafe`.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::disallowed_methods, reason = "this is the one place that maps files")]
 
 use std::{fs, sync::Arc};
 
