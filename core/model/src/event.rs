@@ -184,6 +184,17 @@ pub struct EventOptions {
 }
 
 /// An event to append.
+///
+/// ```
+/// use runlog_model::{ContextEventKind, EventOptions, NewContextEvent, RawJson};
+///
+/// let message = r#"{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"ls","input":{ "path": "/" }}]}"#;
+/// let events = NewContextEvent::of_message(RawJson::parse(message)?, &EventOptions::default())?;
+/// assert_eq!(events[0].content.as_str(), message);
+/// assert_eq!(events[1].kind, ContextEventKind::ToolCall);
+/// assert_eq!(events[1].content.as_str(), r#"{"id":"t1","name":"ls","arguments":{ "path": "/" }}"#);
+/// # Ok::<(), runlog_model::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewContextEvent {
     /// What it is.
@@ -227,7 +238,8 @@ impl NewContextEvent {
     /// The bytes of the metadata part.
     ///
     /// # Errors
-    /// [`TooLarge`](crate::ErrorKind::TooLarge) when it would be over [`META_BYTES_MAX`](crate::limits::META_BYTES_MAX).
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) when it would be over
+    /// [`META_BYTES_MAX`](crate::limits::META_BYTES_MAX).
     pub fn encode_meta(&self) -> Result<Vec<u8>> {
         codec::encode_event_meta(&self.meta)
     }

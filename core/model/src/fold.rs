@@ -28,7 +28,7 @@ impl Serialize for Message {
 }
 
 /// A tool call without a result: the process died, or stopped, between the two.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DanglingToolCall {
     /// The call's id, `None` with the providers that give none.
     pub id: Option<String>,
@@ -82,6 +82,20 @@ impl MessageFold {
 }
 
 /// The messages of a context, in order and byte for byte as they were sent to the model.
+///
+/// ```
+/// use runlog_model::{EventOptions, InstanceId, NewContextEvent, RawJson, StoredEvent, ContextEvent, messages};
+///
+/// let sent = RawJson::parse(r#"{ "role": "user", "content": "hello" }"#)?;
+/// let new = NewContextEvent::of_message(sent.clone(), &EventOptions::default())?.remove(0);
+/// // A store keeps three parts of an event, and gives them back with its place:
+/// let (kind, meta, payload) = (new.kind.byte(), new.encode_meta()?, new.content.into_bytes());
+/// let record = StoredEvent { position: 7, sequence: 1, time_ms: 0, kind, redacted: false, meta: &meta, payload };
+/// let instance: InstanceId = "0198c7e0-0000-7000-8000-000000000000".parse()?;
+/// let events = [ContextEvent::decode(instance, record)?];
+/// assert_eq!(messages(&events)?[0].json, sent);
+/// # Ok::<(), runlog_model::Error>(())
+/// ```
 ///
 /// # Errors
 /// As [`MessageFold::push`].

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -17,9 +17,11 @@ use crate::{
 };
 
 /// How a provider writes tool calls, and so how it wants their results.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolStyle {
     /// `tool_calls` in the assistant message; each result is a message of role `tool`.
+    #[serde(rename = "openai")]
     OpenAi,
     /// `tool_use` blocks in the assistant message; all results are blocks of one user message.
     Anthropic,

@@ -10,6 +10,7 @@ mod blocking;
 mod catalog;
 mod embedded;
 mod error;
+mod lookup;
 pub mod memory;
 mod repository;
 mod service;

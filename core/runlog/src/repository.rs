@@ -9,6 +9,7 @@ use runlog_model::{
     AgentInstance, ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent, RawJson, SessionId,
     StoredEvent,
 };
+use serde::Serialize;
 
 use crate::{AsyncStore, Error, ErrorKind, Result, backend::Page};
 
@@ -52,7 +53,7 @@ pub struct AppendOptions {
 }
 
 /// What an append became.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct AppendResult {
     /// The sequence of the first event: that of the message, with its tool_call events after it.
     pub first_sequence: u64,
@@ -116,8 +117,8 @@ impl AsyncContextRepository {
     /// [`append_event`](Self::append_event) with options.
     ///
     /// # Errors
-    /// As [`append_event`](Self::append_event); [`Conflict`](ErrorKind::Conflict) when the context's last sequence isn't
-    /// the expected one.
+    /// As [`append_event`](Self::append_event); [`Conflict`](ErrorKind::Conflict) when the context's last sequence
+    /// isn't the expected one.
     pub async fn append_event_with(
         &self,
         instance: InstanceId,

@@ -181,7 +181,8 @@ impl AsyncContextService {
     /// which calls they were. Nothing is appended when there are none, or when the context changed meanwhile.
     ///
     /// # Errors
-    /// [`Conflict`](crate::ErrorKind::Conflict) when the context changed meanwhile; else those of reading and appending.
+    /// [`Conflict`](crate::ErrorKind::Conflict) when the context changed meanwhile; else those of reading and
+    /// appending.
     pub async fn close_dangling_tool_calls(&self, reason: &str) -> Result<Vec<DanglingToolCall>> {
         let mut fold = DanglingFold::new();
         let mut last = 0;

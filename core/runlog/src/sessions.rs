@@ -5,14 +5,33 @@ use std::collections::HashMap;
 use runlog_engine::Op;
 use runlog_model::{AgentInstance, Catalog, CatalogEvent, InstanceId, Session, SessionId};
 
+use serde::Serialize;
+
 use crate::{
     AsyncStore, Error, NewSession, Result,
     catalog::{Change, Guard},
+    lookup::{check_free, live_session, root_instance},
     repository::stream_of,
-    store::{check_free, live_session, root_instance},
 };
 
 /// How much of a session to copy, and what the copy is called.
+///
+/// ```
+/// use runlog::{CopySession, NewMessage, NewSession, Store};
+///
+/// let store = Store::in_memory();
+/// let (session, agent) = store.start_session(NewSession::titled("trip"), "planner")?;
+/// let context = store.context(agent.id)?;
+/// context.append_message(NewMessage::user("Oslo, please."))?;
+/// context.append_message(NewMessage::assistant("By train?"))?;
+///
+/// let copy = store.copy_session(session.id, &CopySession { up_to_sequence: Some(1), ..CopySession::default() })?;
+/// let again = store.context(copy.instances[0].instance.id)?;
+/// again.append_message(NewMessage::assistant("By ship?"))?;
+/// assert_eq!(again.get_messages()?[0], context.get_messages()?[0]);
+/// assert_ne!(again.get_messages()?[1], context.get_messages()?[1]);
+/// # Ok::<(), runlog::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CopySession {
     /// The last sequence to copy of the root instance's context; `None` copies all of it.
@@ -24,7 +43,7 @@ pub struct CopySession {
 }
 
 /// A copy of a session.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CopiedSession {
     /// The new session.
     pub session: Session,
@@ -33,7 +52,7 @@ pub struct CopiedSession {
 }
 
 /// A copy of an agent instance.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CopiedInstance {
     /// What it is a copy of.
     pub source: InstanceId,
@@ -78,7 +97,8 @@ impl AsyncStore {
     /// had been made by the time of the last event that is copied; their contexts are copied whole.
     ///
     /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a point is given and it has no instance;
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a point is given and it has no
+    /// instance;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the point;
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the name is taken.
     pub async fn copy_session(&self, source: SessionId, options: &CopySession) -> Result<CopiedSession> {

@@ -4,22 +4,20 @@ use std::{fmt, sync::Arc};
 
 use runlog_engine::storage::Storage;
 use runlog_model::{
-    AgentInstance, Catalog, CatalogEvent, InstanceId, ListSessions, RawJson, Session, SessionChanges, SessionDeleted,
-    SessionId, SessionPage, SessionStatus, SessionUpdated,
+    AgentInstance, CatalogEvent, InstanceId, ListSessions, RawJson, Session, SessionChanges, SessionDeleted, SessionId,
+    SessionPage, SessionStatus, SessionUpdated,
 };
 
 use crate::{
-    Error, ErrorKind, Result, StoreOptions,
+    Error, Result, StoreOptions,
     backend::Backend,
     catalog::{CatalogReader, Change, Guard},
     embedded::{Embedded, Wait},
+    lookup::{check_free, check_instance, find_session, live_session, root_instance},
     memory::MemoryBackend,
     repository::AsyncContextRepository,
     service::AsyncContextService,
 };
-
-/// How many sessions an ambiguous id prefix is told with.
-const CANDIDATES_MAX: usize = 4;
 
 /// A store, for callers that await. [`Store`](crate::Store) is the same for callers that wait.
 ///
@@ -116,9 +114,9 @@ impl AsyncStore {
     /// blocked for so long: milliseconds, or seconds where much has to be recovered.
     ///
     /// # Errors
-    /// [`Locked`](ErrorKind::Locked) when another process has it open for writing,
-    /// [`NotAStore`](ErrorKind::NotAStore) when the folder holds something else,
-    /// [`Damaged`](ErrorKind::Damaged) when what was durable is damaged; else those of the file system.
+    /// [`Locked`](crate::ErrorKind::Locked) when another process has it open for writing,
+    /// [`NotAStore`](crate::ErrorKind::NotAStore) when the folder holds something else,
+    /// [`Damaged`](crate::ErrorKind::Damaged) when what was durable is damaged; else those of the file system.
     #[cfg(not(target_family = "wasm"))]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
         Self::open_with(path, StoreOptions::default())
@@ -136,7 +134,7 @@ impl AsyncStore {
     /// Opens the store in a folder for reading, beside its writer or without one. No file is changed.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`NotFound`](ErrorKind::NotFound) when there is none.
+    /// As [`open`](Self::open); [`NotFound`](crate::ErrorKind::NotFound) when there is none.
     #[cfg(not(target_family = "wasm"))]
     pub fn open_read_only(path: impl AsRef<std::path::Path>) -> Result<Self> {
         Self::open_with(path, StoreOptions::default().read_only())
@@ -195,8 +193,8 @@ impl AsyncStore {
     /// Makes a session. Durable when it returns.
     ///
     /// # Errors
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when its name or id is taken,
-    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when its name or id is taken,
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) or [`TooLarge`](crate::ErrorKind::TooLarge) for a field that is refused.
     pub async fn create_session(&self, new: NewSession) -> Result<Session> {
         let session = self.session_from(&new);
         session.check()?;
@@ -238,7 +236,7 @@ impl AsyncStore {
     /// The session with this id, this external name, or an id that begins so.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when none fits, [`Ambiguous`](ErrorKind::Ambiguous) when the beginning
+    /// [`NotFound`](crate::ErrorKind::NotFound) when none fits, [`Ambiguous`](crate::ErrorKind::Ambiguous) when the beginning
     /// of an id fits several.
     pub async fn find_session(&self, text: &str) -> Result<Session> {
         self.shared.catalog.read(|catalog| find_session(catalog, text)).await?
@@ -247,15 +245,18 @@ impl AsyncStore {
     /// One page of sessions, newest first. Pages stay right while sessions are made.
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0; else those of reading the store.
     pub async fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage> {
+        if options.limit == 0 {
+            return Err(Error::invalid("a page of 0 sessions lists nothing; give a limit of at least 1"));
+        }
         self.shared.catalog.read(|catalog| catalog.list(options)).await
     }
 
     /// Changes a session's title, status or metadata. Durable when it returns.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such session, or it was deleted.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted.
     pub async fn update_session(&self, id: SessionId, changes: SessionChanges) -> Result<Session> {
         let at_ms = self.backend().now_ms();
         self.change_session(id, |session| {
@@ -290,7 +291,7 @@ impl AsyncStore {
     /// appended to its contexts; its events stay in the log, for the copies that share them too.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such session, or it was deleted already.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted already.
     pub async fn delete_session(&self, id: SessionId) -> Result<()> {
         let at_ms = self.backend().now_ms();
         self.change_session(id, |_| Ok(CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }))).await
@@ -309,8 +310,8 @@ impl AsyncStore {
     /// Makes an agent instance in a session, with an empty context. Durable when it returns.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such session or parent,
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when the parent is in another session, or the name is empty.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session or parent,
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the parent is in another session, or the name is empty.
     pub async fn create_instance(
         &self,
         session_id: SessionId,
@@ -324,7 +325,7 @@ impl AsyncStore {
     /// [`create_instance`](Self::create_instance) with an id or a time of the caller's.
     ///
     /// # Errors
-    /// As [`create_instance`](Self::create_instance); [`AlreadyExists`](ErrorKind::AlreadyExists) when the id is taken.
+    /// As [`create_instance`](Self::create_instance); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the id is taken.
     pub async fn create_instance_with(&self, new: NewInstance) -> Result<AgentInstance> {
         let instance = AgentInstance {
             id: new.id.unwrap_or_else(|| InstanceId(self.backend().new_id())),
@@ -356,7 +357,7 @@ impl AsyncStore {
     /// The instances of a session, in the order they were made.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such session, or it was deleted.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted.
     pub async fn instances(&self, session: SessionId) -> Result<Vec<AgentInstance>> {
         self.shared
             .catalog
@@ -370,7 +371,7 @@ impl AsyncStore {
     /// The first instance of a session that nobody spawned: the one a session is resumed with.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such session, or it has no instance yet.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it has no instance yet.
     pub async fn root_instance(&self, session: SessionId) -> Result<AgentInstance> {
         self.shared.catalog.read(|catalog| root_instance(catalog, session).cloned()).await?
     }
@@ -383,7 +384,7 @@ impl AsyncStore {
     /// The context of one agent instance.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
     pub async fn context(&self, instance: InstanceId) -> Result<AsyncContextService> {
         AsyncContextService::new(self.contexts(), instance).await
     }
@@ -414,80 +415,4 @@ impl fmt::Debug for AsyncStore {
 
 fn status(status: SessionStatus) -> SessionChanges {
     SessionChanges { status: Some(status), ..SessionChanges::default() }
-}
-
-pub(crate) fn check_free(catalog: &Catalog, session: &Session) -> Result<()> {
-    let id = session.id;
-    if catalog.session(id).is_some() {
-        let message =
-            format!("session {id} exists already, or did before it was deleted; leave the id out for a fresh one");
-        return Err(Error::new(ErrorKind::AlreadyExists, message));
-    }
-    match session.name.as_deref().and_then(|name| catalog.session_named(name)) {
-        Some(taken) => Err(Error::new(
-            ErrorKind::AlreadyExists,
-            format!(
-                "the session name {:?} is that of session {} already; choose another",
-                session.name.as_deref().unwrap_or_default(),
-                taken.id
-            ),
-        )),
-        None => Ok(()),
-    }
-}
-
-fn check_instance(catalog: &Catalog, instance: &AgentInstance) -> Result<()> {
-    let (id, session) = (instance.id, instance.session_id);
-    live_session(catalog, session)?;
-    if catalog.instance(id).is_some() {
-        let message = format!("agent instance {id} exists already; leave the id out for a fresh one");
-        return Err(Error::new(ErrorKind::AlreadyExists, message));
-    }
-    let Some(parent) = instance.parent_instance_id else { return Ok(()) };
-    match catalog.instance(parent) {
-        None => Err(Error::not_found(format!("no agent instance {parent} to be the parent; make it first"))),
-        Some(found) if found.session_id != session => Err(Error::invalid(format!(
-            "the parent instance {parent} is in session {}, not in {session}; an instance and its parent share a session",
-            found.session_id
-        ))),
-        Some(_) => Ok(()),
-    }
-}
-
-pub(crate) fn live_session(catalog: &Catalog, id: SessionId) -> Result<&Session> {
-    match catalog.session(id) {
-        Some(session) if session.deleted_at_ms.is_none() => Ok(session),
-        Some(_) => Err(Error::not_found(format!("session {id} was deleted"))),
-        None => Err(Error::not_found(format!("no session {id}; make it with create_session"))),
-    }
-}
-
-pub(crate) fn root_instance(catalog: &Catalog, session: SessionId) -> Result<&AgentInstance> {
-    live_session(catalog, session)?;
-    let instances = catalog.instances(session);
-    let root = instances.iter().find(|instance| instance.parent_instance_id.is_none()).copied();
-    root.ok_or_else(|| {
-        Error::not_found(format!("session {session} has no agent instance yet; make one with create_instance"))
-    })
-}
-
-fn find_session(catalog: &Catalog, text: &str) -> Result<Session> {
-    if let Some(session) = text.parse().ok().and_then(|id| live_session(catalog, id).ok()) {
-        return Ok(session.clone());
-    }
-    if let Some(session) = catalog.session_named(text) {
-        return Ok(session.clone());
-    }
-    match catalog.sessions_with_prefix(text, CANDIDATES_MAX).as_slice() {
-        [] => Err(Error::not_found(format!("no session has the id or the name {text:?}, or an id that begins so"))),
-        [one] => Ok((*one).clone()),
-        several => {
-            let ids: Vec<String> = several.iter().map(|session| session.id.to_string()).collect();
-            let message = format!(
-                "several sessions have an id that begins {text:?}, among them {}; give more of it",
-                ids.join(", ")
-            );
-            Err(Error::new(ErrorKind::Ambiguous, message))
-        }
-    }
 }

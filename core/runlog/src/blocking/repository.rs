@@ -30,10 +30,10 @@ impl ContextRepository {
         Self { inner }
     }
 
-    /// See [`AsyncContextRepository::create_instance`].
+    /// Makes an agent instance in a session, with an empty context. Durable when it returns.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Store::create_instance`](crate::Store::create_instance).
     pub fn create_instance(
         &self,
         session_id: SessionId,
@@ -43,18 +43,22 @@ impl ContextRepository {
         block_on(self.inner.create_instance(session_id, agent_name, parent))
     }
 
-    /// See [`AsyncContextRepository::get_instance`].
+    /// The instance with this id, `None` when there is none.
     ///
     /// # Errors
-    /// As there.
+    /// Those of reading the store.
     pub fn get_instance(&self, id: InstanceId) -> Result<Option<AgentInstance>> {
         block_on(self.inner.get_instance(id))
     }
 
-    /// See [`AsyncContextRepository::append_event`].
+    /// Appends one event. Durable when it returns.
+    ///
+    /// The content is a JSON object, kept byte for byte. A message's role may be left out, its kind then says
+    /// it. `tool_call_id` names the call that a tool_result answers, where its content doesn't.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance, or its session was deleted;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when content, kind and tool call id don't fit each other.
     pub fn append_event(
         &self,
         instance: InstanceId,
@@ -65,10 +69,11 @@ impl ContextRepository {
         block_on(self.inner.append_event(instance, kind, content, tool_call_id))
     }
 
-    /// See [`AsyncContextRepository::append_event_with`].
+    /// [`append_event`](Self::append_event) with options.
     ///
     /// # Errors
-    /// As there.
+    /// As [`append_event`](Self::append_event); [`Conflict`](crate::ErrorKind::Conflict) when the context's last
+    /// sequence isn't the expected one.
     pub fn append_event_with(
         &self,
         instance: InstanceId,
@@ -80,10 +85,12 @@ impl ContextRepository {
         block_on(self.inner.append_event_with(instance, kind, content, tool_call_id, options))
     }
 
-    /// See [`AsyncContextRepository::get_events`].
+    /// The events of a context from a sequence on; 0 and 1 are all of them, a sequence beyond the end is none.
+    ///
+    /// All of them are held in memory; [`events`](Self::events) holds one page.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
     pub fn get_events(&self, instance: InstanceId, from_sequence: u64) -> Result<Vec<ContextEvent>> {
         block_on(self.inner.get_events(instance, from_sequence))
     }
@@ -97,34 +104,42 @@ impl ContextRepository {
         Ok(Events { pages, page: Vec::new().into_iter() })
     }
 
-    /// See [`AsyncContextRepository::event`].
+    /// The event at a sequence of a context, `None` when the context doesn't reach it, or for sequence 0.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
     pub fn event(&self, instance: InstanceId, sequence: u64) -> Result<Option<ContextEvent>> {
         block_on(self.inner.event(instance, sequence))
     }
 
-    /// See [`AsyncContextRepository::last_sequence`].
+    /// The last sequence of a context, 0 when it is empty.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
     pub fn last_sequence(&self, instance: InstanceId) -> Result<u64> {
         block_on(self.inner.last_sequence(instance))
     }
 
-    /// See [`AsyncContextRepository::delete_events_after`].
+    /// Deletes the events after a sequence, and says how many they were. Later ones continue at
+    /// `sequence + 1`. Forks keep what they share. Durable when it returns.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance,
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the context ends before the sequence.
     pub fn delete_events_after(&self, instance: InstanceId, sequence: u64) -> Result<u64> {
         block_on(self.inner.delete_events_after(instance, sequence))
     }
 
-    /// See [`AsyncContextRepository::copy_events`].
+    /// Copies the events of one context, up to a sequence, into another one that is empty, and says how many
+    /// they were. The copy's events keep sequence, content and time. Durable when it returns.
+    ///
+    /// Into an instance that never had an event this is a fork: no bytes are copied, however many events.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when either instance isn't there,
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the target has events,
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the source ends before `up_to_sequence`. Nothing is
+    /// copied then.
     pub fn copy_events(&self, source: InstanceId, target: InstanceId, up_to_sequence: Option<u64>) -> Result<u64> {
         block_on(self.inner.copy_events(source, target, up_to_sequence))
     }

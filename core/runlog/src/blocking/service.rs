@@ -30,10 +30,10 @@ pub struct ContextService {
 }
 
 impl ContextService {
-    /// See [`AsyncContextService::new`].
+    /// The context of one agent instance.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
     pub fn new(repository: &ContextRepository, instance: InstanceId) -> Result<Self> {
         Ok(Self { inner: block_on(AsyncContextService::new(repository.inner.clone(), instance))? })
     }
@@ -43,42 +43,49 @@ impl ContextService {
         self.inner.instance_id()
     }
 
-    /// See [`AsyncContextService::append_message`].
+    /// Appends a message given in parts: one event for the message, one for each tool call it asks for, all
+    /// or none of them. Durable when it returns.
     ///
     /// # Errors
-    /// As there.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the tool fields don't fit the role,
+    /// [`NotFound`](crate::ErrorKind::NotFound) when the session was deleted.
     pub fn append_message(&self, message: NewMessage) -> Result<AppendResult> {
         block_on(self.inner.append_message(message))
     }
 
-    /// See [`AsyncContextService::append_message_with`].
+    /// [`append_message`](Self::append_message) with options.
     ///
     /// # Errors
-    /// As there.
+    /// As [`append_message`](Self::append_message); [`Conflict`](crate::ErrorKind::Conflict) when the context's
+    /// last sequence isn't the expected one.
     pub fn append_message_with(&self, message: NewMessage, options: &AppendOptions) -> Result<AppendResult> {
         block_on(self.inner.append_message_with(message, options))
     }
 
-    /// See [`AsyncContextService::append_raw_message`].
+    /// Appends a message in the provider's own JSON, kept byte for byte. Role, tool calls and tool results are
+    /// read out of it, in OpenAI's form or Anthropic's. Durable when it returns.
     ///
     /// # Errors
-    /// As there.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't an object with a known role, or a tool call
+    /// in it can't be read; [`NotFound`](crate::ErrorKind::NotFound) when the session was deleted.
     pub fn append_raw_message(&self, json: RawJson) -> Result<AppendResult> {
         block_on(self.inner.append_raw_message(json))
     }
 
-    /// See [`AsyncContextService::append_raw_message_with`].
+    /// [`append_raw_message`](Self::append_raw_message) with options.
     ///
     /// # Errors
-    /// As there.
+    /// As [`append_raw_message`](Self::append_raw_message); [`Conflict`](crate::ErrorKind::Conflict) when the
+    /// context's last sequence isn't the expected one.
     pub fn append_raw_message_with(&self, json: RawJson, options: &AppendOptions) -> Result<AppendResult> {
         block_on(self.inner.append_raw_message_with(json, options))
     }
 
-    /// See [`AsyncContextService::append_raw_messages`].
+    /// Appends several messages, all or none of them: one flush for a whole conversation. Each message's own
+    /// event options count, those of `options` don't.
     ///
     /// # Errors
-    /// As there.
+    /// As [`append_raw_message_with`](Self::append_raw_message_with), for any of them.
     pub fn append_raw_messages(
         &self,
         messages: impl IntoIterator<Item = RawMessage>,
@@ -87,58 +94,61 @@ impl ContextService {
         block_on(self.inner.append_raw_messages(messages, options))
     }
 
-    /// See [`AsyncContextService::get_messages`].
+    /// The messages of the context: exactly what was sent to the model, in order, byte for byte.
     ///
     /// # Errors
-    /// As there.
+    /// Those of reading the store.
     pub fn get_messages(&self) -> Result<Vec<Message>> {
         block_on(self.inner.get_messages())
     }
 
-    /// See [`AsyncContextService::replay_from_sequence`].
+    /// The messages from a sequence on; 0 and 1 are all of them, a sequence beyond the end is none.
     ///
     /// # Errors
-    /// As there.
+    /// Those of reading the store.
     pub fn replay_from_sequence(&self, sequence: u64) -> Result<Vec<Message>> {
         block_on(self.inner.replay_from_sequence(sequence))
     }
 
-    /// See [`AsyncContextService::get_last_sequence`].
+    /// The last sequence of the context, 0 when it is empty.
     ///
     /// # Errors
-    /// As there.
+    /// Those of reading the store.
     pub fn get_last_sequence(&self) -> Result<u64> {
         block_on(self.inner.get_last_sequence())
     }
 
-    /// See [`AsyncContextService::copy_to_new_instance`].
+    /// Copies the context, up to a sequence, to another instance whose context is empty; says how many events
+    /// that were.
     ///
     /// # Errors
-    /// As there.
+    /// As [`ContextRepository::copy_events`].
     pub fn copy_to_new_instance(&self, target: InstanceId, up_to_sequence: Option<u64>) -> Result<u64> {
         block_on(self.inner.copy_to_new_instance(target, up_to_sequence))
     }
 
-    /// See [`AsyncContextService::truncate_after_sequence`].
+    /// Deletes the events after a sequence, and says how many they were.
     ///
     /// # Errors
-    /// As there.
+    /// As [`ContextRepository::delete_events_after`].
     pub fn truncate_after_sequence(&self, sequence: u64) -> Result<u64> {
         block_on(self.inner.truncate_after_sequence(sequence))
     }
 
-    /// See [`AsyncContextService::dangling_tool_calls`].
+    /// The tool calls without a result, in the order they were made: the process died between the two.
     ///
     /// # Errors
-    /// As there.
+    /// Those of reading the store.
     pub fn dangling_tool_calls(&self) -> Result<Vec<DanglingToolCall>> {
         block_on(self.inner.dangling_tool_calls())
     }
 
-    /// See [`AsyncContextService::close_dangling_tool_calls`].
+    /// Appends an error result for every tool call without one, so that no provider refuses the context; says
+    /// which calls they were. Nothing is appended when there are none, or when the context changed meanwhile.
     ///
     /// # Errors
-    /// As there.
+    /// [`Conflict`](crate::ErrorKind::Conflict) when the context changed meanwhile; else those of reading and
+    /// appending.
     pub fn close_dangling_tool_calls(&self, reason: &str) -> Result<Vec<DanglingToolCall>> {
         block_on(self.inner.close_dangling_tool_calls(reason))
     }

@@ -122,10 +122,11 @@ impl Store {
         self.inner.waiting(Wait::Await)
     }
 
-    /// See [`AsyncStore::close`].
+    /// Makes everything that was acknowledged durable, and lets another process write. Other handles of the
+    /// store are closed by it too. Dropping the last handle does the same, but can't tell whether it worked.
     ///
     /// # Errors
-    /// As there.
+    /// Those of the file system; what was acknowledged is safe all the same.
     pub fn close(&self) -> Result<()> {
         block_on(self.inner.close())
     }
@@ -135,74 +136,79 @@ impl Store {
         self.inner.backend()
     }
 
-    /// See [`AsyncStore::create_session`].
+    /// Makes a session. Durable when it returns.
     ///
     /// # Errors
-    /// As there.
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when its name or id is taken,
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) or [`TooLarge`](crate::ErrorKind::TooLarge) for a field that
+    /// is refused.
     pub fn create_session(&self, new: NewSession) -> Result<Session> {
         block_on(self.inner.create_session(new))
     }
 
-    /// See [`AsyncStore::get_session`].
+    /// The session with this id; `None` when there is none, or it was deleted.
     ///
     /// # Errors
-    /// As there.
+    /// Those of reading the store.
     pub fn get_session(&self, id: SessionId) -> Result<Option<Session>> {
         block_on(self.inner.get_session(id))
     }
 
-    /// See [`AsyncStore::find_session`].
+    /// The session with this id, this external name, or an id that begins so.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when none fits, [`Ambiguous`](crate::ErrorKind::Ambiguous) when the
+    /// beginning of an id fits several.
     pub fn find_session(&self, text: &str) -> Result<Session> {
         block_on(self.inner.find_session(text))
     }
 
-    /// See [`AsyncStore::list_sessions`].
+    /// One page of sessions, newest first. Pages stay right while sessions are made.
     ///
     /// # Errors
-    /// As there.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0; else those of reading the store.
     pub fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage> {
         block_on(self.inner.list_sessions(options))
     }
 
-    /// See [`AsyncStore::update_session`].
+    /// Changes a session's title, status or metadata. Durable when it returns.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted.
     pub fn update_session(&self, id: SessionId, changes: SessionChanges) -> Result<Session> {
         block_on(self.inner.update_session(id, changes))
     }
 
-    /// See [`AsyncStore::archive_session`].
+    /// Puts a session away: it is listed as archived, and can still be read and written.
     ///
     /// # Errors
-    /// As there.
+    /// As [`update_session`](Self::update_session).
     pub fn archive_session(&self, id: SessionId) -> Result<Session> {
         block_on(self.inner.archive_session(id))
     }
 
-    /// See [`AsyncStore::unarchive_session`].
+    /// Takes an archived session back into use.
     ///
     /// # Errors
-    /// As there.
+    /// As [`update_session`](Self::update_session).
     pub fn unarchive_session(&self, id: SessionId) -> Result<Session> {
         block_on(self.inner.unarchive_session(id))
     }
 
-    /// See [`AsyncStore::delete_session`].
+    /// Deletes a session, softly: it is no longer found or listed, its name is free again, and nothing can be
+    /// appended to its contexts; its events stay in the log, for the copies that share them too.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted already.
     pub fn delete_session(&self, id: SessionId) -> Result<()> {
         block_on(self.inner.delete_session(id))
     }
 
-    /// See [`AsyncStore::create_instance`].
+    /// Makes an agent instance in a session, with an empty context. Durable when it returns.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session or parent,
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the parent is in another session, or the name is empty.
     pub fn create_instance(
         &self,
         session_id: SessionId,
@@ -212,58 +218,68 @@ impl Store {
         block_on(self.inner.create_instance(session_id, agent_name, parent))
     }
 
-    /// See [`AsyncStore::create_instance_with`].
+    /// [`create_instance`](Self::create_instance) with an id or a time of the caller's.
     ///
     /// # Errors
-    /// As there.
+    /// As [`create_instance`](Self::create_instance); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the id
+    /// is taken.
     pub fn create_instance_with(&self, new: NewInstance) -> Result<AgentInstance> {
         block_on(self.inner.create_instance_with(new))
     }
 
-    /// See [`AsyncStore::get_instance`].
+    /// The instance with this id, `None` when there is none.
     ///
     /// # Errors
-    /// As there.
+    /// Those of reading the store.
     pub fn get_instance(&self, id: InstanceId) -> Result<Option<AgentInstance>> {
         block_on(self.inner.get_instance(id))
     }
 
-    /// See [`AsyncStore::instances`].
+    /// The instances of a session, in the order they were made.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted.
     pub fn instances(&self, session: SessionId) -> Result<Vec<AgentInstance>> {
         block_on(self.inner.instances(session))
     }
 
-    /// See [`AsyncStore::root_instance`].
+    /// The first instance of a session that nobody spawned: the one a session is resumed with.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it has no instance yet.
     pub fn root_instance(&self, session: SessionId) -> Result<AgentInstance> {
         block_on(self.inner.root_instance(session))
     }
 
-    /// See [`AsyncStore::start_session`].
+    /// Makes a session and its root instance together. Durable when it returns.
     ///
     /// # Errors
-    /// As there.
+    /// As [`create_session`](Self::create_session) and [`create_instance`](Self::create_instance).
     pub fn start_session(&self, new: NewSession, agent_name: &str) -> Result<(Session, AgentInstance)> {
         block_on(self.inner.start_session(new, agent_name))
     }
 
-    /// See [`AsyncStore::copy_session`].
+    /// Copies a session: a new one with a fork of every instance's context, all of them or nothing. No content
+    /// is copied, however long the contexts are. Durable when it returns.
+    ///
+    /// With a point, the root instance's context is copied up to there, and of the other instances those that
+    /// had been made by the time of the last event that is copied; their contexts are copied whole.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a point is given and it has no
+    /// instance;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the point;
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the name is taken.
     pub fn copy_session(&self, source: SessionId, options: &CopySession) -> Result<CopiedSession> {
         block_on(self.inner.copy_session(source, options))
     }
 
-    /// See [`AsyncStore::truncate_session`].
+    /// Deletes the events of a session's root instance after a sequence, and says how many they were: the
+    /// session then goes on from there. The contexts of other instances stay. Durable when it returns.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it has no instance;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the sequence.
     pub fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64> {
         block_on(self.inner.truncate_session(session, after_sequence))
     }
@@ -273,10 +289,10 @@ impl Store {
         ContextRepository::new(self.inner.contexts())
     }
 
-    /// See [`AsyncStore::context`].
+    /// The context of one agent instance.
     ///
     /// # Errors
-    /// As there.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
     pub fn context(&self, instance: InstanceId) -> Result<ContextService> {
         ContextService::new(&self.contexts(), instance)
     }

@@ -70,6 +70,8 @@ pub async fn sessions_are_listed_newest_first_in_pages(backend: Shared) {
     assert_eq!(seen, "9876543210");
     let even = ListSessions { project: Some("even".into()), ..ListSessions::default() };
     assert_eq!(titles(&store.list_sessions(&even).await.unwrap().sessions), "86420");
+    let none = ListSessions { limit: 0, ..ListSessions::default() };
+    assert_eq!(store.list_sessions(&none).await.unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 
 pub async fn a_name_belongs_to_one_session(backend: Shared) {

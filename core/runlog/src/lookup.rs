@@ -1,0 +1,84 @@
+//! Looking things up in the catalog, with errors that say what to do when they aren't there.
+
+use runlog_model::{AgentInstance, Catalog, Session, SessionId};
+
+use crate::{Error, ErrorKind, Result};
+
+/// How many sessions an ambiguous id prefix is told with.
+const CANDIDATES_MAX: usize = 4;
+
+pub(crate) fn check_free(catalog: &Catalog, session: &Session) -> Result<()> {
+    let id = session.id;
+    if catalog.session(id).is_some() {
+        let message =
+            format!("session {id} exists already, or did before it was deleted; leave the id out for a fresh one");
+        return Err(Error::new(ErrorKind::AlreadyExists, message));
+    }
+    match session.name.as_deref().and_then(|name| catalog.session_named(name)) {
+        Some(taken) => Err(Error::new(
+            ErrorKind::AlreadyExists,
+            format!(
+                "the session name {:?} is that of session {} already; choose another",
+                session.name.as_deref().unwrap_or_default(),
+                taken.id
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn check_instance(catalog: &Catalog, instance: &AgentInstance) -> Result<()> {
+    let (id, session) = (instance.id, instance.session_id);
+    live_session(catalog, session)?;
+    if catalog.instance(id).is_some() {
+        let message = format!("agent instance {id} exists already; leave the id out for a fresh one");
+        return Err(Error::new(ErrorKind::AlreadyExists, message));
+    }
+    let Some(parent) = instance.parent_instance_id else { return Ok(()) };
+    match catalog.instance(parent) {
+        None => Err(Error::not_found(format!("no agent instance {parent} to be the parent; make it first"))),
+        Some(found) if found.session_id != session => Err(Error::invalid(format!(
+            "the parent instance {parent} is in session {}, not in {session}; an instance and its parent share a session",
+            found.session_id
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+pub(crate) fn live_session(catalog: &Catalog, id: SessionId) -> Result<&Session> {
+    match catalog.session(id) {
+        Some(session) if session.deleted_at_ms.is_none() => Ok(session),
+        Some(_) => Err(Error::not_found(format!("session {id} was deleted"))),
+        None => Err(Error::not_found(format!("no session {id}; make it with create_session"))),
+    }
+}
+
+pub(crate) fn root_instance(catalog: &Catalog, session: SessionId) -> Result<&AgentInstance> {
+    live_session(catalog, session)?;
+    let instances = catalog.instances(session);
+    let root = instances.iter().find(|instance| instance.parent_instance_id.is_none()).copied();
+    root.ok_or_else(|| {
+        Error::not_found(format!("session {session} has no agent instance yet; make one with create_instance"))
+    })
+}
+
+pub(crate) fn find_session(catalog: &Catalog, text: &str) -> Result<Session> {
+    if let Some(session) = text.parse().ok().and_then(|id| live_session(catalog, id).ok()) {
+        return Ok(session.clone());
+    }
+    if let Some(session) = catalog.session_named(text) {
+        return Ok(session.clone());
+    }
+    match catalog.sessions_with_prefix(text, CANDIDATES_MAX).as_slice() {
+        [] => Err(Error::not_found(format!("no session has the id or the name {text:?}, or an id that begins so"))),
+        [one] => Ok((*one).clone()),
+        several => {
+            let ids: Vec<String> = several.iter().map(|session| session.id.to_string()).collect();
+            let message = format!(
+                "several sessions have an id that begins {text:?}, among them {}; give more of it",
+                ids.join(", ")
+            );
+            Err(Error::new(ErrorKind::Ambiguous, message))
+        }
+    }
+}
