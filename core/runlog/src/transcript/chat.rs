@@ -114,7 +114,7 @@ impl ChatReader {
     fn open(&mut self, out: &mut Output) -> (usize, usize) {
         *self.open.get_or_insert_with(|| {
             let session = out.session(self.format, Head { name: self.name.clone(), ..Head::default() });
-            (session, out.instance(session, None, None, MAIN_AGENT.to_owned()))
+            (session, out.instance(session, None, MAIN_AGENT.to_owned()))
         })
     }
 
@@ -209,7 +209,7 @@ fn instance_of(session: usize, agent: Option<String>, agents: &mut Vec<(String, 
         return agents[0].1;
     }
     let parent = agents.first().map(|(_, instance)| *instance);
-    let instance = out.instance(session, parent, None, message::shorten(&agent));
+    let instance = out.instance(session, parent, message::shorten(&agent));
     agents.push((agent, instance));
     instance
 }

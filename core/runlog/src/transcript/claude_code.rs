@@ -66,7 +66,7 @@ impl ClaudeReader {
         }
         let name = id.clone().or_else(|| self.name.clone());
         let number = out.session(Format::ClaudeCode, Head { name, ..Head::default() });
-        let main = out.instance(number, None, None, MAIN_AGENT.to_owned());
+        let main = out.instance(number, None, MAIN_AGENT.to_owned());
         let place = self.sessions.len();
         let state = State { number, main, sub_agents: HashMap::new(), newest_sub_agent: None, tasks: Vec::new() };
         self.sessions.push(state);
@@ -185,7 +185,7 @@ impl State {
                     let id = link.agent_id.as_deref()?;
                     Some(format!("{SUB_AGENT} {}", shorten(id)))
                 });
-                out.instance(self.number, Some(self.main), None, agent.unwrap_or_else(|| SUB_AGENT.to_owned()))
+                out.instance(self.number, Some(self.main), agent.unwrap_or_else(|| SUB_AGENT.to_owned()))
             }
         };
         self.newest_sub_agent = Some(instance);

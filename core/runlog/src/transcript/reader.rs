@@ -43,16 +43,22 @@ impl Output {
         number
     }
 
-    pub(super) fn instance(
+    pub(super) fn instance(&mut self, session: usize, parent: Option<usize>, agent: String) -> usize {
+        self.recorded_instance(session, parent, agent, None)
+    }
+
+    /// An instance with the id and the time that a store gave it.
+    pub(super) fn recorded_instance(
         &mut self,
         session: usize,
         parent: Option<usize>,
-        id: Option<uuid::Uuid>,
         agent: String,
+        recorded: Option<(uuid::Uuid, u64)>,
     ) -> usize {
         let number = self.instances;
         self.instances += 1;
-        self.items.push(Item::Instance(Instance { number, session, parent, id, agent }));
+        let (id, created_at_ms) = recorded.unzip();
+        self.items.push(Item::Instance(Instance { number, session, parent, id, agent, created_at_ms }));
         number
     }
 

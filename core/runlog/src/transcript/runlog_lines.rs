@@ -219,7 +219,8 @@ impl RunlogReader {
             Some(id) => Some(*open.instances.get(&id).ok_or_else(|| format!("the parent instance {id} is not there"))?),
             None => None,
         };
-        let number = out.instance(open.number, parent, Some(instance.id.0), instance.agent_name);
+        let recorded = Some((instance.id.0, instance.created_at_ms));
+        let number = out.recorded_instance(open.number, parent, instance.agent_name, recorded);
         open.instances.insert(instance.id, number);
         Ok(())
     }

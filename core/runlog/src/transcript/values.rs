@@ -105,6 +105,8 @@ pub struct Instance {
     pub id: Option<uuid::Uuid>,
     /// The name of the agent.
     pub agent: String,
+    /// When it was made, as Runlog's own export says: milliseconds since 1970-01-01 UTC.
+    pub created_at_ms: Option<u64>,
 }
 
 /// A message, or another line, of a session.

@@ -1,0 +1,327 @@
+//! The agent's process: its lines as they come, what is written to it, and the signals that end it.
+
+use std::{
+    collections::VecDeque,
+    io::{self, BufReader, Write},
+    process::{self, ChildStdin, Command, ExitStatus, Stdio},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::lines::{LINE_BYTES_MAX, Line, Lines};
+use crate::failure::{Exit, Failure, Result};
+
+/// Lines that wait to be recorded have at most so many bytes together, beside the newest one.
+const WAITING_BYTES: usize = 16 << 20;
+/// At most so many acks and errors wait to be read by the agent; then the oldest go.
+const UNREAD_MAX: usize = 1024;
+/// How often it is looked whether the agent has ended.
+const POLL: Duration = Duration::from_millis(20);
+/// How long output is waited for after the agent has ended, in case a child of its own still holds it.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Something that happened.
+#[derive(Debug)]
+pub(crate) enum ChildEvent {
+    /// The agent wrote a line.
+    Line(Line),
+    /// The agent's output is over, and the agent has ended.
+    End(Ended),
+    /// Runlog was told to stop by this signal.
+    Signal(i32),
+    /// The context couldn't be given to the agent.
+    Failed(Failure),
+}
+
+/// What is written to an agent first: it is made while the agent reads, so that it is never held as a whole.
+pub(crate) type Opening = Box<dyn FnOnce(&mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Result<()> + Send>;
+
+/// How an agent ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ended {
+    /// Its exit code, when it had one.
+    pub(crate) code: Option<i32>,
+    /// The signal that ended it, when one did.
+    pub(crate) signal: Option<i32>,
+}
+
+/// An agent that runs.
+pub(crate) struct Child {
+    process: process::Child,
+    inbox: Arc<Inbox>,
+    outbox: Arc<Outbox>,
+    exited: Option<(Ended, Instant)>,
+}
+
+impl Child {
+    /// Starts a program as an agent, and writes the opening to it.
+    pub(crate) fn start(program: &str, arguments: &[String], opening: Opening) -> Result<Self> {
+        let inbox = Arc::new(Inbox::default());
+        // Before the agent is there, so that no signal comes between.
+        watch_signals(&inbox)?;
+        let mut process = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| cannot_run(program, &error))?;
+        let outbox = Arc::new(Outbox::default());
+        if let Some(stdin) = process.stdin.take() {
+            let (inbox, outbox) = (Arc::clone(&inbox), Arc::clone(&outbox));
+            thread::spawn(move || write_to(stdin, opening, &outbox, &inbox));
+        }
+        if let Some(stdout) = process.stdout.take() {
+            let inbox = Arc::clone(&inbox);
+            thread::spawn(move || read_from(Lines::new(BufReader::new(stdout), LINE_BYTES_MAX), &inbox));
+        }
+        Ok(Self { process, inbox, outbox, exited: None })
+    }
+
+    /// The next thing that happens; waits for it.
+    pub(crate) fn next(&mut self) -> Result<ChildEvent> {
+        loop {
+            if let Some(event) = self.inbox.take(POLL) {
+                return Ok(event);
+            }
+            if self.exited.is_none() {
+                let status =
+                    self.process.try_wait().map_err(|error| Failure::io(&error, "can't wait for the agent"))?;
+                self.exited = status.map(|status| (Ended::from(status), Instant::now()));
+            }
+            if let Some((ended, at)) = self.exited
+                && (self.inbox.is_over() || at.elapsed() > GRACE)
+            {
+                return Ok(self.inbox.take(Duration::ZERO).unwrap_or(ChildEvent::End(ended)));
+            }
+        }
+    }
+
+    /// What happened meanwhile, without waiting.
+    pub(crate) fn next_now(&mut self) -> Option<ChildEvent> {
+        self.inbox.take(Duration::ZERO)
+    }
+
+    /// Writes a line to the agent once it reads. When too many wait, the oldest are dropped.
+    pub(crate) fn send(&self, line: Vec<u8>) {
+        self.outbox.push(line);
+    }
+
+    /// Ends the agent's input once everything before is written.
+    pub(crate) fn close_input(&self) {
+        self.outbox.close();
+    }
+
+    /// Gives the agent a signal. An agent that has ended gets none.
+    pub(crate) fn signal(&mut self, signal: i32) {
+        if self.exited.is_none() {
+            send_signal(&self.process, signal);
+        }
+    }
+
+    /// Ends the agent without asking it.
+    pub(crate) fn kill(&mut self) {
+        // It fails when the agent has ended already.
+        let _ = self.process.kill();
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.outbox.close();
+        if self.exited.is_none() && matches!(self.process.try_wait(), Ok(None)) {
+            self.kill();
+            let _ = self.process.wait();
+        }
+    }
+}
+
+fn cannot_run(program: &str, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            let message = format!("can't run {program:?}: there is no such program; check the name, or give its path");
+            Failure::new(Exit::NotFound, "not_found", message)
+        }
+        _ => Failure::io(error, format!("can't run {program:?}")),
+    }
+}
+
+impl From<ExitStatus> for Ended {
+    fn from(status: ExitStatus) -> Self {
+        #[cfg(unix)]
+        let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+        #[cfg(not(unix))]
+        let signal = None;
+        Self { code: status.code(), signal }
+    }
+}
+
+/// What the agent wrote and nobody has taken yet.
+#[derive(Default)]
+struct Inbox {
+    state: Mutex<InboxState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct InboxState {
+    events: VecDeque<ChildEvent>,
+    bytes: usize,
+    is_over: bool,
+}
+
+impl Inbox {
+    fn state(&self) -> MutexGuard<'_, InboxState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a line; waits while too much waits already, so that an agent can't outrun the disk.
+    fn push_line(&self, line: Line) {
+        let mut state = self.state();
+        while state.bytes > WAITING_BYTES {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.bytes += size_of_line(&line);
+        state.events.push_back(ChildEvent::Line(line));
+        self.changed.notify_all();
+    }
+
+    /// Adds something that is not a line, before the lines that wait.
+    fn push_first(&self, event: ChildEvent) {
+        self.state().events.push_front(event);
+        self.changed.notify_all();
+    }
+
+    fn end(&self) {
+        self.state().is_over = true;
+        self.changed.notify_all();
+    }
+
+    fn is_over(&self) -> bool {
+        self.state().is_over
+    }
+
+    fn take(&self, patience: Duration) -> Option<ChildEvent> {
+        let mut state = self.state();
+        if state.events.is_empty() && !patience.is_zero() {
+            state = self.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let event = state.events.pop_front()?;
+        if let ChildEvent::Line(line) = &event {
+            state.bytes = state.bytes.saturating_sub(size_of_line(line));
+            self.changed.notify_all();
+        }
+        Some(event)
+    }
+}
+
+/// What a line costs while it waits. A short one costs too, so that the number of lines is bounded.
+fn size_of_line(line: &Line) -> usize {
+    64 + match line {
+        Line::Whole(bytes) | Line::Partial(bytes) => bytes.len(),
+        Line::TooLong(_) => 0,
+    }
+}
+
+fn read_from(mut lines: Lines<BufReader<process::ChildStdout>>, inbox: &Inbox) {
+    // A read that fails is the end of what can be read.
+    while let Ok(Some(line)) = lines.next() {
+        inbox.push_line(line);
+    }
+    inbox.end();
+}
+
+/// What is written to the agent once it reads.
+#[derive(Default)]
+struct Outbox {
+    state: Mutex<OutboxState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct OutboxState {
+    lines: VecDeque<Vec<u8>>,
+    is_closed: bool,
+}
+
+impl Outbox {
+    fn state(&self) -> MutexGuard<'_, OutboxState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, line: Vec<u8>) {
+        let mut state = self.state();
+        if state.lines.len() >= UNREAD_MAX {
+            state.lines.pop_front();
+        }
+        state.lines.push_back(line);
+        self.changed.notify_all();
+    }
+
+    fn close(&self) {
+        self.state().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    fn take(&self) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        loop {
+            if let Some(line) = state.lines.pop_front() {
+                return Some(line);
+            }
+            if state.is_closed {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+fn write_to(mut stdin: ChildStdin, opening: Opening, outbox: &Outbox, inbox: &Inbox) {
+    let mut reads = true;
+    let opened = opening(&mut |line| {
+        let written = stdin.write_all(&line);
+        reads &= written.is_ok();
+        written
+    });
+    if let Err(failure) = opened
+        && reads
+    {
+        inbox.push_first(ChildEvent::Failed(failure));
+    }
+    // What is for an agent that doesn't read any more goes nowhere.
+    while let Some(line) = outbox.take() {
+        reads = reads && stdin.write_all(&line).and_then(|()| stdin.flush()).is_ok();
+    }
+}
+
+#[cfg(unix)]
+fn watch_signals(inbox: &Arc<Inbox>) -> Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| Failure::io(&error, "can't watch for signals"))?;
+    let inbox = Arc::clone(inbox);
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            inbox.push_first(ChildEvent::Signal(signal));
+        }
+    });
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn watch_signals(_: &Arc<Inbox>) -> Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
+fn send_signal(process: &process::Child, signal: i32) {
+    let pid = i32::try_from(process.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let (Some(pid), Some(signal)) = (pid, rustix::process::Signal::from_named_raw(signal)) {
+        // It fails when the agent has ended already.
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+#[cfg(not(unix))]
+fn send_signal(_: &process::Child, _: i32) {}

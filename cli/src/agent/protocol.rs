@@ -1,0 +1,295 @@
+//! The values of the agent protocol, and their one encoder and decoder. docs/agent-protocol.md is normative.
+
+use runlog::{ContextEventKind, EventOptions, InstanceId, RawJson, SessionId, transcript::NewContextEvent};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// The version of the protocol.
+pub(crate) const PROTOCOL: u64 = 1;
+
+/// What an agent says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum FromAgent {
+    /// It speaks a version that is known here.
+    Hello,
+    /// Something to record.
+    Record {
+        /// The line's own id, as JSON.
+        id: Option<RawJson>,
+        /// A key that makes it be recorded once.
+        key: Option<String>,
+        /// What to record: a message and its tool calls, or one event.
+        events: Vec<NewContextEvent>,
+    },
+    /// Nothing follows.
+    Done,
+}
+
+/// Why a line was refused.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Refusal {
+    /// The line's own id, as JSON.
+    pub(crate) id: Option<RawJson>,
+    /// The line of the agent's output, counted from 1.
+    pub(crate) line: u64,
+    /// One of the codes of the protocol.
+    pub(crate) code: &'static str,
+    /// What is wrong with it.
+    pub(crate) message: String,
+}
+
+/// What Runlog says.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum ToAgent<'a> {
+    /// First and once.
+    Hello(&'a Hello),
+    /// A message of the context.
+    Message {
+        /// The sequence of its event.
+        sequence: u64,
+        /// The message.
+        message: &'a RawJson,
+    },
+    /// The context is complete.
+    Ready(&'a Ready),
+    /// Something was recorded.
+    Ack(&'a Ack),
+    /// Something was refused.
+    Error(&'a Refusal),
+    /// Runlog was told to stop.
+    Stop {
+        /// Why.
+        reason: &'a str,
+    },
+}
+
+/// Who is talked to, and about what.
+#[derive(Serialize)]
+pub(crate) struct Hello {
+    /// The version of the protocol.
+    pub(crate) protocol: u64,
+    /// The version of Runlog.
+    pub(crate) runlog: &'static str,
+    /// The session.
+    pub(crate) session_id: SessionId,
+    /// The agent instance.
+    pub(crate) instance_id: InstanceId,
+    /// The name of the agent.
+    pub(crate) agent: String,
+    /// `new`, `resumed`, `copied` or `overwritten`.
+    pub(crate) started: &'static str,
+    /// The context's last sequence.
+    pub(crate) last_sequence: u64,
+}
+
+/// The context is complete.
+#[derive(Serialize)]
+pub(crate) struct Ready {
+    /// The tool calls without a result.
+    pub(crate) dangling_tool_calls: Vec<Dangling>,
+}
+
+/// A tool call without a result.
+#[derive(Serialize)]
+pub(crate) struct Dangling {
+    /// Its id.
+    pub(crate) id: Option<String>,
+    /// The tool.
+    pub(crate) name: String,
+    /// The arguments as the provider wrote them.
+    pub(crate) arguments: RawJson,
+    /// The sequence of the event that tells of the call.
+    pub(crate) sequence: u64,
+}
+
+/// Something is durable.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Ack {
+    /// The line's own id, as JSON.
+    pub(crate) id: Option<RawJson>,
+    /// The sequence of its first event.
+    pub(crate) sequence: u64,
+    /// The context's last sequence after it.
+    pub(crate) last_sequence: u64,
+}
+
+impl ToAgent<'_> {
+    /// The line, line feed included.
+    pub(crate) fn line(&self) -> Vec<u8> {
+        let mut line = serde_json::to_vec(self).unwrap_or_default();
+        for byte in &mut line {
+            if matches!(*byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
+        line.push(b'\n');
+        line
+    }
+}
+
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    event_type: Option<String>,
+    tool_call_id: Option<String>,
+    key: Option<String>,
+    time_ms: Option<u64>,
+    is_error: Option<bool>,
+    duration_ms: Option<u64>,
+    #[serde(borrow)]
+    protocol: Option<&'a RawValue>,
+}
+
+impl FromAgent {
+    /// Reads a line, the `number`th of the agent's.
+    ///
+    /// # Errors
+    /// What the agent is answered.
+    pub(crate) fn read(line: &[u8], number: u64) -> Result<Self, Refusal> {
+        let refusal = |id: Option<RawJson>, code, message: String| Refusal { id, line: number, code, message };
+        let fields: Fields<'_> = match serde_json::from_slice(line) {
+            Ok(fields) if line.trim_ascii_start().starts_with(b"{") => fields,
+            Ok(_) => return Err(refusal(None, "invalid_json", "a line is a JSON object with a `type`".to_owned())),
+            Err(error) => {
+                let code = if error.is_data() { "invalid_message" } else { "invalid_json" };
+                return Err(refusal(None, code, error.to_string()));
+            }
+        };
+        let id = fields.id.and_then(raw);
+        let events = match fields.kind.as_deref() {
+            Some("message") => message(&fields),
+            Some("event") => event(&fields),
+            Some("done") => return Ok(Self::Done),
+            Some("hello") => {
+                let version = fields.protocol.map_or("none", RawValue::get);
+                if version == PROTOCOL.to_string() {
+                    return Ok(Self::Hello);
+                }
+                let message = format!("this is protocol version {PROTOCOL}; the agent asks for {version}");
+                return Err(refusal(id, "unsupported_protocol", message));
+            }
+            Some(other) => {
+                let message = format!("{other:?} is none of hello, message, event, done");
+                return Err(refusal(id, "unknown_type", message));
+            }
+            None => return Err(refusal(id, "invalid_message", "the line has no `type`".to_owned())),
+        };
+        let events = events.and_then(|events| check(fields.key.as_deref(), &events).map(|()| events));
+        match events {
+            Ok(events) => Ok(Self::Record { id, key: fields.key, events }),
+            Err((code, message)) => Err(refusal(id, code, message)),
+        }
+    }
+}
+
+type Wrong = (&'static str, String);
+
+fn message(fields: &Fields<'_>) -> Result<Vec<NewContextEvent>, Wrong> {
+    let message = fields.message.and_then(raw).ok_or_else(|| missing("message"))?;
+    NewContextEvent::of_message(message, &options(fields)).map_err(|error| wrong(&error))
+}
+
+fn event(fields: &Fields<'_>) -> Result<Vec<NewContextEvent>, Wrong> {
+    let kind = fields.event_type.as_deref().ok_or_else(|| missing("event_type"))?;
+    let kind: ContextEventKind = kind.parse().map_err(|error| wrong(&error))?;
+    let content = fields.content.and_then(raw).ok_or_else(|| missing("content"))?;
+    let event = NewContextEvent::new(kind, content, fields.tool_call_id.as_deref(), &options(fields));
+    Ok(vec![event.map_err(|error| wrong(&error))?])
+}
+
+fn check(key: Option<&str>, events: &[NewContextEvent]) -> Result<(), Wrong> {
+    if key.is_some_and(|key| key.is_empty() || key.len() > 255) {
+        return Err(("invalid_message", "`key` has 1 to 255 bytes".to_owned()));
+    }
+    events.iter().try_for_each(|event| event.encode_meta().map(|_| ()).map_err(|error| wrong(&error)))
+}
+
+fn options(fields: &Fields<'_>) -> EventOptions {
+    EventOptions {
+        created_at_ms: fields.time_ms,
+        tool_is_error: fields.is_error,
+        tool_duration_ms: fields.duration_ms,
+        ..EventOptions::default()
+    }
+}
+
+fn raw(value: &RawValue) -> Option<RawJson> {
+    RawJson::from_stored(value.get().to_owned().into()).ok()
+}
+
+fn missing(field: &str) -> Wrong {
+    ("invalid_message", format!("`{field}` is missing"))
+}
+
+fn wrong(error: &impl std::fmt::Display) -> Wrong {
+    let message = error.to_string();
+    let code = if message.contains("at most") { "too_large" } else { "invalid_message" };
+    (code, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(line: &str) -> &'static str {
+        FromAgent::read(line.as_bytes(), 1).unwrap_err().code
+    }
+
+    #[test]
+    fn a_message_becomes_its_events_byte_for_byte() {
+        let line = br#"{"type":"message", "id":{"n":1.0}, "message":{ "role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]}}"#;
+        let Ok(FromAgent::Record { id, key: None, events }) = FromAgent::read(line, 1) else {
+            panic!("it is a message")
+        };
+        assert_eq!(id.unwrap().as_str(), r#"{"n":1.0}"#);
+        assert_eq!(events.len(), 2);
+        assert!(events[0].content.as_str().starts_with(r#"{ "role":"assistant","#));
+        assert_eq!(events[1].kind, ContextEventKind::ToolCall);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_line_is_told_by_a_code() {
+        for (line, expected) in [
+            ("", "invalid_json"),
+            ("{", "invalid_json"),
+            ("[1]", "invalid_message"),
+            ("{}", "invalid_message"),
+            (r#"{"type":5}"#, "invalid_message"),
+            (r#"{"type":"dance"}"#, "unknown_type"),
+            (r#"{"type":"hello","protocol":2}"#, "unsupported_protocol"),
+            (r#"{"type":"message"}"#, "invalid_message"),
+            (r#"{"type":"message","message":{"role":"king","content":""}}"#, "invalid_message"),
+            (r#"{"type":"message","message":"hi"}"#, "invalid_message"),
+            (r#"{"type":"event","event_type":"tool_call","content":{}}"#, "invalid_message"),
+            (r#"{"type":"message","key":"","message":{"role":"user","content":""}}"#, "invalid_message"),
+        ] {
+            assert_eq!(code(line), expected, "{line}");
+        }
+        assert_eq!(FromAgent::read(br#"{"type":"hello","protocol":1}"#, 1), Ok(FromAgent::Hello));
+        assert_eq!(FromAgent::read(br#"{"type":"done"}"#, 1), Ok(FromAgent::Done));
+    }
+
+    #[test]
+    fn too_many_tool_calls_are_too_large() {
+        let call = r#"{"id":"c","function":{"name":"f","arguments":"{}"}}"#;
+        let calls = vec![call; 2000].join(",");
+        let line = format!(r#"{{"type":"message","id":7,"message":{{"role":"assistant","tool_calls":[{calls}]}}}}"#);
+        let refusal = FromAgent::read(line.as_bytes(), 9).unwrap_err();
+        assert_eq!((refusal.code, refusal.line, refusal.id.unwrap().as_str()), ("too_large", 9, "7"));
+    }
+
+    #[test]
+    fn a_line_to_the_agent_has_no_line_break_in_it() {
+        let message = RawJson::parse("{\n \"role\": \"user\"}").unwrap();
+        let line = ToAgent::Message { sequence: 1, message: &message }.line();
+        assert_eq!(line, b"{\"type\":\"message\",\"sequence\":1,\"message\":{  \"role\": \"user\"}}\n");
+    }
+}

@@ -1,0 +1,93 @@
+//! What the command line says.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{
+    completions, copy, demo, export, import, ls, man, replay, run, show, stat, tail, truncate, verify,
+};
+
+const AFTER_HELP: &str = "\
+SESSION is a session's id, the beginning of it when no other begins so, its name, or @last (the newest).
+INSTANCE is an agent instance's id, or the beginning of it.
+
+With --json every command prints one JSON document, or one JSON value a line (`runlog COMMAND --help` says
+which); a failure is a line {\"error\": {\"kind\", \"message\", \"exit\"}} on stderr.
+
+Exit codes:
+  0  done
+  1  failed
+  2  the arguments don't fit
+  3  no such store, session or instance, or more than one fits
+  4  something else is there already, or another process has the store open for writing
+  5  the store is damaged; see `runlog verify`
+  6  imported, but not everything
+  7  the agent that was run ended with a failure
+  128 + n  ended by signal n (130: Ctrl-C)
+
+Environment:
+  RUNLOG_STORE  the store, where --store isn't given
+  NO_COLOR      no colours";
+
+/// Record, replay, resume, truncate and fork AI-agent runs.
+#[derive(Parser)]
+#[command(name = "runlog", version, after_help = AFTER_HELP, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// What every command takes.
+    #[command(flatten)]
+    pub(crate) global: Global,
+    /// The command.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Global {
+    /// The folder of the store; made by `import` and `run` when it isn't there
+    #[arg(long, global = true, env = "RUNLOG_STORE", default_value = "./runlog-data", value_name = "DIR")]
+    pub(crate) store: PathBuf,
+    /// Print JSON, for programs
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Kill a recording half-way, recover it, resume it, fork it: what Runlog is for, in one screen
+    Demo(demo::Args),
+    /// Import transcripts: OpenAI-style chats, Claude Code sessions, SWE-agent trajectories, Runlog exports
+    Import(import::Args),
+    /// Write sessions out as JSON lines
+    Export(export::Args),
+    /// List sessions, newest first
+    Ls(ls::Args),
+    /// Read a session's conversation
+    Show(show::Args),
+    /// Play recorded events again, in order and at their pace; no agent is run
+    Replay(replay::Args),
+    /// Print the newest events of the whole store
+    Tail(tail::Args),
+    /// Say what is in the store
+    Stat(stat::Args),
+    /// Check every byte of the store
+    Verify(verify::Args),
+    /// Copy a session, whole or up to a point; nothing is written twice
+    Copy(copy::Args),
+    /// Forget a session's events after a point
+    Truncate(truncate::Args),
+    /// Run an agent and record what it does, in a new session or going on with one
+    Run(run::Args),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+    /// Print the manual page, or write one for each command
+    Man(man::Args),
+    /// The agent that the demo records
+    #[command(name = "__demo-agent", hide = true)]
+    DemoAgent(demo::AgentArgs),
+    /// The agent that the tests run
+    #[command(name = "__scripted-agent", hide = true)]
+    ScriptedAgent(run::ScriptedArgs),
+}

@@ -1,0 +1,237 @@
+//! `runlog export`: sessions as JSON lines.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use runlog::{
+    AgentInstance, ContextEvent, ContextEventKind, RawJson, Session, Store,
+    transcript::{Format, render, runlog_lines},
+};
+
+use crate::{
+    args::Global,
+    failure::{Exit, Failure, Result},
+    kept::{self, Kept},
+    output::{Out, note},
+    store, text,
+};
+
+const AFTER_HELP: &str = "\
+Formats:
+  runlog       everything the store has of the session, a thing a line; `runlog import` gives it back
+  openai       a line for each agent instance: {\"messages\": […]}, in what stood around it where it came from
+  claude-code  a line for each message, in the envelope that it came in
+  swe-agent    a .traj of the session's first agent; only for sessions that were one
+
+Messages are written byte for byte as they were recorded: a session that came from one provider's format is not
+turned into another's. A message that has no envelope of its own gets the least that the format needs.
+
+The output is JSON lines in any case; --json changes nothing.";
+
+/// The arguments.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The sessions
+    #[arg(required = true, value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// What to write
+    #[arg(long, default_value = "runlog", value_parser = super::import::format_parser())]
+    format: Format,
+    /// Write to this file, which must not be there yet
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Does it.
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    let store = store::open_read_only(global)?;
+    let sessions: Vec<Session> =
+        args.sessions.iter().map(|text| store::session(&store, text)).collect::<Result<_>>()?;
+    let Some(path) = &args.output else {
+        for session in &sessions {
+            export(&store, session, args.format, &mut |bytes| out.bytes(bytes))?;
+        }
+        return Ok(Exit::Ok);
+    };
+    let mut file = create(path)?;
+    let mut total = 0_u64;
+    let mut write = |bytes: &[u8]| {
+        total += bytes.len() as u64;
+        file.write_all(bytes).map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))
+    };
+    for session in &sessions {
+        export(&store, session, args.format, &mut write)?;
+    }
+    let done = file.into_inner().map_err(std::io::IntoInnerError::into_error).and_then(|file| file.sync_all());
+    done.map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
+    let what = text::count(sessions.len() as u64, "session", "sessions");
+    note(out.is_json(), format!("wrote {what} to {} ({})", path.display(), text::bytes(total)));
+    Ok(Exit::Ok)
+}
+
+fn create(path: &Path) -> Result<BufWriter<File>> {
+    match File::create_new(path) {
+        Ok(file) => Ok(BufWriter::new(file)),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            let message = format!("{} is there already; remove it, or give another name", path.display());
+            Err(Failure::new(Exit::Conflict, "already_exists", message))
+        }
+        Err(error) => Err(Failure::io(&error, format!("can't make {}", path.display()))),
+    }
+}
+
+/// Where the lines go.
+type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
+
+fn export(store: &Store, session: &Session, format: Format, write: Sink<'_>) -> Result<()> {
+    let instances = store.instances(session.id)?;
+    match format {
+        Format::Runlog => runlog(store, session, &instances, write),
+        Format::OpenAi => openai(store, session, &instances, write),
+        Format::ClaudeCode => claude_code(store, session, &instances, write),
+        Format::SweAgent => swe_agent(store, session, &instances, write),
+    }
+}
+
+fn runlog(store: &Store, session: &Session, instances: &[AgentInstance], write: Sink<'_>) -> Result<()> {
+    let wrapper = kept::wrapper(store, session)?;
+    write(&runlog_lines::session_line(session, kept::format_of(session), wrapper.as_ref()))?;
+    for instance in instances {
+        write(&runlog_lines::instance_line(instance))?;
+    }
+    let mut entries = 0;
+    for kept in kept::kept(store, session, instances)? {
+        entries += 1;
+        match kept? {
+            Kept::Event(event, envelope) => write(&runlog_lines::event_line(&event, envelope.as_ref()))?,
+            Kept::Other(instance, json) => write(&runlog_lines::other_line(instance, &json))?,
+        }
+    }
+    write(&runlog_lines::end_line(session.id, entries))
+}
+
+/// The message that an event is, as it stands in a context.
+fn message_of(event: &ContextEvent) -> Result<Option<RawJson>> {
+    event.message_json().map_err(|error| Failure::from(runlog::Error::from(error)))
+}
+
+fn openai(store: &Store, session: &Session, instances: &[AgentInstance], write: Sink<'_>) -> Result<()> {
+    let wrapper = kept::wrapper(store, session)?;
+    for (index, instance) in instances.iter().enumerate() {
+        let of_instance = std::slice::from_ref(instance);
+        let wrapper = wrapper.as_ref().filter(|_| index == 0);
+        let messages = if wrapper.is_some() && index == 0 {
+            run_entries(store, session, instances)?
+        } else {
+            let events = kept::kept(store, session, of_instance)?;
+            let mut messages = Vec::new();
+            for kept in events {
+                if let Kept::Event(event, _) = kept? {
+                    messages.extend(message_of(&event)?);
+                }
+            }
+            messages
+        };
+        if messages.is_empty() && instances.len() > 1 {
+            continue;
+        }
+        let mut line = render::one_line(render::run(wrapper, &messages));
+        line.push(b'\n');
+        write(&line)?;
+        if wrapper.is_some() {
+            // The wrapper's array had the messages of all instances.
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What the array of a run's wrapper had in it: the messages of all instances, and what was no message.
+fn run_entries(store: &Store, session: &Session, instances: &[AgentInstance]) -> Result<Vec<RawJson>> {
+    let mut entries = Vec::new();
+    for kept in kept::kept(store, session, instances)? {
+        match kept? {
+            Kept::Event(event, _) => entries.extend(message_of(&event)?),
+            Kept::Other(_, json) if !kept::is_own(&json) => entries.push(json),
+            Kept::Other(..) => {}
+        }
+    }
+    Ok(entries)
+}
+
+fn swe_agent(store: &Store, session: &Session, instances: &[AgentInstance], write: Sink<'_>) -> Result<()> {
+    let wrapper = kept::wrapper(store, session)?.filter(|_| kept::format_of(session) == Some(Format::SweAgent));
+    let Some(wrapper) = wrapper else {
+        return Err(Failure::usage(format!(
+            "session {} was not imported from a .traj file; export it as runlog, openai or claude-code",
+            session.id
+        )));
+    };
+    let mut text = render::run(Some(&wrapper), &run_entries(store, session, instances)?);
+    text.push(b'\n');
+    write(&text)
+}
+
+fn claude_code(store: &Store, session: &Session, instances: &[AgentInstance], write: Sink<'_>) -> Result<()> {
+    let from_claude = kept::format_of(session) == Some(Format::ClaudeCode);
+    let mut last_of = std::collections::HashMap::new();
+    for kept in kept::kept(store, session, instances)? {
+        let mut line = match kept? {
+            Kept::Event(event, Some(envelope)) => {
+                let Some(message) = message_of(&event)? else { continue };
+                last_of.insert(event.instance_id, uuid_in(&envelope));
+                render::line(Some(&envelope), &message)
+            }
+            Kept::Event(event, None) => {
+                let Some(message) = message_of(&event)? else { continue };
+                let instance = instances.iter().find(|it| it.id == event.instance_id);
+                let parent = last_of.get(&event.instance_id).cloned().flatten();
+                let envelope = envelope_of(session, instance, &event, parent);
+                last_of.insert(event.instance_id, uuid_in(&envelope));
+                render::line(Some(&envelope), &message)
+            }
+            Kept::Other(_, json) if from_claude && !kept::is_own(&json) => render::line(None, &json),
+            Kept::Other(..) => continue,
+        };
+        line.push(b'\n');
+        write(&line)?;
+    }
+    Ok(())
+}
+
+/// The least that a line of a Claude Code session needs around its message.
+fn envelope_of(
+    session: &Session,
+    instance: Option<&AgentInstance>,
+    event: &ContextEvent,
+    parent: Option<String>,
+) -> RawJson {
+    let kind = match event.event_type {
+        ContextEventKind::AssistantMessage => "assistant",
+        ContextEventKind::SystemMessage => "system",
+        _ => "user",
+    };
+    let sub_agent = instance.filter(|it| it.parent_instance_id.is_some());
+    let mut envelope = serde_json::json!({
+        "type": kind,
+        "uuid": format!("{}-{}", event.instance_id, event.sequence_number),
+        "parentUuid": parent,
+        "sessionId": session.name.clone().unwrap_or_else(|| session.id.to_string()),
+        "timestamp": text::rfc3339(event.created_at_ms),
+        "isSidechain": sub_agent.is_some(),
+        "message": null,
+    });
+    if let Some(instance) = sub_agent {
+        envelope["agentId"] = instance.id.to_string().into();
+    }
+    RawJson::from_stored(envelope.to_string().into()).unwrap_or(RawJson::null())
+}
+
+fn uuid_in(envelope: &RawJson) -> Option<String> {
+    let fields: serde_json::Value = envelope.to_value().ok()?;
+    fields.get("uuid")?.as_str().map(str::to_owned)
+}

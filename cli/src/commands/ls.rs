@@ -1,0 +1,150 @@
+//! `runlog ls`: the sessions, newest first.
+
+use runlog::{AgentInstance, Deleted, ListSessions, Session, SessionStatus, Store};
+use serde::Serialize;
+
+use crate::{
+    args::Global,
+    failure::{Exit, Result},
+    output::Out,
+    store, text,
+};
+
+const AFTER_HELP: &str = "\
+The first column is the beginning of the session's id, as long as it has to be to name it.
+
+With --json: a line for each session, with its fields, \"events\" (of all its instances), and with --instances
+\"instances\": [{\"id\", \"agent_name\", \"parent_instance_id\", \"events\", …}].";
+
+/// The arguments.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// List the agent instances of each session too
+    #[arg(long)]
+    instances: bool,
+    /// At most so many sessions
+    #[arg(short = 'n', long, default_value_t = 50, value_name = "N")]
+    limit: usize,
+    /// Only the sessions of this project
+    #[arg(long)]
+    project: Option<String>,
+    /// Deleted sessions too
+    #[arg(long)]
+    deleted: bool,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    #[serde(flatten)]
+    session: &'a Session,
+    events: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instances: Option<Vec<InstanceRow>>,
+}
+
+#[derive(Serialize)]
+struct InstanceRow {
+    #[serde(flatten)]
+    instance: AgentInstance,
+    events: u64,
+}
+
+/// Does it.
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    let store = store::open_read_only(global)?;
+    let options = ListSessions {
+        project: args.project.clone(),
+        deleted: if args.deleted { Deleted::Shown } else { Deleted::Hidden },
+        limit: args.limit.min(100_000),
+        ..ListSessions::default()
+    };
+    let page = store.list_sessions(&options)?;
+    if page.sessions.is_empty() && !out.is_json() {
+        out.line("no sessions yet; `runlog import FILE…` or `runlog run -- CMD…` makes some")?;
+        return Ok(Exit::Ok);
+    }
+    let id_width = if out.is_json() { 0 } else { id_width(&store, &page.sessions)? };
+    let mut rows = Vec::new();
+    for session in &page.sessions {
+        let mut instances = Vec::new();
+        // The instances of a deleted session can't be listed.
+        for instance in store.instances(session.id).unwrap_or_default() {
+            instances.push(InstanceRow { events: store::event_count(&store, instance.id)?, instance });
+        }
+        let events = instances.iter().map(|it| it.events).sum();
+        if out.is_json() {
+            let instances = Some(instances).filter(|_| args.instances);
+            out.value(&Row { session, events, instances })?;
+        } else {
+            rows.push((session, events, instances));
+        }
+    }
+    print(&rows, id_width, args, out)?;
+    if page.next.is_some() && !out.is_json() {
+        out.line(format!("… there are more; --limit {} shows them", args.limit.saturating_mul(10)))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// How much of the ids is enough to tell the sessions apart, among all of the store.
+fn id_width(store: &Store, sessions: &[Session]) -> Result<usize> {
+    let mut width = 8;
+    for session in sessions {
+        let id = session.id.to_string();
+        while width < id.len() && store.find_session(&id[..width]).is_err() {
+            width += 1;
+        }
+    }
+    Ok(width)
+}
+
+fn print(rows: &[(&Session, u64, Vec<InstanceRow>)], id_width: usize, args: &Args, out: &mut Out) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let names = rows.iter().map(|(session, ..)| session.name.as_deref().unwrap_or_default());
+    let name_width = names.map(console::measure_text_width).max().unwrap_or_default().clamp(4, 36);
+    let several = rows.iter().any(|(.., instances)| instances.len() > 1);
+    let agents = |count: &str| if several { format!("{count:>6}  ") } else { String::new() };
+    let head = format!(
+        "{}  {}  {}{:>6}  {:<16}  title",
+        text::pad("session", id_width),
+        text::pad("name", name_width),
+        agents("agents"),
+        "events",
+        "made (UTC)"
+    );
+    let title_width = out.width().saturating_sub(head.len() - 5).max(10);
+    out.line(console::style(head).bold().to_string())?;
+    for (session, events, instances) in rows {
+        let id = session.id.to_string();
+        let mut title = session.title.clone().unwrap_or_default();
+        if session.status == SessionStatus::Archived {
+            title.insert_str(0, "[archived] ");
+        }
+        if session.deleted_at_ms.is_some() {
+            title.insert_str(0, "[deleted] ");
+        }
+        let made = text::time(session.created_at_ms);
+        let name = text::one_line(session.name.as_deref().unwrap_or("-"), name_width);
+        let line = format!(
+            "{}  {}  {}{:>6}  {:<16}  {}",
+            console::style(&id[..id_width.min(id.len())]).yellow(),
+            text::pad(&name, name_width),
+            agents(&instances.len().to_string()),
+            text::thousands(*events),
+            &made[..16.min(made.len())],
+            text::one_line(&title, title_width)
+        );
+        out.line(line.trim_end())?;
+        for row in instances.iter().filter(|_| args.instances) {
+            let agent = text::one_line(&row.instance.agent_name, 30);
+            let role = if row.instance.parent_instance_id.is_some() { "└─ " } else { "── " };
+            let line =
+                format!("  {role}{}  {}  {}", row.instance.id, text::count(row.events, "event", "events"), agent);
+            out.line(line)?;
+        }
+    }
+    Ok(())
+}

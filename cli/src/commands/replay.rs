@@ -1,0 +1,120 @@
+//! `runlog replay`: recorded events once more, in order and at their pace.
+
+use std::{thread, time::Duration};
+
+use runlog::ContextEvent;
+
+use crate::{
+    args::Global,
+    failure::{Exit, Failure, Result},
+    kept::{self, Kept},
+    output::Out,
+    store::{self, Subject},
+    text, view,
+};
+
+const AFTER_HELP: &str = "\
+A replay shows what was recorded; no agent and no tool is run. --from and --to are sequences of the session's first
+agent (of the instance, where one is given), both inclusive; with either only that agent's events are replayed,
+else those of all agents in the order in which they happened.
+
+With --json: a line for each event, {\"position\", \"instance_id\", \"sequence_number\", \"event_type\", \"content\",
+\"tool_call_id\", \"tool_results\", \"run_id\", \"step_number\", \"created_at_ms\", \"redacted\"}.";
+
+/// The arguments.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The session, or the agent instance
+    #[arg(value_name = "SESSION|INSTANCE")]
+    subject: String,
+    /// The first sequence to replay
+    #[arg(long, value_name = "N")]
+    from: Option<u64>,
+    /// The last sequence to replay
+    #[arg(long, value_name = "N")]
+    to: Option<u64>,
+    /// At so many times the recorded pace, like 1 or 10 or 0.5; everything at once unless given
+    #[arg(long, value_name = "X")]
+    speed: Option<f64>,
+    /// Wait at most so many seconds between two events
+    #[arg(long, value_name = "SECONDS", requires = "speed", default_value_t = 60.0)]
+    wait_max: f64,
+}
+
+/// Does it.
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    if let (Some(from), Some(to)) = (args.from, args.to)
+        && from > to
+    {
+        return Err(Failure::usage(format!("--from {from} comes after --to {to}")));
+    }
+    let pace = Pace::new(args)?;
+    let store = store::open_read_only(global)?;
+    let subject = store::subject(&store, &args.subject)?;
+    let mut instances = subject.instances().to_vec();
+    if matches!(subject, Subject::Session(..)) && (args.from.is_some() || args.to.is_some()) {
+        instances = vec![store.root_instance(subject.session().id)?];
+    }
+    let several = instances.len() > 1;
+    let mut before = None;
+    let mut first = None;
+    for kept in kept::kept(&store, subject.session(), &instances)? {
+        let Kept::Event(event, _) = kept? else { continue };
+        if args.from.is_some_and(|from| event.sequence_number < from) {
+            continue;
+        }
+        if args.to.is_some_and(|to| event.sequence_number > to) {
+            break;
+        }
+        if let Some(pace) = &pace {
+            pace.wait(before.replace(event.created_at_ms), event.created_at_ms);
+        }
+        let first = *first.get_or_insert(event.created_at_ms);
+        let agent = instances.iter().find(|it| several && it.id == event.instance_id);
+        print(&event, first, agent.map(|it| it.agent_name.as_str()), out)?;
+        if pace.is_some() || out.is_terminal() {
+            out.flush()?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn print(event: &ContextEvent, first_ms: u64, agent: Option<&str>, out: &mut Out) -> Result<()> {
+    if out.is_json() {
+        return out.value(event);
+    }
+    let since = Duration::from_millis(event.created_at_ms.saturating_sub(first_ms));
+    let agent = agent.map(|agent| text::pad(&text::one_line(agent, 12), 13)).unwrap_or_default();
+    let kind = text::pad(view::kind_name(event.event_type), 11);
+    let start = format!("{:>4}  {:>9}  {agent}", event.sequence_number, format!("+{:.1} s", since.as_secs_f64()));
+    let width = out.width().saturating_sub(console::measure_text_width(&start) + 13);
+    let said = view::summary(event, width.max(20));
+    out.line(format!("{start}{}  {said}", view::styled(event.event_type, &kind)).trim_end())
+}
+
+/// How long to wait between events.
+struct Pace {
+    speed: f64,
+    wait_max: Duration,
+}
+
+impl Pace {
+    fn new(args: &Args) -> Result<Option<Self>> {
+        let Some(speed) = args.speed else { return Ok(None) };
+        if !speed.is_finite() || speed <= 0.0 {
+            return Err(Failure::usage(format!(
+                "--speed {speed} is not above 0; leave it out to have everything at once"
+            )));
+        }
+        let wait_max = Duration::try_from_secs_f64(args.wait_max)
+            .map_err(|error| Failure::usage(format!("--wait-max {}: {error}", args.wait_max)))?;
+        Ok(Some(Self { speed, wait_max }))
+    }
+
+    fn wait(&self, before_ms: Option<u64>, now_ms: u64) {
+        let gap = Duration::from_millis(now_ms.saturating_sub(before_ms.unwrap_or(now_ms)));
+        let wait = Duration::try_from_secs_f64(gap.as_secs_f64() / self.speed).unwrap_or(self.wait_max);
+        thread::sleep(wait.min(self.wait_max));
+    }
+}

@@ -1,0 +1,213 @@
+//! `runlog show`: a conversation, for people.
+
+use runlog::{AgentInstance, ContextEvent, ContextEventKind, Session};
+use serde_json::Value;
+
+use crate::{
+    args::Global,
+    failure::{Exit, Result},
+    kept::{self, Kept},
+    output::Out,
+    store, text,
+    view::{self, Part},
+};
+
+/// The most lines of one message or result that are shown.
+const LINES_SHOWN: usize = 40;
+/// How far what a message says is indented.
+const INDENT: usize = 6;
+
+const AFTER_HELP: &str = "\
+Each message is shown with its sequence, which is what --to-point, --after, --from and --to mean.
+
+With --json: {\"session\": {…}, \"instances\": [{…}]} and then a line for each event, as `runlog replay --json`.";
+
+/// The arguments.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The session, or the agent instance
+    #[arg(value_name = "SESSION|INSTANCE")]
+    subject: String,
+    /// Show long messages and results to their end
+    #[arg(long)]
+    full: bool,
+}
+
+/// Does it.
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    let store = store::open_read_only(global)?;
+    let subject = store::subject(&store, &args.subject)?;
+    let (session, instances) = (subject.session(), subject.instances());
+    if out.is_json() {
+        out.value(&serde_json::json!({"session": session, "instances": instances}))?;
+        for kept in kept::kept(&store, session, instances)? {
+            if let Kept::Event(event, _) = kept? {
+                out.value(&event)?;
+            }
+        }
+        return Ok(Exit::Ok);
+    }
+    let mut events = 0;
+    for instance in instances {
+        events += store::event_count(&store, instance.id)?;
+    }
+    head(session, instances, events, out)?;
+    let ids: Vec<_> = instances.iter().map(|it| it.id).collect();
+    let mut page = Page { full: args.full, several: instances.len() > 1, current: None, shown_calls: Vec::new() };
+    for kept in kept::kept(&store, session, instances)? {
+        match kept? {
+            Kept::Event(event, _) => {
+                let agent = instances.iter().find(|it| it.id == event.instance_id);
+                page.event(&event, agent, out)?;
+            }
+            Kept::Other(instance, json) if ids.contains(&instance) => {
+                let line = text::one_line(json.as_str(), out.width() - INDENT - 2);
+                out.line(format!("{:INDENT$}{}", "", console::style(format!("· {line}")).dim()))?;
+            }
+            Kept::Other(..) => {}
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn head(session: &Session, instances: &[AgentInstance], events: u64, out: &mut Out) -> Result<()> {
+    let title = session.title.as_deref().or(session.name.as_deref()).unwrap_or("session");
+    out.line(console::style(text::one_line(title, out.width())).bold().to_string())?;
+    let mut facts = vec![session.id.to_string()];
+    facts.extend(session.name.as_deref().map(|name| text::one_line(name, 40)));
+    facts.extend(kept::format_of(session).map(|format| format!("from {format}")));
+    if instances.len() > 1 {
+        facts.push(text::count(instances.len() as u64, "agent", "agents"));
+    }
+    facts.push(text::count(events, "event", "events"));
+    facts.push(format!("{} UTC", text::time(session.created_at_ms)));
+    if let Some(source) = session.copied_from {
+        facts.push(format!("copy of {source}"));
+    }
+    for line in text::wrap(&facts.join("  "), out.width()) {
+        out.line(console::style(line).dim().to_string())?;
+    }
+    Ok(())
+}
+
+struct Page {
+    full: bool,
+    /// Whether messages of several agents come mixed.
+    several: bool,
+    current: Option<runlog::InstanceId>,
+    /// The tool calls that the message before has shown, so that their own events needn't.
+    shown_calls: Vec<Option<String>>,
+}
+
+impl Page {
+    fn event(&mut self, event: &ContextEvent, agent: Option<&AgentInstance>, out: &mut Out) -> Result<()> {
+        if self.several && self.current != Some(event.instance_id) {
+            self.current = Some(event.instance_id);
+            let name = agent.map_or("?", |it| it.agent_name.as_str());
+            let line = format!("── {} ", text::one_line(name, 40));
+            let rule = "─".repeat(out.width().saturating_sub(console::measure_text_width(&line)));
+            out.line("")?;
+            out.line(console::style(format!("{line}{rule}")).bold().to_string())?;
+        }
+        if event.event_type == ContextEventKind::ToolCall {
+            let shown = self.shown_calls.iter().position(|id| *id == event.tool_call_id);
+            if let Some(place) = shown {
+                self.shown_calls.remove(place);
+                return Ok(());
+            }
+        } else {
+            self.shown_calls.clear();
+        }
+        out.line("")?;
+        self.heading(event, out)?;
+        let parts = match (event.redacted, event.event_type) {
+            (true, _) => vec![Part::Text("[redacted]".to_owned())],
+            (_, ContextEventKind::ToolCall) => view::call_part(&event.content).into_iter().collect(),
+            _ => view::parts(&event.content),
+        };
+        for part in &parts {
+            if let Part::Call { id, .. } = part {
+                self.shown_calls.push(id.clone());
+            }
+            self.part(part, event, out)?;
+        }
+        Ok(())
+    }
+
+    fn heading(&self, event: &ContextEvent, out: &mut Out) -> Result<()> {
+        let failed = event.tool_results.iter().any(|result| result.is_error);
+        let mut name = view::kind_name(event.event_type).to_owned();
+        if let Some(milliseconds) = event.tool_results.first().and_then(|result| result.duration_ms) {
+            name += &format!(" after {}", text::duration(std::time::Duration::from_millis(milliseconds)));
+        }
+        let time = text::time(event.created_at_ms);
+        let gap = out.width().saturating_sub(INDENT + console::measure_text_width(&name) + time.len());
+        let failed = if failed { console::style(" failed").red().to_string() } else { String::new() };
+        let gap = gap.saturating_sub(if failed.is_empty() { 0 } else { 7 });
+        out.line(format!(
+            "{:>4}  {}{failed}{:gap$}{}",
+            event.sequence_number,
+            console::style(view::styled(event.event_type, &name)).bold(),
+            "",
+            console::style(time).dim(),
+        ))
+    }
+
+    fn part(&self, part: &Part, event: &ContextEvent, out: &mut Out) -> Result<()> {
+        match part {
+            Part::Text(said) => self.lines(said, INDENT, out),
+            Part::Thinking(thought) => self.lines(&format!("(thinking) {thought}"), INDENT, out),
+            Part::Call { id, name, arguments } => {
+                let id = id.as_deref().map(|id| text::one_line(id, 40)).unwrap_or_default();
+                let name = view::styled(ContextEventKind::ToolCall, &format!("→ {}", text::one_line(name, 60)));
+                out.line(format!("{:INDENT$}{name}  {}", "", console::style(id).dim()).trim_end())?;
+                self.arguments(arguments, out)
+            }
+            Part::Result { id, is_error, text: got } => {
+                let id = id.as_deref().map(|id| text::one_line(id, 40)).unwrap_or_default();
+                let arrow = view::styled(event.event_type, "←");
+                let failed = if *is_error { console::style("  failed").red().to_string() } else { String::new() };
+                out.line(format!("{:INDENT$}{arrow} {}{failed}", "", console::style(id).dim()).trim_end())?;
+                self.lines(got, INDENT + 2, out)
+            }
+            Part::Other(kind) => self.lines(&format!("[{kind}]"), INDENT, out),
+        }
+    }
+
+    fn arguments(&self, arguments: &Value, out: &mut Out) -> Result<()> {
+        let fields = match arguments {
+            Value::Null => return Ok(()),
+            Value::Object(fields) => fields,
+            Value::String(said) => return self.lines(said, INDENT + 2, out),
+            other => return self.lines(&other.to_string(), INDENT + 2, out),
+        };
+        for (name, value) in fields {
+            let value = match value {
+                Value::String(said) => said.clone(),
+                other => other.to_string(),
+            };
+            let name = text::one_line(name, 40);
+            if value.contains('\n') {
+                out.line(format!("{:1$}{name}:", "", INDENT + 2))?;
+                self.lines(&value, INDENT + 4, out)?;
+            } else {
+                self.lines(&format!("{name}: {value}"), INDENT + 2, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lines(&self, said: &str, indent: usize, out: &mut Out) -> Result<()> {
+        let lines = text::wrap(said, out.width().saturating_sub(indent));
+        let shown = if self.full { lines.len() } else { LINES_SHOWN };
+        for line in lines.iter().take(shown) {
+            out.line(format!("{:indent$}{line}", "").trim_end())?;
+        }
+        if let Some(more) = lines.len().checked_sub(shown).filter(|more| *more > 0) {
+            let note = format!("… {} (--full shows them)", text::count(more as u64, "more line", "more lines"));
+            out.line(format!("{:indent$}{}", "", console::style(note).dim()))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! `runlog tail`: the newest events of the whole store, and those to come.
+
+use std::{collections::VecDeque, thread, time::Duration};
+
+use runlog::engine::{Position, Record};
+use runlog::{ContextEvent, InstanceId, Store};
+use serde::Serialize;
+
+use crate::{
+    args::Global,
+    failure::{Exit, Result},
+    output::Out,
+    store::{self, Owners},
+    text, view,
+};
+
+/// How many records are read at a time.
+const PAGE_RECORDS: u64 = 1000;
+/// How often the store is asked for more: another process writes, and nothing wakes its readers.
+const POLL: Duration = Duration::from_millis(50);
+
+const AFTER_HELP: &str = "\
+With -f it goes on until it is stopped, also while another process writes.
+
+With --json: a line for each event, as `runlog replay --json`, with \"session_id\" and \"agent_name\".";
+
+/// The arguments.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Go on with the events that come
+    #[arg(short, long)]
+    follow: bool,
+    /// How many of the newest events to print first
+    #[arg(short = 'n', long, default_value_t = 10, value_name = "N")]
+    number: usize,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    event: &'a ContextEvent,
+    session_id: runlog::SessionId,
+    agent_name: &'a str,
+}
+
+/// Does it.
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    let store = store::open_read_only(global)?;
+    let mut owners = Owners::default();
+    let last = store::last_position(&store)?;
+    for record in newest(&store, &mut owners, last, args.number)? {
+        print(&store, &mut owners, &record, out)?;
+    }
+    if !args.follow {
+        return Ok(Exit::Ok);
+    }
+    let mut seen = last;
+    loop {
+        out.flush()?;
+        let durable = store::last_position(&store)?;
+        if durable <= seen {
+            thread::sleep(POLL);
+            continue;
+        }
+        let mut next = Some(seen.next());
+        while let Some(first) = next.filter(|first| *first <= durable) {
+            let page = pollster::block_on(store.backend().scan(first, PAGE_RECORDS))?;
+            for record in page.records.iter().take_while(|record| record.position <= durable) {
+                seen = record.position;
+                print(&store, &mut owners, record, out)?;
+            }
+            next = page.next;
+        }
+        seen = seen.max(durable);
+    }
+}
+
+/// The newest `number` records that are events of a context, the oldest of them first.
+fn newest(store: &Store, owners: &mut Owners, last: Position, number: usize) -> Result<Vec<Record>> {
+    let mut found: VecDeque<Record> = VecDeque::new();
+    let mut end = last.next();
+    let mut span = (number as u64).saturating_mul(2).max(64);
+    while found.len() < number && end > Position::FIRST {
+        let first = Position(end.0.saturating_sub(span).max(1));
+        let mut piece = Vec::new();
+        let mut next = Some(first);
+        while let Some(from) = next.filter(|from| *from < end) {
+            let page = pollster::block_on(store.backend().scan(from, PAGE_RECORDS))?;
+            for record in page.records.into_iter().take_while(|record| record.position < end) {
+                if record.kind.is_data() && owners.of(store, record.stream)?.is_some() {
+                    piece.push(record);
+                }
+            }
+            next = page.next;
+        }
+        for record in piece.into_iter().rev().take(number - found.len()) {
+            found.push_front(record);
+        }
+        end = first;
+        span = span.saturating_mul(4);
+    }
+    Ok(found.into())
+}
+
+fn print(store: &Store, owners: &mut Owners, record: &Record, out: &mut Out) -> Result<()> {
+    if !record.kind.is_data() {
+        return Ok(());
+    }
+    let Some(instance) = owners.of(store, record.stream)? else { return Ok(()) };
+    let event = store::event_of(InstanceId(record.stream.0), record)?;
+    if out.is_json() {
+        let agent_name = instance.agent_name.as_str();
+        return out.value(&Line { event: &event, session_id: instance.session_id, agent_name });
+    }
+    let session = instance.session_id.to_string();
+    let time = text::time(event.created_at_ms);
+    let start = format!("{}  {}", &time[5.min(time.len())..], &session[..18.min(session.len())]);
+    let kind = text::pad(view::kind_name(event.event_type), 11);
+    let width = out.width().saturating_sub(console::measure_text_width(&start) + 23);
+    let said = view::summary(&event, width.max(20));
+    let kind = view::styled(event.event_type, &kind);
+    out.line(format!("{}  {:>5}  {kind}  {said}", console::style(start).dim(), event.sequence_number).trim_end())
+}

@@ -1,0 +1,74 @@
+//! `runlog truncate`: a session without what came after a point.
+
+use runlog::engine::{Batch, Expected, Op};
+use runlog::{Session, Store, transcript::keep::aside_stream};
+
+use crate::{
+    args::Global,
+    failure::{Exit, Result},
+    output::Out,
+    store, text,
+};
+
+const AFTER_HELP: &str = "\
+Later events go on at N + 1. Copies of the session keep what they share. The other agents of the session keep
+their events: give an instance instead of a session to truncate one of them.
+
+With --json: {\"session_id\", \"instance_id\", \"after\", \"deleted\"}.";
+
+/// The arguments.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The session, or the agent instance
+    #[arg(value_name = "SESSION|INSTANCE")]
+    subject: String,
+    /// The last sequence that stays; 0 forgets everything
+    #[arg(long, value_name = "N")]
+    after: u64,
+}
+
+/// Does it.
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    let store = store::open(global)?;
+    let subject = store::subject(&store, &args.subject)?;
+    let session = subject.session();
+    let (instance, deleted) = match &subject {
+        store::Subject::Session(session, _) => {
+            let root = store.root_instance(session.id)?;
+            (root, truncate(&store, session, args.after)?)
+        }
+        store::Subject::Instance(session, instance) => {
+            let deleted = store.contexts().delete_events_after(instance.id, args.after);
+            (instance.clone(), deleted.map_err(|error| super::copy::point_error(error, session))?)
+        }
+    };
+    if out.is_json() {
+        out.value(&serde_json::json!({
+            "session_id": session.id, "instance_id": instance.id, "after": args.after, "deleted": deleted,
+        }))?;
+    } else {
+        let what = text::count(deleted, "event", "events");
+        out.line(format!("forgot {what} of session {} after sequence {}", session.id, args.after))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Truncates a session's first agent, and what was kept beside it after that point.
+pub(crate) fn truncate(store: &Store, session: &Session, after: u64) -> Result<u64> {
+    let aside = aside_stream(session.id);
+    // Found before the events are gone that tell it.
+    let at = store::aside_at(store, session, after);
+    let deleted =
+        store.truncate_session(session.id, after).map_err(|error| super::copy::point_error(error, session))?;
+    if deleted == 0 {
+        return Ok(0);
+    }
+    let after = at?;
+    let info = pollster::block_on(store.backend().stream(aside))?;
+    if info.is_some_and(|info| info.last_sequence > after) {
+        let truncate = Op::Truncate { stream: aside, expected: Expected::Any, after };
+        pollster::block_on(store.backend().commit(Batch::new(vec![truncate])))?;
+    }
+    Ok(deleted)
+}

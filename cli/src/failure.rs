@@ -1,0 +1,153 @@
+//! [`Failure`]: why a command stopped, and the exit code that says so.
+
+use std::{fmt, io, process::ExitCode};
+
+use runlog::ErrorKind;
+
+/// How a command ended. The numbers are documented in `runlog --help` and stay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Exit {
+    /// It did what was asked.
+    Ok,
+    /// It failed: an I/O error, a file that is no transcript, a check of the demo.
+    Failure,
+    /// The arguments don't fit.
+    Usage,
+    /// No such store, session or instance, or more than one fits.
+    NotFound,
+    /// Something else is there already, or another process has the store.
+    Conflict,
+    /// The store is damaged.
+    Damaged,
+    /// Something was imported, but not everything.
+    Partial,
+    /// The agent that was run ended with a failure.
+    Agent,
+    /// A signal ended it: 128 and the signal's number.
+    Signal(u8),
+}
+
+impl Exit {
+    /// The number that the shell sees.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Failure => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Conflict => 4,
+            Self::Damaged => 5,
+            Self::Partial => 6,
+            Self::Agent => 7,
+            Self::Signal(number) => number.saturating_add(128),
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// The result of a command's parts.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    kind: &'static str,
+    /// `None` when nobody reads the output any more, which is no failure.
+    message: Option<String>,
+}
+
+impl Failure {
+    /// A failure that says `message`.
+    pub(crate) fn new(exit: Exit, kind: &'static str, message: impl Into<String>) -> Self {
+        Self { exit, kind, message: Some(message.into()) }
+    }
+
+    /// Arguments that don't fit.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, "usage", message)
+    }
+
+    /// A failure of no other kind.
+    pub(crate) fn other(message: impl Into<String>) -> Self {
+        Self::new(Exit::Failure, "failed", message)
+    }
+
+    /// An I/O error met while doing `what`.
+    pub(crate) fn io(error: &io::Error, what: impl fmt::Display) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self { exit: Exit::Ok, kind: "closed", message: None };
+        }
+        let (exit, kind) = match error.kind() {
+            io::ErrorKind::NotFound => (Exit::NotFound, "not_found"),
+            _ => (Exit::Failure, "io"),
+        };
+        Self::new(exit, kind, format!("{what}: {}", plain(error)))
+    }
+
+    /// The same failure, with what it was about in front.
+    #[must_use]
+    pub(crate) fn about(mut self, what: impl fmt::Display) -> Self {
+        self.message = self.message.map(|message| format!("{what}: {message}"));
+        self
+    }
+
+    /// How the command ends.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// What a program may decide by.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// What it says.
+    pub(crate) fn message(&self) -> &str {
+        self.message.as_deref().unwrap_or("nobody reads the output")
+    }
+
+    /// Tells it on stderr: a line of text, or with `--json` a line of JSON.
+    pub(crate) fn report(&self, json: bool) {
+        let Some(message) = &self.message else { return };
+        if json {
+            let error = serde_json::json!({"error": {"kind": self.kind, "message": message, "exit": self.exit.code()}});
+            crate::output::to_stderr(&error.to_string());
+        } else {
+            let word = console::style("error:").for_stderr().red().bold();
+            crate::output::to_stderr(&format!("{word} {}", crate::text::printable(message)));
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl From<runlog::Error> for Failure {
+    fn from(error: runlog::Error) -> Self {
+        let kind = error.kind();
+        let exit = match kind {
+            ErrorKind::NotFound | ErrorKind::NotAStore | ErrorKind::Ambiguous => Exit::NotFound,
+            ErrorKind::Conflict | ErrorKind::Locked | ErrorKind::AlreadyExists => Exit::Conflict,
+            ErrorKind::Damaged => Exit::Damaged,
+            _ => Exit::Failure,
+        };
+        Self::new(exit, kind.name(), error.to_string())
+    }
+}
+
+/// What the system says, without the number that Rust adds.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_lowercase().collect::<String>() + chars.as_str()).unwrap_or_default()
+}

@@ -1,0 +1,59 @@
+//! A bar on stderr for work that takes longer than a second, and only where someone looks at it.
+
+use std::{
+    io::{self, IsTerminal},
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Work that is finished sooner than this shows no bar.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How far some work got.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    since: std::time::Instant,
+    shown: bool,
+    quiet: bool,
+}
+
+impl Progress {
+    /// Work on `total` bytes; `None` when nobody knows how many.
+    pub(crate) fn bytes(total: Option<u64>, json: bool) -> Self {
+        let quiet = json || !io::stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
+        let template = match total {
+            Some(_) => "{msg} {wide_bar} {bytes}/{total_bytes} {eta}",
+            None => "{msg} {spinner} {bytes}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self { bar, since: std::time::Instant::now(), shown: false, quiet }
+    }
+
+    /// Says what is worked on.
+    pub(crate) fn about(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
+    }
+
+    /// So many bytes more are done.
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.bar.inc(bytes);
+        if !self.quiet && !self.shown && self.since.elapsed() >= PATIENCE {
+            self.shown = true;
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+
+    /// Runs `print` while the bar is out of the way.
+    pub(crate) fn aside(&self, print: impl FnOnce()) {
+        self.bar.suspend(print);
+    }
+
+    /// The work is over; the bar goes.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

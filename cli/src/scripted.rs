@@ -1,0 +1,105 @@
+//! The agent that the tests run: does what its arguments say, so that every turn of the protocol can be had.
+
+use std::{
+    io::{self, BufRead, Write},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::failure::{Exit, Failure, Result};
+
+/// Does the steps in order.
+///
+/// | step | what |
+/// | --- | --- |
+/// | `ready` | reads up to the `ready` line |
+/// | `say:TEXT` | records an assistant's message |
+/// | `call:ID` | records an assistant's message with a tool call |
+/// | `raw:LINE` | writes this line |
+/// | `partial:TEXT` | writes this without a line feed |
+/// | `big:N` | writes a line of N bytes |
+/// | `ack` | reads up to the next ack or error |
+/// | `context` | says what the context was: the number of messages, and the last one |
+/// | `dangling` | says how many tool calls had no result |
+/// | `stop` | reads up to the `stop` line |
+/// | `sleep:MS` | does nothing for a while |
+/// | `stderr:TEXT` | writes this to standard error |
+/// | `exit:N` | ends with this code |
+pub(crate) fn run(steps: &[String]) -> Result<Exit> {
+    let mut agent = Agent { lines: io::stdin().lock().lines(), messages: Vec::new(), dangling: 0, said: 0 };
+    for step in steps {
+        let (verb, rest) = step.split_once(':').unwrap_or((step, ""));
+        match verb {
+            "ready" | "ack" | "stop" => agent.read_to(verb)?,
+            "say" => agent.say(rest)?,
+            "call" => {
+                let call =
+                    serde_json::json!({"id": rest, "type": "function", "function": {"name": "f", "arguments": "{}"}});
+                agent.message(&serde_json::json!({"role": "assistant", "content": null, "tool_calls": [call]}))?;
+            }
+            "raw" => write(&format!("{rest}\n"))?,
+            "partial" => write(rest)?,
+            "big" => write(&format!("{}\n", "x".repeat(number(rest))))?,
+            "context" => {
+                let last = agent.messages.last().map(ToString::to_string).unwrap_or_default();
+                agent.say(&format!("{} messages, the last {last}", agent.messages.len()))?;
+            }
+            "dangling" => agent.say(&format!("{} dangling", agent.dangling))?,
+            "sleep" => thread::sleep(Duration::from_millis(number(rest) as u64)),
+            "stderr" => crate::output::to_stderr(rest),
+            "exit" => std::process::exit(i32::try_from(number(rest)).unwrap_or(1)),
+            _ => return Err(Failure::usage(format!("no step {verb:?}"))),
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+struct Agent {
+    lines: io::Lines<io::StdinLock<'static>>,
+    messages: Vec<Value>,
+    dangling: usize,
+    said: u64,
+}
+
+impl Agent {
+    fn read_to(&mut self, wanted: &str) -> Result<()> {
+        loop {
+            let line = match self.lines.next() {
+                Some(Ok(line)) => line,
+                _ => return Err(Failure::other(format!("the input ended before {wanted}"))),
+            };
+            let line: Value = serde_json::from_str(&line).map_err(|error| Failure::other(error.to_string()))?;
+            let kind = line.get("type").and_then(Value::as_str).unwrap_or_default();
+            match kind {
+                "message" => self.messages.push(line.get("message").cloned().unwrap_or_default()),
+                "ready" => {
+                    self.dangling = line.get("dangling_tool_calls").and_then(Value::as_array).map_or(0, Vec::len)
+                }
+                _ => {}
+            }
+            if kind == wanted || (wanted == "ack" && kind == "error") {
+                return Ok(());
+            }
+        }
+    }
+
+    fn say(&mut self, text: &str) -> Result<()> {
+        self.message(&serde_json::json!({"role": "assistant", "content": text}))
+    }
+
+    fn message(&mut self, message: &Value) -> Result<()> {
+        self.said += 1;
+        write(&format!("{}\n", serde_json::json!({"type": "message", "id": self.said, "message": message})))
+    }
+}
+
+fn number(text: &str) -> usize {
+    text.parse().unwrap_or_default()
+}
+
+fn write(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::io(&error, "standard output"))
+}

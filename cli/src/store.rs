@@ -1,0 +1,291 @@
+//! Opening the store, and finding in it what the command line names.
+
+use std::{collections::HashMap, sync::Arc};
+
+use runlog::engine::{
+    OpenOptions, Position, ReadOptions, Record, Sequence, Stat, StreamId, Verification,
+    storage::{FsStorage, Storage},
+};
+use runlog::{
+    AgentInstance, ContextEvent, ErrorKind, InstanceId, ListSessions, Session, Store,
+    transcript::{
+        StoredEvent,
+        keep::{Aside, aside_stream, belongs},
+    },
+};
+
+use crate::{
+    args::Global,
+    failure::{Exit, Failure, Result},
+};
+
+/// Opens the store for writing; makes it when it isn't there.
+pub(crate) fn open_or_create(global: &Global) -> Result<Store> {
+    opened(global, Store::open(&global.store))
+}
+
+/// Opens the store for writing, when it is there.
+pub(crate) fn open(global: &Global) -> Result<Store> {
+    if !global.store.exists() {
+        return Err(missing(global));
+    }
+    opened(global, Store::open(&global.store))
+}
+
+/// Opens the store for reading, beside a writer or without one.
+pub(crate) fn open_read_only(global: &Global) -> Result<Store> {
+    opened(global, Store::open_read_only(&global.store))
+}
+
+fn opened<T>(global: &Global, store: runlog::Result<T>) -> Result<T> {
+    store.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => missing(global),
+        ErrorKind::NotAStore => Failure::from(error).about(format!("{} is no store", global.store.display())),
+        ErrorKind::Locked => Failure::from(error),
+        _ => Failure::from(error).about(format!("can't open the store {}", global.store.display())),
+    })
+}
+
+fn missing(global: &Global) -> Failure {
+    let message = format!(
+        "there is no store at {}; name another one with --store, or make one with `runlog import` or `runlog run`",
+        global.store.display()
+    );
+    Failure::new(Exit::NotFound, "not_found", message)
+}
+
+/// The session that the command line names: by id, by the beginning of one, by name, or `@last`.
+pub(crate) fn session(store: &Store, text: &str) -> Result<Session> {
+    if text == "@last" {
+        let newest = store.list_sessions(&ListSessions { limit: 1, ..ListSessions::default() })?;
+        return newest
+            .sessions
+            .into_iter()
+            .next()
+            .ok_or_else(|| Failure::new(Exit::NotFound, "not_found", "there is no session yet, so @last is nothing"));
+    }
+    store.find_session(text).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Failure::new(
+            Exit::NotFound,
+            "not_found",
+            format!("there is no session {text:?}, by id, beginning of an id, or name; `runlog ls` lists them"),
+        ),
+        _ => error.into(),
+    })
+}
+
+/// What a command that takes a session or an instance is about.
+pub(crate) enum Subject {
+    /// A session with its instances, in the order they were made.
+    Session(Session, Vec<AgentInstance>),
+    /// One instance, and its session.
+    Instance(Session, AgentInstance),
+}
+
+impl Subject {
+    /// The session.
+    pub(crate) fn session(&self) -> &Session {
+        match self {
+            Self::Session(session, _) | Self::Instance(session, _) => session,
+        }
+    }
+
+    /// The instances, in the order they were made.
+    pub(crate) fn instances(&self) -> &[AgentInstance] {
+        match self {
+            Self::Session(_, instances) => instances,
+            Self::Instance(_, instance) => std::slice::from_ref(instance),
+        }
+    }
+}
+
+/// The session or the instance that the command line names.
+pub(crate) fn subject(store: &Store, text: &str) -> Result<Subject> {
+    let failure = match session(store, text) {
+        Ok(session) => {
+            let instances = store.instances(session.id)?;
+            return Ok(Subject::Session(session, instances));
+        }
+        Err(failure) if failure.kind() == ErrorKind::NotFound.name() => failure,
+        Err(failure) => return Err(failure),
+    };
+    let Some(instance) = instance(store, text)? else {
+        let message = failure.message().replace("no session", "no session or agent instance");
+        return Err(Failure::new(Exit::NotFound, "not_found", message));
+    };
+    let session = store.get_session(instance.session_id)?.ok_or(failure)?;
+    Ok(Subject::Instance(session, instance))
+}
+
+/// The instance with this id, or the only one whose id begins so.
+fn instance(store: &Store, text: &str) -> Result<Option<AgentInstance>> {
+    if let Ok(id) = text.parse::<InstanceId>() {
+        return Ok(store.get_instance(id)?);
+    }
+    let prefix = text.to_ascii_lowercase();
+    if prefix.len() < 4 || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
+        return Ok(None);
+    }
+    let mut found: Option<AgentInstance> = None;
+    for session in sessions(store) {
+        for instance in store.instances(session?.id)? {
+            if !instance.id.to_string().starts_with(&prefix) {
+                continue;
+            }
+            if let Some(other) = &found {
+                let message = format!(
+                    "{text:?} fits the instances {} and {}, among others; say more of it",
+                    other.id, instance.id
+                );
+                return Err(Failure::new(Exit::NotFound, ErrorKind::Ambiguous.name(), message));
+            }
+            found = Some(instance);
+        }
+    }
+    Ok(found)
+}
+
+/// All sessions, newest first, a page at a time.
+pub(crate) fn sessions(store: &Store) -> impl Iterator<Item = Result<Session>> {
+    let mut options = ListSessions { limit: 500, ..ListSessions::default() };
+    let mut page = Vec::new().into_iter();
+    let mut is_last = false;
+    std::iter::from_fn(move || {
+        loop {
+            if let Some(session) = page.next() {
+                return Some(Ok(session));
+            }
+            if is_last {
+                return None;
+            }
+            match store.list_sessions(&options) {
+                Ok(next) => {
+                    is_last = next.next.is_none();
+                    options.cursor = next.next;
+                    page = next.sessions.into_iter();
+                }
+                Err(error) => {
+                    is_last = true;
+                    return Some(Err(error.into()));
+                }
+            }
+        }
+    })
+}
+
+/// How many events an instance has.
+pub(crate) fn event_count(store: &Store, instance: InstanceId) -> Result<u64> {
+    let info = pollster::block_on(store.backend().stream(StreamId(instance.as_uuid())))?;
+    Ok(info.map_or(0, |info| info.last_sequence.0))
+}
+
+/// The records of a stream in order, a page at a time; none when there is no such stream.
+pub(crate) fn records(store: &Store, stream: StreamId) -> impl Iterator<Item = Result<Record>> {
+    let mut next = Some(Sequence::FIRST);
+    let mut page = Vec::new().into_iter();
+    std::iter::from_fn(move || {
+        loop {
+            if let Some(record) = page.next() {
+                return Some(Ok(record));
+            }
+            let options = ReadOptions { first: next?, ..ReadOptions::default() };
+            match pollster::block_on(store.backend().read(stream, options)) {
+                Ok(read) => {
+                    next = read.next.filter(|_| !read.records.is_empty());
+                    page = read.records.into_iter();
+                }
+                Err(error) => {
+                    next = None;
+                    return (error.kind() != ErrorKind::NotFound).then(|| Err(error.into()));
+                }
+            }
+        }
+    })
+}
+
+/// The last sequence of a session's aside that belongs to what its first agent had done by a point: everything
+/// before the event that comes next, if there is one.
+pub(crate) fn aside_at(store: &Store, session: &Session, point: u64) -> Result<Sequence> {
+    let root = store.root_instance(session.id)?;
+    let Some(next) = store.contexts().event(root.id, point.saturating_add(1))? else { return Ok(Sequence::MAX) };
+    let mut at = Sequence::ZERO;
+    for record in records(store, aside_stream(session.id)) {
+        let record = record?;
+        // The next event's own envelope stands right before it.
+        let is_envelope = matches!(Aside::read(&record)?, Some(Aside::Envelope(_)));
+        if record.position.0 >= next.position || (is_envelope && belongs(record.position, Position(next.position))) {
+            break;
+        }
+        at = record.sequence;
+    }
+    Ok(at)
+}
+
+/// Says whose the streams of a log are.
+#[derive(Default)]
+pub(crate) struct Owners {
+    known: HashMap<StreamId, Option<AgentInstance>>,
+}
+
+impl Owners {
+    /// The instance whose context a stream is.
+    pub(crate) fn of(&mut self, store: &Store, stream: StreamId) -> Result<Option<&AgentInstance>> {
+        // A stream that is nobody's yet may be someone's later, so only instances are remembered.
+        if !matches!(self.known.get(&stream), Some(Some(_))) {
+            let instance = store.get_instance(InstanceId(stream.0))?;
+            self.known.insert(stream, instance);
+        }
+        Ok(self.known.get(&stream).and_then(Option::as_ref))
+    }
+}
+
+/// The event that a record of an instance's stream is.
+pub(crate) fn event_of(instance: InstanceId, record: &Record) -> Result<ContextEvent> {
+    let stored = StoredEvent {
+        position: record.position.0,
+        sequence: record.sequence.0,
+        time_ms: record.time_ms,
+        kind: record.kind.0,
+        redacted: record.redacted,
+        meta: &record.meta,
+        payload: record.payload.clone(),
+    };
+    Ok(ContextEvent::decode(instance, stored).map_err(runlog::Error::from)?)
+}
+
+/// The last position of the log that is durable.
+pub(crate) fn last_position(store: &Store) -> Result<Position> {
+    // Ready at once when there is anything: it is past 0 then.
+    let future = store.backend().wait_past(Position::ZERO);
+    match poll_once(future) {
+        Some(position) => Ok(position?),
+        None => Ok(Position::ZERO),
+    }
+}
+
+fn poll_once<T>(mut future: std::pin::Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Option<T> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(value) => Some(value),
+        std::task::Poll::Pending => None,
+    }
+}
+
+/// How large the store is, as the engine sees it.
+pub(crate) fn engine_stat(global: &Global) -> Result<Stat> {
+    let engine = runlog::engine::Store::open(&global.store, OpenOptions::default().read_only());
+    Ok(engine.and_then(|engine| engine.stat()).map_err(runlog::Error::from)?)
+}
+
+/// Checks every byte of the store; `progress` is told how many of how many bytes were read.
+pub(crate) fn verify(global: &Global, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
+    let found = runlog::engine::verify_with(&FsStorage::new(&global.store), progress);
+    opened(global, found.map_err(runlog::Error::from))
+}
+
+/// Repairs what can be repaired; gives a line for each thing that was done.
+pub(crate) fn repair(global: &Global) -> Result<Vec<String>> {
+    let storage: Arc<dyn Storage> = Arc::new(FsStorage::new(&global.store));
+    let repaired = runlog::engine::repair(&storage, "runlog verify --repair");
+    Ok(opened(global, repaired.map_err(runlog::Error::from))?.actions)
+}

@@ -1,0 +1,183 @@
+//! What messages and events say, for people.
+
+use runlog::{ContextEvent, ContextEventKind, RawJson};
+use serde_json::Value;
+
+use crate::text;
+
+/// A piece of what a message says.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Part {
+    /// Text.
+    Text(String),
+    /// What the model thought before it answered.
+    Thinking(String),
+    /// A tool call.
+    Call {
+        /// The id that the result names.
+        id: Option<String>,
+        /// The tool.
+        name: String,
+        /// The arguments.
+        arguments: Value,
+    },
+    /// The result of a tool call.
+    Result {
+        /// The id of the call.
+        id: Option<String>,
+        /// Whether the tool failed.
+        is_error: bool,
+        /// What it gave.
+        text: String,
+    },
+    /// Something else, by its name.
+    Other(String),
+}
+
+/// What a message says, piece by piece. One that can't be understood is shown as it is.
+pub(crate) fn parts(message: &RawJson) -> Vec<Part> {
+    let Ok(Value::Object(fields)) = serde_json::from_str(message.as_str()) else {
+        return vec![Part::Text(message.as_str().to_owned())];
+    };
+    let mut parts = Vec::new();
+    let role = fields.get("role").and_then(Value::as_str).unwrap_or_default();
+    let content = fields.get("content").unwrap_or(&Value::Null);
+    match (role, content) {
+        ("tool" | "function", content) => {
+            let id = fields.get("tool_call_id").and_then(Value::as_str);
+            let ids = fields.get("tool_call_ids").and_then(|ids| ids.get(0)).and_then(Value::as_str);
+            let id = id.or(ids).map(str::to_owned);
+            parts.push(Part::Result { id, is_error: false, text: content_text(content) });
+        }
+        (_, Value::Array(blocks)) => parts.extend(blocks.iter().map(block)),
+        (_, Value::Null) => {}
+        (_, content) => parts.push(Part::Text(content_text(content))),
+    }
+    parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
+    for call in fields.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+        parts.extend(self::call(call));
+    }
+    if let Some(Value::Object(_)) = fields.get("function_call") {
+        parts.extend(fields.get("function_call").and_then(call));
+    }
+    parts
+}
+
+/// The tool call that a tool_call event holds.
+pub(crate) fn call_part(content: &RawJson) -> Option<Part> {
+    call(&serde_json::from_str(content.as_str()).ok()?)
+}
+
+fn call(call: &Value) -> Option<Part> {
+    let function = call.get("function").or_else(|| call.get("custom")).unwrap_or(call);
+    let name = function.get("name")?.as_str()?.to_owned();
+    let arguments = function.get("arguments").or_else(|| function.get("input")).unwrap_or(&Value::Null);
+    let arguments = match arguments {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| arguments.clone()),
+        other => other.clone(),
+    };
+    Some(Part::Call { id: call.get("id").and_then(Value::as_str).map(str::to_owned), name, arguments })
+}
+
+fn block(block: &Value) -> Part {
+    let text = |name: &str| block.get(name).and_then(Value::as_str).map(str::to_owned);
+    match block.get("type").and_then(Value::as_str) {
+        Some("text" | "input_text" | "output_text") => Part::Text(text("text").unwrap_or_default()),
+        Some("thinking") => Part::Thinking(text("thinking").unwrap_or_default()),
+        Some("tool_use" | "server_tool_use") => Part::Call {
+            id: text("id"),
+            name: text("name").unwrap_or_default(),
+            arguments: block.get("input").cloned().unwrap_or(Value::Null),
+        },
+        Some("tool_result") => Part::Result {
+            id: text("tool_use_id"),
+            is_error: block.get("is_error") == Some(&Value::Bool(true)),
+            text: content_text(block.get("content").unwrap_or(&Value::Null)),
+        },
+        Some(other) => Part::Other(other.to_owned()),
+        None => Part::Text(content_text(block)),
+    }
+}
+
+/// The text of a content: the string itself, the text of its blocks, or the JSON.
+fn content_text(content: &Value) -> String {
+    match content {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => {
+            let texts = blocks.iter().map(|block| match block.get("text").and_then(Value::as_str) {
+                Some(text) => text.to_owned(),
+                None => match block.get("type").and_then(Value::as_str) {
+                    Some(kind) => format!("[{kind}]"),
+                    None => content_text(block),
+                },
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// An event in one line of at most `width` columns: what it says, or calls, or got.
+pub(crate) fn summary(event: &ContextEvent, width: usize) -> String {
+    if event.redacted {
+        return "[redacted]".to_owned();
+    }
+    summary_of(event.event_type, &event.content, width)
+}
+
+/// What an event of this kind and content says, in one line of at most `width` columns.
+pub(crate) fn summary_of(kind: ContextEventKind, content: &RawJson, width: usize) -> String {
+    let parts = match kind {
+        ContextEventKind::ToolCall => call_part(content).into_iter().collect(),
+        _ => parts(content),
+    };
+    let line = parts.iter().map(|part| match part {
+        Part::Text(text) | Part::Thinking(text) => text.clone(),
+        Part::Call { name, arguments, .. } => format!("{name} {}", arguments_line(arguments)),
+        Part::Result { is_error: true, text, .. } => format!("error: {text}"),
+        Part::Result { text, .. } => text.clone(),
+        Part::Other(kind) => format!("[{kind}]"),
+    });
+    text::one_line(&line.collect::<Vec<_>>().join(" · "), width)
+}
+
+/// Arguments in one line: the only one's value, or `name=value` of each.
+fn arguments_line(arguments: &Value) -> String {
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match arguments {
+        Value::Null => String::new(),
+        Value::Object(fields) if fields.len() == 1 => fields.values().map(plain).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| format!("{name}={}", plain(value))).collect::<Vec<_>>().join(" ")
+        }
+        other => plain(other),
+    }
+}
+
+/// The name of an event's kind, in words and padded to the longest.
+pub(crate) fn kind_name(kind: ContextEventKind) -> &'static str {
+    match kind {
+        ContextEventKind::SystemMessage => "system",
+        ContextEventKind::UserMessage => "user",
+        ContextEventKind::AssistantMessage => "assistant",
+        ContextEventKind::ToolCall => "tool call",
+        ContextEventKind::ToolResult => "tool result",
+    }
+}
+
+/// A colour for a kind of event, where colours are on.
+pub(crate) fn styled(kind: ContextEventKind, text: &str) -> String {
+    let style = console::style(text);
+    let style = match kind {
+        ContextEventKind::SystemMessage => style.dim(),
+        ContextEventKind::UserMessage => style.green(),
+        ContextEventKind::AssistantMessage => style.cyan(),
+        ContextEventKind::ToolCall => style.yellow(),
+        ContextEventKind::ToolResult => style.magenta(),
+    };
+    style.to_string()
+}
