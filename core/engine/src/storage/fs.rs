@@ -47,12 +47,12 @@ fn options(write: bool) -> fs::OpenOptions {
 impl Storage for FsStorage {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let file = options(true).create(true).truncate(true).open(self.folder.join(name))?;
-        Ok(Arc::new(FsFile { file }))
+        Ok(Arc::new(FsFile { file: Arc::new(file) }))
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         let file = options(access == Access::Write).open(self.folder.join(name))?;
-        Ok(Arc::new(FsFile { file }))
+        Ok(Arc::new(FsFile { file: Arc::new(file) }))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -114,7 +114,7 @@ impl Storage for FsStorage {
 }
 
 struct FsFile {
-    file: fs::File,
+    file: Arc<fs::File>,
 }
 
 #[cfg(unix)]

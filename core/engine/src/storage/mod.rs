@@ -96,12 +96,12 @@ pub trait File: Send + Sync + 'static {
 pub struct Map {
     /// The bytes of the file. Slices of it keep the map alive.
     pub bytes: Bytes,
-    /// Asks the operating system to have a range in memory soon.
+    /// Asks the operating system to have places of the file in memory soon.
     pub advise: Option<Arc<dyn Advise>>,
 }
 
 /// Tells the operating system what will be read.
 pub trait Advise: Send + Sync {
-    /// These bytes will be read soon.
-    fn will_need(&self, offset: u64, bytes: usize);
+    /// What begins at these offsets will be read soon.
+    fn will_need(&self, offsets: &[u64]);
 }

@@ -29,7 +29,7 @@ pub(crate) fn read_watermark(storage: &dyn Storage, store: &[u8; 16]) -> Option<
         let mut bytes = [0; WATERMARK_BYTES];
         file.read_at(0, &mut bytes).ok()?;
         if let Some(watermark) = Watermark::decode(&bytes) {
-            let current = watermark.store == *store && storage.boot_id() == Some(watermark.boot);
+            let current = watermark.store == *store && storage.boot_id().unwrap_or_default() == watermark.boot;
             return current.then_some(watermark);
         }
     }

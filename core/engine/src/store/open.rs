@@ -121,7 +121,7 @@ fn shared(
     lock: Option<Box<dyn Send + Sync>>,
     follower: Option<Follower>,
 ) -> Shared {
-    let boot = storage.boot_id();
+    let boot = storage.boot_id().unwrap_or_default();
     let watermark_file = match options.mode {
         Mode::Write => storage.open(files::WATERMARK, Access::Write).or_else(|_| storage.create(files::WATERMARK)).ok(),
         Mode::ReadOnly => None,

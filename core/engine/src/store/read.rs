@@ -96,9 +96,10 @@ impl Reader {
     /// Has the operating system fetch the window's records together: cold and scattered, they would cost a
     /// wait each.
     fn read_ahead(&self) {
-        for located in &self.window {
-            if let Some(advise) = located.segment.map().and_then(|map| map.advise.as_ref()) {
-                advise.will_need(located.offset, 1);
+        let window: Vec<&Located> = self.window.iter().collect();
+        for run in window.chunk_by(|one, other| Arc::ptr_eq(&one.segment, &other.segment)) {
+            if let Some(advise) = run[0].segment.map().and_then(|map| map.advise.as_ref()) {
+                advise.will_need(&run.iter().map(|located| located.offset).collect::<Vec<_>>());
             }
         }
     }

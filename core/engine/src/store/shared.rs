@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     pub(crate) watch: Watch,
     pub(crate) background: Background,
     pub(crate) watermark_file: Option<Arc<dyn File>>,
-    pub(crate) boot: Option<[u8; 16]>,
+    pub(crate) boot: [u8; 16],
     /// What holds the folder's lock, and its release.
     pub(crate) lock: Mutex<Option<Box<dyn Send + Sync>>>,
     /// The segment made ahead of need.
@@ -302,8 +302,8 @@ impl Shared {
     /// Tells readers in other processes how far they may read. Not durable, and no harm if it fails: they
     /// then see the records later.
     pub(crate) fn write_watermark(&self, segment: crate::SegmentId, offset: u64, position: u64) {
-        if let (Some(file), Some(boot)) = (&self.watermark_file, self.boot) {
-            let watermark = Watermark { store: self.identity.store, boot, segment, offset, position };
+        if let Some(file) = &self.watermark_file {
+            let watermark = Watermark { store: self.identity.store, boot: self.boot, segment, offset, position };
             let _ = file.write_at(0, &watermark.encode());
         }
     }

@@ -4,21 +4,28 @@
 use std::{fs, sync::Arc};
 
 use bytes::Bytes;
-use memmap2::{Advice, Mmap};
+#[cfg(unix)]
+use memmap2::Advice;
+use memmap2::Mmap;
 
 use crate::storage::{Advise, Map};
 
 /// The smallest piece worth a call to the operating system.
 const PAGE_BYTES: usize = 4096;
+/// So many of the places asked for are looked at.
+const PROBES: usize = 4;
 
 /// Maps the whole file, or says `None` where the operating system won't.
-pub(super) fn map(file: &fs::File) -> Option<Map> {
+pub(super) fn map(file: &Arc<fs::File>) -> Option<Map> {
     // SAFETY: the engine maps sealed segments only. It never writes to a sealed segment or shortens it, and
     // it holds the folder's lock against other writers of its own kind; it unlinks such files but does not
     // truncate them. A foreign process that truncates one makes a read raise SIGBUS, which docs/durability.md
     // names as outside what is promised.
-    let map = Arc::new(unsafe { Mmap::map(file) }.ok()?);
-    Some(Map { bytes: Bytes::from_owner(Owner(map.clone())), advise: Some(Arc::new(Advised(map))) })
+    let map = Arc::new(unsafe { Mmap::map(&**file) }.ok()?);
+    Some(Map {
+        bytes: Bytes::from_owner(Owner(map.clone())),
+        advise: Some(Arc::new(Advised { map, file: file.clone() })),
+    })
 }
 
 struct Owner(Arc<Mmap>);
@@ -29,17 +36,40 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
-struct Advised(Arc<Mmap>);
+struct Advised {
+    map: Arc<Mmap>,
+    file: Arc<fs::File>,
+}
 
 impl Advise for Advised {
-    fn will_need(&self, offset: u64, bytes: usize) {
-        let Ok(offset) = usize::try_from(offset) else { return };
-        let start = offset - offset % PAGE_BYTES;
-        let length = (offset - start).saturating_add(bytes).min(self.0.len().saturating_sub(start));
-        // Advice only: a refusal costs time, never correctness.
-        #[cfg(unix)]
-        let _ = self.0.advise_range(Advice::WillNeed, start, length);
-        #[cfg(not(unix))]
-        let _ = length;
+    fn will_need(&self, offsets: &[u64]) {
+        // A look at a few tells whether the rest is worth a call each.
+        let step = (offsets.len() / PROBES).max(1);
+        if offsets.iter().step_by(step).all(|offset| is_in_memory(&self.file, *offset)) {
+            return;
+        }
+        for offset in offsets {
+            let Ok(offset) = usize::try_from(*offset) else { continue };
+            let start = offset - offset % PAGE_BYTES;
+            let length = (2 * PAGE_BYTES).min(self.map.len().saturating_sub(start));
+            // Advice only: a refusal costs time, never correctness.
+            #[cfg(unix)]
+            let _ = self.map.advise_range(Advice::WillNeed, start, length);
+            #[cfg(not(unix))]
+            let _ = (start, length, &self.map);
+        }
     }
+}
+
+/// Whether a byte of the file can be read without waiting for the device. `false` where nobody can tell.
+#[cfg(target_os = "linux")]
+fn is_in_memory(file: &fs::File, offset: u64) -> bool {
+    let mut byte = [0; 1];
+    let mut parts = [std::io::IoSliceMut::new(&mut byte)];
+    rustix::io::preadv2(file, &mut parts, offset, rustix::io::ReadWriteFlags::NOWAIT).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_in_memory(_file: &fs::File, _offset: u64) -> bool {
+    false
 }
