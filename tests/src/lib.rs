@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Tests of the whole system, and what they stand on.
+
+pub mod checker;

@@ -1,0 +1,300 @@
+//! CHECKPOINT, against the records that it was derived from.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Files, Problem,
+    bytes::Cursor,
+    index::{self, Builder, TRAILER_BYTES, Trailer},
+    meaning::{Meaning, StreamFacts},
+    segment::{LogRecord, SegmentFacts},
+};
+
+const NAME: &str = "CHECKPOINT";
+const HEADER_BYTES: usize = 32;
+
+/// A checkpoint that checks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CheckpointFacts {
+    /// The segment that the log stood in.
+    pub segment: u32,
+    /// The offset where the log stood.
+    pub offset: u64,
+    /// How many records of that segment it covers.
+    pub records: u32,
+    salt: u32,
+    time_first_ms: u64,
+    time_last_ms: u64,
+    ranges: Vec<Range>,
+    streams: Vec<Stream>,
+    redacted: Vec<u64>,
+    active_index: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Range {
+    first_sequence: u32,
+    stream: u32,
+    first_ordinal: u32,
+    below: u32,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Stream {
+    id: [u8; 16],
+    ordinals: u32,
+    tail_sequence: u32,
+    tail_ordinal: u32,
+    below: u32,
+    /// Segment and first ordinal.
+    runs: Vec<(u32, u32)>,
+    snapshots: Vec<Snapshot>,
+    /// Parent, sequence, segment, offset.
+    forked_from: Option<(u32, u32, u32, u64)>,
+    deleted: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Snapshot {
+    sequence: u32,
+    stream: u32,
+    ordinal: u32,
+    segment: u32,
+    offset: u64,
+}
+
+/// The checkpoint of a store; `None` when there is none that checks, which is no problem.
+pub(super) fn read(files: &Files, store: &[u8; 16]) -> Result<Option<CheckpointFacts>, Problem> {
+    let Some(bytes) = files.get(NAME) else { return Ok(None) };
+    let Some((header, rest)) = bytes.split_at_checked(HEADER_BYTES) else { return Ok(None) };
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&header[..24]);
+    hasher.update(rest);
+    let mut cursor = Cursor::new(NAME, 0, header);
+    let checks = cursor.expect(b"RUNLOGCP", "magic").is_ok()
+        && cursor.expect(&1_u32.to_le_bytes(), "format version").is_ok()
+        && cursor.zeros(4).is_ok()
+        && cursor.u64()? == rest.len() as u64
+        && cursor.u32()? == hasher.finalize()
+        && cursor.zeros(4).is_ok();
+    if !checks {
+        return Ok(None);
+    }
+    let mut cursor = Cursor::new(NAME, HEADER_BYTES as u64, rest);
+    cursor.expect(store, "store id")?;
+    let found = CheckpointFacts {
+        segment: cursor.u32()?,
+        salt: cursor.u32()?,
+        offset: cursor.u64()?,
+        records: cursor.u32()?,
+        time_first_ms: cursor.u64()?,
+        time_last_ms: cursor.u64()?,
+        ranges: list(&mut cursor, 16, range)?,
+        streams: list(&mut cursor, 50, stream)?,
+        redacted: list(&mut cursor, 8, Cursor::u64)?,
+        active_index: list(&mut cursor, 1, Cursor::u8)?,
+    };
+    cursor.end()?;
+    Ok(Some(found))
+}
+
+fn list<'a, T>(
+    cursor: &mut Cursor<'a>,
+    size: usize,
+    read: impl Fn(&mut Cursor<'a>) -> Result<T, Problem>,
+) -> Result<Vec<T>, Problem> {
+    let count = cursor.count(size)?;
+    (0..count).map(|_| read(cursor)).collect()
+}
+
+fn range(cursor: &mut Cursor<'_>) -> Result<Range, Problem> {
+    Ok(Range {
+        first_sequence: cursor.u32()?,
+        stream: cursor.u32()?,
+        first_ordinal: cursor.u32()?,
+        below: cursor.u32()?,
+    })
+}
+
+fn flag(cursor: &mut Cursor<'_>) -> Result<bool, Problem> {
+    let problem = cursor.problem("expected 0 or 1");
+    match cursor.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(problem),
+    }
+}
+
+fn stream(cursor: &mut Cursor<'_>) -> Result<Stream, Problem> {
+    Ok(Stream {
+        id: cursor.array()?,
+        ordinals: cursor.u32()?,
+        tail_sequence: cursor.u32()?,
+        tail_ordinal: cursor.u32()?,
+        below: cursor.u32()?,
+        runs: list(cursor, 8, |cursor| Ok((cursor.u32()?, cursor.u32()?)))?,
+        snapshots: list(cursor, 20, |cursor| {
+            Ok(Snapshot {
+                sequence: cursor.u32()?,
+                stream: cursor.u32()?,
+                ordinal: cursor.u32()?,
+                segment: cursor.u32()?,
+                offset: u64::from(cursor.u32()?) * 8,
+            })
+        })?,
+        forked_from: if flag(cursor)? {
+            Some((cursor.u32()?, cursor.u32()?, cursor.u32()?, u64::from(cursor.u32()?) * 8))
+        } else {
+            None
+        },
+        deleted: flag(cursor)?,
+    })
+}
+
+impl CheckpointFacts {
+    /// Whether it covers just so many records of a segment.
+    pub(super) fn is_at(&self, segment: u32, records: u32) -> bool {
+        (self.segment, self.records) == (segment, records)
+    }
+
+    /// Compares it with what the records up to where it stands mean.
+    pub(super) fn check(
+        &self,
+        segment: &SegmentFacts,
+        records: &[LogRecord],
+        builder: &Builder,
+        meaning: &Meaning,
+    ) -> Result<(), Problem> {
+        let wrong = |message: String| Problem::new(NAME, 0, message);
+        self.check_place(segment, records).map_err(wrong)?;
+        let redacted: BTreeSet<u64> = self.redacted.iter().copied().collect();
+        if redacted != meaning.redacted || redacted.len() != self.redacted.len() {
+            return Err(wrong(format!("redacted: expected {:?}, found {:?}", meaning.redacted, self.redacted)));
+        }
+        if self.streams.len() != meaning.streams.len() {
+            return Err(wrong(format!("expected {} streams, found {}", meaning.streams.len(), self.streams.len())));
+        }
+        for (place, (found, expected)) in self.streams.iter().zip(&meaning.streams).enumerate() {
+            let number = u32::try_from(place + 1).expect("streams have 32-bit numbers");
+            self.check_stream(number, found, expected, records, meaning)
+                .map_err(|message| wrong(format!("stream {number}: {message}")))?;
+        }
+        let (_, trailer) = self.active_index.split_last_chunk::<TRAILER_BYTES>().ok_or_else(|| {
+            wrong(format!("an index of {} bytes has no room for a trailer", self.active_index.len()))
+        })?;
+        let trailer = Trailer::read(NAME, 0, trailer)?;
+        let length = self.offset + self.active_index.len() as u64;
+        if trailer.data_end != self.offset || trailer.length() != Some(length) || trailer.salt != segment.salt {
+            return Err(wrong("the trailer of the active segment's index is of another place".to_owned()));
+        }
+        index::check_block(NAME, &self.active_index, segment, &trailer, builder, meaning)
+    }
+
+    fn check_place(&self, segment: &SegmentFacts, records: &[LogRecord]) -> Result<(), String> {
+        let in_segment = &records[records.len() - self.records as usize..];
+        let end = in_segment.last().map_or(4096, |record| record.offset + record.bytes);
+        if (self.salt, self.offset) != (segment.salt, end) {
+            return Err(format!("salt and offset: expected {:?}, found {:?}", (segment.salt, end), (self.salt, self.offset)));
+        }
+        if records.last().is_some_and(|last| !last.is_batch_last()) {
+            return Err("it stands within a batch".to_owned());
+        }
+        let expected = (
+            in_segment.first().map_or(self.time_first_ms, |record| record.time_ms),
+            records.last().map_or(self.time_last_ms, |record| record.time_ms),
+        );
+        let found = (self.time_first_ms, self.time_last_ms);
+        if expected == found { Ok(()) } else { Err(format!("times: expected {expected:?}, found {found:?}")) }
+    }
+
+    fn check_stream(
+        &self,
+        number: u32,
+        found: &Stream,
+        expected: &StreamFacts,
+        records: &[LogRecord],
+        meaning: &Meaning,
+    ) -> Result<(), String> {
+        if (found.id, found.ordinals, found.deleted) != (expected.id, expected.given, expected.deleted) {
+            return Err(format!("id, ordinals or deletion: expected {expected:?}, found {found:?}"));
+        }
+        check_runs(number, found, records)?;
+        if let Some((parent, sequence, segment, offset)) = found.forked_from {
+            let fork = at(records, segment, offset).ok_or("forked from no record")?;
+            let parent_found = fork.payload.get(16..20).map(|bytes| bytes == parent.to_le_bytes());
+            if (fork.kind, fork.stream, fork.sequence, parent_found) != (131, number, sequence, Some(true)) {
+                return Err(format!("forked from another record: {fork:?}"));
+            }
+        }
+        if expected.deleted {
+            return Ok(());
+        }
+        for snapshot in &found.snapshots {
+            let record = at(records, snapshot.segment, snapshot.offset).ok_or("a snapshot that is no record")?;
+            if (record.kind, record.sequence) != (129, snapshot.sequence) {
+                return Err(format!("a snapshot that is another record: {record:?}"));
+            }
+        }
+        let expected: Vec<_> = expected.positions.iter().map(|position| meaning.given_at(*position)).collect();
+        let resolved = self.resolve(number, found, expected.len())?;
+        if resolved == expected { Ok(()) } else { Err(format!("records: expected {expected:?}, found {resolved:?}")) }
+    }
+
+    /// The stream number and ordinal of each record of a stream.
+    fn resolve(&self, number: u32, stream: &Stream, count_max: usize) -> Result<Vec<(u32, u32)>, String> {
+        let tail = (u64::from(stream.ordinals) + 1).checked_sub(u64::from(stream.tail_ordinal));
+        let tail = tail.ok_or("its tail begins behind its last ordinal")?;
+        let mut end = u64::from(stream.tail_sequence) + tail;
+        if end != count_max as u64 + 1 {
+            return Err(format!("expected {count_max} records, found {}", end.saturating_sub(1)));
+        }
+        let mut reversed = Vec::new();
+        let mut range = Range {
+            first_sequence: stream.tail_sequence,
+            stream: number,
+            first_ordinal: stream.tail_ordinal,
+            below: stream.below,
+        };
+        loop {
+            let first = u64::from(range.first_sequence);
+            if first > end || first == 0 {
+                return Err(format!("a range from {first} to {end}"));
+            }
+            let ordinals = (range.first_ordinal..).take(usize::try_from(end - first).expect("at most count_max"));
+            let ordinals: Vec<_> = ordinals.map(|ordinal| (range.stream, ordinal)).collect();
+            reversed.extend(ordinals.into_iter().rev());
+            end = first;
+            if range.below == 0 {
+                break;
+            }
+            let place = range.below as usize - 1;
+            let below = self.ranges.get(place).ok_or_else(|| format!("no range {}", range.below))?;
+            if below.first_sequence >= range.first_sequence {
+                return Err("a range above the one that it is below of".to_owned());
+            }
+            range = below.clone();
+        }
+        if end != 1 {
+            return Err(format!("its lowest range begins at {end}"));
+        }
+        reversed.reverse();
+        Ok(reversed)
+    }
+}
+
+/// A run names a segment that holds data records of the stream, and the ordinal of the first of them.
+fn check_runs(number: u32, found: &Stream, records: &[LogRecord]) -> Result<(), String> {
+    let mut expected: Vec<(u32, u32)> = Vec::new();
+    let own = records.iter().filter(|record| record.kind < 128 && record.stream == number);
+    for (record, ordinal) in own.zip(1..) {
+        if expected.last().is_none_or(|(segment, _)| *segment != record.segment) {
+            expected.push((record.segment, ordinal));
+        }
+    }
+    if found.runs == expected { Ok(()) } else { Err(format!("runs: expected {expected:?}, found {:?}", found.runs)) }
+}
+
+fn at(records: &[LogRecord], segment: u32, offset: u64) -> Option<&LogRecord> {
+    let place = records.binary_search_by_key(&(segment, offset), |record| (record.segment, record.offset)).ok()?;
+    records.get(place)
+}
