@@ -4,7 +4,10 @@
 use std::{path::Path, time::Duration};
 
 use criterion::{Criterion, SamplingMode, criterion_group, criterion_main};
-use runlog_benches::{children, subject, workload};
+use runlog_benches::{
+    children::{self, Writes},
+    subject, workload,
+};
 
 /// The program that plays the other process.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ratios");
@@ -28,7 +31,7 @@ fn openings(criterion: &mut Criterion) {
         bencher.iter_custom(|count| {
             (0..count)
                 .map(|_| {
-                    children::append_and_be_killed(program, &path, EVENTS).expect("a killed process");
+                    children::append_and_be_killed(program, &path, Writes::Durable, EVENTS).expect("a killed process");
                     open()
                 })
                 .sum()

@@ -21,25 +21,30 @@ fn reads(criterion: &mut Criterion) {
     group.sample_size(20).bench_function("1 stream of 1,000, warm", |bencher| {
         bencher.iter(|| read_all(&store, next.next().expect("endless")));
     });
+    let events = u64::from(STREAMS) * u64::from(EVENTS_PER_STREAM);
+    group.sample_size(10).throughput(Throughput::Bytes(events * PAYLOAD_BYTES as u64));
+    group.bench_function("scan of all, warm", |bencher| {
+        bencher.iter(|| assert_eq!(subject::scan(&store).expect("a scan"), events, "the scan is incomplete"));
+    });
+    subject::close(store).expect("a clean close");
+
+    group.throughput(Throughput::Elements(u64::from(EVENTS_PER_STREAM)));
     group.sample_size(10).bench_function("1 stream of 1,000, cold", |bencher| {
         bencher.iter_custom(|count| {
             let mut spent = Duration::ZERO;
             for _ in 0..count {
+                // Pages that an open store has mapped would stay.
                 workload::evict(&path).expect("an empty page cache");
+                let store = subject::open(&path).expect("the prepared store");
                 let clock = Instant::now();
                 read_all(&store, next.next().expect("endless"));
                 spent += clock.elapsed();
+                subject::close(store).expect("a clean close");
             }
             spent
         });
     });
-    let events = u64::from(STREAMS) * u64::from(EVENTS_PER_STREAM);
-    group.throughput(Throughput::Bytes(events * PAYLOAD_BYTES as u64));
-    group.bench_function("scan of all, warm", |bencher| {
-        bencher.iter(|| assert_eq!(subject::scan(&store).expect("a scan"), events, "the scan is incomplete"));
-    });
     group.finish();
-    subject::close(store).expect("a clean close");
 }
 
 fn read_all(store: &runlog_engine::Store, stream: runlog_engine::StreamId) {

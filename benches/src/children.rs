@@ -35,15 +35,33 @@ pub fn open(program: &Path, store: &Path) -> io::Result<Opening> {
     }
 }
 
-/// Appends so many events in a new process, and kills it with SIGKILL once the operating system has them all.
+/// How a process that is killed has written before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writes {
+    /// Each batch of 100 was on the device when it was acknowledged.
+    Durable,
+    /// The operating system had the events; up to a whole segment of them was not on the device.
+    Buffered,
+}
+
+impl Writes {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Durable => "durable",
+            Self::Buffered => "buffered",
+        }
+    }
+}
+
+/// Appends so many events in a new process, and kills it with SIGKILL once they are acknowledged.
 ///
 /// # Errors
 ///
 /// When the process cannot be started, or ends before it is killed.
-pub fn append_and_be_killed(program: &Path, store: &Path, events: u64) -> io::Result<()> {
+pub fn append_and_be_killed(program: &Path, store: &Path, writes: Writes, events: u64) -> io::Result<()> {
     let mut child = Command::new(program)
         .arg("child")
-        .arg("append")
+        .arg(writes.name())
         .arg(store)
         .arg(events.to_string())
         .stdout(Stdio::piped())
@@ -80,14 +98,22 @@ pub fn main(arguments: &[String]) -> io::Result<()> {
             println!("{seconds} {}", resident_bytes());
             subject::close(store)
         }
-        ["append", store, events] => {
-            let store = subject::open_buffered(Path::new(store))?;
-            subject::append_buffered(&store, events.parse().map_err(io::Error::other)?)?;
+        [writes @ ("durable" | "buffered"), store, events] => {
+            let (path, events) = (Path::new(store), events.parse().map_err(io::Error::other)?);
+            let store = if *writes == Writes::Durable.name() {
+                let store = subject::open(path)?;
+                subject::append_in_batches(&store, events)?;
+                store
+            } else {
+                let store = subject::open_buffered(path)?;
+                subject::append_buffered(&store, events)?;
+                store
+            };
             println!("ready");
             io::stdout().flush()?;
             // Long enough to be killed; not for ever, so that nothing stays behind when the parent is gone.
             thread::sleep(Duration::from_secs(60));
-            Ok(())
+            subject::close(store)
         }
         _ => Err(io::Error::other(format!("unknown work for a child process: {arguments:?}"))),
     }

@@ -1,6 +1,6 @@
 //! What the benchmarks share: raw [floors](floor) of this machine, the [workload] and where it is kept, the
-//! [subject] they measure, [processes](children) that open and kill it, and [ways to measure](measure) that survive a
-//! noisy disk.
+//! [subject] they measure, [processes](children) that open it and are killed, [ways to measure](measure) that survive a
+//! noisy disk, and the [table] of results.
 //!
 //! A number of events per second says more of a disk than of a store. So each operation stands beside a floor: the
 //! least that any store has to do for the same promise, measured in the same minute on the same file system.
@@ -10,4 +10,5 @@ pub mod children;
 pub mod floor;
 pub mod measure;
 pub mod subject;
+pub mod table;
 pub mod workload;

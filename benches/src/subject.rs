@@ -106,6 +106,21 @@ pub fn append_buffered(store: &Store, count: u64) -> io::Result<()> {
     waiting.into_iter().try_for_each(|commit| wait_for(Some(commit)))
 }
 
+/// Appends `count` events of 1 KiB, or a little more, in durable batches of 100, the streams in turns.
+///
+/// # Errors
+///
+/// Those of the engine.
+pub fn append_in_batches(store: &Store, count: u64) -> io::Result<()> {
+    let mut streams = (0..STREAMS).cycle().map(stream);
+    let mut appended = 0;
+    while appended < count {
+        let stream = streams.next().unwrap_or(stream(0));
+        appended += append(store, stream, &payload(appended), 100)?;
+    }
+    Ok(())
+}
+
 fn wait_for(commit: Option<runlog_engine::Commit>) -> io::Result<()> {
     commit.map_or(Ok(()), |commit| commit.wait().map(drop).map_err(io::Error::other))
 }

@@ -26,7 +26,7 @@ usage: cargo xtask <verb>
                        --advisories also asks the RustSec database, which needs the network
   wasm                 core/* built for wasm32-unknown-unknown, alone
   bench [filter]       criterion benchmarks, those whose name contains the filter
-  ratios [--json] [--quick]
+  ratios [--json] [--quick] [--rounds N] [words]
                        runlog against raw floors of this machine, interleaved, with the targets
   torture [--seconds N] [filter]
                        the harnesses with a long budget: N seconds each (600 unless given)
