@@ -3,8 +3,10 @@
 mod agent;
 mod args;
 mod commands;
+mod demo;
 mod failure;
 mod import;
+mod json;
 mod kept;
 mod output;
 mod progress;

@@ -1,9 +1,8 @@
 //! What messages and events say, for people.
 
 use runlog::{ContextEvent, ContextEventKind, RawJson};
-use serde_json::Value;
 
-use crate::text;
+use crate::{json::Json, text};
 
 /// A piece of what a message says.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,7 +18,7 @@ pub(crate) enum Part {
         /// The tool.
         name: String,
         /// The arguments.
-        arguments: Value,
+        arguments: Json,
     },
     /// The result of a tool call.
     Result {
@@ -36,63 +35,56 @@ pub(crate) enum Part {
 
 /// What a message says, piece by piece. One that can't be understood is shown as it is.
 pub(crate) fn parts(message: &RawJson) -> Vec<Part> {
-    let Ok(Value::Object(fields)) = serde_json::from_str(message.as_str()) else {
+    let Some(fields @ Json::Object(_)) = Json::read(message.as_str()) else {
         return vec![Part::Text(message.as_str().to_owned())];
     };
     let mut parts = Vec::new();
-    let role = fields.get("role").and_then(Value::as_str).unwrap_or_default();
-    let content = fields.get("content").unwrap_or(&Value::Null);
+    let role = fields.get("role").and_then(Json::as_str).unwrap_or_default();
+    let content = fields.get("content").unwrap_or(&Json::Null);
     match (role, content) {
         ("tool" | "function", content) => {
-            let id = fields.get("tool_call_id").and_then(Value::as_str);
-            let ids = fields.get("tool_call_ids").and_then(|ids| ids.get(0)).and_then(Value::as_str);
+            let id = fields.get("tool_call_id").and_then(Json::as_str);
+            let ids = fields.get("tool_call_ids").and_then(|ids| ids.elements().first()).and_then(Json::as_str);
             let id = id.or(ids).map(str::to_owned);
             parts.push(Part::Result { id, is_error: false, text: content_text(content) });
         }
-        (_, Value::Array(blocks)) => parts.extend(blocks.iter().map(block)),
-        (_, Value::Null) => {}
+        (_, Json::Array(blocks)) => parts.extend(blocks.iter().map(block)),
+        (_, Json::Null) => {}
         (_, content) => parts.push(Part::Text(content_text(content))),
     }
     parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
-    for call in fields.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-        parts.extend(self::call(call));
-    }
-    if let Some(Value::Object(_)) = fields.get("function_call") {
-        parts.extend(fields.get("function_call").and_then(call));
-    }
+    parts.extend(fields.get("tool_calls").map(Json::elements).unwrap_or_default().iter().filter_map(call));
+    parts.extend(fields.get("function_call").and_then(call));
     parts
 }
 
 /// The tool call that a tool_call event holds.
 pub(crate) fn call_part(content: &RawJson) -> Option<Part> {
-    call(&serde_json::from_str(content.as_str()).ok()?)
+    call(&Json::read(content.as_str())?)
 }
 
-fn call(call: &Value) -> Option<Part> {
+fn call(call: &Json) -> Option<Part> {
     let function = call.get("function").or_else(|| call.get("custom")).unwrap_or(call);
     let name = function.get("name")?.as_str()?.to_owned();
-    let arguments = function.get("arguments").or_else(|| function.get("input")).unwrap_or(&Value::Null);
-    let arguments = match arguments {
-        Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| arguments.clone()),
-        other => other.clone(),
-    };
-    Some(Part::Call { id: call.get("id").and_then(Value::as_str).map(str::to_owned), name, arguments })
+    let arguments = function.get("arguments").or_else(|| function.get("input")).cloned().unwrap_or_default();
+    let arguments = arguments.as_str().and_then(Json::read).unwrap_or(arguments);
+    Some(Part::Call { id: call.get("id").and_then(Json::as_str).map(str::to_owned), name, arguments })
 }
 
-fn block(block: &Value) -> Part {
-    let text = |name: &str| block.get(name).and_then(Value::as_str).map(str::to_owned);
-    match block.get("type").and_then(Value::as_str) {
+fn block(block: &Json) -> Part {
+    let text = |name: &str| block.get(name).and_then(Json::as_str).map(str::to_owned);
+    match block.get("type").and_then(Json::as_str) {
         Some("text" | "input_text" | "output_text") => Part::Text(text("text").unwrap_or_default()),
         Some("thinking") => Part::Thinking(text("thinking").unwrap_or_default()),
         Some("tool_use" | "server_tool_use") => Part::Call {
             id: text("id"),
             name: text("name").unwrap_or_default(),
-            arguments: block.get("input").cloned().unwrap_or(Value::Null),
+            arguments: block.get("input").cloned().unwrap_or_default(),
         },
         Some("tool_result") => Part::Result {
             id: text("tool_use_id"),
-            is_error: block.get("is_error") == Some(&Value::Bool(true)),
-            text: content_text(block.get("content").unwrap_or(&Value::Null)),
+            is_error: block.get("is_error") == Some(&Json::Bool(true)),
+            text: content_text(block.get("content").unwrap_or(&Json::Null)),
         },
         Some(other) => Part::Other(other.to_owned()),
         None => Part::Text(content_text(block)),
@@ -100,21 +92,20 @@ fn block(block: &Value) -> Part {
 }
 
 /// The text of a content: the string itself, the text of its blocks, or the JSON.
-fn content_text(content: &Value) -> String {
+fn content_text(content: &Json) -> String {
     match content {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(blocks) => {
-            let texts = blocks.iter().map(|block| match block.get("text").and_then(Value::as_str) {
+        Json::Null => String::new(),
+        Json::Array(blocks) => {
+            let texts = blocks.iter().map(|block| match block.get("text").and_then(Json::as_str) {
                 Some(text) => text.to_owned(),
-                None => match block.get("type").and_then(Value::as_str) {
+                None => match block.get("type").and_then(Json::as_str) {
                     Some(kind) => format!("[{kind}]"),
                     None => content_text(block),
                 },
             });
             texts.collect::<Vec<_>>().join("\n")
         }
-        other => other.to_string(),
+        other => other.plain(),
     }
 }
 
@@ -143,18 +134,15 @@ pub(crate) fn summary_of(kind: ContextEventKind, content: &RawJson, width: usize
 }
 
 /// Arguments in one line: the only one's value, or `name=value` of each.
-fn arguments_line(arguments: &Value) -> String {
-    let plain = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
+fn arguments_line(arguments: &Json) -> String {
     match arguments {
-        Value::Null => String::new(),
-        Value::Object(fields) if fields.len() == 1 => fields.values().map(plain).collect(),
-        Value::Object(fields) => {
-            fields.iter().map(|(name, value)| format!("{name}={}", plain(value))).collect::<Vec<_>>().join(" ")
+        Json::Null => String::new(),
+        Json::Object(fields) if fields.len() == 1 => fields.iter().map(|(_, value)| value.plain()).collect(),
+        Json::Object(fields) => {
+            let each = fields.iter().map(|(name, value)| format!("{name}={}", value.plain()));
+            each.collect::<Vec<_>>().join(" ")
         }
-        other => plain(other),
+        other => other.plain(),
     }
 }
 

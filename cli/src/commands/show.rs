@@ -1,11 +1,11 @@
 //! `runlog show`: a conversation, for people.
 
 use runlog::{AgentInstance, ContextEvent, ContextEventKind, Session};
-use serde_json::Value;
 
 use crate::{
     args::Global,
     failure::{Exit, Result},
+    json::Json,
     kept::{self, Kept},
     output::Out,
     store, text,
@@ -16,6 +16,8 @@ use crate::{
 const LINES_SHOWN: usize = 40;
 /// How far what a message says is indented.
 const INDENT: usize = 6;
+/// Arguments nested deeper than this are shown as JSON.
+const INDENT_MAX: usize = 16;
 
 const AFTER_HELP: &str = "\
 Each message is shown with its sequence, which is what --to-point, --after, --from and --to mean.
@@ -74,21 +76,29 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 fn head(session: &Session, instances: &[AgentInstance], events: u64, out: &mut Out) -> Result<()> {
     let title = session.title.as_deref().or(session.name.as_deref()).unwrap_or("session");
     out.line(console::style(text::one_line(title, out.width())).bold().to_string())?;
-    let mut facts = vec![session.id.to_string()];
-    facts.extend(session.name.as_deref().map(|name| text::one_line(name, 40)));
-    facts.extend(kept::format_of(session).map(|format| format!("from {format}")));
+    let mut origin = vec![session.id.to_string()];
+    origin.extend(session.name.as_deref().filter(|_| session.title.is_some()).map(|name| text::one_line(name, 40)));
+    origin.extend(kept::format_of(session).map(|format| format!("from {format}")));
+    let mut facts = vec![format!("{} UTC", text::time(session.created_at_ms))];
     if instances.len() > 1 {
         facts.push(text::count(instances.len() as u64, "agent", "agents"));
     }
     facts.push(text::count(events, "event", "events"));
-    facts.push(format!("{} UTC", text::time(session.created_at_ms)));
-    if let Some(source) = session.copied_from {
-        facts.push(format!("copy of {source}"));
-    }
-    for line in text::wrap(&facts.join("  "), out.width()) {
+    facts.extend(session.copied_from.map(|source| format!("copy of {source}")));
+    for line in [origin.join("  "), facts.join("  ")] {
         out.line(console::style(line).dim().to_string())?;
     }
     Ok(())
+}
+
+/// Whether a value is shown in a block of its own.
+fn is_block(value: &Json) -> bool {
+    match value {
+        Json::String(said) => said.contains('\n'),
+        Json::Array(elements) => elements.iter().any(|element| matches!(element, Json::Object(_)) || is_block(element)),
+        Json::Object(fields) => fields.len() > 1 || fields.iter().any(|(_, value)| is_block(value)),
+        _ => false,
+    }
 }
 
 struct Page {
@@ -162,7 +172,7 @@ impl Page {
                 let id = id.as_deref().map(|id| text::one_line(id, 40)).unwrap_or_default();
                 let name = view::styled(ContextEventKind::ToolCall, &format!("→ {}", text::one_line(name, 60)));
                 out.line(format!("{:INDENT$}{name}  {}", "", console::style(id).dim()).trim_end())?;
-                self.arguments(arguments, out)
+                self.arguments(arguments, INDENT + 2, out)
             }
             Part::Result { id, is_error, text: got } => {
                 let id = id.as_deref().map(|id| text::one_line(id, 40)).unwrap_or_default();
@@ -175,27 +185,31 @@ impl Page {
         }
     }
 
-    fn arguments(&self, arguments: &Value, out: &mut Out) -> Result<()> {
-        let fields = match arguments {
-            Value::Null => return Ok(()),
-            Value::Object(fields) => fields,
-            Value::String(said) => return self.lines(said, INDENT + 2, out),
-            other => return self.lines(&other.to_string(), INDENT + 2, out),
-        };
-        for (name, value) in fields {
-            let value = match value {
-                Value::String(said) => said.clone(),
-                other => other.to_string(),
-            };
-            let name = text::one_line(name, 40);
-            if value.contains('\n') {
-                out.line(format!("{:1$}{name}:", "", INDENT + 2))?;
-                self.lines(&value, INDENT + 4, out)?;
-            } else {
-                self.lines(&format!("{name}: {value}"), INDENT + 2, out)?;
+    /// Arguments, each in a line of its own, longer ones and those of several parts in a block.
+    fn arguments(&self, arguments: &Json, indent: usize, out: &mut Out) -> Result<()> {
+        match arguments {
+            Json::Null => Ok(()),
+            Json::Object(fields) if !fields.is_empty() => {
+                for (name, value) in fields {
+                    let name = text::one_line(name, 40);
+                    if is_block(value) && indent < INDENT_MAX {
+                        out.line(format!("{:indent$}{name}:", ""))?;
+                        self.arguments(value, indent + 2, out)?;
+                    } else {
+                        self.lines(&format!("{name}: {}", value.plain()), indent, out)?;
+                    }
+                }
+                Ok(())
             }
+            Json::Array(elements) if is_block(arguments) => {
+                for (index, element) in elements.iter().enumerate() {
+                    out.line(format!("{:indent$}{}", "", console::style(format!("{}.", index + 1)).dim()))?;
+                    self.arguments(element, indent + 2, out)?;
+                }
+                Ok(())
+            }
+            other => self.lines(&other.plain(), indent, out),
         }
-        Ok(())
     }
 
     fn lines(&self, said: &str, indent: usize, out: &mut Out) -> Result<()> {

@@ -115,7 +115,7 @@ fn print(store: &Store, owners: &mut Owners, record: &Record, out: &mut Out) -> 
     }
     let session = instance.session_id.to_string();
     let time = text::time(event.created_at_ms);
-    let start = format!("{}  {}", &time[5.min(time.len())..], &session[..18.min(session.len())]);
+    let start = format!("{}  {}", &time[5.min(time.len())..], &session[..13.min(session.len())]);
     let kind = text::pad(view::kind_name(event.event_type), 11);
     let width = out.width().saturating_sub(console::measure_text_width(&start) + 23);
     let said = view::summary(&event, width.max(20));
