@@ -95,6 +95,7 @@ macro_rules! conformance_tests {
                 a_copy_up_to_a_point_is_the_session_as_it_was
                 an_overwritten_session_goes_on_from_the_point
                 a_second_store_sees_what_the_first_one_does
+                a_catalog_of_many_pages_is_read_whole
             }
         }
     };

@@ -271,3 +271,15 @@ pub async fn a_second_store_sees_what_the_first_one_does(backend: Shared) {
     second.archive_session(session.id).await.unwrap();
     assert_eq!(first.get_session(session.id).await.unwrap().unwrap().status, SessionStatus::Archived);
 }
+
+pub async fn a_catalog_of_many_pages_is_read_whole(backend: Shared) {
+    let first = AsyncStore::with_backend(Arc::clone(&backend));
+    let metadata = Some(raw(&format!("\"{}\"", "x".repeat(400 << 10))));
+    for number in 0..8 {
+        let new = NewSession { metadata: metadata.clone(), ..NewSession::named(number.to_string()) };
+        first.create_session(new).await.unwrap();
+    }
+    let second = AsyncStore::with_backend(backend);
+    assert_eq!(second.list_sessions(&ListSessions::default()).await.unwrap().sessions.len(), 8);
+    assert_eq!(second.find_session("7").await.unwrap().metadata, metadata);
+}
