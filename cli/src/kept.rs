@@ -86,14 +86,12 @@ fn asides<'a>(store: &'a Store, session: &Session) -> impl Iterator<Item = Resul
 
 /// What stood around all messages of a session where it came from.
 pub(crate) fn wrapper(store: &Store, session: &Session) -> Result<Option<RawJson>> {
-    for record in records(store, aside_stream(session.id)) {
-        match Aside::read(&record?)? {
-            Some(Aside::Wrapper(json)) => return Ok(Some(json)),
-            // A wrapper is written before anything else.
-            _ => return Ok(None),
-        }
-    }
-    Ok(None)
+    // It is written before anything else.
+    let first = records(store, aside_stream(session.id)).next().transpose()?;
+    Ok(match first.map(|record| Aside::read(&record)).transpose()?.flatten() {
+        Some(Aside::Wrapper(json)) => Some(json),
+        _ => None,
+    })
 }
 
 /// The format that a session was imported from.

@@ -40,8 +40,8 @@ pub(crate) fn open_read_only(global: &Global) -> Result<Store> {
 fn opened<T>(global: &Global, store: runlog::Result<T>) -> Result<T> {
     store.map_err(|error| match error.kind() {
         ErrorKind::NotFound => missing(global),
-        ErrorKind::NotAStore => Failure::from(error).about(format!("{} is no store", global.store.display())),
-        ErrorKind::Locked => Failure::from(error),
+        // They name the folder themselves.
+        ErrorKind::NotAStore | ErrorKind::Locked => Failure::from(error),
         _ => Failure::from(error).about(format!("can't open the store {}", global.store.display())),
     })
 }

@@ -1,5 +1,6 @@
 //! Transcripts of every form come back byte for byte: real ones where they lie beside the project, and always the
 //! small ones that it carries.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
     collections::HashMap,

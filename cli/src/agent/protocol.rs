@@ -1,6 +1,6 @@
 //! The values of the agent protocol, and their one encoder and decoder. docs/agent-protocol.md is normative.
 
-use runlog::{ContextEventKind, EventOptions, InstanceId, RawJson, SessionId, transcript::NewContextEvent};
+use runlog::{ContextEventKind, ErrorKind, EventOptions, InstanceId, RawJson, SessionId, transcript::NewContextEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -194,22 +194,22 @@ type Wrong = (&'static str, String);
 
 fn message(fields: &Fields<'_>) -> Result<Vec<NewContextEvent>, Wrong> {
     let message = fields.message.and_then(raw).ok_or_else(|| missing("message"))?;
-    NewContextEvent::of_message(message, &options(fields)).map_err(|error| wrong(&error))
+    NewContextEvent::of_message(message, &options(fields)).map_err(wrong)
 }
 
 fn event(fields: &Fields<'_>) -> Result<Vec<NewContextEvent>, Wrong> {
     let kind = fields.event_type.as_deref().ok_or_else(|| missing("event_type"))?;
-    let kind: ContextEventKind = kind.parse().map_err(|error| wrong(&error))?;
+    let kind: ContextEventKind = kind.parse().map_err(wrong)?;
     let content = fields.content.and_then(raw).ok_or_else(|| missing("content"))?;
     let event = NewContextEvent::new(kind, content, fields.tool_call_id.as_deref(), &options(fields));
-    Ok(vec![event.map_err(|error| wrong(&error))?])
+    Ok(vec![event.map_err(wrong)?])
 }
 
 fn check(key: Option<&str>, events: &[NewContextEvent]) -> Result<(), Wrong> {
     if key.is_some_and(|key| key.is_empty() || key.len() > 255) {
         return Err(("invalid_message", "`key` has 1 to 255 bytes".to_owned()));
     }
-    events.iter().try_for_each(|event| event.encode_meta().map(|_| ()).map_err(|error| wrong(&error)))
+    events.iter().try_for_each(|event| event.encode_meta().map(|_| ()).map_err(wrong))
 }
 
 fn options(fields: &Fields<'_>) -> EventOptions {
@@ -229,10 +229,10 @@ fn missing(field: &str) -> Wrong {
     ("invalid_message", format!("`{field}` is missing"))
 }
 
-fn wrong(error: &impl std::fmt::Display) -> Wrong {
-    let message = error.to_string();
-    let code = if message.contains("at most") { "too_large" } else { "invalid_message" };
-    (code, message)
+fn wrong(error: impl Into<runlog::Error>) -> Wrong {
+    let error = error.into();
+    let code = if error.kind() == ErrorKind::TooLarge { "too_large" } else { "invalid_message" };
+    (code, error.to_string())
 }
 
 #[cfg(test)]

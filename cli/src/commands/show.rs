@@ -1,6 +1,6 @@
 //! `runlog show`: a conversation, for people.
 
-use runlog::{AgentInstance, ContextEvent, ContextEventKind, Session};
+use runlog::{AgentInstance, ContextEvent, ContextEventKind, RawJson, Session};
 
 use crate::{
     args::Global,
@@ -64,7 +64,8 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
                 page.event(&event, agent, out)?;
             }
             Kept::Other(instance, json) if ids.contains(&instance) => {
-                let line = text::one_line(json.as_str(), out.width() - INDENT - 2);
+                let said = run_note(&json).unwrap_or_else(|| json.as_str().to_owned());
+                let line = text::one_line(&said, out.width() - INDENT - 2);
                 out.line(format!("{:INDENT$}{}", "", console::style(format!("· {line}")).dim()))?;
             }
             Kept::Other(..) => {}
@@ -89,6 +90,21 @@ fn head(session: &Session, instances: &[AgentInstance], events: u64, out: &mut O
         out.line(console::style(line).dim().to_string())?;
     }
     Ok(())
+}
+
+/// What `runlog run` noted of a run, for people.
+fn run_note(other: &RawJson) -> Option<String> {
+    let note = Json::read(other.as_str()).filter(|_| kept::is_own(other))?;
+    let of = |name: &str| note.get(name).filter(|value| **value != Json::Null).map(Json::plain);
+    let events = || of("events").unwrap_or_default();
+    let what = match (of("state")?.as_str(), of("exit_code"), of("signal")) {
+        ("started", ..) => format!("{} by `{}`", of("how")?, of("program")?),
+        ("ended", Some(code), _) => format!("ended with exit code {code}, {} events recorded", events()),
+        ("ended", None, signal) => format!("ended by signal {}, {} events recorded", signal?, events()),
+        ("failed", ..) => format!("failed: {}", of("why")?),
+        _ => return None,
+    };
+    Some(format!("run {what}"))
 }
 
 /// Whether a value is shown in a block of its own.
@@ -189,7 +205,7 @@ impl Page {
     fn arguments(&self, arguments: &Json, indent: usize, out: &mut Out) -> Result<()> {
         match arguments {
             Json::Null => Ok(()),
-            Json::Object(fields) if !fields.is_empty() => {
+            Json::Object(fields) => {
                 for (name, value) in fields {
                     let name = text::one_line(name, 40);
                     if is_block(value) && indent < INDENT_MAX {

@@ -1,0 +1,381 @@
+//! The commands that read and change a store, through the real binary.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod common;
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use common::{Ends, Place, fixture};
+
+#[test]
+fn every_fixture_is_imported_and_comes_back_byte_for_byte() {
+    for (file, format) in [
+        ("openai-runs.jsonl", "openai"),
+        ("openai-messages.jsonl", "openai"),
+        ("claude-code.jsonl", "claude-code"),
+        ("swe-agent.traj", "swe-agent"),
+    ] {
+        let place = Place::new();
+        place.expect(0, &["import", &fixture(file)]);
+        let sessions = place.expect(0, &["ls", "--json"]).json();
+        let ids: Vec<&str> = sessions.iter().rev().map(|session| session["id"].as_str().unwrap()).collect();
+        let mut arguments = vec!["export", "--format", format];
+        arguments.extend(&ids);
+        let mut back = place.expect(0, &arguments).out;
+        let source = fs::read_to_string(fixture(file)).unwrap();
+        if file == "openai-messages.jsonl" {
+            // Messages a line each come back as one run.
+            let messages: Vec<&str> = source.lines().collect();
+            assert_eq!(back.trim_end(), format!("{{\"messages\": [{}]}}", messages.join(", ")));
+            continue;
+        }
+        if file == "claude-code.jsonl" {
+            // The summary at the start of the file belongs to the first session.
+            back = back.trim_end().to_owned();
+        }
+        assert_eq!(back.trim_end(), source.trim_end(), "{file}");
+    }
+}
+
+#[test]
+fn an_export_imported_elsewhere_and_exported_again_is_equal() {
+    let (place, other) = (Place::new(), Place::new());
+    let files = ["openai-runs.jsonl", "claude-code.jsonl", "claude-code-odd.jsonl", "swe-agent.traj"].map(fixture);
+    for file in &files {
+        place.runlog(&["import", file]);
+    }
+    let sessions = place.expect(0, &["ls", "--json"]).json();
+    let ids: Vec<&str> = sessions.iter().map(|session| session["id"].as_str().unwrap()).collect();
+    assert!(ids.len() >= 5);
+    let mut arguments = vec!["export", "-o", "all.jsonl"];
+    arguments.extend(&ids);
+    place.expect(0, &arguments);
+    let all = place.path("all.jsonl");
+    other.expect(0, &["import", "--strict", all.to_str().unwrap()]);
+    other.expect(0, &arguments);
+    assert_eq!(fs::read_to_string(other.path("all.jsonl")).unwrap(), fs::read_to_string(&all).unwrap());
+    // A second time there is nothing to do, and an export doesn't overwrite a file.
+    let again = other.expect(0, &["import", "--json", all.to_str().unwrap()]).json();
+    assert_eq!(again[0]["messages"], 0);
+    assert!(again[0]["sessions"].as_array().unwrap().iter().all(|session| session["outcome"] == "unchanged"));
+    assert!(other.expect(4, &arguments).err.contains("is there already"));
+}
+
+#[test]
+fn a_file_that_grew_adds_what_is_new_and_another_one_gets_a_name_beside() {
+    let place = Place::new();
+    let source = fs::read_to_string(fixture("openai-messages.jsonl")).unwrap();
+    let lines: Vec<&str> = source.lines().collect();
+    place.write("chat.jsonl", lines[..4].join("\n"));
+    place.expect(0, &["import", "chat.jsonl"]);
+    place.write("chat.jsonl", &source);
+    let grown = place.expect(0, &["import", "--json", "chat.jsonl"]).json();
+    assert_eq!(grown[0]["skipped"], 4);
+    assert_eq!(grown[0]["messages"], 6);
+    assert_eq!(grown[0]["sessions"][0]["outcome"], "continued");
+    let whole = format!("{{\"messages\": [{}]}}\n", lines.join(", "));
+    assert_eq!(place.expect(0, &["export", "--format", "openai", "chat"]).out, whole);
+
+    place.write("chat.jsonl", r#"{"role":"user","content":"something else"}"#);
+    let other = place.expect(0, &["import", "--json", "chat.jsonl"]).json();
+    assert_eq!(other[0]["sessions"][0]["name"], "chat~2");
+    let again = place.expect(0, &["import", "--json", "chat.jsonl"]).json();
+    assert_eq!(again[0]["sessions"][0]["outcome"], "unchanged");
+    assert_eq!(place.expect(0, &["export", "--format", "openai", "chat"]).out, whole);
+}
+
+#[test]
+fn a_malformed_line_is_told_and_the_rest_is_imported() {
+    let place = Place::new();
+    let said = place.expect(6, &["import", &fixture("claude-code-odd.jsonl")]);
+    assert!(said.err.contains("claude-code-odd.jsonl:9:"), "{}", said.err);
+    assert!(said.err.contains("the JSON breaks off"), "{}", said.err);
+    assert!(said.out.contains("3 messages"), "{}", said.out);
+    assert!(said.out.contains("6 other lines"), "{}", said.out);
+
+    let strict = Place::new();
+    let said = strict.expect(1, &["import", "--strict", &fixture("claude-code-odd.jsonl")]);
+    assert!(said.err.contains("line 2, column 1"), "{}", said.err);
+
+    place.write("csv", "name,role\nann,user\n");
+    let said = place.expect(1, &["import", "csv"]);
+    assert!(said.err.starts_with("error: csv: can't tell its format"), "{}", said.err);
+    // The other files of the same command are imported all the same.
+    let said = place.expect(6, &["import", "csv", &fixture("openai-runs.jsonl")]);
+    assert!(said.out.contains("2 sessions"), "{}", said.out);
+}
+
+#[test]
+fn a_transcript_comes_from_standard_input_too() {
+    let place = Place::new();
+    let said = place.with_input(&["import", "-"], &fs::read(fixture("openai-runs.jsonl")).unwrap());
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(place.expect(0, &["ls"]).out.contains("stdin/1"));
+}
+
+#[test]
+fn a_conversation_is_shown_with_its_tool_calls() {
+    let place = Place::new();
+    place.expect(0, &["import", &fixture("openai-runs.jsonl"), &fixture("claude-code.jsonl")]);
+    let shown = place.expect(0, &["show", "openai-runs/0"]).out;
+    for expected in ["openai-runs/0", "→ find_loan  call_a1", "title: The Waves", "← call_a3", "Error: no address"]
+    {
+        assert!(shown.contains(expected), "{expected}\n{shown}");
+    }
+    assert!(!shown.contains('\u{1b}'), "no colours where nobody looks");
+    let shown = place.expect(0, &["show", "5b0f2c9e-0000-4000-8000-000000000001"]).out;
+    for expected in ["── searcher ", "── tester ", "→ Grep  toolu_3", "← toolu_2  failed", "· {\"type\":\"summary\""]
+    {
+        assert!(shown.contains(expected), "{expected}\n{shown}");
+    }
+    let json = place.expect(0, &["show", "--json", "openai-runs/0"]).json();
+    assert_eq!(json[0]["session"]["name"], "openai-runs/0");
+    assert_eq!(json.len(), 1 + 13);
+    assert_eq!(json[4]["event_type"], "tool_call");
+    assert_eq!(json[4]["content"]["arguments"], "{\"title\":  \"The Waves\", \"year\": 1931}");
+}
+
+#[test]
+fn recorded_text_can_not_command_the_terminal() {
+    let place = Place::new();
+    place.write("evil.jsonl", r#"{"role":"user","content":"\u001b]0;owned\u0007\u001b[2Jhello"}"#);
+    place.expect(0, &["import", "evil.jsonl"]);
+    for command in [&["show", "evil"][..], &["replay", "evil"], &["tail"], &["ls"]] {
+        let said = place.expect(0, command);
+        assert!(!said.out.contains('\u{1b}') && said.out.contains("hello"), "{command:?}: {said:?}");
+    }
+}
+
+#[test]
+fn a_session_is_named_by_id_prefix_name_or_last() {
+    let place = Place::new();
+    place.expect(0, &["import", &fixture("openai-runs.jsonl")]);
+    let newest = place.expect(0, &["ls", "--json"]).json()[0].clone();
+    let id = newest["id"].as_str().unwrap();
+    let shown = place.expect(0, &["show", id]).out;
+    let listed = place.expect(0, &["ls"]).out;
+    let prefix = listed.lines().nth(1).and_then(|line| line.split_whitespace().next()).unwrap().to_owned();
+    assert!(prefix.len() < id.len() && id.starts_with(&prefix));
+    for name in ["@last", "openai-runs/1", &prefix] {
+        assert_eq!(place.expect(0, &["show", name]).out, shown);
+    }
+    let instances = place.expect(0, &["ls", "--json", "--instances"]).json();
+    let instance = instances[0]["instances"][0]["id"].as_str().unwrap();
+    assert_eq!(place.expect(0, &["show", instance]).out, shown);
+    assert_eq!(place.expect(0, &["show", &instance[..30]]).out, shown);
+    assert!(place.expect(3, &["show", "nobody"]).err.contains("no session or agent instance \"nobody\""));
+    assert!(place.expect(3, &["show", &id[..4]]).err.contains("several sessions"));
+}
+
+#[test]
+fn a_replay_gives_the_events_in_order_between_two_points() {
+    let place = Place::new();
+    place.expect(0, &["import", &fixture("openai-runs.jsonl")]);
+    let all = place.expect(0, &["replay", "--json", "openai-runs/0"]).json();
+    let sequences: Vec<u64> = all.iter().map(|event| event["sequence_number"].as_u64().unwrap()).collect();
+    assert_eq!(sequences, (1..=13).collect::<Vec<_>>());
+    let some = place.expect(0, &["replay", "--json", "openai-runs/0", "--from", "3", "--to", "5"]).json();
+    assert_eq!(some, all[2..5]);
+    assert_eq!(place.expect(0, &["replay", "openai-runs/0", "--from", "99"]).out, "");
+    place.expect(2, &["replay", "openai-runs/0", "--from", "5", "--to", "3"]);
+    for speed in ["0", "-1", "NaN", "x"] {
+        place.expect(2, &["replay", "openai-runs/0", "--speed", speed]);
+    }
+}
+
+#[test]
+fn a_replay_keeps_the_recorded_pace_times_the_speed() {
+    let place = Place::new();
+    let line = |second: u32, text: &str| {
+        format!(r#"{{"timestamp":"2025-01-01T00:00:{second:02}Z","message":{{"role":"user","content":"{text}"}}}}"#)
+    };
+    place.write("paced.jsonl", [line(0, "a"), line(10, "b"), line(20, "c")].join("\n"));
+    place.expect(0, &["import", "paced.jsonl"]);
+    let started = Instant::now();
+    let said = place.expect(0, &["replay", "paced", "--speed", "50"]);
+    assert!(started.elapsed() >= Duration::from_millis(400), "20 s at 50 times the pace take 400 ms");
+    assert!(said.out.contains("+20.0 s"), "{}", said.out);
+    let started = Instant::now();
+    place.expect(0, &["replay", "paced", "--speed", "0.001", "--wait-max", "0.05"]);
+    assert!(started.elapsed() < Duration::from_secs(10), "no wait is longer than asked for");
+}
+
+#[test]
+fn a_copy_shares_and_a_truncation_of_it_leaves_the_source() {
+    let place = Place::new();
+    place.expect(0, &["import", &fixture("claude-code.jsonl")]);
+    let name = "5b0f2c9e-0000-4000-8000-000000000001";
+    let before = place.expect(0, &["export", "--format", "claude-code", name]).out;
+    let copy = place.expect(0, &["copy", "--json", name, "--name", "copy"]).json().remove(0);
+    assert_eq!(copy["copied_from"], copy["session"]["copied_from"]);
+    assert_eq!(place.expect(0, &["export", "--format", "claude-code", "copy"]).out, before);
+
+    let said = place.expect(0, &["truncate", "copy", "--after", "2", "--json"]).json().remove(0);
+    assert_eq!(said["deleted"], 5);
+    let cut = place.expect(0, &["replay", "--json", "copy", "--from", "1"]).json();
+    assert_eq!(cut.len(), 2);
+    // What had been kept beside the forgotten events is forgotten too, and the source has everything.
+    assert!(!place.expect(0, &["export", "copy"]).out.contains("Conversation compacted"));
+    assert_eq!(place.expect(0, &["export", "--format", "claude-code", name]).out, before);
+
+    place.expect(0, &["copy", name, "--to-point", "1", "--name", "short"]);
+    let short = place.expect(0, &["export", "--format", "claude-code", "short"]).out;
+    assert_eq!(short.lines().collect::<Vec<_>>(), before.lines().take(2).collect::<Vec<_>>());
+    place.expect(2, &["copy", name, "--to-point", "99"]);
+    place.expect(2, &["truncate", name, "--after", "99"]);
+    place.expect(4, &["copy", name, "--name", "copy"]);
+}
+
+#[test]
+fn the_newest_events_are_printed_and_followed_while_another_process_writes() {
+    let place = Place::new();
+    place.expect(0, &["import", &fixture("openai-runs.jsonl")]);
+    let tail = place.expect(0, &["tail", "-n", "3", "--json"]).json();
+    assert_eq!(tail.len(), 3);
+    assert_eq!(tail[2]["content"]["content"], "I could not close it.");
+    assert_eq!(place.expect(0, &["tail", "-n", "1000", "--json"]).json().len(), 19);
+
+    let mut follow = Ends(place.command(&["tail", "-f", "-n", "1", "--json"]).spawn().unwrap());
+    let mut lines = BufReader::new(follow.0.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("I could not close it."));
+    assert_eq!(place.script(&[], &["ready", "say:first", "ack", "say:second", "ack"]).code, 0);
+    assert!(lines.next().unwrap().unwrap().contains("first"));
+    assert!(lines.next().unwrap().unwrap().contains("second"));
+}
+
+#[test]
+fn a_store_is_counted_and_verified() {
+    let place = Place::new();
+    place.expect(0, &["import", &fixture("openai-runs.jsonl")]);
+    let stat = place.expect(0, &["stat", "--json"]).json().remove(0);
+    assert_eq!((&stat["sessions"], &stat["instances"], &stat["events"]), (&2.into(), &2.into(), &19.into()));
+    assert!(place.expect(0, &["stat"]).out.contains("sessions      2"));
+    let sound = place.expect(0, &["verify", "--json"]).json().remove(0);
+    assert_eq!(sound["sound"], true);
+    assert!(place.expect(0, &["verify"]).out.starts_with("sound:"));
+
+    // One byte of a message is turned over.
+    let segment = fs::read_dir(place.path("runlog-data"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| fs::read(path).unwrap().windows(9).any(|window| window == b"The Waves"))
+        .expect("a segment has the message");
+    let mut bytes = fs::read(&segment).unwrap();
+    let at = bytes.windows(9).position(|window| window == b"The Waves").unwrap();
+    bytes[at] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    let said = place.expect(5, &["verify"]);
+    assert!(said.out.contains("damaged") && said.out.contains("--repair"), "{}", said.out);
+    let found = place.expect(5, &["verify", "--json"]).json().remove(0);
+    assert_eq!(found["sound"], false);
+    assert!(found["problems_count"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_second_writer_is_refused_and_readers_are_not() {
+    let place = Place::new();
+    let mut writer = Ends(place.scripted(&["--json"], &["ready", "say:hello", "ack", "sleep:20000"]).spawn().unwrap());
+    let mut lines = BufReader::new(writer.0.stdout.take().unwrap()).lines();
+    while !lines.next().unwrap().unwrap().contains("ack") {}
+    let said = place.expect(4, &["import", &fixture("openai-runs.jsonl")]);
+    assert!(said.err.starts_with("error: "), "{}", said.err);
+    assert!(place.expect(0, &["show", "@last"]).out.contains("hello"));
+    assert!(place.expect(0, &["tail"]).out.contains("hello"));
+    place.expect(0, &["verify"]);
+}
+
+#[test]
+fn what_is_no_store_is_told_apart() {
+    let place = Place::new();
+    for command in ["ls", "stat", "verify", "tail"] {
+        let said = place.expect(3, &[command]);
+        assert!(said.err.contains("there is no store at"), "{command}: {}", said.err);
+    }
+    place.expect(3, &["truncate", "x", "--after", "1"]);
+    assert!(!place.path("runlog-data").exists(), "reading makes no store");
+    fs::create_dir(place.path("runlog-data")).unwrap();
+    place.write("runlog-data/letter.txt", "hello");
+    let said = place.expect(3, &["ls"]);
+    assert!(said.err.contains("not a runlog store"), "{}", said.err);
+    let said = place.expect(3, &["import", &fixture("openai-runs.jsonl")]);
+    assert!(said.err.contains("letter.txt"), "{}", said.err);
+    let json = place.expect(3, &["ls", "--json"]);
+    let error: serde_json::Value = serde_json::from_str(json.err.trim()).unwrap();
+    assert_eq!(error["error"]["exit"], 3);
+    assert_eq!(error["error"]["kind"], "not_a_store");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_folder_that_can_not_be_written_to_is_told() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let folder = place.path("closed");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o500)).unwrap();
+    let is_root = fs::write(folder.join("probe"), "").is_ok();
+    let said = place.runlog(&["--store", "closed/store", "import", &fixture("openai-runs.jsonl")]);
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    if is_root {
+        println!("not checked: this user may write anywhere; /proc is tried instead");
+        let said = place.expect(1, &["--store", "/proc/runlog-store", "import", &fixture("openai-runs.jsonl")]);
+        assert!(said.err.starts_with("error: "), "{}", said.err);
+        return;
+    }
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.starts_with("error: "), "{}", said.err);
+}
+
+#[test]
+fn nobody_reading_is_no_failure() {
+    let place = Place::new();
+    let text = "x".repeat(100_000);
+    let lines: Vec<String> = (0..50).map(|_| format!(r#"{{"role":"user","content":"{text}"}}"#)).collect();
+    place.write("long.jsonl", lines.join("\n"));
+    place.expect(0, &["import", "long.jsonl"]);
+    for command in [&["show", "--full", "long"][..], &["export", "long"], &["replay", "--json", "long"], &["ls"]] {
+        let mut child = place.command(command).spawn().unwrap();
+        let mut first = [0; 1];
+        child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.stderr.is_empty(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn the_store_comes_from_the_environment_unless_it_is_named() {
+    let place = Place::new();
+    let mut command = place.command(&["import", &fixture("openai-runs.jsonl")]);
+    assert!(command.env("RUNLOG_STORE", "elsewhere").status().unwrap().success());
+    assert!(place.path("elsewhere").exists());
+    let mut command = place.command(&["--store", "nowhere", "ls"]);
+    assert_eq!(command.env("RUNLOG_STORE", "elsewhere").stderr(Stdio::null()).status().unwrap().code(), Some(3));
+}
+
+#[test]
+fn the_manual_and_the_completions_name_every_command() {
+    let place = Place::new();
+    let help = place.expect(0, &["--help"]).out;
+    assert!(help.contains("Exit codes:") && !help.contains("__"), "{help}");
+    let commands =
+        ["demo", "import", "export", "ls", "show", "replay", "tail", "stat", "verify", "copy", "truncate", "run"];
+    place.expect(0, &["man", "pages"]);
+    for command in commands {
+        assert!(help.contains(&format!("  {command} ")), "{command}");
+        assert!(place.path(&format!("pages/runlog-{command}.1")).exists(), "{command}");
+        assert!(place.expect(0, &[command, "--help"]).out.contains("--json"), "{command}");
+    }
+    assert!(!place.path("pages/runlog-__demo-agent.1").exists(), "hidden commands have no page");
+    assert!(place.expect(0, &["man"]).out.starts_with(".ie"));
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(place.expect(0, &["completions", shell]).out.contains("truncate"), "{shell}");
+    }
+    place.expect(2, &["frobnicate"]);
+    place.expect(2, &[]);
+}

@@ -1,0 +1,48 @@
+//! The demo holds what it promises, and what it ends with works.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Place, said};
+
+#[test]
+fn every_check_holds_in_one_screen() {
+    let place = Place::new();
+    let told = place.expect(0, &["demo", "--keep", "kept"]).out;
+    assert!(told.lines().count() <= 40, "{told}");
+    assert!(told.lines().all(|line| line.chars().count() <= 100), "{told}");
+    assert_eq!(told.matches("ok:").count(), 5, "{told}");
+    assert!(told.contains("0 lost"), "{told}");
+
+    // The commands at the end work as they are, in a shell.
+    let commands: Vec<&str> =
+        told.lines().filter(|line| line.starts_with("  ") && line.contains("--store kept")).collect();
+    assert!(commands.len() >= 4, "{told}");
+    for command in commands {
+        let command = command.trim().replace("less", "cat").replace("--speed 2", "--speed 200");
+        let output = place.command(&[]).get_current_dir().map(|folder| {
+            std::process::Command::new("sh")
+                .args(["-c", &format!("set -e; {command}")])
+                .current_dir(folder)
+                .output()
+                .unwrap()
+        });
+        let shown = said(output.unwrap());
+        assert_eq!(shown.code, 0, "{command}: {shown:?}");
+        assert!(!shown.out.is_empty() && shown.err.is_empty(), "{command}: {shown:?}");
+    }
+    // It never works in a folder that has something in it.
+    place.expect(4, &["demo", "--keep", "kept"]);
+}
+
+#[test]
+fn what_was_measured_is_there_as_json() {
+    let place = Place::new();
+    let report = place.expect(0, &["demo", "--json", "--keep", "kept"]).json().remove(0);
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["lost"], 0);
+    assert!(report["events"].as_u64() >= Some(60));
+    assert!(report["acknowledged"].as_u64() >= report["events"].as_u64().map(|events| events / 2));
+    assert!(report["open_seconds"].as_f64() > Some(0.0));
+    assert_eq!(report["original_events"], report["events"]);
+}

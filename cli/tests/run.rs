@@ -1,0 +1,248 @@
+//! Agents that are run and recorded, through the real binary.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod common;
+
+use std::{
+    io::{BufRead, BufReader},
+    time::{Duration, Instant},
+};
+
+use common::{Ends, Place, Said, said};
+use serde_json::Value;
+
+/// What a line of `runlog run --json` is about.
+fn all<'a>(lines: &'a [Value], what: &str) -> Vec<&'a Value> {
+    lines.iter().filter_map(|line| line.get(what)).collect()
+}
+
+/// What an agent's messages say, in order.
+fn contents(place: &Place, session: &str) -> Vec<String> {
+    let events = place.expect(0, &["replay", "--json", session]).json();
+    events.iter().map(|event| event["content"]["content"].as_str().unwrap_or("-").to_owned()).collect()
+}
+
+#[track_caller]
+fn ended(said: &Said) -> Value {
+    let lines = said.json();
+    let ended = all(&lines, "ended");
+    assert_eq!(ended.len(), 1, "{said:?}");
+    ended[0].clone()
+}
+
+#[test]
+fn each_line_is_acknowledged_with_its_sequence() {
+    let place = Place::new();
+    let said = place.script(
+        &["--json", "--name", "n", "--title", "T"],
+        &["ready", "say:one", "ack", "call:c1", "ack", "say:two", "ack"],
+    );
+    assert_eq!(said.code, 0, "{said:?}");
+    let lines = said.json();
+    let acks: Vec<_> = all(&lines, "ack")
+        .iter()
+        .map(|ack| (ack["id"].clone(), ack["sequence"].clone(), ack["last_sequence"].clone()))
+        .collect();
+    let ack = |id: u64, sequence: u64, last: u64| (id.into(), sequence.into(), last.into());
+    assert_eq!(acks, [ack(1, 1, 1), ack(2, 2, 3), ack(3, 4, 4)]);
+    assert_eq!(ended(&said)["events"], 4);
+    assert_eq!(contents(&place, "n"), ["one", "-", "-", "two"]);
+    assert!(place.expect(0, &["ls"]).out.contains('T'));
+    // How the run went is kept beside its messages, and is no message.
+    let shown = place.expect(0, &["show", "n"]).out;
+    assert!(shown.contains("· run new by `"), "{shown}");
+    assert!(shown.contains("· run ended with exit code 0, 4 events recorded"), "{shown}");
+    assert!(place.expect(0, &["export", "n"]).out.contains("\"exit_code\":0"));
+    assert!(!place.expect(0, &["export", "--format", "claude-code", "n"]).out.contains("exit_code"));
+}
+
+#[test]
+fn an_agent_need_not_wait_nor_read() {
+    let place = Place::new();
+    let many: Vec<String> = (0..3000).map(|index| format!("say:{index}")).collect();
+    let steps: Vec<&str> = many.iter().map(String::as_str).collect();
+    let said = place.script(&["--json"], &steps);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(ended(&said)["events"], 3000);
+    let expected: Vec<String> = (0..3000).map(|index: u32| index.to_string()).collect();
+    assert_eq!(contents(&place, "@last"), expected);
+}
+
+#[test]
+fn a_resumed_agent_gets_its_context_and_goes_on() {
+    let place = Place::new();
+    place.script(&["--name", "n"], &["ready", "say:one", "call:c1"]);
+    let said = place.script(&["--resume", "n"], &["ready", "context", "dangling", "ack", "ack"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let now = contents(&place, "n");
+    assert!(now[3].starts_with("2 messages, the last {\"content\":null,\"role\":\"assistant\""), "{now:?}");
+    assert_eq!(now[4], "1 dangling");
+
+    let said = place.script(&["--resume", "n", "--close-tool-calls"], &["ready", "dangling", "ack"]);
+    assert!(said.err.contains("closed 1 tool call"), "{said:?}");
+    assert_eq!(contents(&place, "n").last().unwrap(), "0 dangling");
+}
+
+#[test]
+fn a_copy_goes_on_apart_and_an_overwritten_session_forgets() {
+    let place = Place::new();
+    place.script(&["--name", "n"], &["say:one", "say:two", "say:three"]);
+    place.script(&["--copy", "n", "--to-point", "2", "--name", "copy"], &["ready", "say:other"]);
+    assert_eq!(contents(&place, "copy"), ["one", "two", "other"]);
+    assert_eq!(contents(&place, "n"), ["one", "two", "three"]);
+
+    place.script(&["--overwrite", "n", "--from-point", "1"], &["ready", "context"]);
+    let now = contents(&place, "n");
+    assert_eq!(now.len(), 2);
+    assert!(now[1].starts_with("1 messages"), "{now:?}");
+    assert_eq!(contents(&place, "copy"), ["one", "two", "other"]);
+
+    assert_eq!(place.script(&["--overwrite", "n", "--from-point", "99"], &["ready"]).code, 2);
+    assert_eq!(place.script(&["--resume", "nobody"], &["ready"]).code, 3);
+    assert_eq!(place.script(&["--resume", "n", "--copy", "n"], &["ready"]).code, 2);
+    assert_eq!(place.script(&["--to-point", "1"], &["ready"]).code, 2);
+    assert_eq!(place.script(&["--name", "n"], &["ready"]).code, 4);
+}
+
+#[test]
+fn a_wrong_line_is_answered_and_counted_and_the_rest_goes_on() {
+    let place = Place::new();
+    let steps = [
+        "raw:not json",
+        "say:one",
+        "raw:{\"type\":\"dance\",\"id\":\"d\"}",
+        "raw:{\"type\":\"message\",\"id\":9,\"message\":{\"role\":\"king\",\"content\":\"\"}}",
+        "raw:",
+        "raw:[1]",
+        "say:two",
+    ];
+    let said = place.script(&["--json"], &steps);
+    assert_eq!(said.code, 0, "{said:?}");
+    let lines = said.json();
+    let codes: Vec<_> = all(&lines, "error")
+        .iter()
+        .map(|error| (error["line"].as_u64().unwrap(), error["code"].as_str().unwrap().to_owned()))
+        .collect();
+    let code = |line, code: &str| (line, code.to_owned());
+    assert_eq!(
+        codes,
+        [code(1, "invalid_json"), code(3, "unknown_type"), code(4, "invalid_message"), code(6, "invalid_message")]
+    );
+    assert_eq!(all(&lines, "error")[2]["id"], 9);
+    assert_eq!((&ended(&said)["events"], &ended(&said)["refused"]), (&2.into(), &4.into()));
+    assert_eq!(contents(&place, "@last"), ["one", "two"]);
+    // The agent is told of each.
+    assert_eq!(place.script(&[], &["ready", "raw:oops", "ack", "say:told"]).code, 0);
+}
+
+#[test]
+fn an_agent_that_dies_in_the_middle_of_a_line_loses_that_line_alone() {
+    let place = Place::new();
+    let said = place.script(&["--json"], &["say:one", "partial:{\"type\":\"message\",\"mess", "exit:3"]);
+    assert_eq!(said.code, 7, "{said:?}");
+    let ended = ended(&said);
+    assert_eq!((&ended["exit_code"], &ended["events"], &ended["refused"]), (&3.into(), &1.into(), &1.into()));
+    assert_eq!(contents(&place, "@last"), ["one"]);
+    // A last line that is whole but for its line feed counts.
+    let whole = "partial:{\"type\":\"message\",\"message\":{\"role\":\"user\",\"content\":\"last\"}}";
+    assert_eq!(place.script(&[], &["say:one", whole]).code, 0);
+    assert_eq!(contents(&place, "@last"), ["one", "last"]);
+}
+
+#[test]
+fn a_huge_line_is_dropped_and_told() {
+    let place = Place::new();
+    let said = place.script(&["--json"], &["say:one", "big:67108865", "say:two"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let lines = said.json();
+    assert_eq!(all(&lines, "error")[0]["code"], "too_large");
+    assert_eq!(contents(&place, "@last"), ["one", "two"]);
+}
+
+#[test]
+fn a_key_makes_a_line_be_recorded_once() {
+    let place = Place::new();
+    let line =
+        "raw:{\"type\":\"message\",\"id\":1,\"key\":\"k1\",\"message\":{\"role\":\"user\",\"content\":\"once\"}}";
+    let said = place.script(&["--json", "--name", "n"], &["ready", line, "ack", line, "ack", "say:two", "ack"]);
+    let lines = said.json();
+    let acks: Vec<_> = all(&lines, "ack").iter().map(|ack| ack["sequence"].as_u64().unwrap()).collect();
+    assert_eq!(acks, [1, 1, 2]);
+    assert_eq!(place.script(&["--resume", "n"], &["ready", line, "ack"]).code, 0);
+    assert_eq!(contents(&place, "n"), ["once", "two"]);
+}
+
+#[test]
+fn another_version_of_the_protocol_is_refused() {
+    let place = Place::new();
+    assert_eq!(place.script(&[], &["raw:{\"type\":\"hello\",\"protocol\":1}", "say:one"]).code, 0);
+    let said = place.script(&[], &["raw:{\"type\":\"hello\",\"protocol\":2}", "say:one", "sleep:20000"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("the agent asks for 2"), "{}", said.err);
+}
+
+#[test]
+fn standard_error_is_passed_through_and_a_program_that_is_none_is_told() {
+    let place = Place::new();
+    assert!(place.script(&[], &["stderr:look here"]).err.contains("look here"));
+    let said = place.expect(3, &["run", "--", "./no-such-agent"]);
+    assert!(said.err.contains("there is no such program"), "{}", said.err);
+    place.expect(2, &["run"]);
+}
+
+#[test]
+fn an_agent_written_in_shell_is_recorded() {
+    let place = Place::new();
+    place.write(
+        "agent.sh",
+        r#"while read -r line; do
+  case "$line" in
+    *'"type":"ready"'*) echo '{"type":"message","id":1,"message":{"role":"assistant","content":"Hello."}}' ;;
+    *'"type":"ack"'*) exit 0 ;;
+  esac
+done
+"#,
+    );
+    let said = place.expect(0, &["run", "--", "sh", "agent.sh"]);
+    assert!(said.out.contains("Hello."), "{said:?}");
+    assert_eq!(contents(&place, "@last"), ["Hello."]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_signal_is_forwarded_once_and_what_came_is_kept() {
+    let place = Place::new();
+    let mut child = place.scripted(&["--json"], &["ready", "say:one", "ack", "sleep:20000"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    while !lines.next().unwrap().unwrap().contains("ack") {}
+    let started = Instant::now();
+    signal(child.id(), "TERM");
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    let said = said(child.wait_with_output().unwrap());
+    assert_eq!(said.code, 128 + 15, "{said:?}");
+    assert!(started.elapsed() < Duration::from_secs(10), "the agent was told at once");
+    assert!(rest.iter().any(|line| line.contains("\"signal\":15")), "{rest:?}");
+    assert_eq!(contents(&place, "@last"), ["one"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn an_agent_that_is_killed_leaves_a_session_that_goes_on() {
+    let place = Place::new();
+    let mut recorder = Ends(place.scripted(&["--json"], &["ready", "say:one", "ack", "sleep:20000"]).spawn().unwrap());
+    let mut lines = BufReader::new(recorder.0.stdout.take().unwrap()).lines();
+    while !lines.next().unwrap().unwrap().contains("ack") {}
+    // The recorder itself dies without a word.
+    recorder.0.kill().unwrap();
+    recorder.0.wait().unwrap();
+    assert_eq!(place.script(&["--resume", "@last"], &["ready", "context"]).code, 0);
+    let now = contents(&place, "@last");
+    assert_eq!(now[0], "one");
+    assert!(now[1].starts_with("1 messages"), "{now:?}");
+}
+
+#[cfg(unix)]
+fn signal(process: u32, name: &str) {
+    let status = std::process::Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap();
+    assert!(status.success());
+}
