@@ -147,9 +147,9 @@ impl Shared {
 
     /// Makes a segment of at least `needed` bytes, under its final name once its header is durable.
     fn make_segment(&self, header: Header, log_bytes: u64, needed: u64) -> Result<Made> {
-        let (spare, capacity) = self.take_spare(needed);
         let name = files::segment_name(header.segment);
-        let unfinished = if spare.is_some() { files::SPARE.to_owned() } else { format!("{name}{}", files::UNFINISHED) };
+        let unfinished = format!("{name}{}", files::UNFINISHED);
+        let (spare, capacity) = self.take_spare(needed, &unfinished);
         let place = |error, what: &str| Error::from_io(error, format!("{}: {what} {name}", self.storage.describe()));
         let make = || -> Result<(Arc<dyn File>, u64)> {
             let (file, capacity) = match spare {
@@ -204,13 +204,19 @@ impl Shared {
         self.spare.lock().expect("no panic under this lock")
     }
 
-    fn take_spare(&self, needed: u64) -> (Option<Arc<dyn File>>, u64) {
+    /// The spare, if there is one that is large enough. It gets another name before the keeper can make the
+    /// next one under its old name.
+    fn take_spare(&self, needed: u64, name: &str) -> (Option<Arc<dyn File>>, u64) {
         let mut spare = self.spare();
         while matches!(*spare, Spare::Making) {
             spare = self.spare_changed.wait(spare).expect("no panic under this lock");
         }
         match std::mem::take(&mut *spare) {
-            Spare::Ready(file, capacity) if capacity >= needed => (Some(file), capacity),
+            Spare::Ready(file, capacity)
+                if capacity >= needed && self.storage.rename(files::SPARE, name).is_ok() =>
+            {
+                (Some(file), capacity)
+            }
             Spare::Ready(..) => {
                 let _ = self.storage.remove(files::SPARE);
                 (None, 0)
@@ -221,10 +227,13 @@ impl Shared {
 
     /// Makes the next segment's space ahead of need. A failure costs time later, nothing else.
     pub(crate) fn make_spare(&self) {
-        if !matches!(*self.spare(), Spare::None) || self.allocation() != Some(Allocation::ZeroFill) {
+        if self.allocation() != Some(Allocation::ZeroFill) {
             return;
         }
-        *self.spare() = Spare::Making;
+        match &mut *self.spare() {
+            spare @ Spare::None => *spare = Spare::Making,
+            Spare::Making | Spare::Ready(..) => return,
+        }
         let active = self.durable().active().map(|active| active.id());
         let capacity = active.map_or(FIRST_SEGMENT_BYTES, |id| {
             let end = self.durable().end;

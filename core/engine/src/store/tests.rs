@@ -307,3 +307,25 @@ fn oversize_is_refused_and_the_largest_is_not() {
     let read = store.read(stream(1), ReadOptions::default()).unwrap().next().unwrap().unwrap();
     assert_eq!(read.payload.len(), largest.len() - 1);
 }
+
+#[test]
+fn spares_made_in_the_background_never_touch_what_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = OpenOptions { segment_bytes_max: 256 << 10, ..OpenOptions::default() };
+    let store = Store::open(&path, options.clone()).unwrap();
+    // Batches of up to half a segment: the keeper makes spares as fast as the writer takes them.
+    let payload = |index: usize| vec![u8::try_from(index % 251).unwrap(); (index * 7919) % 120_000];
+    for index in 0..300 {
+        store.append(stream(1), Expected::Any, &[NewRecord::data(&payload(index))]).unwrap();
+    }
+    let check = |store: &Store| {
+        for (index, record) in store.read(stream(1), ReadOptions::default()).unwrap().enumerate() {
+            assert!(record.unwrap().payload == payload(index), "record {index}");
+        }
+    };
+    check(&store);
+    drop(store);
+    check(&Store::open(&path, options).unwrap());
+    assert!(verify(&crate::storage::FsStorage::new(&path)).unwrap().is_sound());
+}
