@@ -1,6 +1,6 @@
 //! `runlog run`: an agent, recorded; in a new session, or going on with one.
 
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use runlog::{
     AgentInstance, NewSession, RawJson, Session, Store,
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// What to call the new session (or the copy)
     #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
     name: Option<String>,
-    /// The title of the new session
+    /// The title of the new session; the program's name unless given
     #[arg(long, conflicts_with = "with")]
     title: Option<String>,
     /// The name of the agent of the new session
@@ -179,7 +179,10 @@ fn start(store: &Store, args: &Args) -> Result<Started> {
             (session, "overwritten")
         }
         _ => {
-            let new = NewSession { name: args.name.clone(), title: args.title.clone(), ..NewSession::default() };
+            // Not the arguments: there may be a key among them.
+            let program = args.command.first().map(Path::new).and_then(Path::file_name);
+            let title = args.title.clone().or_else(|| Some(program?.to_string_lossy().into_owned()));
+            let new = NewSession { name: args.name.clone(), title, ..NewSession::default() };
             let (session, instance) = store.start_session(new, &args.agent)?;
             return Ok(Started { session, instance, how: "new" });
         }

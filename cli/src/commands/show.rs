@@ -96,11 +96,13 @@ fn head(session: &Session, instances: &[AgentInstance], events: u64, out: &mut O
 fn run_note(other: &RawJson) -> Option<String> {
     let note = Json::read(other.as_str()).filter(|_| kept::is_own(other))?;
     let of = |name: &str| note.get(name).filter(|value| **value != Json::Null).map(Json::plain);
-    let events = || of("events").unwrap_or_default();
+    let events = || {
+        of("events").and_then(|it| it.parse().ok()).map_or_else(String::new, |it| text::count(it, "event", "events"))
+    };
     let what = match (of("state")?.as_str(), of("exit_code"), of("signal")) {
         ("started", ..) => format!("{} by `{}`", of("how")?, of("program")?),
-        ("ended", Some(code), _) => format!("ended with exit code {code}, {} events recorded", events()),
-        ("ended", None, signal) => format!("ended by signal {}, {} events recorded", signal?, events()),
+        ("ended", Some(code), _) => format!("ended with exit code {code}, {} recorded", events()),
+        ("ended", None, signal) => format!("ended by signal {}, {} recorded", signal?, events()),
         ("failed", ..) => format!("failed: {}", of("why")?),
         _ => return None,
     };
