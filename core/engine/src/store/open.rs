@@ -64,6 +64,7 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
     let mut loaded = recover::load(&*storage, &identity.store, Access::Write, None)?;
     loaded.plan.apply(&*storage, &mut loaded.durable)?;
     let report = loaded.report;
+    let proven_end = loaded.plan.unproven.map_or(loaded.durable.end, |(from, _)| from);
     let shared = shared(storage, options, identity, loaded, Some(lock), None);
     let sealed = {
         let durable = shared.durable();
@@ -77,7 +78,7 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
             ),
         ));
     }
-    let shared = Arc::new(with_writer(shared)?);
+    let shared = Arc::new(with_writer(shared, proven_end)?);
     shared.background.attach(&shared);
     let (segment, end, position) = {
         let durable = shared.durable();
@@ -145,7 +146,7 @@ fn shared(
 }
 
 /// Adds the writer's state, with the first segment if there is none.
-fn with_writer(mut shared: Shared) -> Result<Shared> {
+fn with_writer(mut shared: Shared, proven_end: u64) -> Result<Shared> {
     let active = shared.durable().active().cloned();
     let (active, capacity, extendable) = match active {
         Some(active) => {
@@ -164,8 +165,7 @@ fn with_writer(mut shared: Shared) -> Result<Shared> {
         Preallocation::None => shared.options.segment_bytes_max,
     };
     let durable = shared.durable();
-    let synced_end = durable.end;
-    let mut writer = Writer::new(&durable, active, synced_end, capacity);
+    let mut writer = Writer::new(&durable, active, proven_end, capacity);
     writer.extendable = extendable && shared.options.preallocation == Preallocation::Auto;
     drop(durable);
     shared.writer = Some(Mutex::new(writer));

@@ -26,6 +26,10 @@ use crate::{
 
 /// Zeros are written in pieces of this size.
 const ZEROS_BYTES: usize = 64 << 10;
+/// Bytes are written again in pieces of this size.
+const PIECE_BYTES: u64 = 1 << 20;
+/// So many bytes that nothing proves durable are made so while opening.
+const UNPROVEN_AT_OPEN_BYTES_MAX: u64 = 1 << 20;
 
 /// The log as it was found, and what is to be done before appending.
 pub(crate) struct Loaded {
@@ -56,9 +60,8 @@ pub(crate) struct Plan {
     seal: Option<SealPlan>,
     /// Bytes after the last whole batch that aren't zero: from, to.
     zero: Option<(u64, u64)>,
-    /// Bytes that nothing proves durable: from, to. Written again and flushed, because after a failed flush
-    /// the operating system may hold them in memory only.
-    rewrite: Option<(u64, u64)>,
+    /// Bytes that nothing proves durable: from, to. See [`make_durable`].
+    pub(crate) unproven: Option<(u64, u64)>,
 }
 
 struct SealPlan {
@@ -295,7 +298,7 @@ impl Loader {
         self.report.clean = rest.is_none() && scanned.records == 0 && self.plan.seal.is_none();
         if scanned.records > 0 {
             let proven = scanned.watermark.max(from);
-            self.plan.rewrite = (proven < end).then_some((proven, end));
+            self.plan.unproven = (proven < end).then_some((proven, end));
         }
         Ok(())
     }
@@ -418,13 +421,25 @@ impl Plan {
         if let Some((from, to)) = self.zero {
             cut(active, from, to).map_err(failed)?;
         }
-        if let Some((from, to)) = self.rewrite {
-            let bytes = active.bytes_at(from, to - from)?;
-            active.file.write_at(from, &bytes).map_err(failed)?;
-            active.file.sync().map_err(failed)?;
+        // A few are done now; many would make opening slow, and are done before the first append.
+        if let Some((from, to)) = self.unproven.filter(|(from, to)| to - from <= UNPROVEN_AT_OPEN_BYTES_MAX) {
+            make_durable(active, from, to)?;
+            self.unproven = None;
         }
         Ok(())
     }
+}
+
+/// Makes bytes durable that nothing proves durable: writes them again and flushes them, because after a failed
+/// flush the operating system may have them in memory only, and believe them flushed.
+pub(crate) fn make_durable(segment: &Segment, mut from: u64, to: u64) -> Result<()> {
+    let failed = |error| Error::from_io(error, format!("making the tail of {} durable", segment.name));
+    while from < to {
+        let bytes = segment.bytes_at(from, PIECE_BYTES.min(to - from))?;
+        segment.file.write_at(from, &bytes).map_err(failed)?;
+        from += bytes.len() as u64;
+    }
+    segment.file.sync().map_err(failed)
 }
 
 /// Overwrites bytes with zeros, durably.

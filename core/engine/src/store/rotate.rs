@@ -212,9 +212,7 @@ impl Shared {
             spare = self.spare_changed.wait(spare).expect("no panic under this lock");
         }
         match std::mem::take(&mut *spare) {
-            Spare::Ready(file, capacity)
-                if capacity >= needed && self.storage.rename(files::SPARE, name).is_ok() =>
-            {
+            Spare::Ready(file, capacity) if capacity >= needed && self.storage.rename(files::SPARE, name).is_ok() => {
                 (Some(file), capacity)
             }
             Spare::Ready(..) => {

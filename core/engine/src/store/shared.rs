@@ -14,6 +14,7 @@ use super::{
     group::{Asked, Group, OpenGroup, Woken, outcome_unknown},
     options::{Mode, OpenOptions},
     prepare::{self, Prepared},
+    recover,
     watch::Watch,
     writer::{Ended, Staged, Writer},
 };
@@ -116,11 +117,17 @@ impl Shared {
                     continue;
                 }
                 if let Some(appended) = super::read::appended_before(&durable, stream, key)? {
-                    return Ok(Outcome::Done(appended));
+                    drop(durable);
+                    drop(writer);
+                    return self.already_done(appended, durability);
                 }
             }
             let staged = writer.stage(&durable, batch, &prepared, durability, self.options.host.now_ms())?;
             drop(durable);
+            if staged.is_empty {
+                drop(writer);
+                return self.already_done(appended(staged), durability);
+            }
             let Some(open) = &mut writer.open else { return Ok(Outcome::Done(appended(staged))) };
             let group = open.group.clone();
             match waiting {
@@ -132,6 +139,12 @@ impl Shared {
             }
             return Ok(Outcome::Staged(group, staged));
         }
+    }
+
+    /// A batch that writes nothing: what it says is there already is made as durable as it asks.
+    fn already_done(&self, appended: Appended, durability: Durability) -> Result<Outcome> {
+        self.flush(durability == Durability::Sync)?;
+        Ok(Outcome::Done(appended))
     }
 
     /// Blocks until a group is done; leads it when asked to.
@@ -329,15 +342,25 @@ impl Shared {
             if !sync || writer.synced_end == writer.written_end {
                 return Ok(());
             }
-            let (segment, end) = (writer.active.clone(), writer.written_end);
-            self.exclusively(writer, || {
-                segment.file.sync().map_err(|error| Error::from_io(error, format!("flushing {}", segment.name)))
-            })?;
-            let mut writer = self.writer()?;
-            if writer.active.id() == segment.id() {
-                writer.synced_end = writer.synced_end.max(end);
-            }
+            self.flush_written(writer)?;
         }
+    }
+
+    /// Makes durable what was written and not flushed. No write is under way.
+    fn flush_written(&self, mut writer: MutexGuard<'_, Writer>) -> Result<()> {
+        let (segment, from, to) = (writer.active.clone(), writer.synced_end, writer.written_end);
+        let unproven = writer.unproven_end.take().is_some();
+        self.exclusively(writer, || {
+            if unproven {
+                return recover::make_durable(&segment, from, to);
+            }
+            segment.file.sync().map_err(|error| Error::from_io(error, format!("flushing {}", segment.name)))
+        })?;
+        let mut writer = self.writer()?;
+        if writer.active.id() == segment.id() {
+            writer.synced_end = writer.synced_end.max(to);
+        }
+        Ok(())
     }
 
     /// Does something while no write is under way, without the writer's lock; its failure poisons the writer.
@@ -364,6 +387,9 @@ impl Shared {
     /// Why a batch can't be staged right now.
     fn blocker(&self, writer: &mut Writer, prepared: &Prepared) -> Option<Blocker> {
         let staged = writer.open.as_ref().map_or(0, |open| open.bytes.len());
+        if writer.unproven_end.is_some() {
+            return Some(Blocker::Unproven);
+        }
         if !writer.has_room(prepared) || !writer.time_fits(self.options.host.now_ms()) {
             return Some(Blocker::Segment);
         }
@@ -383,6 +409,7 @@ impl Shared {
         }
         match blocker {
             Blocker::Backlog => Ok(()),
+            Blocker::Unproven => self.flush_written(writer),
             Blocker::Segment => self.make_room(writer, prepared),
         }
     }
@@ -402,6 +429,8 @@ enum Blocker {
     Segment,
     /// Too much is staged and not written.
     Backlog,
+    /// What was found after a crash must be made durable first.
+    Unproven,
 }
 
 pub(crate) fn appended(staged: Staged) -> Appended {

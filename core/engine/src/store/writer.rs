@@ -27,6 +27,9 @@ pub(crate) struct Writer {
     pub(crate) written_end: u64,
     /// Up to where bytes are known durable.
     pub(crate) synced_end: u64,
+    /// The end of what was found after a crash and nothing proves durable. It begins at `synced_end`, and is made
+    /// durable before anything is appended.
+    pub(crate) unproven_end: Option<u64>,
     /// The length of the active segment's file. 0 for one that grows as it is written.
     pub(crate) capacity: u64,
     /// The size of the active segment's index block if all that is staged were in it.
@@ -93,6 +96,8 @@ struct Held {
 
 /// What staging a batch came to.
 pub(crate) struct Staged {
+    /// Whether the batch has no record.
+    pub(crate) is_empty: bool,
     pub(crate) last_position: Position,
     pub(crate) ops: Vec<OpResult>,
 }
@@ -114,6 +119,7 @@ impl Writer {
             end: durable.end,
             written_end: durable.end,
             synced_end,
+            unproven_end: (synced_end < durable.end).then_some(durable.end),
             capacity,
             index_bytes: durable.active_index.encoded_bytes() as u64,
             next_position: durable.next_position,
@@ -295,6 +301,7 @@ impl Staging<'_, '_> {
             Error::new(ErrorKind::InvalidInput, format!("the clock says {time_ms} ms, too far from {base_time_ms} ms"))
         })?;
         self.batch_start = self.open.end();
+        let first = self.writer.next_position;
         let mut ops = Vec::with_capacity(batch.ops.len());
         for op in &batch.ops {
             ops.push(self.op(op)?);
@@ -303,7 +310,8 @@ impl Staging<'_, '_> {
             held.header.flags.set(Flags::BATCH_LAST);
             self.seal(&held);
         }
-        Ok(Staged { last_position: Position(self.writer.next_position - 1), ops })
+        let last_position = Position(self.writer.next_position - 1);
+        Ok(Staged { is_empty: self.writer.next_position == first, last_position, ops })
     }
 
     fn op(&mut self, op: &Op<'_>) -> Result<OpResult> {
