@@ -187,7 +187,7 @@ impl File for FsFile {
         if let Some(written) = self.direct.write_durable(&self.file, offset, bytes) {
             return written;
         }
-        if pwrite_durable(&self.file, offset, bytes)? {
+        if pwrite_durable(&self.file, offset, &[io::IoSlice::new(bytes)])? {
             return Ok(());
         }
         self.write_at(offset, bytes)?;
@@ -230,10 +230,10 @@ impl File for FsFile {
 /// kernel or file system without such calls: no flush has failed then, so writing again and flushing is no
 /// retry of a failed flush.
 #[cfg(target_os = "linux")]
-fn pwrite_durable(file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<bool> {
+fn pwrite_durable(file: &fs::File, offset: u64, parts: &[io::IoSlice<'_>]) -> io::Result<bool> {
     use rustix::io::{Errno, ReadWriteFlags, pwritev2};
-    match pwritev2(file, &[io::IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC) {
-        Ok(count) => Ok(count == bytes.len()),
+    match pwritev2(file, parts, offset, ReadWriteFlags::DSYNC) {
+        Ok(count) => Ok(count == parts.iter().map(|part| part.len()).sum::<usize>()),
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }

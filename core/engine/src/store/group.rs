@@ -16,6 +16,11 @@ use crate::{Error, Result};
 /// group where processors sleep when idle; while it yields, anyone else who wants the processor has it.
 const YIELDS_MAX: u32 = 128;
 
+/// The unit in which the operating system writes files.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+/// A buffer has room for so many bytes from the start.
+const BUFFER_BYTES_MIN: usize = 16 << 10;
+
 const PENDING: u8 = 0;
 const LEAD: u8 = 1;
 const DONE: u8 = 2;
@@ -127,7 +132,10 @@ pub(crate) struct OpenGroup {
     pub(crate) group: Arc<Group>,
     /// The offset of its first byte.
     pub(crate) start: u64,
+    /// Its bytes, behind `lead` bytes that make them lie in memory as they will lie in pages of the file: then
+    /// a storage may hand them to the device as they are.
     pub(crate) bytes: Vec<u8>,
+    lead: usize,
     pub(crate) entries: Entries,
     /// Whether one of its batches is to be flushed.
     pub(crate) sync: bool,
@@ -148,11 +156,19 @@ pub(crate) enum Asked {
 }
 
 impl OpenGroup {
-    pub(crate) fn new(start: u64, bytes: Vec<u8>) -> Self {
+    /// A group that begins at `start`, and gathers in a buffer that was used before.
+    pub(crate) fn new(start: u64, mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        bytes.reserve(BUFFER_BYTES_MIN);
+        let in_memory = bytes.as_ptr().addr() as u64 % PAGE_BYTES;
+        let lead = (PAGE_BYTES + start % PAGE_BYTES - in_memory) % PAGE_BYTES;
+        let lead = usize::try_from(lead).expect("less than a page");
+        bytes.resize(lead, 0);
         Self {
             group: Arc::default(),
             start,
             bytes,
+            lead,
             entries: Entries::default(),
             sync: false,
             waiters: 0,
@@ -162,7 +178,19 @@ impl OpenGroup {
 
     /// The offset after its last byte.
     pub(crate) fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
+        self.start + self.staged().len() as u64
+    }
+
+    /// The bytes to write at `start`.
+    pub(crate) fn staged(&self) -> &[u8] {
+        &self.bytes[self.lead..]
+    }
+
+    /// Fills up the last page with zeros.
+    pub(crate) fn pad(&mut self) {
+        let end = self.end();
+        let padding = usize::try_from(end.next_multiple_of(PAGE_BYTES) - end).expect("less than a page");
+        self.bytes.resize(self.bytes.len() + padding, 0);
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     background::{Background, Chores},
     durable::Durable,
     follow::Follower,
-    group::{Asked, Group, OpenGroup, Woken, outcome_unknown},
+    group::{Asked, Group, OpenGroup, PAGE_BYTES, Woken, outcome_unknown},
     options::{Mode, OpenOptions},
     prepare::{self, Prepared},
     recover,
@@ -28,9 +28,6 @@ use crate::{
 pub(crate) const FLUSH_BYTES: usize = 256 << 10;
 /// Staging blocks while so many bytes are staged and not written.
 const STAGED_BYTES_MAX: usize = 8 << 20;
-/// Writes end at a multiple of this, filled up with zeros, so that the operating system needn't read a page
-/// before it changes part of it.
-const PAGE_BYTES: u64 = 4096;
 /// A thread that gathers others yields at most so often: about a third of the time of a flush. With very many
 /// threads it is better to have the rest gather while the flush is under way.
 const YIELDS_MAX: u32 = 8;
@@ -133,7 +130,7 @@ impl Shared {
             match waiting {
                 Waiting::Thread => self.join_open(writer),
                 Waiting::Nobody => {
-                    let asked = if open.bytes.len() >= FLUSH_BYTES { Asked::Now } else { Asked::Soon };
+                    let asked = if open.staged().len() >= FLUSH_BYTES { Asked::Now } else { Asked::Soon };
                     self.ask(writer, asked);
                 }
             }
@@ -269,7 +266,6 @@ impl Shared {
                 }
                 writer.forget_published(&self.durable());
                 if writer.spare_buffer.capacity() == 0 && open.bytes.capacity() <= SPARE_BYTES_MAX {
-                    open.bytes.clear();
                     writer.spare_buffer = std::mem::take(&mut open.bytes);
                 }
                 let ask_spare = end > writer.capacity / 2 && !std::mem::replace(&mut writer.spare_asked, true);
@@ -296,7 +292,7 @@ impl Shared {
             drop(writer);
             group.offer_lead();
         } else {
-            let asked = if open.bytes.len() >= FLUSH_BYTES { Asked::Now } else { open.asked.max(Asked::Soon) };
+            let asked = if open.staged().len() >= FLUSH_BYTES { Asked::Now } else { open.asked.max(Asked::Soon) };
             open.asked = Asked::Nothing;
             self.ask(writer, asked);
         }
@@ -386,7 +382,7 @@ impl Shared {
 
     /// Why a batch can't be staged right now.
     fn blocker(&self, writer: &mut Writer, prepared: &Prepared) -> Option<Blocker> {
-        let staged = writer.open.as_ref().map_or(0, |open| open.bytes.len());
+        let staged = writer.open.as_ref().map_or(0, |open| open.staged().len());
         if writer.unproven_end.is_some() {
             return Some(Blocker::Unproven);
         }
@@ -446,16 +442,15 @@ fn keyed_stream<'b>(batch: &'b Batch<'_>) -> Option<(&'b crate::StreamId, &'b [u
 }
 
 fn write_group(file: &dyn File, open: &mut OpenGroup, capacity: u64, earlier_unsynced: bool) -> std::io::Result<()> {
-    let end = open.end();
-    let padded = end.next_multiple_of(PAGE_BYTES);
-    if padded <= capacity {
-        open.bytes.resize(open.bytes.len() + usize::try_from(padded - end).expect("less than a page"), 0);
+    // The operating system then needn't read the last page before it changes part of it.
+    if open.end().next_multiple_of(PAGE_BYTES) <= capacity {
+        open.pad();
     }
     match (open.sync, earlier_unsynced) {
-        (false, _) => file.write_at(open.start, &open.bytes),
-        (true, false) => file.write_durable_at(open.start, &open.bytes),
+        (false, _) => file.write_at(open.start, open.staged()),
+        (true, false) => file.write_durable_at(open.start, open.staged()),
         (true, true) => {
-            file.write_at(open.start, &open.bytes)?;
+            file.write_at(open.start, open.staged())?;
             file.sync()
         }
     }

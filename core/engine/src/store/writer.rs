@@ -255,7 +255,7 @@ impl Writer {
             }
             Err(_) => self.undo(&mut open, undo),
         }
-        if open.bytes.is_empty() {
+        if open.entries.records.is_empty() {
             self.spare_buffer = open.bytes;
         } else {
             self.open = Some(open);

@@ -68,19 +68,34 @@ impl Direct {
         let Handle::Open(direct) = &state.file else { return None };
         let start = offset - offset % ALIGNMENT as u64;
         let before = usize::try_from(offset - start).expect("less than a page");
-        let buffer = state.buffer.get(before + bytes.len());
-        buffer[before..].copy_from_slice(bytes);
-        match state.last_page.take() {
-            Some((at, page)) if at == start => buffer[..before].copy_from_slice(&page[..before]),
-            _ => {
-                if let Err(error) = super::FsFile::read(file, start, &mut buffer[..before]) {
-                    return Some(Err(error));
+        // Where the bytes lie in memory as in the file, only the page they begin in is copied; else all of them.
+        let congruent = bytes.as_ptr().addr() % ALIGNMENT == before;
+        let copied = if !congruent {
+            bytes.len()
+        } else if before == 0 {
+            0
+        } else {
+            ALIGNMENT - before
+        };
+        let buffer = state.buffer.get(if copied == 0 { 0 } else { before + copied });
+        if before > 0 {
+            match state.last_page.take() {
+                Some((at, page)) if at == start => buffer[..before].copy_from_slice(&page[..before]),
+                _ => {
+                    if let Err(error) = super::FsFile::read(file, start, &mut buffer[..before]) {
+                        return Some(Err(error));
+                    }
                 }
             }
         }
-        match super::pwrite_durable(direct, start, buffer) {
+        if copied > 0 {
+            buffer[before..].copy_from_slice(&bytes[..copied]);
+        }
+        let parts = [io::IoSlice::new(buffer), io::IoSlice::new(&bytes[copied..])];
+        let used = if copied == bytes.len() { &parts[..1] } else { &parts[usize::from(copied == 0)..] };
+        match super::pwrite_durable(direct, start, used) {
             Ok(true) => {
-                let last = buffer[buffer.len() - ALIGNMENT..].to_vec();
+                let last = bytes[bytes.len() - ALIGNMENT..].to_vec();
                 state.last_page = Some((end - ALIGNMENT as u64, last));
                 Some(Ok(()))
             }
@@ -119,16 +134,25 @@ mod tests {
         let file = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
         file.set_len(1 << 20).unwrap();
         let (direct, mut expected) = (Direct::default(), vec![0; 1 << 20]);
+        let mut memory = AlignedBuffer::default();
         let mut offset = 100_usize;
-        for round in 1..=12_u8 {
-            let length = if round % 3 == 0 { 1000 } else { 20_000 };
+        for round in 1..=24_u8 {
+            let length = match round % 3 {
+                0 => 1000,
+                1 => 20_000,
+                _ => 40_960 - offset % ALIGNMENT,
+            };
             let end = (offset + length).next_multiple_of(ALIGNMENT);
-            let mut bytes = vec![0; end - offset];
+            // Every other time the bytes lie in memory as in the file.
+            let lead = if round % 2 == 0 { offset % ALIGNMENT } else { 8 };
+            let bytes = &mut memory.get(lead + end - offset)[lead..];
+            bytes.fill(0);
             bytes[..length].fill(round);
-            expected[offset..end].copy_from_slice(&bytes);
-            match direct.write_durable(&file, offset as u64, &bytes) {
+            let bytes = &*bytes;
+            expected[offset..end].copy_from_slice(bytes);
+            match direct.write_durable(&file, offset as u64, bytes) {
                 Some(written) => written.unwrap(),
-                None => super::super::FsFile::write(&file, offset as u64, &bytes).unwrap(),
+                None => super::super::FsFile::write(&file, offset as u64, bytes).unwrap(),
             }
             offset += length;
         }
