@@ -2,7 +2,6 @@
 //!
 //! `docs/format-v1.md` is the normative text; a change here changes it too.
 
-pub(crate) mod checkpoint;
 pub(crate) mod files;
 pub(crate) mod index;
 pub(crate) mod record;

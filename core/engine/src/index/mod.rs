@@ -1,6 +1,8 @@
 //! Where things are: the [`directory`] of streams over the whole store, and the index of one segment that
-//! isn't sealed yet ([`memory`]). Both are rebuilt from the log alone.
+//! isn't sealed yet ([`memory`]). Both are rebuilt from the log alone; a
+//! [`checkpoint`] saves that work.
 
+pub(crate) mod checkpoint;
 pub(crate) mod directory;
 pub(crate) mod lineage;
 pub(crate) mod memory;

@@ -110,6 +110,9 @@ impl Segment {
             return Ok(Some(block));
         }
         let length = sealed.trailer.block_bytes() - TRAILER_BYTES as u64;
+        if let Some(advise) = self.map().and_then(|map| map.advise.as_ref()) {
+            advise.will_need_range(sealed.trailer.data_end, length);
+        }
         let bytes = self.bytes_at(sealed.trailer.data_end, length)?;
         let block = Block::check(bytes, sealed.trailer, &self.name)?;
         Ok(Some(sealed.block.get_or_init(|| block)))

@@ -102,6 +102,8 @@ pub struct Map {
 
 /// Tells the operating system what will be read.
 pub trait Advise: Send + Sync {
-    /// What begins at these offsets will be read soon.
+    /// What begins at these offsets will be read soon, two pages of each.
     fn will_need(&self, offsets: &[u64]);
+    /// This range will be read soon, all of it.
+    fn will_need_range(&self, offset: u64, bytes: u64);
 }

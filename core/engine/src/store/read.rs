@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// So many records are looked up at a time.
-const WINDOW_RECORDS: usize = 256;
+const WINDOW_RECORDS: usize = 1024;
 
 /// The records of a stream, one by one, in bounded memory.
 ///

@@ -9,13 +9,15 @@ use super::{durable::Durable, rotate};
 use crate::{
     Error, ErrorKind, Result, SegmentId,
     format::{
-        checkpoint::{self, Checkpoint},
         files::{self, Watermark},
         index::{Block, TRAILER_BYTES, Trailer},
         record::{self, Flags},
         segment::HEADER_BYTES,
     },
-    index::memory::MemoryIndex,
+    index::{
+        checkpoint::{self, Checkpoint},
+        memory::MemoryIndex,
+    },
     limits,
     log::{
         scan::{self, Scan},

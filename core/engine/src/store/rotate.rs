@@ -13,14 +13,16 @@ use super::{
     writer::{Ended, Writer},
 };
 use crate::{
-    Durability, Error, ErrorKind, Result, SegmentId,
+    Durability, Error, Result, SegmentId,
     format::{
-        checkpoint::{self, End},
         files,
         index::{TRAILER_BYTES, Trailer},
         segment::{HEADER_BYTES, Header},
     },
-    index::memory::MemoryIndex,
+    index::{
+        checkpoint::{self, End},
+        memory::MemoryIndex,
+    },
     limits,
     log::segment::Segment,
     storage::{Access, Allocation, File, Storage},
@@ -129,11 +131,11 @@ impl Shared {
                 .sync()
                 .map_err(|error| Failure::Poisoning(Error::from_io(error, format!("flushing {}", active.name))))?;
         }
-        let made = self.make_segment(header, end, needed).map_err(Failure::Harmless)?;
+        let made = self.make_segment(header, end, needed)?;
         let sealed = {
             let durable = self.durable();
             seal(&*self.storage, active, &durable, &durable.active_index, end, header.next_stream)
-                .map_err(|error| Failure::Poisoning(Error::new(ErrorKind::Io, error.to_string())))?
+                .map_err(Failure::Poisoning)?
         };
         let mut durable = self.durable.write().expect("no panic under this lock");
         if let Some(last) = durable.segments.last_mut() {
@@ -146,7 +148,7 @@ impl Shared {
     }
 
     /// Makes a segment of at least `needed` bytes, under its final name once its header is durable.
-    fn make_segment(&self, header: Header, log_bytes: u64, needed: u64) -> Result<Made> {
+    fn make_segment(&self, header: Header, log_bytes: u64, needed: u64) -> std::result::Result<Made, Failure> {
         let name = files::segment_name(header.segment);
         let unfinished = format!("{name}{}", files::UNFINISHED);
         let (spare, capacity) = self.take_spare(needed, &unfinished);
@@ -163,18 +165,17 @@ impl Shared {
             };
             file.write_at(0, &header.encode()).map_err(|error| place(error, "writing the header of"))?;
             file.sync().map_err(|error| place(error, "flushing the header of"))?;
-            self.storage.rename(&unfinished, &name).map_err(|error| place(error, "naming"))?;
-            self.storage.sync_dir().map_err(|error| place(error, "flushing the folder with"))?;
             Ok((file, capacity))
         };
-        match make() {
-            Ok((file, capacity)) => Ok(Made { segment: Arc::new(Segment::unsealed(header, file)), capacity }),
-            Err(error) => {
-                let _ = self.storage.remove(&unfinished);
-                let _ = self.storage.remove(&name);
-                Err(error)
-            }
-        }
+        let (file, capacity) = make().map_err(|error| {
+            let _ = self.storage.remove(&unfinished);
+            Failure::Harmless(error)
+        })?;
+        // From here on nobody can tell whether the name is there after a crash. If it is, the segment before
+        // ends where this one says, so nothing may be appended to it any more.
+        self.storage.rename(&unfinished, &name).map_err(|error| Failure::Poisoning(place(error, "naming")))?;
+        self.storage.sync_dir().map_err(|error| Failure::Poisoning(place(error, "flushing the folder with")))?;
+        Ok(Made { segment: Arc::new(Segment::unsealed(header, file)), capacity })
     }
 
     /// The size of a new segment: as large as what is before it, within bounds.
@@ -271,7 +272,7 @@ impl Shared {
             predecessor_salt: 0,
             next_stream: 1,
         };
-        let made = self.make_segment(header, 0, 0)?;
+        let made = self.make_segment(header, 0, 0).map_err(Failure::into_error)?;
         Ok((made.segment, made.capacity))
     }
 
@@ -340,6 +341,14 @@ enum Failure {
     Harmless(Error),
     /// A flush or a write of the log failed.
     Poisoning(Error),
+}
+
+impl Failure {
+    fn into_error(self) -> Error {
+        match self {
+            Self::Harmless(error) | Self::Poisoning(error) => error,
+        }
+    }
 }
 
 fn random_salt(shared: &Shared) -> u32 {

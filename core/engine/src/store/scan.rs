@@ -98,8 +98,9 @@ impl Subscription {
                 return Ok(None);
             }
             let pause = if self.shared.is_read_only() { POLL.min(left) } else { left };
-            self.shared.watch.wait_past(self.log.next - 1, pause);
-            left = left.saturating_sub(pause);
+            if self.shared.watch.wait_past(self.log.next - 1, pause) {
+                left = left.saturating_sub(pause);
+            }
         }
     }
 
@@ -131,8 +132,12 @@ impl Subscription {
                 return Ok(());
             }
             let pause = if self.shared.is_read_only() { POLL.min(left) } else { left };
-            self.shared.watch.wait_past(seen, pause);
-            left = left.saturating_sub(pause);
+            if self.shared.watch.wait_past(seen, pause) {
+                left = left.saturating_sub(pause);
+            } else if self.shared.watch.position() <= seen {
+                // Everyone was woken: the store was closed.
+                return Ok(());
+            }
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Watch {
 #[derive(Default)]
 struct Waiting {
     threads: usize,
+    /// How often everyone was woken with nothing new.
+    wakes: u64,
     wakers: Vec<Waker>,
 }
 
@@ -43,20 +45,20 @@ impl Watch {
 
     /// Wakes everyone, with nothing new.
     pub(crate) fn wake(&self) {
+        self.waiting.lock().expect("no panic under this lock").wakes += 1;
         self.advance(0);
     }
 
-    /// Blocks until the position is past `seen`, or for `timeout` at most.
-    pub(crate) fn wait_past(&self, seen: u64, timeout: Duration) -> u64 {
+    /// Blocks until the position is past `seen`, everyone is woken, or `timeout` is over; whether it was over.
+    pub(crate) fn wait_past(&self, seen: u64, timeout: Duration) -> bool {
         let mut waiting = self.waiting.lock().expect("no panic under this lock");
-        if self.position() <= seen {
-            waiting.threads += 1;
-            let (guard, _) = self.changed.wait_timeout(waiting, timeout).expect("no panic under this lock");
-            waiting = guard;
-            waiting.threads -= 1;
-        }
-        drop(waiting);
-        self.position()
+        waiting.threads += 1;
+        let wakes = waiting.wakes;
+        let nothing_new = |waiting: &mut Waiting| self.position() <= seen && waiting.wakes == wakes;
+        let (mut waiting, waited) =
+            self.changed.wait_timeout_while(waiting, timeout, nothing_new).expect("no panic under this lock");
+        waiting.threads -= 1;
+        waited.timed_out()
     }
 
     /// The position, if it is past `seen`; else `waker` is woken when it may be.

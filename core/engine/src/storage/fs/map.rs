@@ -48,16 +48,26 @@ impl Advise for Advised {
         if offsets.iter().step_by(step).all(|offset| is_in_memory(&self.file, *offset)) {
             return;
         }
-        for offset in offsets {
-            let Ok(offset) = usize::try_from(*offset) else { continue };
-            let start = offset - offset % PAGE_BYTES;
-            let length = (2 * PAGE_BYTES).min(self.map.len().saturating_sub(start));
-            // Advice only: a refusal costs time, never correctness.
-            #[cfg(unix)]
-            let _ = self.map.advise_range(Advice::WillNeed, start, length);
-            #[cfg(not(unix))]
-            let _ = (start, length, &self.map);
+        offsets.iter().for_each(|offset| self.advise(*offset, 2 * PAGE_BYTES as u64));
+    }
+
+    fn will_need_range(&self, offset: u64, bytes: u64) {
+        if !is_in_memory(&self.file, offset) || !is_in_memory(&self.file, offset + bytes.saturating_sub(1)) {
+            self.advise(offset, bytes);
         }
+    }
+}
+
+impl Advised {
+    fn advise(&self, offset: u64, bytes: u64) {
+        let (Ok(offset), Ok(bytes)) = (usize::try_from(offset), usize::try_from(bytes)) else { return };
+        let start = offset - offset % PAGE_BYTES;
+        let length = (offset - start).saturating_add(bytes).min(self.map.len().saturating_sub(start));
+        // Advice only: a refusal costs time, never correctness.
+        #[cfg(unix)]
+        let _ = self.map.advise_range(Advice::WillNeed, start, length);
+        #[cfg(not(unix))]
+        let _ = (start, length, &self.map);
     }
 }
 

@@ -8,14 +8,13 @@ use std::{collections::HashMap, sync::Arc};
 
 use bincode::{Decode, Encode, config};
 
-use super::{Fields, VERSION, units_to_offset};
+use super::{
+    directory::{Directory, Forked, Location, Run, SnapshotRef, Stream},
+    lineage::Lineage,
+};
 use crate::{
     SegmentId, StreamId, checksum,
-    format::offset_to_units,
-    index::{
-        directory::{Directory, Forked, Location, Run, SnapshotRef, Stream},
-        lineage::Lineage,
-    },
+    format::{Fields, VERSION, offset_to_units, units_to_offset},
     limits,
 };
 
@@ -71,7 +70,7 @@ struct StreamEntry {
 pub(crate) struct Checkpoint {
     pub(crate) end: End,
     pub(crate) directory: Directory,
-    /// The index block of the active segment up to `end.offset`, as [`super::index`] encodes it.
+    /// The index block of the active segment up to `end.offset`, as [`crate::format::index`] encodes it.
     pub(crate) active_index: Vec<u8>,
 }
 
