@@ -86,6 +86,13 @@ fn calls_without_ids_are_answered_in_order() {
 }
 
 #[test]
+fn a_second_record_of_one_id_is_a_second_call() {
+    let mut events = stored(&[r#"{"role":"assistant","tool_calls":[{"id":"c1","name":"ls"}]}"#]);
+    events.push(decode(&events[1].to_new(), 3, false));
+    assert_eq!(names(&dangling_tool_calls(&events).unwrap()), [("ls", 2), ("ls", 3)]);
+}
+
+#[test]
 fn a_tool_call_appended_alone_dangles_until_it_is_answered() {
     let call = NewContextEvent::new(
         ContextEventKind::ToolCall,
