@@ -12,7 +12,7 @@ const AFTER_HELP: &str = "\
 SESSION is a session's id, the beginning of it when no other begins so, its name, or @last (the newest).
 INSTANCE is an agent instance's id, or the beginning of it.
 
-With --json every command prints one JSON document, or one JSON value a line (`runlog COMMAND --help` says
+With --json every command prints one JSON document, or one JSON value a line (`runlog COMMAND --help` says \
 which); a failure is a line {\"error\": {\"kind\", \"message\", \"exit\"}} on stderr.
 
 Exit codes:
@@ -30,6 +30,9 @@ Environment:
   RUNLOG_STORE  the store, where --store isn't given
   NO_COLOR      no colours";
 
+/// Under what the options of every command stand.
+const GLOBAL: &str = "Options of every command";
+
 /// Record, replay, resume, truncate and fork AI-agent runs.
 #[derive(Parser)]
 #[command(name = "runlog", version, after_help = AFTER_HELP, max_term_width = 100, disable_help_subcommand = true)]
@@ -46,10 +49,10 @@ pub(crate) struct Cli {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
     /// The folder of the store; made by `import` and `run` when it isn't there
-    #[arg(long, global = true, env = "RUNLOG_STORE", default_value = "./runlog-data", value_name = "DIR")]
+    #[arg(long, global = true, help_heading = GLOBAL, env = "RUNLOG_STORE", default_value = "./runlog-data", value_name = "DIR")]
     pub(crate) store: PathBuf,
     /// Print JSON, for programs
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
 }
 

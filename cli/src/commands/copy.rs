@@ -11,7 +11,7 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-A copy shares what it has with its source: nothing is written twice, however long the session is, and what is done
+A copy shares what it has with its source: nothing is written twice, however long the session is, and what is done \
 to one of them later doesn't change the other.
 
 With --json: {\"session\": {…}, \"copied_from\", \"instances\", \"events\"}.";

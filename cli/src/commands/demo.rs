@@ -18,7 +18,7 @@ use crate::{
 const AFTER_HELP: &str = "\
 The store of the demo stays, so that it can be looked at: the last lines say how.
 
-With --json: {\"store\", \"events\", \"acknowledged\", \"found\", \"lost\", \"open_seconds\", …, \"ok\"}. Exit code 1 when
+With --json: {\"store\", \"events\", \"acknowledged\", \"found\", \"lost\", \"open_seconds\", …, \"ok\"}. Exit code 1 when \
 a check fails.";
 
 /// The most stores of earlier demos that are stepped over.

@@ -16,6 +16,7 @@ use crate::{
     failure::{Exit, Failure, Result},
     kept::{self, Kept},
     output::{Out, note},
+    progress::Progress,
     store, text,
 };
 
@@ -26,7 +27,7 @@ Formats:
   claude-code  a line for each message, in the envelope that it came in
   swe-agent    a .traj of the session's first agent; only for sessions that were one
 
-Messages are written byte for byte as they were recorded: a session that came from one provider's format is not
+Messages are written byte for byte as they were recorded: a session that came from one provider's format is not \
 turned into another's. A message that has no envelope of its own gets the least that the format needs.
 
 The output is JSON lines in any case; --json changes nothing.";
@@ -59,13 +60,17 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     };
     let mut file = create(path)?;
     let mut total = 0_u64;
+    let mut progress = Progress::bytes(None, out.is_json());
+    progress.about("exporting");
     let mut write = |bytes: &[u8]| {
         total += bytes.len() as u64;
+        progress.add(bytes.len() as u64);
         file.write_all(bytes).map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))
     };
     for session in &sessions {
         export(&store, session, args.format, &mut write)?;
     }
+    progress.finish();
     let done = file.into_inner().map_err(std::io::IntoInnerError::into_error).and_then(|file| file.sync_all());
     done.map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
     let what = text::count(sessions.len() as u64, "session", "sessions");

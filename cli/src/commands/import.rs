@@ -29,19 +29,19 @@ const ISSUES_SHOWN: usize = 20;
 const PIECE_BYTES: usize = 256 << 10;
 
 const AFTER_HELP: &str = "\
-The format is found out by looking: OpenAI-style chat messages (a run a line, or a message a line), Claude Code
-session files, SWE-agent .traj files, and what `runlog export` wrote. Messages, tool calls and arguments are
+The format is found out by looking: OpenAI-style chat messages (a run a line, or a message a line), Claude Code \
+session files, SWE-agent .traj files, and what `runlog export` wrote. Messages, tool calls and arguments are \
 kept byte for byte, and what stands around them is kept too.
 
-A session is called what its source calls it (a Claude Code sessionId, a run's id), else after the file. When the
-store has a session of that name, the import goes on with it: what is there already is skipped, so that
-importing twice changes nothing, and a file that grew adds what is new. One of the same name that says something
+A session is called what its source calls it (a Claude Code sessionId, a run's id), else after the file. When the \
+store has a session of that name, the import goes on with it: what is there already is skipped, so that \
+importing twice changes nothing, and a file that grew adds what is new. One of the same name that says something \
 else gets a name beside it: NAME~2.
 
-A line that is no JSON is left out and told (exit code 6); a line that is JSON but no message is kept beside the
+A line that is no JSON is left out and told (exit code 6); a line that is JSON but no message is kept beside the \
 messages, with a warning. --strict stops at either.
 
-With --json: a line for each file, {\"file\", \"format\", \"sessions\": [{\"id\", \"name\", \"outcome\"}], \"messages\",
+With --json: a line for each file, {\"file\", \"format\", \"sessions\": [{\"id\", \"name\", \"outcome\"}], \"messages\", \
 \"tool_calls\", \"other\", \"skipped\", \"issues\": [{\"severity\", \"line\", \"column\", \"what\"}], \"seconds\"}.";
 
 /// The arguments.

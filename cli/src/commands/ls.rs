@@ -13,7 +13,7 @@ use crate::{
 const AFTER_HELP: &str = "\
 The first column is the beginning of the session's id, as long as it has to be to name it.
 
-With --json: a line for each session, with its fields, \"events\" (of all its instances), and with --instances
+With --json: a line for each session, with its fields, \"events\" (of all its instances), and with --instances \
 \"instances\": [{\"id\", \"agent_name\", \"parent_instance_id\", \"events\", …}].";
 
 /// The arguments.

@@ -14,11 +14,11 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-A replay shows what was recorded; no agent and no tool is run. --from and --to are sequences of the session's first
-agent (of the instance, where one is given), both inclusive; with either only that agent's events are replayed,
+A replay shows what was recorded; no agent and no tool is run. --from and --to are sequences of the session's first \
+agent (of the instance, where one is given), both inclusive; with either only that agent's events are replayed, \
 else those of all agents in the order in which they happened.
 
-With --json: a line for each event, {\"position\", \"instance_id\", \"sequence_number\", \"event_type\", \"content\",
+With --json: a line for each event, {\"position\", \"instance_id\", \"sequence_number\", \"event_type\", \"content\", \
 \"tool_call_id\", \"tool_results\", \"run_id\", \"step_number\", \"created_at_ms\", \"redacted\"}.";
 
 /// The arguments.

@@ -22,18 +22,18 @@ use crate::{
 const LINES_TOGETHER: usize = 256;
 
 const AFTER_HELP: &str = "\
-CMD is a program that gets its context as lines of JSON on standard input and writes what it does as lines of JSON to
+CMD is a program that gets its context as lines of JSON on standard input and writes what it does as lines of JSON to \
 standard output: docs/agent-protocol.md has all of it. Each line is durable before it is acknowledged.
 
-  runlog run -- ./agent.py \"fix the test\"           a new session
-  runlog run --resume @last -- ./agent.py             go on where it stopped
-  runlog run --copy 019a2b3c --to-point 12 -- …       go on from event 12 in a copy
-  runlog run --overwrite 019a2b3c --from-point 12 -- … forget what came after event 12, then go on
+  runlog run -- ./agent.py \"fix the test\"               a new session
+  runlog run --resume @last -- ./agent.py               go on where it stopped
+  runlog run --copy 019a2b3c --to-point 12 -- …         go on from event 12 in a copy
+  runlog run --overwrite 019a2b3c --from-point 12 -- …  forget what came after it, then go on
 
 It ends with 0 if the agent did, with 7 if the agent failed, with 128 + n if signal n stopped it.
 
-With --json: a line for each thing that happens, {\"started\": {\"session_id\", \"instance_id\", \"last_sequence\"}},
-{\"ack\": {\"id\", \"sequence\", \"last_sequence\"}}, {\"error\": {\"id\", \"line\", \"code\", \"message\"}},
+With --json: a line for each thing that happens, {\"started\": {\"session_id\", \"instance_id\", \"last_sequence\"}}, \
+{\"ack\": {\"id\", \"sequence\", \"last_sequence\"}}, {\"error\": {\"id\", \"line\", \"code\", \"message\"}}, \
 {\"ended\": {\"exit_code\", \"signal\", \"events\", \"refused\", \"seconds\"}}.";
 
 /// The arguments.

@@ -11,7 +11,7 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-With --json: {\"store\", \"id\", \"created_ms\", \"sessions\", \"instances\", \"events\", \"records\", \"streams\",
+With --json: {\"store\", \"id\", \"created_ms\", \"sessions\", \"instances\", \"events\", \"records\", \"streams\", \
 \"streams_deleted\", \"segments\", \"segment_bytes\", \"used_bytes\", \"last_time_ms\"}.";
 
 /// The arguments.

@@ -11,7 +11,7 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-Later events go on at N + 1. Copies of the session keep what they share. The other agents of the session keep
+Later events go on at N + 1. Copies of the session keep what they share. The other agents of the session keep \
 their events: give an instance instead of a session to truncate one of them.
 
 With --json: {\"session_id\", \"instance_id\", \"after\", \"deleted\"}.";

@@ -15,11 +15,11 @@ use crate::{
 const PROBLEMS_SHOWN: usize = 50;
 
 const AFTER_HELP: &str = "\
-Reads everything and changes nothing, also while another process writes. With --repair, what is damaged at the end
-of the log is cut off there, after the cut bytes were saved in a file beside it; what can be made again from the
+Reads everything and changes nothing, also while another process writes. With --repair, what is damaged at the end \
+of the log is cut off there, after the cut bytes were saved in a file beside it; what can be made again from the \
 rest is. Damage in the middle is told, and stays as it is.
 
-With --json: {\"sound\", \"segments\", \"records\", \"bytes\", \"torn_bytes\", \"problems\": [{\"file\", \"offset\",
+With --json: {\"sound\", \"segments\", \"records\", \"bytes\", \"torn_bytes\", \"problems\": [{\"file\", \"offset\", \
 \"message\"}], \"problems_count\", \"actions\": […]}. Exit code 5 when something is damaged and stays so.";
 
 /// The arguments.

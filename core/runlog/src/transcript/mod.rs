@@ -32,8 +32,8 @@ mod time;
 mod values;
 
 pub use detect::detect;
-pub use runlog_model::{NewContextEvent, StoredEvent};
 pub use parser::{LINE_BYTES_MAX, Options, Parser, parse};
+pub use runlog_model::{NewContextEvent, StoredEvent};
 pub use values::{Entry, Format, Instance, Issue, Item, Session, Severity, ToolCall, Transcript};
 
 #[cfg(test)]

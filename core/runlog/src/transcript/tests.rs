@@ -281,7 +281,7 @@ fn own_export(transcript: &Transcript) -> Vec<u8> {
             serde_json::from_value(json).unwrap()
         });
         lines.extend(runlog_lines::session_line(&fields, Some(session.format), session.wrapper.as_ref()));
-        let mut last_of: std::collections::HashMap<usize, u64> = std::collections::HashMap::new();
+        let mut last_of = std::collections::HashMap::<usize, u64>::new();
         for instance in transcript.instances.iter().filter(|it| it.session == session.number) {
             let id_of = |number: usize| transcript.instances[number].id.unwrap_or_else(|| uuid(2, number));
             let json = serde_json::json!({
@@ -303,7 +303,7 @@ fn own_export(transcript: &Transcript) -> Vec<u8> {
                 let sequence = last_of.entry(instance.number).or_default();
                 *sequence += 1;
                 let meta = event.encode_meta().unwrap();
-                let stored = runlog_model::StoredEvent {
+                let stored = StoredEvent {
                     position: 1,
                     sequence: *sequence,
                     time_ms: 7,
