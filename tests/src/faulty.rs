@@ -1,0 +1,484 @@
+//! [`FaultyStorage`]: a folder in memory that loses what a real one may lose, and fails when it is told to.
+//!
+//! What a file holds is kept twice: as every handle sees it, and as the device has it. In between stand the writes
+//! and changes of length that nothing has flushed. `sync` promotes those of one file and `sync_dir` the names; a
+//! durable write promotes its own range and the file's length, nothing else. A crash then drops, keeps, cuts or
+//! mixes by sector each write, and keeps or drops each change of length and name, each on its own: there is no
+//! order among them.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use runlog_engine::storage::{Access, Allocation, File, Storage};
+
+use crate::checker::Files;
+
+mod disk;
+#[cfg(test)]
+mod tests;
+
+use disk::{Disk, FileId};
+
+/// What a fault does to the operations that it meets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// It fails with an input/output error. A write may have written a part; a flush forgets what it was to flush,
+    /// so that no later one makes it durable.
+    Io,
+    /// It fails because the device is full, if it is one that can need space. A flush forgets as with `Io`.
+    Full,
+    /// A read ends early, if it is one.
+    ShortRead,
+    /// The power goes: what was not flushed is at the mercy of [`FaultyStorage::crashed`], the operation itself
+    /// included, and every later one fails.
+    PowerLoss,
+    /// A flush does nothing and says that it worked, if it is one. No storage that can be used is like that: it is
+    /// here to see that tests notice.
+    LyingSync,
+}
+
+/// How long a fault lasts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lasting {
+    /// One operation fails.
+    Once,
+    /// All fail from then on.
+    ForGood,
+}
+
+/// The operation that is to fail, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// How many of the operations that the failure can hit go well before.
+    pub after: u64,
+    /// What happens.
+    pub failure: Failure,
+    /// For how long.
+    pub lasting: Lasting,
+}
+
+/// What was done to the storage.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Operation {
+    /// Which operation.
+    pub call: Call,
+    /// The file, by the name it had when it was opened.
+    pub name: String,
+    /// Where in the file.
+    pub offset: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+/// A method of the storage or of a file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[allow(missing_docs, reason = "they are named after the methods")]
+pub enum Call {
+    Create,
+    Open,
+    List,
+    Rename,
+    Remove,
+    SyncDir,
+    CreateDir,
+    Lock,
+    ReadAt,
+    WriteAt,
+    Sync,
+    WriteDurableAt,
+    SetLen,
+    Len,
+    Allocate,
+}
+
+impl Call {
+    fn is_met_by(self, failure: Failure) -> bool {
+        match failure {
+            Failure::Io | Failure::PowerLoss => true,
+            Failure::Full => matches!(
+                self,
+                Self::Create
+                    | Self::Rename
+                    | Self::SyncDir
+                    | Self::CreateDir
+                    | Self::Lock
+                    | Self::WriteAt
+                    | Self::Sync
+                    | Self::WriteDurableAt
+                    | Self::SetLen
+                    | Self::Allocate
+            ),
+            Failure::ShortRead => self == Self::ReadAt,
+            Failure::LyingSync => matches!(self, Self::Sync | Self::SyncDir | Self::WriteDurableAt),
+        }
+    }
+}
+
+/// A folder in memory with faults. Clones share it.
+#[derive(Clone, Default)]
+pub struct FaultyStorage {
+    world: Arc<Mutex<World>>,
+}
+
+#[derive(Clone, Default)]
+struct World {
+    disk: Disk,
+    /// Counts crashes and kills: handles and locks of an earlier life are dead.
+    life: u64,
+    /// Counts crashes.
+    boot: u8,
+    locked: Option<String>,
+    fault: Option<Fault>,
+    /// How many operations the fault could have hit so far.
+    met: u64,
+    /// How many faults were injected.
+    injected: u64,
+    /// The first operation that failed.
+    hit: Option<Operation>,
+    is_powerless: bool,
+    is_paused: bool,
+    trace: Vec<Operation>,
+}
+
+/// What becomes of an operation.
+enum Fate {
+    Done,
+    /// It is done as if nothing was wrong, but makes nothing durable.
+    Lied,
+    /// Done as far as nobody can know, then an error.
+    Failed(Failure, io::Error),
+}
+
+impl World {
+    fn meet(&mut self, call: Call, name: &str, offset: u64, bytes: u64) -> Fate {
+        if self.is_paused {
+            return Fate::Done;
+        }
+        let operation = Operation { call, name: name.to_owned(), offset, bytes };
+        self.trace.push(operation.clone());
+        if self.is_powerless {
+            return Fate::Failed(Failure::Io, io::Error::other("the power is gone"));
+        }
+        let Some(fault) = self.fault.filter(|fault| call.is_met_by(fault.failure)) else { return Fate::Done };
+        let place = self.met;
+        self.met += 1;
+        let hit = match fault.lasting {
+            Lasting::Once => place == fault.after,
+            Lasting::ForGood => place >= fault.after,
+        };
+        if !hit {
+            return Fate::Done;
+        }
+        self.injected += 1;
+        self.hit.get_or_insert(operation);
+        let error = match fault.failure {
+            Failure::Io => io::Error::other(format!("injected: {call:?} of {name} at {offset}")),
+            Failure::Full => io::Error::new(io::ErrorKind::StorageFull, format!("injected: {call:?} of {name}")),
+            Failure::ShortRead => io::Error::new(io::ErrorKind::UnexpectedEof, "injected: a short read"),
+            Failure::PowerLoss => {
+                self.is_powerless = true;
+                io::Error::other("injected: the power goes")
+            }
+            Failure::LyingSync => return Fate::Lied,
+        };
+        Fate::Failed(fault.failure, error)
+    }
+}
+
+impl FaultyStorage {
+    /// An empty folder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A folder of durable files.
+    pub fn from_files(files: &Files) -> Self {
+        let world = World { disk: Disk::from_files(files), ..World::default() };
+        Self { world: Arc::new(Mutex::new(world)) }
+    }
+
+    /// The files as every handle sees them.
+    pub fn files(&self) -> Files {
+        self.world().disk.files()
+    }
+
+    /// Arms a fault, counting from now; `None` takes it away.
+    pub fn arm(&self, fault: impl Into<Option<Fault>>) {
+        let mut world = self.world();
+        world.fault = fault.into();
+        world.met = 0;
+        world.injected = 0;
+        world.hit = None;
+    }
+
+    /// The first operation that failed since a fault was armed.
+    pub fn hit(&self) -> Option<Operation> {
+        self.world().hit.clone()
+    }
+
+    /// Does something on a storage that is well meanwhile: no fault hits it, and none counts it.
+    pub fn unharmed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = std::mem::replace(&mut self.world().is_paused, true);
+        let result = work();
+        self.world().is_paused = before;
+        result
+    }
+
+    /// How many operations failed since a fault was armed.
+    pub fn injected(&self) -> u64 {
+        self.world().injected
+    }
+
+    /// What was done since the last call.
+    pub fn take_trace(&self) -> Vec<Operation> {
+        std::mem::take(&mut self.world().trace)
+    }
+
+    /// Takes the power away: every operation fails from now on.
+    pub fn cut_power(&self) {
+        self.world().is_powerless = true;
+    }
+
+    /// The folder as a crash now may leave it, after the next start; one of many possible, by the seed. The
+    /// folder at hand is not changed.
+    #[must_use]
+    pub fn crashed(&self, seed: u64) -> Self {
+        let world = self.world();
+        let next = World {
+            disk: world.disk.crashed(seed),
+            life: world.life + 1,
+            boot: world.boot.wrapping_add(1),
+            ..World::default()
+        };
+        Self { world: Arc::new(Mutex::new(next)) }
+    }
+
+    /// The process that used the folder is gone; what it wrote is as it was, flushed or not. Its handles are dead.
+    pub fn kill(&self) {
+        let mut world = self.world();
+        world.life += 1;
+        world.locked = None;
+        world.fault = None;
+    }
+
+    /// A copy of the folder, unflushed writes included, that shares nothing with it.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let world = self.world();
+        let copy = World { disk: world.disk.clone(), life: world.life + 1, boot: world.boot, ..World::default() };
+        Self { world: Arc::new(Mutex::new(copy)) }
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(&self, world: &World, name: &str, id: FileId) -> Arc<dyn File> {
+        Arc::new(FaultyFile { world: self.world.clone(), life: world.life, name: name.to_owned(), id })
+    }
+}
+
+fn missing(name: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("no file {name}"))
+}
+
+/// Ends an operation that failed; what it was to change stays unflushed.
+fn ended(fate: Fate) -> io::Result<()> {
+    match fate {
+        Fate::Done | Fate::Lied => Ok(()),
+        Fate::Failed(_, error) => Err(error),
+    }
+}
+
+/// Whether an operation on names happens: it does not if it failed, unless the power went just then.
+fn happens(fate: &Fate) -> bool {
+    !matches!(fate, Fate::Failed(Failure::Io | Failure::Full | Failure::ShortRead, _))
+}
+
+impl Storage for FaultyStorage {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let mut world = self.world();
+        let fate = world.meet(Call::Create, name, 0, 0);
+        if !happens(&fate) {
+            ended(fate)?;
+            return Err(missing(name));
+        }
+        let id = world.disk.create(name);
+        ended(fate)?;
+        Ok(self.handle(&world, name, id))
+    }
+
+    fn open(&self, name: &str, _: Access) -> io::Result<Arc<dyn File>> {
+        let mut world = self.world();
+        ended(world.meet(Call::Open, name, 0, 0))?;
+        let id = world.disk.find(name).ok_or_else(|| missing(name))?;
+        Ok(self.handle(&world, name, id))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut world = self.world();
+        ended(world.meet(Call::List, "", 0, 0))?;
+        Ok(world.disk.names())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut world = self.world();
+        let fate = world.meet(Call::Rename, to, 0, 0);
+        if happens(&fate) && !world.disk.rename(from, to) {
+            return Err(missing(from));
+        }
+        ended(fate)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut world = self.world();
+        let fate = world.meet(Call::Remove, name, 0, 0);
+        if happens(&fate) && !world.disk.remove(name) {
+            return Err(missing(name));
+        }
+        ended(fate)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        let mut world = self.world();
+        let fate = world.meet(Call::SyncDir, "", 0, 0);
+        if matches!(fate, Fate::Done) {
+            world.disk.sync_names();
+        }
+        ended(fate)
+    }
+
+    fn create_dir(&self) -> io::Result<()> {
+        let fate = self.world().meet(Call::CreateDir, "", 0, 0);
+        ended(fate)
+    }
+
+    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
+        let mut world = self.world();
+        ended(world.meet(Call::Lock, name, 0, 0)).map_err(Err)?;
+        if let Some(other) = &world.locked {
+            return Err(Ok(other.clone()));
+        }
+        world.locked = Some(holder.to_owned());
+        Ok(Box::new(Unlock { world: self.world.clone(), life: world.life }))
+    }
+
+    fn describe(&self) -> String {
+        "faulty".to_owned()
+    }
+
+    fn boot_id(&self) -> Option<[u8; 16]> {
+        Some([self.world().boot; 16])
+    }
+}
+
+struct Unlock {
+    world: Arc<Mutex<World>>,
+    life: u64,
+}
+
+impl Drop for Unlock {
+    fn drop(&mut self) {
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        if world.life == self.life {
+            world.locked = None;
+        }
+    }
+}
+
+struct FaultyFile {
+    world: Arc<Mutex<World>>,
+    life: u64,
+    name: String,
+    id: FileId,
+}
+
+impl FaultyFile {
+    /// The world, and what becomes of an operation in it.
+    fn meet(&self, call: Call, offset: u64, bytes: usize) -> io::Result<(MutexGuard<'_, World>, Fate)> {
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        if world.life != self.life {
+            return Err(io::Error::other("the process that had this file open is gone"));
+        }
+        let fate = world.meet(call, &self.name, offset, bytes as u64);
+        Ok((world, fate))
+    }
+}
+
+impl File for FaultyFile {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let (world, fate) = self.meet(Call::ReadAt, offset, bytes.len())?;
+        ended(fate)?;
+        let found = world.disk.read(self.id, offset, bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        bytes.copy_from_slice(found);
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let (mut world, fate) = self.meet(Call::WriteAt, offset, bytes.len())?;
+        let part = written_part(&world, &fate, bytes);
+        world.disk.write(self.id, offset, part);
+        ended(fate)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let (mut world, fate) = self.meet(Call::Sync, 0, 0)?;
+        match fate {
+            Fate::Done => world.disk.sync(self.id),
+            Fate::Failed(Failure::Io | Failure::Full, _) if !world.is_powerless => world.disk.forget(self.id),
+            _ => {}
+        }
+        ended(fate)
+    }
+
+    fn write_durable_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let (mut world, fate) = self.meet(Call::WriteDurableAt, offset, bytes.len())?;
+        let part = written_part(&world, &fate, bytes);
+        match fate {
+            Fate::Done => world.disk.write_durable(self.id, offset, bytes),
+            Fate::Failed(Failure::Io | Failure::Full, _) if !world.is_powerless => {
+                world.disk.write_forgotten(self.id, offset, part);
+            }
+            _ => world.disk.write(self.id, offset, part),
+        }
+        ended(fate)
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        let (mut world, fate) = self.meet(Call::SetLen, bytes, 0)?;
+        if happens(&fate) {
+            world.disk.set_len(self.id, bytes);
+        }
+        ended(fate)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let (world, fate) = self.meet(Call::Len, 0, 0)?;
+        ended(fate)?;
+        Ok(world.disk.len(self.id))
+    }
+
+    fn allocate(&self, from: u64, to: u64, allocation: Allocation) -> io::Result<()> {
+        let (mut world, fate) = self.meet(Call::Allocate, from, usize::try_from(to - from).unwrap_or(usize::MAX))?;
+        // One that fails may have made some of the room.
+        let part = if happens(&fate) { to } else { from + (to - from) / 2 };
+        if !world.is_powerless || happens(&fate) {
+            world.disk.set_len(self.id, part);
+        }
+        if matches!(fate, Fate::Done) && allocation == Allocation::ZeroFill {
+            world.disk.sync(self.id);
+        }
+        ended(fate)
+    }
+}
+
+/// How much of a write is done: of one that fails nothing, a part or all, in turns.
+fn written_part<'a>(world: &World, fate: &Fate, bytes: &'a [u8]) -> &'a [u8] {
+    match fate {
+        Fate::Failed(Failure::PowerLoss, _) | Fate::Done | Fate::Lied => bytes,
+        Fate::Failed(..) if world.is_powerless => &[],
+        Fate::Failed(..) => &bytes[..bytes.len() * usize::try_from(world.trace.len() % 3).unwrap_or(0) / 2],
+    }
+}

@@ -1,0 +1,345 @@
+//! What a store is meant to be: vectors in a map. Slow, small, and obviously right.
+
+use bytes::Bytes;
+use runlog_engine::{
+    Appended, Batch, Direction, Durability, ErrorKind, Expected, Kind, NewRecord, Op, OpResult, Position, ReadOptions,
+    Sequence, StreamId,
+};
+
+/// A record to append.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Item {
+    /// What it is.
+    pub kind: u8,
+    /// The small part.
+    pub meta: Bytes,
+    /// The large part.
+    pub payload: Bytes,
+}
+
+impl std::fmt::Debug for Item {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Item(kind {}, {} + {} bytes)", self.kind, self.meta.len(), self.payload.len())
+    }
+}
+
+/// A step of a batch, with what it holds.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs, reason = "as in `runlog_engine::Op`")]
+pub enum Step {
+    Append { stream: StreamId, expected: Expected, records: Vec<Item> },
+    Truncate { stream: StreamId, expected: Expected, after: u64 },
+    Fork { parent: StreamId, at: u64, child: StreamId },
+    Snapshot { stream: StreamId, sequence: u64, state: Item },
+    Delete { stream: StreamId, expected: Expected },
+    Redact { position: u64, reason: String },
+}
+
+impl Step {
+    fn op(&self) -> Op<'_> {
+        match self {
+            Self::Append { stream, expected, records } => {
+                let records = records.iter();
+                let records =
+                    records.map(|item| NewRecord { kind: Kind(item.kind), meta: &item.meta, payload: &item.payload });
+                Op::Append { stream: *stream, expected: *expected, records: records.collect() }
+            }
+            Self::Truncate { stream, expected, after } => {
+                Op::Truncate { stream: *stream, expected: *expected, after: Sequence(*after) }
+            }
+            Self::Fork { parent, at, child } => Op::Fork { parent: *parent, at: Sequence(*at), child: *child },
+            Self::Snapshot { stream, sequence, state } => Op::Snapshot {
+                stream: *stream,
+                sequence: Sequence(*sequence),
+                meta: &state.meta,
+                payload: &state.payload,
+            },
+            Self::Delete { stream, expected } => Op::Delete { stream: *stream, expected: *expected },
+            Self::Redact { position, reason } => Op::Redact { position: Position(*position), reason },
+        }
+    }
+}
+
+/// A batch, with what it holds.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Work {
+    /// Its steps.
+    pub steps: Vec<Step>,
+    /// Its idempotency key.
+    pub key: Option<Vec<u8>>,
+    /// How durable it is when acknowledged.
+    pub durability: Option<Durability>,
+}
+
+impl Work {
+    /// One step.
+    pub fn one(step: Step) -> Self {
+        Self { steps: vec![step], ..Self::default() }
+    }
+
+    /// One record of a stream, whatever is in it.
+    pub fn append(stream: StreamId, payload: impl Into<Bytes>) -> Self {
+        let item = Item { kind: 0, meta: Bytes::new(), payload: payload.into() };
+        Self::one(Step::Append { stream, expected: Expected::Any, records: vec![item] })
+    }
+
+    /// As the engine takes it.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch {
+            ops: self.steps.iter().map(Step::op).collect(),
+            key: self.key.as_deref(),
+            durability: self.durability,
+        }
+    }
+
+    /// The stream that its key counts in.
+    fn keyed_stream(&self) -> Option<StreamId> {
+        self.steps.iter().find_map(|step| match step {
+            Step::Append { stream, records, .. } if !records.is_empty() => Some(*stream),
+            _ => None,
+        })
+    }
+}
+
+/// A record of the log.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The stream it was written to.
+    pub stream: StreamId,
+    /// Its sequence, or the one it speaks of.
+    pub sequence: u64,
+    /// What it is.
+    pub kind: u8,
+    /// The small part, as written.
+    pub meta: Bytes,
+    /// The large part, as written.
+    pub payload: Bytes,
+    /// Whether reads see neither.
+    pub redacted: bool,
+    /// The key of its batch, if it is the record that carries it.
+    pub key: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let short = &self.payload[..self.payload.len().min(8)];
+        write!(
+            f,
+            "Entry({} of {}, kind {}, {} + {} bytes from {short:02x?}, redacted {}, key {:?})",
+            self.sequence,
+            self.stream,
+            self.kind,
+            self.meta.len(),
+            self.payload.len(),
+            self.redacted,
+            self.key
+        )
+    }
+}
+
+/// A stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ModelStream {
+    /// Its id.
+    pub id: StreamId,
+    /// Whether it was deleted.
+    pub deleted: bool,
+    /// The positions of its records, from sequence 1.
+    pub positions: Vec<u64>,
+    /// Its snapshots that stand: sequence and position; at most one of a sequence, the newest.
+    pub snapshots: Vec<(u64, u64)>,
+}
+
+impl ModelStream {
+    /// Its last sequence.
+    pub fn last(&self) -> u64 {
+        self.positions.len() as u64
+    }
+
+    fn cut(&mut self, after: u64) {
+        self.positions.truncate(usize::try_from(after).expect("checked"));
+        self.snapshots.retain(|(sequence, _)| *sequence <= after);
+    }
+}
+
+/// The state of a store.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Model {
+    /// Every record; the first has position 1.
+    pub log: Vec<Entry>,
+    /// Every stream ever made, in order.
+    pub streams: Vec<ModelStream>,
+    /// What each keyed batch returned.
+    keys: Vec<(StreamId, Vec<u8>, Appended)>,
+}
+
+type Outcome<T> = Result<T, ErrorKind>;
+
+impl Model {
+    /// The position of the last record.
+    pub fn last_position(&self) -> u64 {
+        self.log.len() as u64
+    }
+
+    /// The record with a position.
+    pub fn entry(&self, position: u64) -> Option<&Entry> {
+        self.log.get(usize::try_from(position.checked_sub(1)?).ok()?)
+    }
+
+    /// A stream that is there.
+    pub fn stream(&self, id: StreamId) -> Option<&ModelStream> {
+        self.streams.iter().find(|stream| stream.id == id && !stream.deleted)
+    }
+
+    /// Does a batch, whole or not at all.
+    ///
+    /// # Errors
+    /// The kind of error that the engine is to give.
+    pub fn apply(&mut self, work: &Work) -> Outcome<Appended> {
+        let keyed = work.key.as_ref().map(|key| (work.keyed_stream(), key));
+        if let Some((stream, key)) = &keyed {
+            let stream = stream.ok_or(ErrorKind::InvalidInput)?;
+            if let Some((_, _, first)) = self.keys.iter().find(|(of, earlier, _)| *of == stream && earlier == *key) {
+                return Ok(Appended { repeated: true, ..first.clone() });
+            }
+        }
+        let mut next = self.clone();
+        let mut key = work.key.clone();
+        let ops = work.steps.iter().map(|step| next.step(step, self.last_position(), &mut key));
+        let ops = ops.collect::<Outcome<Vec<_>>>()?;
+        let appended = Appended { last_position: Position(next.last_position()), ops, repeated: false };
+        if let Some((Some(stream), key)) = keyed {
+            next.keys.push((stream, key.clone(), appended.clone()));
+        }
+        *self = next;
+        Ok(appended)
+    }
+
+    /// Redactions reach what was there before the batch, up to `published`.
+    fn step(&mut self, step: &Step, published: u64, key: &mut Option<Vec<u8>>) -> Outcome<OpResult> {
+        match step {
+            Step::Append { stream, expected, records } => self.append(*stream, *expected, records, key),
+            Step::Truncate { stream, expected, after } => {
+                let found = self.living(*stream)?;
+                expect(found, *expected)?;
+                reaches(found, *after)?;
+                found.cut(*after);
+                Ok(self.push(*stream, *after, 130, &[], &[], *after))
+            }
+            Step::Fork { parent, at, child } => {
+                let found = self.living(*parent)?;
+                reaches(found, *at)?;
+                let mut made = ModelStream { id: *child, ..found.clone() };
+                made.cut(*at);
+                if self.streams.iter().any(|stream| stream.id == *child) {
+                    return Err(ErrorKind::AlreadyExists);
+                }
+                let parent = self.streams.iter().position(|stream| stream.id == *parent).expect("just found") + 1;
+                let parent = u32::try_from(parent).expect("few streams");
+                self.streams.push(made);
+                let payload = [child.as_bytes().as_slice(), &parent.to_le_bytes()].concat();
+                Ok(self.push(*child, *at, 131, &[], &payload, *at))
+            }
+            Step::Snapshot { stream, sequence, state } => {
+                let position = self.last_position() + 1;
+                let found = self.living(*stream)?;
+                reaches(found, *sequence)?;
+                let last = found.last();
+                found.snapshots.retain(|(other, _)| other != sequence);
+                found.snapshots.push((*sequence, position));
+                Ok(self.push(*stream, *sequence, 129, &state.meta, &state.payload, last))
+            }
+            Step::Delete { stream, expected } => {
+                let found = self.living(*stream)?;
+                expect(found, *expected)?;
+                found.deleted = true;
+                Ok(self.push(*stream, 0, 132, &[], &[], 0))
+            }
+            Step::Redact { position, reason } => {
+                let entry = self.entry(*position).filter(|_| *position <= published).ok_or(ErrorKind::NotFound)?;
+                if entry.kind >= 128 && entry.kind != 129 {
+                    return Err(ErrorKind::InvalidInput);
+                }
+                let (stream, sequence) = (entry.stream, entry.sequence);
+                self.log[usize::try_from(*position).expect("found") - 1].redacted = true;
+                let payload = [position.to_le_bytes().as_slice(), reason.as_bytes()].concat();
+                Ok(self.push(stream, sequence, 133, &[], &payload, 0))
+            }
+        }
+    }
+
+    fn append(
+        &mut self,
+        id: StreamId,
+        expected: Expected,
+        records: &[Item],
+        key: &mut Option<Vec<u8>>,
+    ) -> Outcome<OpResult> {
+        if self.streams.iter().all(|stream| stream.id != id) {
+            match expected {
+                Expected::Exists => return Err(ErrorKind::NotFound),
+                Expected::Last(sequence) if sequence.0 != 0 => return Err(ErrorKind::Conflict),
+                _ => {}
+            }
+            self.streams.push(ModelStream { id, deleted: false, positions: Vec::new(), snapshots: Vec::new() });
+            self.push(id, 0, 128, &[], id.as_bytes(), 0);
+        } else {
+            expect(self.living(id)?, expected)?;
+        }
+        let mut position = self.last_position() + u64::from(!records.is_empty());
+        let first = position;
+        for item in records {
+            let stream = self.living(id)?;
+            stream.positions.push(position);
+            let sequence = stream.last();
+            self.push(id, sequence, item.kind, &item.meta, &item.payload, sequence);
+            self.log.last_mut().expect("just pushed").key = key.take();
+            position += 1;
+        }
+        let last_sequence = Sequence(self.living(id)?.last());
+        Ok(OpResult { position: Position(first), last_sequence })
+    }
+
+    fn living(&mut self, id: StreamId) -> Outcome<&mut ModelStream> {
+        self.streams.iter_mut().find(|stream| stream.id == id && !stream.deleted).ok_or(ErrorKind::NotFound)
+    }
+
+    fn push(&mut self, stream: StreamId, sequence: u64, kind: u8, meta: &[u8], payload: &[u8], last: u64) -> OpResult {
+        let (meta, payload) = (Bytes::copy_from_slice(meta), Bytes::copy_from_slice(payload));
+        self.log.push(Entry { stream, sequence, kind, meta, payload, redacted: false, key: None });
+        OpResult { position: Position(self.last_position()), last_sequence: Sequence(last) }
+    }
+
+    /// The positions that a read gives.
+    pub fn read(&self, stream: &ModelStream, options: &ReadOptions) -> Vec<u64> {
+        let numbered = stream.positions.iter().zip(1..);
+        let within = numbered.filter(|(_, sequence)| (options.first.0..=options.last.0).contains(sequence));
+        let of_kind = within.filter(|(position, _)| {
+            let kind = Kind(self.entry(**position).expect("a stream's position").kind);
+            options.kinds.is_empty() || options.kinds.contains(&kind)
+        });
+        let mut positions: Vec<u64> = of_kind.map(|(position, _)| *position).collect();
+        if options.direction == Direction::Backward {
+            positions.reverse();
+        }
+        positions.truncate(usize::try_from(options.limit).unwrap_or(usize::MAX));
+        positions
+    }
+
+    /// Sequence and position of the snapshot that a read gives.
+    pub fn latest_snapshot(&self, stream: &ModelStream, at_or_before: u64) -> Option<(u64, u64)> {
+        stream.snapshots.iter().filter(|(sequence, _)| *sequence <= at_or_before).max().copied()
+    }
+}
+
+fn expect(stream: &ModelStream, expected: Expected) -> Outcome<()> {
+    match expected {
+        Expected::Absent => Err(ErrorKind::AlreadyExists),
+        Expected::Last(sequence) if sequence.0 != stream.last() => Err(ErrorKind::Conflict),
+        _ => Ok(()),
+    }
+}
+
+fn reaches(stream: &ModelStream, sequence: u64) -> Outcome<()> {
+    if sequence <= stream.last() { Ok(()) } else { Err(ErrorKind::InvalidInput) }
+}

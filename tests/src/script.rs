@@ -1,0 +1,116 @@
+//! A fixed piece of work with every kind of step, over several segments, for sweeps.
+
+use bytes::Bytes;
+use runlog_engine::{Durability, Expected, StreamId};
+
+use crate::{
+    driver::Leave,
+    model::{Item, Step, Work},
+};
+
+/// A step of the script.
+#[derive(Clone, Debug)]
+pub enum Line {
+    /// A batch.
+    Commit(Work),
+    /// A flush of all that was only written.
+    Sync,
+    /// The store is left and opened again.
+    Leave(Leave),
+    /// Everything is read.
+    Read,
+    /// So many milliseconds pass.
+    Pass(u64),
+}
+
+/// The streams that the script writes to.
+pub fn stream(number: u8) -> StreamId {
+    StreamId::from_bytes([number; 16])
+}
+
+fn item(kind: u8, byte: u8, bytes: usize) -> Item {
+    let payload: Vec<u8> = (0..bytes).map(|place| byte.wrapping_add((place / 7) as u8)).collect();
+    let meta = if byte.is_multiple_of(2) { Bytes::from_static(br#"{"at":"start"}"#) } else { Bytes::new() };
+    Item { kind, meta, payload: payload.into() }
+}
+
+fn append(number: u8, sizes: &[usize]) -> Step {
+    let records = sizes.iter().zip(0..).map(|(bytes, kind)| item(kind, number.wrapping_mul(31) + kind, *bytes));
+    Step::Append { stream: stream(number), expected: Expected::Any, records: records.collect() }
+}
+
+fn batch(steps: Vec<Step>) -> Line {
+    Line::Commit(Work { steps, ..Work::default() })
+}
+
+fn os(steps: Vec<Step>) -> Line {
+    Line::Commit(Work { steps, durability: Some(Durability::Os), ..Work::default() })
+}
+
+fn keyed(key: &[u8], steps: Vec<Step>) -> Line {
+    Line::Commit(Work { steps, key: Some(key.to_vec()), ..Work::default() })
+}
+
+fn snapshot(number: u8, sequence: u64, bytes: usize) -> Step {
+    Step::Snapshot { stream: stream(number), sequence, state: item(129, number, bytes) }
+}
+
+fn truncate(number: u8, after: u64) -> Step {
+    Step::Truncate { stream: stream(number), expected: Expected::Exists, after }
+}
+
+fn fork(parent: u8, at: u64, child: u8) -> Step {
+    Step::Fork { parent: stream(parent), at, child: stream(child) }
+}
+
+fn redact(position: u64) -> Step {
+    Step::Redact { position, reason: "asked for".to_owned() }
+}
+
+/// Every kind of step once or more, in small records, with nothing that leaves the store.
+pub fn every_kind() -> Vec<Line> {
+    vec![
+        batch(vec![append(1, &[10, 200, 0])]),
+        keyed(b"once", vec![append(2, &[700]), append(1, &[30])]),
+        os(vec![append(1, &[1000, 20])]),
+        batch(vec![snapshot(1, 4, 100)]),
+        os(vec![fork(1, 3, 3)]),
+        batch(vec![append(3, &[5]), truncate(1, 2), append(1, &[8, 9])]),
+        keyed(b"once", vec![append(2, &[700]), append(1, &[30])]),
+        batch(vec![redact(3)]),
+        batch(vec![append(4, &[])]),
+        batch(vec![append(5, &[4040]), Step::Delete { stream: stream(4), expected: Expected::Any }]),
+    ]
+}
+
+/// About 30 steps over several segments of 64 KiB, the store being left in several ways.
+pub fn long() -> Vec<Line> {
+    let mut lines = every_kind();
+    lines.extend([
+        os(vec![append(6, &[20_000])]),
+        batch(vec![append(1, &[3000; 6])]),
+        os(vec![append(6, &[9000, 9000])]),
+        keyed(b"second", vec![append(2, &[300])]),
+        batch(vec![append(6, &[30_000]), snapshot(6, 2, 2000)]),
+        os(vec![append(7, &[100])]),
+        Line::Sync,
+        os(vec![append(7, &[100, 100])]),
+        Line::Leave(Leave::Close),
+        batch(vec![fork(6, 2, 8), append(8, &[50])]),
+        os(vec![append(7, &[40_000])]),
+        batch(vec![truncate(7, 1)]),
+        batch(vec![append(9, &[70_000])]),
+        Line::Leave(Leave::Kill),
+        os(vec![append(9, &[100])]),
+        Line::Pass(60 * 24 * 3_600_000),
+        batch(vec![append(9, &[200])]),
+        keyed(b"second", vec![append(2, &[300])]),
+        batch(vec![redact(2), snapshot(8, 0, 10)]),
+        Line::Leave(Leave::CloseWithoutCheckpoint),
+        os(vec![append(1, &[4000; 12])]),
+        batch(vec![append(2, &[10_000, 10]), Step::Delete { stream: stream(6), expected: Expected::Any }]),
+        os(vec![append(1, &[60])]),
+        Line::Read,
+    ]);
+    lines
+}

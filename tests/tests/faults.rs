@@ -1,0 +1,173 @@
+//! Every single operation on the storage fails once, or it and all after it, or the power goes at it: nothing
+//! panics, errors tell the truth, and what is there when the store is opened again is all that was acknowledged and
+//! nothing that was never appended.
+
+use runlog_engine::{Durability, ErrorKind, OpenOptions, Preallocation};
+use runlog_tests::{
+    budget::{self, Budget},
+    driver::{Driver, Leave, Place},
+    faulty::{Failure, Fault, FaultyStorage, Lasting},
+    host::TestHost,
+    script::{self, Line},
+};
+
+/// A configuration of the store.
+#[derive(Clone, Copy, Debug)]
+struct Setup {
+    durability: Durability,
+    preallocation: Preallocation,
+}
+
+const SETUPS: [Setup; 3] = [
+    Setup { durability: Durability::Sync, preallocation: Preallocation::Auto },
+    Setup { durability: Durability::Sync, preallocation: Preallocation::None },
+    Setup { durability: Durability::Os, preallocation: Preallocation::Auto },
+];
+
+impl Setup {
+    fn driver(self, storage: &FaultyStorage) -> Driver {
+        let Self { durability, preallocation } = self;
+        let options = OpenOptions { durability, preallocation, segment_bytes_max: 64 << 10, ..OpenOptions::default() };
+        Driver::unopened(Place::Faulty(storage.clone()), TestHost::new(7), options)
+    }
+}
+
+/// What the device does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Fails(Failure);
+
+impl Fails {
+    /// Whether an error of this kind tells the truth.
+    fn check(self, kind: ErrorKind) -> Result<(), String> {
+        let allowed: &[ErrorKind] = match self.0 {
+            Failure::Full => &[ErrorKind::StorageFull],
+            // A file that is shorter than it was is damaged.
+            Failure::ShortRead => &[ErrorKind::Io, ErrorKind::Damaged],
+            _ => &[ErrorKind::Io],
+        };
+        if allowed.contains(&kind) { Ok(()) } else { Err(format!("unexpected kind {kind:?}")) }
+    }
+}
+
+/// Does the script on a storage that may fail. When the writer is poisoned, it is left as a crash of the process
+/// would, and the script goes on.
+fn play(driver: &mut Driver, lines: &[Line], fails: Fails) -> Result<(), String> {
+    for (place, line) in lines.iter().enumerate() {
+        // Twice: as it is, and again after leaving a store that was poisoned.
+        for _ in 0..2 {
+            if !driver.is_open() && !reopen(driver, fails)? {
+                break;
+            }
+            let told = play_line(driver, line, fails).map_err(|error| format!("line {place}, {line:?}: {error}"))?;
+            match told {
+                Some(ErrorKind::OutcomeUnknown | ErrorKind::Poisoned) => driver.leave(Leave::Kill)?,
+                _ => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Opens the store, if the storage lets it.
+fn reopen(driver: &mut Driver, fails: Fails) -> Result<bool, String> {
+    match driver.try_reopen()? {
+        None => Ok(true),
+        Some(error) => {
+            fails.check(error.kind()).map_err(|told| format!("{told} opening: {error}"))?;
+            Ok(false)
+        }
+    }
+}
+
+fn play_line(driver: &mut Driver, line: &Line, fails: Fails) -> Result<Option<ErrorKind>, String> {
+    let told = match line {
+        Line::Commit(work) => driver.try_commit(work)?,
+        Line::Sync => driver.try_sync(),
+        Line::Read => driver.try_check().map(|()| None)?,
+        Line::Pass(ms) => {
+            driver.host.pass_ms(*ms);
+            None
+        }
+        Line::Leave(leave) => {
+            // What cannot be closed is left as it is.
+            if driver.leave(*leave).is_err() {
+                driver.leave(Leave::Kill)?;
+            }
+            None
+        }
+    };
+    match told {
+        None | Some(ErrorKind::OutcomeUnknown | ErrorKind::Poisoned) => Ok(told),
+        Some(kind) => fails.check(kind).map(|()| told),
+    }
+}
+
+/// Fails operation n for n = 0, 1, …, until a whole run is clean.
+fn sweep(failure: Failure, lasting: Lasting, budget: &Budget) {
+    let mut wrong = Vec::new();
+    for setup in SETUPS {
+        for after in 0.. {
+            let storage = FaultyStorage::new();
+            storage.arm(Fault { after, failure, lasting });
+            let mut driver = setup.driver(&storage);
+            let played = play(&mut driver, &script::long(), Fails(failure));
+            let (injected, hit) = (storage.injected(), storage.hit());
+            storage.arm(None);
+            let ended = played.and_then(|()| end(driver, after, budget));
+            let what = format!("{setup:?}, {failure:?} {lasting:?} at {after}, {hit:?}");
+            wrong.extend(ended.err().map(|error| format!("{what}: {error}")));
+            budget.add("faults injected", injected);
+            if injected == 0 {
+                break;
+            }
+        }
+    }
+    tell(&wrong);
+}
+
+fn tell(wrong: &[String]) {
+    let first: Vec<_> = wrong.iter().take(20).map(String::as_str).collect();
+    assert!(wrong.is_empty(), "{} runs went wrong:\n{}", wrong.len(), first.join("\n"));
+}
+
+/// The storage is well again. Either the process ends, or the power goes too.
+fn end(mut driver: Driver, seed: u64, budget: &Budget) -> Result<(), String> {
+    let Place::Faulty(storage) = driver.place.clone() else { unreachable!("all are faulty") };
+    for crash in 0..crashes() {
+        let mut other = driver.after_crash(&storage, seed * 1000 + crash);
+        other.reopen().map_err(|error| format!("after a loss of power: {error}"))?;
+        budget.add("crashes survived", 1);
+    }
+    driver.leave(Leave::Kill)?;
+    driver.reopen().map_err(|error| format!("after the process ended: {error}"))?;
+    driver.leave_and_reopen(Leave::Close).map_err(|error| format!("after all: {error}"))
+}
+
+fn crashes() -> u64 {
+    if budget::is_torture() { 50 } else { 3 }
+}
+
+#[test]
+fn one_failed_operation_loses_nothing_acknowledged() {
+    sweep(Failure::Io, Lasting::Once, &budget::of("faults io once"));
+}
+
+#[test]
+fn failing_device_loses_nothing_acknowledged() {
+    sweep(Failure::Io, Lasting::ForGood, &budget::of("faults io for good"));
+}
+
+#[test]
+fn device_full_once_is_told_as_such_and_loses_nothing_acknowledged() {
+    sweep(Failure::Full, Lasting::Once, &budget::of("faults full once"));
+}
+
+#[test]
+fn full_device_is_told_as_such_and_loses_nothing_acknowledged() {
+    sweep(Failure::Full, Lasting::ForGood, &budget::of("faults full for good"));
+}
+
+#[test]
+fn short_reads_are_errors_and_lose_nothing() {
+    sweep(Failure::ShortRead, Lasting::Once, &budget::of("faults short reads"));
+}
