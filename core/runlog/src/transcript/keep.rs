@@ -82,11 +82,32 @@ impl Aside {
 }
 
 /// Whether the envelope at one position is that of the message at another.
+///
+/// ```
+/// use runlog::{engine::Position, transcript::keep::belongs};
+/// assert!(belongs(Position(7), Position(8)));
+/// assert!(!belongs(Position(7), Position(10)), "its own message was forgotten");
+/// ```
 pub fn belongs(envelope: Position, message: Position) -> bool {
     matches!(message.0.checked_sub(envelope.0), Some(1 | 2))
 }
 
 /// Entries that are written together: all of them, or none.
+///
+/// ```
+/// use runlog::{NewSession, Store, transcript::{Options, keep::EntryBatch, parse}};
+///
+/// let store = Store::in_memory();
+/// let (session, agent) = store.start_session(NewSession::named("chat"), "main")?;
+/// let transcript = parse(br#"{"messages": [{"role": "user", "content": "hi"}]}"#, Options::default())?;
+/// let mut batch = EntryBatch::new(session.id);
+/// for entry in &transcript.entries {
+///     batch.push(agent.id, entry)?;
+/// }
+/// pollster::block_on(store.backend().commit(batch.batch()))?;
+/// assert_eq!(store.context(agent.id)?.get_messages()?.len(), 1);
+/// # Ok::<(), runlog::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct EntryBatch {
     aside: StreamId,

@@ -13,6 +13,16 @@ use super::{
 
 /// A run whose messages are in one value: OpenAI-style, or SWE-agent's. Without its own
 /// [wrapper](super::Session::wrapper) it is `{"messages": […]}`.
+///
+/// ```
+/// use runlog::transcript::{Options, parse, render};
+///
+/// let source = br#"{"task": 7, "messages": [{"role": "user", "content": "hi"}], "reward": 1.0}"#;
+/// let transcript = parse(source, Options::default())?;
+/// let messages: Vec<_> = transcript.entries.iter().map(|entry| entry.raw.clone()).collect();
+/// assert_eq!(render::run(transcript.sessions[0].wrapper.as_ref(), &messages), source);
+/// # Ok::<(), runlog::Error>(())
+/// ```
 pub fn run(wrapper: Option<&RawJson>, messages: &[RawJson]) -> Vec<u8> {
     let parts: Vec<&[u8]> = messages.iter().map(RawJson::as_bytes).collect();
     let wrapper = wrapper.map(RawJson::as_str);
@@ -29,6 +39,15 @@ pub fn run(wrapper: Option<&RawJson>, messages: &[RawJson]) -> Vec<u8> {
 
 /// A line that holds one message, in its own [envelope](super::Entry::envelope), without line breaks at its end or
 /// in it.
+///
+/// ```
+/// use runlog::transcript::{Options, parse, render};
+///
+/// let source = br#"{"type":"user", "sessionId":"s", "message":{"role":"user","content":"hi"}}"#;
+/// let entry = &parse(source, Options::default())?.entries[0];
+/// assert_eq!(render::line(entry.envelope.as_ref(), &entry.raw), source);
+/// # Ok::<(), runlog::Error>(())
+/// ```
 pub fn line(envelope: Option<&RawJson>, message: &RawJson) -> Vec<u8> {
     let text = envelope.map(RawJson::as_str);
     let hole = text.and_then(|text| match fields(text, ["message"]) {

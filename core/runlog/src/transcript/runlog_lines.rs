@@ -35,6 +35,19 @@ use super::{
 pub const RUNLOG_LINES_VERSION: u32 = 1;
 
 /// The line that begins a session. `wrapper` is what a source had around all its messages.
+///
+/// ```
+/// use runlog::{NewSession, Store, transcript::{Options, parse, runlog_lines}};
+///
+/// let store = Store::in_memory();
+/// let (session, agent) = store.start_session(NewSession::named("trip"), "planner")?;
+/// let mut export = runlog_lines::session_line(&session, None, None);
+/// export.extend(runlog_lines::instance_line(&agent));
+/// export.extend(runlog_lines::end_line(session.id, 0));
+/// let transcript = parse(&export, Options::default())?;
+/// assert_eq!(transcript.sessions[0].record.as_ref(), Some(&session));
+/// # Ok::<(), runlog::Error>(())
+/// ```
 pub fn session_line(session: &runlog_model::Session, format: Option<Format>, wrapper: Option<&RawJson>) -> Vec<u8> {
     let mut line = Line::new("session");
     line.field("version", &RUNLOG_LINES_VERSION);
