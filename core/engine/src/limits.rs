@@ -18,7 +18,8 @@ pub const STREAMS_MAX: u32 = u32::MAX - 1;
 pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 /// The largest segment file: 1 GiB.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
-/// The size of a segment unless the options say otherwise: 64 MiB.
-pub const SEGMENT_BYTES_DEFAULT: u64 = 64 << 20;
+/// The largest size of a segment unless the options say otherwise: 32 MiB. After a crash the active one is read
+/// whole, from the device when nothing of it is in memory.
+pub const SEGMENT_BYTES_DEFAULT: u64 = 32 << 20;
 /// The largest checkpoint that is read back: 1 GiB. A larger one is ignored and rebuilt from the log.
 pub const CHECKPOINT_BYTES_MAX: u64 = 1 << 30;

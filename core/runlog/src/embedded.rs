@@ -3,8 +3,8 @@
 use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use runlog_engine::{
-    Appended, Batch, ErrorKind as EngineErrorKind, Expected, Mode, Op, OpenOptions, Position, ReadOptions, Record,
-    Sequence, Snapshot, Store as Engine, StreamId, StreamInfo, storage::Storage,
+    Appended, Batch, Mode, OpenOptions, Position, ReadOptions, Record, Sequence, Snapshot, Store as Engine, StreamId,
+    StreamInfo, storage::Storage,
 };
 use uuid::Uuid;
 
@@ -84,40 +84,14 @@ impl Embedded {
     }
 
     async fn commit_batch(&self, batch: Batch<'_>) -> Result<Appended> {
-        let committed = match self.wait {
+        let appended = match self.wait {
             Wait::Block => self.engine.commit(&batch),
             Wait::Await => match self.engine.stage(&batch) {
                 Ok(commit) => commit.await,
                 Err(error) => Err(error),
             },
         };
-        match committed {
-            Err(error) if error.kind() == EngineErrorKind::Conflict => {
-                self.show_conflict(&batch)?;
-                Err(error.into())
-            }
-            committed => Ok(committed?),
-        }
-    }
-
-    /// The engine tells of a conflict with a batch that is still in line, and that readers don't see yet. Whoever
-    /// reads again, to decide anew, has to see it: else it would try the same in vain until the flush is done.
-    /// This waits for the flush in the calling thread, also for awaiting callers: it is rare, and one flush long.
-    fn show_conflict(&self, batch: &Batch<'_>) -> Result<()> {
-        for op in &batch.ops {
-            let (Op::Append { stream, expected, .. }
-            | Op::Truncate { stream, expected, .. }
-            | Op::Delete { stream, expected }) = op
-            else {
-                continue;
-            };
-            let Expected::Last(expected) = *expected else { continue };
-            let last = self.engine.stream(*stream)?.map_or(Sequence::ZERO, |info| info.last_sequence);
-            if last != expected {
-                return Ok(());
-            }
-        }
-        Ok(self.engine.sync()?)
+        Ok(appended?)
     }
 
     fn read_page(&self, stream: StreamId, options: ReadOptions) -> Result<Page<Sequence>> {

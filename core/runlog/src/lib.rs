@@ -5,6 +5,10 @@
 //! [`ContextService`] on the messages that one agent's model sees. Each has a twin for callers that await
 //! ([`AsyncStore`], …); the work is done by one implementation, over any [`Backend`](backend::Backend).
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 pub mod backend;
 mod blocking;
 mod catalog;

@@ -221,6 +221,13 @@ impl File for FsFile {
         Ok(())
     }
 
+    #[cfg(target_os = "linux")]
+    fn will_read(&self, offset: u64, bytes: u64) {
+        if let Some(bytes) = std::num::NonZeroU64::new(bytes) {
+            let _ = rustix::fs::fadvise(&self.file, offset, Some(bytes), rustix::fs::Advice::WillNeed);
+        }
+    }
+
     fn map(&self) -> Option<super::Map> {
         map::map(&self.file)
     }

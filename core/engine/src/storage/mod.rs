@@ -85,6 +85,10 @@ pub trait File: Send + Sync + 'static {
         let _ = (from, allocation);
         self.set_len(to)
     }
+    /// These bytes will be read soon, in order. Advice only.
+    fn will_read(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
     /// The whole file as memory, where the storage can. The file must not change or shrink from then on.
     fn map(&self) -> Option<Map> {
         None

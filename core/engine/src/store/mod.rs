@@ -321,13 +321,17 @@ impl Store {
     /// that only reads beside a writer, nothing wakes it.
     ///
     /// # Errors
-    /// As [`Store::stream`].
+    /// As [`Store::stream`]; [`Closed`](crate::ErrorKind::Closed) once the store was closed.
     pub fn poll_past(&self, seen: Position, context: &mut Context<'_>) -> Poll<Result<Position>> {
         if let Err(error) = self.shared().refresh() {
             return Poll::Ready(Err(error));
         }
         match self.shared().watch.poll_past(seen.0, context.waker()) {
             Some(position) => Poll::Ready(Ok(Position(position))),
+            // Looked at after the waker is in place, which a close wakes.
+            None if self.shared().is_closed() => {
+                Poll::Ready(Err(crate::Error::new(crate::ErrorKind::Closed, "the store is closed")))
+            }
             None => Poll::Pending,
         }
     }

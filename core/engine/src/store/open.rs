@@ -1,6 +1,6 @@
 //! Opening a store: its identity, its lock, recovery, and the state of the one writer.
 
-use std::sync::{Arc, Condvar, Mutex, RwLock};
+use std::sync::{Arc, Condvar, Mutex, RwLock, atomic::AtomicU64};
 
 use super::{
     background::Background,
@@ -142,6 +142,7 @@ fn shared(
         spare: Mutex::new(Spare::None),
         spare_changed: Condvar::new(),
         checkpoint_end: Mutex::new(loaded.checkpoint_end),
+        checkpoint_bytes: AtomicU64::new(0),
     }
 }
 

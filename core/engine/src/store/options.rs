@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{Durability, Host, limits};
 
-/// How a store is opened. The defaults suit an agent: durable appends, 64 MiB segments, made if not there.
+/// How a store is opened. The defaults suit an agent: durable appends, segments of up to 32 MiB, made if not there.
 #[derive(Clone)]
 pub struct OpenOptions {
     /// How durable an append is when acknowledged, unless its batch says otherwise.

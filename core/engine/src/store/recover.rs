@@ -279,6 +279,7 @@ impl Loader {
     fn active(&mut self, segment: &Arc<Segment>, from: u64) -> Result<()> {
         let length =
             segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
+        segment.file.will_read(from, length.saturating_sub(from));
         let limit = self.limit.filter(|limit| limit.segment == segment.id()).map(|limit| limit.offset);
         let scanned = scan_batches(&mut self.durable, segment, from, limit.unwrap_or(length).min(length))?;
         self.report.records_scanned += scanned.records;
@@ -418,6 +419,11 @@ impl Plan {
                 durable.segments[place] = Arc::new(sealed);
             }
         }
+        if durable.active_index.records() == 0
+            && let [.., before, _] = &durable.segments[..]
+        {
+            make_seal_durable(before)?;
+        }
         let Some(active) = durable.active() else { return Ok(()) };
         let failed = |error| Error::from_io(error, format!("mending the tail of {}", active.name));
         if let Some((from, to)) = self.zero {
@@ -430,6 +436,12 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Makes the seal of a segment durable: only a record in the next one proves that it is.
+fn make_seal_durable(segment: &Segment) -> Result<()> {
+    let Some(trailer) = segment.trailer() else { return Ok(()) };
+    make_durable(segment, trailer.data_end, trailer.data_end + trailer.block_bytes())
 }
 
 /// Makes bytes durable that nothing proves durable: writes them again and flushes them, because after a failed

@@ -1,7 +1,7 @@
 //! Segments and what is kept beside them: making room, turning to a new segment, sealing the old one, the
 //! spare made ahead of need, checkpoints, and closing.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
 
 use super::{
     background::Chores,
@@ -300,6 +300,7 @@ impl Shared {
         // A checkpoint says where the log ends, so what it says must be durable first.
         self.flush(true)?;
         replace_file(&*self.storage, files::CHECKPOINT, &bytes)?;
+        self.checkpoint_bytes.store(bytes.len() as u64, Ordering::Relaxed);
         *self.checkpoint_end() = Some((end.segment, end.offset));
         Ok(())
     }

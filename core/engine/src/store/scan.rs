@@ -89,9 +89,7 @@ impl Subscription {
             if let Some(record) = self.log.next() {
                 return record.map(Some);
             }
-            if let Some(writer) = &self.shared.writer
-                && writer.lock().expect("no panic under this lock").is_closed()
-            {
+            if self.shared.is_closed() {
                 return Err(crate::Error::new(crate::ErrorKind::Closed, "the store is closed"));
             }
             if left.is_zero() || !self.shared.options.host.has_threads() {

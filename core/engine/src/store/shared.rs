@@ -5,7 +5,10 @@
 //! for the group which gathered meanwhile. A lone writer therefore never waits for another thread. Groups
 //! that no thread waits for are led by the flusher thread, or where there are no threads by whoever polls.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard,
+    atomic::{AtomicU64, Ordering},
+};
 
 use super::{
     background::{Background, Chores},
@@ -33,6 +36,8 @@ const STAGED_BYTES_MAX: usize = 8 << 20;
 const YIELDS_MAX: u32 = 8;
 /// It stops earlier after so many yields in a row that brought none.
 const FRUITLESS_YIELDS_MAX: u32 = 3;
+/// A checkpoint is saved after so many bytes, or eight times its own size: less has to be read after a crash.
+const CHECKPOINT_EVERY_BYTES: u64 = 16 << 20;
 /// A buffer larger than this is not kept for the next group.
 const SPARE_BYTES_MAX: usize = 2 * STAGED_BYTES_MAX;
 
@@ -57,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) spare_changed: Condvar,
     /// Where the log stood at the last checkpoint: segment and offset.
     pub(crate) checkpoint_end: Mutex<Option<(u32, u64)>>,
+    /// How large the last checkpoint was.
+    pub(crate) checkpoint_bytes: AtomicU64,
 }
 
 /// What staging came to.
@@ -79,6 +86,11 @@ impl Shared {
         Ok(writer.lock().expect("no panic under this lock"))
     }
 
+    /// Whether this writer was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.writer().is_ok_and(|writer| writer.is_closed())
+    }
+
     pub(crate) fn is_read_only(&self) -> bool {
         self.options.mode == Mode::ReadOnly
     }
@@ -98,6 +110,7 @@ impl Shared {
     pub(crate) fn stage(&self, batch: &Batch<'_>, waiting: Waiting) -> Result<Outcome> {
         let prepared = prepare::prepare(batch)?;
         let durability = batch.durability.unwrap_or(self.options.durability);
+        let mut conflict_is_seen = false;
         loop {
             let mut writer = self.writer()?;
             writer.check()?;
@@ -119,7 +132,22 @@ impl Shared {
                     return self.already_done(appended, durability);
                 }
             }
-            let staged = writer.stage(&durable, batch, &prepared, durability, self.options.host.now_ms())?;
+            let staged = match writer.stage(&durable, batch, &prepared, durability, self.options.host.now_ms()) {
+                Err(error) if error.kind() == ErrorKind::Conflict && !conflict_is_seen => {
+                    // The conflict may be with what is in line, which whoever reads again doesn't see yet. So it
+                    // is told only once that is published.
+                    conflict_is_seen = true;
+                    let in_line = writer.open.as_ref().map(|open| open.group.clone()).or(writer.flushing.clone());
+                    drop(durable);
+                    drop(writer);
+                    match in_line {
+                        Some(group) => drop(self.join(&group)),
+                        None => return Err(error),
+                    }
+                    continue;
+                }
+                staged => staged?,
+            };
             drop(durable);
             if staged.is_empty {
                 drop(writer);
@@ -268,11 +296,11 @@ impl Shared {
                 if writer.spare_buffer.capacity() == 0 && open.bytes.capacity() <= SPARE_BYTES_MAX {
                     writer.spare_buffer = std::mem::take(&mut open.bytes);
                 }
-                let ask_spare = end > writer.capacity / 2 && !std::mem::replace(&mut writer.spare_asked, true);
+                let chores = self.chores(&mut writer, end);
                 self.hand_over(writer);
                 self.watch.advance(position);
-                if ask_spare {
-                    self.keep(Chores { make_spare: true, save_checkpoint: false });
+                if chores != Chores::default() {
+                    self.keep(chores);
                 }
                 Ok(())
             }
@@ -282,6 +310,18 @@ impl Shared {
             }
         };
         group.complete(result);
+    }
+
+    /// What is due when the active segment has reached an end.
+    fn chores(&self, writer: &mut Writer, end: u64) -> Chores {
+        let make_spare = end > writer.capacity / 2 && !std::mem::replace(&mut writer.spare_asked, true);
+        // Saving one flushes; where appends don't, it is left to the turn of the segment.
+        let step = CHECKPOINT_EVERY_BYTES.max(self.checkpoint_bytes.load(Ordering::Relaxed).saturating_mul(8));
+        let save_checkpoint = writer.synced_end == end && end - writer.checkpoint_asked >= step;
+        if save_checkpoint {
+            writer.checkpoint_asked = end;
+        }
+        Chores { make_spare, save_checkpoint }
     }
 
     /// Gives the lead to one who waits for the open group, or has the flusher thread see to it.

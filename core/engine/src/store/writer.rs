@@ -55,6 +55,8 @@ pub(crate) struct Writer {
     pub(crate) extendable: bool,
     /// Whether the keeper was asked to make the next segment's space.
     pub(crate) spare_asked: bool,
+    /// Where the active segment ended when a checkpoint was last asked for.
+    pub(crate) checkpoint_asked: u64,
 }
 
 /// Why a writer appends no more.
@@ -135,6 +137,7 @@ impl Writer {
             spare_buffer: Vec::new(),
             extendable: true,
             spare_asked: false,
+            checkpoint_asked: durable.end,
         }
     }
 
@@ -146,6 +149,7 @@ impl Writer {
         self.capacity = capacity;
         self.extendable = false;
         self.spare_asked = false;
+        self.checkpoint_asked = start;
         self.index_bytes = index::encoded_bytes(0, 0, 0, 0, 0) as u64;
     }
 
