@@ -224,12 +224,7 @@ fn segment_names(files: &Files) -> Result<Vec<String>, Problem> {
 }
 
 /// The watermark counts if it checks and was written since the system was started.
-fn check_watermark(
-    files: &Files,
-    store: &[u8; 16],
-    boot: Option<[u8; 16]>,
-    log: &segment::Log,
-) -> Result<(), Problem> {
+fn check_watermark(files: &Files, store: &[u8; 16], boot: Option<[u8; 16]>, log: &segment::Log) -> Result<(), Problem> {
     const NAME: &str = "WATERMARK";
     let Some((bytes, boot)) = files.get(NAME).zip(boot) else { return Ok(()) };
     let mut cursor = bytes::Cursor::new(NAME, 0, bytes);

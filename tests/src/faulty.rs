@@ -34,9 +34,9 @@ pub enum Failure {
     /// The power goes: what was not flushed is at the mercy of [`FaultyStorage::crashed`], the operation itself
     /// included, and every later one fails.
     PowerLoss,
-    /// A flush does nothing and says that it worked, if it is one. No storage that can be used is like that: it is
-    /// here to see that tests notice.
-    LyingSync,
+    /// Operations of this kind make nothing durable and say that they did. No storage that can be used is like
+    /// that: it is here to see that tests notice.
+    Lie(Call),
 }
 
 /// How long a fault lasts.
@@ -111,7 +111,7 @@ impl Call {
                     | Self::Allocate
             ),
             Failure::ShortRead => self == Self::ReadAt,
-            Failure::LyingSync => matches!(self, Self::Sync | Self::SyncDir | Self::WriteDurableAt),
+            Failure::Lie(call) => self == call,
         }
     }
 }
@@ -181,7 +181,7 @@ impl World {
                 self.is_powerless = true;
                 io::Error::other("injected: the power goes")
             }
-            Failure::LyingSync => return Fate::Lied,
+            Failure::Lie(_) => return Fate::Lied,
         };
         Fate::Failed(fault.failure, error)
     }
@@ -253,6 +253,11 @@ impl FaultyStorage {
             ..World::default()
         };
         Self { world: Arc::new(Mutex::new(next)) }
+    }
+
+    /// How many changes nothing has flushed.
+    pub fn unflushed(&self) -> usize {
+        self.world().disk.unflushed()
     }
 
     /// The process that used the folder is gone; what it wrote is as it was, flushed or not. Its handles are dead.

@@ -85,11 +85,7 @@ impl Work {
 
     /// As the engine takes it.
     pub fn batch(&self) -> Batch<'_> {
-        Batch {
-            ops: self.steps.iter().map(Step::op).collect(),
-            key: self.key.as_deref(),
-            durability: self.durability,
-        }
+        Batch { ops: self.steps.iter().map(Step::op).collect(), key: self.key.as_deref(), durability: self.durability }
     }
 
     /// The stream that its key counts in.

@@ -233,8 +233,7 @@ pub(super) fn check_block(
         times.1,
         streams + 1,
     );
-    let found =
-        (trailer.block_crc, trailer.records, trailer.time_first_ms, trailer.time_last_ms, trailer.next_stream);
+    let found = (trailer.block_crc, trailer.records, trailer.time_first_ms, trailer.time_last_ms, trailer.next_stream);
     if expected == found {
         return Ok(());
     }

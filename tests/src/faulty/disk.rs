@@ -163,6 +163,12 @@ impl Disk {
         write(&mut file.durable, offset, bytes);
     }
 
+    pub(super) fn unflushed(&self) -> usize {
+        // What is never meant to be flushed tells nothing.
+        let files = self.names.iter().filter(|(name, _)| *name != "WATERMARK");
+        self.pending_names.len() + files.map(|(_, id)| self.files[*id].pending.len()).sum::<usize>()
+    }
+
     /// What a crash leaves.
     pub(super) fn crashed(&self, seed: u64) -> Self {
         let mut random = Random::new(seed);
