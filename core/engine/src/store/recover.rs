@@ -68,9 +68,9 @@ pub(crate) struct Plan {
 
 struct SealPlan {
     segment: Arc<Segment>,
-    index: MemoryIndex,
     end: u64,
-    next_stream: u32,
+    /// The index block and trailer.
+    index: Vec<u8>,
 }
 
 /// Reads the log. `limit` is how far the writer has published, for a reader beside one.
@@ -238,6 +238,7 @@ impl Loader {
         }
         self.durable.segments.push(segment.clone());
         match (segment.trailer().copied(), next) {
+            (Some(_), Some(next)) if is_half_written(segment, next)? => self.half_sealed(segment, next, from),
             (Some(trailer), _) => self.sealed(segment, &trailer, from),
             (None, Some(next)) => self.half_sealed(segment, next, from),
             (None, None) => self.active(segment, from),
@@ -266,12 +267,13 @@ impl Loader {
             let message = format!("records were durable up to {end}, as {} says: {what}", next.name);
             return Err(segment.damaged(self.durable.end, message));
         }
-        self.plan.seal = Some(SealPlan {
-            segment: segment.clone(),
-            index: std::mem::take(&mut self.durable.active_index),
-            end,
-            next_stream: next.header.next_stream,
-        });
+        let memory = std::mem::take(&mut self.durable.active_index);
+        let index = rotate::encode_index(segment, &self.durable, &memory, end, next.header.next_stream);
+        // For reading it is sealed from now on; the file is when the plan is applied.
+        if let Some(last) = self.durable.segments.last_mut() {
+            *last = Arc::new(segment.with_index(end, index.clone())?);
+        }
+        self.plan.seal = Some(SealPlan { segment: segment.clone(), end, index });
         Ok(())
     }
 
@@ -304,6 +306,15 @@ impl Loader {
             self.plan.unproven = (proven < end).then_some((proven, end));
         }
         Ok(())
+    }
+}
+
+/// Whether the index block of a segment is one that a crash kept from being written whole: it doesn't check, and
+/// no record in the next segment proves that it was durable. Else one that doesn't check is damage.
+pub(crate) fn is_half_written(segment: &Segment, next: &Segment) -> Result<bool> {
+    match segment.block() {
+        Err(error) if error.kind() == ErrorKind::Damaged => Ok(next.trailer().is_none() && !next.has_record()?),
+        _ => Ok(false),
     }
 }
 
@@ -413,7 +424,7 @@ impl Plan {
     /// Does what is to be done, durably.
     pub(crate) fn apply(&mut self, storage: &dyn Storage, durable: &mut Durable) -> Result<()> {
         if let Some(plan) = self.seal.take() {
-            let sealed = rotate::seal(storage, &plan.segment, durable, &plan.index, plan.end, plan.next_stream)?;
+            let sealed = rotate::seal(storage, &plan.segment, plan.end, &plan.index)?;
             let place = durable.segments.iter().position(|segment| segment.id() == sealed.id());
             if let Some(place) = place {
                 durable.segments[place] = Arc::new(sealed);

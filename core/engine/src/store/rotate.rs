@@ -134,8 +134,8 @@ impl Shared {
         let made = self.make_segment(header, end, needed)?;
         let sealed = {
             let durable = self.durable();
-            seal(&*self.storage, active, &durable, &durable.active_index, end, header.next_stream)
-                .map_err(Failure::Poisoning)?
+            let index = encode_index(active, &durable, &durable.active_index, end, header.next_stream);
+            seal(&*self.storage, active, end, &index).map_err(Failure::Poisoning)?
         };
         let mut durable = self.durable.write().expect("no panic under this lock");
         if let Some(last) = durable.segments.last_mut() {
@@ -386,19 +386,11 @@ pub(crate) fn encode_index(
     })
 }
 
-/// Ends a segment with its index block, durably, and opens it as sealed.
-pub(crate) fn seal(
-    storage: &dyn Storage,
-    segment: &Segment,
-    durable: &Durable,
-    index: &MemoryIndex,
-    end: u64,
-    next_stream: u32,
-) -> Result<Segment> {
-    let block = encode_index(segment, durable, index, end, next_stream);
+/// Ends a segment with its index block and trailer, durably, and opens it as sealed.
+pub(crate) fn seal(storage: &dyn Storage, segment: &Segment, end: u64, index: &[u8]) -> Result<Segment> {
     let failed = |error| Error::from_io(error, format!("sealing {}", segment.name));
-    segment.file.write_at(end, &block).map_err(failed)?;
-    segment.file.set_len(end + block.len() as u64).map_err(failed)?;
+    segment.file.write_at(end, index).map_err(failed)?;
+    segment.file.set_len(end + index.len() as u64).map_err(failed)?;
     segment.file.sync().map_err(failed)?;
     let sealed = Segment::open(storage, segment.id(), Access::Read, &segment.header.store)?;
     if sealed.trailer().is_none() {

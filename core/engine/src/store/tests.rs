@@ -329,3 +329,54 @@ fn spares_made_in_the_background_never_touch_what_is_written() {
     check(&Store::open(&path, options).unwrap());
     assert!(verify(&crate::storage::FsStorage::new(&path)).unwrap().is_sound());
 }
+
+/// Flips a bit in the index block of the first segment; the second one has a record, or none.
+fn damaged_index_block(next_has_record: bool) -> (Arc<dyn Storage>, usize) {
+    let storage = crate::storage::MemoryStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let mut appended = 0;
+    while store.stat().unwrap().segments < 2 {
+        append(&store, stream(1), &"x".repeat(3000));
+        appended += 1;
+    }
+    drop(store);
+    // As after a loss of power: what a crash of the process alone keeps is gone.
+    storage.remove("CHECKPOINT").unwrap();
+    storage.remove("WATERMARK").unwrap();
+    if !next_has_record {
+        let second = storage.open("00000002.seg", crate::storage::Access::Write).unwrap();
+        second.set_len(4096).unwrap();
+        appended -= 1;
+    }
+    let first = storage.open("00000001.seg", crate::storage::Access::Write).unwrap();
+    let offset = first.len().unwrap() - 120;
+    let mut byte = [0];
+    first.read_at(offset, &mut byte).unwrap();
+    first.write_at(offset, &[byte[0] ^ 1]).unwrap();
+    (Arc::new(storage), appended)
+}
+
+#[test]
+fn index_block_cut_off_by_a_crash_is_made_again() {
+    let (storage, appended) = damaged_index_block(false);
+    let reader = Store::open_on(storage.clone(), options().read_only()).unwrap();
+    assert_eq!(payloads(&reader, stream(1)).len(), appended);
+    assert!(verify(&*storage).unwrap().is_sound());
+    let store = Store::open_on(storage.clone(), options()).unwrap();
+    assert_eq!(payloads(&store, stream(1)).len(), appended);
+    append(&store, stream(1), "more");
+    drop(store);
+    let store = Store::open_on(storage, options()).unwrap();
+    assert_eq!(payloads(&store, stream(1)).len(), appended + 1);
+}
+
+#[test]
+fn damaged_index_block_that_was_durable_is_told_and_repaired_on_request() {
+    let (storage, appended) = damaged_index_block(true);
+    assert_eq!(Store::open_on(storage.clone(), options()).unwrap_err().kind(), ErrorKind::Damaged);
+    assert!(!verify(&*storage).unwrap().is_sound());
+    let done = repair(&storage, "a test").unwrap();
+    assert_eq!((done.actions.len(), done.left), (1, Vec::new()));
+    let store = Store::open_on(storage, options()).unwrap();
+    assert_eq!(payloads(&store, stream(1)).len(), appended);
+}

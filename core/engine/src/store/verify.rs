@@ -105,7 +105,12 @@ pub fn verify_with(storage: &dyn Storage, progress: &mut dyn FnMut(u64, u64)) ->
             }
             Err(error) => return Err(error),
         };
-        if segment.trailer().is_some() || index + 1 < ids.len() {
+        let half_written = match ids.get(index + 1) {
+            Some(next) => Segment::open(storage, *next, Access::Read, &identity.store)
+                .is_ok_and(|next| recover::is_half_written(&segment, &next).unwrap_or(false)),
+            None => false,
+        };
+        if !half_written {
             sealed_segment(&segment, &mut found)?;
         }
         found.bytes += length_of(storage, *id).unwrap_or(0);
