@@ -135,9 +135,10 @@ impl Disk {
         }
     }
 
-    /// What a failed flush was to make durable will never be, though the handles see it.
+    /// The bytes that a failed flush was to make durable will never be, though the handles see them. A change of
+    /// length is in the file system's journal and still comes.
     pub(super) fn forget(&mut self, id: FileId) {
-        self.files[id].pending.clear();
+        self.files[id].pending.retain(|change| matches!(change, Change::SetLen(_)));
     }
 
     pub(super) fn write_forgotten(&mut self, id: FileId, offset: u64, bytes: &[u8]) {
