@@ -327,7 +327,8 @@ impl Shared {
                 let _ = self.storage.remove(files::SPARE);
             }
             if file.len().is_ok_and(|length| length > end) {
-                let _ = file.set_len(end);
+                // Flushed, so that what is written there later can't be cut off by it.
+                let _ = file.set_len(end).and_then(|()| file.sync());
             }
         }
         self.watch.wake();

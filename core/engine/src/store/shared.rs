@@ -413,7 +413,6 @@ impl Shared {
         writer.flushing = None;
         match &result {
             Ok(_) => self.hand_over(writer),
-            Err(error) if matches!(error.kind(), ErrorKind::StorageFull) => self.hand_over(writer),
             Err(error) => self.fail(writer, error),
         }
         marker.complete(Ok(()));
