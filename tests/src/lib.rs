@@ -3,6 +3,7 @@
 pub mod budget;
 pub mod checker;
 pub mod compare;
+pub mod damage;
 pub mod driver;
 pub mod faulty;
 pub mod host;

@@ -110,6 +110,13 @@ pub(super) fn read_log(files: &Files, names: &[String], store: &[u8; 16]) -> Res
         header.check_follows(name, log.segments.last())?;
         read_segment(name, &files[name], header, headers.get(place + 1), names.len() - place, &mut log)?;
     }
+    if let [.., before, last] = &log.segments[..]
+        && !before.sealed
+        && last.records > 0
+    {
+        let name = &names[names.len() - 2];
+        return Err(Problem::new(name, before.data_end, "not sealed, though the next segment has records"));
+    }
     Ok(log)
 }
 
