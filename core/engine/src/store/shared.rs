@@ -114,7 +114,8 @@ impl Shared {
         loop {
             let mut writer = self.writer()?;
             writer.check()?;
-            if let Some(blocker) = self.blocker(&mut writer, &prepared) {
+            let now_ms = self.options.host.now_ms();
+            if let Some(blocker) = self.blocker(&writer, &prepared, now_ms) {
                 self.clear(writer, blocker, &prepared)?;
                 continue;
             }
@@ -132,7 +133,7 @@ impl Shared {
                     return self.already_done(appended, durability);
                 }
             }
-            let staged = match writer.stage(&durable, batch, &prepared, durability, self.options.host.now_ms()) {
+            let staged = match writer.stage(&durable, batch, &prepared, durability, now_ms) {
                 Err(error) if error.kind() == ErrorKind::Conflict && !conflict_is_seen => {
                     // The conflict may be with what is in line, which whoever reads again doesn't see yet. So it
                     // is told only once that is published.
@@ -420,12 +421,12 @@ impl Shared {
     }
 
     /// Why a batch can't be staged right now.
-    fn blocker(&self, writer: &mut Writer, prepared: &Prepared) -> Option<Blocker> {
+    fn blocker(&self, writer: &Writer, prepared: &Prepared, now_ms: u64) -> Option<Blocker> {
         let staged = writer.open.as_ref().map_or(0, |open| open.staged().len());
         if writer.unproven_end.is_some() {
             return Some(Blocker::Unproven);
         }
-        if !writer.has_room(prepared) || !writer.time_fits(self.options.host.now_ms()) {
+        if !writer.has_room(prepared) || !writer.time_fits(now_ms) {
             return Some(Blocker::Segment);
         }
         (staged >= STAGED_BYTES_MAX).then_some(Blocker::Backlog)

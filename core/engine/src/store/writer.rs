@@ -51,6 +51,8 @@ pub(crate) struct Writer {
     /// Why nothing more is appended.
     pub(crate) ended: Option<Ended>,
     pub(crate) spare_buffer: Vec<u8>,
+    /// The heads that the batch being staged has changed, as they were. Kept for its memory.
+    changed: Vec<(u32, Head)>,
     /// Whether the active segment's file may be made longer: it was cut at the last close.
     pub(crate) extendable: bool,
     /// Whether the keeper was asked to make the next segment's space.
@@ -85,7 +87,6 @@ struct Undo {
     heads: usize,
     index_bytes: u64,
     next_position: u64,
-    changed: Vec<(u32, Head)>,
     created: Vec<StreamId>,
 }
 
@@ -135,6 +136,7 @@ impl Writer {
             threads_seen: 0,
             ended: None,
             spare_buffer: Vec::new(),
+            changed: Vec::new(),
             extendable: true,
             spare_asked: false,
             checkpoint_asked: durable.end,
@@ -235,9 +237,9 @@ impl Writer {
             heads: self.heads.len(),
             index_bytes: self.index_bytes,
             next_position: self.next_position,
-            changed: Vec::new(),
             created: Vec::new(),
         };
+        self.changed.clear();
         let time_ms = now_ms.max(self.last_time_ms);
         let staged = Staging {
             writer: self,
@@ -273,7 +275,7 @@ impl Writer {
         open.entries.steps.truncate(undo.steps);
         open.entries.keys.truncate(undo.keys);
         self.new_keys.truncate(undo.new_keys);
-        for (number, head) in undo.changed.into_iter().rev() {
+        for (number, head) in self.changed.drain(..).rev() {
             self.heads[number as usize - 1] = head;
         }
         for id in undo.created {
@@ -434,7 +436,7 @@ impl Staging<'_, '_> {
     /// A stream's head, to change it, undoably.
     fn change(&mut self, number: u32) -> &mut Head {
         let head = &mut self.writer.heads[number as usize - 1];
-        self.undo.changed.push((number, *head));
+        self.writer.changed.push((number, *head));
         head
     }
 
