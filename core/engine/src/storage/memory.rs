@@ -72,6 +72,9 @@ impl Storage for MemoryStorage {
 
     fn lock(&self, _name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
         let mut locked = self.shared.locked.lock().expect("no panic under this lock");
+        if holder.is_empty() {
+            return Ok(Box::new(()));
+        }
         match &*locked {
             Some(other) => Err(Ok(other.clone())),
             None => {

@@ -390,9 +390,10 @@ pub(crate) fn encode_index(
 /// Ends a segment with its index block and trailer, durably, and opens it as sealed.
 pub(crate) fn seal(storage: &dyn Storage, segment: &Segment, end: u64, index: &[u8]) -> Result<Segment> {
     let failed = |error| Error::from_io(error, format!("sealing {}", segment.name));
-    segment.file.write_at(end, index).map_err(failed)?;
-    segment.file.set_len(end + index.len() as u64).map_err(failed)?;
-    segment.file.sync().map_err(failed)?;
+    let file = storage.open(&segment.name, Access::Write).map_err(failed)?;
+    file.write_at(end, index).map_err(failed)?;
+    file.set_len(end + index.len() as u64).map_err(failed)?;
+    file.sync().map_err(failed)?;
     let sealed = Segment::open(storage, segment.id(), Access::Read, &segment.header.store)?;
     if sealed.trailer().is_none() {
         return Err(segment.damaged(end, "the index block just written does not read back"));
