@@ -1,5 +1,6 @@
 //! `runlog ls`: the sessions, newest first.
 
+use clap::builder::RangedU64ValueParser;
 use runlog::{AgentInstance, Deleted, ListSessions, Session, SessionStatus, Store};
 use serde::Serialize;
 
@@ -24,7 +25,8 @@ pub(crate) struct Args {
     #[arg(long)]
     instances: bool,
     /// At most so many sessions
-    #[arg(short = 'n', long, default_value_t = 50, value_name = "N")]
+    #[arg(short = 'n', long, default_value = "50", value_name = "N",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     limit: usize,
     /// Only the sessions of this project
     #[arg(long)]
@@ -61,7 +63,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     };
     let page = store.list_sessions(&options)?;
     if page.sessions.is_empty() && !out.is_json() {
-        out.line("no sessions yet; `runlog import FILE…` or `runlog run -- CMD…` makes some")?;
+        let is_empty = store.list_sessions(&ListSessions { limit: 1, ..ListSessions::default() })?.sessions.is_empty();
+        out.line(if is_empty {
+            "no sessions yet; `runlog import FILE…` or `runlog run -- CMD…` makes some"
+        } else {
+            "no sessions match"
+        })?;
         return Ok(Exit::Ok);
     }
     let id_width = if out.is_json() { 0 } else { id_width(&store, &page.sessions)? };
@@ -103,12 +110,16 @@ fn print(rows: &[(&Session, u64, Vec<InstanceRow>)], id_width: usize, args: &Arg
     if rows.is_empty() {
         return Ok(());
     }
-    let names = rows.iter().map(|(session, ..)| session.name.as_deref().unwrap_or_default());
-    let name_width = names.map(console::measure_text_width).max().unwrap_or_default().clamp(4, 36);
+    let names = rows.iter().map(|(session, ..)| text::one_line(session.name.as_deref().unwrap_or_default(), 36));
+    let name_width = names.map(|name| console::measure_text_width(&name)).max().unwrap_or_default().clamp(4, 36);
+    let counts = rows.iter().map(|(_, events, _)| text::thousands(*events).len());
+    let events_width = counts.max().unwrap_or_default().max("events".len());
+    let made_width = rows.iter().map(|(session, ..)| text::time_to_minute(session.created_at_ms).len());
+    let made_width = made_width.max().unwrap_or_default().max("made (UTC)".len());
     let several = rows.iter().any(|(.., instances)| instances.len() > 1);
     let agents = |count: &str| if several { format!("{count:>6}  ") } else { String::new() };
     let head = format!(
-        "{}  {}  {}{:>6}  {:<16}  title",
+        "{}  {}  {}{:>events_width$}  {:<made_width$}  title",
         text::pad("session", id_width),
         text::pad("name", name_width),
         agents("agents"),
@@ -126,15 +137,14 @@ fn print(rows: &[(&Session, u64, Vec<InstanceRow>)], id_width: usize, args: &Arg
         if session.deleted_at_ms.is_some() {
             title.insert_str(0, "[deleted] ");
         }
-        let made = text::time(session.created_at_ms);
         let name = text::one_line(session.name.as_deref().unwrap_or("-"), name_width);
         let line = format!(
-            "{}  {}  {}{:>6}  {:<16}  {}",
+            "{}  {}  {}{:>events_width$}  {:<made_width$}  {}",
             console::style(&id[..id_width.min(id.len())]).yellow(),
             text::pad(&name, name_width),
             agents(&instances.len().to_string()),
             text::thousands(*events),
-            &made[..16.min(made.len())],
+            text::time_to_minute(session.created_at_ms),
             text::one_line(&title, title_width)
         );
         out.line(line.trim_end())?;
