@@ -212,10 +212,7 @@ impl Segment {
 
     /// Damage of this segment at an offset.
     pub(crate) fn damaged(&self, offset: u64, what: impl std::fmt::Display) -> Error {
-        Error::new(
-            ErrorKind::Damaged,
-            format!("{}: offset {offset}: {what}; `runlog verify` tells how much is damaged", self.name),
-        )
+        Error::new(ErrorKind::Damaged, format!("{}: offset {offset}: {what}", self.name))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    follow,
+    chain, follow,
     recover::{self, Look},
     rotate,
 };
@@ -139,7 +139,7 @@ fn length_of(storage: &dyn Storage, id: SegmentId) -> Option<u64> {
 fn whole_segment(segment: &Segment, next: Option<&Segment>, found: &mut Verification) -> Result<()> {
     let trailer = segment.trailer().copied();
     let unproven = match next {
-        Some(next) => recover::is_half_written(segment, next)?,
+        Some(next) => chain::is_half_written(segment, next)?,
         None => false,
     };
     let Some(end) = trailer.map(|trailer| trailer.data_end).or(next.map(|next| next.header.predecessor_end)) else {
