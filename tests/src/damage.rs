@@ -68,7 +68,9 @@ pub fn victim(left: Left) -> Victim {
         driver.leave(Leave::Close).expect("it closes");
         files = storage.files();
     } else {
+        // As after a loss of power: what was published is known of the running system alone.
         files.remove("CHECKPOINT");
+        files.remove("WATERMARK");
     }
     files.remove("LOCK");
     let mut victim = Victim { files, states, host };

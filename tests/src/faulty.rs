@@ -7,6 +7,7 @@
 //! order among them.
 
 use std::{
+    collections::BTreeMap,
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -129,7 +130,8 @@ struct World {
     life: u64,
     /// Counts crashes.
     boot: u8,
-    locked: Option<String>,
+    /// The locked names, and by whom.
+    locked: BTreeMap<String, String>,
     fault: Option<Fault>,
     /// How many operations the fault could have hit so far.
     met: u64,
@@ -264,7 +266,7 @@ impl FaultyStorage {
     pub fn kill(&self) {
         let mut world = self.world();
         world.life += 1;
-        world.locked = None;
+        world.locked.clear();
         world.fault = None;
     }
 
@@ -363,11 +365,11 @@ impl Storage for FaultyStorage {
     fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
         let mut world = self.world();
         ended(world.meet(Call::Lock, name, 0, 0)).map_err(Err)?;
-        if let Some(other) = &world.locked {
+        if let Some(other) = world.locked.get(name) {
             return Err(Ok(other.clone()));
         }
-        world.locked = Some(holder.to_owned());
-        Ok(Box::new(Unlock { world: self.world.clone(), life: world.life }))
+        world.locked.insert(name.to_owned(), holder.to_owned());
+        Ok(Box::new(Unlock { world: self.world.clone(), life: world.life, name: name.to_owned() }))
     }
 
     fn describe(&self) -> String {
@@ -382,13 +384,14 @@ impl Storage for FaultyStorage {
 struct Unlock {
     world: Arc<Mutex<World>>,
     life: u64,
+    name: String,
 }
 
 impl Drop for Unlock {
     fn drop(&mut self) {
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         if world.life == self.life {
-            world.locked = None;
+            world.locked.remove(&self.name);
         }
     }
 }
