@@ -470,9 +470,16 @@ fn text_is_as_wide_as_it_is_asked_to_be() {
     let text = "word ".repeat(100);
     place.write("long.jsonl", format!(r#"{{"role":"user","content":"{text}"}}"#));
     place.expect(0, &["import", "long.jsonl"]);
+    place.expect(0, &["import", &fixture("claude-code.jsonl"), &fixture("openai-runs.jsonl")]);
     for (columns, expected) in [(None, 80), (Some("60"), 60), (Some("nonsense"), 80)] {
-        for command in [&["show", "long"][..], &["tail"], &["replay", "long"], &["ls"], &["run", "--help"], &["--help"]]
-        {
+        for command in [
+            &["show", "long"][..],
+            &["tail"],
+            &["replay", "long"],
+            &["ls", "--instances"],
+            &["run", "--help"],
+            &["--help"],
+        ] {
             let mut command = place.command(command);
             command.env_remove("COLUMNS").envs(columns.map(|columns| ("COLUMNS", columns)));
             let out = String::from_utf8(command.output().unwrap().stdout).unwrap();

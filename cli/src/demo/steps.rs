@@ -376,5 +376,14 @@ fn called(program: &Path) -> String {
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
+    if text.chars().any(char::is_control) {
+        // No terminal gets to see them, and a shell that knows this form takes them back.
+        let escaped = text.chars().map(|c| match c {
+            '\\' | '\'' => format!("\\{c}"),
+            c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+            c => c.to_string(),
+        });
+        return format!("$'{}'", escaped.collect::<String>());
+    }
     if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

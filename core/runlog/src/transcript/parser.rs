@@ -187,9 +187,8 @@ impl Parser {
     fn take(&mut self, part: &[u8]) -> Result<()> {
         let max = self.options.line_bytes_max;
         if matches!(self.state, State::Undecided { .. }) && part.contains(&0) {
-            // No JSON has it as such, and a source of nothing else would never end its first line.
-            let what = format!("not text: line {} has a NUL byte; a transcript is JSON in UTF-8", self.line);
-            return Err(Error::new(ErrorKind::InvalidInput, what));
+            // At once: a source of nothing else would never end its first line.
+            return Err(detect::not_text());
         }
         if let State::Document { bytes, .. } = &self.state {
             if bytes.len() + self.partial.len() + part.len() > max {
