@@ -28,6 +28,7 @@ Exit codes:
 
 Environment:
   RUNLOG_STORE  the store, where --store isn't given
+  COLUMNS       how wide text is; else as the terminal, or 80 columns
   NO_COLOR      no colours";
 
 /// Help isn't wider than this, however wide the terminal is.
