@@ -205,12 +205,11 @@ impl<'a> Steps<'a> {
         if !dangling.is_empty() {
             let what = text::count(dangling.len() as u64, "tool call has", "tool calls have");
             let named = dangling.iter().take(CALLS_NAMED);
-            let mut named: Vec<_> =
-                named.map(|call| format!("{} (event {})", call.name, call.sequence_number)).collect();
+            let mut named: Vec<_> = named.map(|call| format!("{} ({})", call.name, call.sequence_number)).collect();
             if dangling.len() > CALLS_NAMED {
                 named.push("…".to_owned());
             }
-            for line in text::wrap(&format!("     {what} no result yet: {}", named.join(", ")), self.out.width()) {
+            for line in text::wrap(&format!("     {what} no result: {}", named.join(", ")), self.out.width()) {
                 self.say(&line)?;
             }
         }
