@@ -20,6 +20,7 @@ use crate::{
     },
     index::{
         checkpoint::{self, Checkpoint},
+        directory::Run,
         memory::MemoryIndex,
     },
     limits,
@@ -208,7 +209,15 @@ impl Loader {
         let times = (found.end.records > 0).then_some((found.end.time_first_ms, found.end.time_last_ms));
         let known = |id: SegmentId| segments[..=first].iter().any(|segment| segment.id() == id);
         let sound = found.directory.streams().iter().flat_map(|stream| &stream.runs).all(|run| known(run.segment));
-        if !sound || trailer.records != found.end.records {
+        let agrees = block.stream_rows().all(|row| {
+            let stream = found.directory.stream(row.stream);
+            let last = row.first_ordinal.checked_add(row.count).map(|end| end - 1);
+            stream.is_some_and(|stream| {
+                Some(stream.ordinals) == last
+                    && stream.runs.last() == Some(&Run { segment: segment.id(), first_ordinal: row.first_ordinal })
+            })
+        });
+        if !sound || !agrees || trailer.records != found.end.records {
             return None;
         }
         self.durable.directory = found.directory;

@@ -9,7 +9,7 @@ use super::{
     group::Group,
     options::Preallocation,
     prepare::Prepared,
-    shared::Shared,
+    shared::{Shared, UnderWay},
     writer::{Ended, Writer},
 };
 use crate::{
@@ -53,6 +53,7 @@ impl Shared {
     pub(crate) fn make_room(&self, mut writer: MutexGuard<'_, Writer>, prepared: &Prepared) -> Result<()> {
         let marker = Arc::<Group>::default();
         writer.flushing = Some(marker.clone());
+        let under_way = UnderWay { shared: self, group: marker };
         // Nobody finds room until this is done; they wait for the marker.
         let capacity = std::mem::replace(&mut writer.capacity, 1);
         let extend = std::mem::take(&mut writer.extendable);
@@ -95,7 +96,7 @@ impl Shared {
             }
         };
         drop(writer);
-        marker.complete(Ok(()));
+        under_way.end(Ok(()));
         if result.is_ok() && !extend {
             self.keep(Chores { make_spare: false, save_checkpoint: true });
         }

@@ -269,6 +269,7 @@ impl Shared {
         let Some(mut open) = writer.open.take() else { return };
         let group = open.group.clone();
         writer.flushing = Some(group.clone());
+        let under_way = UnderWay { shared: self, group: group.clone() };
         let (segment, written_end, synced_end) = (writer.active.clone(), writer.written_end, writer.synced_end);
         let capacity = writer.capacity;
         drop(writer);
@@ -310,7 +311,7 @@ impl Shared {
                 Err(outcome_unknown(&error))
             }
         };
-        group.complete(result);
+        under_way.end(result);
     }
 
     /// What is due when the active segment has reached an end.
@@ -409,6 +410,7 @@ impl Shared {
         let marker = Arc::<Group>::default();
         writer.flushing = Some(marker.clone());
         drop(writer);
+        let under_way = UnderWay { shared: self, group: marker };
         let result = work();
         let mut writer = self.writer()?;
         writer.flushing = None;
@@ -416,7 +418,7 @@ impl Shared {
             Ok(_) => self.hand_over(writer),
             Err(error) => self.fail(writer, error),
         }
-        marker.complete(Ok(()));
+        under_way.end(Ok(()));
         result
     }
 
@@ -448,6 +450,35 @@ impl Shared {
             Blocker::Unproven => self.flush_written(writer),
             Blocker::Segment => self.make_room(writer, prepared),
         }
+    }
+}
+
+/// A write that is under way. If its thread panics, the writer is poisoned and those who wait are told, instead of
+/// waiting for ever.
+pub(crate) struct UnderWay<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) group: Arc<Group>,
+}
+
+impl UnderWay<'_> {
+    /// It ended in good order; the writer's state was set by the caller.
+    pub(crate) fn end(self, result: Result<()>) {
+        self.group.complete(result);
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if self.group.result().is_some() {
+            return;
+        }
+        let error = Error::new(ErrorKind::Io, "the thread that wrote panicked");
+        if let Some(writer) = &self.shared.writer {
+            let mut writer = writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            writer.flushing = None;
+            self.shared.fail(writer, &error);
+        }
+        self.group.complete(Err(outcome_unknown(&error)));
     }
 }
 
