@@ -7,6 +7,7 @@ pub mod damage;
 pub mod driver;
 pub mod faulty;
 pub mod host;
+pub mod hostile;
 pub mod model;
 pub mod random;
 pub mod script;

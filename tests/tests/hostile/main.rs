@@ -1,0 +1,151 @@
+//! No content of the files makes the engine panic, hang, or ask for more memory than small files warrant; nor the
+//! checker, which reads the same bytes.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use runlog_engine::{Expected, NewRecord, OpenOptions, Position, ReadOptions, Sequence, Store, storage::Storage};
+use runlog_tests::{
+    budget, checker,
+    damage::{Left, victim},
+    faulty::FaultyStorage,
+    host::TestHost,
+    hostile::Template,
+    script,
+};
+
+mod memory;
+
+#[global_allocator]
+static ALLOCATOR: memory::Watched = memory::Watched;
+
+/// The files are below 100 KB, and a segment that is made anew has 64 KiB. The largest thing the engine holds for such
+/// is a buffer of some hundred KiB.
+const LARGEST_BYTES: usize = 16 << 20;
+
+fn options() -> OpenOptions {
+    let host = Arc::new(TestHost::new(1));
+    OpenOptions { segment_bytes_max: 64 << 10, host, ..OpenOptions::default() }
+}
+
+/// Everything that can be done with a store, whatever comes of it.
+fn use_all(files: &checker::Files) {
+    let _ = checker::check_files(files, Some([0; 16]));
+    let storage = || FaultyStorage::from_files(files);
+    let _ = runlog_engine::verify(&storage());
+    if let Ok(store) = Store::open_on(Arc::new(storage()), options().read_only()) {
+        read_all(&store);
+    }
+    if let Ok(store) = Store::open_on(Arc::new(storage()), options()) {
+        read_all(&store);
+        write_all(&store);
+    }
+    let mended: Arc<dyn Storage> = Arc::new(storage());
+    if runlog_engine::repair(&mended, "a person").is_ok()
+        && let Ok(store) = Store::open_on(mended, options())
+    {
+        read_all(&store);
+    }
+}
+
+/// At most so many records are read of anything: no store here has as many.
+const RECORDS_MAX: usize = 10_000;
+
+fn read_all(store: &Store) {
+    let _ = store.stat();
+    let last = store.last_position().map_or(0, |last| last.0);
+    for first in [0, 1, last, u64::MAX] {
+        if let Ok(scan) = store.scan(Position(first)) {
+            assert!(scan.take(RECORDS_MAX).count() < RECORDS_MAX, "the scan does not end");
+        }
+    }
+    for position in (0..last.min(200)).chain([last, last.wrapping_add(1), u64::MAX]) {
+        let _ = store.record(Position(position));
+    }
+    for stream in store.streams().unwrap_or_default().into_iter().take(100) {
+        for direction in [runlog_engine::Direction::Forward, runlog_engine::Direction::Backward] {
+            // A stream may claim many records; reading ends at the first that is not there.
+            let options = ReadOptions { direction, ..ReadOptions::default() };
+            if let Ok(read) = store.read(stream.id, options) {
+                assert!(read.take(RECORDS_MAX).count() < RECORDS_MAX, "the read does not end");
+            }
+        }
+        for sequence in [0, 1, stream.last_sequence.0, u64::MAX] {
+            let _ = store.latest_snapshot(stream.id, Sequence(sequence));
+        }
+    }
+}
+
+fn write_all(store: &Store) {
+    for number in 1..=9 {
+        let id = script::stream(number);
+        let _ = store.append(id, Expected::Any, &[NewRecord::data(b"after all")]);
+        let _ = store.truncate(id, Sequence(1));
+        let _ = store.snapshot(id, Sequence(1), b"state");
+        let _ = store.fork(id, Sequence(1), script::stream(100 + number));
+    }
+    let _ = store.redact(Position(2), "why not");
+    let _ = store.delete(script::stream(1));
+    let _ = store.close();
+}
+
+/// Ends the process, naming the seed, when one case takes longer than any should by far.
+fn watch(seed: Arc<AtomicU64>) {
+    std::thread::spawn(move || {
+        let mut before = seed.load(Ordering::SeqCst);
+        loop {
+            std::thread::sleep(Duration::from_secs(60));
+            let now = seed.load(Ordering::SeqCst);
+            if now == before && now != u64::MAX {
+                eprintln!("seed {now} hangs");
+                std::process::abort();
+            }
+            before = now;
+        }
+    });
+}
+
+fn try_seeds(left: Left, cases: u64) {
+    let template = Template::new(victim(left).files);
+    let budget = budget::of(&format!("hostile {left:?}"));
+    let current = Arc::new(AtomicU64::new(0));
+    watch(current.clone());
+    let mut wrong = Vec::new();
+    let first = budget.seed();
+    for seed in first.. {
+        if seed - first >= cases && !budget.goes_on() {
+            break;
+        }
+        current.store(seed, Ordering::SeqCst);
+        let files = template.hostile(seed);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| use_all(&files))) {
+            let told = panic.downcast_ref::<String>().cloned();
+            let told = told.or_else(|| panic.downcast_ref::<&str>().map(|told| (*told).to_owned()));
+            wrong.push(format!("seed {seed}: {}", told.unwrap_or_default()));
+        }
+        let largest = memory::take_largest();
+        if largest > LARGEST_BYTES {
+            wrong.push(format!("seed {seed}: {largest} bytes were asked for at once"));
+        }
+        budget.add("hostile stores", 1);
+    }
+    current.store(u64::MAX, Ordering::SeqCst);
+    let told: Vec<_> = wrong.iter().take(20).map(String::as_str).collect();
+    assert!(wrong.is_empty(), "{} went wrong:\n{}", wrong.len(), told.join("\n"));
+}
+
+#[test]
+fn hostile_files_of_a_closed_store_never_panic_hang_or_fill_memory() {
+    try_seeds(Left::Closed, 3000);
+}
+
+#[test]
+fn hostile_files_after_a_crash_never_panic_hang_or_fill_memory() {
+    try_seeds(Left::Crashed, 3000);
+}
