@@ -17,6 +17,10 @@ pub mod limits;
 mod message;
 mod new_message;
 mod raw_json;
+mod run;
+mod run_catalog;
+mod run_event;
+mod run_history;
 mod session;
 
 pub use catalog::{
@@ -31,4 +35,10 @@ pub use kind::{ContextEventKind, Role};
 pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};
 pub use new_message::{NewMessage, NewToolCall};
 pub use raw_json::RawJson;
+pub use run::{Run, RunStatus, RunSummary, ToolCallStatus, pause_reason};
+pub use run_catalog::{
+    ListRuns, PlacedRun, RUN_PART, RunCatalog, RunCatalogEvent, RunCheckpoint, RunsPage, decode_run_checkpoint,
+};
+pub use run_event::{EncodedRunEvent, RUN_EVENT_KINDS, RunEvent, RunFold, StatusChange};
+pub use run_history::{RunMessage, ToolCall, ToolCallFold, tool_calls};
 pub use session::{AgentInstance, Session, SessionStatus};

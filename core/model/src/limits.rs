@@ -16,3 +16,9 @@ pub const PROJECT_BYTES_MAX: usize = 256;
 pub const SESSION_METADATA_BYTES_MAX: usize = 1 << 20;
 /// The most tool calls, or tool results, of one message: 1,024.
 pub const MESSAGE_TOOLS_MAX: usize = 1 << 10;
+/// The longest summary, error message or reason of a run: 1 MiB.
+pub const RUN_TEXT_BYTES_MAX: usize = 1 << 20;
+/// The longest id of a flow's node: 256 bytes.
+pub const NODE_ID_BYTES_MAX: usize = 256;
+/// The largest part of the runs catalog's checkpoint: 8 MiB.
+pub const RUN_PART_BYTES_MAX: usize = 8 << 20;

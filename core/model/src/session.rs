@@ -99,7 +99,7 @@ impl AgentInstance {
     }
 }
 
-fn check_length(what: &str, text: Option<&str>, bytes_max: usize) -> Result<()> {
+pub(crate) fn check_length(what: &str, text: Option<&str>, bytes_max: usize) -> Result<()> {
     match text.map(str::len) {
         Some(length) if length > bytes_max => {
             Err(Error::too_large(format!("{what} has {length} bytes, at most {bytes_max} are allowed; shorten it")))
