@@ -18,6 +18,9 @@ use table::{Chunked, IdIndex};
 
 use crate::{Error, InstanceId, Result, RunId, RunStatus, RunSummary, SessionId, run_event::times};
 
+/// The link from a run to the next older one of the same list.
+type Older = fn(&Entry) -> u32;
+
 /// No such place: what a link of the last one of a list says.
 const NONE: u32 = u32::MAX;
 
@@ -329,7 +332,7 @@ impl RunCatalog {
     }
 
     fn walk(&self, filter: &ListRuns, before: u32) -> Box<dyn Iterator<Item = u32> + '_> {
-        let mut lists: Vec<(List, fn(&Entry) -> u32)> = Vec::new();
+        let mut lists: Vec<(List, Older)> = Vec::new();
         if let Some(agent) = &filter.agent_id {
             lists.push((self.agents.list(agent), |entry| entry.older_of_agent));
         }

@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a test looks at its own process, and tells")]
 
 use runlog_model::{InstanceId, RunCatalog, RunCatalogEvent, RunId, RunStatus, RunSummary, SessionId};
 use uuid::Uuid;

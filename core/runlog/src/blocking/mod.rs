@@ -2,9 +2,11 @@
 //! behaviour is written once.
 
 mod repository;
+mod runs;
 mod service;
 mod store;
 
 pub use repository::{ContextRepository, Events};
+pub use runs::{ResumedRun, RunRecorder, Runs};
 pub use service::ContextService;
 pub use store::Store;
