@@ -353,9 +353,11 @@ impl AsyncRunRecorder {
     }
 
     fn recorded(&self, appended: &Appended, events: &[NewContextEvent], step_number: u32) -> Result<Recorded> {
-        let silent = || Error::new(ErrorKind::Io, "the backend acknowledged a batch without saying where it is");
-        let [context, run] = appended.ops.as_slice() else { return Err(silent()) };
-        if !appended.repeated {
+        // A repeated batch doesn't tell of steps that wrote nothing, such as that of a run whose step was told.
+        let (Some(context), run) = (appended.ops.first(), appended.ops.get(1)) else {
+            return Err(Error::new(ErrorKind::Io, "the backend acknowledged a batch without saying where it is"));
+        };
+        if let Some(run) = run.filter(|_| !appended.repeated) {
             let mut state = self.state();
             state.last_sequence = state.last_sequence.max(run.last_sequence);
             state.recorded_step = state.recorded_step.max(step_number);
