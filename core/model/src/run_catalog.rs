@@ -256,8 +256,7 @@ impl RunCatalog {
             return Ok(number);
         }
         let number = self.sessions.push(SessionList { id, runs: List::default() }).ok_or("there are too many runs")?;
-        let sessions = &self.sessions;
-        self.session_by_id.insert(id, number, |number| sessions.get(number).map(|list| list.id));
+        self.session_by_id.insert(id, number);
         Ok(number)
     }
 
@@ -274,8 +273,7 @@ impl RunCatalog {
         entry.older_of_session = self.sessions.get_mut(entry.session).map_or(NONE, |list| list.runs.push(place));
         entry.older_of_parent = self.entries.get_mut(entry.parent).map_or(NONE, |parent| parent.children.push(place));
         self.entries.push(entry).ok_or("there are too many runs")?;
-        let entries = &self.entries;
-        self.by_id.insert(id, place, |place| entries.get(place).map(|entry| entry.id));
+        self.by_id.insert(id, place);
         self.by_status[status as usize].insert(place);
         Ok(place)
     }

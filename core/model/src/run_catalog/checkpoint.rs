@@ -1,10 +1,12 @@
 //! [`RunCheckpoint`]: the runs catalog written down, in parts of 4,096 runs, so that only parts that changed are
 //! written again.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Entry, List, NONE, RunCatalog, table::CHUNK};
+use super::{Entry, List, NONE, Names, RunCatalog, table::CHUNK};
 use crate::{
     Error, Result, RunStatus,
     codec::{self, RunPart, RunRow},
@@ -115,9 +117,10 @@ impl RunCatalog {
         let mut catalog = Self::new();
         for part in parts {
             let part = codec::decode_run_part(part)?;
+            let mut numbers = vec![(None, None); part.names.len()];
             for row in &part.runs {
                 catalog
-                    .restore_run(row, &part.names)
+                    .restore_run(row, &part.names, &mut numbers)
                     .map_err(|what| Error::damaged(format!("a part of the runs catalog is wrong: {what}")))?;
             }
         }
@@ -138,24 +141,23 @@ impl RunCatalog {
 
     fn part(&self, number: usize) -> RunPart {
         let mut part = RunPart::default();
-        let mut name = |text: Option<&str>| {
-            let text = text?;
-            // Few agents and projects share a part, and those of neighbours are mostly the same.
-            let known = part.names.iter().rposition(|known| known == text);
-            let number = known.unwrap_or_else(|| {
+        let mut runs = Vec::new();
+        let mut numbers = HashMap::new();
+        let mut name = |names: &Names, number: u32, what: char| {
+            let text = names.name(number)?;
+            Some(*numbers.entry((what, number)).or_insert_with(|| {
                 part.names.push(text.to_owned());
-                part.names.len() - 1
-            });
-            u32::try_from(number).ok()
+                u32::try_from(part.names.len() - 1).expect("a part has fewer names than 2³²")
+            }))
         };
         let link = |place: u32| (place != NONE).then_some(place);
         for entry in self.entries.chunk(number) {
-            part.runs.push(RunRow {
+            runs.push(RunRow {
                 id: *entry.id.as_bytes(),
                 session: *self.session_id(entry).0.as_bytes(),
                 instance: *entry.instance.as_bytes(),
-                agent: name(self.agents.name(entry.agent)).unwrap_or(NONE),
-                project: name(self.projects.name(entry.project)),
+                agent: name(&self.agents, entry.agent, 'a').unwrap_or(NONE),
+                project: name(&self.projects, entry.project, 'p'),
                 parent: link(entry.parent),
                 resumed_from: link(entry.resumed_from),
                 status: entry.status as u8,
@@ -164,11 +166,19 @@ impl RunCatalog {
                 ended_at_ms: entry.ended_at_ms,
             });
         }
-        part
+        RunPart { runs, ..part }
     }
 
-    fn restore_run(&mut self, row: &RunRow, names: &[String]) -> std::result::Result<(), String> {
-        let name = |number: u32| names.get(number as usize).ok_or_else(|| format!("no name {number}"));
+    /// Adds a run of a part. `numbers` are the catalog's own numbers of the part's names, as agents and as
+    /// projects, as far as they are known.
+    fn restore_run(
+        &mut self,
+        row: &RunRow,
+        names: &[String],
+        numbers: &mut [(Option<u32>, Option<u32>)],
+    ) -> std::result::Result<(), String> {
+        let name_of = |number: u32| names.get(number as usize).ok_or_else(|| format!("no name {number}"));
+        let (agent_name, project_name) = (name_of(row.agent)?, row.project.map(name_of).transpose()?);
         let count = self.len();
         let link = |place: Option<u32>| match place {
             None => Ok(NONE),
@@ -176,10 +186,10 @@ impl RunCatalog {
             Some(place) => Err(format!("a run names run {place}, which comes after it")),
         };
         let status = RunStatus::ALL.get(usize::from(row.status)).ok_or_else(|| format!("no status {}", row.status))?;
-        let agent = self.agents.number(name(row.agent)?);
-        let project = match row.project {
-            Some(number) => self.projects.number(name(number)?),
-            None => NONE,
+        let agent = *numbers[row.agent as usize].0.get_or_insert_with(|| self.agents.number(agent_name));
+        let project = match (row.project, project_name) {
+            (Some(number), Some(name)) => *numbers[number as usize].1.get_or_insert_with(|| self.projects.number(name)),
+            _ => NONE,
         };
         let entry = Entry {
             id: Uuid::from_bytes(row.id),

@@ -51,55 +51,60 @@ impl<T> Chunked<T> {
     }
 }
 
-/// Places of ids, which are kept by the caller: open addressing, four bytes a slot, at most three quarters full.
+/// Places of ids, which are kept by the caller: open addressing, eight bytes a slot, at most three quarters full.
 #[derive(Debug, Default)]
 pub(super) struct IdIndex {
-    /// A place plus one; 0 is free. The length is a power of two, or 0.
-    slots: Vec<u32>,
+    /// The length is a power of two, or 0.
+    slots: Vec<Slot>,
     count: usize,
     hasher: RandomState,
 }
 
+/// The hash keeps a search from looking up ids that aren't the one, and growing from looking up any.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    hash: u32,
+    /// The place plus one; 0 is free.
+    place: u32,
+}
+
 impl IdIndex {
     pub(super) fn find(&self, id: Uuid, id_of: impl Fn(u32) -> Option<Uuid>) -> Option<u32> {
-        let mut slot = self.first_slot(id)?;
+        let hash = self.hash(id);
+        let mask = self.slots.len().checked_sub(1)?;
+        let mut at = hash as usize & mask;
         loop {
-            let place = self.slots.get(slot)?.checked_sub(1)?;
-            if id_of(place) == Some(id) {
+            let slot = self.slots.get(at)?;
+            let place = slot.place.checked_sub(1)?;
+            if slot.hash == hash && id_of(place) == Some(id) {
                 return Some(place);
             }
-            slot = (slot + 1) & (self.slots.len() - 1);
+            at = (at + 1) & mask;
         }
     }
 
     /// Adds an id that isn't there.
-    pub(super) fn insert(&mut self, id: Uuid, place: u32, id_of: impl Fn(u32) -> Option<Uuid>) {
+    pub(super) fn insert(&mut self, id: Uuid, place: u32) {
         if (self.count + 1) * 4 > self.slots.len() * 3 {
             let grown = (self.slots.len() * 2).max(16);
-            let old = std::mem::replace(&mut self.slots, vec![0; grown]);
-            for place in old.into_iter().filter_map(|slot| slot.checked_sub(1)) {
-                if let Some(id) = id_of(place) {
-                    self.put(id, place);
-                }
-            }
+            let old = std::mem::replace(&mut self.slots, vec![Slot::default(); grown]);
+            old.into_iter().filter(|slot| slot.place > 0).for_each(|slot| self.put(slot));
         }
-        self.put(id, place);
+        self.put(Slot { hash: self.hash(id), place: place + 1 });
         self.count += 1;
     }
 
-    fn put(&mut self, id: Uuid, place: u32) {
-        let mut slot = self.first_slot(id).expect("there is room after growing");
-        while self.slots[slot] != 0 {
-            slot = (slot + 1) & (self.slots.len() - 1);
+    fn put(&mut self, slot: Slot) {
+        let mask = self.slots.len() - 1;
+        let mut at = slot.hash as usize & mask;
+        while self.slots[at].place != 0 {
+            at = (at + 1) & mask;
         }
-        self.slots[slot] = place + 1;
+        self.slots[at] = slot;
     }
 
-    fn first_slot(&self, id: Uuid) -> Option<usize> {
-        let mask = self.slots.len().checked_sub(1)?;
-        // Only the low bits count, so that what a 32-bit machine cuts off doesn't matter.
-        #[expect(clippy::cast_possible_truncation, reason = "a hash is cut to the size of the table")]
-        let hash = self.hasher.hash_one(id.as_u128()) as usize;
-        Some(hash & mask)
+    #[expect(clippy::cast_possible_truncation, reason = "any half of a hash is as good as the other")]
+    fn hash(&self, id: Uuid) -> u32 {
+        self.hasher.hash_one(id.as_u128()) as u32
     }
 }
