@@ -79,6 +79,19 @@ pub struct PlacedRun {
 ///
 /// What it owns: a run's place is its rank in the order of creation, and stays for ever; its parent and the run
 /// it goes on from came before it.
+///
+/// ```
+/// use runlog_model::{ListRuns, RunCatalog, RunCatalogEvent, RunSummary};
+///
+/// # let json = r#"{"id":"0198c7e0-0000-7000-8000-000000000001","session_id":"0198c7e0-0000-7000-8000-000000000002",
+/// #   "instance_id":"0198c7e0-0000-7000-8000-000000000003","agent_id":"coder","status":"running","created_at":1000}"#;
+/// # let run: RunSummary = serde_json::from_str(json).unwrap();
+/// let mut catalog = RunCatalog::new();
+/// catalog.apply(1, &RunCatalogEvent::Created(run.clone()))?;
+/// let of_agent = ListRuns { agent_id: Some("coder".into()), ..ListRuns::default() };
+/// assert_eq!(catalog.list(&of_agent, None).runs, [run]);
+/// # Ok::<(), runlog_model::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct RunCatalog {
     last_sequence: u64,

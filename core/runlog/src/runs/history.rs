@@ -42,6 +42,17 @@ impl Default for ListRunMessages {
 }
 
 /// Which tool calls of a run to list, and how many.
+///
+/// ```
+/// use runlog::{ListToolCalls, NewRun, NewSession, Store, ToolCallStatus};
+///
+/// let store = Store::in_memory();
+/// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder"))?;
+/// let failed = ListToolCalls { status: Some(ToolCallStatus::Error), limit: 10, ..ListToolCalls::default() };
+/// let page = store.runs().tool_calls(run.id(), &failed)?;
+/// assert!(page.items.is_empty() && page.next.is_none());
+/// # Ok::<(), runlog::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListToolCalls {
     /// Only calls of this tool; `None` is all.

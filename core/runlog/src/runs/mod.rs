@@ -9,6 +9,7 @@ mod cursor;
 mod history;
 mod index;
 mod load;
+mod outcome;
 mod recorder;
 mod recover;
 mod resume;
@@ -19,7 +20,8 @@ use std::fmt;
 pub use history::{ListRunMessages, ListToolCalls, Paged};
 pub use index::RUNS_STREAM;
 pub(crate) use index::{RunsReader, RunsShared};
-pub use recorder::{AsyncRunRecorder, Recorded, ToolOutcome};
+pub use outcome::ToolOutcome;
+pub use recorder::{AsyncRunRecorder, Recorded};
 pub use resume::{AsyncResumedRun, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions};
 pub use start::{NewRun, RunPlace};
 

@@ -9,12 +9,12 @@ use std::{
 use runlog_engine::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
     ContextEventKind, EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunCatalogEvent, RunEvent, RunId,
-    RunStatus, StatusChange, ToolCallStatus, ToolStyle, pause_reason, tool_calls_of,
+    RunStatus, StatusChange, ToolStyle, pause_reason, tool_calls_of,
 };
 use serde::Serialize;
 
 use super::{
-    AsyncRuns, RunsShared,
+    AsyncRuns, RunsShared, ToolOutcome,
     index::RUNS_STREAM,
     load::{LoadedRun, stream_of},
     start::{context_records, record},
@@ -30,6 +30,21 @@ const ATTEMPTS_MAX: u32 = 1_000;
 /// Cheap to clone, and usable from many tasks. Every write is refused with
 /// [`WrongStatus`](ErrorKind::WrongStatus) once the run has paused or ended, whoever ended it. A recorder that
 /// is dropped leaves its run `running`, to be found by [`AsyncRuns::recover`].
+///
+/// ```
+/// use runlog::{AsyncStore, ErrorKind, NewMessage, NewRun, NewSession};
+///
+/// # pollster::block_on(async {
+/// let store = AsyncStore::in_memory();
+/// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).await?;
+/// run.next_step().await?;
+/// let recorded = run.record_message(NewMessage::assistant("Done.")).await?;
+/// assert_eq!(recorded.step_number, 1);
+/// run.complete(Some("done")).await?;
+/// let late = run.record_message(NewMessage::assistant("One more thing")).await;
+/// assert_eq!(late.unwrap_err().kind(), ErrorKind::WrongStatus);
+/// # Ok::<(), runlog::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct AsyncRunRecorder {
     inner: Arc<Inner>,
@@ -51,62 +66,6 @@ struct State {
     recorded_step: u32,
     /// How the provider wrote the calls that have no result yet, and so wants it.
     styles: HashMap<String, ToolStyle>,
-}
-
-/// What a tool gave for one call.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ToolOutcome {
-    /// The call it answers.
-    pub tool_call_id: String,
-    /// What the tool gave, or the details of its error. A JSON string or an array of content parts is what
-    /// providers take.
-    pub output: RawJson,
-    /// Whether it is an error.
-    pub status: ToolCallStatus,
-    /// How long the tool itself took, in milliseconds of wall clock, without the model's time.
-    pub duration_ms: Option<u64>,
-}
-
-impl ToolOutcome {
-    /// The output of a tool that did what it was asked to.
-    pub fn completed(tool_call_id: impl Into<String>, output: RawJson) -> Self {
-        Self { tool_call_id: tool_call_id.into(), output, status: ToolCallStatus::Completed, duration_ms: None }
-    }
-
-    /// The details of a tool's error.
-    pub fn error(tool_call_id: impl Into<String>, output: RawJson) -> Self {
-        Self { status: ToolCallStatus::Error, ..Self::completed(tool_call_id, output) }
-    }
-
-    /// The same, with the time the tool took.
-    #[must_use]
-    pub fn took_ms(mut self, duration_ms: u64) -> Self {
-        self.duration_ms = Some(duration_ms);
-        self
-    }
-
-    fn message(&self, style: ToolStyle) -> RawMessage {
-        let (id, output) = (RawJson::string(&self.tool_call_id), &self.output);
-        let is_error = self.status == ToolCallStatus::Error;
-        let text = match style {
-            ToolStyle::Anthropic => {
-                let mark = if is_error { ",\"is_error\":true" } else { "" };
-                format!(
-                    "{{\"role\":\"user\",\"content\":[{{\"type\":\"tool_result\",\"tool_use_id\":{id}{mark},\"content\":{output}}}]}}"
-                )
-            }
-            ToolStyle::OpenAi | ToolStyle::Function => {
-                format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{output}}}")
-            }
-        };
-        let json = RawJson::parse(text).expect("JSON put together from JSON is JSON");
-        let event = EventOptions {
-            tool_is_error: Some(is_error),
-            tool_duration_ms: self.duration_ms,
-            ..EventOptions::default()
-        };
-        RawMessage { json, event }
-    }
 }
 
 /// Where a message was recorded.
@@ -234,7 +193,7 @@ impl AsyncRunRecorder {
     /// # Errors
     /// As [`record_message`](Self::record_message).
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
-        check_outcome(outcome)?;
+        outcome.check()?;
         let style = self.state().styles.get(&outcome.tool_call_id).copied().unwrap_or(ToolStyle::OpenAi);
         self.record(&[outcome.message(style)], &AppendOptions::default()).await
     }
@@ -249,7 +208,7 @@ impl AsyncRunRecorder {
         let calls = tool_calls_of(&message)?;
         let mut messages = vec![RawMessage::from(message)];
         for outcome in outcomes {
-            check_outcome(outcome)?;
+            outcome.check()?;
             let answered = calls.iter().find(|call| call.id.as_deref() == Some(&outcome.tool_call_id));
             let style = answered.map(|call| call.style).ok_or_else(|| {
                 Error::invalid(format!(
@@ -468,13 +427,6 @@ fn changeable(run: &Run, to: RunStatus) -> Result<()> {
         (status, ..) => {
             Err(Error::new(ErrorKind::WrongStatus, format!("run {} is {status}, and can't become {to}", run.id)))
         }
-    }
-}
-
-fn check_outcome(outcome: &ToolOutcome) -> Result<()> {
-    match outcome.status {
-        ToolCallStatus::Pending => Err(Error::invalid("an outcome is completed or error; record it once there is one")),
-        ToolCallStatus::Completed | ToolCallStatus::Error => Ok(()),
     }
 }
 

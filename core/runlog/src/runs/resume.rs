@@ -24,6 +24,22 @@ const INTERRUPTED: &str = "The tool call was interrupted: the run stopped before
 const ATTEMPTS_MAX: u32 = 100;
 
 /// How to resume a run.
+///
+/// ```
+/// use runlog::{Dangling, NewMessage, NewRun, NewSession, ResumeOptions, Store};
+///
+/// let store = Store::in_memory();
+/// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder"))?;
+/// run.pause("lunch")?;
+/// let options = ResumeOptions {
+///     message: Some(NewMessage::user("Now the tests.")),
+///     max_steps: Some(50),
+///     dangling: Dangling::Report,
+///     ..ResumeOptions::default()
+/// };
+/// assert_eq!(store.runs().resume(run.id(), &options)?.run.max_steps, Some(50));
+/// # Ok::<(), runlog::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResumeOptions {
     /// What the agent is told, from the user; `None` tells it to continue.
@@ -65,7 +81,7 @@ pub enum Dangling {
     Report,
 }
 
-/// A run that goes on from a paused one.
+/// A run that goes on from a paused one, as [`AsyncRuns::resume`] gives it.
 #[derive(Clone, Debug)]
 pub struct AsyncResumedRun {
     /// Writes the new run.

@@ -665,6 +665,8 @@ pub async fn a_run_begins_with_its_messages(backend: Shared) {
     let options = AppendOptions { event, ..AppendOptions::default() };
     let contexts = store.contexts();
     let (instance, content) = (run.run().instance_id, raw(r#"{"content":"late"}"#));
-    contexts.append_event_with(instance, ContextEventKind::UserMessage, content, None, &options).await.unwrap();
+    let late = contexts.append_event_with(instance, ContextEventKind::UserMessage, content, None, &options);
+    let late = late.await.unwrap();
     assert_eq!(store.runs().messages(run.id(), &ListRunMessages::default()).await.unwrap().items.len(), 2);
+    assert_eq!(store.runs().message(run.id(), late.position).await.unwrap(), None);
 }
