@@ -35,18 +35,10 @@ pub(crate) struct RunsShared {
 }
 
 impl RunsShared {
-    pub(super) fn lives(&self, run: RunId) {
-        *self.live_runs().entry(run).or_default() += 1;
-    }
-
-    pub(super) fn rests(&self, run: RunId) {
-        let mut live = self.live_runs();
-        if let Some(recorders) = live.get_mut(&run) {
-            *recorders -= 1;
-            if *recorders == 0 {
-                live.remove(&run);
-            }
-        }
+    /// Has the run count as recorded by this process, until what this gives is dropped.
+    pub(super) fn live(self: &Arc<Self>, id: RunId) -> Live {
+        *self.live_runs().entry(id).or_default() += 1;
+        Live { shared: Arc::clone(self), id }
     }
 
     pub(super) fn is_live(&self, run: RunId) -> bool {
@@ -55,6 +47,24 @@ impl RunsShared {
 
     fn live_runs(&self) -> MutexGuard<'_, HashMap<RunId, usize>> {
         self.live.lock().expect("the list of live runs was left broken by a panic")
+    }
+}
+
+/// That this process records a run.
+pub(super) struct Live {
+    shared: Arc<RunsShared>,
+    id: RunId,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let mut live = self.shared.live_runs();
+        if let Some(recorders) = live.get_mut(&self.id) {
+            *recorders -= 1;
+            if *recorders == 0 {
+                live.remove(&self.id);
+            }
+        }
     }
 }
 

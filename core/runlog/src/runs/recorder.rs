@@ -14,8 +14,8 @@ use runlog_model::{
 use serde::Serialize;
 
 use super::{
-    AsyncRuns, RunsShared, ToolOutcome,
-    index::RUNS_STREAM,
+    AsyncRuns, ToolOutcome,
+    index::{Live, RUNS_STREAM},
     load::{LoadedRun, stream_of},
     start::{context_records, record},
 };
@@ -52,7 +52,7 @@ pub struct AsyncRunRecorder {
 
 struct Inner {
     runs: AsyncRuns,
-    shared: Arc<RunsShared>,
+    _live: Live,
     id: RunId,
     steps_before: u32,
     state: Mutex<State>,
@@ -89,12 +89,11 @@ impl AsyncRuns {
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such run.
     pub async fn recorder(&self, id: RunId) -> Result<AsyncRunRecorder> {
+        let live = self.index().shared().live(id);
         let loaded = self.load(id).await?;
-        let shared = Arc::clone(self.index().shared());
-        shared.lives(id);
         let inner = Inner {
             runs: self.clone(),
-            shared,
+            _live: live,
             id,
             steps_before: loaded.steps_before,
             state: Mutex::new(State {
@@ -105,12 +104,6 @@ impl AsyncRuns {
             }),
         };
         Ok(AsyncRunRecorder { inner: Arc::new(inner) })
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.shared.rests(self.id);
     }
 }
 

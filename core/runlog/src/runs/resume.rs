@@ -138,6 +138,8 @@ impl AsyncRuns {
             let own =
                 EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
             let told = NewContextEvent::of_message(message.clone(), &own)?;
+            // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
+            let _live = self.index().shared().live(run.id);
             match self.write(&old, &run, &closing, &told, rebuilt.last_sequence).await {
                 Ok(()) => return self.resumed(&run, rebuilt).await,
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,

@@ -123,6 +123,8 @@ impl AsyncRuns {
             let stream = repository::stream_of(made.instance.id);
             ops.push(Op::Append { stream, expected: Expected::Any, records: context_records(&context, &metas) });
         }
+        // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
+        let _live = self.index().shared().live(run.id);
         let written = if made.new_instance {
             self.write_with_place(&made, ops).await
         } else {

@@ -348,6 +348,8 @@ pub async fn scenario_get_single_message(backend: Shared) {
     store.contexts().delete_events_after(run.run().instance_id, 0).await.unwrap();
     assert_eq!(store.runs().message(run.id(), recorded.id).await.unwrap(), None);
     let again = run.record_message(NewMessage::user("again")).await.unwrap();
+    assert_eq!(again.sequence_number, recorded.sequence_number);
+    assert_eq!(store.runs().message(run.id(), recorded.id).await.unwrap(), None, "another is in its place");
     let page = store.runs().messages(run.id(), &ListRunMessages::default()).await.unwrap();
     assert_eq!(ids(&page, |message| message.id), [again.id], "a truncation is followed");
 }
