@@ -91,14 +91,22 @@ fn the_calls_for_waiting_callers_do_what_their_twins_do() {
     assert!(runs.recover().unwrap().is_empty());
 }
 
-/// A backend that counts the records of the runs catalog that are read.
+/// A backend that counts batches, and the records of the runs catalog that are read.
 struct Counting {
     inner: Arc<dyn Backend>,
+    batches: AtomicU64,
     read: AtomicU64,
+}
+
+impl Counting {
+    fn new(inner: Arc<dyn Backend>) -> Arc<Self> {
+        Arc::new(Self { inner, batches: AtomicU64::new(0), read: AtomicU64::new(0) })
+    }
 }
 
 impl Backend for Counting {
     fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
+        self.batches.fetch_add(1, Ordering::Relaxed);
         self.inner.commit(batch)
     }
 
@@ -135,6 +143,26 @@ impl Backend for Counting {
     fn now_ms(&self) -> u64 {
         self.inner.now_ms()
     }
+}
+
+#[test]
+fn every_write_of_a_run_is_one_batch() {
+    let counting = Counting::new(Arc::new(MemoryBackend::new()));
+    let store = Store::with_backend(Arc::clone(&counting) as Arc<dyn Backend>);
+    let batches = || counting.batches.swap(0, Ordering::Relaxed);
+    let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).unwrap();
+    assert_eq!(batches(), 1, "session, instance, run and its place in the catalog");
+    run.next_step().unwrap();
+    run.record_tool_call(asks("a").to_json().unwrap(), &[ToolOutcome::completed("a", RawJson::null())]).unwrap();
+    assert_eq!(batches(), 1, "message, call, result and step");
+    run.next_step().unwrap();
+    run.record_message(asks("b")).unwrap();
+    run.pause("stop").unwrap();
+    assert_eq!(batches(), 2);
+    let resumed = store.runs().resume(run.id(), &ResumeOptions::default()).unwrap();
+    assert_eq!(batches(), 1, "the closed call, the message, both runs and the catalog");
+    resumed.recorder.complete(None).unwrap();
+    assert_eq!(batches(), 1);
 }
 
 const EVENTS: u32 = 20_000;
@@ -189,7 +217,7 @@ fn opening_reads_only_what_came_after_the_checkpoint(backend: Arc<dyn Backend>) 
     let expected = every_run(&first);
     assert_eq!(expected.len(), EVENTS as usize / 2 / 7 + 2);
 
-    let counting = Arc::new(Counting { inner: Arc::clone(&backend), read: AtomicU64::new(0) });
+    let counting = Counting::new(Arc::clone(&backend));
     let second = Store::with_backend(Arc::clone(&counting) as Arc<dyn Backend>);
     assert_eq!(every_run(&second), expected);
     let read = counting.read.load(Ordering::Relaxed);
