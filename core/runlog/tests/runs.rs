@@ -241,3 +241,35 @@ fn in_a_folder_opening_reads_only_what_came_after_the_checkpoint() {
     let embedded = Embedded::open(folder.path().join("store"), StoreOptions::default(), Wait::Block).unwrap();
     opening_reads_only_what_came_after_the_checkpoint(Arc::new(embedded));
 }
+
+#[test]
+fn threads_that_race_with_the_end_of_a_run_write_what_they_were_told_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().join("store")).unwrap();
+    let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).unwrap();
+    run.next_step().unwrap();
+    let other = store.runs().recorder(run.id()).unwrap();
+    let written: usize = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|number| {
+                let recorder = if number % 2 == 0 { run.clone() } else { other.clone() };
+                scope.spawn(move || {
+                    let write = |_| recorder.record_message(NewMessage::user("x"));
+                    let outcomes: Vec<_> = (0..200).map(write).take_while(Result::is_ok).collect();
+                    outcomes.len()
+                })
+            })
+            .collect();
+        // Once the writers are at work, the run ends under their hands.
+        while store.contexts().last_sequence(run.run().instance_id).unwrap() < 8 {
+            std::thread::yield_now();
+        }
+        other.cancel(None).unwrap();
+        writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+    });
+    assert!(written >= 8, "{written}");
+    let all = ListRunMessages { limit: 1_000, ..ListRunMessages::default() };
+    assert_eq!(store.runs().messages(run.id(), &all).unwrap().items.len(), written);
+    assert_eq!(store.contexts().last_sequence(run.run().instance_id).unwrap(), written as u64);
+    assert_eq!(run.record_message(NewMessage::user("late")).unwrap_err().kind(), runlog::ErrorKind::WrongStatus);
+}
