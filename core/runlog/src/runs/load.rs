@@ -12,6 +12,8 @@ const STEP_STARTED: Kind = Kind(RUN_EVENT_KINDS[1]);
 /// A run, and where its stream stands.
 pub(super) struct LoadedRun {
     pub(super) run: Run,
+    /// The fold that it is of, to go on with.
+    pub(super) fold: RunFold,
     /// The steps begun before it, in the runs it was resumed from.
     pub(super) steps_before: u32,
     /// The last sequence of its stream.
@@ -53,11 +55,30 @@ impl AsyncRuns {
         }
         let steps_before = fold.steps_before();
         // A stream of that id that isn't a run's has no events of one.
-        let run = fold.into_run().ok_or_else(missing)?;
+        let run = fold.run().cloned().ok_or_else(missing)?;
         if run.status == RunStatus::Running {
             ended_position = None;
         }
-        Ok(LoadedRun { run, steps_before, last_sequence: info.last_sequence, created_position, ended_position })
+        Ok(LoadedRun { run, fold, steps_before, last_sequence: info.last_sequence, created_position, ended_position })
+    }
+
+    /// Takes in what a run's stream has got since, and says where it ends now.
+    pub(super) async fn follow(&self, id: RunId, fold: &mut RunFold, after: Sequence) -> Result<Sequence> {
+        let backend = self.store.backend();
+        let info = backend.stream(stream_of(id)).await?.ok_or_else(|| Error::not_found(format!("no run {id}")))?;
+        let mut next = Some(after.next());
+        while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
+            let kinds = RUN_EVENT_KINDS.map(Kind).to_vec();
+            let options = ReadOptions { first, last: info.last_sequence, kinds, ..ReadOptions::default() };
+            let page = backend.read(stream_of(id), options).await?;
+            next = page.next;
+            for record in &page.records {
+                let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
+                let pushed = event.and_then(|event| fold.push(event));
+                pushed.map_err(|error| name_run(error.into(), id, record.sequence))?;
+            }
+        }
+        Ok(info.last_sequence)
     }
 
     /// The steps that a running run has begun, from the newest event that says so.

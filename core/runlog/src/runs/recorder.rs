@@ -8,15 +8,15 @@ use std::{
 
 use runlog_engine::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
-    ContextEventKind, EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunCatalogEvent, RunEvent, RunId,
-    RunStatus, StatusChange, ToolStyle, pause_reason, tool_calls_of,
+    ContextEventKind, EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunCatalogEvent, RunEvent, RunFold,
+    RunId, RunStatus, StatusChange, ToolStyle, pause_reason, tool_calls_of,
 };
 use serde::Serialize;
 
 use super::{
     AsyncRuns, ToolOutcome,
     index::{Live, RUNS_STREAM},
-    load::{LoadedRun, stream_of},
+    load::stream_of,
     start::{context_records, record},
 };
 use crate::{AppendOptions, Error, ErrorKind, RawMessage, Result, repository};
@@ -60,6 +60,9 @@ struct Inner {
 
 struct State {
     run: Run,
+    /// The run as its stream tells of it, up to `folded`: what is read of the stream is read once.
+    fold: RunFold,
+    folded: Sequence,
     /// The last sequence of the run's stream: what a write expects, so that none gets into a run that ended.
     last_sequence: Sequence,
     /// The last step that the run's stream tells of.
@@ -99,6 +102,8 @@ impl AsyncRuns {
             state: Mutex::new(State {
                 recorded_step: loaded.run.step_count,
                 run: loaded.run,
+                fold: loaded.fold,
+                folded: loaded.last_sequence,
                 last_sequence: loaded.last_sequence,
                 styles: HashMap::new(),
             }),
@@ -380,12 +385,18 @@ impl AsyncRunRecorder {
         Ok(())
     }
 
-    /// Reads the run's stream anew, and says where it ends.
+    /// Takes in what the run's stream has got since, and says where it ends.
     async fn refresh(&self) -> Result<Sequence> {
-        let LoadedRun { run, last_sequence, .. } = self.inner.runs.load(self.id()).await?;
+        let (mut fold, after) = {
+            let state = self.state();
+            (state.fold.clone(), state.folded)
+        };
+        let last_sequence = self.inner.runs.follow(self.id(), &mut fold, after).await?;
         let mut state = self.state();
         // Another task may have written and come here first.
-        if last_sequence >= state.last_sequence {
+        if last_sequence >= state.last_sequence
+            && let Some(run) = fold.run().cloned()
+        {
             let begun = state.run.step_count;
             state.recorded_step = run.step_count;
             state.last_sequence = last_sequence;
@@ -393,6 +404,7 @@ impl AsyncRunRecorder {
             if state.run.status == RunStatus::Running {
                 state.run.step_count = state.run.step_count.max(begun);
             }
+            (state.fold, state.folded) = (fold, last_sequence);
         }
         Ok(state.last_sequence)
     }
