@@ -113,6 +113,7 @@ macro_rules! conformance_tests {
                 what_a_run_refuses_is_written_nowhere
                 a_cursor_fits_only_the_list_it_came_from
                 a_run_begins_with_its_messages
+                events_of_others_in_a_runs_stream_disturb_nothing
             }
             $crate::conformance_claims! { $make, sessions:
                 sessions_are_found_by_id_name_and_prefix

@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use runlog::{
     AppendOptions, AsyncRunRecorder, AsyncStore, ContextEventKind, Dangling, ErrorKind, EventOptions, ListRunMessages,
     ListRuns, ListToolCalls, NewInstance, NewMessage, NewRun, NewSession, NewToolCall, Paged, RawJson, ResumeOptions,
-    Role, RunId, RunStatus, ToolCallStatus, ToolOutcome, backend::Backend, engine::Position, pause_reason,
+    Role, RunId, RunStatus, ToolCallStatus, ToolOutcome,
+    backend::Backend,
+    engine::{Batch, Expected, Kind, NewRecord, Op, Position, StreamId},
+    pause_reason,
 };
 use uuid::Uuid;
 
@@ -671,4 +674,19 @@ pub async fn a_run_begins_with_its_messages(backend: Shared) {
     let late = late.await.unwrap();
     assert_eq!(store.runs().messages(run.id(), &ListRunMessages::default()).await.unwrap().items.len(), 2);
     assert_eq!(store.runs().message(run.id(), late.position).await.unwrap(), None);
+}
+
+pub async fn events_of_others_in_a_runs_stream_disturb_nothing(backend: Shared) {
+    let store = store(Arc::clone(&backend));
+    let run = start(&store).await;
+    for step in 1..=3 {
+        let records = vec![NewRecord { kind: Kind(100), meta: &[], payload: b"{}" }; 3];
+        let op = Op::Append { stream: StreamId(run.id().as_uuid()), expected: Expected::Any, records };
+        backend.commit(Batch::new(vec![op])).await.unwrap();
+        assert_eq!(run.next_step().await.unwrap(), step);
+        assert_eq!(run.record_message(NewMessage::assistant("x")).await.unwrap().step_number, step);
+    }
+    let done = run.complete(None).await.unwrap();
+    assert_eq!(done.step_count, 3);
+    assert_eq!(store.runs().get(run.id()).await.unwrap(), Some(done));
 }
