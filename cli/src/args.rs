@@ -12,8 +12,8 @@ const AFTER_HELP: &str = "\
 SESSION is a session's id, the beginning of it when no other begins so, its name, or @last (the newest).
 INSTANCE is an agent instance's id, or the beginning of it.
 
-With --json every command prints one JSON document, or one JSON value a line (`runlog COMMAND --help` says \
-which); a failure is a line {\"error\": {\"kind\", \"message\", \"exit\"}} on stderr.
+With --json every command but completions and man prints one JSON document, or one JSON value a line (`runlog \
+COMMAND --help` says which); a failure is a line {\"error\": {\"kind\", \"message\", \"exit\"}} on stderr.
 
 Exit codes:
   0  done
@@ -28,14 +28,18 @@ Exit codes:
 
 Environment:
   RUNLOG_STORE  the store, where --store isn't given
+  COLUMNS       how wide text is; else as the terminal, or 80 columns
   NO_COLOR      no colours";
+
+/// Help isn't wider than this, however wide the terminal is.
+pub(crate) const HELP_WIDTH_MAX: usize = 100;
 
 /// Under what the options of every command stand.
 const GLOBAL: &str = "Options of every command";
 
 /// Record, replay, resume, truncate and fork AI-agent runs.
 #[derive(Parser)]
-#[command(name = "runlog", version, after_help = AFTER_HELP, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "runlog", version, after_help = AFTER_HELP, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     /// What every command takes.
     #[command(flatten)]

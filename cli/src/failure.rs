@@ -145,7 +145,7 @@ impl From<runlog::Error> for Failure {
 }
 
 /// What the system says, without the number that Rust adds.
-fn plain(error: &io::Error) -> String {
+pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);
     let mut chars = text.chars();

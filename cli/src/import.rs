@@ -20,6 +20,7 @@ use runlog::{
 
 use crate::{
     failure::{Failure, Result},
+    kept,
     store::records,
     text, view,
 };
@@ -185,6 +186,8 @@ impl<'a> Importer<'a> {
             None => find_or_create(self.store, target, &waiting, &self.source, self.project.as_deref())?,
         };
         let mut batch = EntryBatch::new(session.id);
+        // Counted once it is there: the disk may be full.
+        let mut written = Outcome::default();
         for (place, entry) in waiting {
             if target.is_known(&entry, place)? {
                 target.outcome.skipped += 1;
@@ -195,12 +198,15 @@ impl<'a> Importer<'a> {
             }
             let instance = target.instance_id(self.store, &session, place, entry.time_ms)?;
             batch.push(instance, &entry)?;
-            target.outcome.count(&entry);
+            written.count(&entry);
             if batch.bytes() >= BATCH_BYTES {
                 commit(self.store, &mut batch, session.id)?;
+                target.outcome.add(&std::mem::take(&mut written));
             }
         }
-        commit(self.store, &mut batch, session.id)
+        commit(self.store, &mut batch, session.id)?;
+        target.outcome.add(&written);
+        Ok(())
     }
 }
 
@@ -209,6 +215,12 @@ impl Outcome {
         self.messages += u64::from(entry.is_message());
         self.tool_calls += entry.events.iter().filter(|event| event.kind == ContextEventKind::ToolCall).count() as u64;
         self.other += u64::from(entry.events.is_empty());
+    }
+
+    fn add(&mut self, written: &Self) {
+        self.messages += written.messages;
+        self.tool_calls += written.tool_calls;
+        self.other += written.other;
     }
 }
 
@@ -242,7 +254,7 @@ fn find_or_create(
         let Some(session) = candidate else { break };
         target.outcome.what = "continued";
         target.match_session(store, &session)?;
-        if target.fits(store, first)? {
+        if target.is_of_kind(&session) && target.fits(store, first)? {
             target.outcome.session = Some(session.clone());
             return Ok(session);
         }
@@ -388,6 +400,15 @@ impl Target {
                 Ok(false)
             }
         }
+    }
+
+    /// Whether the session that was found was read as the transcript is, or at least has one of its agents: else
+    /// nothing in it could be compared, and anything would seem to go on with it.
+    fn is_of_kind(&self, session: &Session) -> bool {
+        self.head.record.is_some()
+            || kept::format_of(session) == Some(self.head.format)
+            || self.there.is_empty()
+            || self.instances.iter().any(|instance| instance.id.is_some())
     }
 
     /// Whether the session that was found has nothing that speaks against these first entries.

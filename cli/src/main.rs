@@ -17,20 +17,21 @@ mod view;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{
+    CommandFactory, FromArgMatches,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
-use crate::{args::Cli, failure::Exit, output::Out};
+use crate::{
+    args::Cli,
+    failure::{Exit, Failure},
+    output::Out,
+};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version come this way too, and go to stdout.
-            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Ok };
-            // Nobody reads any more: there is nobody to tell either.
-            let _ = error.print();
-            return exit.into();
-        }
+        Err(error) => return misused(error).into(),
     };
     let json = cli.global.json;
     let mut out = Out::stdout(json);
@@ -44,4 +45,35 @@ fn main() -> ExitCode {
             failure.exit().into()
         }
     }
+}
+
+fn parse() -> Result<Cli, clap::Error> {
+    let matches = Cli::command().term_width(output::width().min(args::HELP_WIDTH_MAX)).try_get_matches()?;
+    Cli::from_arg_matches(&matches)
+}
+
+/// Tells what is wrong with the arguments; help and the version come this way too, and go to stdout.
+fn misused(mut error: clap::Error) -> Exit {
+    if let (ErrorKind::MissingSubcommand, Some(ContextValue::Strings(names))) =
+        (error.kind(), error.get(ContextKind::ValidSubcommand))
+    {
+        let shown = names.iter().filter(|name| !name.starts_with("__")).cloned().collect();
+        error.insert(ContextKind::ValidSubcommand, ContextValue::Strings(shown));
+    }
+    if !error.use_stderr() {
+        // Nobody reads any more: there is nobody to tell either.
+        let _ = error.print();
+        return Exit::Ok;
+    }
+    // The arguments weren't read, so they are looked through; what follows `--` is the agent's.
+    let is_json = std::env::args_os().skip(1).take_while(|it| it != "--").any(|it| it == "--json");
+    if is_json {
+        let text = error.render().to_string();
+        // What follows is how to call it, for people.
+        let what = text.split("\n\n").next().unwrap_or(&text).trim_start_matches("error: ");
+        Failure::usage(what.split_whitespace().collect::<Vec<_>>().join(" ")).report(true);
+    } else {
+        let _ = error.print();
+    }
+    Exit::Usage
 }

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 
-/// How wide text is where there is no terminal to ask.
-const WIDTH_DEFAULT: usize = 100;
+/// How wide text is where nothing says it.
+const WIDTH_DEFAULT: usize = 80;
 /// Longer lines than this are hard to read.
 const WIDTH_MAX: usize = 120;
 /// Narrower terminals are written to as if they were this wide.
@@ -19,17 +19,54 @@ pub(crate) struct Out {
     json: bool,
     width: usize,
     is_terminal: bool,
+    losable: Losable,
+}
+
+/// What becomes of output that can't be written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Losable {
+    /// The command fails.
+    No,
+    /// The command goes on without it.
+    Yes,
+    /// It goes on, and nothing is printed any more.
+    Lost,
+}
+
+/// How many columns text may take: what COLUMNS says, else the terminal.
+pub(crate) fn width() -> usize {
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
+    let asked = || Some(usize::from(console::Term::stdout().size_checked()?.1));
+    let width = said.filter(|columns| *columns > 0).or_else(asked).unwrap_or(WIDTH_DEFAULT);
+    width.clamp(WIDTH_MIN, WIDTH_MAX)
 }
 
 impl Out {
     /// Standard output; `json` is what `--json` asks for.
     pub(crate) fn stdout(json: bool) -> Self {
         let is_terminal = io::stdout().is_terminal();
-        let width = match console::Term::stdout().size_checked() {
-            Some((_, columns)) if is_terminal => usize::from(columns).clamp(WIDTH_MIN, WIDTH_MAX),
-            _ => WIDTH_DEFAULT,
-        };
-        Self { to: BufWriter::new(io::stdout()), json, width, is_terminal }
+        Self { to: BufWriter::new(io::stdout()), json, width: width(), is_terminal, losable: Losable::No }
+    }
+
+    /// From here on the command's work doesn't stop when nobody reads what it prints: that is noted once.
+    pub(crate) fn go_on_unread(&mut self) {
+        if self.losable == Losable::No {
+            self.losable = Losable::Yes;
+        }
+    }
+
+    /// Whether nobody can read what is printed any more. It may be found out only at the next print.
+    pub(crate) fn is_closed(&self) -> bool {
+        #[cfg(unix)]
+        {
+            use rustix::event::{PollFd, PollFlags, Timespec, poll};
+            let stdout = io::stdout();
+            let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            poll(&mut asked, Some(&now)).is_ok() && asked[0].revents().contains(PollFlags::ERR)
+        }
+        #[cfg(not(unix))]
+        false
     }
 
     /// Whether a program reads.
@@ -68,12 +105,32 @@ impl Out {
 
     /// Prints bytes as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        self.to.write_all(bytes).map_err(|error| Failure::io(&error, "standard output"))
+        if self.losable == Losable::Lost {
+            return Ok(());
+        }
+        let written = self.to.write_all(bytes);
+        self.written(written)
     }
 
     /// Gives everything to the reader now.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        self.to.flush().map_err(|error| Failure::io(&error, "standard output"))
+        if self.losable == Losable::Lost {
+            return Ok(());
+        }
+        let written = self.to.flush();
+        self.written(written)
+    }
+
+    fn written(&mut self, written: io::Result<()>) -> Result<()> {
+        match written {
+            Err(error) if self.losable == Losable::Yes => {
+                self.losable = Losable::Lost;
+                let why = crate::failure::plain(&error);
+                to_stderr(&format!("standard output: {why}; what happens is recorded, and not shown any more"));
+                Ok(())
+            }
+            written => written.map_err(|error| Failure::io(&error, "standard output")),
+        }
     }
 }
 

@@ -16,11 +16,13 @@ pub(crate) struct Progress {
     since: std::time::Instant,
     shown: bool,
     quiet: bool,
+    json: bool,
 }
 
 impl Progress {
-    /// Work on `total` bytes; `None` when nobody knows how many.
+    /// Work on `total` bytes; `None` when nobody knows how many, and 0 is taken for that.
     pub(crate) fn bytes(total: Option<u64>, json: bool) -> Self {
+        let total = total.filter(|total| *total > 0);
         let quiet = json || !io::stderr().is_terminal();
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
         let template = match total {
@@ -30,12 +32,17 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        Self { bar, since: std::time::Instant::now(), shown: false, quiet }
+        Self { bar, since: std::time::Instant::now(), shown: false, quiet, json }
+    }
+
+    /// Whether a program reads what the command prints.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
     }
 
     /// Says what is worked on.
     pub(crate) fn about(&self, what: &str) {
-        self.bar.set_message(what.to_owned());
+        self.bar.set_message(crate::text::name(what));
     }
 
     /// So many bytes more are done.

@@ -21,6 +21,16 @@ pub(crate) fn printable(text: &str) -> String {
     safe
 }
 
+/// The name of a file or a folder as one line: anyone may have named it.
+pub(crate) fn path(path: &std::path::Path) -> String {
+    name(&path.display().to_string())
+}
+
+/// A name as one line, line breaks and tabs made visible too.
+pub(crate) fn name(text: &str) -> String {
+    printable(&text.replace('\r', "\u{240d}")).replace('\n', "\u{240a}").replace('\t', "\u{2409}")
+}
+
 /// Recorded text as one line of at most `width` columns.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
     let head: String = text.chars().take(width.saturating_mul(4) + 64).collect();
@@ -144,17 +154,43 @@ pub(crate) fn duration(duration: std::time::Duration) -> String {
     }
 }
 
-/// `2025-06-14 10:00:00`, in UTC.
+/// `2025-06-14 10:00:00`, in UTC; a year of more than four digits has a sign, as ISO 8601 has it.
 pub(crate) fn time(milliseconds: u64) -> String {
-    let seconds = milliseconds / 1000;
-    let (year, month, day) = date(seconds / 86_400);
-    let of_day = seconds % 86_400;
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)
+    format!("{} {}", day(milliseconds), time_of_day(milliseconds))
+}
+
+/// `2025-06-14 10:00`: to the minute.
+pub(crate) fn time_to_minute(milliseconds: u64) -> String {
+    let minutes = milliseconds / 60_000 % 1440;
+    format!("{} {:02}:{:02}", day(milliseconds), minutes / 60, minutes % 60)
+}
+
+/// `06-14 10:00:00`: without the year, where it is one of our time.
+pub(crate) fn time_of_year(milliseconds: u64) -> String {
+    let (year, month, day) = date(milliseconds / 86_400_000);
+    if year > YEAR_MAX {
+        return time(milliseconds);
+    }
+    format!("{month:02}-{day:02} {}", time_of_day(milliseconds))
 }
 
 /// `2025-06-14T10:00:00.123Z`.
 pub(crate) fn rfc3339(milliseconds: u64) -> String {
-    format!("{}.{:03}Z", time(milliseconds).replace(' ', "T"), milliseconds % 1000)
+    format!("{}T{}.{:03}Z", day(milliseconds), time_of_day(milliseconds), milliseconds % 1000)
+}
+
+/// The last year that has four digits.
+const YEAR_MAX: u64 = 9999;
+
+fn day(milliseconds: u64) -> String {
+    let (year, month, day) = date(milliseconds / 86_400_000);
+    let sign = if year > YEAR_MAX { "+" } else { "" };
+    format!("{sign}{year:04}-{month:02}-{day:02}")
+}
+
+fn time_of_day(milliseconds: u64) -> String {
+    let of_day = milliseconds / 1000 % 86_400;
+    format!("{:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)
 }
 
 /// The date of a day counted from 1970-01-01 (Howard Hinnant's algorithm).
@@ -209,5 +245,21 @@ mod tests {
         assert_eq!(duration(std::time::Duration::from_secs(125)), "2 min 5 s");
         assert_eq!(time(1_709_164_800_000), "2024-02-29 00:00:00");
         assert_eq!(rfc3339(1_749_895_200_123), "2025-06-14T10:00:00.123Z");
+        assert_eq!(time_to_minute(1_749_895_200_123), "2025-06-14 10:00");
+        assert_eq!(time_of_year(1_749_895_200_123), "06-14 10:00:00");
+    }
+
+    #[test]
+    fn every_time_that_can_be_recorded_is_told() {
+        assert_eq!(time(253_402_300_799_999), "9999-12-31 23:59:59");
+        assert_eq!(time(253_402_300_800_000), "+10000-01-01 00:00:00");
+        assert_eq!(time_of_year(253_402_300_800_000), "+10000-01-01 00:00:00");
+        assert_eq!(time(u64::MAX), "+584556019-04-03 14:25:51");
+        assert_eq!(rfc3339(u64::MAX), "+584556019-04-03T14:25:51.615Z");
+    }
+
+    #[test]
+    fn a_name_is_one_line_that_commands_nothing() {
+        assert_eq!(name("\x1b[31mz\r\n\t.jsonl"), "␛[31mz␍␊␉.jsonl");
     }
 }

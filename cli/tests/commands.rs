@@ -379,3 +379,142 @@ fn the_manual_and_the_completions_name_every_command() {
     place.expect(2, &["frobnicate"]);
     place.expect(2, &[]);
 }
+
+#[test]
+#[cfg(unix)]
+fn the_tail_of_an_empty_store_is_empty_and_one_that_is_followed_ends_with_its_reader() {
+    let place = Place::new();
+    place.write("empty.jsonl", "");
+    place.runlog(&["import", "empty.jsonl"]);
+    for follow in [false, true] {
+        let mut arguments = vec!["tail"];
+        arguments.extend(follow.then_some("-f"));
+        let mut child = Ends(place.command(&arguments).spawn().unwrap());
+        if follow {
+            drop(child.0.stdout.take());
+        }
+        let started = Instant::now();
+        while child.0.try_wait().unwrap().is_none() {
+            assert!(started.elapsed() < Duration::from_secs(10), "{arguments:?} doesn't end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(child.0.wait().unwrap().code(), Some(0));
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn names_of_files_can_not_command_the_terminal() {
+    let place = Place::new();
+    let name = "\u{1b}[31mz.jsonl";
+    place.write(name, "{\"role\":\"user\",\"content\":\"hi\"}\nnot json\n");
+    let store = "\u{1b}[31mstore";
+    for (code, command) in [(6, &["import", name][..]), (0, &["stat"]), (0, &["export", "@last", "-o", "\u{1b}[31mx"])]
+    {
+        let said = place.expect(code, &[&["--store", store], command].concat());
+        assert!(!said.out.contains('\u{1b}') && !said.err.contains('\u{1b}'), "{said:?}");
+        assert!(said.out.contains("␛[31m") || said.err.contains("␛[31m"), "{said:?}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn what_a_full_disk_did_not_take_is_not_counted() {
+    let place = Place::new();
+    let text = "x".repeat(1500);
+    let lines: Vec<String> = (0..16_000).map(|_| format!(r#"{{"role":"user","content":"{text}"}}"#)).collect();
+    place.write("many.jsonl", lines.join("\n"));
+    // The system lets no file grow beyond this, as on a full disk: 10 or 20 MB, as the shell counts.
+    let script = format!("trap '' XFSZ; ulimit -f 20000; {} import --json many.jsonl", env!("CARGO_BIN_EXE_runlog"));
+    let output = std::process::Command::new("sh").args(["-c", &script]).current_dir(place.path(".")).output().unwrap();
+    assert!(!output.status.success());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told = report["messages"].as_u64().unwrap();
+    let stored = place.expect(0, &["ls", "--json"]).json()[0]["events"].as_u64().unwrap();
+    assert!(told < 16_000);
+    assert_eq!(told, stored, "what wasn't acknowledged wasn't kept either");
+}
+
+#[test]
+fn a_session_of_another_format_is_left_alone() {
+    let place = Place::new();
+    place.write("f.jsonl", "{\"role\":\"user\",\"content\":\"one\"}\n{\"role\":\"user\",\"content\":\"two\"}\n");
+    place.expect(0, &["import", "f.jsonl"]);
+    for outcome in ["created", "unchanged"] {
+        let report = place.expect(0, &["import", "--json", "--format", "claude-code", "f.jsonl"]).json().remove(0);
+        assert_eq!(report["sessions"][0]["name"], "f~2");
+        assert_eq!(report["sessions"][0]["outcome"], outcome);
+    }
+    let sessions = place.expect(0, &["ls", "--json", "--instances"]).json();
+    assert_eq!(sessions.len(), 2);
+    assert!(sessions.iter().all(|session| session["instances"].as_array().unwrap().len() == 1), "{sessions:?}");
+    // Lines that were kept, beside one that wasn't, are a part.
+    place.write("g.jsonl", "{\"type\":\"summary\",\"leafUuid\":\"a\"}\nnot json\n");
+    place.expect(6, &["import", "g.jsonl"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_source_that_is_no_text_is_refused_at_once() {
+    let place = Place::new();
+    for format in [&[][..], &["--format", "openai"]] {
+        let arguments = [&["import", "/dev/zero"], format].concat();
+        let said = place.expect(1, &arguments);
+        assert!(said.err.contains("not text"), "{said:?}");
+    }
+}
+
+#[test]
+fn text_is_as_wide_as_it_is_asked_to_be() {
+    let place = Place::new();
+    let text = "word ".repeat(100);
+    place.write("long.jsonl", format!(r#"{{"role":"user","content":"{text}"}}"#));
+    place.expect(0, &["import", "long.jsonl"]);
+    place.expect(0, &["import", &fixture("claude-code.jsonl"), &fixture("openai-runs.jsonl")]);
+    for (columns, expected) in [(None, 80), (Some("60"), 60), (Some("nonsense"), 80)] {
+        for command in [
+            &["show", "long"][..],
+            &["tail"],
+            &["replay", "long"],
+            &["ls", "--instances"],
+            &["run", "--help"],
+            &["--help"],
+        ] {
+            let mut command = place.command(command);
+            command.env_remove("COLUMNS").envs(columns.map(|columns| ("COLUMNS", columns)));
+            let out = String::from_utf8(command.output().unwrap().stdout).unwrap();
+            let widest = out.lines().map(|line| line.chars().count()).max().unwrap();
+            // Beside its fixed columns a line has room for a few words in any case.
+            let is_shown = command.get_args().next().is_some_and(|it| it == "show");
+            let most = if is_shown { expected } else { 80 };
+            assert!(widest <= most, "{command:?}: {widest}\n{out}");
+        }
+    }
+}
+
+#[test]
+fn wrong_arguments_are_told_as_asked_and_hidden_commands_are_not() {
+    let place = Place::new();
+    for arguments in [&["--json"][..], &["--json", "frobnicate"], &["ls", "--json", "-n", "0"], &["run", "--json"]] {
+        let said = place.expect(2, arguments);
+        let error: serde_json::Value = serde_json::from_str(said.err.trim()).unwrap();
+        assert_eq!((&error["error"]["kind"], &error["error"]["exit"]), (&"usage".into(), &2.into()));
+    }
+    let said = place.expect(2, &["--store", "x"]);
+    assert!(said.err.contains("subcommands: demo") && !said.err.contains("__"), "{said:?}");
+    // What follows `--` is the agent's.
+    assert!(place.expect(2, &["run", "--nonsense", "--", "x", "--json"]).err.starts_with("error: "));
+}
+
+#[test]
+fn no_session_that_matches_is_told_apart_from_none_at_all() {
+    let place = Place::new();
+    place.expect(0, &["import", &fixture("openai-runs.jsonl")]);
+    assert_eq!(place.expect(0, &["ls", "--project", "nope"]).out, "no sessions match\n");
+    let said = place.expect(1, &["import", "--strict", &fixture("claude-code-odd.jsonl")]);
+    assert!(
+        said.err.contains("stopped here") && !said.err.contains("kept") && !said.err.contains("left out"),
+        "{said:?}"
+    );
+    place.expect(2, &["copy", "openai-runs/0", "--name", "@last"]);
+}

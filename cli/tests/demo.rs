@@ -10,7 +10,8 @@ fn every_check_holds_in_one_screen() {
     let place = Place::new();
     let told = place.expect(0, &["demo", "--keep", "kept"]).out;
     assert!(told.lines().count() <= 40, "{told}");
-    assert!(told.lines().all(|line| line.chars().count() <= 100), "{told}");
+    let own = told.lines().filter(|line| !line.contains("--store"));
+    assert!(own.into_iter().all(|line| line.chars().count() <= 80), "{told}");
     assert_eq!(told.matches("ok:").count(), 5, "{told}");
     assert!(told.contains("0 lost"), "{told}");
 

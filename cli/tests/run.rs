@@ -126,7 +126,7 @@ fn a_wrong_line_is_answered_and_counted_and_the_rest_goes_on() {
     let code = |line, code: &str| (line, code.to_owned());
     assert_eq!(
         codes,
-        [code(1, "invalid_json"), code(3, "unknown_type"), code(4, "invalid_message"), code(6, "invalid_message")]
+        [code(1, "invalid_json"), code(3, "unknown_type"), code(4, "invalid_message"), code(6, "invalid_json")]
     );
     assert_eq!(all(&lines, "error")[2]["id"], 9);
     assert_eq!((&ended(&said)["events"], &ended(&said)["refused"]), (&2.into(), &4.into()));
@@ -188,6 +188,84 @@ fn standard_error_is_passed_through_and_a_program_that_is_none_is_told() {
     let said = place.expect(3, &["run", "--", "./no-such-agent"]);
     assert!(said.err.contains("there is no such program"), "{}", said.err);
     place.expect(2, &["run"]);
+}
+
+#[test]
+fn a_program_that_can_not_be_run_changes_nothing() {
+    let place = Place::new();
+    let folder = place.path(".").display().to_string();
+    for program in ["./no-such-agent", "", &folder] {
+        assert_ne!(place.runlog(&["run", "--", program]).code, 0, "{program:?}");
+        assert!(!place.path("runlog-data").exists(), "{program:?} leaves no store behind");
+    }
+    place.script(&["--name", "n"], &["say:one", "say:two", "say:three"]);
+    for program in ["./no-such-agent", "", &folder] {
+        for with in [&["--overwrite", "n", "--from-point", "2"][..], &["--copy", "n"], &[]] {
+            let arguments = [&["run"], with, &["--", program]].concat();
+            assert_ne!(place.runlog(&arguments).code, 0, "{arguments:?}");
+        }
+    }
+    assert_eq!(contents(&place, "n"), ["one", "two", "three"]);
+    assert_eq!(place.expect(0, &["ls", "--json"]).json().len(), 1);
+}
+
+#[test]
+fn recording_goes_on_when_nobody_reads_the_display() {
+    for json in [&[][..], &["--json"]] {
+        let place = Place::new();
+        let many: Vec<String> = (0..3000).map(|index| format!("say:{index}")).collect();
+        let steps: Vec<&str> = many.iter().map(String::as_str).chain(["exit:3"]).collect();
+        let mut child = place.scripted(json, &steps).spawn().unwrap();
+        drop(child.stdout.take());
+        let said = said(child.wait_with_output().unwrap());
+        assert_eq!(said.code, 7, "the agent's outcome counts: {said:?}");
+        assert_eq!(said.err.matches("not shown any more").count(), 1, "{said:?}");
+        assert_eq!(contents(&place, "@last").len(), 3000);
+    }
+}
+
+#[test]
+fn an_option_of_another_mode_is_refused() {
+    let place = Place::new();
+    place.script(&["--name", "n"], &["say:one", "say:two"]);
+    for with in [
+        &["--from-point", "1"][..],
+        &["--to-point", "1"],
+        &["--resume", "n", "--from-point", "1"],
+        &["--resume", "n", "--to-point", "1"],
+        &["--overwrite", "n", "--to-point", "1"],
+        &["--copy", "n", "--from-point", "1"],
+        &["--name", "@last"],
+    ] {
+        assert_eq!(place.script(with, &["say:more"]).code, 2, "{with:?}");
+    }
+    assert_eq!(contents(&place, "n"), ["one", "two"]);
+    assert_eq!(place.script(&["--overwrite", "n"], &["say:three"]).code, 0);
+    assert_eq!(contents(&place, "n"), ["one", "two", "three"]);
+}
+
+#[test]
+fn any_time_that_an_agent_tells_is_recorded_and_shown() {
+    let place = Place::new();
+    let line =
+        format!(r#"raw:{{"type":"message","time_ms":{},"message":{{"role":"user","content":"far"}}}}"#, u64::MAX);
+    assert_eq!(place.script(&["--name", "n"], &[&line]).code, 0);
+    for command in [&["tail"][..], &["show", "n"], &["replay", "n"], &["ls"]] {
+        place.expect(0, command);
+    }
+    assert!(place.expect(0, &["tail"]).out.contains("+584556019-04-03"));
+    assert!(place.expect(0, &["replay", "--json", "n"]).out.contains(&u64::MAX.to_string()));
+}
+
+#[test]
+fn many_refused_lines_are_counted_and_not_all_printed() {
+    let place = Place::new();
+    let steps = ["raw:null"; 100];
+    let said = place.script(&[], &steps);
+    assert_eq!(said.err.matches("a line is a JSON object").count(), 20, "{said:?}");
+    assert!(said.err.contains("refused 100 lines"), "{said:?}");
+    let said = place.script(&["--json"], &steps);
+    assert_eq!(said.out.matches("invalid_json").count(), 100);
 }
 
 #[test]

@@ -34,11 +34,8 @@ pub fn same_record(found: &Record, position: u64, entry: &Entry) -> Same {
     let place = (found.position.0, found.stream, found.sequence.0, found.kind.0, found.redacted);
     let seen = (place, found.meta.clone(), found.payload.len());
     let place = (position, entry.stream, entry.sequence, entry.kind, hidden);
-    let expected = if hidden {
-        (place, Default::default(), 0)
-    } else {
-        (place, entry.meta.clone(), entry.payload.len())
-    };
+    let expected =
+        if hidden { (place, Default::default(), 0) } else { (place, entry.meta.clone(), entry.payload.len()) };
     same("record", &seen, &expected)?;
     if hidden || found.payload == entry.payload { Ok(()) } else { Err(format!("payload of position {position}")) }
 }
@@ -164,7 +161,8 @@ pub fn checked_equals(checked: &Checked, model: &Model) -> Same {
     for (found, stream) in checked.meaning.streams.iter().zip(&model.streams) {
         same("checker: stream", &(&found.id, found.deleted), &(stream.id.as_bytes(), stream.deleted))?;
         same("checker: records of a stream", &found.positions, &stream.positions)?;
-        let snapshots: Vec<_> = found.snapshots.iter().map(|(at, snapshot)| (u64::from(*at), snapshot.position)).collect();
+        let snapshots: Vec<_> =
+            found.snapshots.iter().map(|(at, snapshot)| (u64::from(*at), snapshot.position)).collect();
         let mut expected = stream.snapshots.clone();
         expected.sort_unstable();
         same("checker: snapshots", &snapshots, &expected)?;

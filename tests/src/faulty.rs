@@ -7,6 +7,7 @@
 //! order among them.
 
 use std::{
+    collections::BTreeMap,
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -34,9 +35,9 @@ pub enum Failure {
     /// The power goes: what was not flushed is at the mercy of [`FaultyStorage::crashed`], the operation itself
     /// included, and every later one fails.
     PowerLoss,
-    /// A flush does nothing and says that it worked, if it is one. No storage that can be used is like that: it is
-    /// here to see that tests notice.
-    LyingSync,
+    /// Operations of this kind make nothing durable and say that they did. No storage that can be used is like
+    /// that: it is here to see that tests notice.
+    Lie(Call),
 }
 
 /// How long a fault lasts.
@@ -111,7 +112,7 @@ impl Call {
                     | Self::Allocate
             ),
             Failure::ShortRead => self == Self::ReadAt,
-            Failure::LyingSync => matches!(self, Self::Sync | Self::SyncDir | Self::WriteDurableAt),
+            Failure::Lie(call) => self == call,
         }
     }
 }
@@ -129,7 +130,8 @@ struct World {
     life: u64,
     /// Counts crashes.
     boot: u8,
-    locked: Option<String>,
+    /// The locked names, and by whom.
+    locked: BTreeMap<String, String>,
     fault: Option<Fault>,
     /// How many operations the fault could have hit so far.
     met: u64,
@@ -181,7 +183,7 @@ impl World {
                 self.is_powerless = true;
                 io::Error::other("injected: the power goes")
             }
-            Failure::LyingSync => return Fate::Lied,
+            Failure::Lie(_) => return Fate::Lied,
         };
         Fate::Failed(fault.failure, error)
     }
@@ -255,11 +257,16 @@ impl FaultyStorage {
         Self { world: Arc::new(Mutex::new(next)) }
     }
 
+    /// How many changes nothing has flushed.
+    pub fn unflushed(&self) -> usize {
+        self.world().disk.unflushed()
+    }
+
     /// The process that used the folder is gone; what it wrote is as it was, flushed or not. Its handles are dead.
     pub fn kill(&self) {
         let mut world = self.world();
         world.life += 1;
-        world.locked = None;
+        world.locked.clear();
         world.fault = None;
     }
 
@@ -358,11 +365,11 @@ impl Storage for FaultyStorage {
     fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
         let mut world = self.world();
         ended(world.meet(Call::Lock, name, 0, 0)).map_err(Err)?;
-        if let Some(other) = &world.locked {
+        if let Some(other) = world.locked.get(name) {
             return Err(Ok(other.clone()));
         }
-        world.locked = Some(holder.to_owned());
-        Ok(Box::new(Unlock { world: self.world.clone(), life: world.life }))
+        world.locked.insert(name.to_owned(), holder.to_owned());
+        Ok(Box::new(Unlock { world: self.world.clone(), life: world.life, name: name.to_owned() }))
     }
 
     fn describe(&self) -> String {
@@ -377,13 +384,14 @@ impl Storage for FaultyStorage {
 struct Unlock {
     world: Arc<Mutex<World>>,
     life: u64,
+    name: String,
 }
 
 impl Drop for Unlock {
     fn drop(&mut self) {
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         if world.life == self.life {
-            world.locked = None;
+            world.locked.remove(&self.name);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Tests of the whole system, and what they stand on.
 
+pub mod budget;
 pub mod checker;
+pub mod compare;
+pub mod damage;
+pub mod driver;
 pub mod faulty;
 pub mod host;
+pub mod model;
 pub mod random;
 pub mod script;
-pub mod compare;
-pub mod model;
-pub mod driver;
-pub mod budget;

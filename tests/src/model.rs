@@ -36,6 +36,11 @@ pub enum Step {
 }
 
 impl Step {
+    /// Whether it appends a record of 500 bytes or more.
+    pub fn is_long(&self) -> bool {
+        matches!(self, Self::Append { records, .. } if records.iter().any(|item| item.payload.len() >= 500))
+    }
+
     fn op(&self) -> Op<'_> {
         match self {
             Self::Append { stream, expected, records } => {
@@ -85,11 +90,7 @@ impl Work {
 
     /// As the engine takes it.
     pub fn batch(&self) -> Batch<'_> {
-        Batch {
-            ops: self.steps.iter().map(Step::op).collect(),
-            key: self.key.as_deref(),
-            durability: self.durability,
-        }
+        Batch { ops: self.steps.iter().map(Step::op).collect(), key: self.key.as_deref(), durability: self.durability }
     }
 
     /// The stream that its key counts in.

@@ -114,3 +114,27 @@ pub fn long() -> Vec<Line> {
     ]);
     lines
 }
+
+/// Every kind of step in three segments, which `pass` ends; the last batches have several records and pages.
+pub fn in_three_segments(pass: &Line) -> Vec<Line> {
+    let mut lines = every_kind();
+    // Short ones do, where each byte is to be damaged.
+    lines.retain(|line| !matches!(line, Line::Commit(work) if work.steps.iter().any(Step::is_long)));
+    lines.extend([
+        batch(vec![append(4, &[]), append(5, &[4])]),
+        batch(vec![Step::Delete { stream: stream(4), expected: Expected::Any }]),
+        pass.clone(),
+        batch(vec![append(1, &[40, 7]), append(2, &[])]),
+        os(vec![append(7, &[100, 1, 2, 3])]),
+        batch(vec![snapshot(7, 2, 20), fork(7, 3, 8), append(8, &[9])]),
+        keyed(b"in the middle", vec![append(3, &[64])]),
+        batch(vec![redact(2), truncate(7, 1), fork(1, 0, 9)]),
+        pass.clone(),
+        batch(vec![append(1, &[20])]),
+        keyed(b"at the end", vec![append(2, &[10, 11]), append(10, &[30])]),
+        batch(vec![snapshot(1, 3, 15), truncate(1, 3), fork(8, 2, 11), redact(1)]),
+        batch(vec![Step::Delete { stream: stream(5), expected: Expected::Any }]),
+        batch(vec![append(1, &[300, 300, 0, 300])]),
+    ]);
+    lines
+}

@@ -1,6 +1,8 @@
 //! The page and the engine agree: what the engine writes is read by a reader written from the page alone.
 
-use runlog_engine::{Batch, Direction, Expected, Kind, NewRecord, Op, OpenOptions, Position, ReadOptions, Sequence, Store, StreamId};
+use runlog_engine::{
+    Batch, Direction, Expected, Kind, NewRecord, Op, OpenOptions, Position, ReadOptions, Sequence, Store, StreamId,
+};
 use runlog_tests::checker;
 
 fn id(number: u8) -> StreamId {
@@ -17,8 +19,13 @@ fn write_everything(store: &Store) -> runlog_engine::Result<()> {
     let long = vec![b'x'; 9000];
     for round in 0..30_u8 {
         for stream in 1..=3 {
-            let record = NewRecord { kind: Kind(round % 5), meta: if round % 2 == 0 { meta } else { &[] }, payload: &long[..usize::from(round) * 100] };
-            let op = Op::Append { stream: id(stream), expected: Expected::Any, records: vec![record; usize::from(stream)] };
+            let record = NewRecord {
+                kind: Kind(round % 5),
+                meta: if round % 2 == 0 { meta } else { &[] },
+                payload: &long[..usize::from(round) * 100],
+            };
+            let op =
+                Op::Append { stream: id(stream), expected: Expected::Any, records: vec![record; usize::from(stream)] };
             let key = [round, stream];
             store.commit(&Batch::new(vec![op]).with_key(&key))?;
         }

@@ -29,7 +29,14 @@ enum Act {
     Commit(Vec<Part>, Option<u8>, Option<Durability>),
     /// Batches in line, waited for from the first or from the last, or not before the store is left.
     Stage(Vec<Part>, Order),
-    Read { stream: u8, first: u16, last: u16, backward: bool, kinds: Vec<u8>, limit: u64 },
+    Read {
+        stream: u8,
+        first: u16,
+        last: u16,
+        backward: bool,
+        kinds: Vec<u8>,
+        limit: u64,
+    },
     Scan(u16),
     Position(u16),
     Snapshot(u8, u16),
@@ -184,7 +191,8 @@ impl Run {
     fn new(place: Place, durability: Durability, preallocation: Preallocation, threads: bool) -> Self {
         let host = TestHost::new(1);
         let host = if threads { host.with_threads() } else { host };
-        let options = OpenOptions { durability, preallocation, segment_bytes_max: SEGMENT_BYTES, ..OpenOptions::default() };
+        let options =
+            OpenOptions { durability, preallocation, segment_bytes_max: SEGMENT_BYTES, ..OpenOptions::default() };
         Self { driver: Driver::new(place, host, options).expect("a new store"), reader: None, made: 0 }
     }
 
@@ -403,7 +411,6 @@ fn store_whose_files_grow_equals_the_model() {
 
 #[test]
 fn store_with_threads_equals_the_model() {
-
     let strategy = (acts(1..60), proptest::sample::select(DURABILITIES.as_slice()));
     check("model threads", 64, strategy, |(acts, durability)| {
         let place = Place::Faulty(FaultyStorage::new());
@@ -413,7 +420,6 @@ fn store_with_threads_equals_the_model() {
 
 #[test]
 fn store_in_a_folder_equals_the_model_and_the_checker() {
-
     let strategy = (acts(1..40), proptest::sample::select(DURABILITIES.as_slice()));
     check("model folder", 24, strategy, |(acts, durability)| {
         let folder = tempfile::tempdir().expect("a folder");

@@ -55,8 +55,8 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts a program as an agent, and writes the opening to it.
-    pub(crate) fn start(program: &str, arguments: &[String], opening: Opening) -> Result<Self> {
+    /// Starts a program as an agent. It is told nothing before it is given its [opening](Self::open).
+    pub(crate) fn start(program: &str, arguments: &[String]) -> Result<Self> {
         let inbox = Arc::new(Inbox::default());
         // Before the agent is there, so that no signal comes between.
         watch_signals(&inbox)?;
@@ -67,15 +67,19 @@ impl Child {
             .spawn()
             .map_err(|error| cannot_run(program, &error))?;
         let outbox = Arc::new(Outbox::default());
-        if let Some(stdin) = process.stdin.take() {
-            let (inbox, outbox) = (Arc::clone(&inbox), Arc::clone(&outbox));
-            thread::spawn(move || write_to(stdin, opening, &outbox, &inbox));
-        }
         if let Some(stdout) = process.stdout.take() {
             let inbox = Arc::clone(&inbox);
             thread::spawn(move || read_from(Lines::new(BufReader::new(stdout), LINE_BYTES_MAX), &inbox));
         }
         Ok(Self { process, inbox, outbox, exited: None })
+    }
+
+    /// Writes the opening to the agent, and then what is [sent](Self::send).
+    pub(crate) fn open(&mut self, opening: Opening) {
+        if let Some(stdin) = self.process.stdin.take() {
+            let (inbox, outbox) = (Arc::clone(&self.inbox), Arc::clone(&self.outbox));
+            thread::spawn(move || write_to(stdin, opening, &outbox, &inbox));
+        }
     }
 
     /// The next thing that happens; waits for it.

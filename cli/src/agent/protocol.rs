@@ -155,9 +155,11 @@ impl FromAgent {
     /// What the agent is answered.
     pub(crate) fn read(line: &[u8], number: u64) -> Result<Self, Refusal> {
         let refusal = |id: Option<RawJson>, code, message: String| Refusal { id, line: number, code, message };
+        if !line.trim_ascii_start().starts_with(b"{") {
+            return Err(refusal(None, "invalid_json", "a line is a JSON object with a `type`".to_owned()));
+        }
         let fields: Fields<'_> = match serde_json::from_slice(line) {
-            Ok(fields) if line.trim_ascii_start().starts_with(b"{") => fields,
-            Ok(_) => return Err(refusal(None, "invalid_json", "a line is a JSON object with a `type`".to_owned())),
+            Ok(fields) => fields,
             Err(error) => {
                 let code = if error.is_data() { "invalid_message" } else { "invalid_json" };
                 return Err(refusal(None, code, error.to_string()));
@@ -260,7 +262,10 @@ mod tests {
         for (line, expected) in [
             ("", "invalid_json"),
             ("{", "invalid_json"),
-            ("[1]", "invalid_message"),
+            ("null", "invalid_json"),
+            ("[]", "invalid_json"),
+            ("[1]", "invalid_json"),
+            ("\"x\"", "invalid_json"),
             ("{}", "invalid_message"),
             (r#"{"type":5}"#, "invalid_message"),
             (r#"{"type":"dance"}"#, "unknown_type"),
@@ -273,6 +278,7 @@ mod tests {
         ] {
             assert_eq!(code(line), expected, "{line}");
         }
+        assert_eq!(FromAgent::read(b"null", 1).unwrap_err().message, "a line is a JSON object with a `type`");
         assert_eq!(FromAgent::read(br#"{"type":"hello","protocol":1}"#, 1), Ok(FromAgent::Hello));
         assert_eq!(FromAgent::read(br#"{"type":"done"}"#, 1), Ok(FromAgent::Done));
     }

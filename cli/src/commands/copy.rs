@@ -32,6 +32,7 @@ pub(crate) struct Args {
 
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    check_name(args.name.as_deref())?;
     let store = store::open(global)?;
     let source = store::session(&store, &args.session)?;
     let copy = copy(&store, &source, args.to_point, args.name.clone())?;
@@ -46,14 +47,21 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         }))?;
     } else {
         out.line(format!(
-            "copied {} to {}: {}, {}",
-            source.id,
+            "copied to {}: {}, {}",
             copy.id,
             text::count(instances.len() as u64, "agent", "agents"),
             text::count(events, "event", "events")
         ))?;
     }
     Ok(Exit::Ok)
+}
+
+/// A name that would stand for another session can't be given.
+pub(crate) fn check_name(name: Option<&str>) -> Result<()> {
+    match name {
+        Some("@last") => Err(Failure::usage("--name @last: that is the newest session, whatever it is called")),
+        _ => Ok(()),
+    }
 }
 
 /// Copies a session with what is kept beside its messages.

@@ -22,10 +22,13 @@ use crate::{
 
 const AFTER_HELP: &str = "\
 Formats:
-  runlog       everything the store has of the session, a thing a line; `runlog import` gives it back
-  openai       a line for each agent instance: {\"messages\": […]}, in what stood around it where it came from
+  runlog       everything the store has of the session, a thing a line;
+               `runlog import` gives it back
+  openai       a line for each agent instance: {\"messages\": […]}, in what
+               stood around it where it came from
   claude-code  a line for each message, in the envelope that it came in
-  swe-agent    a .traj of the session's first agent; only for sessions that were one
+  swe-agent    a .traj of the session's first agent; only for sessions that
+               were one
 
 Messages are written byte for byte as they were recorded: a session that came from one provider's format is not \
 turned into another's. A message that has no envelope of its own gets the least that the format needs.
@@ -74,7 +77,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let done = file.into_inner().map_err(std::io::IntoInnerError::into_error).and_then(|file| file.sync_all());
     done.map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
     let what = text::count(sessions.len() as u64, "session", "sessions");
-    note(out.is_json(), format!("wrote {what} to {} ({})", path.display(), text::bytes(total)));
+    note(out.is_json(), format!("wrote {what} to {} ({})", text::path(path), text::bytes(total)));
     Ok(Exit::Ok)
 }
 

@@ -79,6 +79,9 @@ struct Report {
     other: u64,
     skipped: u64,
     issues: Vec<IssueReport>,
+    /// How many of the issues were printed while the file was read.
+    #[serde(skip)]
+    told: usize,
     seconds: f64,
 }
 
@@ -104,7 +107,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         std::fs::metadata(file).map_err(|error| Failure::io(&error, format!("can't read {}", file.display())))?;
     }
     let store = store::open_or_create(global)?;
-    let total = args.files.iter().map(|file| std::fs::metadata(file).ok().map(|it| it.len())).sum();
+    // A device has no length, and standard input none that is known.
+    let length = |file: &PathBuf| std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|it| it.len());
+    let total = args.files.iter().map(length).sum();
     let mut progress = Progress::bytes(total, out.is_json());
     let mut importer = Importer::new(&store, args.project.clone());
     let mut exit = Exit::Ok;
@@ -113,7 +118,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         progress.about(&name_of(file));
         let started = Instant::now();
         let (report, failure) = import_file(file, args, &mut importer, &mut progress);
-        any |= report.messages + report.skipped > 0;
+        any |= report.messages + report.other + report.skipped > 0;
         let is_partial = report.issues.iter().any(|issue| issue.severity == "error");
         let report = Report { seconds: started.elapsed().as_secs_f64(), ..report };
         let mut printed = Ok(());
@@ -160,16 +165,30 @@ fn import_file(
         other: 0,
         skipped: 0,
         issues: Vec::new(),
+        told: 0,
         seconds: 0.0,
     };
+    let is_json = progress.is_json();
     let mut issues = Vec::new();
-    let read = read_file(file, args, importer, progress, &mut issues, &mut report.format);
+    let name = text::path(file);
+    // Told as they come: a file may be long, or never end.
+    let mut tell = |items: Vec<Item>, importer: &mut Importer<'_>, progress: &Progress| {
+        take(items, importer, &mut |issue| {
+            let issue = issue_report(&issue);
+            if !is_json && issues.len() < ISSUES_SHOWN {
+                progress.aside(|| tell_issue(&name, &issue));
+            }
+            issues.push(issue);
+        })
+    };
+    let read = read_file(file, args, importer, progress, &mut tell, &mut report.format);
     let done = importer.finish_file();
     let failure = match (read, done) {
         (Err(failure), _) | (Ok(()), Err(failure)) => Some(failure.about(file.display())),
         (Ok(()), Ok(())) => None,
     };
-    report.issues = issues.iter().map(issue_report).collect();
+    report.told = if is_json { 0 } else { issues.len().min(ISSUES_SHOWN) };
+    report.issues = issues;
     for outcome in importer.take_outcomes() {
         let Outcome { session, what, messages, tool_calls, other, skipped, conflict } = outcome;
         report.messages += messages;
@@ -190,7 +209,7 @@ fn read_file(
     args: &Args,
     importer: &mut Importer<'_>,
     progress: &mut Progress,
-    issues: &mut Vec<Issue>,
+    take: &mut Take<'_>,
     format: &mut Option<&'static str>,
 ) -> Result<()> {
     let mut source: Box<dyn Read> = if is_stdin(file) {
@@ -214,18 +233,21 @@ fn read_file(
         };
         let items = parser.push(&piece[..length])?;
         *format = parser.format().map(Format::name);
-        take(items, importer, issues)?;
+        take(items, importer, progress)?;
         progress.add(length as u64);
     }
     let (found, items) = parser.finish()?;
     *format = Some(found.name());
-    take(items, importer, issues)
+    take(items, importer, progress)
 }
 
-fn take(items: Vec<Item>, importer: &mut Importer<'_>, issues: &mut Vec<Issue>) -> Result<()> {
+/// Where what was read goes.
+type Take<'a> = dyn FnMut(Vec<Item>, &mut Importer<'_>, &Progress) -> Result<()> + 'a;
+
+fn take(items: Vec<Item>, importer: &mut Importer<'_>, issues: &mut dyn FnMut(Issue)) -> Result<()> {
     for item in items {
         match item {
-            Item::Issue(issue) => issues.push(issue),
+            Item::Issue(issue) => issues(issue),
             item => importer.take(item)?,
         }
     }
@@ -256,25 +278,29 @@ fn issue_report(issue: &Issue) -> IssueReport {
     }
 }
 
+fn tell_issue(file: &str, issue: &IssueReport) {
+    let word = match issue.severity {
+        "error" => console::style("error:").for_stderr().red(),
+        _ => console::style("warning:").for_stderr().yellow(),
+    };
+    let what = text::printable(&issue.what);
+    note(false, format!("{word} {file}:{}:{}: {what}", issue.line, issue.column));
+}
+
 fn print(report: &Report, out: &mut Out) -> Result<()> {
     if out.is_json() {
         return out.value(report);
     }
-    for issue in report.issues.iter().take(ISSUES_SHOWN) {
-        let word = match issue.severity {
-            "error" => console::style("error:").for_stderr().red(),
-            _ => console::style("warning:").for_stderr().yellow(),
-        };
-        let what = text::printable(&issue.what);
-        note(false, format!("{word} {}:{}:{}: {what}", report.file, issue.line, issue.column));
+    let file = text::name(&report.file);
+    for issue in report.issues.iter().take(ISSUES_SHOWN).skip(report.told) {
+        tell_issue(&file, issue);
     }
     if let Some(more) = report.issues.len().checked_sub(ISSUES_SHOWN).filter(|more| *more > 0) {
-        note(false, format!("… and {more} more in {}", report.file));
+        note(false, format!("… and {more} more in {file}"));
     }
     let Some(format) = report.format else { return Ok(()) };
     let mut line = format!(
-        "{}: {format}, {}, {}, {}",
-        report.file,
+        "{format}, {}, {}, {}",
         text::count(report.sessions.len() as u64, "session", "sessions"),
         text::count(report.messages, "message", "messages"),
         text::count(report.tool_calls, "tool call", "tool calls"),
@@ -286,5 +312,13 @@ fn print(report: &Report, out: &mut Out) -> Result<()> {
         line += &format!("; {} there already", text::thousands(report.skipped));
     }
     line += &format!("  ({})", text::duration(std::time::Duration::from_secs_f64(report.seconds)));
-    out.line(line)
+    // Beside the name where there is room, else below it.
+    if console::measure_text_width(&file) + 2 + console::measure_text_width(&line) <= out.width() {
+        return out.line(format!("{file}: {line}"));
+    }
+    out.line(format!("{file}:"))?;
+    for line in text::wrap(&line, out.width().saturating_sub(2)) {
+        out.line(format!("  {line}"))?;
+    }
+    Ok(())
 }

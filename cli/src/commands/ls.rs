@@ -1,5 +1,6 @@
 //! `runlog ls`: the sessions, newest first.
 
+use clap::builder::RangedU64ValueParser;
 use runlog::{AgentInstance, Deleted, ListSessions, Session, SessionStatus, Store};
 use serde::Serialize;
 
@@ -16,6 +17,12 @@ The first column is the beginning of the session's id, as long as it has to be t
 With --json: a line for each session, with its fields, \"events\" (of all its instances), and with --instances \
 \"instances\": [{\"id\", \"agent_name\", \"parent_instance_id\", \"events\", …}].";
 
+/// The widest that a session's name is shown.
+const NAME_MOST: usize = 36;
+/// Names and titles have so many columns, however narrow the screen is.
+const NAME_LEAST: usize = 12;
+const TITLE_LEAST: usize = 10;
+
 /// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -24,7 +31,8 @@ pub(crate) struct Args {
     #[arg(long)]
     instances: bool,
     /// At most so many sessions
-    #[arg(short = 'n', long, default_value_t = 50, value_name = "N")]
+    #[arg(short = 'n', long, default_value = "50", value_name = "N",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     limit: usize,
     /// Only the sessions of this project
     #[arg(long)]
@@ -61,7 +69,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     };
     let page = store.list_sessions(&options)?;
     if page.sessions.is_empty() && !out.is_json() {
-        out.line("no sessions yet; `runlog import FILE…` or `runlog run -- CMD…` makes some")?;
+        let is_empty = store.list_sessions(&ListSessions { limit: 1, ..ListSessions::default() })?.sessions.is_empty();
+        out.line(if is_empty {
+            "no sessions yet; `runlog import FILE…` or `runlog run -- CMD…` makes some"
+        } else {
+            "no sessions match"
+        })?;
         return Ok(Exit::Ok);
     }
     let id_width = if out.is_json() { 0 } else { id_width(&store, &page.sessions)? };
@@ -103,19 +116,26 @@ fn print(rows: &[(&Session, u64, Vec<InstanceRow>)], id_width: usize, args: &Arg
     if rows.is_empty() {
         return Ok(());
     }
-    let names = rows.iter().map(|(session, ..)| session.name.as_deref().unwrap_or_default());
-    let name_width = names.map(console::measure_text_width).max().unwrap_or_default().clamp(4, 36);
+    let counts = rows.iter().map(|(_, events, _)| text::thousands(*events).len());
+    let events_width = counts.max().unwrap_or_default().max("events".len());
+    let made_width = rows.iter().map(|(session, ..)| text::time_to_minute(session.created_at_ms).len());
+    let made_width = made_width.max().unwrap_or_default().max("made (UTC)".len());
     let several = rows.iter().any(|(.., instances)| instances.len() > 1);
+    // What is left beside the other columns is the name's, but for the beginning of a title.
+    let others = id_width + events_width + made_width + if several { 16 } else { 8 };
+    let name_most = out.width().saturating_sub(others + TITLE_LEAST).clamp(NAME_LEAST, NAME_MOST);
+    let names = rows.iter().map(|(session, ..)| text::one_line(session.name.as_deref().unwrap_or_default(), name_most));
+    let name_width = names.map(|name| console::measure_text_width(&name)).max().unwrap_or_default().max(4);
     let agents = |count: &str| if several { format!("{count:>6}  ") } else { String::new() };
     let head = format!(
-        "{}  {}  {}{:>6}  {:<16}  title",
+        "{}  {}  {}{:>events_width$}  {:<made_width$}  title",
         text::pad("session", id_width),
         text::pad("name", name_width),
         agents("agents"),
         "events",
         "made (UTC)"
     );
-    let title_width = out.width().saturating_sub(head.len() - 5).max(10);
+    let title_width = out.width().saturating_sub(head.len() - 5).max(TITLE_LEAST);
     out.line(console::style(head).bold().to_string())?;
     for (session, events, instances) in rows {
         let id = session.id.to_string();
@@ -126,24 +146,22 @@ fn print(rows: &[(&Session, u64, Vec<InstanceRow>)], id_width: usize, args: &Arg
         if session.deleted_at_ms.is_some() {
             title.insert_str(0, "[deleted] ");
         }
-        let made = text::time(session.created_at_ms);
         let name = text::one_line(session.name.as_deref().unwrap_or("-"), name_width);
         let line = format!(
-            "{}  {}  {}{:>6}  {:<16}  {}",
+            "{}  {}  {}{:>events_width$}  {:<made_width$}  {}",
             console::style(&id[..id_width.min(id.len())]).yellow(),
             text::pad(&name, name_width),
             agents(&instances.len().to_string()),
             text::thousands(*events),
-            &made[..16.min(made.len())],
+            text::time_to_minute(session.created_at_ms),
             text::one_line(&title, title_width)
         );
         out.line(line.trim_end())?;
         for row in instances.iter().filter(|_| args.instances) {
-            let agent = text::one_line(&row.instance.agent_name, 30);
             let role = if row.instance.parent_instance_id.is_some() { "└─ " } else { "── " };
-            let line =
-                format!("  {role}{}  {}  {}", row.instance.id, text::count(row.events, "event", "events"), agent);
-            out.line(line)?;
+            let line = format!("  {role}{}  {}  ", row.instance.id, text::count(row.events, "event", "events"));
+            let left = out.width().saturating_sub(console::measure_text_width(&line)).max(TITLE_LEAST);
+            out.line(line + &text::one_line(&row.instance.agent_name, left))?;
         }
     }
     Ok(())

@@ -30,6 +30,6 @@ pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
     let about = |error: &std::io::Error| Failure::io(error, format!("can't write manual pages to {}", dir.display()));
     fs::create_dir_all(dir).map_err(|error| about(&error))?;
     clap_mangen::generate_to(command, dir).map_err(|error| about(&error))?;
-    note(out.is_json(), format!("wrote manual pages to {}", dir.display()));
+    note(out.is_json(), format!("wrote manual pages to {}", crate::text::path(dir)));
     Ok(Exit::Ok)
 }

@@ -20,21 +20,31 @@ use crate::{
 
 /// The most lines that are recorded with one flush.
 const LINES_TOGETHER: usize = 256;
+/// The most refused lines that are printed for people; the others are counted.
+const REFUSALS_SHOWN: u64 = 20;
 
 const AFTER_HELP: &str = "\
 CMD is a program that gets its context as lines of JSON on standard input and writes what it does as lines of JSON to \
 standard output: docs/agent-protocol.md has all of it. Each line is durable before it is acknowledged.
 
-  runlog run -- ./agent.py \"fix the test\"               a new session
-  runlog run --resume @last -- ./agent.py               go on where it stopped
-  runlog run --copy 019a2b3c --to-point 12 -- …         go on from event 12 in a copy
-  runlog run --overwrite 019a2b3c --from-point 12 -- …  forget what came after it, then go on
+In a new session:
+  runlog run -- ./agent.py \"fix the test\"
+Go on where one stopped:
+  runlog run --resume @last -- ./agent.py
+Go on from event 12, in a copy:
+  runlog run --copy 019a2b3c --to-point 12 -- ./agent.py
+Forget what came after event 12, and go on from there:
+  runlog run --overwrite 019a2b3c --from-point 12 -- ./agent.py
 
-It ends with 0 if the agent did, with 7 if the agent failed, with 128 + n if signal n stopped it.
+It ends with 0 if the agent did, with 7 if the agent failed, with 128 + n if signal n stopped it. When nobody reads \
+what is printed, it goes on recording.
 
-With --json: a line for each thing that happens, {\"started\": {\"session_id\", \"instance_id\", \"last_sequence\"}}, \
-{\"ack\": {\"id\", \"sequence\", \"last_sequence\"}}, {\"error\": {\"id\", \"line\", \"code\", \"message\"}}, \
-{\"ended\": {\"exit_code\", \"signal\", \"events\", \"refused\", \"seconds\"}}.";
+With --json a line for each thing that happens:
+  {\"started\": {\"session_id\", \"instance_id\", \"how\", \"last_sequence\"}}
+  {\"ack\": {\"id\", \"sequence\", \"last_sequence\"}}
+  {\"error\": {\"id\", \"line\", \"code\", \"message\"}}
+  {\"ended\": {\"exit_code\", \"signal\", \"events\", \"refused\", \"seconds\"}}
+where \"how\" is new, resumed, copied or overwritten.";
 
 /// The arguments.
 #[derive(clap::Args)]
@@ -49,10 +59,10 @@ pub(crate) struct Args {
     /// Copy only up to this sequence
     #[arg(long, value_name = "N", requires = "copy")]
     to_point: Option<u64>,
-    /// Go on with this session, and forget what came after --from-point first
+    /// Go on with this session, and with --from-point forget what came after it first; without, as --resume
     #[arg(long, value_name = "SESSION", group = "with")]
     overwrite: Option<String>,
-    /// The last sequence that stays
+    /// The last sequence that --overwrite leaves
     #[arg(long, value_name = "N", requires = "overwrite")]
     from_point: Option<u64>,
     /// Record an error result for each tool call that has none, before the agent gets the context
@@ -101,9 +111,21 @@ struct EndedReport {
 
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    check(args)?;
+    let program = args.command.first().map(String::as_str).unwrap_or_default();
+    let arguments = args.command.get(1..).unwrap_or_default();
     let is_new = args.resume.is_none() && args.copy.is_none() && args.overwrite.is_none();
+    // A program that can't be run leaves nothing behind and changes nothing: no store, no session, no point.
+    let early = if is_new && !global.store.exists() { Some(Child::start(program, arguments)?) } else { None };
     let store = if is_new { store::open_or_create(global)? } else { store::open(global)? };
-    let started = start(&store, args)?;
+    let source = [&args.resume, &args.copy, &args.overwrite].into_iter().flatten().next();
+    let source = source.map(|text| store::session(&store, text)).transpose()?;
+    let mut child = match early {
+        Some(child) => child,
+        None => Child::start(program, arguments)?,
+    };
+    let started = start(&store, source, args)?;
+    out.go_on_unread();
     let context = store.context(started.instance.id)?;
     if args.close_tool_calls {
         let closed = context.close_dangling_tool_calls("The tool call was interrupted; it has no result.")?;
@@ -114,7 +136,6 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let last_sequence = context.get_last_sequence()?;
     tell_start(&started, last_sequence, out)?;
-    let program = args.command.first().map(String::as_str).unwrap_or_default();
     let began = Instant::now();
     put_aside(
         &store,
@@ -124,11 +145,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "at_ms": store.backend().now_ms(), "last_sequence": last_sequence,
         }),
     )?;
-    let opening = opening(&store, &started, last_sequence)?;
-    let arguments = args.command.get(1..).unwrap_or_default();
+    child.open(opening(&store, &started, last_sequence)?);
     let mut recorder = Recorder::new(&store, started.instance.clone());
-    let ran = Child::start(program, arguments, opening).and_then(|child| record(child, &mut recorder, out));
-    let (ended, stopped_by) = match ran {
+    let (ended, stopped_by) = match record(child, &mut recorder, out) {
         Ok(ran) => ran,
         Err(failure) => {
             // Told beside the events, if the store still takes it; the failure itself is told either way.
@@ -164,21 +183,31 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     })
 }
 
-fn start(store: &Store, args: &Args) -> Result<Started> {
-    let (session, how) = match (&args.resume, &args.copy, &args.overwrite) {
-        (Some(text), ..) => (store::session(store, text)?, "resumed"),
-        (_, Some(text), _) => {
-            let source = store::session(store, text)?;
+/// What clap lets pass: it takes an option of one mode for given when another mode rules it out.
+fn check(args: &Args) -> Result<()> {
+    if args.to_point.is_some() && args.copy.is_none() {
+        return Err(Failure::usage("--to-point says how much of a session is copied; it goes with --copy alone"));
+    }
+    if args.from_point.is_some() && args.overwrite.is_none() {
+        return Err(Failure::usage("--from-point says what is forgotten first; it goes with --overwrite alone"));
+    }
+    copy::check_name(args.name.as_deref())
+}
+
+/// Makes the session, or makes what is gone on with be as it was asked for; `source` is the one that was named.
+fn start(store: &Store, source: Option<Session>, args: &Args) -> Result<Started> {
+    let (session, how) = match source {
+        Some(source) if args.copy.is_some() => {
             (copy::copy(store, &source, args.to_point, args.name.clone())?, "copied")
         }
-        (.., Some(text)) => {
-            let session = store::session(store, text)?;
+        Some(session) if args.overwrite.is_some() => {
             if let Some(point) = args.from_point {
                 truncate::truncate(store, &session, point)?;
             }
             (session, "overwritten")
         }
-        _ => {
+        Some(session) => (session, "resumed"),
+        None => {
             // Not the arguments: there may be a key among them.
             let program = args.command.first().map(Path::new).and_then(Path::file_name);
             let title = args.title.clone().or_else(|| Some(program?.to_string_lossy().into_owned()));
@@ -232,6 +261,7 @@ fn opening(store: &Store, started: &Started, last_sequence: u64) -> Result<Openi
 fn record(mut child: Child, recorder: &mut Recorder<'_>, out: &mut Out) -> Result<(Ended, Option<i32>)> {
     let mut stopped_by = None;
     let mut next = None;
+    let mut refusals = 0;
     loop {
         let event = match next.take() {
             Some(event) => event,
@@ -248,7 +278,7 @@ fn record(mut child: Child, recorder: &mut Recorder<'_>, out: &mut Out) -> Resul
                     }
                 }
                 for recorded in recorder.take(lines)? {
-                    answer(&mut child, recorded, out)?;
+                    answer(&mut child, recorded, &mut refusals, out)?;
                 }
                 out.flush()?;
             }
@@ -275,7 +305,8 @@ fn stop(child: &mut Child, signal: i32, again: bool) {
     }
 }
 
-fn answer(child: &mut Child, recorded: Recorded, out: &mut Out) -> Result<()> {
+/// Tells the agent and the reader what became of a line; `refusals` counts those that were told.
+fn answer(child: &mut Child, recorded: Recorded, refusals: &mut u64, out: &mut Out) -> Result<()> {
     match recorded {
         Recorded::Ack(ack, events) => {
             child.send(ToAgent::Ack(&ack).line());
@@ -293,6 +324,13 @@ fn answer(child: &mut Child, recorded: Recorded, out: &mut Out) -> Result<()> {
             child.send(ToAgent::Error(&refusal).line());
             if out.is_json() {
                 return out.value(&serde_json::json!({"error": refusal}));
+            }
+            *refusals += 1;
+            if *refusals > REFUSALS_SHOWN {
+                if *refusals == REFUSALS_SHOWN + 1 {
+                    to_stderr("… more lines are refused; how many is told at the end, and --json tells each");
+                }
+                return Ok(());
             }
             let word = console::style("refused").for_stderr().red();
             let what = text::one_line(&refusal.message, 300);
@@ -353,6 +391,7 @@ fn tell_end(started: &Started, report: &EndedReport, out: &mut Out) -> Result<()
         line += &format!(", refused {}", text::count(report.refused, "line", "lines"));
     }
     out.flush()?;
-    note(false, format!("{line}; `runlog show {}` shows the session", started.session.id));
+    note(false, line);
+    note(false, format!("`runlog show {}` shows the session", started.session.id));
     Ok(())
 }

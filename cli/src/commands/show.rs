@@ -87,7 +87,9 @@ fn head(session: &Session, instances: &[AgentInstance], events: u64, out: &mut O
     facts.push(text::count(events, "event", "events"));
     facts.extend(session.copied_from.map(|source| format!("copy of {source}")));
     for line in [origin.join("  "), facts.join("  ")] {
-        out.line(console::style(line).dim().to_string())?;
+        for line in text::wrap(&line, out.width()) {
+            out.line(console::style(line).dim().to_string())?;
+        }
     }
     Ok(())
 }

@@ -66,7 +66,7 @@ pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
         format!("{} UTC", text::time(report.last_time_ms))
     };
     for (name, value) in [
-        ("store", format!("{}  ({})", report.store, report.id)),
+        ("store", format!("{}  ({})", text::name(&report.store), report.id)),
         ("made", format!("{} UTC", text::time(report.created_ms))),
         ("last written", last),
         ("sessions", text::thousands(report.sessions)),

@@ -60,6 +60,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         out.flush()?;
         let durable = store::last_position(&store)?;
         if durable <= seen {
+            if out.is_closed() {
+                return Ok(Exit::Ok);
+            }
             thread::sleep(POLL);
             continue;
         }
@@ -114,8 +117,7 @@ fn print(store: &Store, owners: &mut Owners, record: &Record, out: &mut Out) -> 
         return out.value(&Line { event: &event, session_id: instance.session_id, agent_name });
     }
     let session = instance.session_id.to_string();
-    let time = text::time(event.created_at_ms);
-    let start = format!("{}  {}", &time[5.min(time.len())..], &session[..13.min(session.len())]);
+    let start = format!("{}  {}", text::time_of_year(event.created_at_ms), &session[..13.min(session.len())]);
     let kind = text::pad(view::kind_name(event.event_type), 11);
     let width = out.width().saturating_sub(console::measure_text_width(&start) + 23);
     let said = view::summary(&event, width.max(20));

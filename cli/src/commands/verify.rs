@@ -107,12 +107,12 @@ fn print(found: &Verification, actions: &[String], args: &Args, out: &mut Out) -
     } else {
         out.line(format!("{}: {read}", text::count(found.problems_count, "problem", "problems")))?;
         if !args.repair {
-            out.line("restore the store from a copy, or let `runlog verify --repair` save what can be saved")?;
+            out.line("restore it from a copy, or let `runlog verify --repair` save what can be saved")?;
         }
     }
     if found.torn_bytes > 0 {
         let torn = text::bytes(found.torn_bytes);
-        out.line(format!("a crash left {torn} after the end that nobody was told of; the next writer cuts them"))?;
+        out.line(format!("a crash left {torn} after the end, acknowledged to nobody; the next writer cuts it"))?;
     }
     Ok(())
 }

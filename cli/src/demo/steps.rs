@@ -26,6 +26,8 @@ const NAME: &str = "demo";
 const PAUSE_MS: u64 = 4;
 /// How many of the first events are shown.
 const SHOWN: usize = 5;
+/// How many tool calls without a result are named.
+const CALLS_NAMED: usize = 3;
 
 /// What the demo found.
 #[derive(Serialize, Default)]
@@ -115,7 +117,7 @@ impl<'a> Steps<'a> {
             text::count(calls, "tool call", "tool calls"),
             text::count(self.report.events, "event", "events")
         ))?;
-        self.say(&format!("Everything is kept in {}.", self.report.store))?;
+        self.say(&format!("Everything is kept in {}.", text::path(&self.global.store)))?;
         self.record_and_kill()?;
         self.recover()?;
         self.resume()?;
@@ -143,11 +145,7 @@ impl<'a> Steps<'a> {
     }
 
     fn record_and_kill(&mut self) -> Result<()> {
-        self.head(
-            1,
-            "Record",
-            "`runlog run -- AGENT`, in a process of its own; each event is durable before the next",
-        )?;
+        self.head(1, "Record", "`runlog run -- AGENT`: each event is durable before the next")?;
         let half = self.report.events / 2;
         let started = Instant::now();
         let mut running = self.recorder(&["--name", NAME, "--agent", "coder"], PAUSE_MS)?;
@@ -204,19 +202,26 @@ impl<'a> Steps<'a> {
             bytes => format!(", cut {} of a write that was under way", text::bytes(bytes)),
         };
         self.say(&format!("     open for writing after {took}: looked at {scanned} records{torn}"))?;
-        if let Some(call) = dangling.first() {
+        if !dangling.is_empty() {
             let what = text::count(dangling.len() as u64, "tool call has", "tool calls have");
-            self.say(&format!("     {what} no result yet: {}, event {}", call.name, call.sequence_number))?;
+            let named = dangling.iter().take(CALLS_NAMED);
+            let mut named: Vec<_> = named.map(|call| format!("{} ({})", call.name, call.sequence_number)).collect();
+            if dangling.len() > CALLS_NAMED {
+                named.push("…".to_owned());
+            }
+            for line in text::wrap(&format!("     {what} no result: {}", named.join(", ")), self.out.width()) {
+                self.say(&line)?;
+            }
         }
         let lost = self.report.lost;
         self.check(
             lost == 0 && same,
-            &format!("acknowledged {acknowledged}, found {found}: {lost} lost, every byte as the agent sent it"),
+            &format!("acknowledged {acknowledged}, found {found}: {lost} lost, every byte as it was sent"),
         )
     }
 
     fn resume(&mut self) -> Result<()> {
-        self.head(4, "Resume", "`runlog run --resume demo -- AGENT`: it gets its context back and goes on")?;
+        self.head(4, "Resume", "`runlog run --resume demo -- AGENT`: it gets its context and goes on")?;
         let started = Instant::now();
         let mut running = self.recorder(&["--resume", NAME], 0)?;
         let lines = running.0.stdout.take().map(BufReader::new);
@@ -246,11 +251,7 @@ impl<'a> Steps<'a> {
     fn fork(&mut self) -> Result<()> {
         let at = self.last_of[self.last_of.len() / 2];
         let after = self.last_of[self.last_of.len() / 3];
-        self.head(
-            5,
-            "Fork",
-            &format!("copy the session up to event {at}, then forget what came after {after} in the copy"),
-        )?;
+        self.head(5, "Fork", &format!("copy it up to event {at}; in the copy, forget what came after {after}"))?;
         let store = store::open(self.global)?;
         let (session, agent) = self.session(&store)?;
         let started = Instant::now();
@@ -270,7 +271,7 @@ impl<'a> Steps<'a> {
             text::duration(Duration::from_secs_f64(self.report.truncate_seconds)),
         );
         self.say(&format!(
-            "     copied {copied} events in {fork_took} by sharing them; forgot {forgotten} of the copy in {truncate_took}"
+            "     shared {copied} events with the copy in {fork_took}; forgot {forgotten} there in {truncate_took}"
         ))?;
         self.report.fork_at = at;
         self.report.truncate_after = after;
@@ -374,5 +375,14 @@ fn called(program: &Path) -> String {
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
+    if text.chars().any(char::is_control) {
+        // No terminal gets to see them, and a shell that knows this form takes them back.
+        let escaped = text.chars().map(|c| match c {
+            '\\' | '\'' => format!("\\{c}"),
+            c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+            c => c.to_string(),
+        });
+        return format!("$'{}'", escaped.collect::<String>());
+    }
     if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

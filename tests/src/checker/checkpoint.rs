@@ -179,9 +179,10 @@ impl CheckpointFacts {
             self.check_stream(number, found, expected, records, meaning)
                 .map_err(|message| wrong(format!("stream {number}: {message}")))?;
         }
-        let (_, trailer) = self.active_index.split_last_chunk::<TRAILER_BYTES>().ok_or_else(|| {
-            wrong(format!("an index of {} bytes has no room for a trailer", self.active_index.len()))
-        })?;
+        let (_, trailer) = self
+            .active_index
+            .split_last_chunk::<TRAILER_BYTES>()
+            .ok_or_else(|| wrong(format!("an index of {} bytes has no room for a trailer", self.active_index.len())))?;
         let trailer = Trailer::read(NAME, 0, trailer)?;
         let length = self.offset + self.active_index.len() as u64;
         if trailer.data_end != self.offset || trailer.length() != Some(length) || trailer.salt != segment.salt {
@@ -194,7 +195,11 @@ impl CheckpointFacts {
         let in_segment = &records[records.len() - self.records as usize..];
         let end = in_segment.last().map_or(4096, |record| record.offset + record.bytes);
         if (self.salt, self.offset) != (segment.salt, end) {
-            return Err(format!("salt and offset: expected {:?}, found {:?}", (segment.salt, end), (self.salt, self.offset)));
+            return Err(format!(
+                "salt and offset: expected {:?}, found {:?}",
+                (segment.salt, end),
+                (self.salt, self.offset)
+            ));
         }
         if records.last().is_some_and(|last| !last.is_batch_last()) {
             return Err("it stands within a batch".to_owned());

@@ -221,9 +221,8 @@ pub(super) fn check_block(
         return Err(Problem::new(name, trailer.data_end + place as u64, message));
     }
     let streams = u32::try_from(meaning.streams.len()).expect("streams have 32-bit numbers");
-    // The page doesn't say what the times of no records are.
     let times = match builder.records {
-        0 => (trailer.time_first_ms, trailer.time_last_ms),
+        0 => (segment.base_time_ms, segment.base_time_ms),
         _ => (builder.time_first_ms, builder.time_last_ms),
     };
     let expected = (
@@ -233,8 +232,7 @@ pub(super) fn check_block(
         times.1,
         streams + 1,
     );
-    let found =
-        (trailer.block_crc, trailer.records, trailer.time_first_ms, trailer.time_last_ms, trailer.next_stream);
+    let found = (trailer.block_crc, trailer.records, trailer.time_first_ms, trailer.time_last_ms, trailer.next_stream);
     if expected == found {
         return Ok(());
     }

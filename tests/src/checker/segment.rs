@@ -110,6 +110,13 @@ pub(super) fn read_log(files: &Files, names: &[String], store: &[u8; 16]) -> Res
         header.check_follows(name, log.segments.last())?;
         read_segment(name, &files[name], header, headers.get(place + 1), names.len() - place, &mut log)?;
     }
+    if let [.., before, last] = &log.segments[..]
+        && !before.sealed
+        && last.records > 0
+    {
+        let name = &names[names.len() - 2];
+        return Err(Problem::new(name, before.data_end, "not sealed, though the next segment has records"));
+    }
     Ok(log)
 }
 
@@ -172,7 +179,9 @@ fn read_segment(
     let known_end = match (&trailer, next) {
         (Some(trailer), _) => Some(trailer.data_end),
         (None, Some(next)) if left == 2 => Some(next.predecessor_end),
-        (None, Some(_)) => return Err(Problem::new(name, bytes.len() as u64, "not sealed, and not one of the last two")),
+        (None, Some(_)) => {
+            return Err(Problem::new(name, bytes.len() as u64, "not sealed, and not one of the last two"));
+        }
         (None, None) => None,
     };
     let records = match known_end {
@@ -223,7 +232,8 @@ fn read_unsealed(name: &str, bytes: &[u8], header: &Header) -> Result<(Vec<LogRe
     let mut whole = 0;
     let mut offset = HEADER_BYTES;
     while let Ok(record) = read_record(bytes, header, offset, length) {
-        let follows = check_index(&record, records.len()).is_ok() && record.is_batch_first() == (records.len() == whole);
+        let follows =
+            check_index(&record, records.len()).is_ok() && record.is_batch_first() == (records.len() == whole);
         if !follows {
             break;
         }

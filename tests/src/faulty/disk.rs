@@ -135,9 +135,10 @@ impl Disk {
         }
     }
 
-    /// What a failed flush was to make durable will never be, though the handles see it.
+    /// The bytes that a failed flush was to make durable will never be, though the handles see them. A change of
+    /// length is in the file system's journal and still comes.
     pub(super) fn forget(&mut self, id: FileId) {
-        self.files[id].pending.clear();
+        self.files[id].pending.retain(|change| matches!(change, Change::SetLen(_)));
     }
 
     pub(super) fn write_forgotten(&mut self, id: FileId, offset: u64, bytes: &[u8]) {
@@ -161,6 +162,12 @@ impl Disk {
         }
         file.pending = pending.iter().flat_map(|change| change.without(range.clone())).collect();
         write(&mut file.durable, offset, bytes);
+    }
+
+    pub(super) fn unflushed(&self) -> usize {
+        // What is never meant to be flushed tells nothing.
+        let files = self.names.iter().filter(|(name, _)| *name != "WATERMARK");
+        self.pending_names.len() + files.map(|(_, id)| self.files[*id].pending.len()).sum::<usize>()
     }
 
     /// What a crash leaves.

@@ -52,6 +52,9 @@ impl Identity {
     }
 
     pub(crate) fn decode(bytes: &[u8], place: &str) -> Result<Self> {
+        if bytes.is_empty() {
+            return Err(Error::new(ErrorKind::Damaged, format!("{place}: the file {IDENTITY} is empty; restore it")));
+        }
         if bytes.len() < 8 || bytes[..8] != IDENTITY_MAGIC {
             return Err(Error::new(
                 ErrorKind::NotAStore,

@@ -252,11 +252,14 @@ impl Block {
             return Err(damaged(format!("CRC is {crc:08x}, expected {:08x}", trailer.index_crc)));
         }
         let block = Self { bytes, trailer };
-        let mut last = 0;
+        let (mut last, mut postings) = (0, 0_u64);
         for row in block.stream_rows() {
-            let inside = u64::from(row.postings_start) + u64::from(row.count) <= u64::from(trailer.postings);
+            // The rows share out the postings, so that no block says more than it holds.
+            let follows = u64::from(row.postings_start) == postings;
+            postings += u64::from(row.count);
+            let inside = postings <= u64::from(trailer.postings);
             let counted = row.first_ordinal != 0 && row.first_ordinal.checked_add(row.count).is_some();
-            if row.stream <= last || !inside || !counted {
+            if row.stream <= last || !follows || !inside || !counted {
                 return Err(damaged(format!("row of stream number {} contradicts the others", row.stream)));
             }
             last = row.stream;

@@ -15,7 +15,6 @@ use super::{
 use crate::{
     SegmentId, StreamId, checksum,
     format::{Fields, VERSION, offset_to_units, units_to_offset},
-    limits,
 };
 
 const MAGIC: [u8; 8] = *b"RUNLOGCP";
@@ -118,7 +117,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
     if !whole || fields.u32() != checksum::crc_of_parts(&[&header[..24], body]) || header[28..] != [0; 4] {
         return None;
     }
-    let (body, length): (Body, usize) = bincode::decode_from_slice(body, configuration()).ok()?;
+    let (body, length) = decode_body(body)?;
     if length != bytes.len() - HEADER_BYTES {
         return None;
     }
@@ -142,10 +141,22 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
     Some(Checkpoint { end: body.end, directory, active_index: body.active_index })
 }
 
-fn configuration() -> impl config::Config {
-    #[allow(clippy::cast_possible_truncation, reason = "1 GiB fits the 32 bits of the smallest target")]
-    const BYTES_MAX: usize = limits::CHECKPOINT_BYTES_MAX as usize;
-    config::standard().with_little_endian().with_fixed_int_encoding().with_limit::<BYTES_MAX>()
+fn configuration() -> config::Configuration<config::LittleEndian, config::Fixint> {
+    config::standard().with_little_endian().with_fixed_int_encoding()
+}
+
+/// Decodes within a limit that grows with the bytes there are: a length in them may claim anything, and is
+/// given memory before it is found wrong.
+fn decode_body(bytes: &[u8]) -> Option<(Body, usize)> {
+    fn within<const BYTES_MAX: usize>(bytes: &[u8]) -> Option<(Body, usize)> {
+        bincode::decode_from_slice(bytes, configuration().with_limit::<BYTES_MAX>()).ok()
+    }
+    match bytes.len() >> 17 {
+        0 => within::<0x20_0000>(bytes),
+        1..16 => within::<0x200_0000>(bytes),
+        16..256 => within::<0x2000_0000>(bytes),
+        _ => within::<0x7fff_ffff>(bytes),
+    }
 }
 
 fn snapshot_entry(snapshot: &SnapshotRef) -> (u32, u32, u32, u32, u32) {

@@ -53,14 +53,16 @@ impl MemoryIndex {
         self.times_ms = Some((first, time_ms));
     }
 
-    /// Indexes a data record; whether it is the stream's first in this segment.
+    /// Indexes a data record; whether its ordinal is the one that follows.
     pub(crate) fn add_data(&mut self, stream: u32, ordinal: u32, offset: u64) -> bool {
         let postings =
             self.streams.entry(stream).or_insert_with(|| Postings { first_ordinal: ordinal, offsets: Vec::new() });
-        debug_assert_eq!(postings.first_ordinal as usize + postings.offsets.len(), ordinal as usize);
+        if postings.first_ordinal as usize + postings.offsets.len() != ordinal as usize {
+            return false;
+        }
         postings.offsets.push(offset_to_units(offset));
         self.postings += 1;
-        postings.offsets.len() == 1
+        true
     }
 
     pub(crate) fn add_step(&mut self, step: StepRow) {

@@ -52,7 +52,7 @@ impl<'a> Scan<'a> {
     }
 
     fn header(&mut self) -> Result<record::Header> {
-        let wanted = (record::HEADER_BYTES as u64).min(self.end - self.offset);
+        let wanted = (record::HEADER_BYTES as u64).min(self.end.saturating_sub(self.offset));
         let bytes = self.bytes(self.offset, wanted)?;
         self.segment.header_in(&bytes, self.offset, self.end)
     }
@@ -63,7 +63,8 @@ impl<'a> Scan<'a> {
         }
         let inside = offset >= self.window_start && offset + length <= self.window_start + self.window.len() as u64;
         if !inside {
-            self.window = self.segment.bytes_at(offset, length.max(READ_AHEAD_BYTES.min(self.end - offset)))?;
+            self.window =
+                self.segment.bytes_at(offset, length.max(READ_AHEAD_BYTES.min(self.end.saturating_sub(offset))))?;
             self.window_start = offset;
         }
         let start = usize::try_from(offset - self.window_start).expect("the window is in memory");

@@ -94,6 +94,30 @@ impl Segment {
         Self { header, name: files::segment_name(header.segment), file, sealed: None }
     }
 
+    /// The same segment as if it ended in this index block and trailer: for one that a crash left without.
+    pub(crate) fn with_index(&self, data_end: u64, index: Vec<u8>) -> Result<Self> {
+        let lost = || self.damaged(data_end, "the index block made from its records does not check");
+        let length = data_end + index.len() as u64;
+        let index = Bytes::from(index);
+        let block_end = index.len().checked_sub(TRAILER_BYTES).ok_or_else(lost)?;
+        let trailer =
+            index.last_chunk().and_then(|bytes| Trailer::decode(bytes, &self.header, length)).ok_or_else(lost)?;
+        let block = Block::check(index.slice(..block_end), trailer, &self.name)?;
+        let sealed = Sealed { trailer, map: OnceLock::from(None), block: OnceLock::from(block) };
+        Ok(Self { header: self.header, name: self.name.clone(), file: self.file.clone(), sealed: Some(sealed) })
+    }
+
+    /// Whether the segment has a record. If it has, the seal of the one before was durable.
+    pub(crate) fn has_record(&self) -> Result<bool> {
+        let start = segment::HEADER_BYTES as u64;
+        let length = self.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", self.name)))?;
+        if length < start + record::HEADER_BYTES as u64 {
+            return Ok(false);
+        }
+        let bytes = self.bytes_at(start, record::HEADER_BYTES as u64)?;
+        Ok(self.header_in(&bytes, start, length).is_ok())
+    }
+
     pub(crate) fn id(&self) -> SegmentId {
         self.header.segment
     }
@@ -188,10 +212,7 @@ impl Segment {
 
     /// Damage of this segment at an offset.
     pub(crate) fn damaged(&self, offset: u64, what: impl std::fmt::Display) -> Error {
-        Error::new(
-            ErrorKind::Damaged,
-            format!("{}: offset {offset}: {what}; `runlog verify` tells how much is damaged", self.name),
-        )
+        Error::new(ErrorKind::Damaged, format!("{}: offset {offset}: {what}", self.name))
     }
 }
 

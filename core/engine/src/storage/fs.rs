@@ -97,11 +97,15 @@ impl Storage for FsStorage {
         let file = options(true).create(true).truncate(false).open(&path).map_err(Err)?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => return Err(fs::read_to_string(&path)),
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+            }
             Err(fs::TryLockError::Error(error)) => return Err(Err(error)),
         }
-        let written = file.set_len(0).and_then(|()| FsFile::write(&file, 0, holder.as_bytes()));
-        written.map_err(Err)?;
+        if !holder.is_empty() {
+            let written = file.set_len(0).and_then(|()| FsFile::write(&file, 0, holder.as_bytes()));
+            written.map_err(Err)?;
+        }
         Ok(Box::new(file))
     }
 

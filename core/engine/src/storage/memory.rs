@@ -18,7 +18,8 @@ pub struct MemoryStorage {
 #[derive(Default)]
 struct Shared {
     files: Mutex<BTreeMap<String, Arc<MemoryFile>>>,
-    locked: Arc<Mutex<Option<String>>>,
+    /// The locked names, and by whom.
+    locked: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl MemoryStorage {
@@ -70,15 +71,13 @@ impl Storage for MemoryStorage {
         Ok(())
     }
 
-    fn lock(&self, _name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
+    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
         let mut locked = self.shared.locked.lock().expect("no panic under this lock");
-        match &*locked {
-            Some(other) => Err(Ok(other.clone())),
-            None => {
-                *locked = Some(holder.to_owned());
-                Ok(Box::new(Unlock(self.shared.locked.clone())))
-            }
+        if let Some(other) = locked.get(name) {
+            return Err(Ok(other.clone()));
         }
+        locked.insert(name.to_owned(), holder.to_owned());
+        Ok(Box::new(Unlock { locked: self.shared.locked.clone(), name: name.to_owned() }))
     }
 
     fn describe(&self) -> String {
@@ -90,11 +89,14 @@ impl Storage for MemoryStorage {
     }
 }
 
-struct Unlock(Arc<Mutex<Option<String>>>);
+struct Unlock {
+    locked: Arc<Mutex<BTreeMap<String, String>>>,
+    name: String,
+}
 
 impl Drop for Unlock {
     fn drop(&mut self) {
-        *self.0.lock().expect("no panic under this lock") = None;
+        self.locked.lock().expect("no panic under this lock").remove(&self.name);
     }
 }
 

@@ -50,7 +50,7 @@ pub trait Storage: Send + Sync + 'static {
     /// Makes the folder, its parents included, if it isn't there.
     fn create_dir(&self) -> io::Result<()>;
     /// Locks the folder for one writer through the file `name`, which then tells who has it; `Err(Ok(text))`
-    /// gives the text of the holder when another has it.
+    /// gives the text of the holder when another has it. An empty `holder` leaves the file's content alone.
     fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>>;
     /// What to call this place in messages: a path, or "memory".
     fn describe(&self) -> String;

@@ -109,7 +109,9 @@ impl Durable {
             match (entry.step as usize).checked_sub(1) {
                 None => {
                     let ordinal = self.directory.apply_data(entry.stream, entry.sequence, segment)?;
-                    self.active_index.add_data(entry.stream, ordinal, entry.offset);
+                    if !self.active_index.add_data(entry.stream, ordinal, entry.offset) {
+                        return Err(active.damaged(entry.offset, "the index of the segment contradicts the directory"));
+                    }
                 }
                 Some(index) => {
                     let step = &mut steps[index];

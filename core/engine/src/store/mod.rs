@@ -1,6 +1,7 @@
 //! The public engine: [`Store`].
 
 mod background;
+mod chain;
 mod commit;
 mod durable;
 mod follow;
@@ -13,6 +14,7 @@ mod recover;
 mod rotate;
 mod scan;
 mod shared;
+mod staging;
 mod stat;
 mod verify;
 mod watch;

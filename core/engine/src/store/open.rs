@@ -6,7 +6,7 @@ use super::{
     background::Background,
     follow::{self, Follower},
     options::{Missing, Mode, OpenOptions, Preallocation},
-    recover::{self, Loaded, Recovery},
+    recover::{self, Loaded, Look, Recovery},
     rotate::{self, Spare},
     shared::Shared,
     watch::Watch,
@@ -60,24 +60,14 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
         }
     };
     let identity = read_identity(&*storage)?;
+    let lock = Box::new((lock, lock_identity(&*storage)?));
     remove_unfinished(&*storage)?;
-    let mut loaded = recover::load(&*storage, &identity.store, Access::Write, None)?;
+    let published = follow::read_watermark(&*storage, &identity.store);
+    let mut loaded = recover::load(&*storage, &identity.store, Access::Write, Look::Writer(published))?;
     loaded.plan.apply(&*storage, &mut loaded.durable)?;
     let report = loaded.report;
     let proven_end = loaded.plan.unproven.map_or(loaded.durable.end, |(from, _)| from);
     let shared = shared(storage, options, identity, loaded, Some(lock), None);
-    let sealed = {
-        let durable = shared.durable();
-        durable.active().filter(|active| active.trailer().is_some()).map(|active| active.name.clone())
-    };
-    if let Some(name) = sealed {
-        return Err(Error::new(
-            ErrorKind::Damaged,
-            format!(
-                "{place}: {name} is sealed, which happens only once the next segment is there, but that is missing"
-            ),
-        ));
-    }
     let shared = Arc::new(with_writer(shared, proven_end)?);
     shared.background.attach(&shared);
     let (segment, end, position) = {
@@ -101,7 +91,7 @@ fn open_reader(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
     let mut attempts = 0;
     let (loaded, seen) = loop {
         let seen = follow::read_watermark(&*storage, &identity.store);
-        match recover::load(&*storage, &identity.store, Access::Read, seen) {
+        match recover::load(&*storage, &identity.store, Access::Read, Look::Reader(seen)) {
             Ok(loaded) => break (loaded, seen),
             Err(_) if attempts < 10 && follow::read_watermark(&*storage, &identity.store) != seen => attempts += 1,
             Err(error) => return Err(error),
@@ -222,6 +212,9 @@ fn not_a_store(place: &str, name: &str) -> Error {
 /// The identity of the store.
 pub(crate) fn read_identity(storage: &dyn Storage) -> Result<Identity> {
     let place = storage.describe();
+    if let Folder::Other(name) = state_of(storage)? {
+        return Err(not_a_store(&place, &name));
+    }
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => no_store(&place),
         _ => Error::from_io(error, format!("{place}: reading {}", files::IDENTITY)),
@@ -248,6 +241,25 @@ pub(crate) fn lock(storage: &dyn Storage, holder: &str) -> Result<Box<dyn Send +
     })
 }
 
+/// Locks the identity file too: a person may take the lock file for a stale one and delete it. Where a locked
+/// file can't be read by others, the lock file alone has to do.
+fn lock_identity(storage: &dyn Storage) -> Result<Option<Box<dyn Send + Sync>>> {
+    if !cfg!(unix) {
+        return Ok(None);
+    }
+    storage.lock(files::IDENTITY, "").map(Some).map_err(|refused| match refused {
+        Ok(_) => Error::new(
+            ErrorKind::Locked,
+            format!(
+                "{} is open for writing by another process, although its file {} was deleted; end that process first",
+                storage.describe(),
+                files::LOCK
+            ),
+        ),
+        Err(error) => Error::from_io(error, format!("{}: locking {}", storage.describe(), files::IDENTITY)),
+    })
+}
+
 /// How this writer is named to those it keeps out.
 #[cfg(not(target_family = "wasm"))]
 #[allow(clippy::disallowed_methods, reason = "names this process, and decides nothing")]
@@ -255,7 +267,8 @@ fn holder(options: &OpenOptions) -> String {
     let program = std::env::current_exe().ok();
     let program = program.as_deref().and_then(std::path::Path::file_name).map(|name| name.to_string_lossy());
     let (process, since) = (std::process::id(), options.host.now_ms());
-    format!("process {process} ({}), since {since} ms", program.as_deref().unwrap_or("unknown program"))
+    // The system frees the lock when the process ends, so the file is never stale.
+    format!("process {process} ({}), since {since} (ms since 1970)", program.as_deref().unwrap_or("unknown program"))
 }
 
 #[cfg(target_family = "wasm")]

@@ -62,8 +62,11 @@ impl Reader {
     }
 
     fn fill_window(&mut self) -> Result<()> {
+        // Of records that a filter may drop, more than are wanted are looked up.
+        let wanted = if self.kinds.is_empty() { self.remaining } else { self.remaining.saturating_mul(4) };
+        let wanted = usize::try_from(wanted).unwrap_or(WINDOW_RECORDS).min(WINDOW_RECORDS);
         let durable = self.shared.durable();
-        while self.window.len() < WINDOW_RECORDS {
+        while self.window.len() < wanted {
             let Some(range) = self.ranges.front_mut() else { break };
             let (sequence, ordinal) = match self.direction {
                 Direction::Forward => (range.first_sequence, range.first_ordinal),

@@ -5,7 +5,11 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use super::{durable::Durable, rotate};
+use super::{
+    chain::{has_no_index, is_seal_unproven, no_index, open_segments},
+    durable::Durable,
+    rotate,
+};
 use crate::{
     Error, ErrorKind, Result, SegmentId,
     format::{
@@ -16,6 +20,7 @@ use crate::{
     },
     index::{
         checkpoint::{self, Checkpoint},
+        directory::Run,
         memory::MemoryIndex,
     },
     limits,
@@ -58,8 +63,9 @@ pub struct Recovery {
 /// What is to be written before the store can be appended to.
 #[derive(Default)]
 pub(crate) struct Plan {
-    /// The segment before the last was not sealed, because of a crash while turning to the last.
-    seal: Option<SealPlan>,
+    /// Segments without an index block: the one before the last, because of a crash while turning to the last;
+    /// others only in a repair.
+    seals: Vec<SealPlan>,
     /// Bytes after the last whole batch that aren't zero: from, to.
     zero: Option<(u64, u64)>,
     /// Bytes that nothing proves durable: from, to. See [`make_durable`].
@@ -68,85 +74,70 @@ pub(crate) struct Plan {
 
 struct SealPlan {
     segment: Arc<Segment>,
-    index: MemoryIndex,
     end: u64,
-    next_stream: u32,
+    /// The index block and trailer.
+    index: Vec<u8>,
 }
 
 /// Reads the log. `limit` is how far the writer has published, for a reader beside one.
-pub(crate) fn load(
-    storage: &dyn Storage,
-    store: &[u8; 16],
-    access: Access,
-    limit: Option<Watermark>,
-) -> Result<Loaded> {
+pub(crate) fn load(storage: &dyn Storage, store: &[u8; 16], access: Access, look: Look) -> Result<Loaded> {
+    let limit = match look {
+        Look::Reader(watermark) => watermark,
+        Look::Writer(_) | Look::Mend => None,
+    };
     let segments = open_segments(storage, store, access, limit.map(|limit| limit.segment))?;
     let found = read_checkpoint(storage)?.filter(|checkpoint| checkpoint.end.store == *store);
-    let found = found.filter(|found| limit.is_none_or(|limit| covers(&limit, &found.end)));
+    let found = found.filter(|found| limit.is_none_or(|limit| covers(&limit, &found.end)) && look != Look::Mend);
     let checkpoint_end = found.as_ref().map(|found| (found.end.segment, found.end.offset));
     if let Some(found) = &found {
         check_reached(&segments, found)?;
     }
-    let mut loader = Loader { durable: Durable::new(), plan: Plan::default(), report: Recovery::default(), limit };
+    let mut loader =
+        Loader { durable: Durable::new(), plan: Plan::default(), report: Recovery::default(), limit, look };
     let resume = found.and_then(|found| loader.resume(found, &segments));
     let (first, offset) = resume.unwrap_or((0, HEADER_BYTES as u64));
+    if let Some(open) = segments[..first].iter().find(|segment| segment.trailer().is_none()) {
+        return Err(no_index(open));
+    }
     loader.durable.segments = segments[..first].to_vec();
     for (index, segment) in segments.iter().enumerate().skip(first) {
         let from = if index == first { offset } else { HEADER_BYTES as u64 };
         loader.segment(segment, segments.get(index + 1), from)?;
     }
+    if let Look::Writer(Some(watermark)) = look {
+        check_published(&loader.durable, &watermark)?;
+    }
     Ok(Loaded { durable: loader.durable, plan: loader.plan, checkpoint_end, report: loader.report })
 }
 
-/// Opens every segment up to `last`, and checks that each follows the one before.
-fn open_segments(
-    storage: &dyn Storage,
-    store: &[u8; 16],
-    access: Access,
-    last: Option<SegmentId>,
-) -> Result<Vec<Arc<Segment>>> {
-    let names = storage.list().map_err(|error| Error::from_io(error, format!("listing {}", storage.describe())))?;
-    let mut ids: Vec<_> = names.iter().filter_map(|name| files::segment_of_name(name)).collect();
-    ids.retain(|id| last.is_none_or(|last| *id <= last));
-    ids.sort_unstable();
-    let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(ids.len());
-    for (index, id) in ids.iter().enumerate() {
-        let expected = SegmentId(u32::try_from(index + 1).expect("segment ids have 32 bits"));
-        if *id != expected {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!("{}: {} is missing", storage.describe(), files::segment_name(expected)),
-            ));
-        }
-        // Only the last can be written to; the one before it when a crash kept it from being sealed.
-        let access = if index + 2 >= ids.len() { access } else { Access::Read };
-        let segment = Segment::open(storage, *id, access, store)?;
-        if let Some(before) = segments.last() {
-            follows(before, &segment)?;
-        } else if segment.header.base_position != 1 || segment.header.predecessor_end != 0 {
-            return Err(segment.damaged(0, "the first segment's header names one before it"));
-        }
-        segments.push(Arc::new(segment));
-    }
-    Ok(segments)
+/// Who looks at the log, and what is known of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// A reader, which goes as far as a writer has published.
+    Reader(Option<Watermark>),
+    /// The writer, and how far the one before had published, if the machine was not started anew since.
+    Writer(Option<Watermark>),
+    /// A repair: missing and damaged index blocks are made again; checkpoint and watermark are not asked.
+    Mend,
 }
 
-fn follows(before: &Segment, segment: &Segment) -> Result<()> {
-    let header = &segment.header;
-    let next_position = before.trailer().map(|trailer| trailer.base_position + u64::from(trailer.records));
-    let end = before.trailer().map(|trailer| trailer.data_end);
-    if header.predecessor_salt != before.header.salt
-        || next_position.is_some_and(|position| position != header.base_position)
-        || end.is_some_and(|end| end != header.predecessor_end)
-        || header.base_position < before.header.base_position
-    {
-        let message = format!(
-            "it does not follow {}: it expects an end at {} and base position {}, found {:?} and {:?}",
-            before.name, header.predecessor_end, header.base_position, end, next_position
-        );
-        return Err(segment.damaged(0, message));
+/// What was published is in the operating system's memory at least, unless the machine was started anew.
+fn check_published(durable: &Durable, watermark: &Watermark) -> Result<()> {
+    let end = durable.active().map_or((SegmentId(0), 0), |active| (active.id(), durable.end_of(active)));
+    if end >= (watermark.segment, watermark.offset) {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::new(
+        ErrorKind::Damaged,
+        format!(
+            "{}: offset {}: the log ends with position {}, but records up to position {} were acknowledged: restore the \
+             files, or `runlog verify --repair` goes on without what is lost",
+            files::segment_name(end.0),
+            end.1,
+            durable.next_position - 1,
+            watermark.position
+        ),
+    ))
 }
 
 fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Checkpoint>> {
@@ -166,6 +157,12 @@ fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Checkpoint>> {
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(failed(error)),
     }
+}
+
+/// Where the log stood at the checkpoint, if there is one.
+pub(crate) fn checkpoint_reached(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<(SegmentId, u64)>> {
+    let found = read_checkpoint(storage)?.filter(|checkpoint| checkpoint.end.store == *store);
+    Ok(found.map(|found| (SegmentId(found.end.segment), found.end.offset)))
 }
 
 /// Whether a reader that may go up to `limit` may use a checkpoint made at `end`.
@@ -196,6 +193,7 @@ struct Loader {
     plan: Plan,
     report: Recovery,
     limit: Option<Watermark>,
+    look: Look,
 }
 
 impl Loader {
@@ -211,7 +209,15 @@ impl Loader {
         let times = (found.end.records > 0).then_some((found.end.time_first_ms, found.end.time_last_ms));
         let known = |id: SegmentId| segments[..=first].iter().any(|segment| segment.id() == id);
         let sound = found.directory.streams().iter().flat_map(|stream| &stream.runs).all(|run| known(run.segment));
-        if !sound || trailer.records != found.end.records {
+        let agrees = block.stream_rows().all(|row| {
+            let stream = found.directory.stream(row.stream);
+            let last = row.first_ordinal.checked_add(row.count).map(|end| end - 1);
+            stream.is_some_and(|stream| {
+                Some(stream.ordinals) == last
+                    && stream.runs.last() == Some(&Run { segment: segment.id(), first_ordinal: row.first_ordinal })
+            })
+        });
+        if !sound || !agrees || trailer.records != found.end.records {
             return None;
         }
         self.durable.directory = found.directory;
@@ -237,10 +243,19 @@ impl Loader {
             }
         }
         self.durable.segments.push(segment.clone());
-        match (segment.trailer().copied(), next) {
-            (Some(trailer), _) => self.sealed(segment, &trailer, from),
-            (None, Some(next)) => self.half_sealed(segment, next, from),
-            (None, None) => self.active(segment, from),
+        if let Some(next) = next
+            && has_no_index(segment)?
+        {
+            if self.look == Look::Mend || is_seal_unproven(next)? {
+                return self.half_sealed(segment, next, from);
+            }
+            // Damage of the block is told as such, a missing one as missing.
+            segment.block()?;
+            return Err(no_index(segment));
+        }
+        match segment.trailer().copied() {
+            Some(trailer) => self.sealed(segment, &trailer, from),
+            None => self.active(segment, from),
         }
     }
 
@@ -266,12 +281,13 @@ impl Loader {
             let message = format!("records were durable up to {end}, as {} says: {what}", next.name);
             return Err(segment.damaged(self.durable.end, message));
         }
-        self.plan.seal = Some(SealPlan {
-            segment: segment.clone(),
-            index: std::mem::take(&mut self.durable.active_index),
-            end,
-            next_stream: next.header.next_stream,
-        });
+        let memory = std::mem::take(&mut self.durable.active_index);
+        let index = rotate::encode_index(segment, &self.durable, &memory, end, next.header.next_stream);
+        // For reading it is sealed from now on; the file is when the plan is applied.
+        if let Some(last) = self.durable.segments.last_mut() {
+            *last = Arc::new(segment.with_index(end, index.clone())?);
+        }
+        self.plan.seals.push(SealPlan { segment: segment.clone(), end, index });
         Ok(())
     }
 
@@ -298,7 +314,7 @@ impl Loader {
             self.plan.zero = Some((end, torn_end));
             self.report.torn_bytes = torn_end - end;
         }
-        self.report.clean = rest.is_none() && scanned.records == 0 && self.plan.seal.is_none();
+        self.report.clean = rest.is_none() && scanned.records == 0 && self.plan.seals.is_empty();
         if scanned.records > 0 {
             let proven = scanned.watermark.max(from);
             self.plan.unproven = (proven < end).then_some((proven, end));
@@ -375,7 +391,7 @@ fn continues(durable: &Durable, segment: &Segment, batch: &[Frame], frame: &Fram
 
 /// Tells a write that a crash cut off from damage to what was durable: if a whole record beyond `end` says
 /// that more was durable than `end`, then what lies at `end` was.
-fn check_torn(segment: &Segment, end: u64, length: u64, stopped: Option<Error>) -> Result<()> {
+pub(crate) fn check_torn(segment: &Segment, end: u64, length: u64, stopped: Option<Error>) -> Result<()> {
     let mut proof = None;
     scan::search(segment, end, length, |found| {
         if found.header.watermark > end {
@@ -410,19 +426,26 @@ fn last_nonzero(segment: &Segment, from: u64, length: u64) -> Result<u64> {
 }
 
 impl Plan {
+    /// The names of the segments that get their index block.
+    pub(crate) fn to_be_sealed(&self) -> Vec<String> {
+        self.seals.iter().map(|plan| plan.segment.name.clone()).collect()
+    }
+
     /// Does what is to be done, durably.
     pub(crate) fn apply(&mut self, storage: &dyn Storage, durable: &mut Durable) -> Result<()> {
-        if let Some(plan) = self.seal.take() {
-            let sealed = rotate::seal(storage, &plan.segment, durable, &plan.index, plan.end, plan.next_stream)?;
+        let sealed_now = !self.seals.is_empty();
+        for plan in self.seals.drain(..) {
+            let sealed = rotate::seal(storage, &plan.segment, plan.end, &plan.index)?;
             let place = durable.segments.iter().position(|segment| segment.id() == sealed.id());
             if let Some(place) = place {
                 durable.segments[place] = Arc::new(sealed);
             }
         }
         if durable.active_index.records() == 0
+            && !sealed_now
             && let [.., before, _] = &durable.segments[..]
         {
-            make_seal_durable(before)?;
+            make_seal_durable(storage, before)?;
         }
         let Some(active) = durable.active() else { return Ok(()) };
         let failed = |error| Error::from_io(error, format!("mending the tail of {}", active.name));
@@ -439,9 +462,10 @@ impl Plan {
 }
 
 /// Makes the seal of a segment durable: only a record in the next one proves that it is.
-fn make_seal_durable(segment: &Segment) -> Result<()> {
+fn make_seal_durable(storage: &dyn Storage, segment: &Segment) -> Result<()> {
     let Some(trailer) = segment.trailer() else { return Ok(()) };
-    make_durable(segment, trailer.data_end, trailer.data_end + trailer.block_bytes())
+    let writable = Segment::open(storage, segment.id(), Access::Write, &segment.header.store)?;
+    make_durable(&writable, trailer.data_end, trailer.data_end + trailer.block_bytes())
 }
 
 /// Makes bytes durable that nothing proves durable: writes them again and flushes them, because after a failed

@@ -9,7 +9,7 @@ use super::{
     group::Group,
     options::Preallocation,
     prepare::Prepared,
-    shared::Shared,
+    shared::{Shared, UnderWay},
     writer::{Ended, Writer},
 };
 use crate::{
@@ -53,6 +53,7 @@ impl Shared {
     pub(crate) fn make_room(&self, mut writer: MutexGuard<'_, Writer>, prepared: &Prepared) -> Result<()> {
         let marker = Arc::<Group>::default();
         writer.flushing = Some(marker.clone());
+        let under_way = UnderWay { shared: self, group: marker };
         // Nobody finds room until this is done; they wait for the marker.
         let capacity = std::mem::replace(&mut writer.capacity, 1);
         let extend = std::mem::take(&mut writer.extendable);
@@ -95,7 +96,7 @@ impl Shared {
             }
         };
         drop(writer);
-        marker.complete(Ok(()));
+        under_way.end(Ok(()));
         if result.is_ok() && !extend {
             self.keep(Chores { make_spare: false, save_checkpoint: true });
         }
@@ -134,8 +135,8 @@ impl Shared {
         let made = self.make_segment(header, end, needed)?;
         let sealed = {
             let durable = self.durable();
-            seal(&*self.storage, active, &durable, &durable.active_index, end, header.next_stream)
-                .map_err(Failure::Poisoning)?
+            let index = encode_index(active, &durable, &durable.active_index, end, header.next_stream);
+            seal(&*self.storage, active, end, &index).map_err(Failure::Poisoning)?
         };
         let mut durable = self.durable.write().expect("no panic under this lock");
         if let Some(last) = durable.segments.last_mut() {
@@ -327,7 +328,8 @@ impl Shared {
                 let _ = self.storage.remove(files::SPARE);
             }
             if file.len().is_ok_and(|length| length > end) {
-                let _ = file.set_len(end);
+                // Flushed, so that what is written there later can't be cut off by it.
+                let _ = file.set_len(end).and_then(|()| file.sync());
             }
         }
         self.watch.wake();
@@ -386,20 +388,13 @@ pub(crate) fn encode_index(
     })
 }
 
-/// Ends a segment with its index block, durably, and opens it as sealed.
-pub(crate) fn seal(
-    storage: &dyn Storage,
-    segment: &Segment,
-    durable: &Durable,
-    index: &MemoryIndex,
-    end: u64,
-    next_stream: u32,
-) -> Result<Segment> {
-    let block = encode_index(segment, durable, index, end, next_stream);
+/// Ends a segment with its index block and trailer, durably, and opens it as sealed.
+pub(crate) fn seal(storage: &dyn Storage, segment: &Segment, end: u64, index: &[u8]) -> Result<Segment> {
     let failed = |error| Error::from_io(error, format!("sealing {}", segment.name));
-    segment.file.write_at(end, &block).map_err(failed)?;
-    segment.file.set_len(end + block.len() as u64).map_err(failed)?;
-    segment.file.sync().map_err(failed)?;
+    let file = storage.open(&segment.name, Access::Write).map_err(failed)?;
+    file.write_at(end, index).map_err(failed)?;
+    file.set_len(end + index.len() as u64).map_err(failed)?;
+    file.sync().map_err(failed)?;
     let sealed = Segment::open(storage, segment.id(), Access::Read, &segment.header.store)?;
     if sealed.trailer().is_none() {
         return Err(segment.damaged(end, "the index block just written does not read back"));

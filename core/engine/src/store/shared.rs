@@ -114,7 +114,8 @@ impl Shared {
         loop {
             let mut writer = self.writer()?;
             writer.check()?;
-            if let Some(blocker) = self.blocker(&mut writer, &prepared) {
+            let now_ms = self.options.host.now_ms();
+            if let Some(blocker) = self.blocker(&writer, &prepared, now_ms) {
                 self.clear(writer, blocker, &prepared)?;
                 continue;
             }
@@ -132,7 +133,7 @@ impl Shared {
                     return self.already_done(appended, durability);
                 }
             }
-            let staged = match writer.stage(&durable, batch, &prepared, durability, self.options.host.now_ms()) {
+            let staged = match writer.stage(&durable, batch, &prepared, durability, now_ms) {
                 Err(error) if error.kind() == ErrorKind::Conflict && !conflict_is_seen => {
                     // The conflict may be with what is in line, which whoever reads again doesn't see yet. So it
                     // is told only once that is published.
@@ -268,6 +269,7 @@ impl Shared {
         let Some(mut open) = writer.open.take() else { return };
         let group = open.group.clone();
         writer.flushing = Some(group.clone());
+        let under_way = UnderWay { shared: self, group: group.clone() };
         let (segment, written_end, synced_end) = (writer.active.clone(), writer.written_end, writer.synced_end);
         let capacity = writer.capacity;
         drop(writer);
@@ -309,7 +311,7 @@ impl Shared {
                 Err(outcome_unknown(&error))
             }
         };
-        group.complete(result);
+        under_way.end(result);
     }
 
     /// What is due when the active segment has reached an end.
@@ -408,25 +410,25 @@ impl Shared {
         let marker = Arc::<Group>::default();
         writer.flushing = Some(marker.clone());
         drop(writer);
+        let under_way = UnderWay { shared: self, group: marker };
         let result = work();
         let mut writer = self.writer()?;
         writer.flushing = None;
         match &result {
             Ok(_) => self.hand_over(writer),
-            Err(error) if matches!(error.kind(), ErrorKind::StorageFull) => self.hand_over(writer),
             Err(error) => self.fail(writer, error),
         }
-        marker.complete(Ok(()));
+        under_way.end(Ok(()));
         result
     }
 
     /// Why a batch can't be staged right now.
-    fn blocker(&self, writer: &mut Writer, prepared: &Prepared) -> Option<Blocker> {
+    fn blocker(&self, writer: &Writer, prepared: &Prepared, now_ms: u64) -> Option<Blocker> {
         let staged = writer.open.as_ref().map_or(0, |open| open.staged().len());
         if writer.unproven_end.is_some() {
             return Some(Blocker::Unproven);
         }
-        if !writer.has_room(prepared) || !writer.time_fits(self.options.host.now_ms()) {
+        if !writer.has_room(prepared) || !writer.time_fits(now_ms) {
             return Some(Blocker::Segment);
         }
         (staged >= STAGED_BYTES_MAX).then_some(Blocker::Backlog)
@@ -448,6 +450,35 @@ impl Shared {
             Blocker::Unproven => self.flush_written(writer),
             Blocker::Segment => self.make_room(writer, prepared),
         }
+    }
+}
+
+/// A write that is under way. If its thread panics, the writer is poisoned and those who wait are told, instead of
+/// waiting for ever.
+pub(crate) struct UnderWay<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) group: Arc<Group>,
+}
+
+impl UnderWay<'_> {
+    /// It ended in good order; the writer's state was set by the caller.
+    pub(crate) fn end(self, result: Result<()>) {
+        self.group.complete(result);
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if self.group.result().is_some() {
+            return;
+        }
+        let error = Error::new(ErrorKind::Io, "the thread that wrote panicked");
+        if let Some(writer) = &self.shared.writer {
+            let mut writer = writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            writer.flushing = None;
+            self.shared.fail(writer, &error);
+        }
+        self.group.complete(Err(outcome_unknown(&error)));
     }
 }
 

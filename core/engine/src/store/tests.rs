@@ -329,3 +329,136 @@ fn spares_made_in_the_background_never_touch_what_is_written() {
     check(&Store::open(&path, options).unwrap());
     assert!(verify(&crate::storage::FsStorage::new(&path)).unwrap().is_sound());
 }
+
+/// Flips a bit in the index block of the first segment; the second one has a record, or none.
+fn damaged_index_block(next_has_record: bool) -> (Arc<dyn Storage>, usize) {
+    let storage = crate::storage::MemoryStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let mut appended = 0;
+    while store.stat().unwrap().segments < 2 {
+        append(&store, stream(1), &"x".repeat(3000));
+        appended += 1;
+    }
+    drop(store);
+    // As after a loss of power: what a crash of the process alone keeps is gone.
+    storage.remove("CHECKPOINT").unwrap();
+    storage.remove("WATERMARK").unwrap();
+    if !next_has_record {
+        let second = storage.open("00000002.seg", crate::storage::Access::Write).unwrap();
+        second.set_len(4096).unwrap();
+        appended -= 1;
+    }
+    let first = storage.open("00000001.seg", crate::storage::Access::Write).unwrap();
+    let offset = first.len().unwrap() - 120;
+    let mut byte = [0];
+    first.read_at(offset, &mut byte).unwrap();
+    first.write_at(offset, &[byte[0] ^ 1]).unwrap();
+    (Arc::new(storage), appended)
+}
+
+#[test]
+fn index_block_cut_off_by_a_crash_is_made_again() {
+    let (storage, appended) = damaged_index_block(false);
+    let reader = Store::open_on(storage.clone(), options().read_only()).unwrap();
+    assert_eq!(payloads(&reader, stream(1)).len(), appended);
+    assert!(verify(&*storage).unwrap().is_sound());
+    let store = Store::open_on(storage.clone(), options()).unwrap();
+    assert_eq!(payloads(&store, stream(1)).len(), appended);
+    append(&store, stream(1), "more");
+    drop(store);
+    let store = Store::open_on(storage, options()).unwrap();
+    assert_eq!(payloads(&store, stream(1)).len(), appended + 1);
+}
+
+#[test]
+fn damaged_index_block_that_was_durable_is_told_and_repaired_on_request() {
+    let (storage, appended) = damaged_index_block(true);
+    assert_eq!(Store::open_on(storage.clone(), options()).unwrap_err().kind(), ErrorKind::Damaged);
+    assert!(!verify(&*storage).unwrap().is_sound());
+    let done = repair(&storage, "a test").unwrap();
+    assert_eq!((done.actions.len(), done.left), (1, Vec::new()));
+    let store = Store::open_on(storage, options()).unwrap();
+    assert_eq!(payloads(&store, stream(1)).len(), appended);
+}
+
+#[test]
+fn second_writer_is_refused_although_the_lock_file_was_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path, options()).unwrap();
+    std::fs::remove_file(path.join("LOCK")).unwrap();
+    assert_eq!(Store::open(&path, options()).unwrap_err().kind(), ErrorKind::Locked);
+    drop(store);
+    Store::open(&path, options()).unwrap();
+}
+
+#[test]
+fn acknowledged_records_that_are_gone_are_told_by_writer_and_reader_and_given_up_on_request() {
+    let storage = crate::storage::MemoryStorage::new();
+    let killed = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    for _ in 0..10 {
+        append(&killed, stream(1), "acknowledged");
+    }
+    // As the process left it: no checkpoint, and then the last record is damaged.
+    let copy = crate::storage::MemoryStorage::new();
+    for name in storage.list().unwrap() {
+        let (from, to) = (storage.open(&name, crate::storage::Access::Read).unwrap(), copy.create(&name).unwrap());
+        let mut bytes = vec![0; from.len().unwrap().try_into().unwrap()];
+        from.read_at(0, &mut bytes).unwrap();
+        if name.ends_with(".seg") {
+            let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+            bytes[last] ^= 1;
+        }
+        to.write_at(0, &bytes).unwrap();
+    }
+    let copy: Arc<dyn Storage> = Arc::new(copy);
+    let writer = Store::open_on(copy.clone(), options()).unwrap_err();
+    assert_eq!(writer.kind(), ErrorKind::Damaged);
+    assert!(writer.to_string().contains("acknowledged"), "{writer}");
+    assert_eq!(Store::open_on(copy.clone(), options().read_only()).unwrap_err().kind(), ErrorKind::Damaged);
+    assert!(!verify(&*copy).unwrap().is_sound());
+    let done = repair(&copy, "a test").unwrap();
+    assert_eq!((done.actions.len(), done.left), (1, Vec::new()));
+    assert_eq!(payloads(&Store::open_on(copy, options()).unwrap(), stream(1)).len(), 9);
+}
+
+#[test]
+fn missing_last_segment_is_told_by_all() {
+    let storage = crate::storage::MemoryStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    while store.stat().unwrap().segments < 3 {
+        append(&store, stream(1), &"x".repeat(3000));
+    }
+    drop(store);
+    storage.remove("CHECKPOINT").unwrap();
+    storage.remove("00000003.seg").unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(storage);
+    assert_eq!(Store::open_on(storage.clone(), options()).unwrap_err().kind(), ErrorKind::Damaged);
+    assert_eq!(Store::open_on(storage.clone(), options().read_only()).unwrap_err().kind(), ErrorKind::Damaged);
+    assert!(!verify(&*storage).unwrap().is_sound());
+}
+
+#[test]
+fn missing_index_block_that_was_durable_is_told_and_made_again_on_request() {
+    for with_checkpoint in [true, false] {
+        let storage = crate::storage::MemoryStorage::new();
+        let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+        let mut appended = 0;
+        while store.stat().unwrap().segments < 4 {
+            append(&store, stream(1), &"x".repeat(3000));
+            appended += 1;
+        }
+        drop(store);
+        if !with_checkpoint {
+            storage.remove("CHECKPOINT").unwrap();
+        }
+        let second = storage.open("00000002.seg", crate::storage::Access::Write).unwrap();
+        second.set_len(second.len().unwrap() - 1).unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(storage);
+        assert_eq!(Store::open_on(storage.clone(), options()).unwrap_err().kind(), ErrorKind::Damaged);
+        assert!(!verify(&*storage).unwrap().is_sound());
+        let done = repair(&storage, "a test").unwrap();
+        assert_eq!((done.actions.len(), done.left), (1, Vec::new()));
+        assert_eq!(payloads(&Store::open_on(storage, options()).unwrap(), stream(1)).len(), appended);
+    }
+}

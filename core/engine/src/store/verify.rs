@@ -3,7 +3,11 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{follow, recover, rotate};
+use super::{
+    chain, follow,
+    recover::{self, Look},
+    rotate,
+};
 use crate::{
     Error, ErrorKind, Position, Result, SegmentId, StreamId,
     format::{
@@ -105,8 +109,9 @@ pub fn verify_with(storage: &dyn Storage, progress: &mut dyn FnMut(u64, u64)) ->
             }
             Err(error) => return Err(error),
         };
-        if segment.trailer().is_some() || index + 1 < ids.len() {
-            sealed_segment(&segment, &mut found)?;
+        if let Some(next) = ids.get(index + 1) {
+            let next = Segment::open(storage, *next, Access::Read, &identity.store).ok();
+            whole_segment(&segment, next.as_ref(), &mut found)?;
         }
         found.bytes += length_of(storage, *id).unwrap_or(0);
         before += length_of(storage, *id).unwrap_or(0);
@@ -130,21 +135,33 @@ fn length_of(storage: &dyn Storage, id: SegmentId) -> Option<u64> {
     storage.open(&files::segment_name(id), Access::Read).ok()?.len().ok()
 }
 
-/// Checks the records of a sealed segment against each other and against its index block.
-fn sealed_segment(segment: &Segment, found: &mut Verification) -> Result<()> {
-    let Some(trailer) = segment.trailer().copied() else {
-        // The next open seals it again from its records; whether they are whole is seen there.
+/// Checks the records of a segment that another follows: against each other, and against its index block.
+fn whole_segment(segment: &Segment, next: Option<&Segment>, found: &mut Verification) -> Result<()> {
+    let trailer = segment.trailer().copied();
+    let unproven = match next {
+        Some(next) => chain::is_half_written(segment, next)?,
+        None => false,
+    };
+    let Some(end) = trailer.map(|trailer| trailer.data_end).or(next.map(|next| next.header.predecessor_end)) else {
+        found.add(&segment.name, 0, "it has no index block, and the next segment can't tell where its records end");
         return Ok(());
     };
     let parts = match segment.block() {
-        Ok(block) => block.map(crate::format::index::Block::parts).unwrap_or_default(),
+        Ok(Some(block)) => block.parts(),
+        Ok(None) if unproven => Parts::default(),
+        Ok(None) => {
+            found.add(&segment.name, end, "its index block is missing; a repair makes it again from the records");
+            Parts::default()
+        }
         Err(error) if error.kind() == ErrorKind::Damaged => {
-            found.add(&segment.name, trailer.data_end, error.to_string());
+            if !unproven {
+                found.add(&segment.name, end, error.to_string());
+            }
             Parts::default()
         }
         Err(error) => return Err(error),
     };
-    let mut check = Check::new(segment, &parts, trailer.data_end);
+    let mut check = Check::new(segment, &parts, end);
     check.run(found)?;
     if !parts.stream_rows.is_empty() || !parts.steps.is_empty() {
         check.tell_lost(found);
@@ -205,7 +222,7 @@ impl<'a> Check<'a> {
             }
             offset = until;
         }
-        let records = self.segment.trailer().map_or(0, |trailer| u64::from(trailer.records));
+        let records = self.segment.trailer().map_or(self.seen, |trailer| u64::from(trailer.records));
         if self.seen != records && found.is_sound() {
             let message = format!("the trailer says {records} records, but there are {}", self.seen);
             found.add(&self.segment.name, self.end, message);
@@ -275,7 +292,7 @@ fn unsealed(
     limit: Option<files::Watermark>,
     found: &mut Verification,
 ) -> Result<()> {
-    match recover::load(storage, &identity.store, Access::Read, limit) {
+    match recover::load(storage, &identity.store, Access::Read, Look::Reader(limit)) {
         Ok(loaded) => {
             found.torn_bytes = loaded.report.torn_bytes;
             let Some(active) = loaded.durable.active().filter(|active| active.trailer().is_none()) else {
@@ -311,45 +328,49 @@ fn unsealed(
 /// [`Locked`](ErrorKind::Locked) while a writer has the store; those of [`verify`]; those of writing.
 pub fn repair(storage: &Arc<dyn Storage>, holder: &str) -> Result<Repair> {
     let identity = super::open::read_identity(&**storage)?;
-    let _lock = super::open::lock(&**storage, holder)?;
+    let lock = super::open::lock(&**storage, holder)?;
     let mut repair = Repair::default();
     let ids = segment_ids(&**storage, None)?;
-    for (index, id) in ids.iter().enumerate() {
-        let Ok(segment) = Segment::open(&**storage, *id, Access::Write, &identity.store) else { continue };
-        let last = index + 1 == ids.len();
-        match segment.trailer().copied() {
-            Some(trailer)
-                if !last && matches!(segment.block(), Err(ref error) if error.kind() == ErrorKind::Damaged) =>
-            {
-                // The next open seals it again from its records.
-                segment
-                    .file
-                    .set_len(trailer.data_end)
-                    .and_then(|()| segment.file.sync())
-                    .map_err(|error| Error::from_io(error, format!("cutting the index block of {}", segment.name)))?;
-                forget_checkpoint(&**storage)?;
-                repair.actions.push(format!("{}: damaged index block removed, to be made again", segment.name));
-            }
-            None if last => cut_damage(&**storage, &identity, &segment, &mut repair)?,
-            _ => {}
+    if let Some(last) = ids.last() {
+        let segment = Segment::open(&**storage, *last, Access::Write, &identity.store)?;
+        if segment.trailer().is_none() {
+            cut_damage(&**storage, &identity, &segment, &mut repair)?;
         }
     }
-    drop(_lock);
+    make_indexes(&**storage, &identity, &mut repair)?;
+    drop(lock);
     repair.left = verify(&**storage)?.problems;
     Ok(repair)
 }
 
-fn forget_checkpoint(storage: &dyn Storage) -> Result<()> {
-    match storage.remove(files::CHECKPOINT) {
+/// Makes missing and damaged index blocks again, where every record is whole.
+fn make_indexes(storage: &dyn Storage, identity: &Identity, repair: &mut Repair) -> Result<()> {
+    let mut loaded = match recover::load(storage, &identity.store, Access::Write, Look::Mend) {
+        Ok(loaded) => loaded,
+        Err(error) if error.kind() == ErrorKind::Damaged => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let names = loaded.plan.to_be_sealed();
+    if names.is_empty() {
+        return Ok(());
+    }
+    forget(storage, files::CHECKPOINT)?;
+    loaded.plan.apply(storage, &mut loaded.durable)?;
+    repair.actions.extend(names.into_iter().map(|name| format!("{name}: made its index block again from its records")));
+    Ok(())
+}
+
+fn forget(storage: &dyn Storage, name: &str) -> Result<()> {
+    match storage.remove(name) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::from_io(error, "removing the checkpoint")),
+        Err(error) => Err(Error::from_io(error, format!("removing {name}"))),
     }
 }
 
-/// Cuts the active segment after its last whole batch before the damage, if it is damaged.
+/// Cuts the active segment after its last whole batch, if what is behind it was durable and is damaged or gone.
 fn cut_damage(storage: &dyn Storage, identity: &Identity, segment: &Segment, repair: &mut Repair) -> Result<()> {
-    let length = segment.file.len().map_err(|error| Error::from_io(error, "measuring"))?;
+    let length = segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
     let mut scan = Scan::new(segment, HEADER_BYTES as u64, length);
     let mut end = HEADER_BYTES as u64;
     let mut last = Position(segment.header.base_position.saturating_sub(1));
@@ -359,26 +380,31 @@ fn cut_damage(storage: &dyn Storage, identity: &Identity, segment: &Segment, rep
             last = Position(segment.header.base_position + u64::from(frame.header.index));
         }
     }
-    let limit = follow::read_watermark(storage, &identity.store);
-    let torn_only = match recover::load(storage, &identity.store, Access::Read, None) {
-        Ok(loaded) => loaded.durable.end <= end,
-        Err(error) if error.kind() == ErrorKind::Damaged => false,
+    let beyond = |place: (SegmentId, u64)| place > (segment.id(), end);
+    let published = follow::read_watermark(storage, &identity.store).filter(|mark| beyond((mark.segment, mark.offset)));
+    let saved_end = recover::checkpoint_reached(storage, &identity.store)?.filter(|place| beyond(*place));
+    let is_proven = match recover::check_torn(segment, end, length, None) {
+        Ok(()) => published.is_some() || saved_end.is_some(),
+        Err(error) if error.kind() == ErrorKind::Damaged => true,
         Err(error) => return Err(error),
     };
-    let Some(from) = scan::first_nonzero(segment, end, length)?.filter(|_| !torn_only) else { return Ok(()) };
+    if !is_proven {
+        return Ok(());
+    }
     let bytes = segment.bytes_at(end, length - end)?;
     let kept = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
-    let saved = format!("cut-{:08}-{end}.bin", segment.id().0);
-    rotate::replace_file(storage, &saved, &bytes[..kept])?;
-    forget_checkpoint(storage)?;
-    if limit.is_some_and(|limit| (limit.segment, limit.offset) > (segment.id(), end)) {
-        let _ = storage.remove(files::WATERMARK);
+    let mut action = format!("{}: the log now ends at offset {end}, with position {last}", segment.name);
+    if let Some(published) = published {
+        action += &format!("; records up to position {} had been acknowledged", published.position);
     }
+    if kept > 0 {
+        let saved = format!("cut-{:08}-{end}.bin", segment.id().0);
+        rotate::replace_file(storage, &saved, &bytes[..kept])?;
+        action += &format!("; the {kept} bytes that were cut are saved in {saved}");
+    }
+    forget(storage, files::CHECKPOINT)?;
+    forget(storage, files::WATERMARK)?;
     recover::cut(segment, end, end + kept as u64).map_err(|error| Error::from_io(error, "cutting the damage"))?;
-    repair.actions.push(format!(
-        "{}: cut at offset {end} after position {last}, because of damage at or after offset {from}; \
-         the {kept} cut bytes are saved in {saved}",
-        segment.name
-    ));
+    repair.actions.push(action);
     Ok(())
 }

@@ -27,10 +27,32 @@ pub fn detect(bytes: &[u8]) -> Result<Format> {
     let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
     let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let Some(first) = lines.next() else { return Err(empty()) };
-    if is_document(first, lines.clone().next()) {
+    let second = lines.clone().next();
+    // The second line is looked at only where the first doesn't tell.
+    let undecided = second.filter(|_| is_document(first, None));
+    if [Some(first), undecided].into_iter().flatten().any(|line| line.contains(&0)) {
+        return Err(not_text());
+    }
+    if is_document(first, second) {
         return document(bytes).ok_or_else(|| unknown(first));
     }
-    std::iter::once(first).chain(lines).take(LINES_MAX).find_map(line).ok_or_else(|| unknown(first))
+    for looked_at in std::iter::once(first).chain(lines).take(LINES_MAX) {
+        if looked_at.contains(&0) {
+            return Err(not_text());
+        }
+        if let Some(format) = line(looked_at) {
+            return Ok(format);
+        }
+    }
+    Err(unknown(first))
+}
+
+/// What is told of a source with a NUL byte where its format is looked for: no JSON has it as such.
+pub(super) fn not_text() -> Error {
+    Error::new(
+        ErrorKind::InvalidInput,
+        "not text: there is a NUL byte near its beginning; a transcript is JSON in UTF-8",
+    )
 }
 
 /// The mark that some programs begin a UTF-8 file with.

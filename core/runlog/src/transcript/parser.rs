@@ -12,7 +12,7 @@ use super::{
     detect,
     reader::{Output, Reader},
     runlog_lines::RunlogReader,
-    values::{Format, Item, Severity, Transcript},
+    values::{Format, Issue, Item, Severity, Transcript},
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -174,7 +174,7 @@ impl Parser {
     fn items(&mut self) -> Result<Vec<Item>> {
         let items = std::mem::take(&mut self.out.items);
         let issue = items.iter().find_map(|item| match item {
-            Item::Issue(issue) if self.options.strict => Some(issue.to_string()),
+            Item::Issue(issue) if self.options.strict => Some(stopped(issue)),
             _ => None,
         });
         match issue {
@@ -186,6 +186,10 @@ impl Parser {
     /// Adds a part of a line.
     fn take(&mut self, part: &[u8]) -> Result<()> {
         let max = self.options.line_bytes_max;
+        if matches!(self.state, State::Undecided { .. }) && part.contains(&0) {
+            // At once: a source of nothing else would never end its first line.
+            return Err(detect::not_text());
+        }
         if let State::Document { bytes, .. } = &self.state {
             if bytes.len() + self.partial.len() + part.len() > max {
                 let what = format!("one JSON value of more than {max} bytes, the most that is read");
@@ -310,6 +314,14 @@ impl Parser {
         reader.finish(&mut self.out);
         Ok(format)
     }
+}
+
+/// What a strict reader says of the issue that it stops at: nothing was left out or kept.
+fn stopped(issue: &Issue) -> String {
+    let text = issue.to_string();
+    let outcomes = ["; left out", "; kept, but not as a message", "; the rest is kept"];
+    let end = outcomes.iter().find_map(|outcome| text.strip_suffix(outcome)).unwrap_or(&text);
+    format!("{end}; stopped here")
 }
 
 fn reader_of(format: Format, name: Option<String>) -> Box<dyn Reader> {

@@ -45,7 +45,8 @@ fn what_is_no_transcript_is_refused_by_name() {
         ("name,role\nann,user\n", "begins with `name,role`"),
         ("42\n", "begins with `42"),
         ("{\"a\":", "begins with `{\"a\":"),
-        ("\u{0}\u{1}", "can't tell its format"),
+        ("\u{0}\u{1}", "not text"),
+        ("{\u{0}\"\u{0}r\u{0}", "not text"),
     ] {
         let error = detect(text.as_bytes()).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::InvalidInput);

@@ -1,0 +1,317 @@
+//! [`Staging`]: how one batch is checked against what is staged, and encoded into the open group.
+
+use super::{
+    durable::{Durable, Entry},
+    group::OpenGroup,
+    prepare::PreparedBody,
+    writer::{Head, Staged, Undo, Writer},
+};
+use crate::{
+    Batch, Error, ErrorKind, Expected, Kind, NewRecord, Op, OpResult, Position, Result, Sequence, StreamId, checksum,
+    format::{
+        index::{self, KeyRow, StepRow},
+        record::{self, Body, Flags},
+    },
+    limits,
+};
+
+/// A frame whose flags may still change.
+pub(crate) struct Held {
+    at: usize,
+    offset: u64,
+    header: record::Header,
+}
+
+/// One batch on its way into the open group.
+pub(crate) struct Staging<'a, 'b> {
+    pub(crate) writer: &'a mut Writer,
+    pub(crate) durable: &'a Durable,
+    pub(crate) open: &'a mut OpenGroup,
+    pub(crate) undo: &'a mut Undo,
+    pub(crate) time_delta_ms: u32,
+    pub(crate) held: Option<Held>,
+    pub(crate) batch_start: u64,
+    pub(crate) bodies: std::slice::Iter<'a, PreparedBody>,
+    pub(crate) key: &'b [u8],
+}
+
+impl Staging<'_, '_> {
+    pub(crate) fn run(mut self, batch: &Batch<'_>, time_ms: u64) -> Result<Staged> {
+        let base_time_ms = self.writer.active.header.base_time_ms;
+        self.time_delta_ms = u32::try_from(time_ms.saturating_sub(base_time_ms)).map_err(|_| {
+            Error::new(ErrorKind::InvalidInput, format!("the clock says {time_ms} ms, too far from {base_time_ms} ms"))
+        })?;
+        self.batch_start = self.open.end();
+        let first = self.writer.next_position;
+        let mut ops = Vec::with_capacity(batch.ops.len());
+        for op in &batch.ops {
+            ops.push(self.op(op)?);
+        }
+        if let Some(mut held) = self.held.take() {
+            held.header.flags.set(Flags::BATCH_LAST);
+            self.seal(&held);
+        }
+        let last_position = Position(self.writer.next_position - 1);
+        Ok(Staged { is_empty: self.writer.next_position == first, last_position, ops })
+    }
+
+    fn op(&mut self, op: &Op<'_>) -> Result<OpResult> {
+        match op {
+            Op::Append { stream, expected, records } => self.append(*stream, *expected, records),
+            Op::Truncate { stream, expected, after } => {
+                let number = self.existing(stream)?;
+                let last = self.expect(stream, number, *expected)?;
+                let sequence = self.up_to(stream, *after, last, "truncate after")?;
+                let position = self.step(Kind::TRUNCATE, number, sequence, &[], &[], |_| {});
+                self.change(number).last_sequence = sequence;
+                Ok(OpResult { position, last_sequence: *after })
+            }
+            Op::Fork { parent, at, child } => {
+                let parent_number = self.existing(parent)?;
+                let last = self.head(parent_number).last_sequence;
+                let sequence = self.up_to(parent, *at, last, "fork at")?;
+                if self.writer.number(self.durable, child).is_some() {
+                    return Err(already_exists(child));
+                }
+                let number = self.create(*child)?;
+                self.change(number).last_sequence = sequence;
+                let payload = record::engine::encode_fork(child.as_bytes(), parent_number);
+                let position = self.step(Kind::FORK, number, sequence, &[], &payload, |step| {
+                    step.other = parent_number;
+                    step.id = *child.as_bytes();
+                });
+                Ok(OpResult { position, last_sequence: *at })
+            }
+            Op::Snapshot { stream, sequence, meta, payload } => {
+                let number = self.existing(stream)?;
+                let last = self.head(number).last_sequence;
+                let at = self.up_to(stream, *sequence, last, "save a snapshot at")?;
+                let position = self.step(Kind::SNAPSHOT, number, at, meta, payload, |_| {});
+                Ok(OpResult { position, last_sequence: Sequence(u64::from(last)) })
+            }
+            Op::Delete { stream, expected } => {
+                let number = self.existing(stream)?;
+                self.expect(stream, number, *expected)?;
+                let position = self.step(Kind::DELETE, number, 0, &[], &[], |_| {});
+                self.change(number).deleted = true;
+                Ok(OpResult { position, last_sequence: Sequence::ZERO })
+            }
+            Op::Redact { position, reason } => self.redact(*position, reason),
+        }
+    }
+
+    fn append(&mut self, id: StreamId, expected: Expected, records: &[NewRecord<'_>]) -> Result<OpResult> {
+        let number = match self.writer.number(self.durable, &id) {
+            Some(number) => {
+                if self.head(number).deleted {
+                    return Err(deleted(&id));
+                }
+                self.expect(&id, number, expected)?;
+                number
+            }
+            None => {
+                match expected {
+                    Expected::Exists => return Err(not_found(&id)),
+                    Expected::Last(sequence) if sequence != Sequence::ZERO => {
+                        return Err(conflict(&id, sequence, "doesn't exist"));
+                    }
+                    _ => {}
+                }
+                let number = self.create(id)?;
+                let bytes = *id.as_bytes();
+                self.step(Kind::CREATE, number, 0, &[], &bytes, |step| step.id = bytes);
+                number
+            }
+        };
+        let first = self.writer.next_position;
+        let head = self.change(number);
+        let last = head.last_sequence;
+        let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
+        let new_last = last.checked_add(count).filter(|last| u64::from(*last) <= limits::SEQUENCE_MAX);
+        head.last_sequence = new_last.ok_or_else(|| {
+            Error::new(
+                ErrorKind::TooLarge,
+                format!("stream {id} is full: a stream has {} sequences", limits::SEQUENCE_MAX),
+            )
+        })?;
+        for (index, (record, sequence)) in records.iter().zip(last.saturating_add(1)..).enumerate() {
+            self.data(number, sequence, record, index == 0);
+        }
+        let position = if records.is_empty() { first - 1 } else { first };
+        Ok(OpResult { position: Position(position), last_sequence: Sequence(u64::from(last + count)) })
+    }
+
+    fn redact(&mut self, position: Position, reason: &str) -> Result<OpResult> {
+        let record = self
+            .durable
+            .segment_of_position(position.0)
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no record has position {position}")))
+            .and_then(|segment| super::read::frame_at(self.durable, segment, position.0))?;
+        if !record.header.kind.is_data() && record.header.kind != Kind::SNAPSHOT {
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                format!("position {position} is a record of the engine, which has nothing to redact"),
+            ));
+        }
+        let payload = record::engine::encode_redact(position.0, reason);
+        let (stream, sequence) = (record.header.stream, record.header.sequence);
+        let at = self.step(Kind::REDACT, stream, sequence, &[], &payload, |step| step.target = position.0);
+        Ok(OpResult { position: at, last_sequence: Sequence::ZERO })
+    }
+
+    fn existing(&self, id: &StreamId) -> Result<u32> {
+        let number = self.writer.number(self.durable, id).ok_or_else(|| not_found(id))?;
+        if self.head(number).deleted { Err(deleted(id)) } else { Ok(number) }
+    }
+
+    fn head(&self, number: u32) -> Head {
+        self.writer.heads[number as usize - 1]
+    }
+
+    /// A stream's head, to change it, undoably.
+    fn change(&mut self, number: u32) -> &mut Head {
+        let head = &mut self.writer.heads[number as usize - 1];
+        self.writer.changed.push((number, *head));
+        head
+    }
+
+    fn create(&mut self, id: StreamId) -> Result<u32> {
+        let number = u32::try_from(self.writer.heads.len() + 1).ok().filter(|number| *number <= limits::STREAMS_MAX);
+        let number = number.ok_or_else(|| {
+            Error::new(ErrorKind::TooLarge, format!("the store is full: it has {} streams", limits::STREAMS_MAX))
+        })?;
+        self.writer.heads.push(Head::default());
+        self.writer.new_ids.insert(id, number);
+        self.undo.created.push(id);
+        Ok(number)
+    }
+
+    fn expect(&self, id: &StreamId, number: u32, expected: Expected) -> Result<u32> {
+        let last = self.head(number).last_sequence;
+        match expected {
+            Expected::Absent => Err(already_exists(id)),
+            Expected::Last(sequence) if sequence.0 != u64::from(last) => {
+                Err(conflict(id, sequence, &format!("has last sequence {last}")))
+            }
+            _ => Ok(last),
+        }
+    }
+
+    fn up_to(&self, id: &StreamId, sequence: Sequence, last: u32, what: &str) -> Result<u32> {
+        u32::try_from(sequence.0).ok().filter(|sequence| *sequence <= last).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidInput,
+                format!("stream {id}: can't {what} sequence {sequence}: its last sequence is {last}"),
+            )
+        })
+    }
+
+    /// Stages a data record of a stream.
+    fn data(&mut self, stream: u32, sequence: u32, record: &NewRecord<'_>, op_first: bool) {
+        let prepared = self.bodies.next().copied().expect("one body was prepared for each record");
+        let key = std::mem::take(&mut self.key);
+        let body = Body { key, meta: record.meta, payload: record.payload };
+        if !key.is_empty() {
+            let hash = checksum::key_hash(key);
+            self.open.entries.keys.push(KeyRow { stream, hash, offset: self.batch_start });
+            self.writer.new_keys.push((stream, hash));
+            self.writer.index_bytes += index::KEY_ROW_BYTES as u64;
+        }
+        let segment = self.writer.active.id().0;
+        let head = &mut self.writer.heads[stream as usize - 1];
+        if head.row_segment != segment {
+            head.row_segment = segment;
+            self.writer.index_bytes += index::STREAM_ROW_BYTES as u64;
+        }
+        self.writer.index_bytes += 4;
+        self.frame(record.kind, stream, sequence, &body, prepared, op_first, 0);
+    }
+
+    /// Stages an engine record and its step; `complete` fills in what the directory needs of it.
+    fn step(
+        &mut self,
+        kind: Kind,
+        stream: u32,
+        sequence: u32,
+        meta: &[u8],
+        payload: &[u8],
+        complete: impl FnOnce(&mut StepRow),
+    ) -> Position {
+        let offset = self.open.end();
+        let mut step = StepRow { kind, stream, sequence, ordinal: 0, offset, other: 0, target: 0, id: [0; 16] };
+        complete(&mut step);
+        self.open.entries.steps.push(step);
+        let place = u32::try_from(self.open.entries.steps.len()).expect("a group is bounded");
+        self.writer.index_bytes += index::STEP_ROW_BYTES as u64;
+        let body = Body { key: &[], meta, payload };
+        let prepared = PreparedBody::of(&body);
+        self.frame(kind, stream, sequence, &body, prepared, kind != Kind::CREATE, place);
+        Position(self.writer.next_position - 1)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "they are the fields of one record header")]
+    fn frame(
+        &mut self,
+        kind: Kind,
+        stream: u32,
+        sequence: u32,
+        body: &Body<'_>,
+        prepared: PreparedBody,
+        op_first: bool,
+        step: u32,
+    ) {
+        let (at, offset) = (self.open.bytes.len(), self.open.end());
+        let mut flags = body.flags();
+        if op_first {
+            flags.set(Flags::OP_FIRST);
+        }
+        match self.held.take() {
+            Some(held) => self.seal(&held),
+            None => flags.set(Flags::BATCH_FIRST),
+        }
+        let base = self.writer.active.header.base_position;
+        let index = u32::try_from(self.writer.next_position - base).expect("a segment is bounded");
+        self.writer.next_position += 1;
+        if index.is_multiple_of(index::SAMPLE_EVERY * 2) {
+            self.writer.index_bytes += 8;
+        }
+        let header = record::Header {
+            kind,
+            flags,
+            body_bytes: prepared.bytes,
+            index,
+            stream,
+            sequence,
+            time_delta_ms: self.time_delta_ms,
+            watermark: self.writer.synced_end,
+            body_crc: prepared.crc,
+        };
+        self.open.bytes.extend_from_slice(&[0; record::HEADER_BYTES]);
+        body.encode_into(&mut self.open.bytes);
+        self.held = Some(Held { at, offset, header });
+        let time_delta_ms = self.time_delta_ms;
+        self.open.entries.records.push(Entry { offset, stream, sequence, time_delta_ms, step });
+    }
+
+    /// Writes the header of a frame whose flags are final.
+    fn seal(&mut self, held: &Held) {
+        let bytes = held.header.encode(self.writer.active.header.salt, held.offset);
+        self.open.bytes[held.at..held.at + record::HEADER_BYTES].copy_from_slice(&bytes);
+    }
+}
+
+fn not_found(id: &StreamId) -> Error {
+    Error::new(ErrorKind::NotFound, format!("no stream {id}"))
+}
+
+fn deleted(id: &StreamId) -> Error {
+    Error::new(ErrorKind::NotFound, format!("stream {id} was deleted; use a new id"))
+}
+
+fn already_exists(id: &StreamId) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("stream {id} exists already, or was deleted; use a new id"))
+}
+
+fn conflict(id: &StreamId, expected: Sequence, found: &str) -> Error {
+    Error::new(ErrorKind::Conflict, format!("stream {id}: expected last sequence {expected}, but it {found}"))
+}

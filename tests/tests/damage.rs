@@ -1,0 +1,227 @@
+//! Whatever a file holds, no read gives a record that was never appended: it gives the right one, or an error that
+//! tells damage. What a crash cuts off is cut by whole batches; what was durable and is damaged is never cut in
+//! silence.
+
+use runlog_engine::storage::Storage;
+use runlog_tests::{
+    budget,
+    damage::{Found, Left, Victim, verify, victim},
+    random::Random,
+};
+
+/// All failures of many trials, the first of them told.
+#[derive(Default)]
+struct Wrong(Vec<String>);
+
+impl Wrong {
+    fn add(&mut self, what: impl FnOnce() -> String, result: Result<(), String>) {
+        if let Err(error) = result {
+            self.0.push(format!("{}: {error}", what()));
+        }
+    }
+
+    fn tell(&self) {
+        let first: Vec<_> = self.0.iter().take(if std::env::var_os("WRONG_ALL").is_some() { usize::MAX } else { 20 }).map(String::as_str).collect();
+        assert!(self.0.is_empty(), "{} went wrong:\n{}", self.0.len(), first.join("\n"));
+    }
+}
+
+fn expect(is_right: bool, found: &Found) -> Result<(), String> {
+    if is_right { Ok(()) } else { Err(format!("{found:?}")) }
+}
+
+#[test]
+fn undamaged_victims_are_whole() {
+    for left in [Left::Closed, Left::Crashed] {
+        let victim = victim(left);
+        assert_eq!(victim.sealed().len(), 2);
+        let storage = victim.changed("RUNLOG", |_| {});
+        assert_eq!(verify(&storage), Ok(0));
+        let found = victim.examine(&storage).unwrap();
+        assert!(victim.is_whole(&found), "{found:?}");
+    }
+}
+
+/// The last batch that ends at or before a length.
+fn batches_within(borders: &[(u64, usize)], length: u64) -> usize {
+    let before = borders.first().map_or(0, |(_, batches)| batches - 1);
+    borders.iter().rev().find(|(end, _)| *end <= length).map_or(before, |(_, batches)| *batches)
+}
+
+#[test]
+fn torn_tail_is_cut_by_whole_batches_at_every_length() {
+    let victim = victim(Left::Crashed);
+    let borders = victim.active_borders();
+    let end = borders.last().expect("batches").0;
+    let mut wrong = Wrong::default();
+    let budget = budget::of("damage torn tails");
+    for length in (0..=end + 16).rev() {
+        let place = usize::try_from(length).expect("small");
+        let cut = victim.changed(victim.active(), |bytes| bytes.truncate(place));
+        let zeroed = victim.changed(victim.active(), |bytes| bytes[place..].fill(0));
+        let ended = batches_within(&borders, length);
+        // Zeros where zeros were change nothing: a batch may end in them.
+        let active = &victim.files[victim.active()];
+        let zeros = active[place..].iter().position(|byte| *byte != 0).unwrap_or(active.len() - place);
+        let expected_of_zeroed = batches_within(&borders, length + zeros as u64);
+        for (storage, how, expected) in [(cut, "cut", ended), (zeroed, "zeroed", expected_of_zeroed)] {
+            let done = victim.examine(&storage).and_then(|found| {
+                let is_right = match &found {
+                    Found::Refused(_) => length < 4096,
+                    Found::Opened { batches, refused } => length >= 4092 && *refused == 0 && *batches == expected,
+                };
+                expect(is_right, &found)
+            });
+            // What is there now is all there is: it opens again, and is the same.
+            let again = done.and_then(|()| match victim.examine(&storage)? {
+                Found::Opened { batches, .. } if batches != expected => Err(format!("then {batches} batches")),
+                _ => Ok(()),
+            });
+            wrong.add(|| format!("{how} to {length}"), again);
+            budget.add("torn tails", 1);
+        }
+    }
+    wrong.tell();
+}
+
+#[test]
+fn sealed_segment_cut_at_any_length_is_told_or_the_same() {
+    let mut wrong = Wrong::default();
+    let budget = budget::of("damage sealed lengths");
+    for left in [Left::Closed, Left::Crashed] {
+        let victim = victim(left);
+        for name in victim.sealed() {
+            for length in 0..victim.files[name].len() {
+                let storage = victim.changed(name, |bytes| bytes.truncate(length));
+                let told = verify(&storage);
+                let done = victim.examine(&storage).and_then(|found| {
+                    let is_told = matches!(found, Found::Refused(_) | Found::Opened { refused: 1.., .. });
+                    expect(is_told || victim.is_whole(&found), &found)?;
+                    if told? > 0 { Ok(()) } else { Err(format!("verify is silent, {found:?}")) }
+                });
+                wrong.add(|| format!("{left:?}, {name} cut to {length}"), done);
+                budget.add("lengths of sealed segments", 1);
+            }
+        }
+    }
+    wrong.tell();
+}
+
+/// Where a flip in the active segment of a store that was not closed may cost batches: in one that no later record
+/// proves durable. So many batches must still be there; `None` if the flip must be told.
+fn floor_of_flip(borders: &[(u64, usize)], proofs: &[(u64, u64)], offset: u64) -> Option<usize> {
+    let hit = borders.iter().position(|(end, _)| offset < *end)?;
+    let start = hit.checked_sub(1).map_or(4096, |before| borders[before].0);
+    let is_proven = proofs.iter().any(|(at, watermark)| *at >= borders[hit].0 && *watermark > start);
+    (!is_proven).then(|| borders[hit].1 - 1)
+}
+
+/// Each byte of each file with one bit flipped, or each bit when tortured.
+fn flip_every_byte(left: Left, part: usize, parts: usize) {
+    let victim = victim(left);
+    let borders = victim.active_borders();
+    let proofs = proofs(&victim);
+    let budget = budget::of(&format!("damage flips {left:?} {part}"));
+    let mut random = Random::new(budget.seed());
+    let mut wrong = Wrong::default();
+    for (name, bytes) in &victim.files {
+        for place in (part..bytes.len()).step_by(parts) {
+            let one = random.below(8);
+            for bit in (0..8).filter(|bit| budget::is_torture() || *bit == one) {
+                let storage = victim.changed(name, |bytes| bytes[place] ^= 1 << bit);
+                let told = verify(&storage);
+                let reader = if place % 8 == 0 { victim.examine_as_reader(&storage) } else { Ok(()) };
+                let done = reader.and_then(|()| victim.examine(&storage));
+                let done = done.and_then(|found| {
+                    let is_told = matches!(found, Found::Refused(_) | Found::Opened { refused: 1.., .. });
+                    if is_told || victim.is_whole(&found) {
+                        return match told? {
+                            0 if must_be_told(&victim, name, place as u64, &borders) => Err(format!("verify is silent, {found:?}")),
+                            _ => Ok(()),
+                        };
+                    }
+                    let floor = (left == Left::Crashed && name == victim.active())
+                        .then(|| floor_of_flip(&borders, &proofs, place as u64))
+                        .flatten();
+                    let is_allowed = matches!(
+                        (floor, &found),
+                        (Some(floor), Found::Opened { batches, refused: 0 }) if *batches == floor
+                    );
+                    expect(is_allowed, &found)
+                });
+                wrong.add(|| format!("{left:?}, {name}, bit {bit} of byte {place}"), done);
+                budget.add("bits flipped", 1);
+            }
+        }
+    }
+    wrong.tell();
+}
+
+/// Headers, records, index blocks and trailers; not free space, not what may be missing.
+fn must_be_told(victim: &Victim, name: &str, offset: u64, borders: &[(u64, usize)]) -> bool {
+    let end = borders.last().map_or(4096, |(end, _)| *end);
+    name == "RUNLOG" || victim.sealed().contains(&name) || (name == victim.active() && offset < end)
+}
+
+/// Offset and watermark of each record of the active segment.
+fn proofs(victim: &Victim) -> Vec<(u64, u64)> {
+    let checked = runlog_tests::checker::check_files(&victim.files, None).expect("it is whole");
+    let active = checked.segments.last().expect("segments").id;
+    let records = checked.records.iter().filter(|record| record.segment == active);
+    records.map(|record| (record.offset, record.watermark)).collect()
+}
+
+#[test]
+fn flipped_bit_of_a_closed_store_is_told_or_harmless() {
+    flip_every_byte(Left::Closed, 0, 2);
+}
+
+#[test]
+fn flipped_bit_of_a_closed_store_is_told_or_harmless_too() {
+    flip_every_byte(Left::Closed, 1, 2);
+}
+
+#[test]
+fn flipped_bit_after_a_crash_is_told_harmless_or_in_what_nothing_proves_durable() {
+    flip_every_byte(Left::Crashed, 0, 1);
+}
+
+#[test]
+fn repair_keeps_what_is_before_the_damage_and_saves_what_it_cuts() {
+    let victim = victim(Left::Crashed);
+    let borders = victim.active_borders();
+    let proofs = proofs(&victim);
+    let mut wrong = Wrong::default();
+    for offset in 4096..borders.last().expect("batches").0 {
+        let place = usize::try_from(offset).expect("small");
+        let storage = victim.changed(victim.active(), |bytes| bytes[place] ^= 0x10);
+        if floor_of_flip(&borders, &proofs, offset).is_some() {
+            continue;
+        }
+        let hit = borders.iter().position(|(end, _)| offset < *end).expect("in a batch");
+        let start = hit.checked_sub(1).map_or(4096, |before| borders[before].0);
+        let kept = borders[hit].1 - 1;
+        wrong.add(|| format!("bit 4 of byte {offset}"), repair(&victim, &storage, start, kept));
+    }
+    wrong.tell();
+}
+
+fn repair(victim: &Victim, storage: &runlog_tests::faulty::FaultyStorage, start: u64, kept: usize) -> Result<(), String> {
+    let before = storage.files();
+    let active: std::sync::Arc<dyn Storage> = std::sync::Arc::new(storage.clone());
+    let done = runlog_engine::repair(&active, "a person").map_err(|error| format!("repair: {error}"))?;
+    let after = storage.files();
+    let saved = format!("cut-{:0>8}-{start}.bin", victim.active().trim_end_matches(".seg"));
+    let saved = after.get(&saved).ok_or_else(|| format!("no {saved} among {:?}, {done:?}", after.keys()))?;
+    let damaged = &before[victim.active()][usize::try_from(start).expect("small")..];
+    let is_saved = damaged.starts_with(saved) && damaged[saved.len()..].iter().all(|byte| *byte == 0);
+    let others = before.iter().filter(|(name, _)| *name != victim.active() && *name != "WATERMARK");
+    let others_are_kept = others.into_iter().all(|(name, bytes)| name == "LOCK" || after.get(name) == Some(bytes));
+    if !is_saved || !others_are_kept || !done.left.is_empty() {
+        return Err(format!("saved {is_saved}, others kept {others_are_kept}, {done:?}"));
+    }
+    match victim.examine(storage)? {
+        Found::Opened { batches, refused: 0 } if batches == kept => Ok(()),
+        found => Err(format!("expected {kept} batches, found {found:?}")),
+    }
+}

@@ -1,0 +1,137 @@
+//! What went wrong once, in as few steps as it takes.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use runlog_engine::{
+    Durability, OpenOptions,
+    storage::{Access, File, MemoryStorage, Storage},
+};
+use runlog_tests::{
+    checker,
+    driver::{Driver, Leave, Place},
+    faulty::FaultyStorage,
+    host::TestHost,
+    model::Work,
+    script::stream,
+};
+
+fn options() -> OpenOptions {
+    OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() }
+}
+
+fn driver() -> Driver {
+    Driver::new(Place::Faulty(FaultyStorage::new()), TestHost::new(1), options()).unwrap()
+}
+
+fn with(work: Work, durability: Durability) -> Work {
+    Work { durability: Some(durability), ..work }
+}
+
+#[test]
+fn repeated_batch_is_as_durable_as_it_asks_this_time() {
+    for seed in 0..20 {
+        let mut driver = driver();
+        let work = Work { key: Some(b"key".to_vec()), ..Work::append(stream(1), "once") };
+        driver.commit(&with(work.clone(), Durability::Os)).unwrap();
+        driver.commit(&with(work, Durability::Sync)).unwrap();
+        driver.leave_and_reopen(Leave::Crash(seed)).unwrap();
+    }
+}
+
+#[test]
+fn batch_that_writes_nothing_makes_durable_what_was_before_it() {
+    for seed in 0..20 {
+        let mut driver = driver();
+        driver.commit(&with(Work::append(stream(1), "once"), Durability::Os)).unwrap();
+        driver.commit(&with(Work::default(), Durability::Sync)).unwrap();
+        driver.leave_and_reopen(Leave::Crash(seed)).unwrap();
+    }
+}
+
+/// Memory whose renames of a spare segment take so long that anything the engine does in the background meanwhile is
+/// done before them.
+struct SlowNames {
+    memory: MemoryStorage,
+    spares_named: AtomicU64,
+}
+
+impl Storage for SlowNames {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        // As on a file system, whoever has the file open sees it emptied.
+        match self.memory.open(name, Access::Write) {
+            Ok(file) => file.set_len(0).map(|()| file),
+            Err(_) => self.memory.create(name),
+        }
+    }
+
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        self.memory.open(name, access)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.memory.list()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        if from.contains("spare") {
+            self.spares_named.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.memory.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.memory.remove(name)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.memory.sync_dir()
+    }
+
+    fn create_dir(&self) -> io::Result<()> {
+        self.memory.create_dir()
+    }
+
+    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
+        self.memory.lock(name, holder)
+    }
+
+    fn describe(&self) -> String {
+        "slow names".to_owned()
+    }
+
+    fn boot_id(&self) -> Option<[u8; 16]> {
+        self.memory.boot_id()
+    }
+}
+
+#[test]
+fn spare_segment_is_not_made_anew_while_it_is_turned_to() {
+    let storage = Arc::new(SlowNames { memory: MemoryStorage::new(), spares_named: AtomicU64::new(0) });
+    let store = runlog_engine::Store::open_on(storage.clone(), options()).unwrap();
+    let payload = vec![7; 3000];
+    let mut staged = 0;
+    while staged < 2000 && storage.spares_named.load(Ordering::SeqCst) < 20 {
+        let commits: Vec<_> =
+            (0..16).map(|_| store.stage(&Work::append(stream(1), payload.clone()).batch()).unwrap()).collect();
+        staged += commits.len();
+        commits.into_iter().for_each(|commit| drop(commit.wait().unwrap()));
+    }
+    assert!(storage.spares_named.load(Ordering::SeqCst) > 0, "no spare was ever used");
+    store.close().unwrap();
+    let files = storage.list().unwrap().into_iter().map(|name| {
+        let file = storage.open(&name, Access::Read).unwrap();
+        let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+        file.read_at(0, &mut bytes).unwrap();
+        (name, bytes)
+    });
+    let checked = checker::check_files(&files.collect(), None).unwrap();
+    assert_eq!(checked.streams()[0].1.len(), staged);
+}
