@@ -222,6 +222,7 @@ impl AsyncStore {
             created_at_ms,
             updated_at_ms: created_at_ms,
             deleted_at_ms: None,
+            chat: None,
         }
     }
 
