@@ -12,6 +12,7 @@ struct Readme;
 pub mod backend;
 mod blocking;
 mod catalog;
+mod chats;
 mod embedded;
 mod error;
 mod lookup;
@@ -22,8 +23,12 @@ mod sessions;
 mod store;
 pub mod transcript;
 
-pub use blocking::{ContextRepository, ContextService, Events, Store};
+pub use blocking::{ChatStore, ContextRepository, ContextService, Events, RequestBuffer, Store};
 pub use catalog::CATALOG_STREAM;
+pub use chats::{
+    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportReport, NewRequest, RequestDraft, RequestEnd, ResumeAction,
+    Resumption, StackLevel, record_typical_request,
+};
 pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};
 pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages};
@@ -35,6 +40,10 @@ pub use runlog_model::{
     AgentInstance, ContextEvent, ContextEventKind, DanglingToolCall, Deleted, EventOptions, InstanceId, ListSessions,
     Message, NewMessage, NewToolCall, RawJson, Role, RunId, Session, SessionChanges, SessionId, SessionPage,
     SessionStatus, ToolResultMark, ToolStyle,
+};
+pub use runlog_model::{
+    Chat, ChatFilter, ChatList, ChatMessage, ChatOrder, ChatRole, ChatShare, MessageFilter, Space, Step, StepStatus,
+    StepType, Timestamp, Updates,
 };
 pub use service::{AsyncContextService, RawMessage};
 pub use sessions::{CopiedInstance, CopiedSession, CopySession};

@@ -12,6 +12,7 @@ use crate::{
     Error, Result, StoreOptions,
     backend::Backend,
     catalog::{CatalogReader, Change, Guard},
+    chats::ChatCache,
     embedded::{Embedded, Wait},
     lookup::{check_free, check_instance, find_session, live_session, root_instance},
     memory::MemoryBackend,
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     /// The same backend, where it is the engine in this process.
     embedded: Option<Embedded>,
     pub(crate) catalog: CatalogReader,
+    pub(crate) chats: ChatCache,
 }
 
 /// A session to make. Everything may be left out.
@@ -160,7 +162,7 @@ impl AsyncStore {
 
     fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>) -> Self {
         let catalog = CatalogReader::new(Arc::clone(&backend));
-        Self { shared: Arc::new(Shared { backend, embedded, catalog }) }
+        Self { shared: Arc::new(Shared { backend, embedded, catalog, chats: ChatCache::default() }) }
     }
 
     /// The engine in this process, for what only it has. `None` on another backend.

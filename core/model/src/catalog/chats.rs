@@ -81,6 +81,12 @@ impl Catalog {
         by_id.filter(|session| session.deleted_at_ms.is_none()).or_else(|| self.session_named(chat_id))
     }
 
+    /// The sessions that aren't deleted, the newest first.
+    pub fn live_sessions(&self) -> impl Iterator<Item = &Session> {
+        let newest_first = self.by_creation.values().rev().filter_map(|id| self.session(*id));
+        newest_first.filter(|session| session.deleted_at_ms.is_none())
+    }
+
     /// A session as a chat, deleted or not.
     pub fn chat(&self, id: SessionId) -> Option<Chat> {
         self.sessions.get(&id).map(SessionEntry::chat)

@@ -151,6 +151,12 @@ impl ChatFold {
         self.messages.keys().map(String::as_str)
     }
 
+    /// The ids of the requests that messages or steps belong to; some more than once.
+    pub fn request_ids(&self) -> impl Iterator<Item = &str> {
+        let of_messages = self.messages.values().filter_map(|(_, message)| message.request_id.as_deref());
+        of_messages.chain(self.requests.keys().map(String::as_str))
+    }
+
     /// The step with this id.
     pub fn step(&self, id: &str) -> Option<&Step> {
         self.step_indexes.get(id).map(|index| &self.steps[*index])

@@ -1,10 +1,12 @@
 //! The same calls for callers that wait: each runs its asynchronous twin on the calling thread, so that
 //! behaviour is written once.
 
+mod chats;
 mod repository;
 mod service;
 mod store;
 
+pub use chats::{ChatStore, RequestBuffer};
 pub use repository::{ContextRepository, Events};
 pub use service::ContextService;
 pub use store::Store;
