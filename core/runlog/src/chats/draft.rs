@@ -47,6 +47,21 @@ pub enum RequestEnd {
     Failed(String),
 }
 
+impl RequestEnd {
+    /// How the work of a request ended: completed, or failed with its error.
+    ///
+    /// ```
+    /// use runlog::RequestEnd;
+    /// assert_eq!(RequestEnd::of(&Err::<(), _>("timeout")), RequestEnd::Failed("timeout".into()));
+    /// ```
+    pub fn of<T, E: std::fmt::Display>(work: &std::result::Result<T, E>) -> Self {
+        match work {
+            Ok(_) => Self::Completed,
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
 /// What a request has done so far: its messages and steps, the call stack and the space. Nothing here is written
 /// before the request ends.
 pub struct RequestDraft {
