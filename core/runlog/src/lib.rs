@@ -15,6 +15,7 @@ mod catalog;
 mod chats;
 mod embedded;
 mod error;
+mod flows;
 mod lookup;
 pub mod memory;
 mod repository;
@@ -23,7 +24,7 @@ mod sessions;
 mod store;
 pub mod transcript;
 
-pub use blocking::{ChatStore, ContextRepository, ContextService, Events, RequestBuffer, Store};
+pub use blocking::{ChatStore, ContextRepository, ContextService, Events, FlowRun, Playback, RequestBuffer, Store};
 pub use catalog::CATALOG_STREAM;
 pub use chats::{
     AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportReport, NewRequest, RequestDraft, RequestEnd, ResumeAction,
@@ -31,11 +32,16 @@ pub use chats::{
 };
 pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};
+pub use flows::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed};
 pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages};
 #[cfg(not(target_family = "wasm"))]
 pub use runlog_engine::SystemHost;
 pub use runlog_engine::{self as engine, Missing, Mode, OpenOptions as StoreOptions};
 pub use runlog_engine::{Durability, Host};
+pub use runlog_model::{
+    AgentEvent, AgentUsage, EdgeStatus, FlowEventKind, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
+    RuntimeEvent,
+};
 pub use runlog_model::{
     AgentInstance, ContextEvent, ContextEventKind, DanglingToolCall, Deleted, EventOptions, InstanceId, ListSessions,
     Message, NewMessage, NewToolCall, RawJson, Role, RunId, Session, SessionChanges, SessionId, SessionPage,

@@ -316,9 +316,19 @@ fn the_example_of_nested_delegation_row_by_row(store: &Store) {
     let chats = store.chats();
     let row = |step: &Step| {
         let step = serde_json::to_value(step).unwrap();
-        let columns =
-            ["sequence", "assistant_id", "stack_id", "stack_parent_id", "stack_depth", "type", "status", "space_snapshot"];
-        columns.map(|column| step.get(column).map_or("null".into(), |value| value.to_string().replace('"', ""))).join(" ")
+        let columns = [
+            "sequence",
+            "assistant_id",
+            "stack_id",
+            "stack_parent_id",
+            "stack_depth",
+            "type",
+            "status",
+            "space_snapshot",
+        ];
+        columns
+            .map(|column| step.get(column).map_or("null".into(), |value| value.to_string().replace('"', "")))
+            .join(" ")
     };
     let rows: Vec<_> = chats.get_steps("req").unwrap().iter().map(row).collect();
     assert_eq!(
@@ -353,7 +363,10 @@ fn the_example_of_nested_delegation_row_by_row(store: &Store) {
     assert_eq!(resumption.action(), ResumeAction::Continue);
     // 6. When it has returned, the 3rd step is completed.
     let changed = chats.complete_resumed(&resumption, &json(r#"{"content":"a chart"}"#)).unwrap();
-    assert_eq!(changed.iter().map(|step| (step.sequence, step.status)).collect::<Vec<_>>(), [(5, StepStatus::Completed), (3, StepStatus::Completed)]);
+    assert_eq!(
+        changed.iter().map(|step| (step.sequence, step.status)).collect::<Vec<_>>(),
+        [(5, StepStatus::Completed), (3, StepStatus::Completed)]
+    );
     let output = chats.get_steps("req").unwrap()[2].output.clone().unwrap();
     assert_eq!(output.as_str(), r#"{"response":{"content":"a chart"}}"#);
     assert_eq!(chats.resume("c").unwrap(), None);
@@ -376,7 +389,10 @@ fn a_resumed_request_goes_on_in_its_stack_and_space(store: &Store) {
     request.finish(RequestEnd::Completed).unwrap();
     let steps = chats.get_steps("req").unwrap();
     let last = steps.last().unwrap();
-    assert_eq!((last.sequence, last.stack_id.as_str(), last.stack_parent_id.as_deref()), (6, "stk_002", Some("stk_001")));
+    assert_eq!(
+        (last.sequence, last.stack_id.as_str(), last.stack_parent_id.as_deref()),
+        (6, "stk_002", Some("stk_001"))
+    );
     assert_eq!(messages(store).last().unwrap().request_id.as_deref(), Some("req"));
 }
 
@@ -407,11 +423,15 @@ fn each_step_type_is_resumed_with_its_input(store: &Store) {
     let chats = store.chats();
     for step_type in StepType::ALL {
         let chat = chats.create_chat(Chat::new("a")).unwrap().chat_id;
-        let mut request = chats.begin_request(&chat, NewRequest::new("a"), ChatMessage::text(ChatRole::User, "x")).unwrap();
+        let mut request =
+            chats.begin_request(&chat, NewRequest::new("a"), ChatMessage::text(ChatRole::User, "x")).unwrap();
         request.start_step(step_type, json(r#"{ "mine": true }"#)).unwrap();
         request.finish(RequestEnd::Interrupted).unwrap();
         let resumption = chats.resume(&chat).unwrap().unwrap();
-        assert_eq!((resumption.step.step_type, resumption.input().unwrap().as_str()), (step_type, r#"{ "mine": true }"#));
+        assert_eq!(
+            (resumption.step.step_type, resumption.input().unwrap().as_str()),
+            (step_type, r#"{ "mine": true }"#)
+        );
         assert!(!resumption.is_nested());
     }
 }
@@ -455,11 +475,17 @@ fn the_old_tables_are_imported(store: &Store) {
     let report = chats.import_agent_history(history).unwrap();
     assert_eq!((report.imported, report.skipped, report.issues.len()), (2, 0, 0), "{report:?}");
     let chat = chats.get_chat("c").unwrap();
-    assert_eq!((chat.title.as_deref(), chat.mode.as_str(), chat.created_at.0), (Some("Old"), "chat", 1_709_164_800_000));
+    assert_eq!(
+        (chat.title.as_deref(), chat.mode.as_str(), chat.created_at.0),
+        (Some("Old"), "chat", 1_709_164_800_000)
+    );
     assert_eq!((&chat.extra["old_id"], &chat.extra["silent"]), (&1.into(), &false.into()));
     assert!(chats.get_chat("d").unwrap().public);
     let found = messages(store);
-    assert_eq!((found[0].message_id.as_str(), found[0].role, found[0].message_type.as_str()), ("7", ChatRole::User, "text"));
+    assert_eq!(
+        (found[0].message_id.as_str(), found[0].role, found[0].message_type.as_str()),
+        ("7", ChatRole::User, "text")
+    );
     assert_eq!(found[0].props.as_str(), r#"{"content":"hi \"you\""}"#);
     assert_eq!((found[0].created_at.0, &found[0].extra["sid"]), (1_709_164_801_000, &"s1".into()));
     assert_eq!(found[1].assistant_id.as_deref(), Some("neo"));

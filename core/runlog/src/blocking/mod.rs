@@ -2,11 +2,13 @@
 //! behaviour is written once.
 
 mod chats;
+mod flows;
 mod repository;
 mod service;
 mod store;
 
 pub use chats::{ChatStore, RequestBuffer};
+pub use flows::{FlowRun, Playback};
 pub use repository::{ContextRepository, Events};
 pub use service::ContextService;
 pub use store::Store;
