@@ -4,10 +4,18 @@
 //! tool calls and tool results of one agent, as immutable events. [`ContextRepository`] works on events,
 //! [`ContextService`] on the messages that one agent's model sees. Each has a twin for callers that await
 //! ([`AsyncStore`], …); the work is done by one implementation, over any [`Backend`](backend::Backend).
+//!
+//! A session is a chat to its users: [`ChatStore`] has its messages and steps, [`RequestBuffer`] records a request
+//! in two writes, and [`Resumption`] says how an interrupted one goes on. [`FlowRun`] records a flow of nodes and
+//! agents and resumes it from its snapshot; [`Playback`] plays it back.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/resume-after-a-crash.md")]
+struct ResumeAfterACrash;
 
 pub mod backend;
 mod blocking;

@@ -513,3 +513,43 @@ fn bad_lines_of_the_old_tables_are_reported_and_the_others_imported(store: &Stor
     assert_eq!(report.issues.iter().map(|issue| issue.line).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
     assert_eq!(chats.update_message("5", &Updates::new()).unwrap().props.as_str(), r#"{"content":"fine"}"#);
 }
+
+#[test]
+fn a_request_outlives_the_process_that_recorded_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path).unwrap();
+    delegated(&store);
+    store.close().unwrap();
+    drop(store);
+    let store = Store::open(&path).unwrap();
+    let resumption = store.chats().resume("c").unwrap().unwrap();
+    assert_eq!((resumption.assistant_id(), resumption.stack_path()), ("visualizer", vec!["stk_001", "stk_002"]));
+    assert_eq!(resumption.space.get("choose_prompt"), Some(&RawJson::string("query")));
+    assert_eq!(store.chats().list_chats(&runlog::ChatFilter::default()).unwrap().total, 1);
+}
+
+#[test]
+fn an_aborted_task_saves_what_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = runlog::AsyncStore::open(folder.path().join("store")).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let steps = runtime.block_on(async {
+        let chats = store.chats();
+        chats.create_chat(Chat { chat_id: "c".into(), ..Chat::new("a") }).await.unwrap();
+        let asked = ChatMessage::text(ChatRole::User, "go");
+        let mut request = chats.begin_request("c", new_request(), asked).await.unwrap();
+        let task = tokio::spawn(async move {
+            request.start_step(StepType::Llm, json("{}")).unwrap();
+            std::future::pending::<()>().await;
+        });
+        tokio::task::yield_now().await;
+        while !task.is_finished() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            task.abort();
+        }
+        chats.get_steps("req").await.unwrap()
+    });
+    assert_eq!(steps.len(), 1);
+    assert_eq!(steps[0].status, StepStatus::Interrupted);
+}

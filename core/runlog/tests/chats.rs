@@ -1,6 +1,6 @@
 //! S4's tables, row by row: chats, messages, steps, filters; on memory and on disk.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "in a test, a panic is the report")]
 
 mod both;
 

@@ -357,11 +357,11 @@ impl Buffered {
     /// The message with what was appended.
     fn finished(&self) -> ChatMessage {
         let mut message = self.message.clone();
-        if !self.appended.is_empty() {
-            if let Ok((mut props, content)) = content_of(&message) {
-                props.insert("content".to_owned(), RawJson::string(&(content + &self.appended)));
-                message.props = RawJson::from_value(&props).expect("keys are strings and values are JSON");
-            }
+        if !self.appended.is_empty()
+            && let Ok((mut props, content)) = content_of(&message)
+        {
+            props.insert("content".to_owned(), RawJson::string(&(content + &self.appended)));
+            message.props = RawJson::from_value(&props).expect("keys are strings and values are JSON");
         }
         message
     }
