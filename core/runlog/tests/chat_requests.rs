@@ -40,6 +40,7 @@ both! {
     what_could_not_be_written_is_refused_at_once
     the_example_of_nested_delegation_row_by_row
     a_resumed_request_goes_on_in_its_stack_and_space
+    a_step_that_was_cut_off_twice_is_completed_once_for_all
     a_chain_of_three_returns_level_by_level
     each_step_type_is_resumed_with_its_input
     the_status_says_what_can_be_resumed
@@ -394,6 +395,19 @@ fn a_resumed_request_goes_on_in_its_stack_and_space(store: &Store) {
         (6, "stk_002", Some("stk_001"))
     );
     assert_eq!(messages(store).last().unwrap().request_id.as_deref(), Some("req"));
+}
+
+fn a_step_that_was_cut_off_twice_is_completed_once_for_all(store: &Store) {
+    delegated(store);
+    let chats = store.chats();
+    let first = chats.resume("c").unwrap().unwrap();
+    let mut request = chats.go_on(&first).unwrap();
+    request.start_step(StepType::Llm, first.input().unwrap().clone()).unwrap();
+    drop(request);
+    let second = chats.resume("c").unwrap().unwrap();
+    assert_eq!((second.step.sequence, second.input()), (6, first.input()));
+    chats.complete_resumed(&second, &json("{}")).unwrap();
+    assert_eq!(chats.resume("c").unwrap(), None);
 }
 
 fn a_chain_of_three_returns_level_by_level(store: &Store) {

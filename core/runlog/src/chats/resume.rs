@@ -104,8 +104,9 @@ impl AsyncChatStore {
     }
 
     /// Tells that the assistant that went on has returned with an output: the step that was cut off is completed,
-    /// and so is the delegate step of the caller that waits for it, with `{"response": output}`; both or none.
-    /// Says what they became, the caller's last. Durable when it returns.
+    /// and so is the delegate step of the caller that waits for it, with `{"response": output}`; both or none. Earlier
+    /// tries of the same step (same type and input, at the same place of the stack) are completed with it. Says what
+    /// they became, the caller's last. Durable when it returns.
     ///
     /// # Errors
     /// [`Conflict`](ErrorKind::Conflict) when the step was completed meanwhile, [`NotFound`](ErrorKind::NotFound)
@@ -117,6 +118,12 @@ impl AsyncChatStore {
             let step = fold.step(id).ok_or_else(|| no("step", id))?;
             let caller = step.stack_parent_id.as_deref().and_then(|stack| waiting_in(fold, stack));
             let mut events = vec![completed(step, output.clone(), at)?];
+            for other in fold.steps_of_stack(&step.stack_id) {
+                let same = other.step_type == step.step_type && other.input == step.input;
+                if same && other.step_id != step.step_id && other.status.can_resume() {
+                    events.push(completed(other, output.clone(), at)?);
+                }
+            }
             if let Some(caller) = caller {
                 events.push(completed(caller, response(output)?, at)?);
             }
