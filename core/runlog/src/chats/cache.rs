@@ -1,7 +1,7 @@
 //! [`ChatCache`]: the folds of the chats in use, and which chat an id belongs to.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -95,26 +95,27 @@ impl AsyncStore {
         Ok(())
     }
 
-    /// The chat that has this id.
+    /// The chat that has this id. An id that was found in one chat isn't looked for in those that came later.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when none has, [`Ambiguous`](crate::ErrorKind::Ambiguous) when
     /// several have.
     pub(crate) async fn chat_with(&self, of: IdOf, id: &str) -> Result<SessionId> {
-        let cache = &self.shared.chats;
-        let chats: Vec<SessionId> =
+        let live: HashSet<SessionId> =
             self.shared.catalog.read(|catalog| catalog.live_sessions().map(|session| session.id).collect()).await?;
-        for session in &chats {
-            let Some(info) = self.backend().stream(stream_of(*session)).await? else { continue };
-            if cache.ids().seen.get(session) == Some(&info.last_sequence.0) {
-                continue;
-            }
-            let fold = self.chat_fold(*session).await?;
-            cache.ids().learn(*session, &fold);
+        // What is known, then the chats in use, then all others: mostly the first or the second is enough.
+        let mut found = self.shared.chats.ids().find(of, id, &live);
+        if found.is_empty() {
+            let used = self.shared.chats.folds().kept.keys().copied().collect::<Vec<_>>();
+            self.learn_ids(used.into_iter().filter(|session| live.contains(session))).await?;
+            found = self.shared.chats.ids().find(of, id, &live);
         }
-        let found = cache.ids().chats.get(&(of, id.to_owned())).cloned().unwrap_or_default();
-        let mut live = found.into_iter().filter(|session| chats.contains(session));
-        match (live.next(), live.next()) {
+        if found.is_empty() {
+            self.learn_ids(live.iter().copied()).await?;
+            found = self.shared.chats.ids().find(of, id, &live);
+        }
+        let mut found = found.into_iter();
+        match (found.next(), found.next()) {
             (Some(session), None) => Ok(session),
             (None, _) => Err(Error::not_found(format!("no chat has a {} {id:?}", of.name()))),
             (Some(one), Some(other)) => Err(Error::new(
@@ -122,6 +123,21 @@ impl AsyncStore {
                 format!("the {} {id:?} is in chat {one} and in chat {other}; give ids that are unique", of.name()),
             )),
         }
+    }
+}
+
+impl AsyncStore {
+    /// Looks through the chats that have changed since they were looked through.
+    async fn learn_ids(&self, chats: impl Iterator<Item = SessionId> + Send) -> Result<()> {
+        let cache = &self.shared.chats;
+        for session in chats {
+            let Some(info) = self.backend().stream(stream_of(session)).await? else { continue };
+            if cache.ids().seen.get(&session) != Some(&info.last_sequence.0) {
+                let fold = self.chat_fold(session).await?;
+                cache.ids().learn(session, &fold);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -160,6 +176,11 @@ impl Folds {
 }
 
 impl Ids {
+    fn find(&self, of: IdOf, id: &str, live: &HashSet<SessionId>) -> Vec<SessionId> {
+        let chats = self.chats.get(&(of, id.to_owned())).map(Vec::as_slice).unwrap_or_default();
+        chats.iter().copied().filter(|session| live.contains(session)).collect()
+    }
+
     fn learn(&mut self, session: SessionId, fold: &ChatFold) {
         let messages = fold.message_ids().map(|id| (IdOf::Message, id));
         let requests = fold.request_ids().map(|id| (IdOf::Request, id));
