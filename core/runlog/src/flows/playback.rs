@@ -81,7 +81,7 @@ impl AsyncPlayback {
     /// Plays a run's flow back. What is recorded meanwhile is played too.
     ///
     /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run, [`InvalidInput`](ErrorKind::InvalidInput) for a
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run, [`InvalidInput`](crate::ErrorKind::InvalidInput) for a
     /// speed that isn't more than 0.
     pub async fn new(store: &AsyncStore, run: RunId, options: PlaybackOptions) -> Result<Self> {
         if let Speed::Multiple(times) = options.speed
