@@ -21,7 +21,12 @@ impl Wrong {
     }
 
     fn tell(&self) {
-        let first: Vec<_> = self.0.iter().take(if std::env::var_os("WRONG_ALL").is_some() { usize::MAX } else { 20 }).map(String::as_str).collect();
+        let first: Vec<_> = self
+            .0
+            .iter()
+            .take(if std::env::var_os("WRONG_ALL").is_some() { usize::MAX } else { 20 })
+            .map(String::as_str)
+            .collect();
         assert!(self.0.is_empty(), "{} went wrong:\n{}", self.0.len(), first.join("\n"));
     }
 }
@@ -136,7 +141,9 @@ fn flip_every_byte(left: Left, part: usize, parts: usize) {
                     let is_told = matches!(found, Found::Refused(_) | Found::Opened { refused: 1.., .. });
                     if is_told || victim.is_whole(&found) {
                         return match told? {
-                            0 if must_be_told(&victim, name, place as u64, &borders) => Err(format!("verify is silent, {found:?}")),
+                            0 if must_be_told(&victim, name, place as u64, &borders) => {
+                                Err(format!("verify is silent, {found:?}"))
+                            }
                             _ => Ok(()),
                         };
                     }
@@ -206,7 +213,12 @@ fn repair_keeps_what_is_before_the_damage_and_saves_what_it_cuts() {
     wrong.tell();
 }
 
-fn repair(victim: &Victim, storage: &runlog_tests::faulty::FaultyStorage, start: u64, kept: usize) -> Result<(), String> {
+fn repair(
+    victim: &Victim,
+    storage: &runlog_tests::faulty::FaultyStorage,
+    start: u64,
+    kept: usize,
+) -> Result<(), String> {
     let before = storage.files();
     let active: std::sync::Arc<dyn Storage> = std::sync::Arc::new(storage.clone());
     let done = runlog_engine::repair(&active, "a person").map_err(|error| format!("repair: {error}"))?;

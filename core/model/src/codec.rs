@@ -13,6 +13,10 @@ use crate::{
     limits::{META_BYTES_MAX, RUN_PART_BYTES_MAX},
 };
 
+mod envelope;
+
+pub use envelope::{CHAT_VERSION, FLOW_VERSION, encode_chat_meta, encode_flow_meta, open_chat, open_flow};
+
 /// The version that event metadata is written in.
 pub const EVENT_META_VERSION: u8 = 1;
 /// The version that catalog metadata is written in.

@@ -10,8 +10,10 @@
 //! | 32–39 | runs: what happens to a run, in its own stream |
 //! | 40–47 | runs, in the runs catalog and its checkpoint |
 //! | 48–63 | kept for what else is told in a run's stream |
-//! | 64–95 | kept for chats and steps |
-//! | 96–127 | kept |
+//! | 64–79 | chats and steps, in the session's stream |
+//! | 80–95 | chats, in the catalog |
+//! | 96–111 | flows, in their run's stream |
+//! | 112–127 | kept |
 
 use std::{fmt, str::FromStr};
 

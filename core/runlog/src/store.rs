@@ -12,6 +12,7 @@ use crate::{
     Error, Mode, Result, StoreOptions,
     backend::Backend,
     catalog::{CatalogReader, Change, Guard},
+    chats::ChatCache,
     embedded::{Embedded, Wait},
     lookup::{check_free, check_instance, find_session, live_session, root_instance},
     memory::MemoryBackend,
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     embedded: Option<Embedded>,
     pub(crate) catalog: CatalogReader,
     pub(crate) runs: RunsReader,
+    pub(crate) chats: ChatCache,
 }
 
 /// A session to make. Everything may be left out.
@@ -179,7 +181,7 @@ impl AsyncStore {
     fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>, runs: Arc<RunsShared>) -> Self {
         let catalog = CatalogReader::new(Arc::clone(&backend));
         let runs = RunsReader::new(Arc::clone(&backend), runs);
-        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs }) }
+        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, chats: ChatCache::default() }) }
     }
 
     /// The engine in this process, for what only it has. `None` on another backend.
@@ -241,6 +243,7 @@ impl AsyncStore {
             created_at_ms,
             updated_at_ms: created_at_ms,
             deleted_at_ms: None,
+            chat: None,
         }
     }
 

@@ -42,7 +42,9 @@ fn write_that_nothing_flushed_is_dropped_kept_cut_and_mixed_by_sector() {
     assert!(outcomes.contains(&some(&[0; 2048])));
     assert!(outcomes.contains(&some(&[1; 2048])));
     let bytes: Vec<_> = outcomes.into_iter().flatten().collect();
-    assert!(bytes.iter().any(|bytes| bytes[0] == 1 && bytes[2047] == 0 && !bytes.iter().filter(|b| **b == 1).count().is_multiple_of(512)));
+    assert!(bytes.iter().any(|bytes| bytes[0] == 1
+        && bytes[2047] == 0
+        && !bytes.iter().filter(|b| **b == 1).count().is_multiple_of(512)));
     assert!(bytes.iter().any(|bytes| bytes[..512] == [0; 512] && bytes[512..1024] == [1; 512] && bytes[1024] == 0));
 }
 

@@ -119,6 +119,11 @@ impl Store {
         self.inner.embedded()
     }
 
+    /// The store that does the work, which blocks the thread that polls it.
+    pub(super) fn as_async(&self) -> &AsyncStore {
+        &self.inner
+    }
+
     /// The same open store, for callers that await.
     pub fn to_async(&self) -> AsyncStore {
         self.inner.waiting(Wait::Await)
