@@ -8,12 +8,21 @@ use std::{
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{AgentInstance, Error, ErrorKind, InstanceId, RawJson, Result, Session, SessionId, SessionStatus, codec};
+use crate::{
+    AgentInstance, Chat, Error, ErrorKind, InstanceId, RawJson, Result, Session, SessionId, SessionStatus, Timestamp,
+    Updates, codec,
+};
+
+mod chats;
+
+pub use chats::{ChatFilter, ChatList, ChatOrder};
 
 const SESSION_CREATED: u8 = 16;
 const SESSION_UPDATED: u8 = 17;
 const SESSION_DELETED: u8 = 18;
 const INSTANCE_CREATED: u8 = 19;
+const CHAT_UPDATED: u8 = 80;
+const CHAT_TOUCHED: u8 = 81;
 
 /// One entry of the catalog.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +35,30 @@ pub enum CatalogEvent {
     SessionDeleted(SessionDeleted),
     /// An agent instance was made.
     InstanceCreated(AgentInstance),
+    /// A session was changed as a chat.
+    ChatUpdated(ChatUpdated),
+    /// A message was saved in a chat.
+    ChatTouched(ChatTouched),
+}
+
+/// What changed of a chat.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ChatUpdated {
+    /// The chat's session.
+    pub id: SessionId,
+    /// When: milliseconds since 1970-01-01 UTC.
+    pub at_ms: u64,
+    /// The new values, by the names of a [`Chat`]'s fields.
+    pub updates: Updates,
+}
+
+/// That a message was saved in a chat.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ChatTouched {
+    /// The chat's session.
+    pub id: SessionId,
+    /// When: milliseconds since 1970-01-01 UTC.
+    pub at_ms: u64,
 }
 
 /// What changed of a session; what is `None` stays as it was.
@@ -90,6 +123,8 @@ impl CatalogEvent {
                 instance.check()?;
                 (INSTANCE_CREATED, serde_json::to_vec(instance))
             }
+            Self::ChatUpdated(updated) => (CHAT_UPDATED, serde_json::to_vec(updated)),
+            Self::ChatTouched(touched) => (CHAT_TOUCHED, serde_json::to_vec(touched)),
         };
         let payload =
             payload.map_err(|source| Error::invalid(format!("a catalog event has no JSON form: {source}")))?;
@@ -108,6 +143,8 @@ impl CatalogEvent {
             SESSION_UPDATED => serde_json::from_slice(payload).map(Self::SessionUpdated),
             SESSION_DELETED => serde_json::from_slice(payload).map(Self::SessionDeleted),
             INSTANCE_CREATED => serde_json::from_slice(payload).map(Self::InstanceCreated),
+            CHAT_UPDATED => serde_json::from_slice(payload).map(Self::ChatUpdated),
+            CHAT_TOUCHED => serde_json::from_slice(payload).map(Self::ChatTouched),
             _ => {
                 return Err(Error::new(
                     ErrorKind::UnsupportedVersion,
@@ -136,6 +173,8 @@ pub struct Catalog {
 #[derive(Clone, Debug)]
 struct SessionEntry {
     session: Session,
+    /// The sequence of its creation.
+    created: u64,
     instances: Vec<InstanceId>,
 }
 
@@ -222,7 +261,7 @@ impl Catalog {
                     self.by_name.insert(name.clone(), id);
                 }
                 self.by_creation.insert(sequence, id);
-                self.sessions.insert(id, SessionEntry { session, instances: Vec::new() });
+                self.sessions.insert(id, SessionEntry { session, created: sequence, instances: Vec::new() });
             }
             CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes }) => {
                 let session = self.entry(id)?;
@@ -250,6 +289,15 @@ impl Catalog {
                 let entry = self.sessions.get_mut(&session_id).ok_or_else(|| format!("no session {session_id}"))?;
                 entry.instances.push(id);
                 self.instances.insert(id, instance);
+            }
+            CatalogEvent::ChatUpdated(ChatUpdated { id, at_ms, updates }) => {
+                let session = self.entry(id)?;
+                let chat = Chat::of(session, sequence).updated(&updates, Timestamp(at_ms));
+                chat.map_err(|error| error.to_string())?.write_to(session);
+            }
+            CatalogEvent::ChatTouched(ChatTouched { id, at_ms }) => {
+                let chat = self.entry(id)?.chat.get_or_insert_default();
+                chat.last_message_at = chat.last_message_at.max(Some(Timestamp(at_ms)));
             }
         }
         Ok(())

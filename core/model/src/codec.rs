@@ -8,15 +8,27 @@ use bincode::{
     config::{Configuration, Fixint, Limit, LittleEndian},
 };
 
-use crate::{Error, ErrorKind, Result, limits::META_BYTES_MAX};
+use crate::{
+    Error, ErrorKind, Result,
+    limits::{META_BYTES_MAX, RUN_PART_BYTES_MAX},
+};
+
+mod envelope;
+
+pub use envelope::{CHAT_VERSION, FLOW_VERSION, encode_chat_meta, encode_flow_meta, open_chat, open_flow};
 
 /// The version that event metadata is written in.
 pub const EVENT_META_VERSION: u8 = 1;
 /// The version that catalog metadata is written in.
 pub const CATALOG_META_VERSION: u8 = 1;
+/// The version that a run's events are written in.
+pub const RUN_META_VERSION: u8 = 1;
 
 const CONFIG: Configuration<LittleEndian, Fixint, Limit<META_BYTES_MAX>> =
     bincode::config::standard().with_fixed_int_encoding().with_little_endian().with_limit::<META_BYTES_MAX>();
+
+const PART_CONFIG: Configuration<LittleEndian, Fixint, Limit<RUN_PART_BYTES_MAX>> =
+    bincode::config::standard().with_fixed_int_encoding().with_little_endian().with_limit::<RUN_PART_BYTES_MAX>();
 
 /// What is kept beside a context event's content.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode)]
@@ -31,6 +43,42 @@ pub struct EventMeta {
     pub step_number: Option<u32>,
     /// The tool call it is (a tool_call), or the ones it answers (a tool_result), in order.
     pub tools: Vec<ToolMark>,
+}
+
+/// Some runs of the runs catalog, written down.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode)]
+pub struct RunPart {
+    /// The names of agents and projects, each once.
+    pub names: Vec<String>,
+    /// The runs, in the order they were made.
+    pub runs: Vec<RunRow>,
+}
+
+/// One run of a [`RunPart`]. Names are places in its list of names, runs are places in the order of creation.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct RunRow {
+    /// Its id.
+    pub id: [u8; 16],
+    /// Its session.
+    pub session: [u8; 16],
+    /// Its instance.
+    pub instance: [u8; 16],
+    /// Its agent.
+    pub agent: u32,
+    /// Its project.
+    pub project: Option<u32>,
+    /// The run that spawned it.
+    pub parent: Option<u32>,
+    /// The run it goes on from.
+    pub resumed_from: Option<u32>,
+    /// Its status: 0 running, 1 paused, 2 completed, 3 failed, 4 cancelled.
+    pub status: u8,
+    /// The steps begun so far.
+    pub step_count: u32,
+    /// When it was made.
+    pub created_at_ms: u64,
+    /// When it paused or was over; 0 while it runs.
+    pub ended_at_ms: u64,
 }
 
 /// Names one tool call, and says how it ended where that is known.
@@ -92,6 +140,50 @@ pub fn decode_catalog_meta(bytes: &[u8]) -> Result<()> {
         return Ok(());
     }
     Err(Error::damaged(format!("catalog metadata should be 1 byte, but has {}", bytes.len())))
+}
+
+/// Writes the metadata of a run's event: its version alone.
+pub fn encode_run_meta() -> Vec<u8> {
+    vec![RUN_META_VERSION]
+}
+
+/// Reads the version of a run's event, for whoever brings older ones up to date.
+///
+/// # Errors
+/// As [`decode_event_meta`].
+pub fn decode_run_meta(bytes: &[u8]) -> Result<u8> {
+    match bytes {
+        [version @ 1..=RUN_META_VERSION] => Ok(*version),
+        [_] | [] => fields_of_version(bytes, RUN_META_VERSION, "run metadata").map(|_| RUN_META_VERSION),
+        _ => Err(Error::damaged(format!("run metadata should be 1 byte, but has {}", bytes.len()))),
+    }
+}
+
+/// Writes a part of the runs catalog: its version, then its fields.
+///
+/// # Errors
+/// [`TooLarge`](ErrorKind::TooLarge) over [`RUN_PART_BYTES_MAX`].
+pub fn encode_run_part(part: &RunPart) -> Result<Vec<u8>> {
+    let mut bytes = vec![RUN_META_VERSION];
+    let fields = bincode::encode_to_vec(part, PART_CONFIG)
+        .map_err(|source| Error::too_large(format!("a part of the runs catalog can't be encoded: {source}")))?;
+    bytes.extend_from_slice(&fields);
+    Ok(bytes)
+}
+
+/// Reads a part of the runs catalog.
+///
+/// # Errors
+/// As [`decode_event_meta`].
+pub fn decode_run_part(bytes: &[u8]) -> Result<RunPart> {
+    let fields = fields_of_version(bytes, RUN_META_VERSION, "a part of the runs catalog")?;
+    let decoded = bincode::decode_from_slice::<RunPart, _>(fields, PART_CONFIG);
+    let (part, read) =
+        decoded.map_err(|source| Error::damaged(format!("a part of the runs catalog can't be read: {source}")))?;
+    if read == fields.len() {
+        return Ok(part);
+    }
+    Err(Error::damaged(format!("a part of the runs catalog should end after {read} bytes, but has {}", fields.len())))
 }
 
 fn fields_of_version<'a>(bytes: &'a [u8], version: u8, what: &str) -> Result<&'a [u8]> {

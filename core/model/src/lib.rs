@@ -3,13 +3,17 @@
 //! Pure: no I/O, no clock, no randomness, no runtime. An agent's context is a sequence of [`ContextEvent`]s,
 //! each with JSON content kept byte for byte; [`messages`] folds them into exactly what was sent to the
 //! model, and [`dangling_tool_calls`] into the calls that were never answered. [`Catalog`] folds
-//! [`CatalogEvent`]s into the sessions and instances there are.
+//! [`CatalogEvent`]s into the sessions and instances there are. A session is a [`Chat`] to its users, whose
+//! messages and steps [`ChatFold`] folds from [`ChatEvent`]s. A flow is told in [`RuntimeEvent`]s, and resumed from
+//! a [`RunSnapshot`].
 
 mod catalog;
+mod chat;
 pub mod codec;
 mod error;
 mod event;
 mod fields;
+mod flow;
 mod fold;
 mod ids;
 mod kind;
@@ -17,18 +21,38 @@ pub mod limits;
 mod message;
 mod new_message;
 mod raw_json;
+mod run;
+mod run_catalog;
+mod run_event;
+mod run_history;
 mod session;
+mod time;
 
 pub use catalog::{
-    Catalog, CatalogEvent, Deleted, EncodedCatalogEvent, ListSessions, SessionChanges, SessionDeleted, SessionPage,
-    SessionUpdated,
+    Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatTouched, ChatUpdated, Deleted, EncodedCatalogEvent,
+    ListSessions, SessionChanges, SessionDeleted, SessionPage, SessionUpdated,
+};
+pub use chat::{
+    Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent, MessageFilter, Space,
+    Step, StepStatus, StepType, Updates,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use event::{ContextEvent, EventOptions, NewContextEvent, StoredEvent, ToolResultMark};
+pub use flow::{
+    AgentEvent, AgentUsage, EdgeStatus, FlowEventKind, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
+    RuntimeEvent,
+};
 pub use fold::{DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results, messages};
 pub use ids::{InstanceId, RunId, SessionId};
 pub use kind::{ContextEventKind, Role};
 pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};
 pub use new_message::{NewMessage, NewToolCall};
 pub use raw_json::RawJson;
+pub use run::{Run, RunStatus, RunSummary, ToolCallStatus, pause_reason};
+pub use run_catalog::{
+    ListRuns, PlacedRun, RUN_PART, RunCatalog, RunCatalogEvent, RunCheckpoint, RunsPage, decode_run_checkpoint,
+};
+pub use run_event::{EncodedRunEvent, RUN_EVENT_KINDS, RunEvent, RunFold, StatusChange};
+pub use run_history::{RunMessage, ToolCall, ToolCallFold, tool_calls};
 pub use session::{AgentInstance, Session, SessionStatus};
+pub use time::Timestamp;

@@ -16,3 +16,25 @@ pub const PROJECT_BYTES_MAX: usize = 256;
 pub const SESSION_METADATA_BYTES_MAX: usize = 1 << 20;
 /// The most tool calls, or tool results, of one message: 1,024.
 pub const MESSAGE_TOOLS_MAX: usize = 1 << 10;
+/// The longest summary, error message or reason of a run: 1 MiB.
+pub const RUN_TEXT_BYTES_MAX: usize = 1 << 20;
+/// The longest id of a flow's node: 256 bytes.
+pub const NODE_ID_BYTES_MAX: usize = 256;
+/// The largest part of the runs catalog's checkpoint: 8 MiB.
+pub const RUN_PART_BYTES_MAX: usize = 8 << 20;
+/// The longest id of a chat, message, request, block, thread, step or stack: 64 characters.
+pub const CHAT_ID_CHARS_MAX: usize = 64;
+/// The longest title of a chat: 500 characters.
+pub const CHAT_TITLE_CHARS_MAX: usize = 500;
+/// The longest assistant, user, team or tenant id of a chat: 200 characters.
+pub const CHAT_OWNER_CHARS_MAX: usize = 200;
+/// The longest mode of a chat, and the longest type of a message: 50 characters.
+pub const CHAT_WORD_CHARS_MAX: usize = 50;
+/// The largest JSON of one chat event, message or step: 16 MiB.
+pub const CHAT_EVENT_BYTES_MAX: usize = 16 << 20;
+/// The most chats of one page: 1,000.
+pub const CHAT_PAGE_MAX: usize = 1_000;
+/// The deepest call stack of a request: 1,024 assistants.
+pub const STACK_DEPTH_MAX: usize = 1 << 10;
+/// The largest JSON of one flow event or run snapshot: 16 MiB.
+pub const FLOW_EVENT_BYTES_MAX: usize = 16 << 20;

@@ -89,6 +89,24 @@ pub(crate) fn plain_call(content: &RawJson) -> Option<ToolCallRequest> {
     request(id, name, arguments, ToolStyle::OpenAi).ok()
 }
 
+/// What a tool gave as the result of a call: the content of the message or block that answers it.
+pub(crate) fn output_of(content: &RawJson, id: Option<&str>) -> RawJson {
+    let Ok(envelope) = envelope(content) else { return content.clone() };
+    let mut block_output = None;
+    let looked = each_block(&envelope, "tool_result", |block| {
+        let [found, output] = fields(block.get(), "a tool_result block", ["tool_use_id", "content"])?;
+        let found = found.map(|raw| id_string(raw, "tool_use_id")).transpose()?;
+        if block_output.is_none() && found.as_deref() == id {
+            block_output = Some(output.map_or_else(RawJson::null, RawJson::from_raw));
+        }
+        Ok(())
+    });
+    match (looked, block_output) {
+        (Ok(()), Some(output)) => output,
+        _ => envelope.content.map_or_else(|| content.clone(), RawJson::from_raw),
+    }
+}
+
 /// One event as a caller of `append_event` gives it.
 pub(crate) fn check_event(
     kind: ContextEventKind,

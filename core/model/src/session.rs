@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, InstanceId, RawJson, Result, SessionId,
+    ChatFields, Error, InstanceId, RawJson, Result, SessionId,
     limits::{
         AGENT_NAME_BYTES_MAX, PROJECT_BYTES_MAX, SESSION_METADATA_BYTES_MAX, SESSION_NAME_BYTES_MAX, TITLE_BYTES_MAX,
     },
@@ -50,6 +50,9 @@ pub struct Session {
     /// When it was deleted, softly: its contexts can still be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted_at_ms: Option<u64>,
+    /// What it has as a chat; [`Chat`](crate::Chat) is the whole view.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat: Option<Box<ChatFields>>,
 }
 
 impl Session {
@@ -99,7 +102,7 @@ impl AgentInstance {
     }
 }
 
-fn check_length(what: &str, text: Option<&str>, bytes_max: usize) -> Result<()> {
+pub(crate) fn check_length(what: &str, text: Option<&str>, bytes_max: usize) -> Result<()> {
     match text.map(str::len) {
         Some(length) if length > bytes_max => {
             Err(Error::too_large(format!("{what} has {length} bytes, at most {bytes_max} are allowed; shorten it")))

@@ -21,6 +21,11 @@ pub enum ErrorKind {
     Ambiguous,
     /// The last sequence isn't the expected one; read again, then decide. Nothing was written.
     Conflict,
+    /// The run isn't in a status that allows it: it has ended, or isn't paused. Nothing was written.
+    WrongStatus,
+    /// A budget is spent, of steps or of all steps together. Nothing was written, but for the pause that the
+    /// call tells of.
+    LimitReached,
     /// Another process (or another handle of this one) has the store open for writing.
     Locked,
     /// The store or the folder can't be written to.
@@ -53,6 +58,8 @@ impl ErrorKind {
             Self::AlreadyExists => "already_exists",
             Self::Ambiguous => "ambiguous",
             Self::Conflict => "conflict",
+            Self::WrongStatus => "wrong_status",
+            Self::LimitReached => "limit_reached",
             Self::Locked => "locked",
             Self::ReadOnly => "read_only",
             Self::StorageFull => "storage_full",

@@ -2,39 +2,76 @@
 //!
 //! A [`Store`] holds sessions; a session holds agent instances; an instance has a context: the messages,
 //! tool calls and tool results of one agent, as immutable events. [`ContextRepository`] works on events,
-//! [`ContextService`] on the messages that one agent's model sees. Each has a twin for callers that await
+//! [`ContextService`] on the messages that one agent's model sees. A run is one stretch of an agent's work in
+//! its context: [`Runs`] starts, resumes and lists them, a [`RunRecorder`] writes one. Each has a twin for callers that await
 //! ([`AsyncStore`], …); the work is done by one implementation, over any [`Backend`](backend::Backend).
+//!
+//! A session is a chat to its users: [`ChatStore`] has its messages and steps, [`RequestBuffer`] records a request
+//! in two writes, and [`Resumption`] says how an interrupted one goes on. [`FlowRun`] records a flow of nodes and
+//! agents and resumes it from its snapshot; [`Playback`] plays it back.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/record-an-agent.md")]
+struct RecordAnAgent;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/resume-after-a-crash.md")]
+struct ResumeAfterACrash;
+
 pub mod backend;
 mod blocking;
 mod catalog;
+mod chats;
 mod embedded;
 mod error;
+mod flows;
 mod lookup;
 pub mod memory;
 mod repository;
+mod runs;
 mod service;
 mod sessions;
 mod store;
 pub mod transcript;
 
-pub use blocking::{ContextRepository, ContextService, Events, Store};
+pub use blocking::{
+    ChatStore, ContextRepository, ContextService, Events, FlowRun, Playback, RequestBuffer, ResumedRun, RunRecorder,
+    Runs, Store,
+};
 pub use catalog::CATALOG_STREAM;
+pub use chats::{
+    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportReport, NewRequest, RequestDraft, RequestEnd, ResumeAction,
+    Resumption, StackLevel, record_typical_request,
+};
 pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};
+pub use flows::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed};
 pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages};
 #[cfg(not(target_family = "wasm"))]
 pub use runlog_engine::SystemHost;
 pub use runlog_engine::{self as engine, Missing, Mode, OpenOptions as StoreOptions};
 pub use runlog_engine::{Durability, Host};
 pub use runlog_model::{
-    AgentInstance, ContextEvent, ContextEventKind, DanglingToolCall, Deleted, EventOptions, InstanceId, ListSessions,
-    Message, NewMessage, NewToolCall, RawJson, Role, RunId, Session, SessionChanges, SessionId, SessionPage,
-    SessionStatus, ToolResultMark, ToolStyle,
+    AgentEvent, AgentUsage, EdgeStatus, FlowEventKind, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
+    RuntimeEvent,
+};
+pub use runlog_model::{
+    AgentInstance, ContextEvent, ContextEventKind, DanglingToolCall, Deleted, EventOptions, InstanceId, ListRuns,
+    ListSessions, Message, NewMessage, NewToolCall, RawJson, Role, Run, RunId, RunMessage, RunStatus, RunSummary,
+    Session, SessionChanges, SessionId, SessionPage, SessionStatus, ToolCall, ToolCallStatus, ToolResultMark,
+    ToolStyle, pause_reason,
+};
+pub use runlog_model::{
+    Chat, ChatFilter, ChatList, ChatMessage, ChatOrder, ChatRole, ChatShare, MessageFilter, Space, Step, StepStatus,
+    StepType, Timestamp, Updates,
+};
+pub use runs::{
+    AsyncResumedRun, AsyncRunRecorder, AsyncRuns, Dangling, ListRunMessages, ListToolCalls, MAX_TOTAL_STEPS_PER_RUN,
+    NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions, RunPlace, ToolOutcome,
 };
 pub use service::{AsyncContextService, RawMessage};
 pub use sessions::{CopiedInstance, CopiedSession, CopySession};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use runlog_engine::Op;
-use runlog_model::{AgentInstance, Catalog, CatalogEvent, InstanceId, Session, SessionId};
+use runlog_model::{AgentInstance, Catalog, CatalogEvent, ChatFields, InstanceId, Session, SessionId};
 
 use serde::Serialize;
 
@@ -154,7 +154,9 @@ impl AsyncStore {
             metadata: source.metadata.clone(),
             ..NewSession::default()
         };
-        Session { copied_from: Some(source.id), ..self.session_from(&new) }
+        // The chat's own messages stay with the source, so that their ids go on naming one.
+        let chat = source.chat.clone().map(|chat| Box::new(ChatFields { last_message_at: None, ..*chat }));
+        Session { copied_from: Some(source.id), chat, ..self.session_from(&new) }
     }
 
     /// Which instance is cut, where, and what time that was.

@@ -4,18 +4,20 @@ use std::{fmt, sync::Arc};
 
 use runlog_engine::storage::Storage;
 use runlog_model::{
-    AgentInstance, CatalogEvent, InstanceId, ListSessions, RawJson, Session, SessionChanges, SessionDeleted, SessionId,
-    SessionPage, SessionStatus, SessionUpdated,
+    AgentInstance, CatalogEvent, InstanceId, ListSessions, RawJson, RunId, Session, SessionChanges, SessionDeleted,
+    SessionId, SessionPage, SessionStatus, SessionUpdated,
 };
 
 use crate::{
-    Error, Result, StoreOptions,
+    Error, Mode, Result, StoreOptions,
     backend::Backend,
     catalog::{CatalogReader, Change, Guard},
+    chats::ChatCache,
     embedded::{Embedded, Wait},
     lookup::{check_free, check_instance, find_session, live_session, root_instance},
     memory::MemoryBackend,
     repository::AsyncContextRepository,
+    runs::{AsyncRuns, RunsReader, RunsShared},
     service::AsyncContextService,
 };
 
@@ -45,6 +47,8 @@ pub(crate) struct Shared {
     /// The same backend, where it is the engine in this process.
     embedded: Option<Embedded>,
     pub(crate) catalog: CatalogReader,
+    pub(crate) runs: RunsReader,
+    pub(crate) chats: ChatCache,
 }
 
 /// A session to make. Everything may be left out.
@@ -128,7 +132,8 @@ impl AsyncStore {
     /// As [`open`](Self::open).
     #[cfg(not(target_family = "wasm"))]
     pub fn open_with(path: impl AsRef<std::path::Path>, options: StoreOptions) -> Result<Self> {
-        Ok(Self::with_embedded(Embedded::open(path, options, Wait::Await)?))
+        let mode = options.mode;
+        Self::opened(Embedded::open(path, options, Wait::Await)?, mode)
     }
 
     /// Opens the store in a folder for reading, beside its writer or without one. No file is changed.
@@ -145,22 +150,38 @@ impl AsyncStore {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(storage: Arc<dyn Storage>, options: StoreOptions) -> Result<Self> {
-        Ok(Self::with_embedded(Embedded::open_on(storage, options, Wait::Await)?))
+        let mode = options.mode;
+        Self::opened(Embedded::open_on(storage, options, Wait::Await)?, mode)
+    }
+
+    /// A store just opened: the runs that its last writer left running are paused.
+    pub(crate) fn opened(embedded: Embedded, mode: Mode) -> Result<Self> {
+        let store = Self::with_embedded(embedded);
+        if mode == Mode::Write {
+            // The same runs, on a backend that waits by blocking: its futures are ready at the first poll.
+            pollster::block_on(store.waiting(Wait::Block).recover_runs())?;
+        }
+        Ok(store)
     }
 
     /// A store on this backend.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
-        Self::on(backend, None)
+        Self::on(backend, None, Arc::default())
     }
 
     /// A store on the engine in this process.
     pub fn with_embedded(embedded: Embedded) -> Self {
-        Self::on(Arc::new(embedded.clone()), Some(embedded))
+        Self::embedding(embedded, Arc::default())
     }
 
-    fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>) -> Self {
+    fn embedding(embedded: Embedded, runs: Arc<RunsShared>) -> Self {
+        Self::on(Arc::new(embedded.clone()), Some(embedded), runs)
+    }
+
+    fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>, runs: Arc<RunsShared>) -> Self {
         let catalog = CatalogReader::new(Arc::clone(&backend));
-        Self { shared: Arc::new(Shared { backend, embedded, catalog }) }
+        let runs = RunsReader::new(Arc::clone(&backend), runs);
+        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, chats: ChatCache::default() }) }
     }
 
     /// The engine in this process, for what only it has. `None` on another backend.
@@ -171,7 +192,7 @@ impl AsyncStore {
     /// The same open store with another way to wait.
     pub(crate) fn waiting(&self, wait: Wait) -> Self {
         match self.embedded() {
-            Some(embedded) => Self::with_embedded(embedded.with_wait(wait)),
+            Some(embedded) => Self::embedding(embedded.with_wait(wait), Arc::clone(self.shared.runs.shared())),
             None => self.clone(),
         }
     }
@@ -222,6 +243,7 @@ impl AsyncStore {
             created_at_ms,
             updated_at_ms: created_at_ms,
             deleted_at_ms: None,
+            chat: None,
         }
     }
 
@@ -387,6 +409,20 @@ impl AsyncStore {
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
     pub async fn context(&self, instance: InstanceId) -> Result<AsyncContextService> {
         AsyncContextService::new(self.contexts(), instance).await
+    }
+
+    /// All runs of the store.
+    pub fn runs(&self) -> AsyncRuns {
+        AsyncRuns::new(self.clone())
+    }
+
+    /// Pauses the runs that a process which is gone left running, and says which they were. Opening for writing
+    /// has done it.
+    ///
+    /// # Errors
+    /// As [`AsyncRuns::recover`].
+    pub async fn recover_runs(&self) -> Result<Vec<RunId>> {
+        self.runs().recover().await
     }
 
     /// The instance, found without a catch-up where it is known already; refused when its session was deleted.

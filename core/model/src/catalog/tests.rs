@@ -12,6 +12,7 @@ fn session(number: u128, name: Option<&str>) -> Session {
         created_at_ms: 1,
         updated_at_ms: 1,
         deleted_at_ms: None,
+        chat: None,
     }
 }
 

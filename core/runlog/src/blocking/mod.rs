@@ -1,10 +1,16 @@
 //! The same calls for callers that wait: each runs its asynchronous twin on the calling thread, so that
 //! behaviour is written once.
 
+mod chats;
+mod flows;
 mod repository;
+mod runs;
 mod service;
 mod store;
 
+pub use chats::{ChatStore, RequestBuffer};
+pub use flows::{FlowRun, Playback};
 pub use repository::{ContextRepository, Events};
+pub use runs::{ResumedRun, RunRecorder, Runs};
 pub use service::ContextService;
 pub use store::Store;

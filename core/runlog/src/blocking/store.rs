@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pollster::block_on;
 use runlog_engine::storage::Storage;
-use runlog_model::{AgentInstance, InstanceId, ListSessions, Session, SessionChanges, SessionId, SessionPage};
+use runlog_model::{AgentInstance, InstanceId, ListSessions, RunId, Session, SessionChanges, SessionId, SessionPage};
 
-use super::{ContextRepository, ContextService};
+use super::{ContextRepository, ContextService, Runs};
 use crate::{
     AsyncStore, CopiedSession, CopySession, NewInstance, NewSession, Result, StoreOptions,
     backend::Backend,
@@ -82,7 +82,8 @@ impl Store {
     /// As [`AsyncStore::open`].
     #[cfg(not(target_family = "wasm"))]
     pub fn open_with(path: impl AsRef<std::path::Path>, options: StoreOptions) -> Result<Self> {
-        Ok(Self::with_embedded(&Embedded::open(path, options, Wait::Block)?))
+        let mode = options.mode;
+        Ok(Self { inner: AsyncStore::opened(Embedded::open(path, options, Wait::Block)?, mode)? })
     }
 
     /// Opens the store in a folder for reading, beside its writer or without one. No file is changed.
@@ -99,7 +100,8 @@ impl Store {
     /// # Errors
     /// As [`AsyncStore::open`].
     pub fn open_on(storage: Arc<dyn Storage>, options: StoreOptions) -> Result<Self> {
-        Ok(Self::with_embedded(&Embedded::open_on(storage, options, Wait::Block)?))
+        let mode = options.mode;
+        Ok(Self { inner: AsyncStore::opened(Embedded::open_on(storage, options, Wait::Block)?, mode)? })
     }
 
     /// A store on this backend, whose calls are waited for.
@@ -115,6 +117,11 @@ impl Store {
     /// The engine in this process, for what only it has. `None` on another backend.
     pub fn embedded(&self) -> Option<&Embedded> {
         self.inner.embedded()
+    }
+
+    /// The store that does the work, which blocks the thread that polls it.
+    pub(super) fn as_async(&self) -> &AsyncStore {
+        &self.inner
     }
 
     /// The same open store, for callers that await.
@@ -287,6 +294,20 @@ impl Store {
     /// All contexts of the store, by instance id.
     pub fn contexts(&self) -> ContextRepository {
         ContextRepository::new(self.inner.contexts())
+    }
+
+    /// All runs of the store.
+    pub fn runs(&self) -> Runs {
+        Runs::new(self.inner.runs())
+    }
+
+    /// Pauses the runs that a process which is gone left running, and says which they were. Opening for writing
+    /// has done it.
+    ///
+    /// # Errors
+    /// As [`AsyncRuns::recover`](crate::AsyncRuns::recover).
+    pub fn recover_runs(&self) -> Result<Vec<RunId>> {
+        block_on(self.inner.recover_runs())
     }
 
     /// The context of one agent instance.

@@ -12,6 +12,7 @@
 
 pub mod backend;
 pub mod contexts;
+pub mod runs;
 pub mod sessions;
 
 use std::{future::Future, sync::Arc};
@@ -82,6 +83,37 @@ macro_rules! conformance_tests {
                 a_redacted_event_keeps_its_place
                 dangling_calls_are_found_and_closed
                 an_agent_run_is_persisted_as_it_happens
+            }
+            $crate::conformance_claims! { $make, runs:
+                scenario_message_persistence_during_execution
+                scenario_message_content_format
+                scenario_successful_tool_call_recording
+                scenario_failed_tool_call_recording
+                scenario_tool_call_duration_tracking
+                scenario_resume_a_paused_run
+                scenario_cumulative_step_counter_across_resumes
+                scenario_fresh_step_budget_per_resume
+                scenario_max_total_steps_enforcement
+                scenario_resume_non_paused_run_rejected
+                scenario_list_agent_runs
+                scenario_get_agent_run_detail
+                scenario_list_messages_for_a_run
+                scenario_get_single_message
+                scenario_list_tool_calls_for_a_run
+                scenario_get_single_tool_call
+                scenario_new_columns_on_agent_runs
+                scenario_parent_child_run_relationship
+                late_writes_to_an_ended_run_are_refused
+                a_paused_run_can_be_cancelled_but_not_one_that_was_resumed
+                a_step_is_one_batch
+                orphaned_runs_are_paused_once
+                dangling_calls_are_reported_or_closed
+                a_context_that_another_run_went_on_with_is_not_resumed
+                many_tasks_write_one_run
+                what_a_run_refuses_is_written_nowhere
+                a_cursor_fits_only_the_list_it_came_from
+                a_run_begins_with_its_messages
+                events_of_others_in_a_runs_stream_disturb_nothing
             }
             $crate::conformance_claims! { $make, sessions:
                 sessions_are_found_by_id_name_and_prefix

@@ -1,0 +1,167 @@
+//! The catalog's sessions as chats: finding one by its id, and listing them by filter.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Catalog, SessionEntry};
+use crate::{Chat, Error, Result, Session, SessionId, SessionStatus, limits::CHAT_PAGE_MAX};
+
+const PAGESIZE: usize = 20;
+
+/// Which chats to list, and which page of them.
+///
+/// ```
+/// use runlog_model::ChatFilter;
+/// let filter: ChatFilter = serde_json::from_str(r#"{"user_id":"user123","status":"active","page":1,"pagesize":20}"#).unwrap();
+/// assert_eq!(filter.user_id.as_deref(), Some("user123"));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChatFilter {
+    /// Only chats that this user made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    /// Only chats of this team.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub team_id: Option<String>,
+    /// Only chats with this assistant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assistant_id: Option<String>,
+    /// Only chats of this status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<SessionStatus>,
+    /// Only chats whose title has all these words, in any case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keywords: Option<String>,
+    /// The order.
+    pub order: ChatOrder,
+    /// The page, from 1; 0 is the first. Pages move while chats are made; a cursor doesn't.
+    pub page: usize,
+    /// How many chats a page has; 0 is 20.
+    pub pagesize: usize,
+    /// Where to go on, instead of a page number: the [`next`](ChatList::next) of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<u64>,
+}
+
+/// The order in which chats are listed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChatOrder {
+    /// The newest first. The only one with a cursor.
+    #[default]
+    Created,
+    /// The one with the latest message first.
+    LastMessage,
+    /// By the `sort` field, the lowest first.
+    Sort,
+}
+
+/// One page of chats.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ChatList {
+    /// The chats.
+    pub data: Vec<Chat>,
+    /// The page, from 1.
+    pub page: usize,
+    /// How many chats a page has.
+    pub pagesize: usize,
+    /// How many pages there are.
+    pub pagecount: usize,
+    /// How many chats the filter admits.
+    pub total: usize,
+    /// The cursor of the next page; `None` on the last page, and in an order that has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
+}
+
+impl Catalog {
+    /// The session that a chat id names: that of this name, or of this id. Not a deleted one.
+    pub fn chat_session(&self, chat_id: &str) -> Option<&Session> {
+        let by_id = chat_id.parse::<SessionId>().ok().and_then(|id| self.session(id));
+        by_id.filter(|session| session.deleted_at_ms.is_none()).or_else(|| self.session_named(chat_id))
+    }
+
+    /// The sessions that aren't deleted, the newest first.
+    pub fn live_sessions(&self) -> impl Iterator<Item = &Session> {
+        let newest_first = self.by_creation.values().rev().filter_map(|id| self.session(*id));
+        newest_first.filter(|session| session.deleted_at_ms.is_none())
+    }
+
+    /// A session as a chat, deleted or not.
+    pub fn chat(&self, id: SessionId) -> Option<Chat> {
+        self.sessions.get(&id).map(SessionEntry::chat)
+    }
+
+    /// One page of chats. Looks through the chats in memory; only those of the page are copied.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a page larger than [`CHAT_PAGE_MAX`], or a cursor in an
+    /// order that has none.
+    pub fn chats(&self, filter: &ChatFilter) -> Result<ChatList> {
+        let pagesize = if filter.pagesize == 0 { PAGESIZE } else { filter.pagesize };
+        if pagesize > CHAT_PAGE_MAX {
+            return Err(Error::invalid(format!("a page has at most {CHAT_PAGE_MAX} chats, not {pagesize}")));
+        }
+        if filter.cursor.is_some() && filter.order != ChatOrder::Created {
+            return Err(Error::invalid("only the order `created` has a cursor; give a page number"));
+        }
+        let words: Vec<String> =
+            filter.keywords.iter().flat_map(|words| words.split_whitespace()).map(str::to_lowercase).collect();
+        let mut found: Vec<&SessionEntry> = self
+            .by_creation
+            .values()
+            .rev()
+            .filter_map(|id| self.sessions.get(id))
+            .filter(|entry| filter.admits(&entry.session, &words))
+            .collect();
+        match filter.order {
+            ChatOrder::Created => {}
+            ChatOrder::LastMessage => found.sort_by_key(|entry| std::cmp::Reverse(entry.last_message_at())),
+            ChatOrder::Sort => found.sort_by_key(|entry| entry.session.chat.as_ref().map_or(0, |chat| chat.sort)),
+        }
+        let total = found.len();
+        let skipped = match filter.cursor {
+            Some(cursor) => found.partition_point(|entry| entry.created >= cursor),
+            None => filter.page.saturating_sub(1).saturating_mul(pagesize),
+        };
+        let shown = found.get(skipped..).unwrap_or_default();
+        let shown = shown.get(..pagesize).unwrap_or(shown);
+        let last = shown.last().filter(|_| skipped + shown.len() < total && filter.order == ChatOrder::Created);
+        Ok(ChatList {
+            data: shown.iter().map(|entry| entry.chat()).collect(),
+            page: skipped / pagesize + 1,
+            pagesize,
+            pagecount: total.div_ceil(pagesize),
+            total,
+            next: last.map(|entry| entry.created),
+        })
+    }
+}
+
+impl SessionEntry {
+    fn chat(&self) -> Chat {
+        Chat::of(&self.session, self.created)
+    }
+
+    fn last_message_at(&self) -> u64 {
+        let at = self.session.chat.as_ref().and_then(|chat| chat.last_message_at);
+        at.map_or(self.session.created_at_ms, |at| at.0)
+    }
+}
+
+impl ChatFilter {
+    fn admits(&self, session: &Session, words: &[String]) -> bool {
+        let chat = session.chat.as_deref();
+        let is = |wanted: &Option<String>, found: Option<&str>| wanted.is_none() || wanted.as_deref() == found;
+        let has_words = || {
+            let title = session.title.as_deref().unwrap_or_default().to_lowercase();
+            words.iter().all(|word| title.contains(word))
+        };
+        session.deleted_at_ms.is_none()
+            && self.status.is_none_or(|status| session.status == status)
+            && is(&self.user_id, chat.and_then(|chat| chat.created_by.as_deref()))
+            && is(&self.team_id, chat.and_then(|chat| chat.team_id.as_deref()))
+            && is(&self.assistant_id, chat.map(|chat| chat.assistant_id.as_str()))
+            && (words.is_empty() || has_words())
+    }
+}

@@ -1,0 +1,36 @@
+//! Checks that chats, messages and steps share.
+
+use crate::{Error, RawJson, Result};
+
+/// Checks the length of a text in characters.
+pub(super) fn length(what: &str, text: Option<&str>, chars_max: usize) -> Result<()> {
+    // A character has at least one byte, so that most texts needn't be counted.
+    let Some(text) = text.filter(|text| text.len() > chars_max) else { return Ok(()) };
+    let chars = text.chars().count();
+    if chars <= chars_max {
+        return Ok(());
+    }
+    Err(Error::too_large(format!("{what} has {chars} characters, at most {chars_max} are allowed; shorten it")))
+}
+
+/// Checks that a text is there, and its length.
+pub(super) fn required(what: &str, text: &str, chars_max: usize) -> Result<()> {
+    if text.is_empty() {
+        return Err(Error::invalid(format!("{what} is empty; give one")));
+    }
+    length(what, Some(text), chars_max)
+}
+
+/// Checks that a JSON value is an object.
+pub(super) fn object(what: &str, json: Option<&RawJson>) -> Result<()> {
+    match json {
+        Some(json) if !json.as_str().trim_start().starts_with('{') => {
+            Err(Error::invalid(format!("{what} should be a JSON object, but is {}", short(json.as_str()))))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(40).collect()
+}

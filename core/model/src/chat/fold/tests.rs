@@ -1,0 +1,103 @@
+//! Tests of the fold of a chat.
+
+use super::*;
+use crate::{RawJson, StepStatus, StepType, Timestamp, Updates};
+
+fn saved(id: &str) -> ChatEvent {
+    let message = ChatMessage { message_id: id.into(), ..ChatMessage::text(ChatRole::User, id) };
+    ChatEvent::MessageSaved(Box::new(message))
+}
+
+fn step(id: &str, stack: &str, parent: Option<&str>) -> ChatEvent {
+    let step = Step {
+        step_id: id.into(),
+        stack_parent_id: parent.map(str::to_owned),
+        ..Step::new("req", "a", stack, StepType::Llm)
+    };
+    ChatEvent::StepSaved(Box::new(step))
+}
+
+fn folded(events: Vec<ChatEvent>) -> ChatFold {
+    let mut fold = ChatFold::new();
+    for (sequence, event) in (1..).zip(events) {
+        let encoded = event.encode().unwrap();
+        assert!(ChatEvent::KINDS.contains(&encoded.kind));
+        let event = ChatEvent::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap();
+        fold.apply(sequence, sequence * 10, encoded.payload.len(), event).unwrap();
+    }
+    fold
+}
+
+#[test]
+fn messages_are_numbered_updated_and_deleted_in_order() {
+    let updates = Updates::parse(r#"{"props":{"content": "B"},"colour":"red"}"#).unwrap();
+    let fold = folded(vec![
+        saved("a"),
+        saved("b"),
+        saved("c"),
+        ChatEvent::MessageUpdated { message_id: "b".into(), at: Timestamp(9), updates },
+        ChatEvent::MessagesDeleted { message_ids: vec!["a".into(), "nobody".into()], at: Timestamp(9) },
+        saved("d"),
+    ]);
+    let messages = fold.messages(&MessageFilter::default());
+    let told: Vec<_> = messages.iter().map(|message| (message.message_id.as_str(), message.sequence)).collect();
+    assert_eq!(told, [("b", 2), ("c", 3), ("d", 4)]);
+    assert_eq!(messages[0].props.as_str(), r#"{"content": "B"}"#);
+    assert_eq!((messages[0].extra["colour"].as_str(), messages[0].updated_at), (Some("red"), Timestamp(9)));
+    assert_eq!(messages[0].id, Some(20));
+    let page = fold.messages(&MessageFilter { limit: 1, offset: 1, ..MessageFilter::default() });
+    assert_eq!(page[0].message_id, "c");
+}
+
+#[test]
+fn a_message_saved_once_more_keeps_its_place() {
+    let fold = folded(vec![saved("a"), saved("b"), saved("a")]);
+    let told: Vec<_> = fold.messages(&MessageFilter::default()).iter().map(|message| message.sequence).collect();
+    assert_eq!(told, [1, 2]);
+}
+
+#[test]
+fn the_stack_path_goes_from_the_root() {
+    let fold = folded(vec![step("1", "root", None), step("2", "mid", Some("root")), step("3", "leaf", Some("mid"))]);
+    assert_eq!(fold.stack_path("leaf").unwrap().unwrap(), ["root", "mid", "leaf"]);
+    assert_eq!(fold.stack_path("root").unwrap().unwrap(), ["root"]);
+    assert_eq!(fold.stack_path("nobody").unwrap(), None);
+    assert_eq!(fold.steps_of_request("req").iter().map(|step| step.sequence).collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+#[test]
+fn a_stack_that_is_a_circle_is_refused() {
+    let fold = folded(vec![step("1", "a", Some("b")), step("2", "b", Some("a"))]);
+    assert_eq!(fold.stack_path("a").unwrap_err().kind(), crate::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn the_last_step_that_is_not_completed_is_the_one_to_resume() {
+    let completed = Updates::new().with("status", RawJson::string("completed"));
+    let mut events = vec![step("1", "a", None), step("2", "a", None)];
+    events.push(ChatEvent::StepUpdated { step_id: "2".into(), at: Timestamp(1), updates: completed.clone() });
+    assert_eq!(folded(events.clone()).last_incomplete_step().unwrap().step_id, "1");
+    events.push(ChatEvent::StepUpdated { step_id: "1".into(), at: Timestamp(1), updates: completed });
+    assert_eq!(folded(events).last_incomplete_step(), None);
+    let resumable: Vec<_> = StepStatus::ALL.into_iter().filter(|status| status.can_resume()).collect();
+    assert_eq!(resumable, [StepStatus::Pending, StepStatus::Running, StepStatus::Failed, StepStatus::Interrupted]);
+}
+
+#[test]
+fn an_update_that_makes_no_message_is_refused() {
+    let message = ChatMessage::text(ChatRole::User, "a");
+    for updates in [r#"{"role":"system"}"#, r#"{"role":null}"#, r#"{"props":[]}"#, r#"{"message_id":"b"}"#] {
+        let updates = Updates::parse(updates).unwrap();
+        assert_eq!(message.updated(&updates, Timestamp(1)).unwrap_err().kind(), crate::ErrorKind::InvalidInput);
+    }
+}
+
+#[test]
+fn what_is_no_chat_event_is_damage_or_from_the_future() {
+    let decode = |kind, meta: &[u8], payload: &[u8]| ChatEvent::decode(kind, meta, payload).unwrap_err().kind();
+    assert_eq!(decode(64, &[1], b"{}"), crate::ErrorKind::Damaged);
+    assert_eq!(decode(64, &[1], b"\xff"), crate::ErrorKind::Damaged);
+    assert_eq!(decode(64, &[], b"{}"), crate::ErrorKind::Damaged);
+    assert_eq!(decode(95, &[1], b"{}"), crate::ErrorKind::UnsupportedVersion);
+    assert_eq!(decode(64, &[2], b"{}"), crate::ErrorKind::UnsupportedVersion);
+}

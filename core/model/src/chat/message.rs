@@ -1,0 +1,143 @@
+//! [`ChatMessage`]: what a user sees.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    check::{length, object, required},
+    overlay,
+};
+use crate::{
+    RawJson, Result, Timestamp, Updates,
+    limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX, CHAT_WORD_CHARS_MAX},
+};
+
+/// Who a message of a chat is from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChatRole {
+    /// The user.
+    User,
+    /// An assistant.
+    Assistant,
+}
+
+/// A message of a chat, as its user sees it. Its type is open: `text`, `image`, `loading`, `error`, `action`, `file`,
+/// or any other.
+///
+/// ```
+/// use runlog_model::{ChatMessage, ChatRole, RawJson};
+///
+/// let message = ChatMessage::new(ChatRole::Assistant, "image", RawJson::parse(r#"{"url":"a.png","alt":"A"}"#)?);
+/// assert_eq!(ChatMessage::text(ChatRole::User, "hi").props.as_str(), r#"{"content":"hi"}"#);
+/// # Ok::<(), runlog_model::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ChatMessage {
+    /// The store's own number of it: its position in the log; given by the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
+    /// Its id; empty for a fresh one.
+    #[serde(default)]
+    pub message_id: String,
+    /// The chat it is in; given by the store.
+    #[serde(default)]
+    pub chat_id: String,
+    /// The request it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// Who it is from.
+    pub role: ChatRole,
+    /// What it is.
+    #[serde(rename = "type")]
+    pub message_type: String,
+    /// What it shows, a JSON object kept byte for byte.
+    pub props: RawJson,
+    /// The block it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_id: Option<String>,
+    /// The thread it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+    /// The assistant it is from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assistant_id: Option<String>,
+    /// Its place in the chat, from 1; 0 for the next one.
+    #[serde(default)]
+    pub sequence: u64,
+    /// Anything else, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<RawJson>,
+    /// When it was made; unset for now.
+    #[serde(default)]
+    pub created_at: Timestamp,
+    /// When it was last changed; kept by the store.
+    #[serde(default)]
+    pub updated_at: Timestamp,
+    /// Fields that aren't known here.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl ChatMessage {
+    /// The fields that no update changes.
+    pub const FIXED: [&'static str; 4] = ["id", "message_id", "chat_id", "created_at"];
+
+    /// A message of this type; the store gives what is left out.
+    pub fn new(role: ChatRole, message_type: impl Into<String>, props: RawJson) -> Self {
+        Self {
+            id: None,
+            message_id: String::new(),
+            chat_id: String::new(),
+            request_id: None,
+            role,
+            message_type: message_type.into(),
+            props,
+            block_id: None,
+            thread_id: None,
+            assistant_id: None,
+            sequence: 0,
+            metadata: None,
+            created_at: Timestamp::UNSET,
+            updated_at: Timestamp::UNSET,
+            extra: Map::new(),
+        }
+    }
+
+    /// A message of type `text`.
+    pub fn text(role: ChatRole, content: &str) -> Self {
+        let props = RawJson::from_own_text(format!("{{\"content\":{}}}", RawJson::string(content)));
+        Self::new(role, "text", props)
+    }
+
+    /// The message with updates.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a field that can't be changed, or a value of another
+    /// type; as [`check`](Self::check).
+    pub fn updated(&self, updates: &Updates, at: Timestamp) -> Result<Self> {
+        let message = Self { updated_at: at, ..overlay(self, updates, &Self::FIXED, "message")? };
+        message.check()?;
+        Ok(message)
+    }
+
+    /// Checks what a caller may have put into a message.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty type or properties that aren't an object,
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) for a field over its limit.
+    pub fn check(&self) -> Result<()> {
+        required("the message's type", &self.message_type, CHAT_WORD_CHARS_MAX)?;
+        object("the message's props", Some(&self.props))?;
+        length("the message_id", Some(&self.message_id), CHAT_ID_CHARS_MAX)?;
+        length("the message's assistant_id", self.assistant_id.as_deref(), CHAT_OWNER_CHARS_MAX)?;
+        for (what, id) in [
+            ("the message's request_id", &self.request_id),
+            ("the message's block_id", &self.block_id),
+            ("the message's thread_id", &self.thread_id),
+        ] {
+            length(what, id.as_deref(), CHAT_ID_CHARS_MAX)?;
+        }
+        Ok(())
+    }
+}

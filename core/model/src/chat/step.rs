@@ -1,0 +1,211 @@
+//! [`Step`]: what an assistant did, for resuming and retrying.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    check::{length, object, required},
+    overlay,
+};
+use crate::{
+    RawJson, Result, Timestamp, Updates,
+    limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX},
+};
+
+/// What a step is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepType {
+    /// The user's input was received: `{messages}`.
+    Input,
+    /// The create hook ran: `{messages}` to `{messages, …}`.
+    HookCreate,
+    /// The model was called: `{messages}` to `{content, tool_calls}`.
+    Llm,
+    /// A tool ran: `{server, tool, args}` to `{result}`.
+    Tool,
+    /// The next hook ran: `{completion, tools}` to `{data}`.
+    HookNext,
+    /// Another assistant was handed the work: `{agent_id, messages}` to `{response}`.
+    Delegate,
+}
+
+impl StepType {
+    /// Every type.
+    pub const ALL: [Self; 6] = [Self::Input, Self::HookCreate, Self::Llm, Self::Tool, Self::HookNext, Self::Delegate];
+}
+
+/// How far a step is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepStatus {
+    /// Not started.
+    #[default]
+    Pending,
+    /// In progress, or cut off by a crash.
+    Running,
+    /// Finished.
+    Completed,
+    /// Failed with an error.
+    Failed,
+    /// Stopped by the user.
+    Interrupted,
+}
+
+impl StepStatus {
+    /// Every status.
+    pub const ALL: [Self; 5] = [Self::Pending, Self::Running, Self::Completed, Self::Failed, Self::Interrupted];
+
+    /// Whether there is something to resume: start, restart, retry or continue.
+    ///
+    /// ```
+    /// use runlog_model::StepStatus;
+    /// assert!(StepStatus::Interrupted.can_resume() && !StepStatus::Completed.can_resume());
+    /// ```
+    pub const fn can_resume(self) -> bool {
+        !matches!(self, Self::Completed)
+    }
+}
+
+impl fmt::Display for StepStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+        })
+    }
+}
+
+/// One step of a request.
+///
+/// ```
+/// use runlog_model::{RawJson, Step, StepStatus, StepType};
+///
+/// let input = RawJson::parse(r#"{"messages":[]}"#)?;
+/// let step = Step { input: Some(input), ..Step::new("req_1", "analyzer", "stk_001", StepType::Llm) };
+/// assert_eq!((step.status, step.stack_depth), (StepStatus::Pending, 0));
+/// # Ok::<(), runlog_model::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Step {
+    /// The store's own number of it: its position in the log; given by the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
+    /// Its id; empty for a fresh one.
+    #[serde(default)]
+    pub step_id: String,
+    /// The chat it is in; given by the store.
+    #[serde(default)]
+    pub chat_id: String,
+    /// The request it belongs to.
+    pub request_id: String,
+    /// The assistant that did it.
+    pub assistant_id: String,
+    /// The node of the call stack it was done in.
+    pub stack_id: String,
+    /// The node that called this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack_parent_id: Option<String>,
+    /// How deep in the call stack: 0 is the root.
+    #[serde(default)]
+    pub stack_depth: u32,
+    /// What it is.
+    #[serde(rename = "type")]
+    pub step_type: StepType,
+    /// How far it is.
+    pub status: StepStatus,
+    /// What it was given, a JSON object kept byte for byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<RawJson>,
+    /// What came of it, a JSON object kept byte for byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<RawJson>,
+    /// The space when it began, a JSON object kept byte for byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space_snapshot: Option<RawJson>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Its place in the request, from 1; 0 for the next one.
+    #[serde(default)]
+    pub sequence: u64,
+    /// Anything else, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<RawJson>,
+    /// When it was made; unset for now.
+    #[serde(default)]
+    pub created_at: Timestamp,
+    /// When it was last changed; kept by the store.
+    #[serde(default)]
+    pub updated_at: Timestamp,
+    /// Fields that aren't known here.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl Step {
+    /// The fields that no update changes.
+    pub const FIXED: [&'static str; 4] = ["id", "step_id", "chat_id", "created_at"];
+
+    /// A pending step at the root of the stack; the store gives what is left out.
+    pub fn new(
+        request_id: impl Into<String>,
+        assistant_id: impl Into<String>,
+        stack_id: impl Into<String>,
+        step_type: StepType,
+    ) -> Self {
+        Self {
+            id: None,
+            step_id: String::new(),
+            chat_id: String::new(),
+            request_id: request_id.into(),
+            assistant_id: assistant_id.into(),
+            stack_id: stack_id.into(),
+            stack_parent_id: None,
+            stack_depth: 0,
+            step_type,
+            status: StepStatus::Pending,
+            input: None,
+            output: None,
+            space_snapshot: None,
+            error: None,
+            sequence: 0,
+            metadata: None,
+            created_at: Timestamp::UNSET,
+            updated_at: Timestamp::UNSET,
+            extra: Map::new(),
+        }
+    }
+
+    /// The step with updates.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a field that can't be changed, or a value of another
+    /// type; as [`check`](Self::check).
+    pub fn updated(&self, updates: &Updates, at: Timestamp) -> Result<Self> {
+        let step = Self { updated_at: at, ..overlay(self, updates, &Self::FIXED, "step")? };
+        step.check()?;
+        Ok(step)
+    }
+
+    /// Checks what a caller may have put into a step.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a missing id, or input, output or space that aren't
+    /// objects, [`TooLarge`](crate::ErrorKind::TooLarge) for a field over its limit.
+    pub fn check(&self) -> Result<()> {
+        length("the step_id", Some(&self.step_id), CHAT_ID_CHARS_MAX)?;
+        required("the step's request_id", &self.request_id, CHAT_ID_CHARS_MAX)?;
+        required("the step's assistant_id", &self.assistant_id, CHAT_OWNER_CHARS_MAX)?;
+        required("the step's stack_id", &self.stack_id, CHAT_ID_CHARS_MAX)?;
+        length("the step's stack_parent_id", self.stack_parent_id.as_deref(), CHAT_ID_CHARS_MAX)?;
+        object("the step's input", self.input.as_ref())?;
+        object("the step's output", self.output.as_ref())?;
+        object("the step's space_snapshot", self.space_snapshot.as_ref())
+    }
+}

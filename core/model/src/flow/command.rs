@@ -1,0 +1,72 @@
+//! [`RuntimeCommand`]: what is asked of a run while it works.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A command to a run: `send`, `reply`, `resume`, or another.
+///
+/// ```
+/// use runlog_model::RuntimeCommand;
+///
+/// let command: RuntimeCommand = serde_json::from_str(r#"{"type":"send","runId":"r1","message":"Hurry!"}"#).unwrap();
+/// assert_eq!(command.message(), Some("Hurry!"));
+/// assert!(RuntimeCommand::new("reply").check().is_err(), "it doesn't say to which run");
+/// assert!(RuntimeCommand::resume(None).check().is_ok());
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeCommand {
+    /// What is asked.
+    #[serde(rename = "type")]
+    pub command_type: String,
+    /// The run it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// Whatever else it says, the message among it.
+    #[serde(flatten)]
+    pub fields: Map<String, Value>,
+}
+
+impl RuntimeCommand {
+    /// A command of a type, to no run in particular.
+    pub fn new(command_type: impl Into<String>) -> Self {
+        Self { command_type: command_type.into(), run_id: None, fields: Map::new() }
+    }
+
+    /// A message for a run.
+    pub fn send(run_id: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { run_id: Some(run_id.into()), ..Self::new("send").with_message(Some(message.into())) }
+    }
+
+    /// Asks to resume, with a message or without.
+    pub fn resume(message: Option<&str>) -> Self {
+        Self::new("resume").with_message(message.map(str::to_owned))
+    }
+
+    /// The text it carries.
+    pub fn message(&self) -> Option<&str> {
+        self.fields.get("message").and_then(Value::as_str)
+    }
+
+    /// Checks that a `send` or `reply` says to which run.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it doesn't.
+    pub fn check(&self) -> crate::Result<()> {
+        let needs_run = matches!(self.command_type.as_str(), "send" | "reply");
+        if needs_run && self.run_id.as_deref().unwrap_or_default().is_empty() {
+            return Err(crate::Error::invalid(format!(
+                "a {:?} command needs the runId of the run it is for; none is given",
+                self.command_type
+            )));
+        }
+        Ok(())
+    }
+
+    fn with_message(mut self, message: Option<String>) -> Self {
+        if let Some(message) = message {
+            self.fields.insert("message".into(), message.into());
+        }
+        self
+    }
+}

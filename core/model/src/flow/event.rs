@@ -1,0 +1,181 @@
+//! [`RuntimeEvent`]: one entry of a flow's log.
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use crate::{
+    AgentEvent, Error, ErrorKind, RawJson, Result, codec,
+    limits::{CHAT_ID_CHARS_MAX, FLOW_EVENT_BYTES_MAX},
+};
+
+/// The family of a flow event: its kind byte, so that a reader can pass over what it doesn't want.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum FlowEventKind {
+    /// `agent:*`, one of the eight, except deltas.
+    Agent = 96,
+    /// `agent:thinking:delta` and `agent:text:delta`: what retention may drop.
+    Delta = 97,
+    /// `flow:*`.
+    Flow = 98,
+    /// `node:*`.
+    Node = 99,
+    /// `edge:*`.
+    Edge = 100,
+    /// `command:received`.
+    Command = 101,
+}
+
+impl FlowEventKind {
+    /// Every family.
+    pub const ALL: [Self; 6] = [Self::Agent, Self::Delta, Self::Flow, Self::Node, Self::Edge, Self::Command];
+
+    /// The kind byte of its records, one of 96 to 111.
+    pub const fn byte(self) -> u8 {
+        self as u8
+    }
+
+    /// The family of a kind byte; `None` for a record that is no flow event.
+    pub fn of_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.byte() == byte)
+    }
+
+    fn of_type(event_type: &str) -> Option<Self> {
+        let kind = match event_type.split_once(':')? {
+            ("agent", "thinking:delta" | "text:delta") => Self::Delta,
+            ("agent", _) if AgentEvent::TYPES.contains(&event_type) => Self::Agent,
+            ("flow", name) if !name.is_empty() => Self::Flow,
+            ("node", name) if !name.is_empty() => Self::Node,
+            ("edge", name) if !name.is_empty() => Self::Edge,
+            ("command", "received") => Self::Command,
+            _ => return None,
+        };
+        Some(kind)
+    }
+}
+
+/// One event of a flow: its JSON byte for byte, and what can be told of it at a glance.
+///
+/// ```
+/// use runlog_model::RuntimeEvent;
+///
+/// let event = RuntimeEvent::parse(r#"{ "type":"node:started", "nodeId":"plan", "timestamp":1700000000000 }"#)?;
+/// assert_eq!((event.event_type.as_str(), event.node_id.as_deref()), ("node:started", Some("plan")));
+/// assert!(RuntimeEvent::parse(r#"{"type":"agent:text"}"#).is_err(), "an agent event has all its fields");
+/// # Ok::<(), runlog_model::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RuntimeEvent {
+    /// Its family.
+    pub kind: FlowEventKind,
+    /// Its `type`.
+    pub event_type: String,
+    /// The node it is about.
+    pub node_id: Option<String>,
+    /// Which execution of the node, or which run.
+    pub run_id: Option<String>,
+    /// When, as the event says: milliseconds since 1970-01-01 UTC.
+    pub timestamp: Option<u64>,
+    /// The whole event, byte for byte.
+    pub json: RawJson,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head {
+    #[serde(rename = "type")]
+    event_type: String,
+    #[serde(default)]
+    node_id: Option<String>,
+    #[serde(default)]
+    run_id: Option<String>,
+    #[serde(default)]
+    timestamp: Option<u64>,
+}
+
+impl RuntimeEvent {
+    /// The event of a JSON object.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when it isn't a JSON object with a type that is known, or lacks a
+    /// field of its type; [`TooLarge`](ErrorKind::TooLarge) over [`FLOW_EVENT_BYTES_MAX`].
+    pub fn parse(json: impl Into<Bytes>) -> Result<Self> {
+        Self::of_json(RawJson::parse(json)?)
+    }
+
+    /// [`parse`](Self::parse) of JSON that was checked already.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn of_json(json: RawJson) -> Result<Self> {
+        let length = json.as_bytes().len();
+        if length > FLOW_EVENT_BYTES_MAX {
+            return Err(Error::too_large(format!(
+                "an event has {length} bytes of JSON, at most {FLOW_EVENT_BYTES_MAX} are allowed"
+            )));
+        }
+        let event = Self::glance(json)?;
+        if matches!(event.kind, FlowEventKind::Agent | FlowEventKind::Delta) {
+            event.agent()?;
+        }
+        Ok(event)
+    }
+
+    /// The event of an agent.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn of_agent(event: &AgentEvent) -> Result<Self> {
+        Self::of_json(event.to_json()?)
+    }
+
+    /// The typed event, where it is one of the eight of an agent.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when it is another event.
+    pub fn agent(&self) -> Result<AgentEvent> {
+        let event: AgentEvent = self.json.to_value()?;
+        let prompt_fits = match &event {
+            AgentEvent::Start { prompt, .. } => prompt.is_string() || prompt.is_array(),
+            _ => true,
+        };
+        if !prompt_fits {
+            return Err(Error::invalid("the prompt of agent:start should be a string or an array of messages"));
+        }
+        Ok(event)
+    }
+
+    /// The metadata of its record.
+    pub fn encode_meta(&self) -> Vec<u8> {
+        codec::encode_flow_meta()
+    }
+
+    /// Reads an event from the parts of a record.
+    ///
+    /// # Errors
+    /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for a version that this build doesn't know,
+    /// [`Damaged`](ErrorKind::Damaged) for a payload of another shape.
+    pub fn decode(meta: &[u8], payload: &Bytes) -> Result<Self> {
+        let json = match codec::open_flow(meta, payload)? {
+            std::borrow::Cow::Borrowed(_) => payload.clone(),
+            std::borrow::Cow::Owned(json) => json.into(),
+        };
+        Self::glance(RawJson::from_stored(json)?)
+            .map_err(|error| Error::damaged(format!("a flow event can't be read: {error}")))
+    }
+
+    fn glance(json: RawJson) -> Result<Self> {
+        let Head { event_type, node_id, run_id, timestamp } = json.to_value()?;
+        let kind = FlowEventKind::of_type(&event_type).ok_or_else(|| {
+            let event_type: String = event_type.chars().take(CHAT_ID_CHARS_MAX).collect();
+            Error::new(
+                ErrorKind::InvalidInput,
+                format!(
+                    "no event has the type {event_type:?}; known are flow:*, node:*, edge:*, command:received and {}",
+                    AgentEvent::TYPES.join(", ")
+                ),
+            )
+        })?;
+        Ok(Self { kind, event_type, node_id, run_id, timestamp, json })
+    }
+}

@@ -1,0 +1,127 @@
+//! [`RunSnapshot`]: what a flow is resumed from.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{Error, RawJson, Result, RuntimeCommand, codec, limits::FLOW_EVENT_BYTES_MAX};
+
+/// Says, in a snapshot's metadata, that it is a run snapshot and not another state of the same stream.
+const RUN_SNAPSHOT: u8 = 111;
+
+/// How far a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeStatus {
+    /// Not started.
+    #[default]
+    Pending,
+    /// At work, or cut off by a crash.
+    Running,
+    /// Finished.
+    Done,
+    /// Failed.
+    Failed,
+}
+
+/// Whether an edge was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EdgeStatus {
+    /// Not decided.
+    #[default]
+    Pending,
+    /// It was.
+    Fired,
+    /// It wasn't.
+    Skipped,
+}
+
+/// The state of a flow, from which it is resumed. Fields that aren't known are kept.
+///
+/// ```
+/// use runlog_model::{NodeStatus, RunSnapshot};
+///
+/// let mut snapshot = RunSnapshot::new("running");
+/// snapshot.node_status.insert("plan".into(), NodeStatus::Running);
+/// snapshot.agent_sessions.insert("plan".into(), "sess-123".into());
+/// let json = serde_json::to_value(&snapshot).unwrap();
+/// assert_eq!(json["agentSessions"]["plan"], "sess-123");
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunSnapshot {
+    /// The run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// How far the run is.
+    pub status: String,
+    /// The final output of each node that finished.
+    pub outputs: BTreeMap<String, Value>,
+    /// The flow's own state.
+    pub state: Map<String, Value>,
+    /// How far each node is.
+    pub node_status: BTreeMap<String, NodeStatus>,
+    /// Which edges were taken.
+    pub edge_status: BTreeMap<String, EdgeStatus>,
+    /// How often each loop went round.
+    pub loop_counters: BTreeMap<String, u64>,
+    /// The commands that wait.
+    pub inbox: Vec<RuntimeCommand>,
+    /// The agent's own session for each node. Snapshots from before there were any have none.
+    #[serde(default)]
+    pub agent_sessions: BTreeMap<String, String>,
+    /// Fields that aren't known here.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl RunSnapshot {
+    /// The state of a flow that hasn't begun: empty, agent sessions too.
+    pub fn new(status: impl Into<String>) -> Self {
+        Self { status: status.into(), ..Self::default() }
+    }
+
+    /// The snapshot as metadata and payload.
+    ///
+    /// # Errors
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) over [`FLOW_EVENT_BYTES_MAX`].
+    pub fn encode(&self) -> Result<(Vec<u8>, RawJson)> {
+        let json = RawJson::from_value(self)?;
+        let length = json.as_bytes().len();
+        if length > FLOW_EVENT_BYTES_MAX {
+            return Err(Error::too_large(format!(
+                "a run snapshot has {length} bytes of JSON, at most {FLOW_EVENT_BYTES_MAX} are allowed; keep large outputs elsewhere"
+            )));
+        }
+        let mut meta = codec::encode_flow_meta();
+        meta.push(RUN_SNAPSHOT);
+        Ok((meta, json))
+    }
+
+    /// Whether a snapshot with this metadata is a run snapshot.
+    pub fn is_one(meta: &[u8]) -> bool {
+        meta.last() == Some(&RUN_SNAPSHOT)
+    }
+
+    /// Reads a snapshot.
+    ///
+    /// # Errors
+    /// [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion) for a version that this build doesn't know,
+    /// [`Damaged`](crate::ErrorKind::Damaged) for anything that is no run snapshot.
+    pub fn decode(meta: &[u8], payload: &[u8]) -> Result<Self> {
+        let Some((&RUN_SNAPSHOT, meta)) = meta.split_last() else {
+            return Err(Error::damaged("the latest snapshot of the stream is no run snapshot"));
+        };
+        let payload = codec::open_flow(meta, payload)?;
+        serde_json::from_slice(&payload)
+            .map_err(|source| Error::damaged(format!("a run snapshot can't be read: {source}")))
+    }
+
+    /// The nodes that were running, in the order of their names.
+    pub fn running(&self) -> impl Iterator<Item = &str> {
+        let running = self.node_status.iter().filter(|(_, status)| **status == NodeStatus::Running);
+        running.map(|(node, _)| node.as_str())
+    }
+}

@@ -1,0 +1,189 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::ErrorKind;
+
+fn id(number: u32) -> RunId {
+    RunId(Uuid::from_u128(u128::from(number) + 1))
+}
+
+fn run(number: u32) -> RunSummary {
+    RunSummary {
+        id: id(number),
+        project: number.is_multiple_of(2).then(|| "even".to_owned()),
+        session_id: SessionId(Uuid::from_u128(u128::from(number / 4))),
+        instance_id: InstanceId(Uuid::from_u128(u128::from(number) << 32)),
+        agent_id: if number.is_multiple_of(3) { "coder" } else { "tester" }.into(),
+        status: RunStatus::Running,
+        step_count: number,
+        parent_run_id: (number % 5 == 4).then(|| id(number - 4)),
+        resumed_from: (number % 7 == 6).then(|| id(number - 1)),
+        created_at_ms: 1_000 + u64::from(number),
+        completed_at_ms: None,
+        duration_ms: None,
+    }
+}
+
+fn ended(number: u32, status: RunStatus) -> RunCatalogEvent {
+    RunCatalogEvent::StatusChanged { id: id(number), status, step_count: number + 2, at_ms: 2_000 + u64::from(number) }
+}
+
+fn catalog(runs: u32) -> RunCatalog {
+    let mut catalog = RunCatalog::new();
+    for number in 0..runs {
+        push(&mut catalog, &RunCatalogEvent::Created(run(number)));
+        match number % 4 {
+            1 => push(&mut catalog, &ended(number, RunStatus::Completed)),
+            2 => push(&mut catalog, &ended(number, RunStatus::Paused)),
+            _ => {}
+        }
+    }
+    catalog
+}
+
+fn push(catalog: &mut RunCatalog, event: &RunCatalogEvent) {
+    let encoded = event.encode().unwrap();
+    let event = RunCatalogEvent::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap();
+    catalog.apply(catalog.last_sequence() + 1, &event).unwrap();
+}
+
+fn all(catalog: &RunCatalog, filter: &ListRuns) -> Vec<RunSummary> {
+    let mut runs = Vec::new();
+    let mut before = None;
+    loop {
+        let page = catalog.list(filter, before);
+        assert!(page.runs.len() <= filter.limit);
+        runs.extend(page.runs);
+        before = page.next;
+        if before.is_none() {
+            return runs;
+        }
+    }
+}
+
+/// The same by looking at every run.
+fn slowly(catalog: &RunCatalog, runs: u32, filter: &ListRuns) -> Vec<RunSummary> {
+    let all = (0..runs).rev().map(|number| catalog.run(id(number)).unwrap().run);
+    let fits = |run: &RunSummary| {
+        filter.status.is_none_or(|status| run.status == status)
+            && filter.agent_id.as_ref().is_none_or(|agent| run.agent_id == *agent)
+            && filter.project.is_none_or_same(&run.project)
+            && filter.session_id.is_none_or(|session| run.session_id == session)
+            && filter.parent_run_id.is_none_or(|parent| run.parent_run_id == Some(parent))
+    };
+    all.filter(fits).collect()
+}
+
+trait NoneOrSame {
+    fn is_none_or_same(&self, other: &Self) -> bool;
+}
+
+impl NoneOrSame for Option<String> {
+    fn is_none_or_same(&self, other: &Self) -> bool {
+        self.is_none() || self == other
+    }
+}
+
+fn filters() -> impl Strategy<Value = ListRuns> {
+    (
+        proptest::option::of(proptest::sample::select(RunStatus::ALL.to_vec())),
+        proptest::option::of(proptest::sample::select(vec!["coder", "tester", "nobody"])),
+        proptest::option::of(0..60_u32),
+        proptest::option::of(0..14_u128),
+        proptest::option::of(Just("even".to_owned())),
+        1..9_usize,
+    )
+        .prop_map(|(status, agent, parent, session, project, limit)| ListRuns {
+            status,
+            agent_id: agent.map(str::to_owned),
+            parent_run_id: parent.map(id),
+            session_id: session.map(|session| SessionId(Uuid::from_u128(session))),
+            project,
+            limit,
+            cursor: None,
+        })
+}
+
+proptest! {
+    #[test]
+    fn pages_of_any_filter_are_the_runs_that_pass_it(runs in 0..50_u32, filter in filters()) {
+        let catalog = catalog(runs);
+        prop_assert_eq!(all(&catalog, &filter), slowly(&catalog, runs, &filter));
+    }
+
+    #[test]
+    fn a_restored_catalog_lists_the_same(runs in 0..50_u32, filter in filters()) {
+        let catalog = catalog(runs);
+        let (parts, checkpoint) = catalog.checkpoint(1).unwrap();
+        let (meta, payload) = checkpoint.encode().unwrap();
+        let read = decode_run_checkpoint(&meta, &payload).unwrap();
+        let restored =
+            RunCatalog::restore(catalog.last_sequence(), read, parts.iter().map(Vec::as_slice)).unwrap();
+        prop_assert_eq!(all(&restored, &filter), all(&catalog, &filter));
+        prop_assert_eq!(restored.events_since_checkpoint(), 0);
+    }
+
+    #[test]
+    fn hostile_parts_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let checkpoint = RunCheckpoint { runs: 0, parts: vec![1] };
+        let _ = RunCatalog::restore(1, checkpoint, [[&[1][..], &bytes].concat().as_slice()]);
+    }
+}
+
+#[test]
+fn pages_stay_right_while_runs_are_made() {
+    let mut catalog = catalog(20);
+    let filter = ListRuns { agent_id: Some("coder".into()), limit: 3, ..ListRuns::default() };
+    let before = all(&catalog, &filter);
+    let first = catalog.list(&filter, None);
+    for number in 20..30 {
+        push(&mut catalog, &RunCatalogEvent::Created(run(number)));
+    }
+    let second = catalog.list(&filter, first.next);
+    assert_eq!([first.runs, second.runs].concat(), before[..6]);
+}
+
+#[test]
+fn a_status_tells_times_and_steps() {
+    let catalog = catalog(3);
+    let completed = catalog.run(id(1)).unwrap().run;
+    assert_eq!((completed.step_count, completed.completed_at_ms), (3, Some(2_001)));
+    assert_eq!(completed.duration_ms, Some(1_000));
+    let paused = catalog.run(id(2)).unwrap().run;
+    assert_eq!((paused.completed_at_ms, paused.duration_ms), (None, Some(1_000)));
+    assert_eq!(catalog.with_status(RunStatus::Running).collect::<Vec<_>>(), [id(0)]);
+}
+
+#[test]
+fn only_parts_that_changed_are_written_again() {
+    let part = u32::try_from(table::CHUNK).unwrap();
+    let mut catalog = catalog(part * 2 + 1);
+    let (parts, checkpoint) = catalog.checkpoint(1).unwrap();
+    assert_eq!((parts.len(), checkpoint.parts.as_slice()), (3, &[1, 2, 3][..]));
+    catalog.checkpointed(catalog.last_sequence(), checkpoint);
+    push(&mut catalog, &ended(part, RunStatus::Failed));
+    let (parts, checkpoint) = catalog.checkpoint(4).unwrap();
+    assert_eq!((parts.len(), checkpoint.parts.as_slice()), (1, &[1, 4, 3][..]));
+}
+
+#[test]
+fn an_event_that_does_not_follow_is_damage() {
+    let mut catalog = catalog(4);
+    let next = catalog.last_sequence() + 1;
+    let stranger = RunSummary { parent_run_id: Some(id(999)), ..run(4) };
+    let events = [RunCatalogEvent::Created(run(0)), ended(999, RunStatus::Failed), RunCatalogEvent::Created(stranger)];
+    for event in events {
+        assert_eq!(catalog.apply(next, &event).unwrap_err().kind(), ErrorKind::Damaged);
+    }
+    assert_eq!(catalog.apply(next + 1, &RunCatalogEvent::Created(run(5))).unwrap_err().kind(), ErrorKind::Damaged);
+    assert_eq!((catalog.len(), catalog.last_sequence()), (4, next - 1));
+}
+
+#[test]
+fn a_checkpoint_of_other_parts_is_refused() {
+    let catalog = catalog(4);
+    let (parts, checkpoint) = catalog.checkpoint(1).unwrap();
+    let wrong = RunCheckpoint { runs: 5, ..checkpoint };
+    let restored = RunCatalog::restore(1, wrong, parts.iter().map(Vec::as_slice));
+    assert_eq!(restored.unwrap_err().kind(), ErrorKind::Damaged);
+}

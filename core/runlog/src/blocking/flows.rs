@@ -1,0 +1,170 @@
+//! [`FlowRun`] and [`Playback`]: [`AsyncFlowRun`] and [`AsyncPlayback`] for callers that wait.
+
+use std::time::Duration;
+
+use pollster::block_on;
+use runlog_engine::Durability;
+use runlog_model::{RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
+
+use super::Store;
+use crate::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Result, Resumed};
+
+/// A flow under way: its events, the state it is resumed from, and the commands it is sent.
+///
+/// ```
+/// use runlog::{AgentEvent, ErrorKind, FlowRun, RawJson, RuntimeEvent, Store};
+///
+/// let store = Store::in_memory();
+/// let mut flow = FlowRun::create(&store, None)?;
+/// flow.start_agent("plan", "sess-123")?; // Durable: the agent may be called now.
+/// let told = r#"{"type":"agent:text","nodeId":"plan","runId":"r1","timestamp":1,"content":"Hello"}"#;
+/// let sequence = flow.record(&RuntimeEvent::parse(told)?)?;
+/// assert_eq!(sequence, 1);
+///
+/// let to_nobody = RawJson::parse(r#"{"type":"send","message":"Hurry!"}"#)?;
+/// assert_eq!(flow.command(&to_nobody).unwrap_err().kind(), ErrorKind::InvalidInput);
+/// flow.command(&RawJson::parse(r#"{"type":"send","runId":"r1","message":"Hurry!"}"#)?)?;
+/// assert_eq!(flow.take_inbox("r2"), []);
+/// assert_eq!(flow.take_inbox("r1")[0].message(), Some("Hurry!"));
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct FlowRun {
+    inner: AsyncFlowRun,
+}
+
+/// A flow played back: an iterator of events, each with the time to let pass before it.
+///
+/// ```
+/// use runlog::{FlowRun, Playback, PlaybackOptions, RuntimeEvent, Store};
+///
+/// let store = Store::in_memory();
+/// let mut flow = FlowRun::create(&store, None)?;
+/// for time in [1_000, 1_250] {
+///     flow.record(&RuntimeEvent::parse(format!(r#"{{"type":"node:tick","timestamp":{time}}}"#))?)?;
+/// }
+/// let delays: Result<Vec<u128>, _> = Playback::new(&store, flow.run_id(), PlaybackOptions::default())?
+///     .map(|event| event.map(|(delay, _)| delay.as_millis()))
+///     .collect();
+/// assert_eq!(delays?, [0, 250]);
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Playback {
+    inner: AsyncPlayback,
+}
+
+impl FlowRun {
+    /// As [`AsyncFlowRun::create`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create(store: &Store, run: Option<RunId>) -> Result<Self> {
+        Ok(Self { inner: block_on(AsyncFlowRun::create(store.as_async(), run))? })
+    }
+
+    /// As [`AsyncFlowRun::resume`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resume(store: &Store, run: RunId, message: Option<&str>) -> Result<(Self, Resumed)> {
+        let (inner, resumed) = block_on(AsyncFlowRun::resume(store.as_async(), run, message))?;
+        Ok((Self { inner }, resumed))
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> RunId {
+        self.inner.run_id()
+    }
+
+    /// The state that is saved next.
+    pub fn state(&self) -> &RunSnapshot {
+        self.inner.state()
+    }
+
+    /// As [`AsyncFlowRun::state_mut`].
+    pub fn state_mut(&mut self) -> &mut RunSnapshot {
+        self.inner.state_mut()
+    }
+
+    /// As [`AsyncFlowRun::record`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn record(&mut self, event: &RuntimeEvent) -> Result<u64> {
+        block_on(self.inner.record(event))
+    }
+
+    /// As [`AsyncFlowRun::record_all`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn record_all(&mut self, events: &[RuntimeEvent], durability: Option<Durability>) -> Result<u64> {
+        block_on(self.inner.record_all(events, durability))
+    }
+
+    /// As [`AsyncFlowRun::save_snapshot`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn save_snapshot(&mut self) -> Result<()> {
+        block_on(self.inner.save_snapshot())
+    }
+
+    /// As [`AsyncFlowRun::start_agent`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_agent(&mut self, node_id: &str, session_id: &str) -> Result<()> {
+        block_on(self.inner.start_agent(node_id, session_id))
+    }
+
+    /// As [`AsyncFlowRun::finish_node`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn finish_node(&mut self, node_id: &str, output: serde_json::Value) -> Result<()> {
+        block_on(self.inner.finish_node(node_id, output))
+    }
+
+    /// As [`AsyncFlowRun::command`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn command(&mut self, command: &RawJson) -> Result<()> {
+        block_on(self.inner.command(command))
+    }
+
+    /// As [`AsyncFlowRun::take_inbox`].
+    pub fn take_inbox(&mut self, run_id: &str) -> Vec<RuntimeCommand> {
+        self.inner.take_inbox(run_id)
+    }
+
+    /// As [`AsyncFlowRun::take_own_inbox`].
+    pub fn take_own_inbox(&mut self) -> Vec<RuntimeCommand> {
+        self.inner.take_own_inbox()
+    }
+}
+
+impl Playback {
+    /// As [`AsyncPlayback::new`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn new(store: &Store, run: RunId, options: PlaybackOptions) -> Result<Self> {
+        Ok(Self { inner: block_on(AsyncPlayback::new(store.as_async(), run, options))? })
+    }
+
+    /// As [`AsyncPlayback::snapshot`].
+    pub fn snapshot(&self) -> Option<&RunSnapshot> {
+        self.inner.snapshot()
+    }
+}
+
+impl Iterator for Playback {
+    type Item = Result<(Duration, RecordedEvent)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        block_on(self.inner.next_event()).transpose()
+    }
+}

@@ -1,0 +1,422 @@
+//! [`RequestDraft`]: what a request has done so far, in memory.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use runlog_model::{
+    ChatEvent, ChatMessage, ChatRole, RawJson, Space, Step, StepStatus, StepType, Timestamp, limits::STACK_DEPTH_MAX,
+};
+
+use crate::{Error, ErrorKind, Result, backend::Backend};
+
+/// The most content that one request gathers, so that it fits one batch: 96 MiB.
+const REQUEST_BYTES_MAX: usize = 96 << 20;
+/// The most messages and steps of one request: 100,000.
+const REQUEST_RECORDS_MAX: usize = 100_000;
+/// The most content of one message or step: 15 MiB; the limit of an event less what stands around it.
+const CONTENT_BYTES_MAX: usize = 15 << 20;
+
+/// A request to begin.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NewRequest {
+    /// Its id; `None` for a fresh one.
+    pub request_id: Option<String>,
+    /// The assistant it is for: the root of the call stack.
+    pub assistant_id: String,
+    /// The root's id in the call stack; `None` for a fresh one.
+    pub stack_id: Option<String>,
+}
+
+impl NewRequest {
+    /// A request for an assistant, with fresh ids.
+    pub fn new(assistant_id: impl Into<String>) -> Self {
+        Self { assistant_id: assistant_id.into(), ..Self::default() }
+    }
+}
+
+/// How a request ended, which decides what becomes of the step that was under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RequestEnd {
+    /// As it should: steps that run are completed.
+    Completed,
+    /// The user stopped it: the step under way is interrupted.
+    Interrupted,
+    /// It failed, and why: the step under way failed.
+    Failed(String),
+}
+
+impl RequestEnd {
+    /// How the work of a request ended: completed, or failed with its error.
+    ///
+    /// ```
+    /// use runlog::RequestEnd;
+    /// assert_eq!(RequestEnd::of(&Err::<(), _>("timeout")), RequestEnd::Failed("timeout".into()));
+    /// ```
+    pub fn of<T, E: std::fmt::Display>(work: &std::result::Result<T, E>) -> Self {
+        match work {
+            Ok(_) => Self::Completed,
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// What a request has done so far: its messages and steps, the call stack and the space. Nothing here is written
+/// before the request ends.
+pub struct RequestDraft {
+    backend: Arc<dyn Backend>,
+    chat_id: String,
+    request_id: String,
+    stack: Vec<StackNode>,
+    space: Space,
+    messages: Vec<Buffered>,
+    message_indexes: HashMap<String, usize>,
+    steps: Vec<Step>,
+    bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct StackNode {
+    pub(super) stack_id: String,
+    pub(super) assistant_id: String,
+}
+
+struct Buffered {
+    message: ChatMessage,
+    /// What was appended to its content since.
+    appended: String,
+}
+
+impl RequestDraft {
+    pub(super) fn new(
+        backend: Arc<dyn Backend>,
+        chat_id: String,
+        request_id: String,
+        stack: Vec<StackNode>,
+        space: Space,
+    ) -> Self {
+        Self {
+            backend,
+            chat_id,
+            request_id,
+            stack,
+            space,
+            messages: Vec::new(),
+            message_indexes: HashMap::new(),
+            steps: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// The chat.
+    pub fn chat_id(&self) -> &str {
+        &self.chat_id
+    }
+
+    /// The request.
+    pub fn request_id(&self) -> &str {
+        &self.request_id
+    }
+
+    /// The node of the call stack that is at work.
+    pub fn stack_id(&self) -> &str {
+        &self.top().stack_id
+    }
+
+    /// The assistant that is at work.
+    pub fn assistant_id(&self) -> &str {
+        &self.top().assistant_id
+    }
+
+    /// What the assistants of the request share.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// What the assistants of the request share, to be changed.
+    pub fn space_mut(&mut self) -> &mut Space {
+        &mut self.space
+    }
+
+    /// Adds a message, and says its id. Chat, request and assistant are filled in where they are left out.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) for an id that the request has already,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for what can't be saved.
+    pub fn send(&mut self, mut message: ChatMessage) -> Result<String> {
+        super::store::check_chat("message", &message.chat_id, &self.chat_id)?;
+        message.check()?;
+        if message.message_id.is_empty() {
+            message.message_id = self.backend.new_id().to_string();
+        }
+        let id = message.message_id.clone();
+        if self.message_indexes.contains_key(&id) {
+            return Err(super::store::exists("message", &id, "append or replace changes it"));
+        }
+        self.room_for(message.props.as_bytes().len() + length(message.metadata.as_ref()) + extra(&message.extra))?;
+        message.chat_id.clone_from(&self.chat_id);
+        message.request_id.get_or_insert_with(|| self.request_id.clone());
+        if message.role == ChatRole::Assistant {
+            message.assistant_id.get_or_insert_with(|| self.top().assistant_id.clone());
+        }
+        message.created_at = message.created_at.or(self.now());
+        message.updated_at = message.updated_at.or(message.created_at);
+        self.message_indexes.insert(id.clone(), self.messages.len());
+        self.messages.push(Buffered { message, appended: String::new() });
+        Ok(id)
+    }
+
+    /// Appends text to a message's `content`.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when this request has no such message,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when its content isn't text, [`TooLarge`](ErrorKind::TooLarge) when
+    /// it can't be saved any more.
+    pub fn append(&mut self, message_id: &str, text: &str) -> Result<()> {
+        let now = self.now();
+        let buffered = self.message_mut(message_id)?;
+        if buffered.appended.is_empty() {
+            content_of(&buffered.message)?;
+        }
+        // As JSON, a character may take six bytes.
+        let length = buffered.message.props.as_bytes().len() + 6 * (buffered.appended.len() + text.len());
+        if length > CONTENT_BYTES_MAX {
+            return Err(too_large(length, CONTENT_BYTES_MAX));
+        }
+        self.room_for(text.len())?;
+        let buffered = self.message_mut(message_id)?;
+        buffered.appended.push_str(text);
+        buffered.message.updated_at = now;
+        Ok(())
+    }
+
+    /// Replaces a message's properties.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when this request has no such message,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for what can't be saved.
+    pub fn replace(&mut self, message_id: &str, props: RawJson) -> Result<()> {
+        let now = self.now();
+        let changed = ChatMessage { props, updated_at: now, ..self.message_mut(message_id)?.message.clone() };
+        changed.check()?;
+        self.room_for(changed.props.as_bytes().len())?;
+        *self.message_mut(message_id)? = Buffered { message: changed, appended: String::new() };
+        Ok(())
+    }
+
+    /// Begins a step of the assistant at work, with a snapshot of the space, and says the step's id.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when the input isn't an object, [`TooLarge`](ErrorKind::TooLarge) when
+    /// it can't be saved.
+    pub fn start_step(&mut self, step_type: StepType, input: RawJson) -> Result<String> {
+        let now = self.now();
+        let StackNode { stack_id, assistant_id } = self.top();
+        let depth = self.stack.len() - 1;
+        let step = Step {
+            step_id: self.backend.new_id().to_string(),
+            chat_id: self.chat_id.clone(),
+            stack_parent_id: depth.checked_sub(1).map(|parent| self.stack[parent].stack_id.clone()),
+            stack_depth: u32::try_from(depth).expect("the stack's depth is bounded"),
+            status: StepStatus::Running,
+            input: Some(input),
+            space_snapshot: Some(self.space.snapshot()),
+            created_at: now,
+            updated_at: now,
+            ..Step::new(&self.request_id, assistant_id, stack_id, step_type)
+        };
+        step.check()?;
+        self.room_for(length(step.input.as_ref()) + length(step.space_snapshot.as_ref()))?;
+        let id = step.step_id.clone();
+        self.steps.push(step);
+        Ok(id)
+    }
+
+    /// Completes a step, with what came of it.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when this request has no such step,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when the output isn't an object or the step has ended already,
+    /// [`TooLarge`](ErrorKind::TooLarge) when it can't be saved.
+    pub fn complete_step(&mut self, step_id: &str, output: Option<RawJson>) -> Result<()> {
+        self.end_step(step_id, StepStatus::Completed, output, None)
+    }
+
+    /// Ends a step as failed, and says why.
+    ///
+    /// # Errors
+    /// As [`complete_step`](Self::complete_step).
+    pub fn fail_step(&mut self, step_id: &str, error: &str) -> Result<()> {
+        self.end_step(step_id, StepStatus::Failed, None, Some(error.to_owned()))
+    }
+
+    fn end_step(
+        &mut self,
+        step_id: &str,
+        status: StepStatus,
+        output: Option<RawJson>,
+        error: Option<String>,
+    ) -> Result<()> {
+        let now = self.now();
+        let index = self.steps.iter().rposition(|step| step.step_id == step_id);
+        let index = index.ok_or_else(|| super::store::no("step", step_id))?;
+        let step = &self.steps[index];
+        if step.status != StepStatus::Running {
+            return Err(Error::invalid(format!("step {step_id:?} is {} already", step.status)));
+        }
+        let ended = Step { status, output, error, updated_at: now, ..step.clone() };
+        ended.check()?;
+        let more = length(ended.output.as_ref()) + ended.error.as_ref().map_or(0, String::len);
+        self.room_for(more)?;
+        if length(ended.input.as_ref()) + length(ended.space_snapshot.as_ref()) + more > CONTENT_BYTES_MAX {
+            return Err(too_large(more, CONTENT_BYTES_MAX));
+        }
+        self.steps[index] = ended;
+        Ok(())
+    }
+
+    /// Calls another assistant: what follows is done by it, one level deeper in the stack. Says the node's id.
+    ///
+    /// # Errors
+    /// [`TooLarge`](ErrorKind::TooLarge) when the stack is deeper than [`STACK_DEPTH_MAX`].
+    pub fn enter(&mut self, assistant_id: impl Into<String>) -> Result<String> {
+        let stack_id = self.backend.new_id().to_string();
+        self.enter_as(assistant_id, stack_id)
+    }
+
+    /// [`enter`](Self::enter) with an id of the caller's for the node.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter).
+    pub fn enter_as(&mut self, assistant_id: impl Into<String>, stack_id: impl Into<String>) -> Result<String> {
+        if self.stack.len() >= STACK_DEPTH_MAX {
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("assistants call each other at most {STACK_DEPTH_MAX} deep"),
+            ));
+        }
+        let (stack_id, assistant_id) = (stack_id.into(), assistant_id.into());
+        self.stack.push(StackNode { stack_id: stack_id.clone(), assistant_id });
+        Ok(stack_id)
+    }
+
+    /// Returns to the assistant that called.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) at the root.
+    pub fn leave(&mut self) -> Result<()> {
+        if self.stack.len() == 1 {
+            return Err(Error::invalid("the root assistant has no caller to return to; end the request instead"));
+        }
+        self.stack.pop();
+        Ok(())
+    }
+
+    /// What is to be written when the request ends so.
+    pub(super) fn events(&self, end: &RequestEnd) -> Vec<ChatEvent> {
+        let now = self.now();
+        let steps = settled(&self.steps, end, now).into_iter().map(|step| ChatEvent::StepSaved(Box::new(step)));
+        let messages = self.messages.iter().map(|buffered| ChatEvent::MessageSaved(Box::new(buffered.finished())));
+        messages.chain(steps).collect()
+    }
+
+    fn top(&self) -> &StackNode {
+        self.stack.last().expect("the root never leaves the stack")
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(self.backend.now_ms())
+    }
+
+    fn message_mut(&mut self, id: &str) -> Result<&mut Buffered> {
+        let index = self.message_indexes.get(id).ok_or_else(|| super::store::no("message", id))?;
+        Ok(&mut self.messages[*index])
+    }
+
+    /// Refuses what couldn't be written at the end, as long as something can be done about it.
+    fn room_for(&mut self, bytes: usize) -> Result<()> {
+        if bytes > CONTENT_BYTES_MAX {
+            return Err(too_large(bytes, CONTENT_BYTES_MAX));
+        }
+        if self.messages.len() + self.steps.len() >= REQUEST_RECORDS_MAX {
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("a request has at most {REQUEST_RECORDS_MAX} messages and steps; end it and begin another"),
+            ));
+        }
+        if self.bytes + bytes > REQUEST_BYTES_MAX {
+            return Err(too_large(self.bytes + bytes, REQUEST_BYTES_MAX));
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Buffered {
+    /// The message with what was appended.
+    fn finished(&self) -> ChatMessage {
+        let mut message = self.message.clone();
+        if !self.appended.is_empty()
+            && let Ok((mut props, content)) = content_of(&message)
+        {
+            props.insert("content".to_owned(), RawJson::string(&(content + &self.appended)));
+            message.props = RawJson::from_value(&props).expect("keys are strings and values are JSON");
+        }
+        message
+    }
+}
+
+fn content_of(message: &ChatMessage) -> Result<(BTreeMap<String, RawJson>, String)> {
+    let props: BTreeMap<String, RawJson> = message.props.to_value()?;
+    let content = props.get("content").map_or_else(|| Ok(String::new()), RawJson::to_value);
+    let content = content.map_err(|_| {
+        let id = &message.message_id;
+        Error::invalid(format!("the content of message {id:?} isn't text, so that none can be appended; replace it"))
+    })?;
+    Ok((props, content))
+}
+
+/// The steps with their final statuses. A delegate step that waits for one under way goes on running, so that it
+/// is completed when that one is resumed and returns.
+fn settled(steps: &[Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
+    let running = |step: &&Step| step.status == StepStatus::Running;
+    let waited_for: HashSet<&str> =
+        steps.iter().filter(running).filter_map(|step| step.stack_parent_id.as_deref()).collect();
+    let settle = |step: &Step| {
+        let mut step = step.clone();
+        let waits = step.step_type == StepType::Delegate && waited_for.contains(step.stack_id.as_str());
+        if step.status != StepStatus::Running || (waits && *end != RequestEnd::Completed) {
+            return step;
+        }
+        step.updated_at = now;
+        step.status = match end {
+            RequestEnd::Completed => StepStatus::Completed,
+            RequestEnd::Interrupted => StepStatus::Interrupted,
+            RequestEnd::Failed(error) => {
+                step.error = Some(error.chars().take(ERROR_CHARS_MAX).collect());
+                StepStatus::Failed
+            }
+        };
+        step
+    };
+    steps.iter().map(settle).collect()
+}
+
+/// The most that is kept of the error a request ends with.
+const ERROR_CHARS_MAX: usize = 16 << 10;
+
+fn length(json: Option<&RawJson>) -> usize {
+    json.map_or(0, |json| json.as_bytes().len())
+}
+
+fn extra(fields: &serde_json::Map<String, serde_json::Value>) -> usize {
+    if fields.is_empty() { 0 } else { serde_json::to_string(fields).map_or(0, |text| text.len()) }
+}
+
+fn too_large(bytes: usize, max: usize) -> Error {
+    Error::new(
+        ErrorKind::TooLarge,
+        format!("the request would gather {bytes} bytes, at most {max} are allowed; keep large content elsewhere"),
+    )
+}

@@ -1,0 +1,239 @@
+//! Importing the old tables `agent_chat` and `agent_history`, as JSON lines.
+
+use std::collections::{HashMap, HashSet};
+
+use runlog_model::{CatalogEvent, Chat, ChatEvent, ChatMessage, ChatRole, RawJson, SessionId, Timestamp};
+use serde_json::{Map, Value};
+
+use super::AsyncChatStore;
+use crate::{
+    Error, Result,
+    catalog::{Change, Guard},
+    lookup::check_free,
+};
+
+/// How many chats, or messages of a chat, are written in one batch.
+const BATCH_RECORDS: usize = 1_000;
+
+/// What an import did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ImportReport {
+    /// How many chats or messages were imported.
+    pub imported: usize,
+    /// How many were there already, and left as they are.
+    pub skipped: usize,
+    /// The lines that were left out.
+    pub issues: Vec<ImportIssue>,
+}
+
+/// A line that was left out of an import, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImportIssue {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+type Row = Map<String, Value>;
+
+impl AsyncChatStore {
+    /// Imports the old table `agent_chat`, one JSON object a line. A chat that is there already is left as it is, so
+    /// that an import can be repeated; a line that can't be read is reported, and the others go on. Columns that
+    /// a chat doesn't have are kept with it.
+    ///
+    /// # Errors
+    /// Those of the storage; what was imported so far stays.
+    pub async fn import_agent_chat(&self, lines: &str) -> Result<ImportReport> {
+        let mut report = ImportReport::default();
+        let mut seen = HashSet::new();
+        let mut sessions = Vec::new();
+        for (line, row) in rows(lines, &mut report) {
+            match chat_of(row).and_then(|chat| self.session_of(chat)) {
+                Ok(session) if seen.insert((session.name.clone(), session.name.is_none().then_some(session.id))) => {
+                    sessions.push(session);
+                }
+                Ok(_) => report.skipped += 1,
+                Err(error) => report.leave_out(line, &error),
+            }
+        }
+        for sessions in sessions.chunks(BATCH_RECORDS) {
+            let imported = self.store.shared.catalog.change(|catalog| {
+                let new = sessions.iter().filter(|session| check_free(catalog, session).is_ok());
+                let events: Vec<_> = new.cloned().map(CatalogEvent::SessionCreated).collect();
+                let imported = events.len();
+                Ok((Change { events, guard: Guard::Unchanged, ..Change::default() }, imported))
+            });
+            let imported = imported.await?;
+            report.imported += imported;
+            report.skipped += sessions.len() - imported;
+        }
+        Ok(report)
+    }
+
+    /// Imports the old table `agent_history`, one JSON object a line: `role` stays, `content` becomes the props of a
+    /// text message, `id` its id, and columns that a message doesn't have are kept with it. The chats have to be
+    /// there. A message that is there already is left as it is; a line that can't be read is reported, and the
+    /// others go on.
+    ///
+    /// # Errors
+    /// Those of the storage; what was imported so far stays.
+    pub async fn import_agent_history(&self, lines: &str) -> Result<ImportReport> {
+        let mut report = ImportReport::default();
+        let mut order: Vec<SessionId> = Vec::new();
+        let mut messages: HashMap<SessionId, Vec<ChatMessage>> = HashMap::new();
+        let mut chats: HashMap<String, SessionId> = HashMap::new();
+        for (line, row) in rows(lines, &mut report) {
+            let message = match message_of(row) {
+                Ok(message) => message,
+                Err(error) => {
+                    report.leave_out(line, &error);
+                    continue;
+                }
+            };
+            let session = match chats.get(&message.chat_id) {
+                Some(session) => Ok(*session),
+                None => self.session_id(&message.chat_id).await,
+            };
+            let completed = session.and_then(|session| {
+                chats.insert(message.chat_id.clone(), session);
+                let chat = message.chat_id.clone();
+                Ok((session, self.complete_message(message, &chat)?))
+            });
+            match completed {
+                Ok((session, message)) => {
+                    messages.entry(session).or_insert_with(|| {
+                        order.push(session);
+                        Vec::new()
+                    });
+                    messages.entry(session).or_default().push(message);
+                }
+                Err(error) => report.leave_out(line, &error),
+            }
+        }
+        for session in order {
+            for messages in messages.remove(&session).unwrap_or_default().chunks(BATCH_RECORDS) {
+                let imported = self.import_messages(session, messages).await?;
+                report.imported += imported;
+                report.skipped += messages.len() - imported;
+            }
+        }
+        Ok(report)
+    }
+
+    async fn import_messages(&self, session: SessionId, messages: &[ChatMessage]) -> Result<usize> {
+        let imported = std::sync::atomic::AtomicUsize::new(0);
+        self.write(session, |fold| {
+            let mut taken = HashSet::new();
+            let new = messages
+                .iter()
+                .filter(|message| fold.message(&message.message_id).is_none() && taken.insert(&message.message_id));
+            let events: Vec<_> = new.map(|message| ChatEvent::MessageSaved(Box::new(message.clone()))).collect();
+            imported.store(events.len(), std::sync::atomic::Ordering::Relaxed);
+            Ok(events)
+        })
+        .await?;
+        Ok(imported.into_inner())
+    }
+}
+
+impl ImportReport {
+    fn leave_out(&mut self, line: usize, error: &Error) {
+        self.issues.push(ImportIssue { line, what: error.to_string() });
+    }
+}
+
+/// The objects of JSON lines, with their line numbers; what is none is reported.
+fn rows(lines: &str, report: &mut ImportReport) -> Vec<(usize, Row)> {
+    let mut rows = Vec::new();
+    for (line, text) in (1..).zip(lines.lines()) {
+        if text.trim().is_empty() {
+            continue;
+        }
+        match serde_json::from_str(text) {
+            Ok(row) => rows.push((line, row)),
+            Err(source) => report.leave_out(line, &Error::invalid(format!("the line is no JSON object: {source}"))),
+        }
+    }
+    rows
+}
+
+fn chat_of(mut row: Row) -> Result<Chat> {
+    numbers_to_ids(&mut row, &["chat_id", "assistant_id"]);
+    row.retain(|_, value| !value.is_null());
+    let old_id = row.remove("id");
+    for flag in ["preset", "public"] {
+        // Databases keep booleans as numbers.
+        if let Some(value) = row.get_mut(flag).filter(|value| value.is_number()) {
+            *value = Value::Bool(value.as_f64() != Some(0.0));
+        }
+    }
+    let mut chat: Chat = read(row, "chat")?;
+    if chat.chat_id.is_empty() {
+        return Err(Error::invalid("the chat_id is empty"));
+    }
+    chat.extra.extend(old_id.map(|id| ("old_id".to_owned(), id)));
+    Ok(chat)
+}
+
+fn message_of(mut row: Row) -> Result<ChatMessage> {
+    row.retain(|_, value| !value.is_null());
+    numbers_to_ids(&mut row, &["id", "message_id", "chat_id", "assistant_id", "request_id"]);
+    let text = |row: &mut Row, name: &str| match row.remove(name) {
+        Some(Value::String(text)) => Ok(Some(text)),
+        None => Ok(None),
+        Some(other) => Err(Error::invalid(format!("the {name} should be text, but is {other}"))),
+    };
+    let id = text(&mut row, "message_id")?.or(text(&mut row, "id")?);
+    let id = id.ok_or_else(|| Error::invalid("the message has no id"))?;
+    let chat_id = text(&mut row, "chat_id")?.ok_or_else(|| Error::invalid("the message has no chat_id"))?;
+    let role = match text(&mut row, "role")?.as_deref() {
+        Some("user") => ChatRole::User,
+        Some("assistant") => ChatRole::Assistant,
+        other => {
+            let role = other.unwrap_or("nothing");
+            return Err(Error::invalid(format!("the role should be user or assistant, but is {role:?}")));
+        }
+    };
+    let content = row.remove("content").ok_or_else(|| Error::invalid("the message has no content"))?;
+    let time = |row: &mut Row, name: &str| match row.remove(name) {
+        None => Ok(Timestamp::UNSET),
+        Some(value) => serde_json::from_value(value).map_err(|source| Error::invalid(format!("the {name}: {source}"))),
+    };
+    let (created_at, updated_at) = (time(&mut row, "created_at")?, time(&mut row, "updated_at")?);
+    let props = RawJson::from_value(&Map::from_iter([("content".to_owned(), content)]))?;
+    Ok(ChatMessage {
+        message_id: id,
+        chat_id,
+        request_id: text(&mut row, "request_id")?,
+        assistant_id: text(&mut row, "assistant_id")?,
+        created_at,
+        updated_at,
+        extra: without_known(row),
+        ..ChatMessage::new(role, "text", props)
+    })
+}
+
+/// Fields of a message that the old table hadn't would stand twice in the JSON.
+fn without_known(row: Row) -> Row {
+    let known = ["type", "props", "block_id", "thread_id", "sequence", "metadata"];
+    let rename = |(name, value): (String, Value)| {
+        if known.contains(&name.as_str()) { (format!("old_{name}"), value) } else { (name, value) }
+    };
+    row.into_iter().map(rename).collect()
+}
+
+fn numbers_to_ids(row: &mut Row, names: &[&str]) {
+    for name in names {
+        if let Some(value) = row.get_mut(*name).filter(|value| value.is_number()) {
+            *value = Value::String(value.to_string());
+        }
+    }
+}
+
+fn read(row: Row, what: &str) -> Result<Chat> {
+    // By way of text, since JSON kept byte for byte can't be taken from a value.
+    let text = RawJson::from_value(&row)?;
+    serde_json::from_slice(text.as_bytes())
+        .map_err(|source| Error::invalid(format!("the line doesn't make a {what}: {source}")))
+}

@@ -1,0 +1,22 @@
+//! Chats over a backend: sessions as their users see them, the messages and steps in them, the buffer of a
+//! request, and resuming one that was interrupted.
+//!
+//! A chat's messages and steps are events of its session's stream, folded in memory and kept there while there
+//! is room. A save is one batch; it tells the catalog when the chat's last message was.
+
+mod cache;
+mod draft;
+mod import;
+mod request;
+mod resume;
+mod steps;
+mod store;
+mod typical;
+
+pub(crate) use cache::ChatCache;
+pub use draft::{NewRequest, RequestDraft, RequestEnd};
+pub use import::{ImportIssue, ImportReport};
+pub use request::AsyncRequestBuffer;
+pub use resume::{ResumeAction, Resumption, StackLevel};
+pub use store::AsyncChatStore;
+pub use typical::record_typical_request;

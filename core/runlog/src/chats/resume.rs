@@ -1,0 +1,201 @@
+//! Resuming an interrupted request, nested calls included.
+
+use runlog_model::{ChatEvent, ChatFold, RawJson, Space, Step, StepStatus, StepType, Timestamp, Updates};
+
+use super::{AsyncChatStore, store::no};
+use crate::{Error, ErrorKind, Result};
+
+/// An interrupted request, and how to go on with it: which assistant, with which input, in which space, at which
+/// place of the call stack.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resumption {
+    /// The step that was cut off: its assistant goes on, with its input.
+    pub step: Step,
+    /// The space as it was when the step began.
+    pub space: Space,
+    /// The call stack, from the root to the node of the step.
+    pub stack: Vec<StackLevel>,
+}
+
+/// One level of a call stack.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StackLevel {
+    /// The node.
+    pub stack_id: String,
+    /// Its assistant.
+    pub assistant_id: String,
+    /// Its steps, in their order.
+    pub steps: Vec<Step>,
+    /// The step that waits for the level below.
+    pub waiting: Option<Step>,
+}
+
+/// What to do with the step that was cut off.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ResumeAction {
+    /// It hadn't begun: start it.
+    Start,
+    /// It ran when the process died: start it over.
+    Restart,
+    /// It failed: try it again.
+    Retry,
+    /// The user stopped it: go on.
+    Continue,
+}
+
+impl Resumption {
+    /// The assistant that goes on.
+    pub fn assistant_id(&self) -> &str {
+        &self.step.assistant_id
+    }
+
+    /// What it is given: the input of the step that was cut off.
+    pub fn input(&self) -> Option<&RawJson> {
+        self.step.input.as_ref()
+    }
+
+    /// What to do with the step.
+    pub fn action(&self) -> ResumeAction {
+        match self.step.status {
+            StepStatus::Pending => ResumeAction::Start,
+            StepStatus::Failed => ResumeAction::Retry,
+            StepStatus::Interrupted => ResumeAction::Continue,
+            StepStatus::Running | StepStatus::Completed => ResumeAction::Restart,
+        }
+    }
+
+    /// The nodes of the call stack, the root first.
+    pub fn stack_path(&self) -> Vec<&str> {
+        self.stack.iter().map(|level| level.stack_id.as_str()).collect()
+    }
+
+    /// Whether an assistant called the one that goes on.
+    pub fn is_nested(&self) -> bool {
+        self.step.stack_depth > 0
+    }
+}
+
+impl AsyncChatStore {
+    /// How to go on with the chat's interrupted request: by its last step that isn't completed. `None` when there
+    /// is nothing to resume. Nothing is written.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when the step's space or stack can't be restored.
+    pub async fn resume(&self, chat_id: &str) -> Result<Option<Resumption>> {
+        let session = self.session_id(chat_id).await?;
+        let fold = self.store.chat_fold(session).await?;
+        let Some(step) = fold.last_incomplete_step() else { return Ok(None) };
+        let mut space = Space::new();
+        if let Some(snapshot) = &step.space_snapshot {
+            space.restore(snapshot)?;
+        }
+        let path = fold.stack_path(&step.stack_id)?.unwrap_or_default();
+        let stack = path
+            .into_iter()
+            .map(|stack_id| {
+                let steps: Vec<Step> = fold.steps_of_stack(&stack_id).into_iter().cloned().collect();
+                let waiting = if stack_id == step.stack_id { None } else { waiting_in(&fold, &stack_id).cloned() };
+                let assistant_id = steps.first().map(|step| step.assistant_id.clone()).unwrap_or_default();
+                StackLevel { stack_id, assistant_id, steps, waiting }
+            })
+            .collect();
+        Ok(Some(Resumption { step: step.clone(), space, stack }))
+    }
+
+    /// Tells that the assistant that went on has returned with an output: the step that was cut off is completed,
+    /// and so is the delegate step of the caller that waits for it, with `{"response": output}`; both or none. Earlier
+    /// tries of the same step (same type and input, at the same place of the stack) are completed with it. Says what
+    /// they became, the caller's last. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`Conflict`](ErrorKind::Conflict) when the step was completed meanwhile, [`NotFound`](ErrorKind::NotFound)
+    /// when the chat was deleted; [`InvalidInput`](ErrorKind::InvalidInput) when the output isn't a JSON object.
+    pub async fn complete_resumed(&self, resumption: &Resumption, output: &RawJson) -> Result<Vec<Step>> {
+        let id = resumption.step.step_id.as_str();
+        let at = Timestamp(self.store.backend().now_ms());
+        let plan = |fold: &ChatFold| {
+            let step = fold.step(id).ok_or_else(|| no("step", id))?;
+            let caller = step.stack_parent_id.as_deref().and_then(|stack| waiting_in(fold, stack));
+            let mut events = vec![completed(step, output.clone(), at)?];
+            for other in fold.steps_of_stack(&step.stack_id) {
+                let same = other.step_type == step.step_type && other.input == step.input;
+                if same && other.step_id != step.step_id && other.status.can_resume() {
+                    events.push(completed(other, output.clone(), at)?);
+                }
+            }
+            if let Some(caller) = caller {
+                events.push(completed(caller, response(output)?, at)?);
+            }
+            Ok(events)
+        };
+        self.write_steps(&resumption.step.chat_id, plan).await
+    }
+
+    /// Tells that the assistant of a node has returned with an output: the delegate step that waits for it is
+    /// completed with `{"response": output}`. For the levels above the one that was resumed. Durable when it
+    /// returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or no step waits for the node.
+    pub async fn complete_delegate(&self, chat_id: &str, stack_id: &str, output: &RawJson) -> Result<Step> {
+        let at = Timestamp(self.store.backend().now_ms());
+        let plan = |fold: &ChatFold| {
+            let below = fold.steps_of_stack(stack_id);
+            let parent = below.first().and_then(|step| step.stack_parent_id.as_deref());
+            let waiting = parent.and_then(|stack| waiting_in(fold, stack));
+            let waiting = waiting
+                .ok_or_else(|| Error::not_found(format!("no delegate step waits for the stack {stack_id:?}")))?;
+            Ok(vec![completed(waiting, response(output)?, at)?])
+        };
+        let mut steps = self.write_steps(chat_id, plan).await?;
+        steps.pop().ok_or_else(|| no("stack", stack_id))
+    }
+
+    async fn write_steps(
+        &self,
+        chat_id: &str,
+        plan: impl Fn(&ChatFold) -> Result<Vec<ChatEvent>>,
+    ) -> Result<Vec<Step>> {
+        let session = self.session_id(chat_id).await?;
+        let changed = std::sync::Mutex::new(Vec::new());
+        self.write(session, |fold| {
+            let events = plan(fold)?;
+            let ids = events.iter().filter_map(|event| match event {
+                ChatEvent::StepUpdated { step_id, .. } => Some(step_id.clone()),
+                _ => None,
+            });
+            *changed.lock().expect("nobody else has it") = ids.collect();
+            Ok(events)
+        })
+        .await?;
+        let ids = changed.into_inner().expect("nobody else has it");
+        let fold = self.store.chat_fold(session).await?;
+        Ok(ids.iter().filter_map(|id| fold.step(id).cloned()).collect())
+    }
+}
+
+/// The delegate step of a node that waits for an assistant it called.
+fn waiting_in<'a>(fold: &'a ChatFold, stack_id: &str) -> Option<&'a Step> {
+    let steps = fold.steps_of_stack(stack_id).into_iter().rev();
+    steps.into_iter().find(|step| step.step_type == StepType::Delegate && step.status.can_resume())
+}
+
+fn completed(step: &Step, output: RawJson, at: Timestamp) -> Result<ChatEvent> {
+    if !step.status.can_resume() {
+        return Err(Error::new(
+            ErrorKind::Conflict,
+            format!("step {:?} was completed meanwhile; resume the chat anew", step.step_id),
+        ));
+    }
+    let updates = Updates::new()
+        .with("status", RawJson::string("completed"))
+        .with("output", output)
+        .with("error", RawJson::null());
+    step.updated(&updates, at)?;
+    Ok(ChatEvent::StepUpdated { step_id: step.step_id.clone(), at, updates })
+}
+
+fn response(output: &RawJson) -> Result<RawJson> {
+    Ok(RawJson::from_value(&std::collections::BTreeMap::from([("response", output)]))?)
+}

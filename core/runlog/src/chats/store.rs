@@ -1,0 +1,314 @@
+//! [`AsyncChatStore`]: chats and their messages.
+
+use std::collections::HashSet;
+
+use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, Sequence};
+use runlog_model::{
+    CatalogEvent, Chat, ChatEvent, ChatFilter, ChatFold, ChatList, ChatMessage, ChatTouched, ChatUpdated,
+    EncodedChatEvent, MessageFilter, Session, SessionId, Timestamp, Updates,
+};
+
+use super::cache::{IdOf, stream_of};
+use crate::{
+    AsyncStore, CATALOG_STREAM, Error, ErrorKind, NewSession, Result,
+    catalog::{Change, Guard},
+    lookup::check_free,
+};
+
+/// How often a change is tried again after another writer changed the chat in between.
+const ATTEMPTS_MAX: u32 = 1_000;
+
+/// The chats of a store, for callers that await. [`ChatStore`](crate::ChatStore) is the same for callers that wait.
+///
+/// ```
+/// use runlog::{AsyncStore, Chat, ChatMessage, ChatRole, MessageFilter};
+///
+/// # pollster::block_on(async {
+/// let chats = AsyncStore::in_memory().chats();
+/// let chat = chats.create_chat(Chat { title: Some("Trip".into()), ..Chat::new("travel") }).await?;
+/// chats.save_messages(&chat.chat_id, vec![ChatMessage::text(ChatRole::User, "Oslo, please.")]).await?;
+/// let messages = chats.get_messages(&chat.chat_id, &MessageFilter::default()).await?;
+/// assert_eq!(messages[0].props.as_str(), r#"{"content":"Oslo, please."}"#);
+/// # Ok::<(), runlog::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct AsyncChatStore {
+    pub(crate) store: AsyncStore,
+}
+
+impl AsyncStore {
+    /// The chats of this store: its sessions as their users see them.
+    pub fn chats(&self) -> AsyncChatStore {
+        AsyncChatStore { store: self.clone() }
+    }
+}
+
+impl AsyncChatStore {
+    /// Makes a chat. What is left empty (id, times) is given by the store. Durable when it returns.
+    ///
+    /// A chat id that is a UUID becomes the session's id, another one its name.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the id is taken, [`InvalidInput`](ErrorKind::InvalidInput) or
+    /// [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
+    pub async fn create_chat(&self, chat: Chat) -> Result<Chat> {
+        let session = self.session_of(chat)?;
+        let guard = if session.name.is_some() { Guard::Unchanged } else { Guard::Any };
+        self.store
+            .shared
+            .catalog
+            .change(|catalog| {
+                check_free(catalog, &session)?;
+                let events = vec![CatalogEvent::SessionCreated(session.clone())];
+                Ok((Change { events, guard, ..Change::default() }, ()))
+            })
+            .await?;
+        self.get_chat(&session.id.to_string()).await
+    }
+
+    pub(super) fn session_of(&self, chat: Chat) -> Result<Session> {
+        chat.check_new()?;
+        let id: Option<SessionId> = chat.chat_id.parse().ok();
+        let new = NewSession {
+            id,
+            name: Some(chat.chat_id.clone()).filter(|name| id.is_none() && !name.is_empty()),
+            created_at_ms: Some(chat.created_at.0).filter(|_| !chat.created_at.is_unset()),
+            ..NewSession::default()
+        };
+        let mut session = self.store.session_from(&new);
+        let updated_at = chat.updated_at.or(Timestamp(session.created_at_ms));
+        Chat { updated_at, ..chat }.write_to(&mut session);
+        session.check()?;
+        Ok(session)
+    }
+
+    /// The chat with this id.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is none, or it was deleted.
+    pub async fn get_chat(&self, chat_id: &str) -> Result<Chat> {
+        let id = self.session_id(chat_id).await?;
+        let chat = self.store.shared.catalog.peek(|catalog| catalog.chat(id));
+        chat.ok_or_else(|| no_chat(chat_id))
+    }
+
+    /// Changes fields of a chat. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
+    pub async fn update_chat(&self, chat_id: &str, updates: &Updates) -> Result<Chat> {
+        let at_ms = self.store.backend().now_ms();
+        self.store
+            .shared
+            .catalog
+            .change(|catalog| {
+                let session = catalog.chat_session(chat_id).ok_or_else(|| no_chat(chat_id))?;
+                let mut changed = session.clone();
+                Chat::of(session, 0).updated(updates, Timestamp(at_ms))?.write_to(&mut changed);
+                changed.check()?;
+                let updated = ChatUpdated { id: session.id, at_ms, updates: updates.clone() };
+                Ok((Change { events: vec![CatalogEvent::ChatUpdated(updated)], ..Change::default() }, ()))
+            })
+            .await?;
+        self.get_chat(chat_id).await
+    }
+
+    /// Deletes a chat, softly: it is no longer found, listed or written to; its events stay in the log.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted already.
+    pub async fn delete_chat(&self, chat_id: &str) -> Result<()> {
+        let id = self.session_id(chat_id).await?;
+        self.store.delete_session(id).await
+    }
+
+    /// One page of chats. Goes by page and page size, or by cursor; pages of a cursor stay right while chats are
+    /// made.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a page that is too large, or a cursor in an order that has none.
+    pub async fn list_chats(&self, filter: &ChatFilter) -> Result<ChatList> {
+        Ok(self.store.shared.catalog.read(|catalog| catalog.chats(filter)).await??)
+    }
+
+    /// Saves messages: all of them or none. What is left empty (id, chat, sequence, times) is given by the store.
+    /// Durable when it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted;
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) for a message id that is taken;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
+    pub async fn save_messages(&self, chat_id: &str, messages: Vec<ChatMessage>) -> Result<Vec<ChatMessage>> {
+        let session = self.session_id(chat_id).await?;
+        let chat = self.chat_id_of(session);
+        let messages = messages
+            .into_iter()
+            .map(|message| self.complete_message(message, &chat))
+            .collect::<Result<Vec<ChatMessage>>>()?;
+        self.write(session, |fold| {
+            let mut taken = HashSet::new();
+            for message in &messages {
+                let id = message.message_id.as_str();
+                if fold.message(id).is_some() || !taken.insert(id) {
+                    return Err(exists("message", id, "update_message changes it"));
+                }
+            }
+            Ok(messages.iter().map(|message| ChatEvent::MessageSaved(Box::new(message.clone()))).collect())
+        })
+        .await?;
+        let fold = self.store.chat_fold(session).await?;
+        Ok(messages.iter().filter_map(|message| fold.message(&message.message_id).cloned()).collect())
+    }
+
+    pub(super) fn complete_message(&self, mut message: ChatMessage, chat: &str) -> Result<ChatMessage> {
+        check_chat("message", &message.chat_id, chat)?;
+        message.check()?;
+        if message.message_id.is_empty() {
+            message.message_id = self.store.backend().new_id().to_string();
+        }
+        chat.clone_into(&mut message.chat_id);
+        message.created_at = message.created_at.or(Timestamp(self.store.backend().now_ms()));
+        message.updated_at = message.updated_at.or(message.created_at);
+        Ok(message)
+    }
+
+    /// The messages of a chat that a filter admits, in the chat's order.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted.
+    pub async fn get_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<Vec<ChatMessage>> {
+        let session = self.session_id(chat_id).await?;
+        Ok(self.store.chat_fold(session).await?.messages(filter).into_iter().cloned().collect())
+    }
+
+    /// Changes fields of a message. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when no chat has the message, [`Ambiguous`](ErrorKind::Ambiguous) when
+    /// several have, [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that
+    /// is refused.
+    pub async fn update_message(&self, message_id: &str, updates: &Updates) -> Result<ChatMessage> {
+        let session = self.store.chat_with(IdOf::Message, message_id).await?;
+        let at = Timestamp(self.store.backend().now_ms());
+        self.write(session, |fold| {
+            fold.message(message_id).ok_or_else(|| no("message", message_id))?.updated(updates, at)?;
+            let (message_id, updates) = (message_id.to_owned(), updates.clone());
+            Ok(vec![ChatEvent::MessageUpdated { message_id, at, updates }])
+        })
+        .await?;
+        let fold = self.store.chat_fold(session).await?;
+        fold.message(message_id).cloned().ok_or_else(|| no("message", message_id))
+    }
+
+    /// Deletes messages of a chat: all of them or none. Their events stay in the log. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or one of the messages isn't in it.
+    pub async fn delete_messages(&self, chat_id: &str, message_ids: &[&str]) -> Result<()> {
+        let session = self.session_id(chat_id).await?;
+        let at = Timestamp(self.store.backend().now_ms());
+        self.write(session, |fold| {
+            if let Some(unknown) = message_ids.iter().find(|id| fold.message(id).is_none()) {
+                return Err(no("message", unknown));
+            }
+            if message_ids.is_empty() {
+                return Ok(Vec::new());
+            }
+            let message_ids = message_ids.iter().map(|id| (*id).to_owned()).collect();
+            Ok(vec![ChatEvent::MessagesDeleted { message_ids, at }])
+        })
+        .await
+    }
+
+    /// The session of a chat that isn't deleted.
+    pub(super) async fn session_id(&self, chat_id: &str) -> Result<SessionId> {
+        let found = self.store.shared.catalog.read(|catalog| catalog.chat_session(chat_id).map(|session| session.id));
+        found.await?.ok_or_else(|| no_chat(chat_id))
+    }
+
+    pub(super) fn chat_id_of(&self, session: SessionId) -> String {
+        let chat = self.store.shared.catalog.peek(|catalog| catalog.chat(session));
+        chat.map_or_else(|| session.to_string(), |chat| chat.chat_id)
+    }
+
+    /// Decides by the chat's fold what to write, and writes it if nobody changed the chat in between; else
+    /// decides anew.
+    pub(super) async fn write(
+        &self,
+        session: SessionId,
+        decide: impl Fn(&ChatFold) -> Result<Vec<ChatEvent>>,
+    ) -> Result<()> {
+        let mut attempt = 1;
+        loop {
+            let live =
+                self.store.shared.catalog.read(|catalog| crate::lookup::live_session(catalog, session).map(drop));
+            live.await??;
+            let fold = self.store.chat_fold(session).await?;
+            let events = decide(&fold)?;
+            if events.is_empty() {
+                return Ok(());
+            }
+            let prepared = Prepared::new(session, events, self.store.backend().now_ms())?;
+            let batch = Batch::new(prepared.ops(Expected::Last(Sequence(fold.last_sequence()))));
+            match self.store.backend().commit(batch).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Events of a chat, encoded, with what the catalog learns of them.
+pub(super) struct Prepared {
+    session: SessionId,
+    events: Vec<EncodedChatEvent>,
+    touch: Option<runlog_model::EncodedCatalogEvent>,
+}
+
+impl Prepared {
+    pub(super) fn new(session: SessionId, events: Vec<ChatEvent>, at_ms: u64) -> Result<Self> {
+        let touch = if events.iter().any(|event| matches!(event, ChatEvent::MessageSaved(_))) {
+            Some(CatalogEvent::ChatTouched(ChatTouched { id: session, at_ms }).encode()?)
+        } else {
+            None
+        };
+        let events = events.into_iter().map(ChatEvent::encode).collect::<runlog_model::Result<_>>()?;
+        Ok(Self { session, events, touch })
+    }
+
+    pub(super) fn ops(&self, expected: Expected) -> Vec<Op<'_>> {
+        let records = self.events.iter().map(|event| NewRecord {
+            kind: Kind(event.kind),
+            meta: &event.meta,
+            payload: &event.payload,
+        });
+        let mut ops = vec![Op::Append { stream: stream_of(self.session), expected, records: records.collect() }];
+        if let Some(touch) = &self.touch {
+            let records = vec![NewRecord { kind: Kind(touch.kind), meta: &touch.meta, payload: &touch.payload }];
+            ops.push(Op::Append { stream: CATALOG_STREAM, expected: Expected::Any, records });
+        }
+        ops
+    }
+}
+
+pub(super) fn no(what: &str, id: &str) -> Error {
+    Error::not_found(format!("no {what} {id:?}, or it was deleted"))
+}
+
+pub(super) fn no_chat(chat_id: &str) -> Error {
+    Error::not_found(format!("no chat {chat_id:?}, or it was deleted; make it with create_chat"))
+}
+
+pub(super) fn exists(what: &str, id: &str, instead: &str) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("the chat has a {what} {id:?} already; {instead}"))
+}
+
+/// Checks that what is saved doesn't say it is in another chat.
+pub(super) fn check_chat(what: &str, found: &str, chat: &str) -> Result<()> {
+    if found.is_empty() || found == chat {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the {what} says it is in chat {found:?}, but is saved in {chat:?}")))
+}

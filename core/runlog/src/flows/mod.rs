@@ -1,0 +1,9 @@
+//! Flows over a backend: what a run tells while it works, the snapshots it is resumed from, and playing it back.
+//!
+//! A flow is recorded in its run's own stream: events as records, run snapshots as snapshots of the stream.
+
+mod playback;
+mod run;
+
+pub use playback::{AsyncPlayback, PlaybackOptions, RecordedEvent, Speed};
+pub use run::{AsyncFlowRun, Resumed, RunningNode};

@@ -1,0 +1,167 @@
+//! [`AsyncPlayback`]: what a flow told, told again. Nothing is run.
+
+use std::{collections::VecDeque, time::Duration};
+
+use runlog_engine::{Kind, ReadOptions, Sequence};
+use runlog_model::{FlowEventKind, RunId, RunSnapshot, RuntimeEvent};
+
+use super::run::{load_snapshot, stream_of};
+use crate::{AsyncStore, Error, Result};
+
+/// How many events are read at a time.
+const PAGE_EVENTS: u64 = 256;
+
+/// What to play back, and how fast.
+///
+/// ```
+/// use runlog::{PlaybackOptions, Speed};
+///
+/// let twice_as_fast = PlaybackOptions { speed: Speed::Multiple(2.0), ..PlaybackOptions::default() };
+/// let tools_only = PlaybackOptions { types: vec!["agent:tool".into(), "node:*".into()], ..twice_as_fast };
+/// # let _ = tools_only;
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct PlaybackOptions {
+    /// The first sequence; 0 and 1 are the first event.
+    pub first: u64,
+    /// The last sequence, inclusive; `None` is the last there is.
+    pub last: Option<u64>,
+    /// Only events of these types; a type that ends in `*` stands for all that begin so. Empty is all.
+    pub types: Vec<String>,
+    /// How fast.
+    pub speed: Speed,
+}
+
+/// How fast a flow is played back.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Speed {
+    /// As it was recorded.
+    #[default]
+    Recorded,
+    /// So many times as fast; more than 0.
+    Multiple(f64),
+    /// Without delays.
+    AtOnce,
+}
+
+/// An event as it was recorded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordedEvent {
+    /// Its place in the run's stream.
+    pub sequence: u64,
+    /// Its place in the log.
+    pub position: u64,
+    /// When it was recorded: milliseconds since 1970-01-01 UTC.
+    pub recorded_at_ms: u64,
+    /// The event.
+    pub event: RuntimeEvent,
+}
+
+/// A flow played back, for callers that await: events in order, each with the time to let pass before it. There is
+/// no clock here; whoever plays waits.
+#[derive(Clone, Debug)]
+pub struct AsyncPlayback {
+    store: AsyncStore,
+    run: RunId,
+    options: PlaybackOptions,
+    snapshot: Option<RunSnapshot>,
+    next: Option<Sequence>,
+    ready: VecDeque<RecordedEvent>,
+    /// When the event before happened.
+    before_ms: Option<u64>,
+}
+
+impl Default for PlaybackOptions {
+    fn default() -> Self {
+        Self { first: 1, last: None, types: Vec::new(), speed: Speed::Recorded }
+    }
+}
+
+impl AsyncPlayback {
+    /// Plays a run's flow back. What is recorded meanwhile is played too.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run, [`InvalidInput`](crate::ErrorKind::InvalidInput) for a
+    /// speed that isn't more than 0.
+    pub async fn new(store: &AsyncStore, run: RunId, options: PlaybackOptions) -> Result<Self> {
+        if let Speed::Multiple(times) = options.speed
+            && !(times.is_finite() && times > 0.0)
+        {
+            return Err(Error::invalid(format!("a flow is played back at more than 0 times its speed, not {times}")));
+        }
+        if store.backend().stream(stream_of(run)).await?.is_none() {
+            return Err(Error::not_found(format!("no run {run}")));
+        }
+        let last = options.last.map_or(Sequence::MAX, Sequence);
+        let snapshot = load_snapshot(store, run, last).await?.map(|(_, snapshot)| snapshot);
+        let next = Some(Sequence(options.first));
+        Ok(Self { store: store.clone(), run, options, snapshot, next, ready: VecDeque::new(), before_ms: None })
+    }
+
+    /// The latest state of the flow, up to the last sequence asked for. For looking at, not for running.
+    pub fn snapshot(&self) -> Option<&RunSnapshot> {
+        self.snapshot.as_ref()
+    }
+
+    /// The next event, and how long to wait before it; `None` at the end.
+    ///
+    /// # Errors
+    /// Those of reading the store; [`Damaged`](crate::ErrorKind::Damaged) for a record that is no event.
+    pub async fn next_event(&mut self) -> Result<Option<(Duration, RecordedEvent)>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                let delay = self.delay_of(&event);
+                return Ok(Some((delay, event)));
+            }
+            let Some(first) = self.next else { return Ok(None) };
+            self.read_page(first).await?;
+        }
+    }
+
+    async fn read_page(&mut self, first: Sequence) -> Result<()> {
+        let options = ReadOptions {
+            first,
+            last: self.options.last.map_or(Sequence::MAX, Sequence),
+            kinds: FlowEventKind::ALL.map(|kind| Kind(kind.byte())).to_vec(),
+            limit: PAGE_EVENTS,
+            ..ReadOptions::default()
+        };
+        let page = self.store.backend().read(stream_of(self.run), options).await?;
+        self.next = page.next;
+        for record in page.records.into_iter().filter(|record| !record.redacted) {
+            let event = RuntimeEvent::decode(&record.meta, &record.payload).map_err(|error| {
+                let error = Error::from(error);
+                Error::new(error.kind(), format!("run {}, event {}: {error}", self.run, record.sequence))
+            })?;
+            if self.options.admits(&event.event_type) {
+                let (sequence, position) = (record.sequence.0, record.position.0);
+                self.ready.push_back(RecordedEvent { sequence, position, recorded_at_ms: record.time_ms, event });
+            }
+        }
+        Ok(())
+    }
+
+    fn delay_of(&mut self, event: &RecordedEvent) -> Duration {
+        let at = event.event.timestamp.unwrap_or(event.recorded_at_ms);
+        // Nodes tell their own time, and may be apart: never wait because a clock went back.
+        let passed = self.before_ms.map_or(0, |before| at.saturating_sub(before));
+        self.before_ms = Some(self.before_ms.map_or(at, |before| before.max(at)));
+        match self.options.speed {
+            Speed::Recorded => Duration::from_millis(passed),
+            Speed::Multiple(times) => {
+                Duration::try_from_secs_f64(passed as f64 / 1000.0 / times).unwrap_or(Duration::MAX)
+            }
+            Speed::AtOnce => Duration::ZERO,
+        }
+    }
+}
+
+impl PlaybackOptions {
+    fn admits(&self, event_type: &str) -> bool {
+        let admits = |wanted: &String| match wanted.strip_suffix('*') {
+            Some(beginning) => event_type.starts_with(beginning),
+            None => wanted == event_type,
+        };
+        self.types.is_empty() || self.types.iter().any(admits)
+    }
+}

@@ -1,0 +1,339 @@
+//! [`AsyncFlowRun`]: recording a flow, saving what it is resumed from, and routing its commands.
+
+use std::{collections::BTreeMap, fmt};
+
+use runlog_engine::{Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
+use runlog_model::{FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
+use serde::{Deserialize, Serialize};
+
+use crate::{AsyncStore, Error, ErrorKind, Result};
+
+/// What a node that was running is resumed with where nothing else is said.
+const CONTINUE: &str = "continue";
+
+/// A flow under way, for callers that await. [`FlowRun`](crate::FlowRun) is the same for callers that wait.
+///
+/// Its [state](Self::state) is in memory; [`save_snapshot`](Self::save_snapshot) makes it durable. One handle at a
+/// time should drive a run: the commands that one receives aren't known to another.
+///
+/// ```
+/// use runlog::{AsyncFlowRun, AsyncStore, RuntimeEvent};
+///
+/// # pollster::block_on(async {
+/// let store = AsyncStore::in_memory();
+/// let mut flow = AsyncFlowRun::create(&store, None).await?;
+/// flow.record(&RuntimeEvent::parse(r#"{"type":"node:started","nodeId":"plan"}"#)?).await?;
+/// flow.start_agent("plan", "sess-123").await?; // Durable: the agent may be called now.
+///
+/// let (_, resumed) = AsyncFlowRun::resume(&store, flow.run_id(), None).await?;
+/// assert_eq!(resumed.running[0].session_id.as_deref(), Some("sess-123"));
+/// assert_eq!(resumed.running[0].prompt, "continue");
+/// # Ok::<(), runlog::Error>(()) }).unwrap();
+/// ```
+pub struct AsyncFlowRun {
+    store: AsyncStore,
+    run: RunId,
+    state: RunSnapshot,
+    last_sequence: u64,
+}
+
+/// What a resumed flow goes on with.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Resumed {
+    /// The nodes that were running, in the order of their names.
+    pub running: Vec<RunningNode>,
+    /// The sequence of the `flow:resumed` event.
+    pub sequence: u64,
+}
+
+/// A node that was running when the flow stopped.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct RunningNode {
+    /// The node.
+    pub node_id: String,
+    /// The agent's own session; `None` for a node that is no agent, or whose agent hadn't begun.
+    pub session_id: Option<String>,
+    /// What to resume the agent with.
+    pub prompt: String,
+}
+
+/// A `command:received` event.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CommandReceived {
+    #[serde(rename = "type")]
+    event_type: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run_id: Option<String>,
+    timestamp: u64,
+    command: RawJson,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl AsyncFlowRun {
+    /// Begins a flow in the stream of a run, with an empty state of status `running`. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the run has a flow already: resume it.
+    pub async fn create(store: &AsyncStore, run: Option<RunId>) -> Result<Self> {
+        let run = run.unwrap_or_else(|| RunId(store.backend().new_id()));
+        let state = RunSnapshot { run_id: Some(run.to_string()), ..RunSnapshot::new("running") };
+        if load_snapshot(store, run, Sequence::MAX).await?.is_some() {
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("run {run} has a flow already; resume it")));
+        }
+        let stream = stream_of(run);
+        let last = store.backend().stream(stream).await?.map_or(Sequence::ZERO, |info| info.last_sequence);
+        let (meta, payload) = state.encode()?;
+        let ops = vec![
+            Op::Append { stream, expected: Expected::Last(last), records: Vec::new() },
+            Op::Snapshot { stream, sequence: last, meta: &meta, payload: payload.as_bytes() },
+        ];
+        store.backend().commit(Batch::new(ops)).await?;
+        Ok(Self { store: store.clone(), run, state, last_sequence: last.0 })
+    }
+
+    /// Resumes a flow: its latest snapshot, the commands received since, and a `flow:resumed` event; says which
+    /// nodes were running, and what to resume each with: the message, or `continue`. A message is recorded as a
+    /// `command:received`, and delivered as those nodes' prompt, or waits in the inbox where no node was running.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](ErrorKind::Damaged) when it can't be
+    /// read.
+    pub async fn resume(store: &AsyncStore, run: RunId, message: Option<&str>) -> Result<(Self, Resumed)> {
+        let loaded = load_snapshot(store, run, Sequence::MAX).await?;
+        let (covered, mut state) =
+            loaded.ok_or_else(|| Error::not_found(format!("run {run} has no snapshot to resume a flow from")))?;
+        let last = receive_since(store, run, covered, &mut state).await?;
+        let mut flow = Self { store: store.clone(), run, state, last_sequence: last };
+
+        let mut events = Vec::new();
+        if let Some(message) = message {
+            let command = RuntimeCommand { run_id: Some(run.to_string()), ..RuntimeCommand::resume(Some(message)) };
+            events.push(flow.received(&RawJson::from_value(&command)?, command.run_id.clone(), None)?);
+            flow.state.inbox.push(command);
+        }
+        let (now, id) = (store.backend().now_ms(), run.to_string());
+        let resumed =
+            serde_json::json!({"type": "flow:resumed", "runId": id, "timestamp": now, "fromSequence": covered});
+        events.push(RuntimeEvent::of_json(RawJson::from_value(&resumed)?)?);
+        let sequence = flow.record_all(&events, None).await?;
+        let running = flow.running_nodes();
+        Ok((flow, Resumed { running, sequence }))
+    }
+
+    /// The nodes that were running; the message that waits for them is taken out of the inbox.
+    fn running_nodes(&mut self) -> Vec<RunningNode> {
+        let nodes: Vec<String> = self.state.running().map(str::to_owned).collect();
+        if nodes.is_empty() {
+            return Vec::new();
+        }
+        let is_resume = |command: &RuntimeCommand| command.command_type == "resume" && command.message().is_some();
+        let waiting = self.state.inbox.iter().rposition(is_resume);
+        let command = waiting.map(|index| self.state.inbox.remove(index));
+        let prompt = command.as_ref().and_then(RuntimeCommand::message).unwrap_or(CONTINUE);
+        let sessions = &self.state.agent_sessions;
+        nodes
+            .into_iter()
+            .map(|node_id| {
+                let session_id = sessions.get(&node_id).cloned();
+                RunningNode { node_id, session_id, prompt: prompt.to_owned() }
+            })
+            .collect()
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> RunId {
+        self.run
+    }
+
+    /// The state that is saved next.
+    pub fn state(&self) -> &RunSnapshot {
+        &self.state
+    }
+
+    /// The state that is saved next, to be changed. The inbox is the commands that wait: it is changed by
+    /// [`command`](Self::command) and [`take_inbox`](Self::take_inbox).
+    pub fn state_mut(&mut self) -> &mut RunSnapshot {
+        &mut self.state
+    }
+
+    /// Records an event, and says its sequence. Durable when it returns.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn record(&mut self, event: &RuntimeEvent) -> Result<u64> {
+        self.record_all(std::slice::from_ref(event), None).await
+    }
+
+    /// Records events, all of them or none, and says the sequence of the last. As durable as asked; `None` is the
+    /// store's own setting.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn record_all(&mut self, events: &[RuntimeEvent], durability: Option<Durability>) -> Result<u64> {
+        let metas: Vec<Vec<u8>> = events.iter().map(RuntimeEvent::encode_meta).collect();
+        let records = events.iter().zip(&metas).map(|(event, meta)| NewRecord {
+            kind: Kind(event.kind.byte()),
+            meta,
+            payload: event.json.as_bytes(),
+        });
+        let append = Op::Append { stream: stream_of(self.run), expected: Expected::Exists, records: records.collect() };
+        let batch = Batch { ops: vec![append], key: None, durability };
+        let appended = self.store.backend().commit(batch).await?;
+        if let Some(result) = appended.ops.first() {
+            self.last_sequence = result.last_sequence.0;
+        }
+        Ok(self.last_sequence)
+    }
+
+    /// Saves the state as the run's latest snapshot. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`TooLarge`](ErrorKind::TooLarge) when it is over its limit; else those of the storage.
+    pub async fn save_snapshot(&mut self) -> Result<()> {
+        let (meta, payload) = self.state.encode()?;
+        let sequence = Sequence(self.last_sequence);
+        let save = Op::Snapshot { stream: stream_of(self.run), sequence, meta: &meta, payload: payload.as_bytes() };
+        // What a flow is resumed from is on the device, whatever the store's setting.
+        let batch = Batch::new(vec![save]).with_durability(Durability::Sync);
+        self.store.backend().commit(batch).await?;
+        Ok(())
+    }
+
+    /// Notes an agent's own session and that its node is running, and saves the snapshot. To be awaited before the
+    /// agent is called: from then on a crash can be resumed from.
+    ///
+    /// # Errors
+    /// As [`save_snapshot`](Self::save_snapshot). The state is as before then.
+    pub async fn start_agent(&mut self, node_id: &str, session_id: &str) -> Result<()> {
+        let before = self.state.clone();
+        self.state.agent_sessions.insert(node_id.to_owned(), session_id.to_owned());
+        self.state.node_status.insert(node_id.to_owned(), NodeStatus::Running);
+        let saved = self.save_snapshot().await;
+        if saved.is_err() {
+            self.state = before;
+        }
+        saved
+    }
+
+    /// Notes that a node has finished with an output, and saves the snapshot. The agent's session stays, for more
+    /// turns.
+    ///
+    /// # Errors
+    /// As [`start_agent`](Self::start_agent).
+    pub async fn finish_node(&mut self, node_id: &str, output: serde_json::Value) -> Result<()> {
+        let before = self.state.clone();
+        self.state.outputs.insert(node_id.to_owned(), output);
+        self.state.node_status.insert(node_id.to_owned(), NodeStatus::Done);
+        let saved = self.save_snapshot().await;
+        if saved.is_err() {
+            self.state = before;
+        }
+        saved
+    }
+
+    /// Receives a command: it is recorded as `command:received`, and waits in the inbox of the run it names. Durable
+    /// when it returns.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when it is no command, or a `send` or `reply` without a `runId`: it
+    /// is recorded all the same, with its payload as it is and the error, and doesn't wait anywhere.
+    pub async fn command(&mut self, command: &RawJson) -> Result<()> {
+        let read: runlog_model::Result<RuntimeCommand> = command.to_value();
+        let checked = read.and_then(|command| command.check().map(|()| command));
+        match checked {
+            Ok(command_read) => {
+                let event = self.received(command, command_read.run_id.clone(), None)?;
+                self.record(&event).await?;
+                self.state.inbox.push(command_read);
+                Ok(())
+            }
+            Err(error) => {
+                let event = self.received(command, None, Some(error.to_string()))?;
+                self.record(&event).await?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Takes the commands that wait for a run, in the order in which they came. A crash before the next snapshot
+    /// brings them back: they are delivered at least once.
+    pub fn take_inbox(&mut self, run_id: &str) -> Vec<RuntimeCommand> {
+        let inbox = std::mem::take(&mut self.state.inbox);
+        let (taken, left) = inbox.into_iter().partition(|command| command.run_id.as_deref() == Some(run_id));
+        self.state.inbox = left;
+        taken
+    }
+
+    /// Takes the commands that wait for no run in particular, such as `resume`.
+    pub fn take_own_inbox(&mut self) -> Vec<RuntimeCommand> {
+        let inbox = std::mem::take(&mut self.state.inbox);
+        let (taken, left) = inbox.into_iter().partition(|command| command.run_id.is_none());
+        self.state.inbox = left;
+        taken
+    }
+
+    fn received(&self, command: &RawJson, run_id: Option<String>, error: Option<String>) -> Result<RuntimeEvent> {
+        let event_type = "command:received".to_owned();
+        let timestamp = self.store.backend().now_ms();
+        let event = CommandReceived { event_type, run_id, timestamp, command: command.clone(), error };
+        Ok(RuntimeEvent::of_json(RawJson::from_value(&event)?)?)
+    }
+}
+
+/// The newest run snapshot at or before a sequence, with the sequence it covers. Other states that are saved in
+/// the same stream are passed over.
+pub(super) async fn load_snapshot(
+    store: &AsyncStore,
+    run: RunId,
+    at_or_before: Sequence,
+) -> Result<Option<(u64, RunSnapshot)>> {
+    let mut at = at_or_before;
+    loop {
+        let snapshot = match store.backend().latest_snapshot(stream_of(run), at).await {
+            Ok(Some(snapshot)) => snapshot,
+            Ok(None) => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if RunSnapshot::is_one(&snapshot.meta) {
+            let state = RunSnapshot::decode(&snapshot.meta, &snapshot.payload)?;
+            return Ok(Some((snapshot.sequence.0, state)));
+        }
+        let Some(before) = snapshot.sequence.0.checked_sub(1) else { return Ok(None) };
+        at = Sequence(before);
+    }
+}
+
+/// Puts the commands that were received after a sequence into the inbox, and says the stream's last sequence.
+async fn receive_since(store: &AsyncStore, run: RunId, covered: u64, state: &mut RunSnapshot) -> Result<u64> {
+    let last = store.backend().stream(stream_of(run)).await?.map_or(0, |info| info.last_sequence.0);
+    let mut next = Some(Sequence(covered).next());
+    while let Some(first) = next.filter(|first| first.0 <= last) {
+        let kinds = vec![Kind(FlowEventKind::Command.byte())];
+        let options = ReadOptions { first, last: Sequence(last), kinds, ..ReadOptions::default() };
+        let page = store.backend().read(stream_of(run), options).await?;
+        next = page.next;
+        for record in page.records.iter().filter(|record| !record.redacted) {
+            let event = RuntimeEvent::decode(&record.meta, &record.payload)?;
+            // An event that the caller recorded by hand may have another shape; it is for those who look on.
+            let Ok(received) = event.json.to_value::<CommandReceived>() else { continue };
+            let command = received.command.to_value::<RuntimeCommand>().ok();
+            state.inbox.extend(command.filter(|command| received.error.is_none() && command.check().is_ok()));
+        }
+    }
+    Ok(last)
+}
+
+impl fmt::Debug for AsyncFlowRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sessions: &BTreeMap<String, String> = &self.state.agent_sessions;
+        f.debug_struct("AsyncFlowRun").field("run", &self.run).field("sessions", sessions).finish_non_exhaustive()
+    }
+}
+
+/// The stream of a run: its timeline.
+pub(super) fn stream_of(run: RunId) -> StreamId {
+    StreamId(run.as_uuid())
+}

@@ -1,0 +1,103 @@
+//! [`LoadedRun`]: one run, folded from its own stream.
+
+use runlog_engine::{Direction, Kind, ReadOptions, Sequence, StreamId};
+use runlog_model::{RUN_EVENT_KINDS, Run, RunEvent, RunFold, RunId, RunStatus};
+
+use super::AsyncRuns;
+use crate::{Error, ErrorKind, Result};
+
+/// The kind byte of a step's beginning.
+const STEP_STARTED: Kind = Kind(RUN_EVENT_KINDS[1]);
+
+/// A run, and where its stream stands.
+pub(super) struct LoadedRun {
+    pub(super) run: Run,
+    /// The fold that it is of, to go on with.
+    pub(super) fold: RunFold,
+    /// The steps begun before it, in the runs it was resumed from.
+    pub(super) steps_before: u32,
+    /// The last sequence of its stream.
+    pub(super) last_sequence: Sequence,
+    /// The place of its creation in the log: its context events come after it.
+    pub(super) created_position: u64,
+    /// The place of the last change of its status: its context events come before it. `None` while it runs.
+    pub(super) ended_position: Option<u64>,
+}
+
+pub(super) fn stream_of(run: RunId) -> StreamId {
+    StreamId(run.as_uuid())
+}
+
+impl AsyncRuns {
+    /// Folds a run from its stream. [`NotFound`](ErrorKind::NotFound) for one that isn't there.
+    pub(super) async fn load(&self, id: RunId) -> Result<LoadedRun> {
+        let missing = || Error::not_found(format!("no run {id}"));
+        let backend = self.store.backend();
+        let info = backend.stream(stream_of(id)).await?.ok_or_else(missing)?;
+        let mut fold = RunFold::new();
+        let (mut created_position, mut ended_position) = (0, None);
+        let mut next = Some(Sequence::FIRST);
+        while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
+            let kinds = RUN_EVENT_KINDS.map(Kind).to_vec();
+            let options = ReadOptions { first, last: info.last_sequence, kinds, ..ReadOptions::default() };
+            let page = backend.read(stream_of(id), options).await?;
+            next = page.next;
+            for record in &page.records {
+                let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
+                let event = event.map_err(|error| name_run(error.into(), id, record.sequence))?;
+                match event {
+                    RunEvent::Created(_) => created_position = record.position.0,
+                    RunEvent::StepStarted { .. } => {}
+                    RunEvent::StatusChanged(_) | RunEvent::Resumed { .. } => ended_position = Some(record.position.0),
+                }
+                fold.push(event).map_err(|error| name_run(error.into(), id, record.sequence))?;
+            }
+        }
+        let steps_before = fold.steps_before();
+        // A stream of that id that isn't a run's has no events of one.
+        let run = fold.run().cloned().ok_or_else(missing)?;
+        if run.status == RunStatus::Running {
+            ended_position = None;
+        }
+        Ok(LoadedRun { run, fold, steps_before, last_sequence: info.last_sequence, created_position, ended_position })
+    }
+
+    /// Takes in what a run's stream has got since, and says where it ends now.
+    pub(super) async fn follow(&self, id: RunId, fold: &mut RunFold, after: Sequence) -> Result<Sequence> {
+        let backend = self.store.backend();
+        let info = backend.stream(stream_of(id)).await?.ok_or_else(|| Error::not_found(format!("no run {id}")))?;
+        let mut next = Some(after.next());
+        while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
+            let kinds = RUN_EVENT_KINDS.map(Kind).to_vec();
+            let options = ReadOptions { first, last: info.last_sequence, kinds, ..ReadOptions::default() };
+            let page = backend.read(stream_of(id), options).await?;
+            next = page.next;
+            for record in &page.records {
+                let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
+                let pushed = event.and_then(|event| fold.push(event));
+                pushed.map_err(|error| name_run(error.into(), id, record.sequence))?;
+            }
+        }
+        Ok(info.last_sequence)
+    }
+
+    /// The steps that a running run has begun, from the newest event that says so.
+    pub(super) async fn steps_now(&self, id: RunId) -> Result<Option<u32>> {
+        let kinds = vec![STEP_STARTED];
+        let newest = ReadOptions { direction: Direction::Backward, kinds, limit: 1, ..ReadOptions::default() };
+        let page = match self.store.backend().read(stream_of(id), newest).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            page => page?,
+        };
+        let Some(record) = page.records.first() else { return Ok(None) };
+        match RunEvent::decode(record.kind.0, &record.meta, &record.payload) {
+            Ok(RunEvent::StepStarted { step_number, .. }) => Ok(Some(step_number)),
+            Ok(_) => Ok(None),
+            Err(error) => Err(name_run(error.into(), id, record.sequence)),
+        }
+    }
+}
+
+fn name_run(error: Error, id: RunId, sequence: Sequence) -> Error {
+    Error::new(error.kind(), format!("event {sequence} of run {id}: {error}"))
+}

@@ -1,0 +1,69 @@
+//! Runs: one agent at work in its context, recorded as it happens, paused, resumed and looked back on.
+//!
+//! A run is a stream of its own with what happens to it (its id is the stream's). Its messages and tool calls
+//! are the events of its instance's context that carry its id: nothing is stored twice. A well-known stream,
+//! the runs catalog, gets one record when a run starts and one whenever its status changes, in the same batch
+//! as the run's own; folded in memory, it lists runs, and is written down now and then to open faster.
+
+mod cursor;
+mod history;
+mod index;
+mod load;
+mod outcome;
+mod recorder;
+mod recover;
+mod resume;
+mod start;
+
+use std::fmt;
+
+pub use history::{ListRunMessages, ListToolCalls, Paged};
+pub use index::RUNS_STREAM;
+pub(crate) use index::{RunsReader, RunsShared};
+pub use outcome::ToolOutcome;
+pub use recorder::{AsyncRunRecorder, Recorded};
+pub use resume::{AsyncResumedRun, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions};
+pub use start::{NewRun, RunPlace};
+
+use crate::AsyncStore;
+
+/// The runs of a store, for callers that await. [`Runs`](crate::Runs) is the same for callers that wait.
+///
+/// ```
+/// use runlog::{AsyncStore, ListRuns, NewMessage, NewRun, NewSession};
+///
+/// # pollster::block_on(async {
+/// let store = AsyncStore::in_memory();
+/// let run = store.runs().start(NewRun::in_new_session(NewSession::titled("Fix it"), "coder")).await?;
+/// run.record_message(NewMessage::user("The parser drops the last line.")).await?;
+/// run.next_step().await?;
+/// run.record_message(NewMessage::assistant("Fixed.")).await?;
+/// run.complete(Some("fixed")).await?;
+/// assert_eq!(store.runs().list(&ListRuns::default()).await?.items[0].step_count, 1);
+/// # Ok::<(), runlog::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct AsyncRuns {
+    pub(crate) store: AsyncStore,
+}
+
+impl AsyncRuns {
+    pub(crate) fn new(store: AsyncStore) -> Self {
+        Self { store }
+    }
+
+    /// The store these runs are in.
+    pub fn store(&self) -> &AsyncStore {
+        &self.store
+    }
+
+    pub(crate) fn index(&self) -> &RunsReader {
+        &self.store.shared.runs
+    }
+}
+
+impl fmt::Debug for AsyncRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncRuns").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,79 @@
+//! [`ToolOutcome`]: what a tool gave, and the message that it becomes.
+
+use runlog_model::{EventOptions, RawJson, ToolCallStatus, ToolStyle};
+
+use crate::{Error, RawMessage, Result};
+
+/// What a tool gave for one call.
+///
+/// ```
+/// use runlog::{RawJson, ToolCallStatus, ToolOutcome};
+///
+/// let outcome = ToolOutcome::error("c1", RawJson::string("no such file")).took_ms(12);
+/// assert_eq!((outcome.status, outcome.duration_ms), (ToolCallStatus::Error, Some(12)));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ToolOutcome {
+    /// The call it answers.
+    pub tool_call_id: String,
+    /// What the tool gave, or the details of its error. A JSON string or an array of content parts is what
+    /// providers take.
+    pub output: RawJson,
+    /// Whether it is an error.
+    pub status: ToolCallStatus,
+    /// How long the tool itself took, in milliseconds of wall clock, without the model's time.
+    pub duration_ms: Option<u64>,
+}
+
+impl ToolOutcome {
+    /// The output of a tool that did what it was asked to.
+    pub fn completed(tool_call_id: impl Into<String>, output: RawJson) -> Self {
+        Self { tool_call_id: tool_call_id.into(), output, status: ToolCallStatus::Completed, duration_ms: None }
+    }
+
+    /// The details of a tool's error.
+    pub fn error(tool_call_id: impl Into<String>, output: RawJson) -> Self {
+        Self { status: ToolCallStatus::Error, ..Self::completed(tool_call_id, output) }
+    }
+
+    /// The same, with the time the tool took.
+    #[must_use]
+    pub fn took_ms(mut self, duration_ms: u64) -> Self {
+        self.duration_ms = Some(duration_ms);
+        self
+    }
+
+    /// The message that answers the call, as the provider that made it wants it.
+    pub(super) fn message(&self, style: ToolStyle) -> RawMessage {
+        let (id, output) = (RawJson::string(&self.tool_call_id), &self.output);
+        let is_error = self.status == ToolCallStatus::Error;
+        let text = match style {
+            ToolStyle::Anthropic => {
+                let mark = if is_error { ",\"is_error\":true" } else { "" };
+                format!(
+                    "{{\"role\":\"user\",\"content\":[{{\"type\":\"tool_result\",\"tool_use_id\":{id}{mark},\"content\":{output}}}]}}"
+                )
+            }
+            ToolStyle::OpenAi | ToolStyle::Function => {
+                format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{output}}}")
+            }
+        };
+        let json = RawJson::parse(text).expect("JSON put together from JSON is JSON");
+        let event = EventOptions {
+            tool_is_error: Some(is_error),
+            tool_duration_ms: self.duration_ms,
+            ..EventOptions::default()
+        };
+        RawMessage { json, event }
+    }
+
+    /// Refuses what is no outcome yet.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.status {
+            ToolCallStatus::Pending => {
+                Err(Error::invalid("an outcome is completed or error; record it once there is one"))
+            }
+            ToolCallStatus::Completed | ToolCallStatus::Error => Ok(()),
+        }
+    }
+}

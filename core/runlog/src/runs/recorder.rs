@@ -1,0 +1,447 @@
+//! [`AsyncRunRecorder`]: writes a run while it happens.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use runlog_engine::{Appended, Batch, Expected, Op, Sequence};
+use runlog_model::{
+    ContextEventKind, EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunCatalogEvent, RunEvent, RunFold,
+    RunId, RunStatus, StatusChange, ToolStyle, pause_reason, tool_calls_of,
+};
+use serde::Serialize;
+
+use super::{
+    AsyncRuns, ToolOutcome,
+    index::{Live, RUNS_STREAM},
+    load::stream_of,
+    start::{context_records, record},
+};
+use crate::{AppendOptions, Error, ErrorKind, RawMessage, Result, repository};
+
+/// How often a write is tried again after somebody else wrote to the run's stream in between.
+const ATTEMPTS_MAX: u32 = 1_000;
+
+/// Writes one run while it happens, for callers that await. [`RunRecorder`](crate::RunRecorder) is the same for
+/// callers that wait.
+///
+/// Cheap to clone, and usable from many tasks. Every write is refused with
+/// [`WrongStatus`](ErrorKind::WrongStatus) once the run has paused or ended, whoever ended it. A recorder that
+/// is dropped leaves its run `running`, to be found by [`AsyncRuns::recover`].
+///
+/// ```
+/// use runlog::{AsyncStore, ErrorKind, NewMessage, NewRun, NewSession};
+///
+/// # pollster::block_on(async {
+/// let store = AsyncStore::in_memory();
+/// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).await?;
+/// run.next_step().await?;
+/// let recorded = run.record_message(NewMessage::assistant("Done.")).await?;
+/// assert_eq!(recorded.step_number, 1);
+/// run.complete(Some("done")).await?;
+/// let late = run.record_message(NewMessage::assistant("One more thing")).await;
+/// assert_eq!(late.unwrap_err().kind(), ErrorKind::WrongStatus);
+/// # Ok::<(), runlog::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct AsyncRunRecorder {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    runs: AsyncRuns,
+    _live: Live,
+    id: RunId,
+    steps_before: u32,
+    state: Mutex<State>,
+}
+
+struct State {
+    run: Run,
+    /// The run as its stream tells of it, up to `folded`: what is read of the stream is read once.
+    fold: RunFold,
+    folded: Sequence,
+    /// The last sequence of the run's stream: what a write expects, so that none gets into a run that ended.
+    last_sequence: Sequence,
+    /// The last step that the run's stream tells of.
+    recorded_step: u32,
+    /// How the provider wrote the calls that have no result yet, and so wants it.
+    styles: HashMap<String, ToolStyle>,
+}
+
+/// Where a message was recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Recorded {
+    /// The id of the (first) message: its place in the whole log.
+    pub id: u64,
+    /// Its sequence in the instance's context.
+    pub sequence_number: u64,
+    /// The sequence of the last event recorded with it: its tool calls, and their results.
+    pub last_sequence: u64,
+    /// The step it belongs to.
+    pub step_number: u32,
+    /// Whether an earlier write had the same idempotency key, so that nothing was written now.
+    pub repeated: bool,
+}
+
+impl AsyncRuns {
+    /// Writes on with a run, from where it is. It may have ended: the run is then told, and writes are refused.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such run.
+    pub async fn recorder(&self, id: RunId) -> Result<AsyncRunRecorder> {
+        let live = self.index().shared().live(id);
+        let loaded = self.load(id).await?;
+        let inner = Inner {
+            runs: self.clone(),
+            _live: live,
+            id,
+            steps_before: loaded.steps_before,
+            state: Mutex::new(State {
+                recorded_step: loaded.run.step_count,
+                run: loaded.run,
+                fold: loaded.fold,
+                folded: loaded.last_sequence,
+                last_sequence: loaded.last_sequence,
+                styles: HashMap::new(),
+            }),
+        };
+        Ok(AsyncRunRecorder { inner: Arc::new(inner) })
+    }
+}
+
+impl AsyncRunRecorder {
+    /// The id of the run.
+    pub fn id(&self) -> RunId {
+        self.inner.id
+    }
+
+    /// The run as far as this recorder knows.
+    pub fn run(&self) -> Run {
+        self.state().run.clone()
+    }
+
+    /// The lock is never held across a wait.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().expect("a run's recorder was left broken by a panic")
+    }
+
+    /// Begins the next step, and says its number, counted over all resumes. It is written with the first
+    /// message recorded in it.
+    ///
+    /// # Errors
+    /// [`LimitReached`](ErrorKind::LimitReached) when the run's budget of steps is spent: the run is then paused,
+    /// durably. [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running.
+    pub async fn next_step(&self) -> Result<u32> {
+        self.refresh_if_moved().await?;
+        let max_steps = {
+            let mut state = self.state();
+            running(&state.run, "take a step")?;
+            let taken = state.run.step_count.saturating_sub(self.inner.steps_before);
+            match state.run.max_steps {
+                Some(max_steps) if taken >= max_steps => max_steps,
+                _ => {
+                    state.run.step_count = state.run.step_count.saturating_add(1);
+                    return Ok(state.run.step_count);
+                }
+            }
+        };
+        self.pause(pause_reason::STEP_BUDGET).await?;
+        Err(Error::new(
+            ErrorKind::LimitReached,
+            format!("run {} has taken the {max_steps} steps it may, and was paused; resume it to go on", self.id()),
+        ))
+    }
+
+    /// Records a message given in parts, with the tool calls it asks for and the step it begins, as one batch.
+    /// Durable when it returns.
+    ///
+    /// # Errors
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) when the message is refused,
+    /// [`NotFound`](ErrorKind::NotFound) when its session was deleted. Nothing is written then.
+    pub async fn record_message(&self, message: NewMessage) -> Result<Recorded> {
+        self.record_raw_message(message.to_json()?).await
+    }
+
+    /// Records a message in the provider's own JSON, kept byte for byte; else as
+    /// [`record_message`](Self::record_message).
+    ///
+    /// # Errors
+    /// As [`record_message`](Self::record_message).
+    pub async fn record_raw_message(&self, json: RawJson) -> Result<Recorded> {
+        self.record_raw_message_with(json, &AppendOptions::default()).await
+    }
+
+    /// [`record_raw_message`](Self::record_raw_message) with options. Run and step are the recorder's own.
+    ///
+    /// # Errors
+    /// As [`record_message`](Self::record_message); [`Conflict`](ErrorKind::Conflict) when the context's last
+    /// sequence isn't the expected one.
+    pub async fn record_raw_message_with(&self, json: RawJson, options: &AppendOptions) -> Result<Recorded> {
+        let message = RawMessage { json, event: options.event.clone() };
+        self.record(&[message], options).await
+    }
+
+    /// Records what a tool gave for a call that was recorded before, as a message in the provider's form.
+    /// Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`record_message`](Self::record_message).
+    pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
+        outcome.check()?;
+        let style = self.state().styles.get(&outcome.tool_call_id).copied().unwrap_or(ToolStyle::OpenAi);
+        self.record(&[outcome.message(style)], &AppendOptions::default()).await
+    }
+
+    /// Records the assistant message that asked for tool calls together with what the tools gave: message,
+    /// calls, results and the step as one batch, and one flush. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`record_message`](Self::record_message); [`InvalidInput`](ErrorKind::InvalidInput) when an outcome
+    /// answers no call of the message.
+    pub async fn record_tool_call(&self, message: RawJson, outcomes: &[ToolOutcome]) -> Result<Recorded> {
+        let calls = tool_calls_of(&message)?;
+        let mut messages = vec![RawMessage::from(message)];
+        for outcome in outcomes {
+            outcome.check()?;
+            let answered = calls.iter().find(|call| call.id.as_deref() == Some(&outcome.tool_call_id));
+            let style = answered.map(|call| call.style).ok_or_else(|| {
+                Error::invalid(format!(
+                    "the message asks for no tool call {:?}, which the outcome answers",
+                    outcome.tool_call_id
+                ))
+            })?;
+            messages.push(outcome.message(style));
+        }
+        self.record(&messages, &AppendOptions::default()).await
+    }
+
+    /// Pauses the run: it can be resumed. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running, [`TooLarge`](ErrorKind::TooLarge) for a
+    /// reason over its limit.
+    pub async fn pause(&self, reason: &str) -> Result<Run> {
+        self.change(RunStatus::Paused, |change| change.pause_reason = Some(reason.to_owned())).await
+    }
+
+    /// Ends the run well, with what came of it. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`pause`](Self::pause).
+    pub async fn complete(&self, summary: Option<&str>) -> Result<Run> {
+        self.change(RunStatus::Completed, |change| change.summary = summary.map(str::to_owned)).await
+    }
+
+    /// Ends the run with an error. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`pause`](Self::pause).
+    pub async fn fail(&self, error_message: &str) -> Result<Run> {
+        self.change(RunStatus::Failed, |change| change.error_message = Some(error_message.to_owned())).await
+    }
+
+    /// Ends the run because nobody wants it any more. A paused run can be cancelled too, unless another goes on
+    /// from it. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when the run has ended or was resumed, [`TooLarge`](ErrorKind::TooLarge)
+    /// for a summary over its limit.
+    pub async fn cancel(&self, summary: Option<&str>) -> Result<Run> {
+        self.change(RunStatus::Cancelled, |change| change.summary = summary.map(str::to_owned)).await
+    }
+
+    async fn record(&self, messages: &[RawMessage], options: &AppendOptions) -> Result<Recorded> {
+        let instance = self.state().run.instance_id;
+        self.inner.runs.store.writable_instance(instance).await?;
+        let mut attempt = 1;
+        loop {
+            let (step_number, recorded_step, last) = {
+                let state = self.state();
+                running(&state.run, "be written to")?;
+                (state.run.step_count, state.recorded_step, state.last_sequence)
+            };
+            let events = self.events_of(messages, step_number)?;
+            let metas = events.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()?;
+            let at_ms = self.inner.runs.store.backend().now_ms();
+            let step = (step_number > recorded_step).then(|| RunEvent::StepStarted { step_number, at_ms }.encode());
+            let step = step.transpose()?;
+            let expected = options.expected_last_sequence.map_or(Expected::Any, |last| Expected::Last(Sequence(last)));
+            let ops = vec![
+                Op::Append {
+                    stream: repository::stream_of(instance),
+                    expected,
+                    records: context_records(&events, &metas),
+                },
+                // Also without a record: it sees to it that the run hasn't ended.
+                Op::Append {
+                    stream: stream_of(self.id()),
+                    expected: Expected::Last(last),
+                    records: step.iter().map(record).collect(),
+                },
+            ];
+            let key = options.idempotency_key.as_ref().map(String::as_bytes);
+            let batch = Batch { ops, key, durability: options.durability };
+            match self.inner.runs.store.backend().commit(batch).await {
+                Ok(appended) => return self.recorded(&appended, &events, step_number),
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                    // Nobody wrote to the run's stream: it was the context that wasn't as expected.
+                    if self.refresh().await? == last && options.expected_last_sequence.is_some() {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn events_of(&self, messages: &[RawMessage], step_number: u32) -> Result<Vec<NewContextEvent>> {
+        let mut events = Vec::new();
+        for message in messages {
+            let options =
+                EventOptions { run_id: Some(self.id()), step_number: Some(step_number), ..message.event.clone() };
+            events.extend(NewContextEvent::of_message(message.json.clone(), &options)?);
+        }
+        Ok(events)
+    }
+
+    fn recorded(&self, appended: &Appended, events: &[NewContextEvent], step_number: u32) -> Result<Recorded> {
+        // A repeated batch doesn't tell of steps that wrote nothing, such as that of a run whose step was told.
+        let (Some(context), run) = (appended.ops.first(), appended.ops.get(1)) else {
+            return Err(Error::new(ErrorKind::Io, "the backend acknowledged a batch without saying where it is"));
+        };
+        if let Some(run) = run.filter(|_| !appended.repeated) {
+            let mut state = self.state();
+            state.last_sequence = state.last_sequence.max(run.last_sequence);
+            state.recorded_step = state.recorded_step.max(step_number);
+            remember_styles(&mut state.styles, events);
+        }
+        Ok(Recorded {
+            id: context.position.0,
+            sequence_number: (context.last_sequence.0 + 1).saturating_sub(events.len() as u64),
+            last_sequence: context.last_sequence.0,
+            step_number,
+            repeated: appended.repeated,
+        })
+    }
+
+    async fn change(&self, status: RunStatus, fill: impl Fn(&mut StatusChange)) -> Result<Run> {
+        let backend = self.inner.runs.store.backend();
+        let mut attempt = 1;
+        loop {
+            let (change, last) = {
+                let state = self.state();
+                changeable(&state.run, status)?;
+                let mut change = StatusChange {
+                    status,
+                    at_ms: backend.now_ms(),
+                    step_count: state.run.step_count,
+                    summary: None,
+                    error_message: None,
+                    pause_reason: None,
+                };
+                fill(&mut change);
+                (change, state.last_sequence)
+            };
+            let listed = RunCatalogEvent::StatusChanged {
+                id: self.id(),
+                status,
+                step_count: change.step_count,
+                at_ms: change.at_ms,
+            };
+            let (own, listed) = (RunEvent::StatusChanged(change).encode()?, listed.encode()?);
+            let ops = vec![
+                Op::Append {
+                    stream: stream_of(self.id()),
+                    expected: Expected::Last(last),
+                    records: vec![record(&own)],
+                },
+                Op::Append { stream: RUNS_STREAM, expected: Expected::Any, records: vec![record(&listed)] },
+            ];
+            match backend.commit(Batch::new(ops)).await {
+                Ok(_) => {
+                    self.inner.runs.index().wrote().await;
+                    self.refresh().await?;
+                    return Ok(self.run());
+                }
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                    self.refresh().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn refresh_if_moved(&self) -> Result<()> {
+        let info = self.inner.runs.store.backend().stream(stream_of(self.id())).await?;
+        if info.map(|info| info.last_sequence) != Some(self.state().last_sequence) {
+            self.refresh().await?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what the run's stream has got since, and says where it ends.
+    async fn refresh(&self) -> Result<Sequence> {
+        let (mut fold, after) = {
+            let state = self.state();
+            (state.fold.clone(), state.folded)
+        };
+        let last_sequence = self.inner.runs.follow(self.id(), &mut fold, after).await?;
+        let mut state = self.state();
+        // Another task may have written and come here first.
+        if last_sequence >= state.last_sequence
+            && let Some(run) = fold.run().cloned()
+        {
+            let begun = state.run.step_count;
+            state.recorded_step = run.step_count;
+            state.last_sequence = last_sequence;
+            state.run = run;
+            if state.run.status == RunStatus::Running {
+                state.run.step_count = state.run.step_count.max(begun);
+            }
+            (state.fold, state.folded) = (fold, last_sequence);
+        }
+        Ok(state.last_sequence)
+    }
+}
+
+impl fmt::Debug for AsyncRunRecorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncRunRecorder").field("id", &self.id()).finish_non_exhaustive()
+    }
+}
+
+fn running(run: &Run, what: &str) -> Result<()> {
+    if run.status == RunStatus::Running {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::WrongStatus, format!("run {} is {}, and can't {what}", run.id, run.status)))
+}
+
+fn changeable(run: &Run, to: RunStatus) -> Result<()> {
+    match (run.status, to, run.resumed_by) {
+        (RunStatus::Running, ..) | (RunStatus::Paused, RunStatus::Cancelled, None) => Ok(()),
+        (RunStatus::Paused, RunStatus::Cancelled, Some(by)) => {
+            Err(Error::new(ErrorKind::WrongStatus, format!("run {} was resumed as run {by}; cancel that one", run.id)))
+        }
+        (status, ..) => {
+            Err(Error::new(ErrorKind::WrongStatus, format!("run {} is {status}, and can't become {to}", run.id)))
+        }
+    }
+}
+
+/// Keeps the style of the calls of the last message that made some: results come before the next calls.
+fn remember_styles(styles: &mut HashMap<String, ToolStyle>, events: &[NewContextEvent]) {
+    for event in events.iter().filter(|event| event.kind == ContextEventKind::AssistantMessage) {
+        let calls = tool_calls_of(&event.content).unwrap_or_default();
+        if !calls.is_empty() {
+            styles.clear();
+            styles.extend(calls.into_iter().filter_map(|call| Some((call.id?, call.style))));
+        }
+    }
+}

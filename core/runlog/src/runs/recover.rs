@@ -1,0 +1,82 @@
+//! Recovery: runs that a process left `running` become `paused`.
+
+use runlog_engine::{Batch, Expected, Op, Sequence};
+use runlog_model::{EncodedRunEvent, RunCatalogEvent, RunEvent, RunId, RunStatus, StatusChange, pause_reason};
+
+use super::{AsyncRuns, index::RUNS_STREAM, load::stream_of, start::record};
+use crate::{ErrorKind, Result};
+
+/// How many runs are paused by one batch.
+const RUNS_PER_BATCH: usize = 256;
+
+/// One run to pause.
+struct Orphan {
+    id: RunId,
+    last_sequence: Sequence,
+    own: EncodedRunEvent,
+    listed: EncodedRunEvent,
+}
+
+impl AsyncRuns {
+    /// Pauses the runs that are `running` though nobody in this process records them, with the reason
+    /// [`ORPHANED`](pause_reason::ORPHANED), and says which they were. What they recorded stays. Opening a store
+    /// for writing does it already; doing it again changes nothing. Durable when it returns.
+    ///
+    /// # Errors
+    /// Those of reading and appending.
+    pub async fn recover(&self) -> Result<Vec<RunId>> {
+        let shared = self.index().shared();
+        let running: Vec<RunId> = self
+            .index()
+            .read(|runs| runs.with_status(RunStatus::Running).filter(|id| !shared.is_live(*id)).collect())
+            .await?;
+        let mut paused = Vec::new();
+        for ids in running.chunks(RUNS_PER_BATCH) {
+            let mut orphans = Vec::new();
+            for id in ids {
+                orphans.extend(self.orphan(*id).await?);
+            }
+            if orphans.is_empty() {
+                continue;
+            }
+            let mut ops: Vec<Op<'_>> = orphans
+                .iter()
+                .map(|orphan| Op::Append {
+                    stream: stream_of(orphan.id),
+                    expected: Expected::Last(orphan.last_sequence),
+                    records: vec![record(&orphan.own)],
+                })
+                .collect();
+            let records = orphans.iter().map(|orphan| record(&orphan.listed)).collect();
+            ops.push(Op::Append { stream: RUNS_STREAM, expected: Expected::Any, records });
+            self.store.backend().commit(Batch::new(ops)).await?;
+            paused.extend(orphans.iter().map(|orphan| orphan.id));
+        }
+        if !paused.is_empty() {
+            self.index().wrote().await;
+        }
+        Ok(paused)
+    }
+
+    async fn orphan(&self, id: RunId) -> Result<Option<Orphan>> {
+        let loaded = match self.load(id).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            loaded => loaded?,
+        };
+        if loaded.run.status != RunStatus::Running {
+            return Ok(None);
+        }
+        let change = StatusChange {
+            status: RunStatus::Paused,
+            at_ms: self.store.backend().now_ms(),
+            step_count: loaded.run.step_count,
+            summary: None,
+            error_message: None,
+            pause_reason: Some(pause_reason::ORPHANED.to_owned()),
+        };
+        let (status, step_count, at_ms) = (change.status, change.step_count, change.at_ms);
+        let listed = RunCatalogEvent::StatusChanged { id, status, step_count, at_ms }.encode()?;
+        let own = RunEvent::StatusChanged(change).encode()?;
+        Ok(Some(Orphan { id, last_sequence: loaded.last_sequence, own, listed }))
+    }
+}

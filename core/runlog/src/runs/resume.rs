@@ -1,0 +1,289 @@
+//! Resuming a paused run: the context rebuilt exactly, one message more, and a new run that goes on.
+
+use runlog_engine::{Batch, Expected, Op, Sequence};
+use runlog_model::{
+    ContextEvent, DanglingFold, DanglingToolCall, EventOptions, Message, MessageFold, NewContextEvent, NewMessage,
+    Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, error_results,
+};
+
+use super::{
+    AsyncRunRecorder, AsyncRuns,
+    load::{LoadedRun, stream_of},
+    start::{check_budget, context_records, creation, record},
+};
+use crate::{Error, ErrorKind, Result, repository};
+
+/// The steps that a run and those it was resumed from may take together before no more resume is allowed.
+pub const MAX_TOTAL_STEPS_PER_RUN: u32 = 500;
+
+/// What the agent is told where the caller says nothing.
+const CONTINUE: &str = "Continue your work from where you left off.";
+/// What stands as the result of a call that was cut off.
+const INTERRUPTED: &str = "The tool call was interrupted: the run stopped before its result was recorded.";
+/// How often a resume is tried again after somebody appended to the context in between.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// How to resume a run.
+///
+/// ```
+/// use runlog::{Dangling, NewMessage, NewRun, NewSession, ResumeOptions, Store};
+///
+/// let store = Store::in_memory();
+/// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder"))?;
+/// run.pause("lunch")?;
+/// let options = ResumeOptions {
+///     message: Some(NewMessage::user("Now the tests.")),
+///     max_steps: Some(50),
+///     dangling: Dangling::Report,
+///     ..ResumeOptions::default()
+/// };
+/// assert_eq!(store.runs().resume(run.id(), &options)?.run.max_steps, Some(50));
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResumeOptions {
+    /// What the agent is told, from the user; `None` tells it to continue.
+    pub message: Option<NewMessage>,
+    /// The steps the new run may take; `None` is as many as the run before could.
+    pub max_steps: Option<u32>,
+    /// The cumulative steps from which on no resume is allowed.
+    pub max_total_steps: u32,
+    /// What becomes of tool calls that have no result.
+    pub dangling: Dangling,
+    /// The id of the new run, where the caller has one already; else a fresh one.
+    pub id: Option<RunId>,
+    /// The run that spawns the new one; `None` is the one that spawned the run before.
+    pub parent_run_id: Option<RunId>,
+}
+
+impl Default for ResumeOptions {
+    fn default() -> Self {
+        Self {
+            message: None,
+            max_steps: None,
+            max_total_steps: MAX_TOTAL_STEPS_PER_RUN,
+            dangling: Dangling::default(),
+            id: None,
+            parent_run_id: None,
+        }
+    }
+}
+
+/// What becomes of tool calls that have no result when a run is resumed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Dangling {
+    /// Each gets an error result that says it was interrupted, so that no provider refuses the context.
+    #[default]
+    Close,
+    /// Each gets an error result with this text.
+    CloseWith(String),
+    /// They are only told: the caller sees to them before the model is called.
+    Report,
+}
+
+/// A run that goes on from a paused one, as [`AsyncRuns::resume`] gives it.
+#[derive(Clone, Debug)]
+pub struct AsyncResumedRun {
+    /// Writes the new run.
+    pub recorder: AsyncRunRecorder,
+    /// The new run.
+    pub run: Run,
+    /// What to send to the model: the context as it was, byte for byte, closed calls and the message included.
+    pub messages: Vec<Message>,
+    /// The tool calls that had no result.
+    pub dangling: Vec<DanglingToolCall>,
+}
+
+/// What the paused run's context is.
+struct Rebuilt {
+    messages: Vec<Message>,
+    dangling: Vec<DanglingToolCall>,
+    last_sequence: u64,
+}
+
+impl AsyncRuns {
+    /// Resumes a paused run: its context is rebuilt, tool calls that were cut off are closed, a message tells
+    /// the agent to continue, and a new run goes on in the same context, counting steps from where the old one
+    /// was, with a fresh budget. All of it is one batch. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't paused, or was resumed already;
+    /// [`LimitReached`](ErrorKind::LimitReached) when the cumulative steps have reached
+    /// [`max_total_steps`](ResumeOptions::max_total_steps); [`Conflict`](ErrorKind::Conflict) when another run has
+    /// written to the context since; [`NotFound`](ErrorKind::NotFound) when there is no such run;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's.
+    pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<AsyncResumedRun> {
+        check_budget(options.max_steps)?;
+        if let Some(parent) = options.parent_run_id
+            && !self.index().read(|runs| runs.run(parent).is_some()).await?
+        {
+            return Err(Error::not_found(format!("no run {parent} to be the parent; start it first")));
+        }
+        let message = options.message.clone().unwrap_or_else(|| NewMessage::user(CONTINUE));
+        if message.role != Role::User {
+            return Err(Error::invalid(format!(
+                "a run is resumed with a message of the user's, not one of role {:?}",
+                message.role.name()
+            )));
+        }
+        let message = message.to_json()?;
+        let mut attempt = 1;
+        loop {
+            let old = self.load(id).await?;
+            check(&old.run, options.max_total_steps)?;
+            self.store.writable_instance(old.run.instance_id).await?;
+            let rebuilt = self.rebuild(&old).await?;
+            let run = self.resumed_run(&old.run, options);
+            let closing = closing_events(&old.run, &rebuilt.dangling, &options.dangling)?;
+            let own =
+                EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
+            let told = NewContextEvent::of_message(message.clone(), &own)?;
+            // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
+            let _live = self.index().shared().live(run.id);
+            match self.write(&old, &run, &closing, &told, rebuilt.last_sequence).await {
+                Ok(()) => return self.resumed(&run, rebuilt).await,
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        old: &LoadedRun,
+        run: &Run,
+        closing: &[NewContextEvent],
+        told: &[NewContextEvent],
+        last_sequence: u64,
+    ) -> Result<()> {
+        let context = repository::stream_of(run.instance_id);
+        let metas = |events: &[NewContextEvent]| {
+            events.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()
+        };
+        let (closing_metas, told_metas) = (metas(closing)?, metas(told)?);
+        let resumed = RunEvent::Resumed { run_id: run.id, at_ms: run.created_at_ms }.encode()?;
+        let own = RunEvent::Created(Box::new(run.clone())).encode()?;
+        let listed = RunCatalogEvent::Created(run.to_summary()).encode()?;
+        // In this order, a run's messages lie between its creation and its end: those that close calls before
+        // the old run's, the new message after the new one's creation.
+        let mut ops = vec![
+            Op::Append {
+                stream: context,
+                expected: Expected::Last(Sequence(last_sequence)),
+                records: context_records(closing, &closing_metas),
+            },
+            Op::Append {
+                stream: stream_of(old.run.id),
+                expected: Expected::Last(old.last_sequence),
+                records: vec![record(&resumed)],
+            },
+        ];
+        ops.extend(creation(run, &own, &listed));
+        ops.push(Op::Append { stream: context, expected: Expected::Any, records: context_records(told, &told_metas) });
+        self.store.backend().commit(Batch::new(ops)).await?;
+        Ok(())
+    }
+
+    async fn resumed(&self, run: &Run, rebuilt: Rebuilt) -> Result<AsyncResumedRun> {
+        self.index().wrote().await;
+        let recorder = self.recorder(run.id).await?;
+        let context = self.store.context(run.instance_id).await?;
+        let mut messages = rebuilt.messages;
+        messages.extend(context.replay_from_sequence(rebuilt.last_sequence + 1).await?);
+        Ok(AsyncResumedRun { run: recorder.run(), recorder, messages, dangling: rebuilt.dangling })
+    }
+
+    async fn rebuild(&self, old: &LoadedRun) -> Result<Rebuilt> {
+        let (mut messages, mut dangling) = (MessageFold::new(), DanglingFold::new());
+        let mut rebuilt = Rebuilt { messages: Vec::new(), dangling: Vec::new(), last_sequence: 0 };
+        let mut pages = self.store.contexts().events(old.run.instance_id, 1).await?;
+        while let Some(page) = pages.next_page().await? {
+            for event in &page {
+                check_own(old, event)?;
+                rebuilt.last_sequence = event.sequence_number;
+                rebuilt.messages.extend(messages.push(event)?);
+                dangling.push(event)?;
+            }
+        }
+        rebuilt.dangling = dangling.finish();
+        Ok(rebuilt)
+    }
+
+    fn resumed_run(&self, old: &Run, options: &ResumeOptions) -> Run {
+        let backend = self.store.backend();
+        Run {
+            id: options.id.unwrap_or_else(|| RunId(backend.new_id())),
+            status: RunStatus::Running,
+            max_steps: options.max_steps.or(old.max_steps),
+            parent_run_id: options.parent_run_id.or(old.parent_run_id),
+            resumed_from: Some(old.id),
+            resumed_by: None,
+            summary: None,
+            error_message: None,
+            pause_reason: None,
+            created_at_ms: backend.now_ms(),
+            completed_at_ms: None,
+            duration_ms: None,
+            ..old.clone()
+        }
+    }
+}
+
+fn check(run: &Run, max_total_steps: u32) -> Result<()> {
+    if run.status != RunStatus::Paused {
+        return Err(Error::new(
+            ErrorKind::WrongStatus,
+            format!("run {} is {}; only paused runs can be resumed", run.id, run.status),
+        ));
+    }
+    if let Some(by) = run.resumed_by {
+        return Err(Error::new(
+            ErrorKind::WrongStatus,
+            format!("run {} was resumed already, as run {by}; resume that one once it is paused", run.id),
+        ));
+    }
+    if run.step_count >= max_total_steps {
+        return Err(Error::new(
+            ErrorKind::LimitReached,
+            format!(
+                "run {} has taken {} steps in all; the maximum total steps of {max_total_steps} are reached, and it can't be resumed",
+                run.id, run.step_count
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Another run's part would not be the context as it was before the pause.
+fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
+    let since = old.ended_position.is_some_and(|ended| event.position > ended);
+    match event.run_id {
+        Some(other) if since && other != old.run.id => Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "run {other} has written to the context since run {} was paused, from event {} on; truncate it, or copy the session up to there",
+                old.run.id, event.sequence_number
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn closing_events(run: &Run, calls: &[DanglingToolCall], dangling: &Dangling) -> Result<Vec<NewContextEvent>> {
+    let reason = match dangling {
+        Dangling::Close => INTERRUPTED,
+        Dangling::CloseWith(reason) => reason,
+        Dangling::Report => return Ok(Vec::new()),
+    };
+    let options = EventOptions {
+        run_id: Some(run.id),
+        step_number: Some(run.step_count),
+        tool_is_error: Some(true),
+        ..EventOptions::default()
+    };
+    let mut events = Vec::new();
+    for json in error_results(calls, reason) {
+        events.extend(NewContextEvent::of_message(json, &options)?);
+    }
+    Ok(events)
+}

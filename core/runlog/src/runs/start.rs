@@ -1,0 +1,270 @@
+//! [`NewRun`]: a run to start, in a context that is there or in one made with it.
+
+use runlog_engine::{Batch, Expected, Kind, NewRecord, Op};
+use runlog_model::{
+    AgentInstance, CatalogEvent, EncodedRunEvent, EventOptions, InstanceId, NewContextEvent, RawJson, Run,
+    RunCatalogEvent, RunEvent, RunId, RunStatus, Session, SessionId,
+};
+
+use super::{AsyncRunRecorder, AsyncRuns, index::RUNS_STREAM, load::stream_of};
+use crate::{
+    Error, ErrorKind, NewInstance, NewSession, Result,
+    catalog::{Change, Guard},
+    lookup::{check_free, check_instance, live_session},
+    repository,
+};
+
+/// A run to start.
+///
+/// ```
+/// use runlog::{NewRun, NewSession, RunStatus, Store};
+///
+/// let store = Store::in_memory();
+/// let new = NewRun { max_steps: Some(50), ..NewRun::in_new_session(NewSession::titled("Fix it"), "coder") };
+/// let run = store.runs().start(new)?.run();
+/// assert_eq!((run.status, run.agent_id.as_str()), (RunStatus::Running, "coder"));
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewRun {
+    /// The context that it works in.
+    pub place: RunPlace,
+    /// Its id, where the caller has one already; else a fresh one.
+    pub id: Option<RunId>,
+    /// The agent it is a run of; `None` is the instance's.
+    pub agent_id: Option<String>,
+    /// The project it belongs to; `None` is the session's.
+    pub project: Option<String>,
+    /// The run that spawned it.
+    pub parent_run_id: Option<RunId>,
+    /// The steps it may take; `None` is as many as it likes.
+    pub max_steps: Option<u32>,
+    /// The node of a flow that it runs.
+    pub node_id: Option<String>,
+    /// Messages it begins with, in the provider's own JSON, before its first step.
+    pub messages: Vec<RawJson>,
+}
+
+/// The context that a run works in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RunPlace {
+    /// That of an agent instance that is there.
+    Instance(InstanceId),
+    /// That of an agent instance made with the run.
+    NewInstance(NewInstance),
+    /// That of the first agent instance, of this agent, of a session made with the run.
+    NewSession(NewSession, String),
+}
+
+impl NewRun {
+    /// A run in the context of an agent instance that is there.
+    pub fn new(instance: InstanceId) -> Self {
+        Self::at(RunPlace::Instance(instance))
+    }
+
+    /// A run in a new agent instance.
+    pub fn in_new_instance(instance: NewInstance) -> Self {
+        Self::at(RunPlace::NewInstance(instance))
+    }
+
+    /// A run of an agent in a new session.
+    pub fn in_new_session(session: NewSession, agent_name: impl Into<String>) -> Self {
+        Self::at(RunPlace::NewSession(session, agent_name.into()))
+    }
+
+    fn at(place: RunPlace) -> Self {
+        Self {
+            place,
+            id: None,
+            agent_id: None,
+            project: None,
+            parent_run_id: None,
+            max_steps: None,
+            node_id: None,
+            messages: Vec::new(),
+        }
+    }
+}
+
+/// What is made of a [`RunPlace`].
+struct Made {
+    session: Option<Session>,
+    new_instance: bool,
+    instance: AgentInstance,
+    project: Option<String>,
+    guard: Guard,
+}
+
+impl AsyncRuns {
+    /// Starts a run, and what it is to be started in, as one batch. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when the instance, session or parent run isn't there,
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when an id or name is taken,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
+    pub async fn start(&self, new: NewRun) -> Result<AsyncRunRecorder> {
+        check_budget(new.max_steps)?;
+        if let Some(parent) = new.parent_run_id {
+            let found = self.index().read(|runs| runs.run(parent).is_some()).await?;
+            if !found {
+                return Err(Error::not_found(format!("no run {parent} to be the parent; start it first")));
+            }
+        }
+        let made = self.place(&new.place).await?;
+        let run = self.run_from(&new, &made);
+        let context = initial_events(&new.messages, run.id)?;
+        let metas = context.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()?;
+        let own = RunEvent::Created(Box::new(run.clone())).encode()?;
+        let listed = RunCatalogEvent::Created(run.to_summary()).encode()?;
+
+        // The creation comes first: the run's messages are those after it.
+        let mut ops = creation(&run, &own, &listed);
+        if !context.is_empty() {
+            let stream = repository::stream_of(made.instance.id);
+            ops.push(Op::Append { stream, expected: Expected::Any, records: context_records(&context, &metas) });
+        }
+        // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
+        let _live = self.index().shared().live(run.id);
+        let written = if made.new_instance {
+            self.write_with_place(&made, ops).await
+        } else {
+            self.store.backend().commit(Batch::new(ops)).await.map(|_| ())
+        };
+        written.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists if new.id.is_some() => {
+                Error::with_source(ErrorKind::AlreadyExists, format!("run {} can't be started: {error}", run.id), error)
+            }
+            _ => error,
+        })?;
+        self.index().wrote().await;
+        self.recorder(run.id).await
+    }
+
+    async fn write_with_place(&self, made: &Made, ops: Vec<Op<'_>>) -> Result<()> {
+        self.store
+            .shared
+            .catalog
+            .change(|catalog| {
+                let mut events = Vec::new();
+                if let Some(session) = &made.session {
+                    check_free(catalog, session)?;
+                    events.push(CatalogEvent::SessionCreated(session.clone()));
+                } else {
+                    check_instance(catalog, &made.instance)?;
+                }
+                events.push(CatalogEvent::InstanceCreated(made.instance.clone()));
+                Ok((Change { events, ops: ops.clone(), guard: made.guard }, ()))
+            })
+            .await
+    }
+
+    async fn place(&self, place: &RunPlace) -> Result<Made> {
+        let backend = self.store.backend();
+        let made = match place {
+            RunPlace::Instance(id) => {
+                let instance = self.store.writable_instance(*id).await?;
+                let project = self.project_of(instance.session_id).await?;
+                Made { session: None, new_instance: false, instance, project, guard: Guard::Any }
+            }
+            RunPlace::NewInstance(new) => {
+                let instance = AgentInstance {
+                    id: new.id.unwrap_or_else(|| InstanceId(backend.new_id())),
+                    session_id: new.session_id,
+                    agent_name: new.agent_name.clone(),
+                    parent_instance_id: new.parent_instance_id,
+                    created_at_ms: new.created_at_ms.unwrap_or_else(|| backend.now_ms()),
+                };
+                let guard = if new.id.is_some() { Guard::Unchanged } else { Guard::Any };
+                let project = self.project_of(instance.session_id).await?;
+                Made { session: None, new_instance: true, instance, project, guard }
+            }
+            RunPlace::NewSession(new, agent_name) => {
+                let session = self.store.session_from(new);
+                session.check()?;
+                let instance = AgentInstance {
+                    id: InstanceId(backend.new_id()),
+                    session_id: session.id,
+                    agent_name: agent_name.clone(),
+                    parent_instance_id: None,
+                    created_at_ms: session.created_at_ms,
+                };
+                let (project, guard) = (session.project.clone(), Guard::of_new(new));
+                Made { session: Some(session), new_instance: true, instance, project, guard }
+            }
+        };
+        made.instance.check()?;
+        Ok(made)
+    }
+
+    async fn project_of(&self, session: SessionId) -> Result<Option<String>> {
+        let look = |catalog: &runlog_model::Catalog| live_session(catalog, session).map(|found| found.project.clone());
+        self.store.shared.catalog.read(look).await?
+    }
+
+    fn run_from(&self, new: &NewRun, made: &Made) -> Run {
+        let backend = self.store.backend();
+        Run {
+            id: new.id.unwrap_or_else(|| RunId(backend.new_id())),
+            project: new.project.clone().or_else(|| made.project.clone()),
+            session_id: made.instance.session_id,
+            instance_id: made.instance.id,
+            agent_id: new.agent_id.clone().unwrap_or_else(|| made.instance.agent_name.clone()),
+            status: RunStatus::Running,
+            step_count: 0,
+            max_steps: new.max_steps,
+            parent_run_id: new.parent_run_id,
+            resumed_from: None,
+            resumed_by: None,
+            summary: None,
+            error_message: None,
+            pause_reason: None,
+            node_id: new.node_id.clone(),
+            created_at_ms: backend.now_ms(),
+            completed_at_ms: None,
+            duration_ms: None,
+            extra: serde_json::Map::new(),
+        }
+    }
+}
+
+/// A budget of no steps would end before it began.
+pub(super) fn check_budget(max_steps: Option<u32>) -> Result<()> {
+    match max_steps {
+        Some(0) => Err(Error::invalid("a run of at most 0 steps can't take one; give at least 1, or leave it out")),
+        _ => Ok(()),
+    }
+}
+
+/// What makes a run's stream and lists it.
+pub(super) fn creation<'a>(run: &Run, own: &'a EncodedRunEvent, listed: &'a EncodedRunEvent) -> Vec<Op<'a>> {
+    vec![
+        Op::Append { stream: stream_of(run.id), expected: Expected::Absent, records: vec![record(own)] },
+        Op::Append { stream: RUNS_STREAM, expected: Expected::Any, records: vec![record(listed)] },
+    ]
+}
+
+pub(super) fn record(event: &EncodedRunEvent) -> NewRecord<'_> {
+    NewRecord { kind: Kind(event.kind), meta: &event.meta, payload: &event.payload }
+}
+
+pub(super) fn context_records<'a>(events: &'a [NewContextEvent], metas: &'a [Vec<u8>]) -> Vec<NewRecord<'a>> {
+    let record = |(event, meta): (&'a NewContextEvent, &'a Vec<u8>)| NewRecord {
+        kind: Kind(event.kind.byte()),
+        meta,
+        payload: event.content.as_bytes(),
+    };
+    events.iter().zip(metas).map(record).collect()
+}
+
+fn initial_events(messages: &[RawJson], run: RunId) -> Result<Vec<NewContextEvent>> {
+    let options = EventOptions { run_id: Some(run), step_number: Some(0), ..EventOptions::default() };
+    let mut events = Vec::new();
+    for (index, message) in messages.iter().enumerate() {
+        let of_message = NewContextEvent::of_message(message.clone(), &options).map_err(|error| {
+            let error = Error::from(error);
+            Error::new(error.kind(), format!("message {} of the run: {error}", index + 1))
+        })?;
+        events.extend(of_message);
+    }
+    Ok(events)
+}
