@@ -287,15 +287,13 @@ impl Model {
         } else {
             expect(self.living(id)?, expected)?;
         }
-        let mut position = self.last_position() + u64::from(!records.is_empty());
-        let first = position;
-        for item in records {
+        let first = self.last_position() + u64::from(!records.is_empty());
+        for (position, item) in (first..).zip(records) {
             let stream = self.living(id)?;
             stream.positions.push(position);
             let sequence = stream.last();
             self.push(id, sequence, item.kind, &item.meta, &item.payload, sequence);
             self.log.last_mut().expect("just pushed").key = key.take();
-            position += 1;
         }
         let last_sequence = Sequence(self.living(id)?.last());
         Ok(OpResult { position: Position(first), last_sequence })

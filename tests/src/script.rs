@@ -29,7 +29,7 @@ pub fn stream(number: u8) -> StreamId {
 }
 
 fn item(kind: u8, byte: u8, bytes: usize) -> Item {
-    let payload: Vec<u8> = (0..bytes).map(|place| byte.wrapping_add((place / 7) as u8)).collect();
+    let payload: Vec<u8> = (0..bytes).map(|place| byte.wrapping_add((place / 7).to_le_bytes()[0])).collect();
     let meta = if byte.is_multiple_of(2) { Bytes::from_static(br#"{"at":"start"}"#) } else { Bytes::new() };
     Item { kind, meta, payload: payload.into() }
 }

@@ -177,7 +177,7 @@ fn share(of: u16, last: u64) -> u64 {
 /// Bytes that are different for each record and place.
 fn payload(bytes: usize, seed: u64) -> Bytes {
     let word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (0..bytes).map(|place| (word >> ((place % 8) * 8)) as u8 ^ (place / 8) as u8).collect()
+    (0..bytes).map(|place| word.to_le_bytes()[place % 8] ^ (place / 8).to_le_bytes()[0]).collect()
 }
 
 /// The test at hand.

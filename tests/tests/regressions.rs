@@ -27,7 +27,7 @@ fn options() -> OpenOptions {
 }
 
 fn driver() -> Driver {
-    Driver::new(Place::Faulty(FaultyStorage::new()), TestHost::new(1), options()).unwrap()
+    Driver::new(Place::Faulty(FaultyStorage::new()), TestHost::new(1), options()).expect("a new store")
 }
 
 fn with(work: Work, durability: Durability) -> Work {

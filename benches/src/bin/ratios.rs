@@ -198,7 +198,7 @@ fn buffered_appends(settings: &Settings, folder: &Path, memory_copy: f64) -> io:
     let path = folder.join("buffered");
     // Each round fills a store of its own, removed before the next, so that all use the same memory; the first
     // one, which isn't counted, is given that memory by the machine below, and takes much longer for it.
-    let mut round = || {
+    let round = || {
         let store = subject::open_buffered(&path)?;
         let rate = timed(|| subject::append_buffered(&store, COUNT).map(|()| COUNT))?;
         subject::close(store)?;
@@ -208,7 +208,7 @@ fn buffered_appends(settings: &Settings, folder: &Path, memory_copy: f64) -> io:
     round()?;
     let mut rounds = Paired::default();
     for _ in 0..settings.rounds {
-        rounds.round(|| floor::buffered_events(&mut file, &payload, Duration::from_millis(100)), &mut round)?;
+        rounds.round(|| floor::buffered_events(&mut file, &payload, Duration::from_millis(100)), round)?;
     }
     let target = Target::AtLeast(1e6 * memory_copy / REFERENCE_COPY);
     Ok(Row { operation: BUFFERED, unit: "events/s", rounds, worst: false, target })

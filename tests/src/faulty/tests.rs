@@ -80,7 +80,7 @@ fn flush_makes_one_file_durable_and_no_name() {
     file.sync().unwrap();
     storage.sync_dir().unwrap();
     let others: BTreeSet<_> = (0..100).map(|seed| storage.crashed(seed).files()["other"].clone()).collect();
-    assert!(others.contains(&Vec::new()) && others.contains(&b"b".to_vec()));
+    assert!(others.contains(&Vec::new()) && others.contains(&b"b"[..]));
 }
 
 #[test]

@@ -22,10 +22,6 @@ pub(crate) fn take_largest() -> usize {
 fn note(bytes: usize) {
     // A thread that ends has no cell any more.
     let _ = LARGEST.try_with(|largest| largest.set(largest.get().max(bytes)));
-    #[cfg(debug_alloc)]
-    if bytes > 100 << 20 {
-        eprintln!("{}", std::backtrace::Backtrace::force_capture());
-    }
 }
 
 // SAFETY: every call goes to the system's allocator unchanged.
