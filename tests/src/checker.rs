@@ -115,6 +115,10 @@ pub fn read_folder(folder: &Path) -> Result<Files, Problem> {
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
+        // Unfinished files come and go while a writer has the folder.
+        if name.ends_with(".tmp") {
+            continue;
+        }
         files.insert(name, fs::read(entry.path()).map_err(failed)?);
     }
     Ok(files)
