@@ -1,0 +1,202 @@
+//! What must not grow with the store: what opening reads, and what a fork or a truncation does. Counted at the storage.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex},
+};
+
+use runlog_engine::{
+    Appended, Expected, NewRecord, OpenOptions, Preallocation, Sequence, Store, StreamId,
+    storage::{Access, File, MemoryStorage, Storage},
+};
+
+const HEADER_BYTES: u64 = 4096;
+const TRAILER_BYTES: u64 = 96;
+const STREAMS: u128 = 1000;
+
+/// What was asked of each file: offsets and lengths of reads and writes.
+#[derive(Default)]
+struct Counts {
+    reads: BTreeMap<String, Vec<(u64, u64)>>,
+    writes: Vec<u64>,
+}
+
+/// A storage that counts.
+#[derive(Clone, Default)]
+struct Counting {
+    storage: MemoryStorage,
+    counts: Arc<Mutex<Counts>>,
+}
+
+struct CountingFile {
+    file: Arc<dyn File>,
+    name: String,
+    counts: Arc<Mutex<Counts>>,
+}
+
+impl Counting {
+    fn take(&self) -> Counts {
+        std::mem::take(&mut self.counts.lock().expect("no panic under this lock"))
+    }
+
+    fn counted(&self, name: &str, file: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(CountingFile { file, name: name.to_owned(), counts: self.counts.clone() })
+    }
+}
+
+impl Storage for Counting {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        Ok(self.counted(name, self.storage.create(name)?))
+    }
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        Ok(self.counted(name, self.storage.open(name, access)?))
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.storage.list()
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.storage.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.storage.remove(name)
+    }
+    fn sync_dir(&self) -> io::Result<()> {
+        self.storage.sync_dir()
+    }
+    fn create_dir(&self) -> io::Result<()> {
+        self.storage.create_dir()
+    }
+    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
+        self.storage.lock(name, holder)
+    }
+    fn describe(&self) -> String {
+        self.storage.describe()
+    }
+    fn boot_id(&self) -> Option<[u8; 16]> {
+        self.storage.boot_id()
+    }
+}
+
+impl File for CountingFile {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let mut counts = self.counts.lock().expect("no panic under this lock");
+        counts.reads.entry(self.name.clone()).or_default().push((offset, bytes.len() as u64));
+        drop(counts);
+        self.file.read_at(offset, bytes)
+    }
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.name.ends_with(".seg") {
+            self.counts.lock().expect("no panic under this lock").writes.push(bytes.len() as u64);
+        }
+        self.file.write_at(offset, bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}
+
+fn options() -> OpenOptions {
+    OpenOptions { segment_bytes_max: 1 << 20, preallocation: Preallocation::None, ..OpenOptions::default() }
+}
+
+fn stream(number: u128) -> StreamId {
+    StreamId::from_bytes((number + 1).to_be_bytes())
+}
+
+/// How many events: a tenth of a million in the test command, a whole one when tortured.
+fn events() -> u128 {
+    if runlog_tests::budget::is_torture() { 1_000_000 } else { 100_000 }
+}
+
+/// A store of many events of many streams, one after the other.
+fn filled(storage: &Counting, payload_bytes: usize) -> Store {
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let payload = vec![7; payload_bytes];
+    for round in 0..events() / STREAMS / 10 {
+        for number in 0..STREAMS {
+            let records = vec![NewRecord::data(&payload); 10];
+            let expected = Expected::Last(Sequence(u64::try_from(round * 10).unwrap()));
+            store.append(stream(number), expected, &records).unwrap();
+        }
+    }
+    store
+}
+
+#[test]
+fn reopening_reads_no_record_of_a_sealed_segment() {
+    let storage = Counting::default();
+    let store = filled(&storage, 200);
+    let segments = store.stat().unwrap().segments;
+    assert!(segments > 10);
+    drop(store);
+    for with_checkpoint in [true, false] {
+        if !with_checkpoint {
+            storage.remove("CHECKPOINT").unwrap();
+        }
+        let sizes: BTreeMap<_, _> = storage
+            .list()
+            .unwrap()
+            .into_iter()
+            .map(|name| (name.clone(), storage.open(&name, Access::Read).unwrap().len().unwrap()))
+            .collect();
+        storage.take();
+        let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+        let reads = storage.take().reads;
+        let active = sizes.keys().rfind(|name| name.ends_with(".seg")).unwrap();
+        for (name, reads) in reads.iter().filter(|(name, _)| name.ends_with(".seg") && *name != active) {
+            let size = sizes[name];
+            for (offset, bytes) in reads {
+                let header = offset + bytes <= HEADER_BYTES;
+                let trailer = *offset >= size - TRAILER_BYTES;
+                // Without a checkpoint the index block is read as well, which ends where the trailer begins.
+                let index = !with_checkpoint && offset + bytes == size - TRAILER_BYTES && *bytes < size / 4;
+                assert!(header || trailer || index, "{name} of {size} bytes: read {bytes} at {offset}");
+            }
+        }
+        let read: u64 = reads.values().flatten().map(|(_, bytes)| bytes).sum();
+        println!("{} events, {segments} segments, checkpoint {with_checkpoint}: {read} bytes read", events());
+        assert_eq!(
+            store.stream(stream(5)).unwrap().unwrap().last_sequence.0,
+            u64::try_from(events() / STREAMS).unwrap()
+        );
+    }
+}
+
+#[test]
+fn fork_and_truncation_of_a_long_stream_do_the_work_of_a_short_one() {
+    let storage = Counting::default();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let records = vec![NewRecord::data(b"payload"); 10];
+    store.append(stream(0), Expected::Absent, &records).unwrap();
+    for _ in 0..events() / 10 {
+        store.append(stream(1), Expected::Any, &records).unwrap();
+    }
+    store.sync().unwrap();
+    let last = u64::try_from(events()).unwrap();
+    let work = |step: &dyn Fn() -> runlog_engine::Result<Appended>| {
+        storage.take();
+        step().unwrap();
+        let counts = storage.take();
+        let reads = counts.reads.keys().filter(|name| name.ends_with(".seg")).count();
+        // A write is filled up to the end of a page.
+        assert!(counts.writes.iter().all(|bytes| *bytes <= 4096 + 64), "{:?}", counts.writes);
+        (reads, counts.writes.len())
+    };
+    let short = work(&|| store.fork(stream(0), Sequence(5), stream(10)));
+    let long = work(&|| store.fork(stream(1), Sequence(last / 2), stream(11)));
+    assert_eq!(short, (0, 1));
+    assert_eq!(long, short);
+    let short = work(&|| store.truncate(stream(0), Sequence(3)));
+    let long = work(&|| store.truncate(stream(1), Sequence(last / 3)));
+    assert_eq!(short, (0, 1));
+    assert_eq!(long, short);
+    assert_eq!(store.stream(stream(11)).unwrap().unwrap().last_sequence.0, last / 2);
+    assert_eq!(store.stream(stream(1)).unwrap().unwrap().last_sequence.0, last / 3);
+}
