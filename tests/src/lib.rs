@@ -9,5 +9,6 @@ pub mod faulty;
 pub mod host;
 pub mod hostile;
 pub mod model;
+pub mod processes;
 pub mod random;
 pub mod script;
