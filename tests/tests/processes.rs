@@ -48,27 +48,45 @@ fn kill_after(mut child: Child, records: u64, acknowledged: &mut BTreeMap<u64, u
     child.wait().unwrap();
 }
 
-/// Everything acknowledged is there, nothing else but what directly follows, and the checker agrees.
-fn check(folder: &Path, threads: u64, acknowledged: &BTreeMap<u64, u64>) -> u64 {
-    let checked = checker::check(folder).unwrap();
-    let store = Store::open(folder, OpenOptions::default()).unwrap();
-    let mut records = 0;
-    for thread in 0..threads {
-        let mut sequence = 0;
-        if store.stream(stream(thread)).unwrap().is_some() {
-            for record in store.read(stream(thread), ReadOptions::default()).unwrap() {
-                sequence += 1;
-                let record = record.unwrap();
-                assert_eq!(record.sequence.0, sequence);
-                assert!(record.payload == payload(thread, sequence), "thread {thread}, sequence {sequence}");
-            }
-        }
-        assert!(sequence >= acknowledged.get(&thread).copied().unwrap_or(0), "thread {thread} lost a record");
-        records += sequence;
-    }
-    assert!(checked.records.len() as u64 >= records);
-    records
+/// Kills the appender so early that it may not have opened the store yet.
+fn kill_early(mut child: Child, micros: u64) {
+    std::thread::sleep(Duration::from_micros(micros));
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
+
+/// Everything acknowledged is there, and nothing but what directly follows it, as the checker reads it.
+fn check(folder: &Path, acknowledged: &BTreeMap<u64, u64>) -> u64 {
+    let checked = checker::check(folder).unwrap();
+    let streams: BTreeMap<_, _> = checked.streams().into_iter().collect();
+    for (thread, last) in acknowledged {
+        let found = streams.get(stream(*thread).as_bytes()).map_or(0, |records| records.len() as u64);
+        assert!(found >= *last, "thread {thread}: {last} records were acknowledged, {found} are there");
+    }
+    for thread in 0..THREADS {
+        for (sequence, position, _, _, found) in streams.get(stream(thread).as_bytes()).into_iter().flatten() {
+            assert!(*found == payload(thread, *sequence), "thread {thread}, sequence {sequence}, position {position}");
+        }
+    }
+    let records: usize = streams.values().map(Vec::len).sum();
+    assert_eq!(checked.last_position(), (records + streams.len()) as u64, "records of nobody");
+    records as u64
+}
+
+/// What the engine reads is what the checker read.
+fn check_with_engine(folder: &Path) {
+    let store = Store::open(folder, OpenOptions::default()).unwrap();
+    for thread in 0..THREADS {
+        let read = store.stream(stream(thread)).unwrap().map(|info| store.read(info.id, ReadOptions::default()).unwrap());
+        for (record, sequence) in read.into_iter().flatten().zip(1..) {
+            let record = record.unwrap();
+            assert_eq!(record.sequence.0, sequence);
+            assert!(record.payload == payload(thread, sequence), "thread {thread}, sequence {sequence}");
+        }
+    }
+}
+
+const THREADS: u64 = 8;
 
 #[test]
 fn writer_killed_at_random_moments_loses_nothing_acknowledged() {
@@ -76,12 +94,21 @@ fn writer_killed_at_random_moments_loses_nothing_acknowledged() {
     let mut random = Random::new(budget.seed());
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut acknowledged = BTreeMap::new();
-    let threads = 8;
+    let kills_min = if budget::is_torture() { 300 } else { 15 };
     let mut kills = 0;
-    while kills < 10 || budget.goes_on() {
-        let writers = if kills % 2 == 0 { 1 } else { threads };
-        kill_after(appender(folder.path(), writers), 1 + random.below(600), &mut acknowledged);
-        let records = check(folder.path(), threads, &acknowledged);
+    while kills < kills_min || budget.goes_on() {
+        let writers = if kills % 2 == 0 { 1 } else { THREADS };
+        kill_after(appender(folder.path(), writers), 1 + random.below(300), &mut acknowledged);
+        if kills % 2 == 1 {
+            kill_early(appender(folder.path(), THREADS), random.below(8000));
+            budget.add("kills", 1);
+        }
+        let records = check(folder.path(), &acknowledged);
+        // Else the next writer recovers what this one left.
+        if kills % 3 == 0 {
+            check_with_engine(folder.path());
+            check(folder.path(), &acknowledged);
+        }
         kills += 1;
         budget.add("kills", 1);
         budget.add("records checked", records);
@@ -124,4 +151,28 @@ fn reader_in_another_process_follows_over_segments_without_gap_or_repeat() {
     child.kill().unwrap();
     child.wait().unwrap();
     drain.join().unwrap();
+}
+
+#[test]
+fn reader_goes_on_with_the_next_writer_after_one_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut acknowledged = BTreeMap::new();
+    let mut reader = None;
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let child = appender(folder.path(), 4);
+        kill_after(child, 200, &mut acknowledged);
+        let store = reader.get_or_insert_with(|| Store::open(folder.path(), OpenOptions::default().read_only()).unwrap());
+        let mut subscription = store.subscribe(Position(seen.len() as u64 + 1));
+        while let Some(record) = subscription.next_timeout(Duration::ZERO).unwrap() {
+            seen.push((record.position.0, record.sequence.0, record.payload));
+        }
+    }
+    check(folder.path(), &acknowledged);
+    let log = checker::check(folder.path()).unwrap();
+    for ((position, sequence, found), record) in seen.iter().zip(&log.records) {
+        let expected = (record.position, u64::from(record.sequence), &record.payload[..]);
+        assert!((*position, *sequence, &found[..]) == expected, "position {position}");
+    }
+    assert_eq!(seen.len(), log.records.len());
 }

@@ -1,11 +1,12 @@
 //! A process that appends records of known content and says so, to be killed: `appender FOLDER THREADS`.
 //!
-//! Prints a line `THREAD SEQUENCE` once a record is acknowledged. Thread n writes to stream n + 1; the payload of a record
-//! is told by both numbers alone.
+//! Prints a line `THREAD SEQUENCE` once the records up to that sequence are acknowledged. Each thread writes batches of
+//! one to three records to a stream of its own, every third thread without flushing them; the payload of a record is told
+//! by thread and sequence alone.
 
 use std::io::Write;
 
-use runlog_engine::{Expected, NewRecord, OpenOptions, Sequence, Store};
+use runlog_engine::{Batch, Durability, Expected, NewRecord, Op, OpenOptions, Sequence, Store};
 use runlog_tests::processes::{payload, stream};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,15 +19,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for thread in 0..threads {
             let store = store.clone();
             scope.spawn(move || {
-                let last = store.stream(stream(thread)).expect("it reads").map_or(0, |info| info.last_sequence.0);
-                for sequence in last + 1.. {
-                    let payload = payload(thread, sequence);
-                    let expected = Expected::Last(Sequence(sequence - 1));
-                    if store.append(stream(thread), expected, &[NewRecord::data(&payload)]).is_err() {
+                let durability = if thread % 3 == 2 { Durability::Os } else { Durability::Sync };
+                let mut last = store.stream(stream(thread)).expect("it reads").map_or(0, |info| info.last_sequence.0);
+                loop {
+                    let payloads: Vec<_> = (0..=last % 3).map(|next| payload(thread, last + 1 + next)).collect();
+                    let append = Op::Append {
+                        stream: stream(thread),
+                        expected: Expected::Last(Sequence(last)),
+                        records: payloads.iter().map(|payload| NewRecord::data(payload)).collect(),
+                    };
+                    if store.commit(&Batch::new(vec![append]).with_durability(durability)).is_err() {
                         return;
                     }
+                    last += payloads.len() as u64;
                     let mut out = std::io::stdout().lock();
-                    if writeln!(out, "{thread} {sequence}").and_then(|()| out.flush()).is_err() {
+                    if writeln!(out, "{thread} {last}").and_then(|()| out.flush()).is_err() {
                         return;
                     }
                 }
