@@ -16,6 +16,7 @@ mod scan;
 mod shared;
 mod staging;
 mod stat;
+mod under_way;
 mod verify;
 mod watch;
 mod writer;

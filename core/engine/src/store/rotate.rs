@@ -9,7 +9,8 @@ use super::{
     group::Group,
     options::Preallocation,
     prepare::Prepared,
-    shared::{Shared, UnderWay},
+    shared::Shared,
+    under_way::UnderWay,
     writer::{Ended, Writer},
 };
 use crate::{
