@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    completions, copy, demo, export, import, ls, man, replay, run, runs, show, stat, tail, truncate, verify,
+    chats, completions, copy, demo, export, flow, import, ls, man, replay, resume, run, runs, show, stat, tail,
+    truncate, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -95,6 +96,14 @@ pub(crate) enum Command {
     Messages(runs::MessagesArgs),
     /// List the tool calls of a run (the same as `runs tool-calls`)
     ToolCalls(runs::ToolCallsArgs),
+    /// List chats: sessions as their users see them
+    Chats(chats::Args),
+    /// List the steps of a chat
+    Steps(chats::StepsArgs),
+    /// Look at a flow of nodes and agents
+    Flow(flow::Args),
+    /// List the runs that are paused and can go on
+    Resume(resume::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the manual page, or write one for each command

@@ -4,7 +4,10 @@
 mod common;
 
 use common::{Place, Said};
-use runlog::{NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId, Store, ToolOutcome};
+use runlog::{
+    Chat, ChatMessage, ChatRole, FlowRun, NewMessage, NewRequest, NewRun, NewSession, NewToolCall, RawJson,
+    ResumeOptions, RunId, RuntimeEvent, StepType, Store, ToolOutcome,
+};
 use serde_json::Value;
 
 fn store(place: &Place) -> Store {
@@ -116,4 +119,103 @@ fn messages_and_tool_calls_of_a_run_are_listed() {
     assert_eq!(error(&place, 2, &["tool-calls", &run, "--status", "paused"]), "usage");
     assert_eq!(error(&place, 2, &["tool-calls", &run, "--cursor", next]), "invalid_input");
     assert_eq!(error(&place, 3, &["messages", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
+}
+
+#[test]
+fn chats_and_their_steps_are_listed() {
+    let place = Place::new();
+    {
+        let chats = store(&place).chats();
+        for number in 1..=3 {
+            let mut chat = Chat::new(if number == 3 { "weather" } else { "travel" });
+            chat.chat_id = format!("chat_{number}");
+            chat.title = Some(format!("Trip to Oslo {number} {}", "x".repeat(90)));
+            chat.created_by = Some("mia".into());
+            chats.create_chat(chat).unwrap();
+        }
+        let new = NewRequest::new("travel");
+        let asked = ChatMessage::text(ChatRole::User, "Oslo, please.");
+        let mut request = chats.begin_request("chat_1", new, asked).unwrap();
+        request.start_step(StepType::Llm, RawJson::parse(r#"{"messages":[]}"#).unwrap()).unwrap();
+    }
+    let listed = place.expect(0, &["chats"]);
+    narrow(&listed);
+    assert_eq!(listed.out.lines().count(), 4, "{}", listed.out);
+    let found = place.expect(0, &["chats", "--assistant", "weather", "--user", "mia", "--json"]).json();
+    assert_eq!((&found[0]["total"], &found[0]["data"][0]["chat_id"]), (&1.into(), &"chat_3".into()));
+    let none =
+        place.expect(0, &["chats", "--keywords", "bergen", "--status", "active", "--team", "t", "--json"]).json();
+    assert_eq!(none[0]["total"], 0);
+    let second = place.expect(0, &["chats", "--page", "2", "--pagesize", "2", "--json"]).json();
+    assert_eq!(second[0]["data"][0]["chat_id"], "chat_1");
+    let first = place.expect(0, &["chats", "--limit", "2", "--json"]).json();
+    let next = first[0]["next"].to_string();
+    let rest = place.expect(0, &["chats", "--limit", "2", "--cursor", &next, "--json"]).json();
+    assert_eq!(rest[0]["data"], second[0]["data"]);
+
+    let steps = place.expect(0, &["steps", "chat_1"]);
+    narrow(&steps);
+    assert!(steps.out.contains("interrupted"), "{}", steps.out);
+    let told = place.expect(0, &["steps", "chat_1", "--json"]).json();
+    let request = told[0]["items"][0]["request_id"].as_str().unwrap();
+    assert_eq!(place.expect(0, &["steps", "chat_1", "--request", request, "--json"]).json(), told);
+    assert_eq!(place.expect(0, &["steps", "chat_2", "--json"]).json()[0]["items"], serde_json::json!([]));
+
+    assert_eq!(error(&place, 2, &["chats", "--status", "tired"]), "usage");
+    assert_eq!(error(&place, 2, &["chats", "--cursor", "zzz"]), "usage");
+    assert_eq!(error(&place, 3, &["steps", "chat_9"]), "not_found");
+    assert_eq!(error(&place, 3, &["steps", "chat_1", "--request", "nothing"]), "not_found");
+    assert_eq!(error(&place, 3, &["steps", "chat_2", "--request", request]), "not_found");
+}
+
+#[test]
+fn a_flow_is_shown() {
+    let place = Place::new();
+    let (run, flow) = {
+        let (run, _) = record(&place);
+        let store = store(&place);
+        let mut flow = FlowRun::create(&store, None).unwrap();
+        flow.start_agent("plan", "sess-123").unwrap();
+        for _ in 0..2 {
+            flow.record(&RuntimeEvent::parse(r#"{"type":"node:tick","nodeId":"plan"}"#).unwrap()).unwrap();
+        }
+        flow.command(&RawJson::parse(r#"{"type":"send","runId":"r1","message":"Hurry!"}"#).unwrap()).unwrap();
+        flow.save_snapshot().unwrap();
+        (run.to_string(), flow.run_id().to_string())
+    };
+    let shown = place.expect(0, &["flow", "show", &flow]);
+    narrow(&shown);
+    for text in ["sess-123", "running", "Hurry!", "node:tick"] {
+        assert!(shown.out.contains(text), "{text}: {}", shown.out);
+    }
+    let told = place.expect(0, &["flow", "show", &flow, "--json"]).json();
+    assert_eq!(told[0]["snapshot"]["agentSessions"]["plan"], "sess-123");
+    assert_eq!(told[0]["snapshot"]["nodeStatus"]["plan"], "running");
+    assert_eq!((&told[0]["events"]["node:tick"], &told[0]["events"]["command:received"]), (&2.into(), &1.into()));
+    assert_eq!(error(&place, 3, &["flow", "show", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
+    // A run without a flow.
+    assert_eq!(error(&place, 3, &["flow", "show", &run]), "not_found");
+    assert_eq!(error(&place, 2, &["flow", "show"]), "usage");
+}
+
+#[test]
+fn paused_runs_are_listed_with_what_to_do() {
+    let place = Place::new();
+    let (run, _) = record(&place);
+    let listed = place.expect(0, &["resume", "--list"]);
+    narrow(&listed);
+    for text in ["lunch", "grep (c2)", "Runs::resume"] {
+        assert!(listed.out.contains(text), "{text}: {}", listed.out);
+    }
+    let told = place.expect(0, &["resume", "--list", "--json"]).json();
+    let row = &told[0]["items"][0];
+    assert_eq!((&row["id"], &row["pause_reason"]), (&run.to_string().into(), &"lunch".into()));
+    assert_eq!((&row["dangling"][0]["name"], &row["can_resume"]), (&"grep".into(), &true.into()));
+    assert_eq!(error(&place, 2, &["resume"]), "usage");
+    assert_eq!(error(&place, 2, &["resume", "--list", "--cursor", "zzz"]), "invalid_input");
+    let store = store(&place);
+    let resumed = store.runs().resume(run, &ResumeOptions::default()).unwrap();
+    resumed.recorder.complete(None).unwrap();
+    drop((resumed, store));
+    assert_eq!(place.expect(0, &["resume", "--list"]).out, "no run to resume\n");
 }
