@@ -3,15 +3,24 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{Place, Said};
 use runlog::{
-    Chat, ChatMessage, ChatRole, FlowRun, NewMessage, NewRequest, NewRun, NewSession, NewToolCall, RawJson,
+    Chat, ChatMessage, ChatRole, ErrorKind, FlowRun, NewMessage, NewRequest, NewRun, NewSession, NewToolCall, RawJson,
     ResumeOptions, RunId, RuntimeEvent, StepType, Store, ToolOutcome,
 };
 use serde_json::Value;
 
 fn store(place: &Place) -> Store {
-    Store::open(place.path("runlog-data")).unwrap()
+    // A process that another test is starting has the lock too, until it is the binary.
+    for _ in 0..200 {
+        match Store::open(place.path("runlog-data")) {
+            Err(error) if error.kind() == ErrorKind::Locked => std::thread::sleep(Duration::from_millis(10)),
+            opened => return opened.unwrap(),
+        }
+    }
+    panic!("the store stays locked");
 }
 
 /// A run that is paused with a tool call open, and one that it spawned and that is done; gives their ids.
