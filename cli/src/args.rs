@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    completions, copy, demo, export, import, ls, man, replay, run, show, stat, tail, truncate, verify,
+    chats, completions, copy, demo, export, flow, import, ls, man, replay, resume, run, runs, show, stat, tail,
+    truncate, verify,
 };
 
 const AFTER_HELP: &str = "\
 SESSION is a session's id, the beginning of it when no other begins so, its name, or @last (the newest).
-INSTANCE is an agent instance's id, or the beginning of it.
+INSTANCE is an agent instance's id, or the beginning of it; so is RUN a run's, or @last (the newest).
+CHAT is a chat's id, or a session as above.
 
 With --json every command but completions and man prints one JSON document, or one JSON value a line (`runlog \
 COMMAND --help` says which); a failure is a line {\"error\": {\"kind\", \"message\", \"exit\"}} on stderr.
@@ -19,8 +21,9 @@ Exit codes:
   0  done
   1  failed
   2  the arguments don't fit
-  3  no such store, session or instance, or more than one fits
-  4  something else is there already, or another process has the store open for writing
+  3  no such store, session, instance, run or chat, or more than one fits
+  4  something else is there already, another process has the store open for writing, or a run's status or budget
+     forbids it
   5  the store is damaged; see `runlog verify`
   6  imported, but not everything
   7  the agent that was run ended with a failure
@@ -87,6 +90,20 @@ pub(crate) enum Command {
     Truncate(truncate::Args),
     /// Run an agent and record what it does, in a new session or going on with one
     Run(run::Args),
+    /// List runs, or look at one: its fields, messages and tool calls
+    Runs(runs::Args),
+    /// List the messages of a run (the same as `runs messages`)
+    Messages(runs::MessagesArgs),
+    /// List the tool calls of a run (the same as `runs tool-calls`)
+    ToolCalls(runs::ToolCallsArgs),
+    /// List chats: sessions as their users see them
+    Chats(chats::Args),
+    /// List the steps of a chat
+    Steps(chats::StepsArgs),
+    /// Look at a flow of nodes and agents
+    Flow(flow::Args),
+    /// List the runs that are paused and can go on
+    Resume(resume::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the manual page, or write one for each command

@@ -15,7 +15,7 @@ pub(crate) enum Exit {
     Usage,
     /// No such store, session or instance, or more than one fits.
     NotFound,
-    /// Something else is there already, or another process has the store.
+    /// Something else is there already, another process has the store, or the run's status or budget forbids it.
     Conflict,
     /// The store is damaged.
     Damaged,
@@ -71,6 +71,16 @@ impl Failure {
     /// Arguments that don't fit.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, "usage", message)
+    }
+
+    /// What the store says of something that the command line gave: what it refuses doesn't fit.
+    pub(crate) fn of_argument(error: runlog::Error) -> Self {
+        match error.kind() {
+            kind @ (ErrorKind::InvalidInput | ErrorKind::TooLarge) => {
+                Self::new(Exit::Usage, kind.name(), error.to_string())
+            }
+            _ => error.into(),
+        }
     }
 
     /// A failure of no other kind.
@@ -136,7 +146,11 @@ impl From<runlog::Error> for Failure {
         let kind = error.kind();
         let exit = match kind {
             ErrorKind::NotFound | ErrorKind::NotAStore | ErrorKind::Ambiguous => Exit::NotFound,
-            ErrorKind::Conflict | ErrorKind::Locked | ErrorKind::AlreadyExists => Exit::Conflict,
+            ErrorKind::Conflict
+            | ErrorKind::Locked
+            | ErrorKind::AlreadyExists
+            | ErrorKind::WrongStatus
+            | ErrorKind::LimitReached => Exit::Conflict,
             ErrorKind::Damaged => Exit::Damaged,
             _ => Exit::Failure,
         };

@@ -12,6 +12,7 @@ mod output;
 mod progress;
 mod scripted;
 mod store;
+mod table;
 mod text;
 mod view;
 

@@ -7,7 +7,7 @@ use runlog::engine::{
     storage::{FsStorage, Storage},
 };
 use runlog::{
-    AgentInstance, ContextEvent, ErrorKind, InstanceId, ListSessions, Session, Store,
+    AgentInstance, ContextEvent, ErrorKind, InstanceId, ListRuns, ListSessions, RunId, Session, Store,
     transcript::{
         StoredEvent,
         keep::{Aside, aside_stream, belongs},
@@ -163,6 +163,93 @@ pub(crate) fn sessions(store: &Store) -> impl Iterator<Item = Result<Session>> {
                     is_last = next.next.is_none();
                     options.cursor = next.next;
                     page = next.sessions.into_iter();
+                }
+                Err(error) => {
+                    is_last = true;
+                    return Some(Err(error.into()));
+                }
+            }
+        }
+    })
+}
+
+/// How many runs are walked to tell how much of an id is enough; with more of them, ids are shown whole.
+const RUNS_WALKED_MAX: usize = 10_000;
+
+/// The run that the command line names: by id, by the beginning of one, or `@last`.
+pub(crate) fn run_id(store: &Store, text: &str) -> Result<RunId> {
+    if let Ok(id) = text.parse::<RunId>() {
+        return Ok(id);
+    }
+    if text == "@last" {
+        let newest = store.runs().list(&ListRuns { limit: 1, ..ListRuns::default() })?;
+        let none = || Failure::new(Exit::NotFound, "not_found", "there is no run yet, so @last is nothing");
+        return newest.items.first().map(|run| run.id).ok_or_else(none);
+    }
+    let prefix = text.to_ascii_lowercase();
+    let is_prefix = prefix.len() >= 4 && prefix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let mut found: Option<RunId> = None;
+    for id in run_ids(store).take_while(|_| is_prefix) {
+        let id = id?;
+        match found {
+            _ if !id.to_string().starts_with(&prefix) => {}
+            Some(other) => {
+                let message = format!("{text:?} fits the runs {other} and {id}, among others; say more of it");
+                return Err(Failure::new(Exit::NotFound, ErrorKind::Ambiguous.name(), message));
+            }
+            None => found = Some(id),
+        }
+    }
+    found.ok_or_else(|| no_run(text))
+}
+
+/// There is no such run.
+pub(crate) fn no_run(text: &str) -> Failure {
+    let message = format!("there is no run {text:?}, by id or beginning of an id; `runlog runs` lists them");
+    Failure::new(Exit::NotFound, "not_found", message)
+}
+
+/// How much of a run's id is enough to name it, for each of those that are asked for.
+pub(crate) fn run_id_width(store: &Store, shown: impl IntoIterator<Item = RunId>) -> Result<usize> {
+    let mut ids = run_ids(store).take(RUNS_WALKED_MAX + 1).collect::<Result<Vec<RunId>>>()?;
+    if ids.len() > RUNS_WALKED_MAX {
+        return Ok(36);
+    }
+    ids.sort_unstable();
+    let same = |one: RunId, other: RunId| {
+        let (one, other) = (one.to_string(), other.to_string());
+        one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
+    };
+    let mut width = 8;
+    for id in shown {
+        let Ok(index) = ids.binary_search(&id) else { continue };
+        for other in [index.checked_sub(1), Some(index + 1)].into_iter().flatten().filter_map(|it| ids.get(it)) {
+            width = width.max(same(id, *other) + 1);
+        }
+    }
+    Ok(width.min(36))
+}
+
+/// The ids of all runs, newest first, a page at a time.
+fn run_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
+    let runs = store.runs();
+    let mut options = ListRuns { limit: 500, ..ListRuns::default() };
+    let mut page = Vec::new().into_iter();
+    let mut is_last = false;
+    std::iter::from_fn(move || {
+        loop {
+            if let Some(run) = page.next() {
+                let run: runlog::RunSummary = run;
+                return Some(Ok(run.id));
+            }
+            if is_last {
+                return None;
+            }
+            match runs.list(&options) {
+                Ok(next) => {
+                    is_last = next.next.is_none();
+                    options.cursor = next.next;
+                    page = next.items.into_iter();
                 }
                 Err(error) => {
                     is_last = true;

@@ -1,14 +1,18 @@
 //! The commands, one a file.
 
+pub(crate) mod chats;
 pub(crate) mod completions;
 pub(crate) mod copy;
 pub(crate) mod demo;
 pub(crate) mod export;
+pub(crate) mod flow;
 pub(crate) mod import;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod replay;
+pub(crate) mod resume;
 pub(crate) mod run;
+pub(crate) mod runs;
 pub(crate) mod show;
 pub(crate) mod stat;
 pub(crate) mod tail;
@@ -37,6 +41,13 @@ pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
         Command::Copy(args) => copy::run(&global, &args, out),
         Command::Truncate(args) => truncate::run(&global, &args, out),
         Command::Run(args) => run::run(&global, &args, out),
+        Command::Runs(args) => runs::run(&global, &args, out),
+        Command::Messages(args) => runs::messages(&global, &args, out),
+        Command::ToolCalls(args) => runs::tool_calls(&global, &args, out),
+        Command::Chats(args) => chats::run(&global, &args, out),
+        Command::Steps(args) => chats::steps(&global, &args, out),
+        Command::Flow(args) => flow::run(&global, &args, out),
+        Command::Resume(args) => resume::run(&global, &args, out),
         Command::Completions(args) => completions::run(&args, out),
         Command::Man(args) => man::run(&args, out),
         Command::DemoAgent(args) => demo::agent(&args),

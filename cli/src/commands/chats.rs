@@ -1,0 +1,205 @@
+//! `runlog chats`, `runlog steps`: sessions as their users see them, and what assistants did in them.
+
+use std::collections::HashSet;
+
+use clap::{ValueEnum, builder::RangedU64ValueParser};
+use runlog::{ChatFilter, ErrorKind, SessionId, SessionStatus, Step, Store, engine::StreamId};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    args::Global,
+    failure::{Exit, Failure, Result},
+    output::Out,
+    store, table, text,
+};
+
+const AFTER_HELP: &str = "\
+With --json one document: {\"data\": [the chats, with their fields], \"page\", \"pagesize\", \"pagecount\", \"total\", \
+\"next\": the cursor of the next page, not there on the last one}.";
+
+const AFTER_HELP_STEPS: &str = "With --json one document: {\"items\": [the steps, with their fields]}.";
+
+/// The kind bytes of the records that save and change a step.
+const STEP_KINDS: std::ops::RangeInclusive<u8> = 67..=68;
+
+/// The arguments of `chats`.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Only chats that this user made
+    #[arg(long)]
+    user: Option<String>,
+    /// Only chats of this team
+    #[arg(long)]
+    team: Option<String>,
+    /// Only chats with this assistant
+    #[arg(long, value_name = "NAME")]
+    assistant: Option<String>,
+    /// Only chats of this status
+    #[arg(long)]
+    status: Option<Status>,
+    /// Only chats whose title has all these words
+    #[arg(long, value_name = "WORDS")]
+    keywords: Option<String>,
+    /// The page, from 1
+    #[arg(long, value_name = "N", conflicts_with = "cursor",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    page: Option<usize>,
+    /// How many chats a page has
+    #[arg(short = 'n', long, visible_alias = "limit", default_value = "20", value_name = "N",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+    pagesize: usize,
+    /// Go on where the page before ended, with the same filters
+    #[arg(long, value_name = "C")]
+    cursor: Option<u64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Status {
+    Active,
+    Archived,
+}
+
+/// The arguments of `steps`.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP_STEPS)]
+pub(crate) struct StepsArgs {
+    /// The chat
+    #[arg(value_name = "CHAT")]
+    chat: String,
+    /// Only steps of this request
+    #[arg(long, value_name = "ID")]
+    request: Option<String>,
+}
+
+/// Does what `chats` says.
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    let store = store::open_read_only(global)?;
+    let filter = ChatFilter {
+        user_id: args.user.clone(),
+        team_id: args.team.clone(),
+        assistant_id: args.assistant.clone(),
+        status: args.status.map(|status| match status {
+            Status::Active => SessionStatus::Active,
+            Status::Archived => SessionStatus::Archived,
+        }),
+        keywords: args.keywords.clone(),
+        page: args.page.unwrap_or_default(),
+        pagesize: args.pagesize,
+        cursor: args.cursor,
+        ..ChatFilter::default()
+    };
+    let list = store.chats().list_chats(&filter).map_err(Failure::of_argument)?;
+    if out.is_json() {
+        out.value(&list)?;
+        return Ok(Exit::Ok);
+    }
+    if list.data.is_empty() {
+        out.line(if list.total == 0 { "no chats" } else { "no chats on this page" })?;
+        return Ok(Exit::Ok);
+    }
+    let rows = list.data.iter().map(|chat| {
+        let mut title = chat.title.clone().unwrap_or_default();
+        if chat.status == SessionStatus::Archived {
+            title.insert_str(0, "[archived] ");
+        }
+        let made = text::time_of_year(chat.created_at.0);
+        vec![chat.chat_id.clone(), chat.assistant_id.clone(), made, title]
+    });
+    let columns = [
+        table::left("chat", 36),
+        table::left("assistant", 14),
+        table::left("made (UTC)", 24),
+        table::left("title", 80),
+    ];
+    table::print(&columns, &rows.collect::<Vec<_>>(), out)?;
+    table::next(list.next, out)?;
+    Ok(Exit::Ok)
+}
+
+#[derive(Serialize)]
+struct Steps {
+    items: Vec<Step>,
+}
+
+/// Does what `steps` says.
+pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<Exit> {
+    let store = store::open_read_only(global)?;
+    let session = match store.chats().get_chat(&args.chat) {
+        Ok(chat) => store::session(&store, &chat.chat_id)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => store::session(&store, &args.chat)?,
+        Err(error) => return Err(error.into()),
+    };
+    let chat = store.chats().get_chat(&session.id.to_string())?.chat_id;
+    let requests = match &args.request {
+        Some(request) => vec![request.clone()],
+        None => requests(&store, session.id)?,
+    };
+    let mut items = Vec::new();
+    for request in requests {
+        match store.chats().get_steps(&request) {
+            Ok(steps) => items.extend(steps.into_iter().filter(|step| step.chat_id == chat)),
+            // The steps that named it name another one now.
+            Err(error) if error.kind() == ErrorKind::NotFound && args.request.is_none() => {}
+            Err(error) => return Err(Failure::of_argument(error)),
+        }
+    }
+    if let (Some(request), true) = (&args.request, items.is_empty()) {
+        let message = format!("the chat {chat:?} has no step of a request {request:?}");
+        return Err(Failure::new(Exit::NotFound, "not_found", message));
+    }
+    if out.is_json() {
+        out.value(&Steps { items })?;
+        return Ok(Exit::Ok);
+    }
+    if items.is_empty() {
+        out.line("no steps")?;
+        return Ok(Exit::Ok);
+    }
+    let rows = items.iter().map(|step| {
+        let kind = serde_json::to_value(step.step_type).ok();
+        let input = step.input.as_ref().map(|input| input.as_str().to_owned()).unwrap_or_default();
+        let told = step.error.as_ref().map(|error| format!("error: {error}"));
+        vec![
+            step.sequence.to_string(),
+            step.request_id.clone(),
+            kind.as_ref().and_then(|kind| kind.as_str()).unwrap_or_default().to_owned(),
+            step.status.to_string(),
+            format!("{}{}", "  ".repeat(step.stack_depth.min(8) as usize), step.assistant_id),
+            told.unwrap_or(input),
+        ]
+    });
+    let columns = [
+        table::right("step"),
+        table::left("request", 14),
+        table::left("type", 11),
+        table::left("status", 11),
+        table::left("assistant", 14),
+        table::left("error or input", 120),
+    ];
+    table::print(&columns, &rows.collect::<Vec<_>>(), out)?;
+    Ok(Exit::Ok)
+}
+
+/// What the record of a step, or of a change of one, says of its request.
+#[derive(Deserialize)]
+struct Named {
+    request_id: Option<String>,
+    updates: Option<Box<Named>>,
+}
+
+/// The requests that the steps of a chat name or have named, in the order they came up.
+fn requests(store: &Store, session: SessionId) -> Result<Vec<String>> {
+    let mut seen = HashSet::new();
+    let mut requests = Vec::new();
+    for record in store::records(store, StreamId(session.as_uuid())) {
+        let record = record?;
+        if record.redacted || !STEP_KINDS.contains(&record.kind.0) {
+            continue;
+        }
+        let Ok(named) = serde_json::from_slice::<Named>(&record.payload) else { continue };
+        let request = named.request_id.or(named.updates.and_then(|updates| updates.request_id));
+        requests.extend(request.filter(|request| seen.insert(request.clone())));
+    }
+    Ok(requests)
+}

@@ -1,0 +1,104 @@
+//! `runlog flow show`: where a flow of nodes and agents is.
+
+use std::collections::BTreeMap;
+
+use runlog::{Playback, PlaybackOptions, RunSnapshot, Speed};
+use serde::Serialize;
+
+use crate::{
+    args::Global,
+    failure::{Exit, Failure, Result},
+    output::Out,
+    store, table, text,
+};
+
+const AFTER_HELP: &str = "\
+What is shown is the latest snapshot; events may have come after it.
+
+With --json one document: {\"run_id\", \"snapshot\": the snapshot as it was saved or null, \"events\": {type: count}}.";
+
+/// The arguments.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Sub,
+}
+
+#[derive(clap::Subcommand)]
+enum Sub {
+    /// Show the latest snapshot of a flow, and how many events it has of each type
+    #[command(after_help = AFTER_HELP)]
+    Show(ShowArgs),
+}
+
+#[derive(clap::Args)]
+struct ShowArgs {
+    /// The run of the flow; of a flow that is no agent's run, its whole id
+    #[arg(value_name = "RUN")]
+    run: String,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    run_id: String,
+    snapshot: Option<&'a RunSnapshot>,
+    events: BTreeMap<String, u64>,
+}
+
+/// Does it.
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    let Sub::Show(args) = &args.command;
+    let store = store::open_read_only(global)?;
+    let run = store::run_id(&store, &args.run)?;
+    let options = PlaybackOptions { speed: Speed::AtOnce, ..PlaybackOptions::default() };
+    let mut playback = Playback::new(&store, run, options)?;
+    let mut events = BTreeMap::new();
+    for event in playback.by_ref() {
+        let (_, recorded) = event?;
+        *events.entry(recorded.event.event_type).or_insert(0) += 1;
+    }
+    let snapshot = playback.snapshot();
+    if snapshot.is_none() && events.is_empty() {
+        return Err(Failure::new(Exit::NotFound, "not_found", format!("the run {run} has no flow")));
+    }
+    let shown = Shown { run_id: run.to_string(), snapshot, events };
+    if out.is_json() {
+        out.value(&shown)?;
+    } else {
+        print(&shown, out)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn print(shown: &Shown<'_>, out: &mut Out) -> Result<()> {
+    let status = shown.snapshot.map_or_else(|| "no snapshot yet".to_owned(), |it| it.status.clone());
+    table::fields(&[("run", Some(shown.run_id.clone())), ("status", Some(status))], out)?;
+    if let Some(snapshot) = shown.snapshot {
+        let mut nodes: BTreeMap<&str, (String, &str)> = BTreeMap::new();
+        for (node, status) in &snapshot.node_status {
+            nodes.entry(node).or_default().0 = format!("{status:?}").to_lowercase();
+        }
+        for (node, session) in &snapshot.agent_sessions {
+            nodes.entry(node).or_default().1 = session;
+        }
+        let rows = nodes.into_iter().map(|(node, (status, session))| vec![node.into(), status, session.into()]);
+        let columns = [table::left("node", 30), table::left("status", 7), table::left("agent session", 80)];
+        section(&columns, &rows.collect::<Vec<_>>(), out)?;
+        let rows = snapshot.inbox.iter().map(|command| {
+            let message = command.message().unwrap_or_default();
+            vec![command.command_type.clone(), command.run_id.clone().unwrap_or_default(), message.to_owned()]
+        });
+        let columns = [table::left("inbox", 20), table::left("for", 36), table::left("message", 120)];
+        section(&columns, &rows.collect::<Vec<_>>(), out)?;
+    }
+    let rows = shown.events.iter().map(|(name, count)| vec![text::thousands(*count), name.clone()]);
+    section(&[table::right("events"), table::left("type", 80)], &rows.collect::<Vec<_>>(), out)
+}
+
+fn section(columns: &[table::Column], rows: &[Vec<String>], out: &mut Out) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    out.line("")?;
+    table::print(columns, rows, out)
+}

@@ -1,0 +1,101 @@
+//! `runlog resume --list`: the runs that can go on.
+
+use runlog::{DanglingToolCall, ListRuns, MAX_TOTAL_STEPS_PER_RUN, Paged, Run, RunStatus, Store};
+use serde::Serialize;
+
+use crate::{
+    args::Global,
+    commands::runs::Page,
+    failure::{Exit, Failure, Result},
+    output::Out,
+    store, table, text,
+};
+
+const AFTER_HELP: &str = "\
+A run is resumed by the agent's own program, with Runs::resume of the library: the context and a new run come back. \
+Runs that were resumed already are not listed, so a page may have fewer than it could.
+
+With --json one document: {\"items\": [{the run's fields, \"dangling\": [tool calls without a result], \"can_resume\", \
+\"call\"}], \"next\": the cursor of the next page or null}.";
+
+/// The arguments.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// List the paused runs, with why they paused and which tool calls have no result
+    #[arg(long, required = true)]
+    list: bool,
+    #[command(flatten)]
+    page: Page,
+}
+
+#[derive(Serialize)]
+struct Row {
+    #[serde(flatten)]
+    run: Run,
+    dangling: Vec<DanglingToolCall>,
+    /// Whether steps are left of those that a run and its resumes may take together.
+    can_resume: bool,
+    call: Option<String>,
+}
+
+/// Does it.
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    debug_assert!(args.list, "clap requires it");
+    let store = store::open_read_only(global)?;
+    let options = ListRuns {
+        status: Some(RunStatus::Paused),
+        limit: args.page.limit,
+        cursor: args.page.cursor.clone(),
+        ..ListRuns::default()
+    };
+    let page = store.runs().list(&options).map_err(Failure::of_argument)?;
+    let mut items = Vec::new();
+    for run in page.items {
+        let Some(run) = store.runs().get(run.id)?.filter(|run| run.resumed_by.is_none()) else { continue };
+        items.push(row(&store, run)?);
+    }
+    if out.is_json() {
+        out.value(&Paged { items, next: page.next })?;
+        return Ok(Exit::Ok);
+    }
+    if items.is_empty() {
+        out.line(if page.next.is_some() { "no run to resume on this page" } else { "no run to resume" })?;
+    }
+    for (index, row) in items.iter().enumerate() {
+        if index > 0 {
+            out.line("")?;
+        }
+        print(row, out)?;
+    }
+    table::next(page.next, out)?;
+    Ok(Exit::Ok)
+}
+
+fn row(store: &Store, run: Run) -> Result<Row> {
+    let dangling = store.context(run.instance_id)?.dangling_tool_calls()?;
+    let can_resume = run.step_count < MAX_TOTAL_STEPS_PER_RUN;
+    let call = can_resume.then(|| format!("Runs::resume({}, ResumeOptions::default())", run.id));
+    Ok(Row { run, dangling, can_resume, call })
+}
+
+fn print(row: &Row, out: &mut Out) -> Result<()> {
+    let run = &row.run;
+    let calls = row.dangling.iter().map(|call| match &call.id {
+        Some(id) => format!("{} ({id})", call.name),
+        None => call.name.clone(),
+    });
+    let calls = calls.collect::<Vec<_>>().join(", ");
+    let next = row.call.clone().unwrap_or_else(|| {
+        format!("not with the usual limit: all {MAX_TOTAL_STEPS_PER_RUN} steps are spent; see max_total_steps")
+    });
+    let fields = [
+        ("run", Some(run.id.to_string())),
+        ("agent", Some(text::name(&run.agent_id))),
+        ("paused", Some(run.pause_reason.clone().unwrap_or_else(|| "no reason is told".to_owned()))),
+        ("steps", Some(text::thousands(run.step_count.into()))),
+        ("open tool calls", Some(if calls.is_empty() { "none".to_owned() } else { calls })),
+        ("go on with", Some(next)),
+    ];
+    table::fields(&fields, out)
+}
