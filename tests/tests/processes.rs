@@ -77,7 +77,8 @@ fn check(folder: &Path, acknowledged: &BTreeMap<u64, u64>) -> u64 {
 fn check_with_engine(folder: &Path) {
     let store = Store::open(folder, OpenOptions::default()).unwrap();
     for thread in 0..THREADS {
-        let read = store.stream(stream(thread)).unwrap().map(|info| store.read(info.id, ReadOptions::default()).unwrap());
+        let read =
+            store.stream(stream(thread)).unwrap().map(|info| store.read(info.id, ReadOptions::default()).unwrap());
         for (record, sequence) in read.into_iter().flatten().zip(1..) {
             let record = record.unwrap();
             assert_eq!(record.sequence.0, sequence);
@@ -162,7 +163,8 @@ fn reader_goes_on_with_the_next_writer_after_one_was_killed() {
     for _ in 0..4 {
         let child = appender(folder.path(), 4);
         kill_after(child, 200, &mut acknowledged);
-        let store = reader.get_or_insert_with(|| Store::open(folder.path(), OpenOptions::default().read_only()).unwrap());
+        let store =
+            reader.get_or_insert_with(|| Store::open(folder.path(), OpenOptions::default().read_only()).unwrap());
         let mut subscription = store.subscribe(Position(seen.len() as u64 + 1));
         while let Some(record) = subscription.next_timeout(Duration::ZERO).unwrap() {
             seen.push((record.position.0, record.sequence.0, record.payload));
@@ -174,5 +176,9 @@ fn reader_goes_on_with_the_next_writer_after_one_was_killed() {
         let expected = (record.position, u64::from(record.sequence), &record.payload[..]);
         assert!((*position, *sequence, &found[..]) == expected, "position {position}");
     }
-    assert_eq!(seen.len(), log.records.len());
+    // A record that was written when its writer was killed may not have been published yet; an acknowledged one was.
+    assert!(seen.len() <= log.records.len());
+    let acknowledged: u64 = acknowledged.values().sum();
+    let records = log.records[..seen.len()].iter().filter(|record| record.kind < 128);
+    assert!(records.count() as u64 >= acknowledged);
 }
