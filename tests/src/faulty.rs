@@ -130,6 +130,8 @@ struct World {
     life: u64,
     /// Counts crashes.
     boot: u8,
+    /// Whether it has no way to tell one start of the machine from another.
+    has_no_boot_id: bool,
     /// The locked names, and by whom.
     locked: BTreeMap<String, String>,
     fault: Option<Fault>,
@@ -195,6 +197,12 @@ impl FaultyStorage {
         Self::default()
     }
 
+    /// An empty folder on a system that has no way to tell one start of the machine from another.
+    pub fn without_boot_id() -> Self {
+        let world = World { has_no_boot_id: true, ..World::default() };
+        Self { world: Arc::new(Mutex::new(world)) }
+    }
+
     /// A folder of durable files.
     pub fn from_files(files: &Files) -> Self {
         let world = World { disk: Disk::from_files(files), ..World::default() };
@@ -252,6 +260,7 @@ impl FaultyStorage {
             disk: world.disk.crashed(seed),
             life: world.life + 1,
             boot: world.boot.wrapping_add(1),
+            has_no_boot_id: world.has_no_boot_id,
             ..World::default()
         };
         Self { world: Arc::new(Mutex::new(next)) }
@@ -274,7 +283,13 @@ impl FaultyStorage {
     #[must_use]
     pub fn copy(&self) -> Self {
         let world = self.world();
-        let copy = World { disk: world.disk.clone(), life: world.life + 1, boot: world.boot, ..World::default() };
+        let copy = World {
+            disk: world.disk.clone(),
+            life: world.life + 1,
+            boot: world.boot,
+            has_no_boot_id: world.has_no_boot_id,
+            ..World::default()
+        };
         Self { world: Arc::new(Mutex::new(copy)) }
     }
 
@@ -377,7 +392,8 @@ impl Storage for FaultyStorage {
     }
 
     fn boot_id(&self) -> Option<[u8; 16]> {
-        Some([self.world().boot; 16])
+        let world = self.world();
+        (!world.has_no_boot_id).then_some([world.boot; 16])
     }
 }
 

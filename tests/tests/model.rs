@@ -405,6 +405,14 @@ fn store_that_flushes_at_intervals_equals_the_model() {
 }
 
 #[test]
+fn store_on_a_system_without_boot_ids_equals_the_model() {
+    check("model no boot id", 64, acts(1..60), |acts| {
+        let place = Place::Faulty(FaultyStorage::without_boot_id());
+        run(Run::new(place, Durability::Os, Preallocation::Auto, false), &acts)
+    });
+}
+
+#[test]
 fn store_whose_files_grow_equals_the_model() {
     on_faulty("model growing", 64, Durability::Sync, Preallocation::None);
 }
