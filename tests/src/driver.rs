@@ -67,6 +67,11 @@ pub struct Driver {
     acknowledged: usize,
     /// So many batches survive a loss of power.
     durable: usize,
+    /// So many batches survived how the store was left last.
+    floor: usize,
+    /// Whether what is there when a store was opened is durable from then on. It is not where there is more than the
+    /// engine cares to flush before it is asked to.
+    pub opening_proves: bool,
 }
 
 impl Driver {
@@ -97,6 +102,8 @@ impl Driver {
             borders: vec![0],
             acknowledged: 0,
             durable: 0,
+            floor: 0,
+            opening_proves: true,
         }
     }
 
@@ -271,13 +278,14 @@ impl Driver {
                 storage.kill();
                 // Its writes and its unlock fail: there is no process to do them.
                 drop(store);
-                self.durable = self.acknowledged;
+                self.floor = self.acknowledged;
             }
             (Leave::Crash(seed), Place::Faulty(storage)) => {
                 storage.cut_power();
                 let next = storage.crashed(seed);
                 drop(store);
                 self.place = Place::Faulty(next);
+                self.floor = self.durable;
             }
             (Leave::Drop | Leave::Kill | Leave::Crash(_), _) => {
                 drop(store);
@@ -300,11 +308,13 @@ impl Driver {
             borders: self.borders.clone(),
             acknowledged: self.acknowledged,
             durable: self.durable,
+            floor: self.durable,
+            opening_proves: self.opening_proves,
         }
     }
 
     fn acknowledge_all(&mut self) {
-        (self.acknowledged, self.durable) = (self.history.len(), self.history.len());
+        (self.acknowledged, self.durable, self.floor) = (self.history.len(), self.history.len(), self.history.len());
     }
 
     /// Opens the store again, finds which of the allowed prefixes it is, and compares everything with that. What
@@ -341,10 +351,8 @@ impl Driver {
     pub fn peek(&self) -> Same {
         let store = Store::open_on(self.place.storage(), self.options.clone()).map_err(|e| format!("open: {e}"))?;
         let last = store.last_position().map_err(|error| error.to_string())?.0;
-        if self.borders[self.durable..].contains(&last) {
-            return Ok(());
-        }
-        Err(format!("position {last} is none of {:?}", &self.borders[self.durable..]))
+        let allowed = &self.borders[self.floor..];
+        if allowed.contains(&last) { Ok(()) } else { Err(format!("position {last} is none of {allowed:?}")) }
     }
 
     /// Does something on a storage that is well meanwhile.
@@ -372,8 +380,8 @@ impl Driver {
     fn settle(&mut self, last: u64) -> Same {
         let count = self.borders.iter().rposition(|border| *border == last);
         let count = count.ok_or_else(|| format!("position {last} is no end of a batch: {:?}", self.borders))?;
-        if count < self.durable {
-            return Err(format!("{count} batches are there, but {} were acknowledged as durable", self.durable));
+        if count < self.floor {
+            return Err(format!("{count} batches are there, but {} were acknowledged", self.floor));
         }
         self.rewind(count);
         self.check()
@@ -384,7 +392,10 @@ impl Driver {
         let whole = count == self.history.len();
         self.history.truncate(count);
         self.borders.truncate(count + 1);
-        self.acknowledge_all();
+        if self.opening_proves {
+            self.acknowledge_all();
+        }
+        (self.acknowledged, self.floor) = (count, count);
         if !whole {
             self.model = Model::default();
             for work in &self.history {

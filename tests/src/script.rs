@@ -115,6 +115,19 @@ pub fn long() -> Vec<Line> {
     lines
 }
 
+/// More that was only written than opening makes durable again, with a store that is left by its process on the way.
+pub fn long_tail() -> Vec<Line> {
+    vec![
+        batch(vec![append(1, &[100])]),
+        os(vec![append(2, &[700_000])]),
+        os(vec![append(3, &[400_000, 10])]),
+        Line::Sync,
+        os(vec![append(2, &[1_100_000])]),
+        Line::Leave(Leave::Kill),
+        batch(vec![append(2, &[30])]),
+    ]
+}
+
 /// Every kind of step in three segments, which `pass` ends; the last batches have several records and pages.
 pub fn in_three_segments(pass: &Line) -> Vec<Line> {
     let mut lines = every_kind();

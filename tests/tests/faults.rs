@@ -13,23 +13,40 @@ use runlog_tests::{
 };
 
 /// A configuration of the store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Setup {
     durability: Durability,
     preallocation: Preallocation,
+    segment_bytes_max: u64,
+    script: fn() -> Vec<Line>,
 }
 
-const SETUPS: [Setup; 3] = [
-    Setup { durability: Durability::Sync, preallocation: Preallocation::Auto },
-    Setup { durability: Durability::Sync, preallocation: Preallocation::None },
-    Setup { durability: Durability::Os, preallocation: Preallocation::Auto },
-];
+const SYNC: Setup = Setup {
+    durability: Durability::Sync,
+    preallocation: Preallocation::Auto,
+    segment_bytes_max: 64 << 10,
+    script: script::long,
+};
+
+const SETUPS: [Setup; 3] =
+    [SYNC, Setup { preallocation: Preallocation::None, ..SYNC }, Setup { durability: Durability::Os, ..SYNC }];
+
+const LONG_TAIL: Setup =
+    Setup { durability: Durability::Os, segment_bytes_max: 8 << 20, script: script::long_tail, ..SYNC };
+
+impl std::fmt::Debug for Setup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}, {:?}, {} KiB", self.durability, self.preallocation, self.segment_bytes_max >> 10)
+    }
+}
 
 impl Setup {
-    fn driver(self, storage: &FaultyStorage) -> Driver {
-        let Self { durability, preallocation } = self;
-        let options = OpenOptions { durability, preallocation, segment_bytes_max: 64 << 10, ..OpenOptions::default() };
-        Driver::unopened(Place::Faulty(storage.clone()), TestHost::new(7), options)
+    fn driver(&self, storage: &FaultyStorage) -> Driver {
+        let Self { durability, preallocation, segment_bytes_max, .. } = *self;
+        let options = OpenOptions { durability, preallocation, segment_bytes_max, ..OpenOptions::default() };
+        let mut driver = Driver::unopened(Place::Faulty(storage.clone()), TestHost::new(7), options);
+        driver.opening_proves = segment_bytes_max <= 1 << 20;
+        driver
     }
 }
 
@@ -104,14 +121,14 @@ fn play_line(driver: &mut Driver, line: &Line, fails: Fails) -> Result<Option<Er
 }
 
 /// Fails operation n for n = 0, 1, …, until a whole run is clean.
-fn sweep(failure: Failure, lasting: Lasting, budget: &Budget) {
+fn sweep(setups: &[Setup], failure: Failure, lasting: Lasting, budget: &Budget) {
     let mut wrong = Vec::new();
-    for setup in SETUPS {
+    for setup in setups {
         for after in 0.. {
             let storage = FaultyStorage::new();
             storage.arm(Fault { after, failure, lasting });
             let mut driver = setup.driver(&storage);
-            let played = play(&mut driver, &script::long(), Fails(failure));
+            let played = play(&mut driver, &(setup.script)(), Fails(failure));
             let (injected, hit) = (storage.injected(), storage.hit());
             storage.arm(None);
             let ended = played.and_then(|()| end(driver, after, budget));
@@ -150,49 +167,59 @@ fn crashes() -> u64 {
 
 #[test]
 fn one_failed_operation_loses_nothing_acknowledged() {
-    sweep(Failure::Io, Lasting::Once, &budget::of("faults io once"));
+    sweep(&SETUPS, Failure::Io, Lasting::Once, &budget::of("faults io once"));
 }
 
 #[test]
 fn failing_device_loses_nothing_acknowledged() {
-    sweep(Failure::Io, Lasting::ForGood, &budget::of("faults io for good"));
+    sweep(&SETUPS, Failure::Io, Lasting::ForGood, &budget::of("faults io for good"));
 }
 
 #[test]
 fn device_full_once_is_told_as_such_and_loses_nothing_acknowledged() {
-    sweep(Failure::Full, Lasting::Once, &budget::of("faults full once"));
+    sweep(&SETUPS, Failure::Full, Lasting::Once, &budget::of("faults full once"));
 }
 
 #[test]
 fn full_device_is_told_as_such_and_loses_nothing_acknowledged() {
-    sweep(Failure::Full, Lasting::ForGood, &budget::of("faults full for good"));
+    sweep(&SETUPS, Failure::Full, Lasting::ForGood, &budget::of("faults full for good"));
 }
 
 #[test]
 fn short_reads_are_errors_and_lose_nothing() {
-    sweep(Failure::ShortRead, Lasting::Once, &budget::of("faults short reads"));
+    sweep(&SETUPS, Failure::ShortRead, Lasting::Once, &budget::of("faults short reads"));
 }
 
 /// Does the script until the power goes at operation n, for n = 0, 1, …; then opens what several crashes leave,
 /// and for each also lets the power go while it is opened.
 #[test]
 fn loss_of_power_at_any_operation_loses_nothing_acknowledged() {
-    let budget = budget::of("faults loss of power");
+    lose_power(&SETUPS, 60, &budget::of("faults loss of power"));
+}
+
+#[test]
+fn more_that_was_only_written_than_opening_flushes_loses_nothing_acknowledged() {
+    let budget = budget::of("faults long tail");
+    sweep(&[LONG_TAIL], Failure::Io, Lasting::Once, &budget);
+    lose_power(&[LONG_TAIL], 1, &budget);
+}
+
+fn lose_power(setups: &[Setup], peeks: u64, budget: &Budget) {
     let mut wrong = Vec::new();
-    for setup in SETUPS {
+    for setup in setups {
         for after in 0.. {
             let storage = FaultyStorage::new();
             storage.arm(Fault { after, failure: Failure::PowerLoss, lasting: Lasting::Once });
             let mut driver = setup.driver(&storage);
             let what = format!("{setup:?}, power lost at {after}");
-            if let Err(error) = play_until_powerless(&mut driver, &storage) {
+            if let Err(error) = play_until_powerless(&mut driver, &storage, setup) {
                 wrong.push(format!("{what}: script: {error}"));
             }
             // What depends on how several changes meet takes many seeds to be seen.
-            let peeks = if storage.unflushed() > 1 { 60 } else { 0 };
+            let peeks = if storage.unflushed() > 1 { peeks } else { 0 };
             for seed in (0..2 * crashes() + peeks).map(|crash| after * 1000 + crash) {
                 let done = if seed % 1000 < 2 * crashes() {
-                    crash_while_opening(&driver, &storage, seed, &budget)
+                    crash_while_opening(&driver, &storage, seed, budget)
                 } else {
                     budget.add("crashes survived", 1);
                     driver.after_crash(&storage, seed).peek()
@@ -207,11 +234,11 @@ fn loss_of_power_at_any_operation_loses_nothing_acknowledged() {
     tell(&wrong);
 }
 
-fn play_until_powerless(driver: &mut Driver, storage: &FaultyStorage) -> Result<(), String> {
+fn play_until_powerless(driver: &mut Driver, storage: &FaultyStorage, setup: &Setup) -> Result<(), String> {
     if !reopen(driver, Fails(Failure::PowerLoss))? {
         return Ok(());
     }
-    for line in script::long() {
+    for line in (setup.script)() {
         if storage.injected() > 0 {
             break;
         }
