@@ -21,7 +21,7 @@ fn options() -> OpenOptions {
 fn write(store: &Store, thread: u64) -> u64 {
     let mut durable = 0;
     for sequence in 1.. {
-        let durability = if (sequence + thread) % 3 == 0 { Durability::Os } else { Durability::Sync };
+        let durability = if (sequence + thread).is_multiple_of(3) { Durability::Os } else { Durability::Sync };
         let payload = payload(thread, sequence);
         let append = Op::Append {
             stream: stream(thread),
@@ -31,7 +31,7 @@ fn write(store: &Store, thread: u64) -> u64 {
         let batch = Batch::new(vec![append]).with_durability(durability);
         // Some are put in line, and waited for at once.
         let done =
-            if sequence % 5 == 0 { store.stage(&batch).and_then(|commit| commit.wait()) } else { store.commit(&batch) };
+            if sequence.is_multiple_of(5) { store.stage(&batch).and_then(|commit| commit.wait()) } else { store.commit(&batch) };
         match done {
             Ok(_) if durability == Durability::Sync => durable = sequence,
             Ok(_) => {}
