@@ -36,6 +36,12 @@ pub(crate) fn read_watermark(storage: &dyn Storage, store: &[u8; 16]) -> Option<
     None
 }
 
+/// The same, where a watermark that outlived a loss of power is told from one that didn't: without a boot id
+/// nobody knows, and it proves nothing.
+pub(crate) fn read_proven_watermark(storage: &dyn Storage, store: &[u8; 16]) -> Option<Watermark> {
+    storage.boot_id().and_then(|_| read_watermark(storage, store))
+}
+
 impl Follower {
     pub(crate) fn new(seen: Option<Watermark>) -> Self {
         Self { seen: Mutex::new(seen) }

@@ -62,7 +62,7 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
     let identity = read_identity(&*storage)?;
     let lock = Box::new((lock, lock_identity(&*storage)?));
     remove_unfinished(&*storage)?;
-    let published = follow::read_watermark(&*storage, &identity.store);
+    let published = follow::read_proven_watermark(&*storage, &identity.store);
     let mut loaded = recover::load(&*storage, &identity.store, Access::Write, Look::Writer(published))?;
     loaded.plan.apply(&*storage, &mut loaded.durable)?;
     let report = loaded.report;
@@ -94,6 +94,10 @@ fn open_reader(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
         match recover::load(&*storage, &identity.store, Access::Read, Look::Reader(seen)) {
             Ok(loaded) => break (loaded, seen),
             Err(_) if attempts < 10 && follow::read_watermark(&*storage, &identity.store) != seen => attempts += 1,
+            // It may be ahead of a log that lost power, where nobody can tell that it did.
+            Err(_) if seen.is_some() && storage.boot_id().is_none() => {
+                break (recover::load(&*storage, &identity.store, Access::Read, Look::Reader(None))?, None);
+            }
             Err(error) => return Err(error),
         }
     };

@@ -93,7 +93,7 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
 /// As [`verify`].
 pub fn verify_with(storage: &dyn Storage, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
     let identity = super::open::read_identity(storage)?;
-    let limit = follow::read_watermark(storage, &identity.store);
+    let limit = follow::read_proven_watermark(storage, &identity.store);
     let mut found = Verification::default();
     let ids = segment_ids(storage, limit.map(|limit| limit.segment))?;
     let total: u64 = ids.iter().filter_map(|id| length_of(storage, *id)).sum();
@@ -381,7 +381,8 @@ fn cut_damage(storage: &dyn Storage, identity: &Identity, segment: &Segment, rep
         }
     }
     let beyond = |place: (SegmentId, u64)| place > (segment.id(), end);
-    let published = follow::read_watermark(storage, &identity.store).filter(|mark| beyond((mark.segment, mark.offset)));
+    let published =
+        follow::read_proven_watermark(storage, &identity.store).filter(|mark| beyond((mark.segment, mark.offset)));
     let saved_end = recover::checkpoint_reached(storage, &identity.store)?.filter(|place| beyond(*place));
     let is_proven = match recover::check_torn(segment, end, length, None) {
         Ok(()) => published.is_some() || saved_end.is_some(),
