@@ -30,8 +30,11 @@ fn write(store: &Store, thread: u64) -> u64 {
         };
         let batch = Batch::new(vec![append]).with_durability(durability);
         // Some are put in line, and waited for at once.
-        let done =
-            if sequence.is_multiple_of(5) { store.stage(&batch).and_then(|commit| commit.wait()) } else { store.commit(&batch) };
+        let done = if sequence.is_multiple_of(5) {
+            store.stage(&batch).and_then(|commit| commit.wait())
+        } else {
+            store.commit(&batch)
+        };
         match done {
             Ok(_) if durability == Durability::Sync => durable = sequence,
             Ok(_) => {}

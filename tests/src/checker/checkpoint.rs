@@ -239,6 +239,20 @@ impl CheckpointFacts {
             if (record.kind, record.sequence) != (129, snapshot.sequence) {
                 return Err(format!("a snapshot that is another record: {record:?}"));
             }
+            if meaning.snapshot_of(record) != Some((snapshot.stream, snapshot.ordinal)) {
+                return Err(format!(
+                    "a snapshot of another record than that of position {}: {snapshot:?}",
+                    record.position
+                ));
+            }
+        }
+        // Those that stand and were saved to this stream are all there; what is inherited is found by where it was forked.
+        let own = expected.snapshots.values().filter_map(|snapshot| find(records, snapshot.position));
+        for record in own.filter(|record| record.stream == number) {
+            let is_listed = |listed: &Snapshot| (listed.segment, listed.offset) == (record.segment, record.offset);
+            if !found.snapshots.iter().any(is_listed) {
+                return Err(format!("the snapshot of position {} is missing", record.position));
+            }
         }
         let expected: Vec<_> = expected.positions.iter().map(|position| meaning.given_at(*position)).collect();
         let resolved = self.resolve(number, found, expected.len())?;
@@ -297,6 +311,10 @@ fn check_runs(number: u32, found: &Stream, records: &[LogRecord]) -> Result<(), 
         }
     }
     if found.runs == expected { Ok(()) } else { Err(format!("runs: expected {expected:?}, found {:?}", found.runs)) }
+}
+
+fn find(records: &[LogRecord], position: u64) -> Option<&LogRecord> {
+    records.get(usize::try_from(position.checked_sub(1)?).ok()?)
 }
 
 fn at(records: &[LogRecord], segment: u32, offset: u64) -> Option<&LogRecord> {

@@ -13,6 +13,8 @@ pub struct Meaning {
     pub redacted: BTreeSet<u64>,
     /// Keys by stream number, and the position of the record that carries each.
     pub keys: BTreeMap<(u32, Vec<u8>), u64>,
+    /// By the position of a snapshot's record: the stream number and ordinal of the record that it belongs to.
+    belongs: BTreeMap<u64, (u32, u32)>,
     /// By position, from 1: the stream number and ordinal of a data record, else zeros.
     given: Vec<(u32, u32)>,
 }
@@ -64,10 +66,9 @@ impl Meaning {
         place.and_then(|place| self.given.get(place)).copied().unwrap_or_default()
     }
 
-    /// The stream number and ordinal of the record that a snapshot, which was just applied, belongs to.
+    /// The stream number and ordinal of the record that a snapshot belongs to.
     pub(super) fn snapshot_of(&self, record: &LogRecord) -> Option<(u32, u32)> {
-        let snapshot = self.streams.get(record.stream as usize - 1)?.snapshots.get(&record.sequence)?;
-        Some(self.given_at(snapshot.covers))
+        self.belongs.get(&record.position).copied()
     }
 
     /// Applies the next record.
@@ -148,6 +149,7 @@ impl Meaning {
             sequence => stream.positions[sequence as usize - 1],
         };
         stream.snapshots.insert(record.sequence, SnapshotFacts { position: record.position, covers });
+        self.belongs.insert(record.position, self.given_at(covers));
         Ok(())
     }
 
