@@ -146,7 +146,7 @@ fn act() -> impl Strategy<Value = Act> {
     ];
     let read = (0..STREAMS * 2, any::<u16>(), any::<u16>(), any::<bool>(), vec(0..5_u8, 0..3), 0..40_u64);
     prop_oneof![
-        16 => (parts, proptest::option::weighted(0.3, 0..6_u8), durability())
+        16 => (parts, proptest::option::weighted(0.4, 0..3_u8), durability())
             .prop_map(|(parts, key, durability)| Act::Commit(parts, key, durability)),
         2 => (vec(part(), 1..8), order).prop_map(|(parts, order)| Act::Stage(parts, order)),
         3 => read.prop_map(|(stream, first, last, backward, kinds, limit)| Act::Read {

@@ -9,8 +9,9 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use runlog_engine::{
-    Durability, OpenOptions,
+    Durability, Expected, OpenOptions,
     storage::{Access, File, MemoryStorage, Storage},
 };
 use runlog_tests::{
@@ -18,7 +19,7 @@ use runlog_tests::{
     driver::{Driver, Leave, Place},
     faulty::FaultyStorage,
     host::TestHost,
-    model::Work,
+    model::{Item, Step, Work},
     script::stream,
 };
 
@@ -134,4 +135,39 @@ fn spare_segment_is_not_made_anew_while_it_is_turned_to() {
     });
     let checked = checker::check_files(&files.collect(), None).unwrap();
     assert_eq!(checked.streams()[0].1.len(), staged);
+}
+
+#[test]
+fn repeated_batch_returns_what_the_first_returned_for_each_kind_of_step() {
+    let item = |byte| Item { kind: 0, meta: Bytes::new(), payload: vec![byte; 10].into() };
+    let append = |number, count| Step::Append {
+        stream: stream(number),
+        expected: Expected::Any,
+        records: (0..count).map(item).collect(),
+    };
+    let steps = [
+        append(2, 0),
+        Step::Snapshot { stream: stream(1), sequence: 1, state: item(1) },
+        Step::Truncate { stream: stream(1), expected: Expected::Any, after: 2 },
+        Step::Fork { parent: stream(1), at: 1, child: stream(3) },
+        Step::Redact { position: 2, reason: "asked for".to_owned() },
+        append(4, 0),
+        append(2, 3),
+        append(1, 1),
+        Step::Delete { stream: stream(3), expected: Expected::Any },
+    ];
+    for first in 0..steps.len() {
+        let mut driver = driver();
+        driver.commit(&Work::one(append(1, 3))).unwrap();
+        driver.commit(&Work::one(append(2, 1))).unwrap();
+        let mut steps = steps.to_vec();
+        // With each step at the front once.
+        steps.rotate_left(first);
+        let work = Work { steps, key: Some(b"key".to_vec()), durability: None };
+        if driver.commit(&work).is_ok() {
+            driver.commit(&work).unwrap();
+            driver.leave_and_reopen(Leave::Close).unwrap();
+            driver.commit(&work).unwrap();
+        }
+    }
 }
