@@ -30,8 +30,8 @@ mod session;
 mod time;
 
 pub use agent::{
-    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents, SPACE_SAVED,
-    SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
+    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents,
+    SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
 };
 pub use catalog::{
     Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatTouched, ChatUpdated, Deleted, EncodedCatalogEvent,
@@ -47,7 +47,9 @@ pub use flow::{
     AgentEvent, AgentUsage, EdgeStatus, FlowEventKind, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
     RuntimeEvent,
 };
-pub use fold::{DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results, messages};
+pub use fold::{
+    DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results, messages, tool_results,
+};
 pub use ids::{InstanceId, RunId, SessionId};
 pub use kind::{ContextEventKind, Role};
 pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};

@@ -1,9 +1,11 @@
 //! Resuming a paused run: the context rebuilt exactly, one message more, and a new run that goes on.
 
+use std::collections::HashMap;
+
 use runlog_engine::{Batch, Expected, Op, Sequence};
 use runlog_model::{
-    ContextEvent, DanglingFold, DanglingToolCall, EventOptions, Message, MessageFold, NewContextEvent, NewMessage,
-    Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, error_results,
+    ContextEvent, DanglingFold, DanglingToolCall, EncodedRunEvent, EventOptions, Message, MessageFold, NewContextEvent,
+    NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, tool_results,
 };
 
 use super::{
@@ -94,6 +96,24 @@ pub struct AsyncResumedRun {
     pub dangling: Vec<DanglingToolCall>,
 }
 
+/// What is written in the same batch as a resume.
+#[derive(Default)]
+pub(crate) struct ResumeAlong<'a> {
+    /// The run that spawns the new one, where that is to be told of it.
+    pub(crate) parent: Option<ResumedBy<'a>>,
+    /// The results of tool calls that have none in the context, by the id of the call, and whether each is an error.
+    pub(crate) results: HashMap<String, (RawJson, bool)>,
+}
+
+/// The run that spawns one that is resumed.
+pub(crate) struct ResumedBy<'a> {
+    pub(crate) recorder: &'a AsyncRunRecorder,
+    /// What its stream is told.
+    pub(crate) record: &'a EncodedRunEvent,
+    /// The status it may have.
+    pub(crate) allowed: &'a [RunStatus],
+}
+
 /// What the paused run's context is.
 struct Rebuilt {
     messages: Vec<Message>,
@@ -113,6 +133,16 @@ impl AsyncRuns {
     /// written to the context since; [`NotFound`](ErrorKind::NotFound) when there is no such run;
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's.
     pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<AsyncResumedRun> {
+        self.resume_along(id, options, &ResumeAlong::default()).await
+    }
+
+    /// [`resume`](Self::resume), and something else in the same batch.
+    pub(crate) async fn resume_along(
+        &self,
+        id: RunId,
+        options: &ResumeOptions,
+        along: &ResumeAlong<'_>,
+    ) -> Result<AsyncResumedRun> {
         check_budget(options.max_steps)?;
         if let Some(parent) = options.parent_run_id
             && !self.index().read(|runs| runs.run(parent).is_some()).await?
@@ -134,15 +164,20 @@ impl AsyncRuns {
             self.store.writable_instance(old.run.instance_id).await?;
             let rebuilt = self.rebuild(&old).await?;
             let run = self.resumed_run(&old.run, options);
-            let closing = closing_events(&old.run, &rebuilt.dangling, &options.dangling)?;
+            let closing = closing_events(&old.run, &rebuilt.dangling, &options.dangling, &along.results)?;
             let own =
                 EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
             let told = NewContextEvent::of_message(message.clone(), &own)?;
             // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
             let _live = self.index().shared().live(run.id);
-            match self.write(&old, &run, &closing, &told, rebuilt.last_sequence).await {
+            match self.write(&old, &run, &closing, &told, rebuilt.last_sequence, along.parent.as_ref()).await {
                 Ok(()) => return self.resumed(&run, rebuilt).await,
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                    if let Some(parent) = &along.parent {
+                        parent.recorder.refresh().await?;
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -155,6 +190,7 @@ impl AsyncRuns {
         closing: &[NewContextEvent],
         told: &[NewContextEvent],
         last_sequence: u64,
+        parent: Option<&ResumedBy<'_>>,
     ) -> Result<()> {
         let context = repository::stream_of(run.instance_id);
         let metas = |events: &[NewContextEvent]| {
@@ -180,7 +216,19 @@ impl AsyncRuns {
         ];
         ops.extend(creation(run, &own, &listed));
         ops.push(Op::Append { stream: context, expected: Expected::Any, records: context_records(told, &told_metas) });
+        if let Some(ResumedBy { recorder, record: event, allowed }) = parent {
+            let (parent, last) = recorder.run_at();
+            if !allowed.contains(&parent.status) {
+                let message = format!("run {} is {}, and can't spawn sub-agents", parent.id, parent.status);
+                return Err(Error::new(ErrorKind::WrongStatus, message));
+            }
+            let (stream, expected) = (stream_of(parent.id), Expected::Last(last));
+            ops.push(Op::Append { stream, expected, records: vec![record(event)] });
+        }
         self.store.backend().commit(Batch::new(ops)).await?;
+        if let Some(parent) = parent {
+            parent.recorder.refresh().await?;
+        }
         Ok(())
     }
 
@@ -269,20 +317,31 @@ fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
     }
 }
 
-fn closing_events(run: &Run, calls: &[DanglingToolCall], dangling: &Dangling) -> Result<Vec<NewContextEvent>> {
+fn closing_events(
+    run: &Run,
+    calls: &[DanglingToolCall],
+    dangling: &Dangling,
+    results: &HashMap<String, (RawJson, bool)>,
+) -> Result<Vec<NewContextEvent>> {
+    let result_of = |call: &DanglingToolCall| call.id.as_ref().and_then(|id| results.get(id)).cloned();
     let reason = match dangling {
-        Dangling::Close => INTERRUPTED,
-        Dangling::CloseWith(reason) => reason,
-        Dangling::Report => return Ok(Vec::new()),
+        Dangling::Close => Some(INTERRUPTED),
+        Dangling::CloseWith(reason) => Some(reason.as_str()),
+        Dangling::Report => None,
     };
-    let options = EventOptions {
-        run_id: Some(run.id),
-        step_number: Some(run.step_count),
-        tool_is_error: Some(true),
-        ..EventOptions::default()
-    };
+    let closed: Vec<DanglingToolCall> =
+        calls.iter().filter(|call| reason.is_some() || result_of(call).is_some()).cloned().collect();
+    let messages = tool_results(&closed, |call| {
+        result_of(call).unwrap_or_else(|| (RawJson::string(reason.unwrap_or(INTERRUPTED)), true))
+    });
     let mut events = Vec::new();
-    for json in error_results(calls, reason) {
+    for (json, tool_is_error) in messages {
+        let options = EventOptions {
+            run_id: Some(run.id),
+            step_number: Some(run.step_count),
+            tool_is_error,
+            ..EventOptions::default()
+        };
         events.extend(NewContextEvent::of_message(json, &options)?);
     }
     Ok(events)
