@@ -1,7 +1,9 @@
 //! What a run writes in one batch with others: spawns, resumes and endings of a whole tree.
 
+use std::collections::VecDeque;
+
 use runlog_engine::{Batch, Expected, Op, Sequence};
-use runlog_model::{EncodedRunEvent, RunId, RunStatus, StatusChange};
+use runlog_model::{EncodedRunEvent, ListRuns, RunId, RunStatus, StatusChange};
 
 use super::{AsyncRunRecorder, AsyncRuns, index::RUNS_STREAM, load::stream_of, start::record};
 use crate::{ErrorKind, Result};
@@ -73,6 +75,36 @@ pub(crate) fn ops_of_changes(changes: &[PlannedChange]) -> Vec<Op<'_>> {
 }
 
 impl AsyncRuns {
+    /// Takes in what was just written.
+    pub(crate) async fn caught_up(&self) {
+        self.index().wrote().await;
+    }
+
+    /// The run that spawned a run.
+    pub(crate) async fn parent_of(&self, id: RunId) -> Result<Option<RunId>> {
+        self.index().read(|runs| runs.run(id).and_then(|placed| placed.run.parent_run_id)).await
+    }
+
+    /// The runs below a run that aren't over, parents before their children.
+    pub(crate) async fn unfinished_below(&self, id: RunId) -> Result<Vec<RunId>> {
+        self.index()
+            .read(|runs| {
+                let mut found = Vec::new();
+                let mut parents = VecDeque::from([id]);
+                while let Some(parent) = parents.pop_front() {
+                    let children = ListRuns { parent_run_id: Some(parent), limit: usize::MAX, ..ListRuns::default() };
+                    for child in runs.list(&children, None).runs {
+                        parents.push_back(child.id);
+                        if !child.status.is_final() {
+                            found.push(child.id);
+                        }
+                    }
+                }
+                found
+            })
+            .await
+    }
+
     /// Changes runs all at once: one batch, and one flush. Those that can't change so any more are left alone.
     /// Durable when it returns; the recorders then know it.
     pub(crate) async fn change_all(&self, changes: &[NewStatus]) -> Result<()> {

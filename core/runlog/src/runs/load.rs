@@ -22,7 +22,7 @@ pub(super) struct LoadedRun {
     pub(super) ended_position: Option<u64>,
 }
 
-pub(super) fn stream_of(run: RunId) -> StreamId {
+pub(crate) fn stream_of(run: RunId) -> StreamId {
     StreamId(run.as_uuid())
 }
 

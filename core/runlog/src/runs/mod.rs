@@ -22,11 +22,13 @@ pub(crate) use along::{Along, NewStatus};
 pub use history::{ListRunMessages, ListToolCalls, Paged};
 pub use index::RUNS_STREAM;
 pub(crate) use index::{RunsReader, RunsShared};
+pub(crate) use load::stream_of as run_stream;
 pub use outcome::ToolOutcome;
 pub use recorder::{AsyncRunRecorder, Recorded};
 pub use resume::{AsyncResumedRun, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions};
-pub(crate) use resume::{ResumeAlong, ResumedBy};
+pub(crate) use resume::{ResumeAlong, ResumedBy, check as check_resumable};
 pub use start::{NewRun, RunPlace};
+pub(crate) use start::{context_records as stored_events, record as run_record};
 
 use crate::AsyncStore;
 

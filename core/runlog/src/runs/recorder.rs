@@ -211,9 +211,14 @@ impl AsyncRunRecorder {
     /// # Errors
     /// As [`record_message`](Self::record_message).
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
+        self.record_tool_result_along(outcome, &Along::default()).await
+    }
+
+    /// [`record_tool_result`](Self::record_tool_result), and something else in the same batch.
+    pub(crate) async fn record_tool_result_along(&self, outcome: &ToolOutcome, along: &Along<'_>) -> Result<Recorded> {
         outcome.check()?;
         let style = self.state().styles.get(&outcome.tool_call_id).copied().unwrap_or(ToolStyle::OpenAi);
-        self.record(&[outcome.message(style)], &AppendOptions::default()).await
+        self.record_along(&[outcome.message(style)], &AppendOptions::default(), along).await
     }
 
     /// Records the assistant message that asked for tool calls together with what the tools gave: message,

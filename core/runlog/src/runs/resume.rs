@@ -277,7 +277,8 @@ impl AsyncRuns {
     }
 }
 
-fn check(run: &Run, max_total_steps: u32) -> Result<()> {
+/// Refuses what isn't paused, was resumed already, or has taken too many steps.
+pub(crate) fn check(run: &Run, max_total_steps: u32) -> Result<()> {
     if run.status != RunStatus::Paused {
         return Err(Error::new(
             ErrorKind::WrongStatus,
