@@ -200,6 +200,10 @@ impl Model {
         let keyed = work.key.as_ref().map(|key| (work.keyed_stream(), key));
         if let Some((stream, key)) = &keyed {
             let stream = stream.ok_or(ErrorKind::InvalidInput)?;
+            let is_empty = |step: &Step| matches!(step, Step::Append { records, .. } if records.is_empty());
+            if work.steps.iter().any(is_empty) {
+                return Err(ErrorKind::InvalidInput);
+            }
             if let Some((_, _, first)) = self.keys.iter().find(|(of, earlier, _)| *of == stream && earlier == *key) {
                 return Ok(Appended { repeated: true, ..first.clone() });
             }
@@ -245,10 +249,9 @@ impl Model {
                 let position = self.last_position() + 1;
                 let found = self.living(*stream)?;
                 reaches(found, *sequence)?;
-                let last = found.last();
                 found.snapshots.retain(|(other, _)| other != sequence);
                 found.snapshots.push((*sequence, position));
-                Ok(self.push(*stream, *sequence, 129, &state.meta, &state.payload, last))
+                Ok(self.push(*stream, *sequence, 129, &state.meta, &state.payload, *sequence))
             }
             Step::Delete { stream, expected } => {
                 let found = self.living(*stream)?;

@@ -143,7 +143,8 @@ pub struct Batch<'a> {
     pub ops: Vec<Op<'a>>,
     /// An idempotency key of 1 to [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX) bytes. A batch with the key
     /// of an earlier one in the same stream (that of its first [`Op::Append`]) is not done again: it
-    /// returns what the first one returned.
+    /// returns what the first one returned. Each [`Op::Append`] beside a key must have at least one record, and
+    /// there must be one: the repeat is told from what the first one wrote.
     pub key: Option<&'a [u8]>,
     /// How durable it is when acknowledged; `None` is the store's own setting.
     pub durability: Option<Durability>,
@@ -175,7 +176,8 @@ impl<'a> Batch<'a> {
 pub struct OpResult {
     /// The position of its first data record, or of the record that says what was done.
     pub position: Position,
-    /// The stream's last sequence after the step (the child's for a fork; 0 for a redaction or a deletion).
+    /// The stream's last sequence after the step (the child's for a fork; for a snapshot the sequence that it was
+    /// saved at; 0 for a redaction or a deletion).
     pub last_sequence: Sequence,
 }
 
