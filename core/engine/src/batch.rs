@@ -143,8 +143,9 @@ pub struct Batch<'a> {
     pub ops: Vec<Op<'a>>,
     /// An idempotency key of 1 to [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX) bytes. A batch with the key
     /// of an earlier one in the same stream (that of its first [`Op::Append`]) is not done again: it
-    /// returns what the first one returned. Each [`Op::Append`] beside a key must have at least one record, and
-    /// there must be one: the repeat is told from what the first one wrote.
+    /// returns what the first one returned. So it must append at least one record, and an append of none beside it
+    /// must expect a last sequence, or that the stream is absent. If a repeat has other steps than the first one,
+    /// it is told the results of those that wrote something.
     pub key: Option<&'a [u8]>,
     /// How durable it is when acknowledged; `None` is the store's own setting.
     pub durability: Option<Durability>,
