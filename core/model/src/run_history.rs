@@ -118,11 +118,9 @@ impl ToolCallFold {
     pub fn push_later(&mut self, event: &ContextEvent) {
         match event.event_type {
             ContextEventKind::ToolCall => *self.later.entry(event.tool_call_id.clone()).or_default() += 1,
-            // It has lost the id that it answered.
-            ContextEventKind::ToolResult if event.redacted => {
-                if self.later.values().all(|calls| *calls == 0) {
-                    self.result(event);
-                }
+            // It has lost the ids that it answered.
+            ContextEventKind::ToolResult if event.redacted && self.later.values().all(|calls| *calls == 0) => {
+                self.result(event);
             }
             ContextEventKind::ToolResult => {
                 for mark in &event.tool_results {
