@@ -217,8 +217,21 @@ impl AsyncRunRecorder {
     /// [`record_tool_result`](Self::record_tool_result), and something else in the same batch.
     pub(crate) async fn record_tool_result_along(&self, outcome: &ToolOutcome, along: &Along<'_>) -> Result<Recorded> {
         outcome.check()?;
-        let style = self.state().styles.get(&outcome.tool_call_id).copied().unwrap_or(ToolStyle::OpenAi);
+        let style = self.style_of(&outcome.tool_call_id).await?;
         self.record_along(&[outcome.message(style)], &AppendOptions::default(), along).await
+    }
+
+    /// How the provider wrote a call. One that another recorder recorded, such as that of the run before a resume, is
+    /// looked up in the context.
+    async fn style_of(&self, tool_call_id: &str) -> Result<ToolStyle> {
+        let known = self.state().styles.get(tool_call_id).copied();
+        if let Some(style) = known {
+            return Ok(style);
+        }
+        let instance = self.state().run.instance_id;
+        let open = self.inner.runs.store.context(instance).await?.dangling_tool_calls().await?;
+        let call = open.into_iter().find(|call| call.id.as_deref() == Some(tool_call_id));
+        Ok(call.map_or(ToolStyle::OpenAi, |call| call.style))
     }
 
     /// Records the assistant message that asked for tool calls together with what the tools gave: message,

@@ -9,11 +9,11 @@ use runlog_model::{
 };
 
 use super::{
-    AsyncRunRecorder, AsyncRuns,
+    AsyncRunRecorder, AsyncRuns, ToolOutcome,
     load::{LoadedRun, stream_of},
     start::{check_budget, context_records, creation, record},
 };
-use crate::{Error, ErrorKind, Result, repository};
+use crate::{Error, ErrorKind, RawMessage, Result, repository};
 
 /// The steps that a run and those it was resumed from may take together before no more resume is allowed.
 pub const MAX_TOTAL_STEPS_PER_RUN: u32 = 500;
@@ -79,7 +79,13 @@ pub enum Dangling {
     Close,
     /// Each gets an error result with this text.
     CloseWith(String),
-    /// They are only told: the caller sees to them before the model is called.
+    /// Each gets its outcome: the caller has found the calls with
+    /// [`dangling_tool_calls`](crate::AsyncContextService::dangling_tool_calls) and run the tools, or asked them. Those
+    /// without one are closed. The results stand before the message that tells the agent to go on, where providers
+    /// want them.
+    Answer(Vec<ToolOutcome>),
+    /// They are only told: the caller sees to them before the model is called. A result that is recorded then stands
+    /// after the message that tells the agent to go on.
     Report,
 }
 
@@ -131,7 +137,8 @@ impl AsyncRuns {
     /// [`LimitReached`](ErrorKind::LimitReached) when the cumulative steps have reached
     /// [`max_total_steps`](ResumeOptions::max_total_steps); [`Conflict`](ErrorKind::Conflict) when another run has
     /// written to the context since; [`NotFound`](ErrorKind::NotFound) when there is no such run;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, or an outcome of a call that isn't
+    /// open.
     pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<AsyncResumedRun> {
         self.resume_along(id, options, &ResumeAlong::default()).await
     }
@@ -318,32 +325,49 @@ fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
     }
 }
 
+/// What ends the calls that have no result, as events of the run that made them. `results` are those known otherwise.
 fn closing_events(
     run: &Run,
     calls: &[DanglingToolCall],
     dangling: &Dangling,
     results: &HashMap<String, (RawJson, bool)>,
 ) -> Result<Vec<NewContextEvent>> {
-    let result_of = |call: &DanglingToolCall| call.id.as_ref().and_then(|id| results.get(id)).cloned();
-    let reason = match dangling {
-        Dangling::Close => Some(INTERRUPTED),
-        Dangling::CloseWith(reason) => Some(reason.as_str()),
-        Dangling::Report => None,
+    let (reason, outcomes) = match dangling {
+        Dangling::Close => (Some(INTERRUPTED), &[][..]),
+        Dangling::CloseWith(reason) => (Some(reason.as_str()), &[][..]),
+        Dangling::Report => (None, &[][..]),
+        Dangling::Answer(outcomes) => (Some(INTERRUPTED), &outcomes[..]),
     };
-    let closed: Vec<DanglingToolCall> =
-        calls.iter().filter(|call| reason.is_some() || result_of(call).is_some()).cloned().collect();
+    let outcome_of =
+        |call: &DanglingToolCall| outcomes.iter().find(|outcome| Some(&outcome.tool_call_id) == call.id.as_ref());
+    let is_open = |id: &String| calls.iter().any(|call| call.id.as_ref() == Some(id));
+    let is_repeated = |place: usize, id: &String| outcomes[..place].iter().any(|earlier| earlier.tool_call_id == *id);
+    let stray = outcomes
+        .iter()
+        .enumerate()
+        .find(|(place, ToolOutcome { tool_call_id: id, .. })| !is_open(id) || is_repeated(*place, id));
+    if let Some((_, stray)) = stray {
+        let message = format!("run {} has no open tool call {:?} to be answered", run.id, stray.tool_call_id);
+        return Err(Error::invalid(message));
+    }
+    let options = EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
+    let mut events = Vec::new();
+    // An outcome is a message of its own, which keeps how long the tool took.
+    for (call, outcome) in calls.iter().filter_map(|call| Some((call, outcome_of(call)?))) {
+        outcome.check()?;
+        let RawMessage { json, event } = outcome.message(call.style);
+        let options = EventOptions { run_id: options.run_id, step_number: options.step_number, ..event };
+        events.extend(NewContextEvent::of_message(json, &options)?);
+    }
+    let result_of = |call: &DanglingToolCall| call.id.as_ref().and_then(|id| results.get(id)).cloned();
+    let is_closed =
+        |call: &&DanglingToolCall| outcome_of(call).is_none() && (reason.is_some() || result_of(call).is_some());
+    let closed: Vec<DanglingToolCall> = calls.iter().filter(is_closed).cloned().collect();
     let messages = tool_results(&closed, |call| {
         result_of(call).unwrap_or_else(|| (RawJson::string(reason.unwrap_or(INTERRUPTED)), true))
     });
-    let mut events = Vec::new();
     for (json, tool_is_error) in messages {
-        let options = EventOptions {
-            run_id: Some(run.id),
-            step_number: Some(run.step_count),
-            tool_is_error,
-            ..EventOptions::default()
-        };
-        events.extend(NewContextEvent::of_message(json, &options)?);
+        events.extend(NewContextEvent::of_message(json, &EventOptions { tool_is_error, ..options.clone() })?);
     }
     Ok(events)
 }
