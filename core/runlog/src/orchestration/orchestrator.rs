@@ -368,6 +368,17 @@ impl Inner {
         Ok(Arc::clone(self.live_runs().entry(id).or_insert(live)))
     }
 
+    /// Takes a run that somebody else works on out of memory again, unless it has sub-agents at work.
+    pub(super) fn let_go(&self, live: &Arc<Live>) {
+        if live.definition.is_some() || !live.children().is_empty() {
+            return;
+        }
+        let mut runs = self.live_runs();
+        if runs.get(&live.id()).is_some_and(|found| Arc::ptr_eq(found, live)) {
+            runs.remove(&live.id());
+        }
+    }
+
     /// How many runs are above one that this run spawned.
     pub(super) async fn depth_of(&self, parent: Option<RunId>) -> Result<u32> {
         let mut depth = 0;
