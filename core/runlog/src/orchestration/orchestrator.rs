@@ -378,6 +378,7 @@ impl Inner {
     async fn cancel(self: Arc<Self>, live: Arc<Live>) -> Result<()> {
         let run = live.recorder.run();
         if let Some(by) = run.resumed_by {
+            self.forget_if_outside(&live);
             let message = format!("run {} was resumed as run {by}; cancel that one", run.id);
             return Err(Error::new(ErrorKind::WrongStatus, message));
         }
