@@ -21,10 +21,10 @@ use report::Report;
 const USAGE: &str = "\
 usage: cargo xtask <verb>
 
-  test                 unit, integration and doc tests of every crate, then core/* for WebAssembly
+  test                 unit, integration and doc tests of every crate, then core/* in WebAssembly
   lint [--advisories]  formatting, clippy, docs, licences and sources of dependencies, house rules;
                        --advisories also asks the RustSec database, which needs the network
-  wasm                 core/* built for wasm32-unknown-unknown, alone
+  wasm                 core/* built for wasm32-unknown-unknown, and tested there in Node, alone
   bench [filter]       criterion benchmarks, those whose name contains the filter
   ratios [--json] [--quick] [--rounds N] [words]
                        runlog against raw floors of this machine, interleaved, with the targets

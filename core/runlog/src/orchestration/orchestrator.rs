@@ -84,6 +84,10 @@ pub struct RunHandle {
 
 impl Orchestrator {
     /// An orchestrator of a store, whose tasks a runtime runs.
+    #[cfg_attr(
+        target_family = "wasm",
+        expect(clippy::arc_with_non_send_sync, reason = "there it isn't sent; elsewhere it is Send and Sync")
+    )]
     pub fn new(store: AsyncStore, runtime: impl Runtime, options: OrchestratorOptions) -> Self {
         let slots = options.concurrent_max.clamp(1, Semaphore::MAX_PERMITS);
         let inner = Inner {

@@ -20,7 +20,7 @@ use super::{
     space::SharedSpace,
 };
 use crate::{
-    Error, Result, ResumeOptions,
+    Dangling, Error, Result, ResumeOptions, ToolOutcome,
     runs::{ResumeAlong, ResumedBy, run_stream},
 };
 
@@ -199,10 +199,10 @@ impl Revival {
         below: Option<&Below>,
     ) -> Result<SpawnResult> {
         let inner = &self.inner;
-        let mut results = HashMap::new();
+        let mut outcomes = Vec::new();
         for call in calls {
             let came = self.finish_call(paused, call).await?;
-            results.insert(call.id.clone(), (RawJson::string(&recorded_results(&came)?), false));
+            outcomes.push(ToolOutcome::completed(&call.id, RawJson::string(&recorded_results(&came)?)));
         }
         let slots = Arc::clone(&inner.slots);
         let permit = paused.token.run_until_cancelled(slots.acquire_owned()).await;
@@ -223,10 +223,11 @@ impl Revival {
         let options = ResumeOptions {
             max_steps: definition.max_steps,
             max_total_steps: inner.options.max_total_steps,
+            dangling: Dangling::Answer(outcomes),
             id: Some(id),
             ..ResumeOptions::default()
         };
-        let resumed = inner.store.runs().resume_along(run.id, &options, &ResumeAlong { parent, results }).await?;
+        let resumed = inner.store.runs().resume_along(run.id, &options, &ResumeAlong { parent }).await?;
         let waiting = left.take_over(&paused.space)?;
         let beginning = Beginning {
             recorder: resumed.recorder,

@@ -286,6 +286,7 @@ async fn a_run_of_another_hand_is_cancelled_with_those_it_spawned(world: World) 
     assert!(all_below(&world, id).await.iter().all(|run| run.status == RunStatus::Cancelled));
 }
 
+#[expect(clippy::disallowed_methods, reason = "it blocks its thread as a careless agent does")]
 async fn an_agent_that_blocks_is_not_waited_for(world: World) {
     // On a runtime of one thread nothing else could happen at all.
     if tokio::runtime::Handle::current().metrics().num_workers() < 2 {
