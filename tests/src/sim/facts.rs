@@ -145,6 +145,31 @@ impl Facts {
         line
     }
 
+    /// What happened, a line each, for whoever looks for what went wrong.
+    pub(super) fn story(&self) -> String {
+        let short = |id: RunId| id.to_string().split_off(24);
+        let mut lines = Vec::new();
+        for (id, run) in &self.runs {
+            let of = (run.run.parent_run_id.map(short), run.run.resumed_from.map(short));
+            let agent = &run.run.agent_id;
+            let mut tell = |at: u64, what: String| lines.push((at, format!("{at:>5} {} {what}", short(*id))));
+            tell(run.created, format!("{agent}: parent {:?}, from {:?}, step {}", of.0, of.1, run.run.step_count));
+            run.steps.iter().for_each(|(at, step)| tell(*at, format!("step {step}")));
+            run.changes.iter().for_each(|(at, change)| tell(*at, format!("{change:?}")));
+            run.resumed.iter().for_each(|(at, by)| tell(*at, format!("resumed by {}", short(*by))));
+            run.spawns.iter().for_each(|(at, record)| {
+                let agents = record.agents.iter().map(|agent| (agent.index, agent.run_id.map(short)));
+                tell(*at, format!("{} spawns of {}: {:?}", record.call_id, record.count, agents.collect::<Vec<_>>()));
+            });
+        }
+        for event in self.contexts.values().flatten() {
+            let (at, run) = (event.position, event.run_id.map(short).unwrap_or_default());
+            lines.push((at, format!("{at:>5} {run} {} {}", event.event_type, event.content)));
+        }
+        lines.sort();
+        lines.into_iter().map(|(_, line)| line + "\n").collect()
+    }
+
     /// Every result of a tool call of a context.
     pub(super) fn results(&self, instance: InstanceId) -> Vec<RecordedResults> {
         let events = self.contexts.get(&instance).map(Vec::as_slice).unwrap_or_default();

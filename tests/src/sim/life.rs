@@ -217,7 +217,9 @@ impl World {
             let facts = Facts::read(life.embedded.engine())?;
             let told = self.ledger.told();
             let laws = Laws { facts: &facts, told: &told, options: &self.options, had_faults: self.had_faults };
-            if is_end { laws.at_the_end() } else { laws.after_recovery() }.map(|()| facts)
+            let kept = if is_end { laws.at_the_end() } else { laws.after_recovery() };
+            kept.map_err(|broken| format!("{broken}\n{}", facts.story()))?;
+            Ok(facts)
         })
     }
 
