@@ -31,6 +31,7 @@ mod error;
 mod flows;
 mod lookup;
 pub mod memory;
+mod projection;
 mod repository;
 mod runs;
 mod service;
