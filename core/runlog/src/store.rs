@@ -16,6 +16,7 @@ use crate::{
     embedded::{Embedded, Wait},
     lookup::{check_free, check_instance, find_session, live_session, root_instance},
     memory::MemoryBackend,
+    orchestration::{AgentsFold, AsyncAgents},
     projection::Folded,
     repository::AsyncContextRepository,
     runs::{AsyncRuns, RunsReader, RunsShared},
@@ -58,6 +59,7 @@ struct Folds {
     catalog: Arc<Folded<Catalog>>,
     runs: Arc<RunsShared>,
     chats: Arc<ChatCache>,
+    agents: Arc<AgentsFold>,
 }
 
 /// A session to make. Everything may be left out.
@@ -195,6 +197,10 @@ impl AsyncStore {
 
     pub(crate) fn chat_cache(&self) -> &ChatCache {
         &self.shared.folds.chats
+    }
+
+    pub(crate) fn agents_fold(&self) -> &AgentsFold {
+        &self.shared.folds.agents
     }
 
     /// The engine in this process, for what only it has. `None` on another backend.
@@ -427,6 +433,11 @@ impl AsyncStore {
     /// All runs of the store.
     pub fn runs(&self) -> AsyncRuns {
         AsyncRuns::new(self.clone())
+    }
+
+    /// The definitions of the agents of each project.
+    pub fn agents(&self) -> AsyncAgents {
+        AsyncAgents::new(self.clone())
     }
 
     /// Pauses the runs that a process which is gone left running, and says which they were. Opening for writing

@@ -48,6 +48,7 @@ macro_rules! conformance_tests {
                 payload_and_metadata_come_back_byte_for_byte
                 a_wrong_expectation_is_refused_and_writes_nothing
                 a_repeated_key_returns_the_first_result
+                a_repeated_key_returns_what_a_mere_expectation_found
                 a_key_belongs_to_its_stream
                 truncated_records_do_not_come_back
                 a_fork_keeps_what_it_shares
