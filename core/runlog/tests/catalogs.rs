@@ -346,7 +346,7 @@ fn parts_that_are_not_the_catalogs_are_passed_over() {
         let payload = checkpoint.to_string();
         is_rebuilt(&backend, subject, &expected_now, &encode_checkpoint_meta(payload.as_bytes()), payload.as_bytes());
         for junk in [&b""[..], b"\x02", b"\x02\xff\xff\xff\xff\xff\xff\xff\xff", &[2; 4096]] {
-            append(&backend, subject.parts, vec![NewRecord { kind: Kind(24), meta: &[], payload: junk }]);
+            append(&backend, subject.parts, vec![NewRecord { kind: Kind(23), meta: &[], payload: junk }]);
             let last = block_on(backend.stream(subject.parts)).unwrap().unwrap().last_sequence.0;
             let of_junk = format!(r#"{{"items":1,"chunks":[{{"first":{last},"last":{last},"crc":0}}],"changes":[]}}"#);
             is_rebuilt(
@@ -379,7 +379,7 @@ fn a_checkpoint_that_later_events_do_not_follow_from_is_forgotten() {
                 fold.checkpoint(first).unwrap()
             }
         };
-        let records = parts.iter().map(|part| NewRecord { kind: Kind(24), meta: &[], payload: part });
+        let records = parts.iter().map(|part| NewRecord { kind: Kind(23), meta: &[], payload: part });
         append(&backend, subject.parts, records.collect());
         let (meta, payload) = checkpoint.encode().unwrap();
         let last = block_on(backend.stream(subject.events)).unwrap().unwrap().last_sequence;

@@ -15,7 +15,7 @@ const ROW_BYTES: usize = 200;
 impl Checkpointed for Catalog {
     type Event = CatalogEvent;
 
-    const PART: u8 = 20;
+    const PART: u8 = 23;
 
     fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<CatalogEvent> {
         CatalogEvent::decode(kind, meta, payload)
