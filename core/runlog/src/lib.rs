@@ -44,8 +44,8 @@ pub use blocking::{
 };
 pub use catalog::CATALOG_STREAM;
 pub use chats::{
-    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportReport, NewRequest, RequestDraft, RequestEnd, ResumeAction,
-    Resumption, StackLevel, record_typical_request,
+    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportOptions, ImportReport, NewRequest, RequestDraft, RequestEnd,
+    ResumeAction, Resumption, StackLevel, record_typical_request,
 };
 pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};
