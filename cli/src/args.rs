@@ -68,7 +68,7 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Kill a recording half-way, recover it, resume it, fork it: what Runlog is for, in one screen
     Demo(demo::Args),
-    /// Import transcripts: OpenAI-style chats, Claude Code sessions, SWE-agent trajectories, Runlog exports
+    /// Import transcripts: OpenAI-style chats, Claude Code sessions, SWE-agent trajectories, Runlog exports, tables of chats
     Import(import::Args),
     /// Write sessions out as JSON lines
     Export(export::Args),

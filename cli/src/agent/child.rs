@@ -9,8 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::lines::{LINE_BYTES_MAX, Line, Lines};
-use crate::failure::{Exit, Failure, Result};
+use crate::{
+    failure::{Exit, Failure, Result},
+    lines::{LINE_BYTES_MAX, Line, Lines},
+};
 
 /// Lines that wait to be recorded have at most so many bytes together, beside the newest one.
 const WAITING_BYTES: usize = 16 << 20;

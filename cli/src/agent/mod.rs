@@ -2,7 +2,6 @@
 //! output.
 
 mod child;
-mod lines;
 mod protocol;
 mod recorder;
 

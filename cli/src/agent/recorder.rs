@@ -8,11 +8,11 @@ use runlog::{
     transcript::{NewContextEvent, keep::EntryBatch},
 };
 
-use super::{
+use super::protocol::{Ack, FromAgent, Refusal};
+use crate::{
+    failure::Result,
     lines::{LINE_BYTES_MAX, Line},
-    protocol::{Ack, FromAgent, Refusal},
 };
-use crate::failure::Result;
 
 /// What became of a line.
 #[derive(Debug)]

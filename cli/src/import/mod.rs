@@ -4,6 +4,8 @@
 //! where it has something else, nothing is written.
 
 mod place;
+pub(crate) mod source;
+pub(crate) mod tables;
 mod target;
 
 use std::collections::HashMap;
