@@ -71,7 +71,7 @@ pub use runlog_model::{
 };
 pub use runs::{
     AsyncResumedRun, AsyncRunRecorder, AsyncRuns, Dangling, ListRunMessages, ListToolCalls, MAX_TOTAL_STEPS_PER_RUN,
-    NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions, RunPlace, ToolOutcome,
+    NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions, RunEntry, RunPlace, ToolOutcome,
 };
 pub use service::{AsyncContextService, RawMessage};
 pub use sessions::{CopiedInstance, CopiedSession, CopySession};

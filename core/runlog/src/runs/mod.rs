@@ -21,7 +21,7 @@ pub use history::{ListRunMessages, ListToolCalls, Paged};
 pub use index::RUNS_STREAM;
 pub(crate) use index::{RunsReader, RunsShared};
 pub use outcome::ToolOutcome;
-pub use recorder::{AsyncRunRecorder, Recorded};
+pub use recorder::{AsyncRunRecorder, Recorded, RunEntry};
 pub use resume::{AsyncResumedRun, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions};
 pub use start::{NewRun, RunPlace};
 
