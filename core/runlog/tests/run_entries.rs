@@ -74,3 +74,16 @@ fn entries_over_the_budget_or_after_the_end_are_refused_whole() {
     let refused = run.record_entries(&[says("late", false)], None).unwrap_err();
     assert_eq!((refused.kind(), steps(&store, &run)), (ErrorKind::WrongStatus, vec![1, 2, 2]));
 }
+
+#[test]
+fn whether_a_run_can_be_resumed_is_told_before() {
+    let store = Store::in_memory();
+    let run = run(&store, None);
+    let kind = |most| store.runs().resumable(run.id(), most).unwrap_err().kind();
+    assert_eq!(kind(500), ErrorKind::WrongStatus);
+    run.record_entries(&[says("a", true), says("b", true)], None).unwrap();
+    run.pause("lunch").unwrap();
+    assert_eq!((store.runs().resumable(run.id(), 3).unwrap().step_count, kind(2)), (2, ErrorKind::LimitReached));
+    store.runs().resume(run.id(), &ResumeOptions::default()).unwrap();
+    assert_eq!(kind(500), ErrorKind::WrongStatus);
+}

@@ -68,6 +68,14 @@ impl Runs {
         })
     }
 
+    /// The run, where it can be resumed; nothing is written.
+    ///
+    /// # Errors
+    /// As [`AsyncRuns::resumable`].
+    pub fn resumable(&self, id: RunId, max_total_steps: u32) -> Result<Run> {
+        block_on(self.inner.resumable(id, max_total_steps))
+    }
+
     /// Pauses the runs that are `running` though nobody in this process records them, and says which they were.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ mod load;
 mod outcome;
 mod recorder;
 mod recover;
+mod resumable;
 mod resume;
 mod start;
 

@@ -229,7 +229,7 @@ impl AsyncRuns {
     }
 }
 
-fn check(run: &Run, max_total_steps: u32) -> Result<()> {
+pub(crate) fn check(run: &Run, max_total_steps: u32) -> Result<()> {
     if run.status != RunStatus::Paused {
         return Err(Error::new(
             ErrorKind::WrongStatus,
