@@ -6,5 +6,5 @@ mod protocol;
 mod recorder;
 
 pub(crate) use child::{Child, ChildEvent, Ended, Opening};
-pub(crate) use protocol::{Dangling, Hello, PROTOCOL, Ready, ToAgent};
+pub(crate) use protocol::{Dangling, Hello, PROTOCOL, Ready, Refusal, ToAgent};
 pub(crate) use recorder::{Recorded, Recorder};
