@@ -190,17 +190,20 @@ fn a_flow_is_shown() {
         }
         flow.command(&RawJson::parse(r#"{"type":"send","runId":"r1","message":"Hurry!"}"#).unwrap()).unwrap();
         flow.save_snapshot().unwrap();
+        // It waits, and no snapshot has it yet.
+        flow.command(&RawJson::parse(r#"{"type":"send","runId":"r1","message":"Later!"}"#).unwrap()).unwrap();
         (run.to_string(), flow.run_id().to_string())
     };
     let shown = place.expect(0, &["flow", "show", &flow]);
     narrow(&shown);
-    for text in ["sess-123", "running", "Hurry!", "node:tick"] {
+    for text in ["sess-123", "running", "Hurry!", "Later!", "node:tick"] {
         assert!(shown.out.contains(text), "{text}: {}", shown.out);
     }
     let told = place.expect(0, &["flow", "show", &flow, "--json"]).json();
     assert_eq!(told[0]["snapshot"]["agentSessions"]["plan"], "sess-123");
     assert_eq!(told[0]["snapshot"]["nodeStatus"]["plan"], "running");
-    assert_eq!((&told[0]["events"]["node:tick"], &told[0]["events"]["command:received"]), (&2.into(), &1.into()));
+    assert_eq!(told[0]["inbox"].as_array().unwrap().len(), 2);
+    assert_eq!((&told[0]["events"]["node:tick"], &told[0]["events"]["command:received"]), (&2.into(), &2.into()));
     assert_eq!(error(&place, 3, &["flow", "show", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
     // A run without a flow.
     assert_eq!(error(&place, 3, &["flow", "show", &run]), "not_found");
