@@ -383,16 +383,36 @@ fn called(program: &Path) -> String {
 
 /// A path as a shell takes it.
 fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
-    if text.chars().any(char::is_control) {
-        // No terminal gets to see them, and a shell that knows this form takes them back.
-        let escaped = text.chars().map(|c| match c {
-            '\\' | '\'' => format!("\\{c}"),
-            c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
-            c => c.to_string(),
-        });
-        return format!("$'{}'", escaped.collect::<String>());
+    match path.to_str() {
+        Some(text) if !text.is_empty() && text.chars().all(is_plain) => text.to_owned(),
+        Some(text) if !text.chars().any(char::is_control) => format!("'{}'", text.replace('\'', "'\\''")),
+        _ => {
+            // No terminal gets to see what is in it, and a shell that knows this form takes it back.
+            let escaped = path.as_os_str().as_encoded_bytes().iter().map(|byte| match byte {
+                b'\\' | b'\'' => format!("\\{}", char::from(*byte)),
+                b' '..=b'~' => char::from(*byte).to_string(),
+                byte => format!("\\x{byte:02x}"),
+            });
+            format!("$'{}'", escaped.collect::<String>())
+        }
     }
-    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_path_is_one_word_of_a_shell() {
+        for (path, expected) in [
+            ("a/b-1.c", "a/b-1.c"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's", "'it'\\''s'"),
+            ("\x1b[31m'é", "$'\\x1b[31m\\'\\xc3\\xa9'"),
+        ] {
+            assert_eq!(quoted(Path::new(path)), expected);
+        }
+    }
 }

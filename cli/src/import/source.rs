@@ -28,7 +28,7 @@ pub(crate) fn open(file: &Path, format: Option<FileFormat>) -> Result<(Option<Fi
         return Ok((format, source));
     }
     let beginning = beginning(&mut source)?;
-    let table = Table::detect(&beginning).map(FileFormat::Table);
+    let table = Table::detect(whole_lines(&beginning)).map(FileFormat::Table);
     Ok((table, Box::new(io::Cursor::new(beginning).chain(source))))
 }
 
@@ -43,15 +43,24 @@ fn beginning(source: &mut dyn Read) -> Result<Vec<u8>> {
         if read.is_empty() || read.contains(&0) {
             break;
         }
-        let is_line = read.contains(&b'\n') && !beginning.trim_ascii().is_empty();
-        if is_line && (Table::detect(&beginning).is_some() || transcript::detect(&beginning).is_ok()) {
-            break;
-        }
-        if is_line {
+        if read.contains(&b'\n') {
+            let lines = whole_lines(&beginning);
+            if Table::detect(lines).is_some() || transcript::detect(lines).is_ok() {
+                break;
+            }
             bytes_max = LOOKED_AT_BYTES;
         }
     }
     Ok(beginning)
+}
+
+/// Up to the last line break; everything where that is the end of what is short enough to be looked at.
+fn whole_lines(beginning: &[u8]) -> &[u8] {
+    match beginning.iter().rposition(|byte| *byte == b'\n') {
+        _ if beginning.len() < LOOKED_AT_BYTES => beginning,
+        Some(last) => &beginning[..last],
+        None => &[],
+    }
 }
 
 /// The next bytes of a file; none at its end.
