@@ -13,3 +13,4 @@ pub mod model;
 pub mod processes;
 pub mod random;
 pub mod script;
+pub mod tree;

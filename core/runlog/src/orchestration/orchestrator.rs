@@ -84,6 +84,10 @@ pub struct RunHandle {
 
 impl Orchestrator {
     /// An orchestrator of a store, whose tasks a runtime runs.
+    #[cfg_attr(
+        target_family = "wasm",
+        expect(clippy::arc_with_non_send_sync, reason = "there it isn't sent; elsewhere it is Send and Sync")
+    )]
     pub fn new(store: AsyncStore, runtime: impl Runtime, options: OrchestratorOptions) -> Self {
         let slots = options.concurrent_max.clamp(1, Semaphore::MAX_PERMITS);
         let inner = Inner {
@@ -362,6 +366,17 @@ impl Inner {
         let live = Live::new(beginning, None);
         live.over.cancel();
         Ok(Arc::clone(self.live_runs().entry(id).or_insert(live)))
+    }
+
+    /// Takes a run that somebody else works on out of memory again, unless it has sub-agents at work.
+    pub(super) fn let_go(&self, live: &Arc<Live>) {
+        if live.definition.is_some() || !live.children().is_empty() {
+            return;
+        }
+        let mut runs = self.live_runs();
+        if runs.get(&live.id()).is_some_and(|found| Arc::ptr_eq(found, live)) {
+            runs.remove(&live.id());
+        }
     }
 
     /// How many runs are above one that this run spawned.
