@@ -94,7 +94,7 @@ impl Inner {
         // Not cut off in the middle, so that what is written is also begun, and what ends is also recorded.
         let results = self.to_the_end(async move {
             let results = Arc::clone(&inner).spawn_and_gather(&of, call_id, requests, is_unwanted).await;
-            inner.let_go(&of);
+            inner.leave(&of);
             results
         });
         let wanted = unwanted.drop_guard();
