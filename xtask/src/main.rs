@@ -28,6 +28,7 @@ usage: cargo xtask <verb>
   bench [filter]       criterion benchmarks, those whose name contains the filter
   ratios [--json] [--quick] [--rounds N] [words]
                        runlog against raw floors of this machine, interleaved, with the targets
+  runs                 first pages of a million runs beside those of a thousand, and opening them (two minutes)
   spawn [agents [events]]
                        thousands of sub-agents in one call: time, events/s, events for each flush, memory
   torture [--seconds N] [filter]
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
         ("lint", []) => lint::all(&mut report, lint::Advisories::Skip),
         ("lint", ["--advisories"]) => lint::all(&mut report, lint::Advisories::Ask),
         ("bench", rest) => measure::bench(&mut report, rest),
-        ("ratios" | "spawn", rest) => return measure::program(verb, rest),
+        ("ratios" | "runs" | "spawn", rest) => return measure::program(verb, rest),
         ("torture", rest) => match test::TortureOptions::parse(rest) {
             Ok(options) => test::torture(&mut report, &options),
             Err(why) => return refuse(&why),
