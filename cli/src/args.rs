@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    chats, completions, copy, demo, export, flow, import, ls, man, replay, resume, run, runs, show, stat, tail,
+    chats, completions, copy, demo, export, flow, import, ls, man, mcp, replay, resume, run, runs, show, stat, tail,
     truncate, verify,
 };
 
@@ -105,6 +105,8 @@ pub(crate) enum Command {
     Flow(flow::Args),
     /// List the runs that are paused and can go on
     Resume(resume::Args),
+    /// Serve agents and runs to a client of the Model Context Protocol, on standard input and output
+    Mcp(mcp::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the manual page, or write one for each command
