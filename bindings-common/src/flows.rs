@@ -163,6 +163,17 @@ impl FlowObject {
     }
 }
 
+/// The state as JavaScript has it.
+fn state_of(input: Input<'_>) -> Result<RunSnapshot> {
+    Ok(input.json()?.to_value().map_err(runlog::Error::from)?)
+}
+
+/// Takes over the state; the inbox is the flow's own.
+fn replace(flow: &mut AsyncFlowRun, state: RunSnapshot) {
+    let inbox = std::mem::take(&mut flow.state_mut().inbox);
+    *flow.state_mut() = RunSnapshot { inbox, ..state };
+}
+
 fn state_reply((): (), flow: &AsyncFlowRun) -> Result<Reply> {
     Reply::json(flow.state())
 }
@@ -187,28 +198,34 @@ impl Object for FlowObject {
                 )
             }
             "saveSnapshot" => {
-                // The state as JavaScript has it; the inbox is the flow's own.
-                let state = if input.data.is_empty() { None } else { Some(input.json()?) };
-                let state =
-                    state.map(|json| json.to_value::<RunSnapshot>()).transpose().map_err(runlog::Error::from)?;
+                let state = state_of(input)?;
                 self.with(
                     async move |flow| {
-                        if let Some(state) = state {
-                            let inbox = std::mem::take(&mut flow.state_mut().inbox);
-                            *flow.state_mut() = RunSnapshot { inbox, ..state };
-                        }
+                        replace(flow, state);
                         Ok(flow.save_snapshot().await?)
                     },
                     state_reply,
                 )
             }
             "startAgent" => {
-                let StartAgent { node_id, session_id } = input.read()?;
-                self.with(async move |flow| Ok(flow.start_agent(&node_id, &session_id).await?), state_reply)
+                let (state, StartAgent { node_id, session_id }) = (state_of(input)?, input.read()?);
+                self.with(
+                    async move |flow| {
+                        replace(flow, state);
+                        Ok(flow.start_agent(&node_id, &session_id).await?)
+                    },
+                    state_reply,
+                )
             }
             "finishNode" => {
-                let FinishNode { node_id, output } = input.read()?;
-                self.with(async move |flow| Ok(flow.finish_node(&node_id, output).await?), state_reply)
+                let (state, FinishNode { node_id, output }) = (state_of(input)?, input.read()?);
+                self.with(
+                    async move |flow| {
+                        replace(flow, state);
+                        Ok(flow.finish_node(&node_id, output).await?)
+                    },
+                    state_reply,
+                )
             }
             "command" => {
                 let command: RawJson = input.json()?;
