@@ -1,7 +1,7 @@
 import type { Handle } from "./handle.js";
 import { bytesOf, valueOf } from "./binding.js";
 import { type RawJson, jsonBytes, jsonList, parseBytes, textOf } from "./json.js";
-import { namesOf, renamed } from "./names.js";
+import { namesOf, renamed, withoutNulls } from "./names.js";
 import { type Durability, unpackContents } from "./packed.js";
 import { Pages } from "./pages.js";
 import { follow } from "./follow.js";
@@ -161,7 +161,7 @@ export class ContextEvent {
     this.eventType = head.eventType;
     this.toolCallId = head.toolCallId;
     const marks = head.toolResults ?? [];
-    this.toolResults = marks.map((mark) => renamed(mark, MARK.here) as unknown as ToolResultMark);
+    this.toolResults = marks.map((mark) => withoutNulls(renamed(mark, MARK.here)) as unknown as ToolResultMark);
     this.runId = head.runId;
     this.stepNumber = head.stepNumber;
     this.createdAtMs = head.createdAtMs;
@@ -205,7 +205,8 @@ export function unpackMessages(bytes: Uint8Array): Message[] {
 
 /** A call without a result, as the core tells it. @internal */
 export function danglingOf(wire: object): DanglingToolCall {
-  return renamed(wire, DANGLING.here) as unknown as DanglingToolCall;
+  const { id, ...call } = renamed(wire, DANGLING.here);
+  return { ...call, ...(id !== null && { id }) } as unknown as DanglingToolCall;
 }
 
 /** The contexts of a store, by instance id. {@link Context} has the same for one instance. Got from {@link Store.contexts}. */

@@ -7,6 +7,11 @@ export function renamed(value: object, names: Readonly<Record<string, string>>):
   return result;
 }
 
+/** Leaves out what the core says isn't there. @internal */
+export function withoutNulls(value: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== null));
+}
+
 /** `created_at` to `createdAt`. @internal */
 export function camelCase(name: string): string {
   return name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());

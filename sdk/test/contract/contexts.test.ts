@@ -54,7 +54,7 @@ describe.each(places)("contexts $name", ({ fresh }) => {
       "tool_result",
     ]);
     expect(events[3]?.content()).toEqual({ id: "c1", name: "forecast", arguments: '{"city":"Oslo"}' });
-    expect(events[4]?.toolResults).toEqual([{ toolCallId: "c1", isError: false, durationMs: null }]);
+    expect(events[4]?.toolResults).toEqual([{ toolCallId: "c1", isError: false }]);
     expect((await it.getRawMessages(8)).map((message) => message.role)).toEqual(["tool"]);
     expect(await it.replayFromSequence(6)).toEqual(sent.slice(4));
     expect(await it.replayFromSequence(99)).toEqual([]);
