@@ -6,6 +6,7 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
+    globalSetup: "./test/setup.ts",
     // A test that hangs is a failure, not a wait.
     testTimeout: 60_000,
     hookTimeout: 60_000,

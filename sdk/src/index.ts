@@ -1,3 +1,5 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+
 /**
  * An embedded event log for AI-agent runs: every message, tool call and tool result is durable before the next, so that a
  * run can be replayed, resumed, truncated and forked at any point.
@@ -38,10 +40,10 @@ export async function attach(shared: SharedStore): Promise<Store> {
 
 export { type ErrorCode, RunlogError } from "./error.js";
 export { RawJson } from "./json.js";
-export { type Durability, type Expected, LogRecord, RecordBatch } from "./packed.js";
-export { type Page, Pages } from "./pages.js";
-export { Store } from "./store.js";
-export type { LogOptions, OpenOptions, Recovery, SharedStore, Stat, Verification } from "./store.js";
+export { RecordBatch } from "./packed.js";
+export type { Durability, Expected, LogRecord } from "./packed.js";
+export type { Page, Pages } from "./pages.js";
+export type { LogOptions, OpenOptions, Recovery, SharedStore, Stat, Store, Verification } from "./store.js";
 export type {
   AgentInstance,
   CopiedSession,
@@ -54,18 +56,20 @@ export type {
   SessionPage,
   SessionStatus,
 } from "./sessions.js";
-export { Context, ContextEvent, Contexts, Message } from "./context.js";
 export type {
   AppendOptions,
   AppendResult,
+  Context,
+  ContextEvent,
   ContextEventType,
+  Contexts,
   DanglingToolCall,
   EventOptions,
+  Message,
   MessageInput,
   Role,
   ToolResultMark,
 } from "./context.js";
-export { Streams } from "./streams.js";
 export type {
   AppendRecordsOptions,
   Appended,
@@ -75,10 +79,10 @@ export type {
   StreamInfo,
   StreamOperation,
   StreamSnapshot,
+  Streams,
 } from "./streams.js";
-export { type ResumedRun, Runs } from "./runs.js";
-export { RunRecorder } from "./recorder.js";
-export { RunMessage, ToolCall } from "./run-types.js";
+export type { ResumedRun, Runs } from "./runs.js";
+export type { RunRecorder } from "./recorder.js";
 export type {
   ListRunMessages,
   ListRuns,
@@ -87,16 +91,18 @@ export type {
   Recorded,
   ResumeOptions,
   Run,
+  RunMessage,
   RunPlace,
   RunStatus,
   RunSummary,
+  ToolCall,
   ToolCallStatus,
   ToolOutcome,
 } from "./run-types.js";
-export { FlowRun, Flows, Playback } from "./flows.js";
+export type { FlowRun, Flows, Playback } from "./flows.js";
 export type * from "./flow-types.js";
-export { Chats, type NewRequest, Resumption, type StackLevel } from "./chats.js";
-export { RequestBuffer, type RequestEnd, Space } from "./request.js";
+export type { Chats, NewRequest, Resumption, StackLevel } from "./chats.js";
+export type { RequestBuffer, RequestEnd, Space } from "./request.js";
 export type {
   Chat,
   ChatFilter,

@@ -1,4 +1,4 @@
-import * as addon from "runlog-native";
+import addon from "runlog-native";
 
 import { type Binding, Channel, type Part } from "./binding.js";
 
