@@ -1,0 +1,1 @@
+//! The scenarios of resuming, through `spawn_agents`.
