@@ -207,47 +207,31 @@ pub fn dangling_tool_calls<'a>(events: impl IntoIterator<Item = &'a ContextEvent
 /// call in OpenAI's form, one for all of them in Anthropic's.
 pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
     let reason = RawJson::string(reason);
-    tool_results(calls, |_| (reason.clone(), true)).into_iter().map(|(message, _)| message).collect()
-}
-
-/// The messages that answer tool calls: one for each call in OpenAI's form, one for all of them in Anthropic's.
-/// `result` gives the content for a call, and whether it is an error; that is told with each message which doesn't
-/// say so itself.
-pub fn tool_results(
-    calls: &[DanglingToolCall],
-    result: impl Fn(&DanglingToolCall) -> (RawJson, bool),
-) -> Vec<(RawJson, Option<bool>)> {
     let mut messages = Vec::new();
     let mut blocks = Vec::new();
     for call in calls {
         let id = call.id.as_deref().map(RawJson::string);
-        let (content, is_error) = result(call);
-        let message = match (call.style, id) {
-            (ToolStyle::Anthropic, Some(id)) => {
-                blocks.push(format!(
-                    "{{\"type\":\"tool_result\",\"tool_use_id\":{id},\"is_error\":{is_error},\"content\":{content}}}"
-                ));
-                continue;
-            }
+        match (call.style, id) {
+            (ToolStyle::Anthropic, Some(id)) => blocks.push(format!(
+                "{{\"type\":\"tool_result\",\"tool_use_id\":{id},\"is_error\":true,\"content\":{reason}}}"
+            )),
             (ToolStyle::OpenAi, Some(id)) => {
-                format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{content}}}")
+                messages.push(format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{reason}}}"));
             }
             (ToolStyle::Function, _) => {
                 let name = RawJson::string(&call.name);
-                format!("{{\"role\":\"function\",\"name\":{name},\"content\":{content}}}")
+                messages.push(format!("{{\"role\":\"function\",\"name\":{name},\"content\":{reason}}}"));
             }
             (_, None) => {
                 let name = RawJson::string(&call.name);
-                format!("{{\"role\":\"tool\",\"name\":{name},\"content\":{content}}}")
+                messages.push(format!("{{\"role\":\"tool\",\"name\":{name},\"content\":{reason}}}"));
             }
-        };
-        messages.push((RawJson::from_own_text(message), Some(is_error)));
+        }
     }
     if !blocks.is_empty() {
-        let message = format!("{{\"role\":\"user\",\"content\":[{}]}}", blocks.join(","));
-        messages.push((RawJson::from_own_text(message), None));
+        messages.push(format!("{{\"role\":\"user\",\"content\":[{}]}}", blocks.join(",")));
     }
-    messages
+    messages.into_iter().map(RawJson::from_own_text).collect()
 }
 
 #[cfg(test)]

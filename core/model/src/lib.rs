@@ -47,9 +47,7 @@ pub use flow::{
     AgentEvent, AgentUsage, EdgeStatus, FlowEventKind, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
     RuntimeEvent,
 };
-pub use fold::{
-    DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results, messages, tool_results,
-};
+pub use fold::{DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results, messages};
 pub use ids::{InstanceId, RunId, SessionId};
 pub use kind::{ContextEventKind, Role};
 pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};

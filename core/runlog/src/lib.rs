@@ -55,8 +55,8 @@ pub use flows::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Res
 pub use orchestration::TokioRuntime;
 pub use orchestration::{
     AGENTS_STREAM, AgentEnd, AgentError, AsyncAgents, Execution, Executor, LIST_AVAILABLE_AGENTS, MaybeSend, MaybeSync,
-    Orchestrator, OrchestratorOptions, RunContext, RunHandle, Runtime, SPAWN_AGENTS, SharedSpace, SpawnRequest,
-    SpawnResult, StartAgent, StartPlace, Task, ToolDefinition, ToolReply, executor_fn, tool_definitions,
+    Orchestrator, OrchestratorOptions, ResumeReport, RunContext, RunHandle, Runtime, SPAWN_AGENTS, SharedSpace,
+    SpawnRequest, SpawnResult, StartAgent, StartPlace, Task, ToolDefinition, ToolReply, executor_fn, tool_definitions,
 };
 pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages};
 #[cfg(not(target_family = "wasm"))]

@@ -1,18 +1,14 @@
 //! [`Executor`]: what does an agent's work.
 
-use std::{future::Future, pin::Pin};
+use std::future::Future;
 
-use super::{MaybeSend, MaybeSync, RunContext};
+use super::{MaybeSend, MaybeSync, RunContext, runtime::Boxed};
 
 /// Whatever went wrong in an agent: the run fails with its text.
 pub type AgentError = Box<dyn std::error::Error + Send + Sync>;
 
 /// An agent at work.
-#[cfg(not(target_family = "wasm"))]
-pub type Execution = Pin<Box<dyn Future<Output = Result<AgentEnd, AgentError>> + Send>>;
-/// An agent at work.
-#[cfg(target_family = "wasm")]
-pub type Execution = Pin<Box<dyn Future<Output = Result<AgentEnd, AgentError>>>>;
+pub type Execution = Boxed<'static, Result<AgentEnd, AgentError>>;
 
 /// Does the work of agents: calls the model and the tools, and records what happens.
 ///

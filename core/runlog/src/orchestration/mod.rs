@@ -20,6 +20,7 @@ mod space;
 mod spawn;
 mod start;
 mod stop;
+mod supervise;
 mod tools;
 mod work;
 
@@ -33,4 +34,5 @@ pub use request::{OrchestratorOptions, SpawnRequest, SpawnResult, StartAgent, St
 pub use runtime::TokioRuntime;
 pub use runtime::{MaybeSend, MaybeSync, Runtime, Task};
 pub use space::SharedSpace;
+pub use supervise::ResumeReport;
 pub use tools::{LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, ToolDefinition, ToolReply, tool_definitions};

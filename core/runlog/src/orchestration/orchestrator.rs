@@ -11,7 +11,7 @@ use runlog_model::{AgentDefinition, AgentSummary, RawJson, RunId};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    Executor, OrchestratorOptions, Runtime, SpawnRequest, SpawnResult, StartAgent, Task,
+    Executor, OrchestratorOptions, ResumeReport, Runtime, SpawnRequest, SpawnResult, StartAgent, Task,
     inbox::Inbox,
     live::{Beginning, Live},
     space::SharedSpace,
@@ -65,6 +65,8 @@ pub(super) struct Inner {
     runtime: Box<dyn Runtime>,
     executors: Mutex<Executors>,
     live: Mutex<HashMap<RunId, Arc<Live>>>,
+    /// Held by whoever goes on with what a crash cut off.
+    pub(super) reviving: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -91,6 +93,7 @@ impl Orchestrator {
             runtime: Box::new(runtime),
             executors: Mutex::default(),
             live: Mutex::default(),
+            reviving: tokio::sync::Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -138,6 +141,20 @@ impl Orchestrator {
     pub async fn resume(&self, run_id: RunId, options: &ResumeOptions, timeout: Option<Duration>) -> Result<RunHandle> {
         let live = self.inner.resume(run_id, options, timeout).await?;
         Ok(RunHandle { inner: Arc::clone(&self.inner), live })
+    }
+
+    /// Goes on with every run that a crash cut off, once, and waits until all of them have ended; to be called once
+    /// the executors are registered. Runs whose agent has none are left as they are.
+    ///
+    /// A run that was waiting for sub-agents goes on when those have: their results are then in its context, as those
+    /// of the call that it had made. Others are told to continue, from the last thing that they had recorded. No more
+    /// of them work at a time than [`concurrent_max`](OrchestratorOptions::concurrent_max).
+    ///
+    /// # Errors
+    /// Those of reading the store. What hinders one run is told in the report.
+    pub async fn resume_all(&self) -> Result<ResumeReport> {
+        let inner = Arc::clone(&self.inner);
+        self.inner.to_the_end(async move { inner.resume_all().await }).await?
     }
 
     /// Spawns sub-agents of a run that is running, all at once, and waits for all of them; what became of each comes

@@ -2,12 +2,14 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
-/// Something that runs to its end by being polled.
+/// A future in a box, that can be moved to another thread where there are any.
 #[cfg(not(target_family = "wasm"))]
-pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
-/// Something that runs to its end by being polled.
+pub(super) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[cfg(target_family = "wasm")]
-pub type Task = Pin<Box<dyn Future<Output = ()>>>;
+pub(super) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// Something that runs to its end by being polled.
+pub type Task = Boxed<'static, ()>;
 
 /// What can be moved to another thread, where there are any: nothing is asked in WebAssembly.
 #[cfg(not(target_family = "wasm"))]

@@ -311,7 +311,7 @@ impl Inner {
         let record = call.record(self.now_ms())?;
         call.untold.clear();
         let parent = ResumedBy { recorder: &call.parent.recorder, record: &record, allowed: &[RunStatus::Running] };
-        let along = ResumeAlong { parent: Some(parent), ..ResumeAlong::default() };
+        let along = ResumeAlong { parent: Some(parent) };
         let options = ResumeOptions {
             message: Some(NewMessage::user(&continuation(&task))),
             max_steps: definition.max_steps,

@@ -80,6 +80,11 @@ impl AsyncRuns {
         self.index().wrote().await;
     }
 
+    /// The runs of a status, oldest first.
+    pub(crate) async fn with_status(&self, status: RunStatus) -> Result<Vec<RunId>> {
+        self.index().read(|runs| runs.with_status(status).collect()).await
+    }
+
     /// The run that spawned a run.
     pub(crate) async fn parent_of(&self, id: RunId) -> Result<Option<RunId>> {
         self.index().read(|runs| runs.run(id).and_then(|placed| placed.run.parent_run_id)).await

@@ -1,11 +1,9 @@
 //! Resuming a paused run: the context rebuilt exactly, one message more, and a new run that goes on.
 
-use std::collections::HashMap;
-
 use runlog_engine::{Batch, Expected, Op, Sequence};
 use runlog_model::{
     ContextEvent, DanglingFold, DanglingToolCall, EncodedRunEvent, EventOptions, Message, MessageFold, NewContextEvent,
-    NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, tool_results,
+    NewMessage, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, error_results,
 };
 
 use super::{
@@ -107,8 +105,6 @@ pub struct AsyncResumedRun {
 pub(crate) struct ResumeAlong<'a> {
     /// The run that spawns the new one, where that is to be told of it.
     pub(crate) parent: Option<ResumedBy<'a>>,
-    /// The results of tool calls that have none in the context, by the id of the call, and whether each is an error.
-    pub(crate) results: HashMap<String, (RawJson, bool)>,
 }
 
 /// The run that spawns one that is resumed.
@@ -171,7 +167,7 @@ impl AsyncRuns {
             self.store.writable_instance(old.run.instance_id).await?;
             let rebuilt = self.rebuild(&old).await?;
             let run = self.resumed_run(&old.run, options);
-            let closing = closing_events(&old.run, &rebuilt.dangling, &options.dangling, &along.results)?;
+            let closing = closing_events(&old.run, &rebuilt.dangling, &options.dangling)?;
             let own =
                 EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
             let told = NewContextEvent::of_message(message.clone(), &own)?;
@@ -326,48 +322,37 @@ fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
 }
 
 /// What ends the calls that have no result, as events of the run that made them. `results` are those known otherwise.
-fn closing_events(
-    run: &Run,
-    calls: &[DanglingToolCall],
-    dangling: &Dangling,
-    results: &HashMap<String, (RawJson, bool)>,
-) -> Result<Vec<NewContextEvent>> {
-    let (reason, outcomes) = match dangling {
-        Dangling::Close => (Some(INTERRUPTED), &[][..]),
-        Dangling::CloseWith(reason) => (Some(reason.as_str()), &[][..]),
-        Dangling::Report => (None, &[][..]),
-        Dangling::Answer(outcomes) => (Some(INTERRUPTED), &outcomes[..]),
-    };
-    let outcome_of =
-        |call: &DanglingToolCall| outcomes.iter().find(|outcome| Some(&outcome.tool_call_id) == call.id.as_ref());
-    let is_open = |id: &String| calls.iter().any(|call| call.id.as_ref() == Some(id));
-    let is_repeated = |place: usize, id: &String| outcomes[..place].iter().any(|earlier| earlier.tool_call_id == *id);
-    let stray = outcomes
-        .iter()
-        .enumerate()
-        .find(|(place, ToolOutcome { tool_call_id: id, .. })| !is_open(id) || is_repeated(*place, id));
-    if let Some((_, stray)) = stray {
-        let message = format!("run {} has no open tool call {:?} to be answered", run.id, stray.tool_call_id);
-        return Err(Error::invalid(message));
-    }
+fn closing_events(run: &Run, calls: &[DanglingToolCall], dangling: &Dangling) -> Result<Vec<NewContextEvent>> {
     let options = EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
+    let closing = EventOptions { tool_is_error: Some(true), ..options.clone() };
     let mut events = Vec::new();
-    // An outcome is a message of its own, which keeps how long the tool took.
-    for (call, outcome) in calls.iter().filter_map(|call| Some((call, outcome_of(call)?))) {
-        outcome.check()?;
-        let RawMessage { json, event } = outcome.message(call.style);
-        let options = EventOptions { run_id: options.run_id, step_number: options.step_number, ..event };
-        events.extend(NewContextEvent::of_message(json, &options)?);
-    }
-    let result_of = |call: &DanglingToolCall| call.id.as_ref().and_then(|id| results.get(id)).cloned();
-    let is_closed =
-        |call: &&DanglingToolCall| outcome_of(call).is_none() && (reason.is_some() || result_of(call).is_some());
-    let closed: Vec<DanglingToolCall> = calls.iter().filter(is_closed).cloned().collect();
-    let messages = tool_results(&closed, |call| {
-        result_of(call).unwrap_or_else(|| (RawJson::string(reason.unwrap_or(INTERRUPTED)), true))
-    });
-    for (json, tool_is_error) in messages {
-        events.extend(NewContextEvent::of_message(json, &EventOptions { tool_is_error, ..options.clone() })?);
+    let close = |calls: &[DanglingToolCall], reason| -> Result<Vec<NewContextEvent>> {
+        let results = error_results(calls, reason).into_iter().map(|json| NewContextEvent::of_message(json, &closing));
+        Ok(results.collect::<runlog_model::Result<Vec<_>>>()?.into_iter().flatten().collect())
+    };
+    match dangling {
+        Dangling::Close => events = close(calls, INTERRUPTED)?,
+        Dangling::CloseWith(reason) => events = close(calls, reason)?,
+        Dangling::Report => {}
+        Dangling::Answer(outcomes) => {
+            let mut left: Vec<&ToolOutcome> = outcomes.iter().collect();
+            for call in calls {
+                let answers = |outcome: &&ToolOutcome| Some(&outcome.tool_call_id) == call.id.as_ref();
+                let Some(place) = left.iter().position(answers) else {
+                    events.extend(close(std::slice::from_ref(call), INTERRUPTED)?);
+                    continue;
+                };
+                let outcome = left.remove(place);
+                outcome.check()?;
+                let RawMessage { json, event } = outcome.message(call.style);
+                let options = EventOptions { run_id: options.run_id, step_number: options.step_number, ..event };
+                events.extend(NewContextEvent::of_message(json, &options)?);
+            }
+            if let Some(stray) = left.first() {
+                let message = format!("run {} has no open tool call {:?} to be answered", run.id, stray.tool_call_id);
+                return Err(Error::invalid(message));
+            }
+        }
     }
     Ok(events)
 }

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 pub const PROJECT: &str = "papers";
 
+#[derive(Clone)]
 pub struct World {
     pub store: AsyncStore,
     pub orchestrator: Orchestrator,
@@ -56,6 +57,12 @@ impl World {
     /// The same store with other bounds.
     pub fn bounded(&self, options: OrchestratorOptions) -> Self {
         Self { _folder: self._folder.clone(), ..Self::new(self.store.clone(), options) }
+    }
+
+    /// The world as another process finds it: the same log, of which nobody knows anything yet.
+    pub fn reopened(&self, options: OrchestratorOptions) -> Self {
+        let store = AsyncStore::with_backend(Arc::clone(self.store.backend()));
+        Self { _folder: self._folder.clone(), ..Self::new(store, options) }
     }
 
     /// Defines an agent, and has it do this.
