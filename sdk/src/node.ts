@@ -22,6 +22,7 @@ function nodeBinding(): Binding {
     call: addon.call,
     cancel: addon.cancel,
     release: addon.release,
+    isBusy: addon.isBusy,
     onReplies(to) {
       listener = to;
     },

@@ -18,7 +18,7 @@ test("worker threads write to one store, and a second opening is refused", async
   const path = await freshFolder();
   const store = await open(path);
   const { instance } = await store.startSession({}, "agent");
-  const shared = store.share();
+  const shared = await store.share();
   const told: Record<string, unknown>[] = [];
   const workers = [1, 2, 3].map(
     () =>
@@ -43,7 +43,7 @@ test("a worker thread that is ended in the middle leaves the store as it is", as
   const path = await freshFolder();
   const store = await open(path);
   const { instance } = await store.startSession({}, "agent");
-  const thread = worker({ shared: store.share(), path, instanceId: instance.id, forever: true });
+  const thread = worker({ shared: await store.share(), path, instanceId: instance.id, forever: true });
   await new Promise((resolve) => thread.on("message", resolve));
   await new Promise((resolve) => setTimeout(resolve, 50));
   await thread.terminate();
