@@ -287,6 +287,18 @@ describe("recordFixtures", () => {
     expect(second.flow.state.outputs).toEqual(first.flow.state.outputs);
   });
 
+  test("is done by createClaudeNode where `runlog record-fixtures` asks for it", async () => {
+    const output = await freshFolder();
+    process.env["RUNLOG_RECORD_FIXTURES"] = output;
+    try {
+      const { flow } = await flowOf();
+      await createClaudeNode({ queryFn: sdk })(flow, { nodeId: "asked", prompt: "one" });
+    } finally {
+      delete process.env["RUNLOG_RECORD_FIXTURES"];
+    }
+    expect(loadFixtures(output)["asked"]?.calls[0]?.output.text).toBe("Done.");
+  });
+
   test("refuses names that are no names of files, and needs a folder", async () => {
     const record = recordFixtures((input) => sdk(input), { output: await freshFolder() });
     for (const nodeId of ["../x", "a/b", ".hidden", ""]) {
