@@ -32,6 +32,7 @@ mod flows;
 mod lookup;
 pub mod memory;
 mod orchestration;
+mod projection;
 mod repository;
 mod runs;
 mod service;
