@@ -4,21 +4,23 @@ use std::process::Command;
 
 use crate::{
     child::{cargo, run, run_watched},
+    node,
     report::{Counts, Report, outcome},
     tools,
 };
 
 const WASM: &str = "wasm32-unknown-unknown";
 /// The crates that must run in a browser.
-const CORE: [&str; 3] = ["runlog-engine", "runlog-model", "runlog"];
+const CORE: [&str; 4] = ["runlog-engine", "runlog-model", "runlog", "runlog-bindings"];
 
 /// Everything that a machine with Rust and a C linker can check.
 pub(crate) fn all(report: &mut Report) {
     report.count("tests of every crate", || cargo_test(&mut cargo(&["test", "--workspace", "--no-fail-fast"])));
     wasm(report);
+    node::test(report);
 }
 
-/// Builds `core/*` for WebAssembly.
+/// Builds `core/*` for WebAssembly, and runs its tests there, in Node.
 pub(crate) fn wasm(report: &mut Report) {
     report.check("core for WebAssembly", || {
         tools::ensure_target(WASM)?;
@@ -27,6 +29,14 @@ pub(crate) fn wasm(report: &mut Report) {
             command.args(["--package", package]);
         }
         outcome(run(&mut command))
+    });
+    report.count("tests in WebAssembly", || match tools::ensure_wasm_test_runner() {
+        Ok(runner) => {
+            let mut command = cargo(&["test", "--package", "runlog", "--features", "js", "--target", WASM]);
+            command.args(["--test", "wasm"]).env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", runner);
+            cargo_test(&mut command)
+        }
+        Err(why) => (Counts { failed: 1, ..Counts::default() }, why),
     });
 }
 
