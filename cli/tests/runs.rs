@@ -125,6 +125,20 @@ fn messages_and_tool_calls_of_a_run_are_listed() {
         assert_eq!(found[0]["items"][0]["tool_name"], tool);
         assert_eq!(found[0]["items"].as_array().unwrap().len(), 1);
     }
+    // One alone is told whole.
+    for (command, field, whole) in [("messages", "content", "Looking."), ("tool-calls", "input", "path")] {
+        let listed = place.expect(0, &[command, &run, "--json"]).json().remove(0);
+        let items = listed["items"].as_array().unwrap();
+        let item = items.iter().find(|item| item[field].to_string().contains(whole)).unwrap();
+        let id = item["id"].to_string();
+        assert_eq!(&place.expect(0, &[command, &run, &id, "--json"]).json()[0], item);
+        let shown = place.expect(0, &[command, &run, &id]);
+        narrow(&shown);
+        assert!(shown.out.contains(whole), "{}", shown.out);
+        assert_eq!(error(&place, 3, &[command, &run, "999999"]), "not_found");
+        assert_eq!(error(&place, 2, &[command, &run, &id, "--limit", "3"]), "usage");
+        assert_eq!(error(&place, 2, &[command, &run, "nonsense"]), "usage");
+    }
     assert_eq!(error(&place, 2, &["tool-calls", &run, "--status", "paused"]), "usage");
     assert_eq!(error(&place, 2, &["tool-calls", &run, "--cursor", next]), "invalid_input");
     assert_eq!(error(&place, 3, &["messages", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
