@@ -53,6 +53,9 @@ pub use error::{Error, ErrorKind, Result};
 pub use flows::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed};
 #[cfg(all(target_family = "wasm", feature = "js"))]
 pub use orchestration::JsRuntime;
+#[cfg(feature = "broken-orchestrator")]
+#[doc(hidden)]
+pub use orchestration::Defect;
 #[cfg(not(target_family = "wasm"))]
 pub use orchestration::TokioRuntime;
 pub use orchestration::{

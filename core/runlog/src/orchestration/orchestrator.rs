@@ -67,6 +67,9 @@ pub(super) struct Inner {
     live: Mutex<HashMap<RunId, Arc<Live>>>,
     /// Held by whoever goes on with what a crash cut off.
     pub(super) reviving: tokio::sync::Mutex<()>,
+    /// What a test has broken.
+    #[cfg(feature = "broken-orchestrator")]
+    pub(super) defect: std::sync::OnceLock<super::defect::Defect>,
 }
 
 #[derive(Default)]
@@ -98,12 +101,19 @@ impl Orchestrator {
             executors: Mutex::default(),
             live: Mutex::default(),
             reviving: tokio::sync::Mutex::default(),
+            #[cfg(feature = "broken-orchestrator")]
+            defect: std::sync::OnceLock::new(),
         };
         Self { inner: Arc::new(inner) }
     }
 
     pub(super) fn of(inner: Arc<Inner>) -> Self {
         Self { inner }
+    }
+
+    #[cfg(feature = "broken-orchestrator")]
+    pub(super) fn inner(&self) -> &Inner {
+        &self.inner
     }
 
     /// The store.

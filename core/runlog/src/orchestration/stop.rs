@@ -11,7 +11,7 @@ use futures_util::future::{Either, select};
 use runlog_model::{RunId, RunStatus, limits::RUN_TEXT_BYTES_MAX};
 use tokio::sync::OwnedRwLockWriteGuard;
 
-use super::{live::Live, orchestrator::Inner, report::clip};
+use super::{defect::Defect, live::Live, orchestrator::Inner, report::clip};
 use crate::{Result, runs::NewStatus};
 
 /// How a run ends.
@@ -151,9 +151,11 @@ impl Inner {
             }
             changes.push(change);
         }
-        for live in tree {
+        let all = if self.is_broken(Defect::ForgetsSubAgents) { &[][..] } else { tree };
+        for live in all {
             // One that has paused meanwhile is left to those below, who are cancelled when this is.
-            if live.recorder.run().status == RunStatus::Running && known.insert(live.id()) {
+            let is_running = live.recorder.run().status == RunStatus::Running;
+            if (is_running || self.is_broken(Defect::LeavesPaused)) && known.insert(live.id()) && is_running {
                 changes.push(NewStatus::new(live.recorder.clone(), RunStatus::Cancelled));
             }
         }

@@ -12,6 +12,7 @@ use runlog_model::{AgentDefinition, RawJson, Run, RunId, RunStatus, SPAWNED, Spa
 
 use super::{
     Executor, SpawnResult,
+    defect::Defect,
     inbox::Inbox,
     live::{Beginning, Live},
     orchestrator::Inner,
@@ -222,7 +223,7 @@ impl Revival {
         });
         let options = ResumeOptions {
             max_steps: definition.max_steps,
-            max_total_steps: inner.options.max_total_steps,
+            max_total_steps: if inner.is_broken(Defect::LosesBudget) { u32::MAX } else { inner.options.max_total_steps },
             dangling: Dangling::Answer(outcomes),
             id: Some(id),
             ..ResumeOptions::default()
@@ -239,6 +240,9 @@ impl Revival {
         };
         let live = inner.enter(Live::new(beginning, below.map(|below| &below.parent)));
         let timeout = below.and_then(|below| below.agent.timeout_ms).or(definition.default_timeout_ms);
+        if inner.is_broken(Defect::StartsTwice) {
+            inner.begin(Arc::clone(&live), Arc::clone(executor), None, None);
+        }
         inner.begin(Arc::clone(&live), Arc::clone(executor), timeout.map(Duration::from_millis), Some(permit));
         live.ended.cancelled().await;
         live.failure().map_or_else(|| Ok(live.result()), Err)

@@ -42,6 +42,7 @@ claims! {
     a_panic_fails_the_run_with_its_message
     an_error_fails_the_run_with_its_message
     late_writes_are_refused
+    a_run_of_another_hand_is_under_way_here_only_while_it_spawns
 }
 
 async fn scenario_agent_catalog_query(world: World) {
@@ -576,4 +577,16 @@ async fn late_writes_are_refused(world: World) {
     let spawn = run.spawn_agents(vec![SpawnRequest::new("stubborn", "t")]).await;
     assert_eq!(spawn.unwrap_err().kind(), ErrorKind::WrongStatus);
     assert_eq!(world.messages(handle.run_id()).await.len(), 1);
+}
+
+async fn a_run_of_another_hand_is_under_way_here_only_while_it_spawns(world: World) {
+    world.agent("leaf", |_| async { Ok(().into()) }).await;
+    let parent = world.parent().await;
+    let results = world.orchestrator.spawn_agents(parent, vec![SpawnRequest::new("leaf", "t"); 2]).await.unwrap();
+    assert_eq!(results.len(), 2);
+    let refused = world.orchestrator.spawn_agents_for(parent, "c", vec![SpawnRequest::new("nobody", "t")]).await;
+    assert!(refused.unwrap()[0].error.is_some());
+    while world.orchestrator.live_count() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
