@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use runlog::{
-    ListRuns, Orchestrator, RawJson, ResumeOptions, RunHandle, RunId, RunStatus, Runtime, StartAgent,
-};
+use runlog::{ListRuns, Orchestrator, RawJson, ResumeOptions, RunHandle, RunId, RunStatus, Runtime, StartAgent};
 
 use super::{agents::AGENTS, ledger::Ledger, scheduler::Scheduler};
 use crate::random::Random;

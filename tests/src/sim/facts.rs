@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use runlog::{ContextEvent, InstanceId, RUNS_STREAM, Run, RunId, SpawnResult, engine::{Kind, Position, Record, Store}};
+use runlog::{
+    ContextEvent, InstanceId, RUNS_STREAM, Run, RunId, SpawnResult,
+    engine::{Kind, Position, Record, Store},
+};
 use runlog_model::{RunCatalogEvent, RunEvent, SPAWNED, SpawnRecord, StatusChange, StoredEvent};
 use uuid::Uuid;
 

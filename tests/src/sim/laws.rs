@@ -90,7 +90,9 @@ impl Laws<'_> {
         for (id, run) in &self.facts.runs {
             let is_orphan = run.status() == RunStatus::Paused
                 && run.resumed.is_empty()
-                && run.paused().is_some_and(|(_, change)| change.pause_reason.as_deref() == Some(pause_reason::ORPHANED));
+                && run
+                    .paused()
+                    .is_some_and(|(_, change)| change.pause_reason.as_deref() == Some(pause_reason::ORPHANED));
             law!(!is_orphan || self.told.left.contains_key(id), "run {id} was cut off, and nobody went on with it");
         }
         Ok(())
@@ -149,7 +151,11 @@ impl Laws<'_> {
             law!(change.step_count >= last, "run {id} took {last} steps, and says {}", change.step_count);
             last = change.step_count;
         }
-        law!(max_steps.is_none_or(|max| last - before <= max), "run {id} took {} steps of {max_steps:?}", last - before);
+        law!(
+            max_steps.is_none_or(|max| last - before <= max),
+            "run {id} took {} steps of {max_steps:?}",
+            last - before
+        );
         Ok(())
     }
 
@@ -163,7 +169,8 @@ impl Laws<'_> {
             let is_change = run.changes.iter().any(|(change, _)| change == at);
             // A space that was not written down yet is, with the end.
             let is_space = *kind == SPACE_SAVED && run.changes.iter().any(|(change, _)| *change == at + 1);
-            let is_known = *kind == SPAWNED || is_change || is_space || run.resumed.iter().any(|(resumed, _)| resumed == at);
+            let is_known =
+                *kind == SPAWNED || is_change || is_space || run.resumed.iter().any(|(resumed, _)| resumed == at);
             law!(*at <= paused || is_known, "run {id} was paused at {paused}, and has a record of kind {kind} at {at}");
         }
         Ok(())
@@ -175,10 +182,12 @@ impl Laws<'_> {
         let Some(parent_id) = run.run.parent_run_id else { return Ok(()) };
         let parent = self.run(parent_id)?;
         let line = self.facts.line(id);
-        let told = |named: &RunId| parent.spawns.iter().any(|(_, record)| record.agents.iter().any(|agent| agent.run_id == Some(*named)));
-        let same = line.iter().take_while(|id| {
-            self.facts.runs.get(id).is_some_and(|run| run.run.parent_run_id == Some(parent_id))
-        });
+        let told = |named: &RunId| {
+            parent.spawns.iter().any(|(_, record)| record.agents.iter().any(|agent| agent.run_id == Some(*named)))
+        };
+        let same = line
+            .iter()
+            .take_while(|id| self.facts.runs.get(id).is_some_and(|run| run.run.parent_run_id == Some(parent_id)));
         law!(same.clone().any(told), "run {id} has run {parent_id} as its parent, which doesn't tell of it");
         let mut above = Some(parent_id);
         while let Some(next) = above {
@@ -266,9 +275,9 @@ impl Laws<'_> {
         for (result, index) in results.iter().zip(0_u32..) {
             let Some(id) = result.run_id else { continue };
             let line = self.facts.line(id);
-            let is_told = told.get(&index).is_some_and(|agents| {
-                agents.iter().any(|agent| agent.run_id.is_some_and(|run| line.contains(&run)))
-            });
+            let is_told = told
+                .get(&index)
+                .is_some_and(|agents| agents.iter().any(|agent| agent.run_id.is_some_and(|run| line.contains(&run))));
             law!(is_told, "call {call_id} has a result of run {id}, which isn't its request {index}");
             self.same_as_then(result, recorded.position)?;
         }
@@ -301,7 +310,8 @@ impl Laws<'_> {
             let (run, sequence) = (told.run, told.sequence);
             let events = self.facts.contexts.get(&told.instance).map(Vec::as_slice).unwrap_or_default();
             let event = usize::try_from(sequence).ok().and_then(|place| events.get(place.checked_sub(1)?));
-            let event = event.ok_or_else(|| format!("message {sequence} of run {run} was acknowledged, and is gone"))?;
+            let event =
+                event.ok_or_else(|| format!("message {sequence} of run {run} was acknowledged, and is gone"))?;
             let is_same = event.content.as_bytes() == told.json && event.run_id == Some(run);
             law!(is_same, "message {sequence} of run {run} is another one: {}", event.content);
             law!(event.step_number == Some(told.step), "message {sequence} of run {run} is of {:?}", event.step_number);

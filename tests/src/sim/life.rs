@@ -6,8 +6,8 @@ use std::{
 };
 
 use runlog::{
-    AsyncStore, Defect, Embedded, Orchestrator, OrchestratorOptions, RunId, RunStatus, Runtime, StoreOptions, ToolStyle, Wait,
-    engine,
+    AsyncStore, Defect, Embedded, Orchestrator, OrchestratorOptions, RunId, RunStatus, Runtime, StoreOptions,
+    ToolStyle, Wait, engine,
 };
 
 use super::{
@@ -132,7 +132,7 @@ impl World {
             spawn_max: 4,
             depth_max: 3,
             stop_grace: Duration::from_millis(20),
-            max_total_steps: if random.one_in(2) { 4 + u32::try_from(random.below(8)).unwrap_or(0) } else { 500 },
+            max_total_steps: if random.one_in(2) { 1 + u32::try_from(random.below(4)).unwrap_or(0) } else { 500 },
             inbox_max: 2,
             tool_style: if random.one_in(2) { ToolStyle::OpenAi } else { ToolStyle::Anthropic },
             ..OrchestratorOptions::default()
@@ -150,7 +150,8 @@ impl World {
     }
 
     fn open(&mut self) -> Result<Life, String> {
-        let options = StoreOptions { segment_bytes_max: 1 << 20, ..StoreOptions::with_host(Arc::new(self.host.clone())) };
+        let options =
+            StoreOptions { segment_bytes_max: 64 << 10, ..StoreOptions::with_host(Arc::new(self.host.clone())) };
         let storage = Arc::new(self.storage.clone());
         let embedded = Embedded::open_on(storage, options, Wait::Await).map_err(|error| format!("open: {error}"))?;
         Ok(self.begin(embedded))

@@ -73,8 +73,7 @@ impl Inner {
     /// Writes to the context of a run, whatever became of the run.
     pub(super) async fn write_late(&self, live: &Live, json: RawJson) -> Result<()> {
         let run = live.recorder.run();
-        let event =
-            EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
+        let event = EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
         let options = AppendOptions { event, ..AppendOptions::default() };
         self.store.context(run.instance_id).await?.append_raw_message_with(json, &options).await.map(|_| ())
     }

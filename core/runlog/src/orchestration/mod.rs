@@ -7,6 +7,7 @@
 //! with what a crash cut off. In memory are only the runs that are under way, as a tree.
 
 mod agents;
+mod arriving;
 mod context;
 mod create;
 mod defect;

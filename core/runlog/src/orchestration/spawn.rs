@@ -283,6 +283,7 @@ impl Inner {
         let record = call.record(self.now_ms())?;
         let message = (!call.is_recorded).then(|| call_message(self.options.tool_style, &call.id, call.requests));
         let messages: Vec<RawMessage> = message.transpose()?.into_iter().map(RawMessage::from).collect();
+        let _arriving = self.arriving(children.iter().map(|child| child.run.id).collect());
         // From before they are there, so that a recovery at the same time doesn't take them for orphans.
         let runs = self.store.runs();
         let recorders = children.iter().map(|child| runs.recorder_of_new(&child.run)).collect::<Result<Vec<_>>>()?;
@@ -329,6 +330,7 @@ impl Inner {
             ..ResumeOptions::default()
         };
         let left = self.left_by(id).await?;
+        let _arriving = self.arriving(vec![new_id]);
         match self.store.runs().resume_along(id, &options, &along).await {
             Ok(resumed) => {
                 let waiting = left.take_over(&call.parent.space)?;

@@ -54,7 +54,9 @@ impl Inner {
             Some(permit) => permit,
             None => live.token.run_until_cancelled(Arc::clone(&self.slots).acquire_owned()).await?.ok()?,
         };
-        if !self.is_broken(Defect::IgnoresTurns) {
+        if self.is_broken(Defect::IgnoresTurns) {
+            drop(permit);
+        } else {
             live.work_with(permit);
         }
         let context = RunContext::new(Arc::clone(self), Arc::clone(live));

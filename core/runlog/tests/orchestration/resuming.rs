@@ -9,8 +9,8 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, AgentEnd, ErrorKind, ListRuns, NewMessage, NewToolCall, OrchestratorOptions, RawJson, ResumeOptions, RunContext, RunId, RunStatus,
-    SpawnRequest, SpawnResult, ToolOutcome, pause_reason,
+    AgentDefinition, AgentEnd, ErrorKind, ListRuns, NewMessage, NewToolCall, OrchestratorOptions, RawJson,
+    ResumeOptions, RunContext, RunId, RunStatus, SpawnRequest, SpawnResult, ToolOutcome, pause_reason,
 };
 
 use crate::{
