@@ -11,6 +11,8 @@ declare const addon: {
   call(handle: number, method: string, args: string, data?: Uint8Array): number | addon.Part[];
   /** The answers that have come: `[ticket, ok, handle, json, bytes, …]`. */
   poll(): addon.Part[];
+  /** Whether there is something to do that nobody awaits. */
+  isBusy(): boolean;
   /** Gives up waiting for an answer. */
   cancel(ticket: number): boolean;
   /** Forgets an object. */

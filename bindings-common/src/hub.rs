@@ -3,18 +3,24 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
+    sync::Arc,
 };
 
 use crate::{
     Failure, Host, Reply, Result,
     arguments::Input,
     object::{Object, Scope},
+    orchestrator,
+    remote::Remote,
     root::Root,
     tasks::{Answer, Tasks},
+    watched::UnderWay,
 };
 
 /// The handle of what is there from the beginning: opening stores, and what needs none.
 const ROOT: u32 = 0;
+/// The ticket of what is asked, not answered.
+const ASKED: u64 = 0;
 
 /// The objects and the calls of one JavaScript thread.
 ///
@@ -47,8 +53,10 @@ pub enum Started {
 impl Hub {
     /// A hub. `wake` asks the JavaScript thread to [poll](Self::poll) soon; it is called from any thread.
     pub fn new(host: Host, wake: impl Fn() + Send + Sync + 'static) -> Self {
-        let scope = Scope { host, objects: Rc::default() };
-        Self { scope, root: Rc::new(Root), tasks: Tasks::new(wake) }
+        let tasks = Tasks::new(wake);
+        let remote = Arc::new(Remote::new(Arc::clone(tasks.woken())));
+        let scope = Scope { host, objects: Rc::default(), remote, under_way: UnderWay::default() };
+        Self { scope, root: Rc::new(Root), tasks }
     }
 
     /// Calls a method of the object with this handle.
@@ -73,9 +81,33 @@ impl Hub {
         answer.ok_or_else(|| Failure::invalid(format!("{name} has no method {:?}", input.method)))
     }
 
-    /// The answers that have come since, by ticket.
+    /// The answers that have come since, by ticket. Under ticket 0 is what JavaScript is asked to do, as JSON:
+    ///
+    /// - `{"ask":"sleep","timer":1,"ms":250}`: to call the root's `timerOver` with the timer after that time;
+    /// - `{"ask":"forget","timer":1}`: that it needn't any more;
+    /// - `{"ask":"execute","orchestrator":1,"run":{…},…}` and the handle of a run: to do an agent's work, and to call the
+    ///   handle's `end` after it.
     pub fn poll(&mut self) -> Vec<(u64, Result<Reply>)> {
-        self.tasks.poll()
+        let mut ready = self.tasks.poll();
+        loop {
+            let tasks = self.scope.remote.take_tasks();
+            if tasks.is_empty() {
+                break;
+            }
+            for task in tasks {
+                // Nobody is told of its end.
+                let _ = self.tasks.start(Answer::detached(task));
+            }
+        }
+        for ask in self.scope.remote.take_asks() {
+            ready.push((ASKED, orchestrator::asked(&self.scope, ask)));
+        }
+        ready
+    }
+
+    /// Whether there is something to do that nobody awaits: writes of agents' runs, and what is to be polled.
+    pub fn is_busy(&self) -> bool {
+        self.scope.under_way.any() || self.tasks.woken().is_asked()
     }
 
     /// Gives up waiting for an answer; whether there was one to wait for. A write can't be given up.

@@ -7,6 +7,7 @@
 //!
 //! Contents (messages, payloads) never go through a JSON value of Rust's: they come and go as the bytes they are.
 
+mod agents;
 mod arguments;
 mod chats;
 mod contexts;
@@ -15,16 +16,21 @@ mod flows;
 mod host;
 mod hub;
 mod object;
+mod orchestrator;
 mod packed;
 mod recorder;
+mod remote;
 mod reply;
 mod requests;
 mod root;
+mod run_context;
 mod runs;
 mod sessions;
+mod space;
 mod store;
 mod streams;
 mod tasks;
+mod watched;
 
 pub use failure::{Failure, Result};
 pub use host::{Host, Work};

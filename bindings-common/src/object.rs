@@ -1,8 +1,8 @@
 //! [`Object`]: what a handle names; [`Objects`]: those of one JavaScript thread.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 
-use crate::{Failure, Host, Result, arguments::Input, tasks::Answer};
+use crate::{Failure, Host, Result, arguments::Input, remote::Remote, tasks::Answer, watched::UnderWay};
 
 /// What a handle names. One file for each class.
 pub(crate) trait Object {
@@ -18,6 +18,9 @@ pub(crate) trait Object {
 pub(crate) struct Scope {
     pub(crate) host: Host,
     pub(crate) objects: Rc<Objects>,
+    pub(crate) remote: Arc<Remote>,
+    /// The writes of this thread's stores that are under way.
+    pub(crate) under_way: UnderWay,
 }
 
 /// The objects of one JavaScript thread. A handle is never used twice.

@@ -23,7 +23,7 @@ pub(crate) struct RecorderObject {
 /// What a tool gave, without its output.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct OutcomeArgument {
+pub(crate) struct OutcomeArgument {
     tool_call_id: String,
     status: ToolCallStatus,
     duration_ms: Option<u64>,
@@ -33,7 +33,7 @@ struct OutcomeArgument {
 /// A message, the first content, and what its tools gave, the others.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct CallArgument {
+pub(crate) struct CallArgument {
     message_length: usize,
     outcomes: Vec<OutcomeArgument>,
 }
@@ -51,9 +51,22 @@ impl RecorderObject {
 }
 
 impl OutcomeArgument {
-    fn outcome(self, output: RawJson) -> ToolOutcome {
+    pub(crate) fn outcome(self, output: RawJson) -> ToolOutcome {
         let Self { tool_call_id, status, duration_ms, .. } = self;
         ToolOutcome { tool_call_id, output, status, duration_ms }
+    }
+}
+
+impl CallArgument {
+    /// The message, and what its tools gave.
+    pub(crate) fn read(input: Input<'_>) -> Result<(RawJson, Vec<ToolOutcome>)> {
+        let Self { message_length, outcomes } = input.read()?;
+        let lengths: Vec<usize> =
+            std::iter::once(message_length).chain(outcomes.iter().map(|outcome| outcome.length)).collect();
+        let mut contents = input.json_list(&lengths)?.into_iter();
+        let message = contents.next().unwrap_or(RawJson::null());
+        let outcomes = outcomes.into_iter().zip(contents).map(|(outcome, output)| outcome.outcome(output));
+        Ok((message, outcomes.collect()))
     }
 }
 
@@ -78,13 +91,7 @@ impl Object for RecorderObject {
                 Answer::write(async move { Reply::json(&recorder.record_tool_result(&outcome).await?) })
             }
             "recordToolCall" => {
-                let CallArgument { message_length, outcomes } = input.read()?;
-                let lengths: Vec<usize> =
-                    std::iter::once(message_length).chain(outcomes.iter().map(|outcome| outcome.length)).collect();
-                let mut contents = input.json_list(&lengths)?.into_iter();
-                let message = contents.next().unwrap_or(RawJson::null());
-                let outcomes: Vec<ToolOutcome> =
-                    outcomes.into_iter().zip(contents).map(|(outcome, output)| outcome.outcome(output)).collect();
+                let (message, outcomes) = CallArgument::read(input)?;
                 Answer::write(async move { Reply::json(&recorder.record_tool_call(message, &outcomes).await?) })
             }
             "pause" => {

@@ -2,13 +2,14 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use runlog::{AsyncRequestBuffer, ChatMessage, RawJson, RequestEnd, Space, StepType};
+use runlog::{AsyncRequestBuffer, ChatMessage, RawJson, RequestEnd, StepType};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Failure, Host, Reply, Result,
     arguments::Input,
     object::{Object, Scope},
+    space,
     store::StoreObject,
     tasks::Answer,
 };
@@ -66,19 +67,6 @@ struct Finish {
     end: EndArgument,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Key {
-    key: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KeyValue {
-    key: String,
-    value: RawJson,
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PlaceReply<'a> {
@@ -126,31 +114,6 @@ fn place(request: &AsyncRequestBuffer) -> Result<Reply> {
         stack_id: request.stack_id(),
         assistant_id: request.assistant_id(),
     })
-}
-
-fn space(space: &mut Space, input: Input<'_>) -> Result<Option<Reply>> {
-    Ok(Some(match input.method {
-        "spaceGet" => {
-            let Key { key } = input.read()?;
-            Reply::json(&space.get(&key))?
-        }
-        "spaceSet" => {
-            let KeyValue { key, value } = input.read()?;
-            space.set(key, value);
-            Reply::DONE
-        }
-        "spaceGetAndDelete" => {
-            let Key { key } = input.read()?;
-            Reply::json(&space.get_and_delete(&key))?
-        }
-        "spaceSnapshot" => Reply::json(&space.snapshot())?,
-        "spaceRestore" => {
-            space.restore(&input.json()?).map_err(runlog::Error::from)?;
-            Reply::DONE
-        }
-        "spaceKeys" => Reply::json(&space.keys().collect::<Vec<_>>())?,
-        _ => return Ok(None),
-    }))
 }
 
 impl Object for RequestObject {
@@ -222,7 +185,7 @@ impl Object for RequestObject {
             })?,
             _ => {
                 let mut request = self.request.borrow_mut();
-                match space(request.as_mut().ok_or_else(ended)?.space_mut(), input)? {
+                match space::call(request.as_mut().ok_or_else(ended)?.space_mut(), input)? {
                     Some(reply) => reply,
                     None => return Ok(None),
                 }

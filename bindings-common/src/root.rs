@@ -3,7 +3,7 @@
 use std::{rc::Rc, sync::Arc};
 
 use runlog::{
-    AsyncStore, ListSessions, Missing, Mode, StoreOptions,
+    AsyncStore, Embedded, ListSessions, Missing, Mode, StoreOptions, Wait,
     engine::{Preallocation, storage::MemoryStorage, storage::Storage},
 };
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,10 @@ use crate::{
     Failure, Host, Reply, Result,
     arguments::{DurabilityArgument, Input},
     object::{Object, Scope},
+    orchestrator,
     store::{SharedStore, StoreObject},
     tasks::Answer,
+    watched::{UnderWay, Watched},
 };
 
 /// What is there from the beginning.
@@ -51,6 +53,12 @@ enum ModeArgument {
 enum PreallocationArgument {
     Auto,
     None,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TimerOver {
+    timer: u64,
 }
 
 /// What opening found.
@@ -91,11 +99,16 @@ fn open(scope: &Scope, input: Input<'_>) -> Result<Answer> {
     let path = path.ok_or_else(|| Failure::invalid("open needs the path of a folder"))?;
     let storage = storage_at(path)?;
     let options = arguments.options(&scope.host);
+    let under_way = scope.under_way.clone();
     let opening = scope.host.offload(async move {
-        let store = AsyncStore::open_on(Arc::clone(&storage), options)?;
+        let mode = options.mode;
+        let shared = open_on(storage, options, under_way, false)?;
+        if mode == Mode::Write {
+            shared.store.recover_runs().await?;
+        }
         // What there is is read now, so that no call has to.
-        store.list_sessions(&ListSessions { limit: 1, ..ListSessions::default() }).await?;
-        Ok(SharedStore { store, storage, in_memory: false })
+        shared.store.list_sessions(&ListSessions { limit: 1, ..ListSessions::default() }).await?;
+        Ok(shared)
     });
     let scope = scope.clone();
     Ok(Answer::wait(async move { opened(&scope, opening.await?, true) }))
@@ -119,8 +132,19 @@ fn open_in_memory(scope: &Scope, input: Input<'_>) -> Result<Reply> {
     }
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     let host = Host { engine: Arc::new(Threadless(Arc::clone(&scope.host.engine))), ..scope.host.clone() };
-    let store = AsyncStore::open_on(Arc::clone(&storage), arguments.options(&host))?;
-    opened(scope, SharedStore { store, storage, in_memory: true }, true)
+    opened(scope, open_on(storage, arguments.options(&host), scope.under_way.clone(), true)?, true)
+}
+
+fn open_on(
+    storage: Arc<dyn Storage>,
+    options: StoreOptions,
+    under_way: UnderWay,
+    in_memory: bool,
+) -> Result<SharedStore> {
+    let embedded = Embedded::open_on(Arc::clone(&storage), options, Wait::Await)?;
+    let engine = embedded.engine().clone();
+    let store = AsyncStore::with_backend(Arc::new(Watched { embedded, under_way }));
+    Ok(SharedStore { store, engine, storage, in_memory })
 }
 
 /// Memory needs no threads to write to: whoever appends does it, at once.
@@ -173,6 +197,12 @@ impl Object for Root {
             "open" => open(scope, input)?,
             "openInMemory" => Answer::known(open_in_memory(scope, input)),
             "attach" => Answer::known(attach(scope, input)),
+            "timerOver" => {
+                let TimerOver { timer } = input.read()?;
+                scope.remote.is_over(timer);
+                Answer::known(Ok(Reply::DONE))
+            }
+            "toolDefinitions" => Answer::known(orchestrator::tool_definitions()),
             "version" => Answer::known(Reply::json(&env!("CARGO_PKG_VERSION"))),
             _ => return Ok(None),
         }))

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use runlog::{
     AsyncRunRecorder, Dangling, InstanceId, ListRunMessages, ListRuns, ListToolCalls, NewMessage, NewRun, Paged,
     RawJson, ResumeOptions, Role, Run, RunId, RunMessage, RunPlace, RunStatus, SessionId, ToolCall, ToolCallStatus,
+    ToolOutcome,
 };
 use serde::{Deserialize, Serialize};
 
@@ -39,25 +40,31 @@ struct Start {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 struct Resume {
     run: RunId,
-    /// What the user says: text, or content parts.
-    message: Option<RawJson>,
-    max_steps: Option<u32>,
-    max_total_steps: Option<u32>,
-    dangling: Option<DanglingArgument>,
-    id: Option<RunId>,
-    parent_run_id: Option<RunId>,
+    #[serde(default)]
+    options: ResumeArgument,
 }
 
-/// `"close"`, `"report"`, or `{"closeWith": "why"}`.
+/// `"close"`, `"report"`, `{"closeWith": "why"}`, or `{"answer": […]}`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum DanglingArgument {
     Close,
     Report,
     CloseWith(String),
+    Answer(Vec<AnswerArgument>),
+}
+
+/// What a tool gave for a call that had no result.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct AnswerArgument {
+    tool_call_id: String,
+    output: RawJson,
+    status: ToolCallStatus,
+    duration_ms: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -180,20 +187,42 @@ impl Start {
     }
 }
 
-impl Resume {
-    fn options(self) -> ResumeOptions {
-        let defaults = ResumeOptions::default();
-        ResumeOptions {
-            message: self.message.map(|content| NewMessage::new(Role::User, content)),
-            max_steps: self.max_steps,
-            max_total_steps: self.max_total_steps.unwrap_or(defaults.max_total_steps),
-            dangling: match self.dangling {
+/// How to resume a run, beside which.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct ResumeArgument {
+    /// What the user says: text, or content parts.
+    message: Option<RawJson>,
+    max_steps: Option<u32>,
+    max_total_steps: Option<u32>,
+    dangling: Option<DanglingArgument>,
+    id: Option<RunId>,
+    parent_run_id: Option<RunId>,
+}
+
+impl From<AnswerArgument> for ToolOutcome {
+    fn from(argument: AnswerArgument) -> Self {
+        let AnswerArgument { tool_call_id, output, status, duration_ms } = argument;
+        Self { tool_call_id, output, status, duration_ms }
+    }
+}
+
+impl From<ResumeArgument> for ResumeOptions {
+    fn from(argument: ResumeArgument) -> Self {
+        Self {
+            message: argument.message.map(|content| NewMessage::new(Role::User, content)),
+            max_steps: argument.max_steps,
+            max_total_steps: argument.max_total_steps.unwrap_or(Self::default().max_total_steps),
+            dangling: match argument.dangling {
                 None | Some(DanglingArgument::Close) => Dangling::Close,
                 Some(DanglingArgument::Report) => Dangling::Report,
                 Some(DanglingArgument::CloseWith(reason)) => Dangling::CloseWith(reason),
+                Some(DanglingArgument::Answer(outcomes)) => {
+                    Dangling::Answer(outcomes.into_iter().map(Into::into).collect())
+                }
             },
-            id: self.id,
-            parent_run_id: self.parent_run_id,
+            id: argument.id,
+            parent_run_id: argument.parent_run_id,
         }
     }
 }
@@ -246,8 +275,8 @@ pub(crate) fn recorder_reply(of: &Rc<StoreObject>, scope: &Scope, recorder: Asyn
 }
 
 fn resume(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Result<Answer> {
-    let arguments: Resume = input.read()?;
-    let (run, options) = (arguments.run, arguments.options());
+    let Resume { run, options } = input.read()?;
+    let options: ResumeOptions = options.into();
     let store = of.store()?;
     let (of, scope) = (Rc::clone(of), scope.clone());
     let resuming = of.elsewhere(async move { Ok(store.runs().resume(run, &options).await?) });

@@ -19,11 +19,11 @@ use runlog::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Failure, Host, Reply, Result,
+    Failure, Host, Reply, Result, agents,
     arguments::Input,
     chats, contexts, flows,
     object::{Object, Scope},
-    runs, sessions, streams,
+    orchestrator, runs, sessions, streams,
     tasks::Answer,
 };
 
@@ -35,6 +35,7 @@ static LAST_TOKEN: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone)]
 pub(crate) struct SharedStore {
     pub(crate) store: AsyncStore,
+    pub(crate) engine: Engine,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) in_memory: bool,
 }
@@ -74,8 +75,7 @@ impl StoreObject {
 
     /// The engine below it.
     pub(crate) fn engine(&self) -> Result<Engine> {
-        let embedded = self.shared()?.store.embedded().ok_or_else(|| Failure::invalid("the store has no engine"))?;
-        Ok(embedded.engine().clone())
+        Ok(self.shared()?.engine.clone())
     }
 
     /// An answer that reads: where it blocks nobody.
@@ -180,7 +180,16 @@ impl Object for StoreObject {
             return self.close().map(Some);
         }
         self.shared()?;
-        for class in [contexts::call, streams::call, sessions::call, runs::call, flows::call, chats::call] {
+        for class in [
+            contexts::call,
+            streams::call,
+            sessions::call,
+            runs::call,
+            flows::call,
+            chats::call,
+            agents::call,
+            orchestrator::call,
+        ] {
             if let Some(answer) = class(&self, scope, input)? {
                 return Ok(Some(answer));
             }

@@ -2,7 +2,7 @@
 //!
 //! A future is polled once when it is started, so that what it stages is staged in the order of the calls. One that
 //! isn't ready waits in one of two lanes. All writes share a waker: a flush acknowledges many of them, and each is
-//! looked at once or twice. Everything else has a waker of its own.
+//! looked at once or twice. Everything else has a waker of its own, the tasks that nobody awaits among it.
 
 use std::{
     collections::BTreeMap,
@@ -28,6 +28,8 @@ pub(crate) enum Lane {
     Write,
     /// By itself.
     Own,
+    /// By itself, and nobody is told of its end.
+    Detached,
 }
 
 impl Answer {
@@ -39,6 +41,15 @@ impl Answer {
     /// Anything that is no write.
     pub(crate) fn wait(future: impl Future<Output = Result<Reply>> + 'static) -> Self {
         Self { lane: Lane::Own, future: Box::pin(future) }
+    }
+
+    /// A task that nobody awaits.
+    pub(crate) fn detached(task: runlog::Task) -> Self {
+        let future = Box::pin(async move {
+            task.await;
+            Ok(Reply::DONE)
+        });
+        Self { lane: Lane::Detached, future }
     }
 
     /// An answer that is known.
@@ -57,7 +68,7 @@ pub(crate) struct Tasks {
 }
 
 /// What was woken since the last poll.
-struct Woken {
+pub(crate) struct Woken {
     state: Mutex<State>,
     /// Asks the JavaScript thread to poll.
     wake: Box<dyn Fn() + Send + Sync>,
@@ -81,6 +92,16 @@ struct WakeOne {
 impl Woken {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Asks the JavaScript thread to poll.
+    pub(crate) fn ask(&self) {
+        self.tell(|_| {});
+    }
+
+    /// Whether the thread was asked, and hasn't polled yet.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.state().asked
     }
 
     fn tell(&self, what: impl FnOnce(&mut State)) {
@@ -113,6 +134,11 @@ impl Tasks {
         Self { last_ticket: 0, writes: Vec::new(), others: BTreeMap::new(), woken, write_waker }
     }
 
+    /// What was woken.
+    pub(crate) fn woken(&self) -> &Arc<Woken> {
+        &self.woken
+    }
+
     /// Polls a future for the first time: its result, or the ticket under which it comes later.
     pub(crate) fn start(&mut self, mut answer: Answer) -> std::result::Result<Result<Reply>, u64> {
         self.last_ticket += 1;
@@ -123,7 +149,7 @@ impl Tasks {
         }
         match answer.lane {
             Lane::Write => self.writes.push((ticket, answer)),
-            Lane::Own => drop(self.others.insert(ticket, answer)),
+            Lane::Own | Lane::Detached => drop(self.others.insert(ticket, answer)),
         }
         Err(ticket)
     }
@@ -148,7 +174,9 @@ impl Tasks {
         }
         for ticket in tickets {
             let Some(mut answer) = self.others.remove(&ticket) else { continue };
-            match poll(&mut answer, &self.waker_of(ticket, Lane::Own)) {
+            let waker = self.waker_of(ticket, answer.lane);
+            match poll(&mut answer, &waker) {
+                Poll::Ready(_) if answer.lane == Lane::Detached => {}
                 Poll::Ready(result) => ready.push((ticket, result)),
                 Poll::Pending => drop(self.others.insert(ticket, answer)),
             }
@@ -164,7 +192,7 @@ impl Tasks {
     fn waker_of(&self, ticket: u64, lane: Lane) -> Waker {
         match lane {
             Lane::Write => self.write_waker.clone(),
-            Lane::Own => Waker::from(Arc::new(WakeOne { woken: Arc::clone(&self.woken), ticket })),
+            Lane::Own | Lane::Detached => Waker::from(Arc::new(WakeOne { woken: Arc::clone(&self.woken), ticket })),
         }
     }
 }

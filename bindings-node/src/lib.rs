@@ -84,7 +84,7 @@ pub fn call(
     }
 }
 
-/// The answers that have come: `[ticket, ok, handle, json, bytes, …]`, five parts for each.
+/// The answers that have come: `[ticket, ok, handle, json, bytes, …]`, five parts for each. Under ticket 0 is what is asked.
 #[napi(catch_unwind)]
 pub fn poll(env: Env) -> Result<Vec<Part<'static>>> {
     let ready = with_hub(Hub::poll)?;
@@ -94,6 +94,12 @@ pub fn poll(env: Env) -> Result<Vec<Part<'static>>> {
         push(&env, &mut parts, result)?;
     }
     Ok(parts)
+}
+
+/// Whether there is something to do that nobody awaits.
+#[napi(catch_unwind)]
+pub fn is_busy() -> Result<bool> {
+    with_hub(|hub| hub.is_busy())
 }
 
 /// Gives up waiting for an answer; whether there was one to wait for.

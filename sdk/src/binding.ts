@@ -20,9 +20,28 @@ export interface Binding {
   cancel(ticket: number): boolean;
   /** Forgets an object. */
   release(handle: number): void;
+  /** Whether there is something to do that nobody awaits. */
+  isBusy(): boolean;
   /** Keeps the process alive, or lets it end. */
   keepAlive(on: boolean): void;
 }
+
+/** What JavaScript is asked to do, in a reply under ticket 0. */
+type Ask =
+  | { ask: "sleep"; timer: number; ms: number }
+  | { ask: "forget"; timer: number }
+  | ({ ask: "execute"; orchestrator: number } & Execution);
+
+/** An agent's work, as it is asked for. @internal */
+export interface Execution {
+  run: object;
+  definition: object;
+  task: string;
+  depth: number;
+}
+
+/** Does an agent's work, with the handle of its run. @internal */
+export type Executor = (work: Execution, handle: number) => void;
 
 /** What a call answered, or how it failed. @internal */
 export interface Reply {
@@ -51,6 +70,9 @@ export class Channel {
   readonly #waiting = new Map<number, Waiting>();
   /** How many calls keep the process alive. */
   #alive = 0;
+  #isAlive = false;
+  readonly #timers = new Map<number, ReturnType<typeof setTimeout>>();
+  readonly #executors = new Map<number, Executor>();
 
   constructor(binding: Binding) {
     this.#binding = binding;
@@ -73,7 +95,8 @@ export class Channel {
     if (typeof started !== "number") return replyAt(started, 0);
     const ticket = started;
     const idle = options?.idle === true;
-    if (!idle && this.#alive++ === 0) this.#binding.keepAlive(true);
+    if (!idle) this.#alive += 1;
+    this.#keepAlive();
     const signal = options?.signal;
     return new Promise<Reply>((resolve, reject) => {
       if (signal === undefined) {
@@ -100,9 +123,19 @@ export class Channel {
     this.#binding.release(handle);
   }
 
+  /** Has the agents of an orchestrator done by a function, or by none any more. */
+  executor(orchestrator: number, executor: Executor | undefined): void {
+    if (executor === undefined) this.#executors.delete(orchestrator);
+    else this.#executors.set(orchestrator, executor);
+  }
+
   #receive(parts: Part[]): void {
     for (let at = 0; at < parts.length; at += 5) {
       const ticket = parts[at] as number;
+      if (ticket === 0) {
+        this.#asked(replyAt(parts, at + 1));
+        continue;
+      }
       const waiting = this.#waiting.get(ticket);
       // It was given up meanwhile; an object that was made for it is let go.
       if (waiting === undefined) {
@@ -113,11 +146,54 @@ export class Channel {
       this.#settle(ticket, waiting);
       waiting.resolve(replyAt(parts, at + 1));
     }
+    this.#keepAlive();
+  }
+
+  #asked(reply: Reply): void {
+    const ask = valueOf<Ask>(reply);
+    switch (ask.ask) {
+      case "sleep":
+        this.#sleep(ask.timer, ask.ms);
+        break;
+      case "forget":
+        clearTimeout(this.#timers.get(ask.timer));
+        this.#timers.delete(ask.timer);
+        break;
+      case "execute": {
+        const { ask: _, orchestrator, ...work } = ask;
+        const executor = this.#executors.get(orchestrator);
+        const handle = reply.handle as number;
+        // Nobody is left to do it: its run fails.
+        if (executor === undefined) this.#binding.release(handle);
+        else executor(work, handle);
+        break;
+      }
+    }
+  }
+
+  #sleep(timer: number, ms: number): void {
+    // A longer one would overflow, and fire at once.
+    const part = Math.min(ms, 2 ** 31 - 1);
+    const over = () => {
+      if (ms > part) return this.#sleep(timer, ms - part);
+      this.#timers.delete(timer);
+      this.#binding.call(0, "timerOver", JSON.stringify({ timer }));
+      this.#keepAlive();
+    };
+    this.#timers.set(timer, setTimeout(over, part));
   }
 
   #settle(ticket: number, waiting: Waiting): void {
     this.#waiting.delete(ticket);
-    if (!waiting.idle && --this.#alive === 0) this.#binding.keepAlive(false);
+    if (!waiting.idle) this.#alive -= 1;
+    if (this.#alive === 0) this.#keepAlive();
+  }
+
+  /** Keeps the process alive for what is waited for, and for what agents left to be written. */
+  #keepAlive(): void {
+    const on = this.#alive > 0 || (this.#executors.size > 0 && this.#binding.isBusy());
+    if (on !== this.#isAlive) this.#binding.keepAlive(on);
+    this.#isAlive = on;
   }
 }
 

@@ -9,7 +9,9 @@
  * @packageDocumentation
  */
 
+import { check } from "./binding.js";
 import { nodeChannel } from "./node.js";
+import { type ToolDefinition, toolsOf } from "./orchestrator.js";
 import { type OpenOptions, type SharedStore, type Store, openedStore } from "./store.js";
 
 /**
@@ -36,6 +38,14 @@ export async function openInMemory(options: Pick<OpenOptions, "segmentBytesMax">
  */
 export async function attach(shared: SharedStore): Promise<Store> {
   return openedStore(nodeChannel(), "attach", { token: shared.runlogStore });
+}
+
+/**
+ * The definitions of the tools `list_available_agents` and `spawn_agents`, for the tools that a model is given; its calls
+ * are answered by {@link RunContext.answerToolCall}.
+ */
+export async function toolDefinitions(): Promise<ToolDefinition[]> {
+  return toolsOf(check(await nodeChannel().call(0, "toolDefinitions")));
 }
 
 export { type ErrorCode, RunlogError } from "./error.js";
@@ -99,6 +109,19 @@ export type {
   ToolCallStatus,
   ToolOutcome,
 } from "./run-types.js";
+export type { AgentDefinition, AgentSummary, AgentVisibility, Agents, ListAgents, NewAgent } from "./agents.js";
+export type {
+  AgentEnd,
+  AgentFunction,
+  Orchestrator,
+  OrchestratorOptions,
+  ResumeReport,
+  RunHandle,
+  StartAgent,
+  ToolDefinition,
+} from "./orchestrator.js";
+export type { RunContext } from "./run-context.js";
+export type { SpawnRequest, SpawnResult } from "./spawn.js";
 export type { FlowRun, Flows, Playback } from "./flows.js";
 export type * from "./flow-types.js";
 export type { Chats, NewRequest, Resumption, StackLevel } from "./chats.js";

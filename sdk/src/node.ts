@@ -2,12 +2,14 @@ import addon from "runlog-native";
 
 import { type Binding, Channel, type Part } from "./binding.js";
 
-let channel: Channel | undefined;
+/** An application may have this package twice, as ES modules and as CommonJS; the addon it has once for each thread. */
+const CHANNEL = Symbol.for("runlog.channel");
 
 /** The way to the core from this thread: an addon of Node's. @internal */
 export function nodeChannel(): Channel {
-  channel ??= new Channel(nodeBinding());
-  return channel;
+  const shared = addon as { [CHANNEL]?: Channel };
+  shared[CHANNEL] ??= new Channel(nodeBinding());
+  return shared[CHANNEL];
 }
 
 function nodeBinding(): Binding {
@@ -20,6 +22,7 @@ function nodeBinding(): Binding {
     call: addon.call,
     cancel: addon.cancel,
     release: addon.release,
+    isBusy: addon.isBusy,
     onReplies(to) {
       listener = to;
     },

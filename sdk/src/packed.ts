@@ -1,5 +1,6 @@
 import { RunlogError, invalid } from "./error.js";
 import { textOf } from "./json.js";
+import { uuidAt, uuidBytes } from "./uuid.js";
 
 // The layouts of `bindings-common/src/packed`, this side of the boundary. All numbers are little-endian.
 
@@ -161,30 +162,6 @@ function expectedTag(expected: Expected): number {
 function checkedInterval(ms: number): number {
   if (Number.isInteger(ms) && ms >= 1 && ms <= 0xffff_ffff) return ms;
   throw invalid(`an interval is a whole number of milliseconds from 1, not ${ms}`);
-}
-
-let lastUuid = "";
-let lastUuidBytes = new Uint8Array(16);
-
-/** The 16 bytes of a UUID. @internal */
-export function uuidBytes(uuid: string): Uint8Array {
-  // Appends mostly go on with the same stream.
-  if (uuid === lastUuid) return lastUuidBytes;
-  const digits = typeof uuid === "string" ? uuid.replaceAll("-", "") : "";
-  if (!/^[0-9a-f]{32}$/i.test(digits)) throw invalid(`not the id of a stream (a UUID): ${JSON.stringify(uuid)}`);
-  const bytes = new Uint8Array(16);
-  for (let at = 0; at < 16; at++) bytes[at] = Number.parseInt(digits.slice(2 * at, 2 * at + 2), 16);
-  lastUuid = uuid;
-  lastUuidBytes = bytes;
-  return bytes;
-}
-
-/** The UUID of 16 bytes. */
-function uuidAt(bytes: Uint8Array, at: number): string {
-  let digits = "";
-  for (let index = at; index < at + 16; index++) digits += (bytes[index] as number).toString(16).padStart(2, "0");
-  const part = (from: number, to?: number) => digits.slice(from, to);
-  return `${part(0, 8)}-${part(8, 12)}-${part(12, 16)}-${part(16, 20)}-${part(20)}`;
 }
 
 /** One record of the log. Its contents are looked at when they are asked for. */

@@ -1,7 +1,7 @@
-import { Handle } from "./handle.js";
-import { type AppendOptions, type MessageInput } from "./context.js";
+import type { Handle } from "./handle.js";
+import type { AppendOptions, MessageInput } from "./context.js";
 import { jsonBytes, jsonList } from "./json.js";
-import { type Recorded, type Run, type ToolOutcome, recordedOf, runOf } from "./run-types.js";
+import { type Recorded, type Run, type ToolOutcome, recordedOf, runOf, wholeMs } from "./run-types.js";
 
 /**
  * Writes one run while it happens. Got from {@link Runs.start}, {@link Runs.resume} and {@link Runs.recorder}.
@@ -66,8 +66,7 @@ export class RunRecorder implements AsyncDisposable {
 
   /** Records what a tool gave for a call that was recorded before, as a message in the provider's form. */
   async recordToolResult(outcome: ToolOutcome): Promise<Recorded> {
-    const data = jsonBytes(outcome.output);
-    return recordedOf(await this.#handle.value<object>("recordToolResult", wireOutcome(outcome, data.length), data));
+    return recordToolResult(this.#handle, outcome);
   }
 
   /**
@@ -77,11 +76,7 @@ export class RunRecorder implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link recordMessage}; `invalid_input` when an outcome answers no call of the message.
    */
   async recordToolCall(message: MessageInput, outcomes: readonly ToolOutcome[]): Promise<Recorded> {
-    const { lengths, data } = jsonList([message, ...outcomes.map((outcome) => outcome.output)]);
-    const wire = outcomes.map((outcome, index) => wireOutcome(outcome, lengths[index + 1] as number));
-    return recordedOf(
-      await this.#handle.value<object>("recordToolCall", { messageLength: lengths[0], outcomes: wire }, data),
-    );
+    return recordToolCall(this.#handle, message, outcomes);
   }
 
   /** Pauses the run: it can be resumed. */
@@ -115,9 +110,24 @@ export class RunRecorder implements AsyncDisposable {
   }
 }
 
+/** Records what a tool gave, in a run. @internal */
+export async function recordToolResult(run: Handle, outcome: ToolOutcome): Promise<Recorded> {
+  const data = jsonBytes(outcome.output);
+  return recordedOf(await run.value<object>("recordToolResult", wireOutcome(outcome, data.length), data));
+}
+
+/** Records a message with what its tools gave, in a run. @internal */
+export async function recordToolCall(
+  run: Handle,
+  message: MessageInput,
+  outcomes: readonly ToolOutcome[],
+): Promise<Recorded> {
+  const { lengths, data } = jsonList([message, ...outcomes.map((outcome) => outcome.output)]);
+  const wire = outcomes.map((outcome, index) => wireOutcome(outcome, lengths[index + 1] as number));
+  return recordedOf(await run.value<object>("recordToolCall", { messageLength: lengths[0], outcomes: wire }, data));
+}
+
 function wireOutcome(outcome: ToolOutcome, length: number): object {
   const { toolCallId, status = "completed", durationMs } = outcome;
-  // Clocks tell parts of a millisecond, the log keeps whole ones.
-  const whole = durationMs === undefined ? undefined : Math.max(0, Math.round(durationMs));
-  return { toolCallId, status, durationMs: whole, length };
+  return { toolCallId, status, length, ...wholeMs(durationMs) };
 }

@@ -87,9 +87,10 @@ export interface ResumeOptions {
   maxTotalSteps?: number;
   /**
    * What becomes of tool calls without a result: each gets an error result that says it was interrupted (`close`, and
-   * when left out), or one with this text, or they are only told, for the caller to see to.
+   * when left out), or one with this text; or its outcome, for the caller has found the calls with
+   * {@link Context.danglingToolCalls} and asked the tools; or they are only told, for the caller to see to.
    */
-  dangling?: "close" | "report" | { closeWith: string };
+  dangling?: "close" | "report" | { closeWith: string } | { answer: readonly ToolOutcome[] };
   /** The id of the new run, where the caller has one already. */
   id?: string;
   /** The run that spawns the new one; left out, the one that spawned the run before. */
@@ -311,4 +312,17 @@ export function runOf<T extends RunSummary = Run>(wire: object): T {
 /** Where a message was recorded, as the core tells it. @internal */
 export function recordedOf(wire: object): Recorded {
   return renamed(wire, RECORDED.here) as unknown as Recorded;
+}
+
+/** How to resume a run, as it is told to the core. @internal */
+export function wireResume(options: ResumeOptions): object {
+  const { dangling } = options;
+  if (typeof dangling !== "object" || !("answer" in dangling)) return options;
+  const answer = dangling.answer.map((outcome) => ({ status: "completed", ...outcome, ...wholeMs(outcome.durationMs) }));
+  return { ...options, dangling: { answer } };
+}
+
+/** Clocks tell parts of a millisecond, the log keeps whole ones. @internal */
+export function wholeMs(durationMs: number | undefined): { durationMs?: number } {
+  return durationMs === undefined ? {} : { durationMs: Math.max(0, Math.round(durationMs)) };
 }

@@ -18,6 +18,7 @@ import {
   ToolCall,
   type ToolCallHead,
   runOf,
+  wireResume,
 } from "./run-types.js";
 
 /** A run that goes on from a paused one. */
@@ -76,7 +77,7 @@ export class Runs {
    * `not_found`.
    */
   async resume(runId: string, options: ResumeOptions = {}): Promise<ResumedRun> {
-    const reply = await this.#handle.call("resumeRun", { run: runId, ...options });
+    const reply = await this.#handle.call("resumeRun", { run: runId, options: wireResume(options) });
     const wire = valueOf<{ run: object; dangling: object[] }>(reply);
     const run = runOf(wire.run);
     const rawMessages = unpackMessages(bytesOf(reply));

@@ -1,10 +1,11 @@
+import { Agents } from "./agents.js";
 import { type Channel, check, valueOf } from "./binding.js";
 import { Chats } from "./chats.js";
 import { Context, Contexts } from "./context.js";
-import { RunlogError } from "./error.js";
 import { Flows } from "./flows.js";
 import { follow } from "./follow.js";
 import { Handle } from "./handle.js";
+import { Orchestrator, type OrchestratorOptions } from "./orchestrator.js";
 import { type Durability, type LogRecord, unpackRecords } from "./packed.js";
 import { Pages } from "./pages.js";
 import { Runs } from "./runs.js";
@@ -22,6 +23,7 @@ import {
   sessionOf,
 } from "./sessions.js";
 import { Streams, scanPage } from "./streams.js";
+import { newUuid } from "./uuid.js";
 
 /** How a store is opened. The defaults suit an agent: durable appends, made if it isn't there. */
 export interface OpenOptions {
@@ -131,11 +133,14 @@ export class Store implements AsyncDisposable {
   readonly flows: Flows;
   /** Its chats: sessions as their users see them. */
   readonly chats: Chats;
+  /** The definitions of agents. */
+  readonly agents: Agents;
   /** Its streams of opaque records. */
   readonly streams: Streams;
   /** What opening found. */
   readonly recovery: Recovery;
   readonly #handle: Handle;
+  readonly #orchestrators = new Set<Orchestrator>();
 
   /** @internal */
   constructor(handle: Handle, recovery: Recovery) {
@@ -145,6 +150,7 @@ export class Store implements AsyncDisposable {
     this.runs = new Runs(handle);
     this.flows = new Flows(handle);
     this.chats = new Chats(handle);
+    this.agents = new Agents(handle);
     this.streams = new Streams(handle);
   }
 
@@ -250,6 +256,17 @@ export class Store implements AsyncDisposable {
     return new Context(this.#handle, this.contexts, instanceId);
   }
 
+  /** Starts agents whose work is done by functions, and goes on with those that a crash cut off. */
+  async orchestrator(options: OrchestratorOptions = {}): Promise<Orchestrator> {
+    const { agents = {}, ...bounds } = options;
+    const reply = check(await this.#handle.call("orchestrate", bounds));
+    const handle = new Handle(this.#handle.channel, reply.handle, "the orchestrator");
+    const orchestrator = new Orchestrator(handle, valueOf<{ id: number }>(reply).id);
+    this.#orchestrators.add(orchestrator);
+    for (const [name, work] of Object.entries(agents)) await orchestrator.register(name, work);
+    return orchestrator;
+  }
+
   /** The whole log in order of position, a page at a time: as history, what was truncated since included. */
   read(options: LogOptions = {}): Pages<LogRecord> {
     const { from = 1, limit, signal } = options;
@@ -312,19 +329,15 @@ export class Store implements AsyncDisposable {
 
   /** A fresh id that sorts by time: a UUID of version 7. */
   newId(): string {
-    const reply = this.#handle.call("newId");
-    if (reply instanceof Promise) throw new RunlogError("internal", "an id took long; please report it");
-    return valueOf<string>(reply);
+    return newUuid();
   }
 
   /**
-   * Lets other threads of this process use the store: post what this returns to a worker, and give it to
+   * Lets other threads of this process use the store: post what this resolves to to a worker, and give it to
    * {@link attach} there.
    */
-  share(): SharedStore {
-    const reply = this.#handle.call("share");
-    if (reply instanceof Promise) throw new RunlogError("internal", "sharing took long; please report it");
-    return { runlogStore: valueOf<number>(reply) };
+  async share(): Promise<SharedStore> {
+    return { runlogStore: await this.#handle.value<number>("share") };
   }
 
   /**
@@ -336,6 +349,7 @@ export class Store implements AsyncDisposable {
     if (!this.#handle.isOpen) return;
     const closing = this.#handle.call("close");
     this.#handle.release();
+    for (const orchestrator of this.#orchestrators) await orchestrator[Symbol.asyncDispose]();
     check(await closing);
   }
 

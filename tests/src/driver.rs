@@ -256,7 +256,17 @@ impl Driver {
             Place::Faulty(storage) => checker::check_files(&storage.files(), storage.boot_id()),
             Place::Folder(path) => checker::check(path),
         };
-        compare::checked_equals(&checked.map_err(|problem| format!("checker: {problem}"))?, &self.model)
+        compare::checked_equals(&checked.map_err(|problem| format!("checker: {problem}"))?, &self.model)?;
+        self.verify()
+    }
+
+    /// That the engine's own `verify` finds nothing damaged: what a crash left is no damage.
+    ///
+    /// # Errors
+    /// What it finds.
+    pub fn verify(&self) -> Same {
+        let verification = runlog_engine::verify(&*self.place.storage()).map_err(|error| format!("verify: {error}"))?;
+        if verification.is_sound() { Ok(()) } else { Err(format!("verify: {:?}", verification.problems)) }
     }
 
     /// Leaves the store. What it must be when it is opened again is then in the history.

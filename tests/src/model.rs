@@ -36,6 +36,15 @@ pub enum Step {
 }
 
 impl Step {
+    fn is_empty_append(&self) -> bool {
+        matches!(self, Self::Append { records, .. } if records.is_empty())
+    }
+
+    /// Whether nothing could tell a repeat what it returned.
+    fn leaves_nothing_to_tell(&self) -> bool {
+        self.is_empty_append() && matches!(self, Self::Append { expected: Expected::Any | Expected::Exists, .. })
+    }
+
     /// Whether it appends a record of 500 bytes or more.
     pub fn is_long(&self) -> bool {
         matches!(self, Self::Append { records, .. } if records.iter().any(|item| item.payload.len() >= 500))
@@ -163,6 +172,79 @@ impl ModelStream {
     }
 }
 
+/// What tells a step that wrote something from others: its kind, its stream, how many data records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Trace(u8, Option<StreamId>, usize);
+
+impl Trace {
+    fn of(step: &Step) -> Self {
+        match step {
+            Step::Append { stream, records, .. } => Self(0, Some(*stream), records.len()),
+            Step::Snapshot { stream, .. } => Self(129, Some(*stream), 0),
+            Step::Truncate { stream, .. } => Self(130, Some(*stream), 0),
+            Step::Fork { child, .. } => Self(131, Some(*child), 0),
+            Step::Delete { stream, .. } => Self(132, Some(*stream), 0),
+            Step::Redact { .. } => Self(133, None, 0),
+        }
+    }
+
+    /// That the step made its stream.
+    fn created(self) -> Self {
+        Self(128, self.1, 0)
+    }
+}
+
+/// What a batch with a key did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Keyed {
+    stream: StreamId,
+    key: Vec<u8>,
+    /// The position before it.
+    before: Position,
+    written: Vec<(Trace, OpResult)>,
+    last_position: Position,
+}
+
+impl Keyed {
+    /// What a batch of these steps returns under the same key.
+    fn repeated(&self, steps: &[Step]) -> Appended {
+        let of_others = || self.written.iter().filter(|(trace, _)| trace.0 != 128).map(|(_, result)| *result).collect();
+        let ops = self.results(steps).unwrap_or_else(of_others);
+        Appended { last_position: self.last_position, ops, repeated: true }
+    }
+
+    fn results(&self, steps: &[Step]) -> Option<Vec<OpResult>> {
+        let mut rest = &self.written[..];
+        // Where the log stands after what was passed so far; a stream's creation is the record before its first.
+        let mut at = self.before;
+        let mut results = Vec::new();
+        for step in steps {
+            let trace = Trace::of(step);
+            let was_created = trace.0 == 0 && rest.first().is_some_and(|(first, _)| *first == trace.created());
+            if was_created {
+                rest = &rest[1..];
+                at = Position(at.0 + 1);
+            }
+            if let Step::Append { expected, records, .. } = step
+                && records.is_empty()
+            {
+                let last_sequence = match expected {
+                    _ if was_created => Sequence(0),
+                    Expected::Last(sequence) => *sequence,
+                    _ => return None,
+                };
+                results.push(OpResult { position: at, last_sequence });
+                continue;
+            }
+            let (first, others) = rest.split_first().filter(|(first, _)| first.0 == trace)?;
+            at = Position(first.1.position.0 + trace.2.saturating_sub(1) as u64);
+            results.push(first.1);
+            rest = others;
+        }
+        rest.is_empty().then_some(results)
+    }
+}
+
 /// The state of a store.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Model {
@@ -170,8 +252,8 @@ pub struct Model {
     pub log: Vec<Entry>,
     /// Every stream ever made, in order.
     pub streams: Vec<ModelStream>,
-    /// What each keyed batch returned.
-    keys: Vec<(StreamId, Vec<u8>, Appended)>,
+    /// What each keyed batch did.
+    keys: Vec<Keyed>,
 }
 
 type Outcome<T> = Result<T, ErrorKind>;
@@ -197,20 +279,33 @@ impl Model {
     /// # Errors
     /// The kind of error that the engine is to give.
     pub fn apply(&mut self, work: &Work) -> Outcome<Appended> {
-        let keyed = work.key.as_ref().map(|key| (work.keyed_stream(), key));
-        if let Some((stream, key)) = &keyed {
-            let stream = stream.ok_or(ErrorKind::InvalidInput)?;
-            if let Some((_, _, first)) = self.keys.iter().find(|(of, earlier, _)| *of == stream && earlier == *key) {
-                return Ok(Appended { repeated: true, ..first.clone() });
+        if let Some(key) = &work.key {
+            let stream = work.keyed_stream().ok_or(ErrorKind::InvalidInput)?;
+            if work.steps.iter().any(Step::leaves_nothing_to_tell) {
+                return Err(ErrorKind::InvalidInput);
+            }
+            if let Some(first) = self.keys.iter().find(|first| first.stream == stream && first.key == *key) {
+                return Ok(first.repeated(&work.steps));
             }
         }
         let mut next = self.clone();
         let mut key = work.key.clone();
-        let ops = work.steps.iter().map(|step| next.step(step, self.last_position(), &mut key));
-        let ops = ops.collect::<Outcome<Vec<_>>>()?;
+        let (mut ops, mut written) = (Vec::new(), Vec::new());
+        for step in &work.steps {
+            let streams = next.streams.len();
+            let result = next.step(step, self.last_position(), &mut key)?;
+            if matches!(step, Step::Append { .. }) && next.streams.len() > streams {
+                written.push((Trace::of(step).created(), result));
+            }
+            if !step.is_empty_append() {
+                written.push((Trace::of(step), result));
+            }
+            ops.push(result);
+        }
         let appended = Appended { last_position: Position(next.last_position()), ops, repeated: false };
-        if let Some((Some(stream), key)) = keyed {
-            next.keys.push((stream, key.clone(), appended.clone()));
+        if let (Some(key), Some(stream)) = (work.key.clone(), work.keyed_stream()) {
+            let before = Position(self.last_position());
+            next.keys.push(Keyed { stream, key, before, written, last_position: appended.last_position });
         }
         *self = next;
         Ok(appended)
@@ -245,10 +340,9 @@ impl Model {
                 let position = self.last_position() + 1;
                 let found = self.living(*stream)?;
                 reaches(found, *sequence)?;
-                let last = found.last();
                 found.snapshots.retain(|(other, _)| other != sequence);
                 found.snapshots.push((*sequence, position));
-                Ok(self.push(*stream, *sequence, 129, &state.meta, &state.payload, last))
+                Ok(self.push(*stream, *sequence, 129, &state.meta, &state.payload, *sequence))
             }
             Step::Delete { stream, expected } => {
                 let found = self.living(*stream)?;

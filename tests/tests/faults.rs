@@ -254,6 +254,10 @@ fn crash_while_opening(driver: &Driver, storage: &FaultyStorage, seed: u64, budg
     let mut once = driver.after_crash(storage, seed);
     let Place::Faulty(left) = once.place.clone() else { unreachable!("all are faulty") };
     let interrupted = left.copy();
+    // Unless the store was never made.
+    if left.files().contains_key("RUNLOG") {
+        once.verify()?;
+    }
     let _ = left.take_trace();
     once.reopen()?;
     let steps = left.take_trace().len() as u64;

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use runlog_engine::{ErrorKind, OpenOptions, Position, ReadOptions, Store};
+use runlog_engine::{ErrorKind, OpenOptions, Position, ReadOptions, Store, storage::FsStorage, verify};
 use runlog_tests::{
     budget, checker,
     processes::{payload, stream},
@@ -181,4 +181,26 @@ fn reader_goes_on_with_the_next_writer_after_one_was_killed() {
     let acknowledged: u64 = acknowledged.values().sum();
     let records = log.records[..seen.len()].iter().filter(|record| record.kind < 128);
     assert!(records.count() as u64 >= acknowledged);
+}
+
+#[test]
+fn verify_beside_a_writer_finds_nothing_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = appender(folder.path(), 4);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "open");
+    let drain = std::thread::spawn(move || lines.count());
+    let storage = FsStorage::new(folder.path());
+    let mut records = 0;
+    // Until it has met some segments.
+    while records < 3000 {
+        let verification = verify(&storage).unwrap();
+        assert!(verification.is_sound(), "{:?}", verification.problems);
+        assert!(verification.records >= records, "{} records, then {}", records, verification.records);
+        records = verification.records;
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drain.join().unwrap();
+    assert!(verify(&storage).unwrap().is_sound());
 }

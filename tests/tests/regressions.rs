@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use runlog_engine::{
-    Durability, Expected, OpenOptions,
+    Durability, Expected, OpenOptions, Sequence,
     storage::{Access, File, MemoryStorage, Storage},
 };
 use runlog_tests::{
@@ -145,13 +145,14 @@ fn repeated_batch_returns_what_the_first_returned_for_each_kind_of_step() {
         expected: Expected::Any,
         records: (0..count).map(item).collect(),
     };
+    let nothing = |number, expected| Step::Append { stream: stream(number), expected, records: Vec::new() };
     let steps = [
-        append(2, 0),
+        nothing(2, Expected::Last(Sequence(1))),
         Step::Snapshot { stream: stream(1), sequence: 1, state: item(1) },
         Step::Truncate { stream: stream(1), expected: Expected::Any, after: 2 },
         Step::Fork { parent: stream(1), at: 1, child: stream(3) },
         Step::Redact { position: 2, reason: "asked for".to_owned() },
-        append(4, 0),
+        nothing(4, Expected::Absent),
         append(2, 3),
         append(1, 1),
         Step::Delete { stream: stream(3), expected: Expected::Any },
@@ -168,6 +169,9 @@ fn repeated_batch_returns_what_the_first_returned_for_each_kind_of_step() {
             driver.commit(&work).unwrap();
             driver.leave_and_reopen(Leave::Close).unwrap();
             driver.commit(&work).unwrap();
+            // Another batch under the same key is told what was written.
+            let other = Work { steps: work.steps[1..].to_vec(), ..work };
+            driver.commit(&other).unwrap();
         }
     }
 }

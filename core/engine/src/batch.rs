@@ -143,7 +143,9 @@ pub struct Batch<'a> {
     pub ops: Vec<Op<'a>>,
     /// An idempotency key of 1 to [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX) bytes. A batch with the key
     /// of an earlier one in the same stream (that of its first [`Op::Append`]) is not done again: it
-    /// returns what the first one returned.
+    /// returns what the first one returned. So it must append at least one record, and an append of none beside it
+    /// must expect a last sequence, or that the stream is absent. If a repeat has other steps than the first one,
+    /// it is told the results of those that wrote something.
     pub key: Option<&'a [u8]>,
     /// How durable it is when acknowledged; `None` is the store's own setting.
     pub durability: Option<Durability>,
@@ -175,7 +177,8 @@ impl<'a> Batch<'a> {
 pub struct OpResult {
     /// The position of its first data record, or of the record that says what was done.
     pub position: Position,
-    /// The stream's last sequence after the step (the child's for a fork; 0 for a redaction or a deletion).
+    /// The stream's last sequence after the step (the child's for a fork; for a snapshot the sequence that it was
+    /// saved at; 0 for a redaction or a deletion).
     pub last_sequence: Sequence,
 }
 

@@ -5,8 +5,9 @@
 //! model, and [`dangling_tool_calls`] into the calls that were never answered. [`Catalog`] folds
 //! [`CatalogEvent`]s into the sessions and instances there are. A session is a [`Chat`] to its users, whose
 //! messages and steps [`ChatFold`] folds from [`ChatEvent`]s. A flow is told in [`RuntimeEvent`]s, and resumed from
-//! a [`RunSnapshot`].
+//! a [`RunSnapshot`]. [`AgentCatalog`] folds the definitions of agents that can be spawned.
 
+mod agent;
 mod catalog;
 mod chat;
 pub mod codec;
@@ -28,6 +29,10 @@ mod run_history;
 mod session;
 mod time;
 
+pub use agent::{
+    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents,
+    SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
+};
 pub use catalog::{
     Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatTouched, ChatUpdated, Deleted, EncodedCatalogEvent,
     ListSessions, SessionChanges, SessionDeleted, SessionPage, SessionUpdated,

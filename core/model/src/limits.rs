@@ -38,3 +38,15 @@ pub const CHAT_PAGE_MAX: usize = 1_000;
 pub const STACK_DEPTH_MAX: usize = 1 << 10;
 /// The largest JSON of one flow event or run snapshot: 16 MiB.
 pub const FLOW_EVENT_BYTES_MAX: usize = 16 << 20;
+/// The longest description of an agent: 64 KiB.
+pub const AGENT_DESCRIPTION_BYTES_MAX: usize = 64 << 10;
+/// The longest system prompt of an agent: 1 MiB.
+pub const AGENT_PROMPT_BYTES_MAX: usize = 1 << 20;
+/// The most tools of an agent: 1,024.
+pub const AGENT_TOOLS_MAX: usize = 1 << 10;
+/// The longest name of a tool: 256 bytes.
+pub const TOOL_NAME_BYTES_MAX: usize = 256;
+/// The longest flow type of an agent: 64 bytes.
+pub const AGENT_FLOW_TYPE_BYTES_MAX: usize = 64;
+/// The largest metadata of an agent: 1 MiB of JSON.
+pub const AGENT_METADATA_BYTES_MAX: usize = 1 << 20;

@@ -113,8 +113,9 @@ impl CatalogReader {
 }
 
 fn records(events: &[EncodedCatalogEvent]) -> Vec<NewRecord<'_>> {
-    events
-        .iter()
-        .map(|event| NewRecord { kind: Kind(event.kind), meta: &event.meta, payload: &event.payload })
-        .collect()
+    events.iter().map(catalog_record).collect()
+}
+
+pub(crate) fn catalog_record(event: &EncodedCatalogEvent) -> NewRecord<'_> {
+    NewRecord { kind: Kind(event.kind), meta: &event.meta, payload: &event.payload }
 }

@@ -31,6 +31,7 @@ mod error;
 mod flows;
 mod lookup;
 pub mod memory;
+mod orchestration;
 mod repository;
 mod runs;
 mod service;
@@ -39,22 +40,30 @@ mod store;
 pub mod transcript;
 
 pub use blocking::{
-    ChatStore, ContextRepository, ContextService, Events, FlowRun, Playback, RequestBuffer, ResumedRun, RunRecorder,
-    Runs, Store,
+    Agents, ChatStore, ContextRepository, ContextService, Events, FlowRun, Playback, RequestBuffer, ResumedRun,
+    RunRecorder, Runs, Store,
 };
 pub use catalog::CATALOG_STREAM;
 pub use chats::{
     AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportReport, NewRequest, RequestDraft, RequestEnd, ResumeAction,
-    Resumption, StackLevel, record_typical_request,
+    Resumption, StackLevel,
 };
 pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};
 pub use flows::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed};
+#[cfg(not(target_family = "wasm"))]
+pub use orchestration::TokioRuntime;
+pub use orchestration::{
+    AGENTS_STREAM, AgentEnd, AgentError, AsyncAgents, Execution, Executor, LIST_AVAILABLE_AGENTS, MaybeSend, MaybeSync,
+    Orchestrator, OrchestratorOptions, ResumeReport, RunContext, RunHandle, Runtime, SPAWN_AGENTS, SharedSpace,
+    SpawnRequest, SpawnResult, StartAgent, StartPlace, Task, ToolDefinition, ToolReply, executor_fn, tool_definitions,
+};
 pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages};
 #[cfg(not(target_family = "wasm"))]
 pub use runlog_engine::SystemHost;
 pub use runlog_engine::{self as engine, Missing, Mode, OpenOptions as StoreOptions};
 pub use runlog_engine::{Durability, Host};
+pub use runlog_model::{AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents};
 pub use runlog_model::{
     AgentEvent, AgentUsage, EdgeStatus, FlowEventKind, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
     RuntimeEvent,

@@ -16,6 +16,7 @@ use crate::{
     embedded::{Embedded, Wait},
     lookup::{check_free, check_instance, find_session, live_session, root_instance},
     memory::MemoryBackend,
+    orchestration::{AgentsFold, AsyncAgents},
     repository::AsyncContextRepository,
     runs::{AsyncRuns, RunsReader, RunsShared},
     service::AsyncContextService,
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) catalog: CatalogReader,
     pub(crate) runs: RunsReader,
     pub(crate) chats: ChatCache,
+    pub(crate) agents: AgentsFold,
 }
 
 /// A session to make. Everything may be left out.
@@ -181,7 +183,8 @@ impl AsyncStore {
     fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>, runs: Arc<RunsShared>) -> Self {
         let catalog = CatalogReader::new(Arc::clone(&backend));
         let runs = RunsReader::new(Arc::clone(&backend), runs);
-        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, chats: ChatCache::default() }) }
+        let (chats, agents) = (ChatCache::default(), AgentsFold::default());
+        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, chats, agents }) }
     }
 
     /// The engine in this process, for what only it has. `None` on another backend.
@@ -414,6 +417,11 @@ impl AsyncStore {
     /// All runs of the store.
     pub fn runs(&self) -> AsyncRuns {
         AsyncRuns::new(self.clone())
+    }
+
+    /// The definitions of the agents of each project.
+    pub fn agents(&self) -> AsyncAgents {
+        AsyncAgents::new(self.clone())
     }
 
     /// Pauses the runs that a process which is gone left running, and says which they were. Opening for writing

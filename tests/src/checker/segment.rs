@@ -30,6 +30,8 @@ pub struct SegmentFacts {
     pub base_position: u64,
     /// What its records' times count from.
     pub base_time_ms: u64,
+    /// The time of its last record; 0 without records.
+    pub last_time_ms: u64,
     /// The number that the first stream made in it gets.
     pub next_stream: u32,
     /// How many records it has.
@@ -156,6 +158,11 @@ impl Header {
             None => (1, 0, 0),
             Some(before) => (before.base_position + u64::from(before.records), before.data_end, before.salt),
         };
+        let earliest = before.map_or(0, |before| before.base_time_ms.max(before.last_time_ms));
+        if self.base_time_ms < earliest {
+            let message = format!("base time: {} is before {earliest} in the segment before", self.base_time_ms);
+            return Err(Problem::new(name, 40, message));
+        }
         let found = (self.base_position, self.predecessor_end, self.predecessor_salt);
         if expected == found {
             return Ok(());
@@ -199,6 +206,7 @@ fn read_segment(
         salt: header.salt,
         base_position: header.base_position,
         base_time_ms: header.base_time_ms,
+        last_time_ms: records.last().map_or(0, |record| record.time_ms),
         next_stream: header.next_stream,
         records: u32::try_from(records.len()).expect("a segment holds fewer than 2^32 records"),
         data_end,

@@ -11,6 +11,7 @@ mod options;
 mod prepare;
 mod read;
 mod recover;
+mod repeat;
 mod rotate;
 mod scan;
 mod shared;

@@ -1,7 +1,7 @@
 //! What can be done for a batch before the writer's lock is taken: limits, sizes, and CRCs of bodies.
 
 use crate::{
-    Batch, Error, ErrorKind, NewRecord, Op, Result,
+    Batch, Error, ErrorKind, Expected, NewRecord, Op, Result, StreamId,
     format::{
         index,
         record::{self, Body},
@@ -45,7 +45,10 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
     let mut records_max = 0;
     for op in &batch.ops {
         match op {
-            Op::Append { records, .. } => {
+            Op::Append { stream, expected, records } => {
+                if records.is_empty() && batch.key.is_some() && matches!(expected, Expected::Any | Expected::Exists) {
+                    return Err(nothing_to_tell(stream));
+                }
                 prepared.bodies.reserve(records.len());
                 for record in records {
                     let body = checked_body(record, std::mem::take(&mut key))?;
@@ -95,6 +98,17 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
         ));
     }
     Ok(prepared)
+}
+
+/// An append of no records leaves nothing behind that could tell a repeat which sequence the first one found.
+fn nothing_to_tell(stream: &StreamId) -> Error {
+    Error::new(
+        ErrorKind::InvalidInput,
+        format!(
+            "stream {stream}: in a batch with an idempotency key an append of no records must say which last sequence \
+             it expects, or that the stream is absent"
+        ),
+    )
 }
 
 fn add_step(prepared: &mut Prepared, body_bytes: usize) {

@@ -1,12 +1,10 @@
-//! Reading: one stream, one record, snapshots; and what an idempotency key returned before.
+//! Reading: one stream, one record, snapshots.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{durable::Durable, shared::Shared};
 use crate::{
-    Appended, Direction, Error, ErrorKind, Kind, OpResult, Position, ReadOptions, Record, Result, Sequence, Snapshot,
-    StreamId, checksum,
-    format::record::Flags,
+    Direction, Error, ErrorKind, Kind, Position, ReadOptions, Record, Result, Sequence, Snapshot, StreamId,
     index::lineage::Range,
     log::{
         scan::Scan,
@@ -233,50 +231,4 @@ pub(crate) fn latest_snapshot(
         meta: record.meta,
         payload: record.payload,
     }))
-}
-
-/// What the batch with this key returned, if there was one in this stream.
-pub(crate) fn appended_before(durable: &Durable, stream: &StreamId, key: &[u8]) -> Result<Option<Appended>> {
-    let Some(number) = durable.directory.number(stream) else { return Ok(None) };
-    let Some(state) = durable.directory.stream(number) else { return Ok(None) };
-    let hash = checksum::key_hash(key);
-    for run in state.runs.iter().rev() {
-        let Some(segment) = durable.segment(run.segment) else { continue };
-        let offsets: Vec<u64> = match segment.block()? {
-            Some(block) => block.keys(number, hash).collect(),
-            None => durable.active_index.keys(number, hash).collect(),
-        };
-        for offset in offsets {
-            if let Some(appended) = batch_at(durable, segment, offset, number, key)? {
-                return Ok(Some(appended));
-            }
-        }
-    }
-    Ok(None)
-}
-
-/// What the batch at an offset returned, if it has this key in this stream.
-fn batch_at(durable: &Durable, segment: &Segment, offset: u64, stream: u32, key: &[u8]) -> Result<Option<Appended>> {
-    let mut scan = Scan::new(segment, offset, durable.end_of(segment));
-    let mut appended = Appended { last_position: Position::ZERO, ops: Vec::new(), repeated: true };
-    let mut matches = false;
-    while let Some(frame) = scan.next()? {
-        let header = &frame.header;
-        let position = Position(segment.header.base_position + u64::from(header.index));
-        matches |= header.flags.has(Flags::KEY) && header.stream == stream && frame.key() == Some(key);
-        let last_sequence = match header.kind {
-            Kind::DELETE | Kind::REDACT => Sequence::ZERO,
-            _ => Sequence(u64::from(header.sequence)),
-        };
-        if header.flags.has(Flags::OP_FIRST) {
-            appended.ops.push(OpResult { position, last_sequence });
-        } else if let Some(op) = appended.ops.last_mut().filter(|_| header.kind.is_data()) {
-            op.last_sequence = last_sequence;
-        }
-        appended.last_position = position;
-        if header.flags.has(Flags::BATCH_LAST) {
-            break;
-        }
-    }
-    Ok(matches.then_some(appended))
 }

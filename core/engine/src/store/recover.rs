@@ -264,7 +264,9 @@ impl Loader {
         self.report.index_blocks_read += 1;
         apply_block(&mut self.durable, segment.id(), block, from)?;
         self.durable.next_position = trailer.base_position + u64::from(trailer.records);
-        self.durable.last_time_ms = self.durable.last_time_ms.max(trailer.time_max_ms);
+        if trailer.records > 0 {
+            self.durable.last_time_ms = self.durable.last_time_ms.max(trailer.time_max_ms);
+        }
         self.durable.active_index = MemoryIndex::default();
         self.durable.end = trailer.data_end;
         Ok(())

@@ -17,13 +17,13 @@ use super::{
     group::{Asked, Group, OpenGroup, PAGE_BYTES, Woken, outcome_unknown},
     options::{Mode, OpenOptions},
     prepare::{self, Prepared},
-    recover,
+    recover, repeat,
     under_way::UnderWay,
     watch::Watch,
     writer::{Ended, Staged, Writer},
 };
 use crate::{
-    Appended, Batch, Durability, Error, ErrorKind, Op, Result,
+    Appended, Batch, Durability, Error, ErrorKind, Result,
     format::files::{Identity, Watermark},
     storage::{File, Storage},
 };
@@ -121,14 +121,14 @@ impl Shared {
                 continue;
             }
             let durable = self.durable();
-            if let Some((stream, key)) = keyed_stream(batch) {
+            if let Some((stream, key)) = repeat::keyed_stream(batch) {
                 if writer.is_key_staged(&durable, stream, key) {
                     drop(durable);
                     drop(writer);
                     self.flush(false)?;
                     continue;
                 }
-                if let Some(appended) = super::read::appended_before(&durable, stream, key)? {
+                if let Some(appended) = repeat::appended_before(&durable, batch, stream, key)? {
                     drop(durable);
                     drop(writer);
                     return self.already_done(appended, durability);
@@ -474,14 +474,6 @@ enum Blocker {
 
 pub(crate) fn appended(staged: Staged) -> Appended {
     Appended { last_position: staged.last_position, ops: staged.ops, repeated: false }
-}
-
-fn keyed_stream<'b>(batch: &'b Batch<'_>) -> Option<(&'b crate::StreamId, &'b [u8])> {
-    let key = batch.key?;
-    batch.ops.iter().find_map(|op| match op {
-        Op::Append { stream, records, .. } if !records.is_empty() => Some((stream, key)),
-        _ => None,
-    })
 }
 
 fn write_group(file: &dyn File, open: &mut OpenGroup, capacity: u64, earlier_unsynced: bool) -> std::io::Result<()> {

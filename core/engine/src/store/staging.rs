@@ -84,10 +84,9 @@ impl Staging<'_, '_> {
             }
             Op::Snapshot { stream, sequence, meta, payload } => {
                 let number = self.existing(stream)?;
-                let last = self.head(number).last_sequence;
-                let at = self.up_to(stream, *sequence, last, "save a snapshot at")?;
+                let at = self.up_to(stream, *sequence, self.head(number).last_sequence, "save a snapshot at")?;
                 let position = self.step(Kind::SNAPSHOT, number, at, meta, payload, |_| {});
-                Ok(OpResult { position, last_sequence: Sequence(u64::from(last)) })
+                Ok(OpResult { position, last_sequence: *sequence })
             }
             Op::Delete { stream, expected } => {
                 let number = self.existing(stream)?;

@@ -32,6 +32,7 @@ pub(crate) struct Writer {
     pub(crate) index_bytes: u64,
     /// The position that the next staged record gets.
     pub(crate) next_position: u64,
+    /// The time of the last staged record, or where the active segment has none its base time.
     pub(crate) last_time_ms: u64,
     pub(crate) heads: Vec<Head>,
     pub(crate) new_ids: HashMap<StreamId, u32>,
@@ -106,6 +107,7 @@ impl Writer {
                 deleted: stream.deleted,
             })
             .collect();
+        let last_time_ms = durable.last_time_ms.max(active.header.base_time_ms);
         Self {
             active,
             end: durable.end,
@@ -115,7 +117,7 @@ impl Writer {
             capacity,
             index_bytes: durable.active_index.encoded_bytes() as u64,
             next_position: durable.next_position,
-            last_time_ms: durable.last_time_ms,
+            last_time_ms,
             heads,
             new_ids: HashMap::new(),
             new_keys: Vec::new(),
@@ -135,6 +137,7 @@ impl Writer {
     /// Turns to a new active segment.
     pub(crate) fn switch_to(&mut self, active: Arc<Segment>, capacity: u64) {
         let start = crate::format::segment::HEADER_BYTES as u64;
+        self.last_time_ms = self.last_time_ms.max(active.header.base_time_ms);
         self.active = active;
         (self.end, self.written_end, self.synced_end) = (start, start, start);
         self.capacity = capacity;
@@ -174,8 +177,12 @@ impl Writer {
 
     /// Whether a time can be told in the active segment: 49 days from its base time on.
     pub(crate) fn time_fits(&self, now_ms: u64) -> bool {
-        let now_ms = now_ms.max(self.last_time_ms);
-        u32::try_from(now_ms.saturating_sub(self.active.header.base_time_ms)).is_ok()
+        u32::try_from(self.time_ms(now_ms) - self.active.header.base_time_ms).is_ok()
+    }
+
+    /// The time of what is staged now: never before what stands before it, whatever the clock says.
+    fn time_ms(&self, now_ms: u64) -> u64 {
+        now_ms.max(self.last_time_ms)
     }
 
     /// The number of a stream that exists, staged ones included.
@@ -229,7 +236,7 @@ impl Writer {
             created: Vec::new(),
         };
         self.changed.clear();
-        let time_ms = now_ms.max(self.last_time_ms);
+        let time_ms = self.time_ms(now_ms);
         let staged = Staging {
             writer: self,
             durable,

@@ -60,12 +60,31 @@ pub(super) fn key_stream(batch: &Batch<'_>, key: &[u8]) -> Result<StreamId> {
             format!("an idempotency key has 1 to {KEY_BYTES_MAX} bytes, this one has {}", key.len()),
         ));
     }
+    // As in the engine: nothing would tell a repeat which sequence it found.
+    let untold = batch.ops.iter().find_map(|op| match op {
+        Op::Append { stream, expected: Expected::Any | Expected::Exists, records } if records.is_empty() => {
+            Some(stream)
+        }
+        _ => None,
+    });
+    if let Some(stream) = untold {
+        return Err(error(
+            ErrorKind::InvalidInput,
+            format!(
+                "stream {stream}: in a batch with an idempotency key an append of no records must say which last \
+                 sequence it expects, or that the stream is absent"
+            ),
+        ));
+    }
     let first = batch.ops.iter().find_map(|op| match op {
-        Op::Append { stream, .. } => Some(*stream),
+        Op::Append { stream, records, .. } if !records.is_empty() => Some(*stream),
         _ => None,
     });
     first.ok_or_else(|| {
-        error(ErrorKind::InvalidInput, "a batch with an idempotency key needs an append, whose stream keeps the key")
+        error(
+            ErrorKind::InvalidInput,
+            "a batch with an idempotency key must append at least one record, whose stream keeps the key",
+        )
     })
 }
 

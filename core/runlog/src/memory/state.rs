@@ -115,7 +115,7 @@ impl State {
                 let position = self.push(stream, sequence, Kind::SNAPSHOT, meta, payload, time_ms);
                 let found = self.streams.entry(stream).or_default();
                 found.snapshots.insert(sequence, position);
-                OpResult { position, last_sequence: found.last() }
+                OpResult { position, last_sequence: sequence }
             }
             Op::Delete { stream, .. } => {
                 self.streams.remove(&stream);

@@ -2,16 +2,16 @@
 
 use runlog_engine::{Batch, Expected, Op, Sequence};
 use runlog_model::{
-    ContextEvent, DanglingFold, DanglingToolCall, EventOptions, Message, MessageFold, NewContextEvent, NewMessage,
-    Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, error_results,
+    ContextEvent, DanglingFold, DanglingToolCall, EncodedRunEvent, EventOptions, Message, MessageFold, NewContextEvent,
+    NewMessage, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, error_results,
 };
 
 use super::{
-    AsyncRunRecorder, AsyncRuns,
+    AsyncRunRecorder, AsyncRuns, ToolOutcome,
     load::{LoadedRun, stream_of},
     start::{check_budget, context_records, creation, record},
 };
-use crate::{Error, ErrorKind, Result, repository};
+use crate::{Error, ErrorKind, RawMessage, Result, repository};
 
 /// The steps that a run and those it was resumed from may take together before no more resume is allowed.
 pub const MAX_TOTAL_STEPS_PER_RUN: u32 = 500;
@@ -77,7 +77,13 @@ pub enum Dangling {
     Close,
     /// Each gets an error result with this text.
     CloseWith(String),
-    /// They are only told: the caller sees to them before the model is called.
+    /// Each gets its outcome: the caller has found the calls with
+    /// [`dangling_tool_calls`](crate::AsyncContextService::dangling_tool_calls) and run the tools, or asked them. Those
+    /// without one are closed. The results stand before the message that tells the agent to go on, where providers
+    /// want them.
+    Answer(Vec<ToolOutcome>),
+    /// They are only told: the caller sees to them before the model is called. A result that is recorded then stands
+    /// after the message that tells the agent to go on.
     Report,
 }
 
@@ -92,6 +98,22 @@ pub struct AsyncResumedRun {
     pub messages: Vec<Message>,
     /// The tool calls that had no result.
     pub dangling: Vec<DanglingToolCall>,
+}
+
+/// What is written in the same batch as a resume.
+#[derive(Default)]
+pub(crate) struct ResumeAlong<'a> {
+    /// The run that spawns the new one, where that is to be told of it.
+    pub(crate) parent: Option<ResumedBy<'a>>,
+}
+
+/// The run that spawns one that is resumed.
+pub(crate) struct ResumedBy<'a> {
+    pub(crate) recorder: &'a AsyncRunRecorder,
+    /// What its stream is told.
+    pub(crate) record: &'a EncodedRunEvent,
+    /// The status it may have.
+    pub(crate) allowed: &'a [RunStatus],
 }
 
 /// What the paused run's context is.
@@ -111,8 +133,19 @@ impl AsyncRuns {
     /// [`LimitReached`](ErrorKind::LimitReached) when the cumulative steps have reached
     /// [`max_total_steps`](ResumeOptions::max_total_steps); [`Conflict`](ErrorKind::Conflict) when another run has
     /// written to the context since; [`NotFound`](ErrorKind::NotFound) when there is no such run;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, or an outcome of a call that isn't
+    /// open.
     pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<AsyncResumedRun> {
+        self.resume_along(id, options, &ResumeAlong::default()).await
+    }
+
+    /// [`resume`](Self::resume), and something else in the same batch.
+    pub(crate) async fn resume_along(
+        &self,
+        id: RunId,
+        options: &ResumeOptions,
+        along: &ResumeAlong<'_>,
+    ) -> Result<AsyncResumedRun> {
         check_budget(options.max_steps)?;
         if let Some(parent) = options.parent_run_id
             && !self.index().read(|runs| runs.run(parent).is_some()).await?
@@ -140,9 +173,14 @@ impl AsyncRuns {
             let told = NewContextEvent::of_message(message.clone(), &own)?;
             // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
             let _live = self.index().shared().live(run.id);
-            match self.write(&old, &run, &closing, &told, rebuilt.last_sequence).await {
+            match self.write(&old, &run, &closing, &told, rebuilt.last_sequence, along.parent.as_ref()).await {
                 Ok(()) => return self.resumed(&run, rebuilt).await,
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                    if let Some(parent) = &along.parent {
+                        parent.recorder.refresh().await?;
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -155,6 +193,7 @@ impl AsyncRuns {
         closing: &[NewContextEvent],
         told: &[NewContextEvent],
         last_sequence: u64,
+        parent: Option<&ResumedBy<'_>>,
     ) -> Result<()> {
         let context = repository::stream_of(run.instance_id);
         let metas = |events: &[NewContextEvent]| {
@@ -180,7 +219,19 @@ impl AsyncRuns {
         ];
         ops.extend(creation(run, &own, &listed));
         ops.push(Op::Append { stream: context, expected: Expected::Any, records: context_records(told, &told_metas) });
+        if let Some(ResumedBy { recorder, record: event, allowed }) = parent {
+            let (parent, last) = recorder.run_at();
+            if !allowed.contains(&parent.status) {
+                let message = format!("run {} is {}, and can't spawn sub-agents", parent.id, parent.status);
+                return Err(Error::new(ErrorKind::WrongStatus, message));
+            }
+            let (stream, expected) = (stream_of(parent.id), Expected::Last(last));
+            ops.push(Op::Append { stream, expected, records: vec![record(event)] });
+        }
         self.store.backend().commit(Batch::new(ops)).await?;
+        if let Some(parent) = parent {
+            parent.recorder.refresh().await?;
+        }
         Ok(())
     }
 
@@ -229,7 +280,8 @@ impl AsyncRuns {
     }
 }
 
-fn check(run: &Run, max_total_steps: u32) -> Result<()> {
+/// Refuses what isn't paused, was resumed already, or has taken too many steps.
+pub(crate) fn check(run: &Run, max_total_steps: u32) -> Result<()> {
     if run.status != RunStatus::Paused {
         return Err(Error::new(
             ErrorKind::WrongStatus,
@@ -269,21 +321,38 @@ fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
     }
 }
 
+/// What ends the calls that have no result, as events of the run that made them. `results` are those known otherwise.
 fn closing_events(run: &Run, calls: &[DanglingToolCall], dangling: &Dangling) -> Result<Vec<NewContextEvent>> {
-    let reason = match dangling {
-        Dangling::Close => INTERRUPTED,
-        Dangling::CloseWith(reason) => reason,
-        Dangling::Report => return Ok(Vec::new()),
-    };
-    let options = EventOptions {
-        run_id: Some(run.id),
-        step_number: Some(run.step_count),
-        tool_is_error: Some(true),
-        ..EventOptions::default()
-    };
+    let options = EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
+    let closing = EventOptions { tool_is_error: Some(true), ..options.clone() };
     let mut events = Vec::new();
-    for json in error_results(calls, reason) {
-        events.extend(NewContextEvent::of_message(json, &options)?);
+    let close = |calls: &[DanglingToolCall], reason| -> Result<Vec<NewContextEvent>> {
+        let results = error_results(calls, reason).into_iter().map(|json| NewContextEvent::of_message(json, &closing));
+        Ok(results.collect::<runlog_model::Result<Vec<_>>>()?.into_iter().flatten().collect())
+    };
+    match dangling {
+        Dangling::Close => events = close(calls, INTERRUPTED)?,
+        Dangling::CloseWith(reason) => events = close(calls, reason)?,
+        Dangling::Report => {}
+        Dangling::Answer(outcomes) => {
+            let mut left: Vec<&ToolOutcome> = outcomes.iter().collect();
+            for call in calls {
+                let answers = |outcome: &&ToolOutcome| Some(&outcome.tool_call_id) == call.id.as_ref();
+                let Some(place) = left.iter().position(answers) else {
+                    events.extend(close(std::slice::from_ref(call), INTERRUPTED)?);
+                    continue;
+                };
+                let outcome = left.remove(place);
+                outcome.check()?;
+                let RawMessage { json, event } = outcome.message(call.style);
+                let options = EventOptions { run_id: options.run_id, step_number: options.step_number, ..event };
+                events.extend(NewContextEvent::of_message(json, &options)?);
+            }
+            if let Some(stray) = left.first() {
+                let message = format!("run {} has no open tool call {:?} to be answered", run.id, stray.tool_call_id);
+                return Err(Error::invalid(message));
+            }
+        }
     }
     Ok(events)
 }

@@ -142,6 +142,27 @@ pub async fn a_repeated_key_returns_the_first_result(backend: Shared) {
     assert_eq!(payloads(&backend, stream(2)).await, ["a"]);
 }
 
+pub async fn a_repeated_key_returns_what_a_mere_expectation_found(backend: Shared) {
+    let (one, two) = (stream(1), stream(2));
+    commit(&backend, vec![append(one, &["a", "b"])]).await;
+    let steps = || {
+        vec![
+            expecting(one, Expected::Last(Sequence(2)), &[]),
+            append(two, &["c"]),
+            Op::Snapshot { stream: one, sequence: Sequence(1), meta: b"", payload: b"s" },
+            expecting(stream(3), Expected::Absent, &[]),
+        ]
+    };
+    let first = backend.commit(Batch::new(steps()).with_key(b"k")).await.unwrap();
+    commit(&backend, vec![append(one, &["d"])]).await;
+    let again = backend.commit(Batch::new(steps()).with_key(b"k")).await.unwrap();
+    assert_eq!((again.repeated, &again.ops), (true, &first.ops));
+    let sequences: Vec<u64> = again.ops.iter().map(|op| op.last_sequence.0).collect();
+    assert_eq!(sequences, [2, 1, 1, 0]);
+    let untold = Batch::new(vec![append(one, &[]), append(two, &["c"])]).with_key(b"other");
+    assert_eq!(backend.commit(untold).await.unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
 pub async fn a_key_belongs_to_its_stream(backend: Shared) {
     for number in 1..=2 {
         let batch = Batch::new(vec![append(stream(number), &["a"])]).with_key(b"same");
