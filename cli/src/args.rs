@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    chats, completions, copy, demo, export, flow, import, ls, man, replay, resume, run, runs, show, stat, tail,
-    truncate, verify,
+    chats, completions, copy, demo, export, flow, import, ls, man, record_fixtures, replay, resume, run, runs, show,
+    stat, tail, truncate, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -102,6 +102,8 @@ pub(crate) enum Command {
     Steps(chats::StepsArgs),
     /// Look at a flow of nodes and agents
     Flow(flow::Args),
+    /// Write what agents were asked and told as fixtures, for tests without an agent
+    RecordFixtures(record_fixtures::Args),
     /// List the runs that are paused and can go on
     Resume(resume::Args),
     /// Print a completion script for a shell
