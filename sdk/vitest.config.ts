@@ -18,6 +18,7 @@ export default defineConfig({
     alias: {
       // What is tested: the sources, over the binding of this platform.
       "#runlog": here("./src/index.ts"),
+      "#testing": here("./src/testing/index.ts"),
       // Where stores are kept here.
       "#places": here("./test/places.node.ts"),
     },

@@ -6,7 +6,7 @@
 mod context;
 mod flow;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -77,14 +77,34 @@ pub(crate) fn file_of(node: &str) -> String {
     name + ".json"
 }
 
+/// The node of a file.
+pub(crate) fn node_of(path: &Path) -> String {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let mut bytes = Vec::new();
+    let mut rest = name.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let escaped = digits.filter(|_| first == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(escaped.unwrap_or(first));
+        rest = escaped.and_then(|_| after.get(2..)).unwrap_or(after);
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| name.into_owned())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::file_of;
+    use std::path::Path;
+
+    use super::{file_of, node_of};
 
     #[test]
     fn every_node_has_a_file_name() {
         assert_eq!(file_of("task-agent"), "task-agent.json");
         assert_eq!(file_of("a/b: c?*'"), "a%2Fb%3A%20c%3F%2A%27.json");
         assert_eq!(file_of("../é"), "%2E.%2F%C3%A9.json");
+        for node in ["task-agent", "a/b: c?*'", "../é", "50%", "%2F"] {
+            assert_eq!(node_of(Path::new(&file_of(node))), node);
+        }
+        assert_eq!(node_of(Path::new("a%zz.json")), "a%zz");
     }
 }

@@ -115,6 +115,24 @@ fn a_run_and_a_session_give_a_call_for_each_message_of_the_user() {
 }
 
 #[test]
+fn a_program_that_is_run_is_told_the_folder_and_what_it_wrote_is_told() {
+    let place = Place::new();
+    let program =
+        r#"printf '{"calls":[{}]}' > "$RUNLOG_RECORD_FIXTURES/a%2Fb.json"; echo "$RUNLOG_FLOW" > "$0"; exit "$1""#;
+    let seen = place.path("seen").display().to_string();
+    let run = |code: &str, arguments: &[&str]| {
+        place.expect(code.parse().unwrap(), &[&["record-fixtures", "-o", "out", "--json"], arguments].concat())
+    };
+    let said = run("0", &["--flow", "flows/my.json", "--", "sh", "-c", program, &seen, "0"]);
+    assert_eq!((&said.json()[0]["files"][0]["node"], &said.json()[0]["files"][0]["calls"]), (&"a/b".into(), &1.into()));
+    assert_eq!(fs::read_to_string(&seen).unwrap(), "flows/my.json\n");
+    run("7", &["--", "sh", "-c", program, &seen, "3"]);
+    assert!(run("1", &["--", "true"]).err.contains("createClaudeNode"));
+    run("3", &["--", "no-such-program-anywhere"]);
+    run("2", &[]);
+}
+
+#[test]
 fn what_is_no_run_or_has_no_calls_is_told() {
     let place = Place::new();
     let store = Store::open(place.path("runlog-data")).unwrap();

@@ -127,6 +127,8 @@ export class FlowRun implements AsyncDisposable {
    */
   state: RunSnapshot;
   readonly #handle: Handle;
+  /** Called whenever a command was received. */
+  readonly #listeners = new Set<() => void>();
 
   /** @internal */
   constructor(handle: Handle, runId: string, state: RunSnapshot) {
@@ -181,6 +183,7 @@ export class FlowRun implements AsyncDisposable {
    */
   async command(command: RuntimeCommand | RawJson): Promise<void> {
     this.state.inbox = (await this.#handle.value<RunSnapshot>("command", undefined, jsonBytes(command))).inbox;
+    for (const listener of this.#listeners) listener();
   }
 
   /**
@@ -195,9 +198,34 @@ export class FlowRun implements AsyncDisposable {
     return taken;
   }
 
+  /** Takes the commands that wait for a run, once there are any; `undefined` when the signal is aborted before. */
+  async nextCommands(runId: string, signal: AbortSignal): Promise<RuntimeCommand[] | undefined> {
+    while (!signal.aborted) {
+      const commands = await this.takeInbox(runId);
+      if (commands.length > 0) return commands;
+      await new Promise<void>((resolve) => {
+        const done = () => {
+          this.#listeners.delete(done);
+          signal.removeEventListener("abort", done);
+          resolve();
+        };
+        this.#listeners.add(done);
+        signal.addEventListener("abort", done);
+        // One that came since was taken for nobody's.
+        if (signal.aborted || this.state.inbox.some((command) => command.runId === runId)) done();
+      });
+    }
+    return undefined;
+  }
+
   /** Lets go of the flow; what was recorded and saved stays. */
-  async [Symbol.asyncDispose](): Promise<void> {
+  async close(): Promise<void> {
     this.#handle.release();
+  }
+
+  /** As {@link close}. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 }
 

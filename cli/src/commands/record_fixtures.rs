@@ -1,9 +1,12 @@
 //! `runlog record-fixtures`: what agents were asked and told, as files that tests play.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
+    process::Command,
+    time::SystemTime,
 };
 
 use runlog::{AgentInstance, Playback, PlaybackOptions, RunId, Speed, Store};
@@ -12,8 +15,8 @@ use serde::Serialize;
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
-    fixtures::{Fixture, Fixtures, FlowFixtures, file_of, of_context},
-    output::Out,
+    fixtures::{Fixture, Fixtures, FlowFixtures, file_of, node_of, of_context},
+    output::{Out, note},
     store, text,
 };
 
@@ -22,6 +25,9 @@ A file is written for each node, NODE.json, which the npm package's loadFixtures
 test. Of a flow, the calls of its agents; of an agent's run, a session or an instance, a call for each of the user's \
 messages, under the agent's name.
 
+With a command instead, it is run, with RUNLOG_RECORD_FIXTURES naming the folder and RUNLOG_FLOW what --flow says: every \
+node that createClaudeNode() made, and every query that recordFixtures() wraps, writes its calls there.
+
 With --json one document: {\"output\", \"files\": [{\"node\", \"path\", \"calls\"}]}.";
 
 /// The arguments.
@@ -29,8 +35,8 @@ With --json one document: {\"output\", \"files\": [{\"node\", \"path\", \"calls\
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// What was recorded: the run of a flow or of an agent, a session, or an instance
-    #[arg(value_name = "RUN|SESSION")]
-    of: String,
+    #[arg(value_name = "RUN|SESSION", conflicts_with = "command", required_unless_present = "command")]
+    of: Option<String>,
     /// The folder to write to; made if it isn't there
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
@@ -40,6 +46,12 @@ pub(crate) struct Args {
     /// Write over files that are there already
     #[arg(long)]
     overwrite: bool,
+    /// The flow, for the command to find
+    #[arg(long, value_name = "FILE", requires = "command")]
+    flow: Option<PathBuf>,
+    /// The program that runs a flow, and its arguments
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["nodes", "overwrite"])]
+    command: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -57,11 +69,28 @@ struct Report {
 
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    let (files, exit) = match &args.of {
+        Some(of) => (of_store(global, args, of)?, Exit::Ok),
+        None => of_program(args, out.is_json())?,
+    };
+    if out.is_json() {
+        out.value(&Report { output: args.output.display().to_string(), files })?;
+    } else {
+        for file in &files {
+            let calls = text::count(file.calls as u64, "call", "calls");
+            out.line(format!("{}: {calls}", text::path(Path::new(&file.path))))?;
+        }
+    }
+    Ok(exit)
+}
+
+/// Writes what a store has recorded.
+fn of_store(global: &Global, args: &Args, of: &str) -> Result<Vec<Written>> {
     let store = store::open_read_only(global)?;
-    let mut fixtures = recorded(&store, &args.of)?;
+    let mut fixtures = recorded(&store, of)?;
     if let Some(unknown) = args.nodes.iter().find(|node| !fixtures.contains_key(*node)) {
         let known = fixtures.keys().map(|node| format!("{node:?}")).collect::<Vec<_>>().join(", ");
-        let message = format!("{:?} has no calls of the node {unknown:?}; it has those of {known}", args.of);
+        let message = format!("{of:?} has no calls of the node {unknown:?}; it has those of {known}");
         return Err(Failure::new(Exit::NotFound, "not_found", message));
     }
     fixtures.retain(|node, _| args.nodes.is_empty() || args.nodes.contains(node));
@@ -71,22 +100,71 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         let message = format!("{} is there already; give another --output, or --overwrite", path.display());
         return Err(Failure::new(Exit::Conflict, "already_exists", message));
     }
-    fs::create_dir_all(&args.output)
-        .map_err(|error| Failure::io(&error, format!("can't make {}", args.output.display())))?;
+    make(&args.output)?;
     let mut files = Vec::new();
     for ((node, fixture), path) in fixtures.into_iter().zip(&paths) {
         write(path, &fixture).map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
         files.push(Written { node, path: path.display().to_string(), calls: fixture.calls.len() });
     }
-    if out.is_json() {
-        out.value(&Report { output: args.output.display().to_string(), files })?;
-    } else {
-        for file in &files {
-            let calls = text::count(file.calls as u64, "call", "calls");
-            out.line(format!("{}: {calls}", text::path(Path::new(&file.path))))?;
+    Ok(files)
+}
+
+/// Runs the command, and says which files it wrote.
+fn of_program(args: &Args, is_json: bool) -> Result<(Vec<Written>, Exit)> {
+    make(&args.output)?;
+    let unreadable = |error: io::Error| Failure::io(&error, format!("can't read {}", args.output.display()));
+    let folder = fs::canonicalize(&args.output).map_err(unreadable)?;
+    let Some((program, arguments)) = args.command.split_first() else {
+        return Err(Failure::usage("give a run, or a command after --"));
+    };
+    let before = written_at(&folder).map_err(unreadable)?;
+    let mut command = Command::new(program);
+    command.args(arguments).env("RUNLOG_RECORD_FIXTURES", &folder);
+    if let Some(flow) = &args.flow {
+        command.env("RUNLOG_FLOW", flow);
+    }
+    let status = command.status().map_err(|error| Failure::io(&error, format!("can't run {program}")))?;
+    let mut files = Vec::new();
+    for (path, time) in written_at(&folder).map_err(unreadable)? {
+        if before.get(&path) != Some(&time) {
+            let (node, calls) = (node_of(&path), calls_of(&path)?);
+            files.push(Written { node, path: path.display().to_string(), calls });
         }
     }
-    Ok(Exit::Ok)
+    if !status.success() {
+        note(is_json, format!("{program} ended with {status}; what was recorded by then is kept"));
+        return Ok((files, Exit::Agent));
+    }
+    if files.is_empty() {
+        return Err(Failure::other(format!(
+            "{program} wrote no fixture: have its nodes made by createClaudeNode, or its query wrapped by recordFixtures"
+        )));
+    }
+    Ok((files, Exit::Ok))
+}
+
+fn make(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| Failure::io(&error, format!("can't make {}", folder.display())))
+}
+
+/// The fixtures in a folder, and when each was written.
+fn written_at(folder: &Path) -> io::Result<BTreeMap<PathBuf, SystemTime>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.path().extension().is_some_and(|extension| extension == "json") {
+            found.insert(entry.path(), entry.metadata()?.modified()?);
+        }
+    }
+    Ok(found)
+}
+
+/// How many calls a fixture has.
+fn calls_of(path: &Path) -> Result<usize> {
+    let json = fs::read(path).map_err(|error| Failure::io(&error, format!("can't read {}", path.display())))?;
+    let fixture: serde_json::Value = serde_json::from_slice(&json).unwrap_or_default();
+    let calls = fixture.get("calls").and_then(serde_json::Value::as_array);
+    calls.map(Vec::len).ok_or_else(|| Failure::other(format!("{} is no fixture: it has no calls", path.display())))
 }
 
 /// What was recorded under a name.

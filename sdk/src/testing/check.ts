@@ -1,3 +1,4 @@
+import { isObject } from "../claude/query.js";
 import type { Schema } from "./schema.js";
 
 /** Where a value isn't as its schema says. @internal */
@@ -75,11 +76,6 @@ function isOfType(value: unknown, type: NonNullable<Schema["type"]>): boolean {
     default:
       return typeof value === type;
   }
-}
-
-/** Whether a value is an object with fields. @internal */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** A value as an error tells it. */

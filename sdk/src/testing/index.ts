@@ -5,12 +5,13 @@
  * @packageDocumentation
  */
 
-export { type ClaudeNode, ClaudeNodeError, type ClaudeNodeInput, type ClaudeNodeOptions, type ClaudeNodeResult } from "./node.js";
-export { createClaudeNode } from "./node.js";
+export { type ClaudeNode, ClaudeNodeError, type ClaudeNodeInput, type ClaudeNodeOptions, type ClaudeNodeResult } from "../claude/node.js";
+export { createClaudeNode } from "../claude/node.js";
 export { loadFixtures } from "./load.js";
 export { type MockQuery, type MockQueryOptions, type MockResult, createMockQuery } from "./mock.js";
 export { type FixtureRecorder, type RecordFixturesOptions, recordFixtures } from "./record.js";
 export { type Schema, fixtureSchema } from "./schema.js";
+export type { QueryFn, QueryMessage, QueryParams } from "../claude/query.js";
 export type {
   Fixture,
   FixtureCall,
@@ -18,7 +19,4 @@ export type {
   FixtureInput,
   FixtureOutput,
   FixtureSet,
-  QueryFn,
-  QueryMessage,
-  QueryParams,
 } from "./types.js";

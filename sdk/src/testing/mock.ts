@@ -1,6 +1,6 @@
 import { RunlogError, abortedError, invalid, throwIfAborted } from "../error.js";
-import { isObject } from "./check.js";
-import type { FixtureCall, FixtureEvent, FixtureOutput, FixtureSet, QueryFn, QueryParams } from "./types.js";
+import { type QueryFn, type QueryParams, isObject } from "../claude/query.js";
+import type { FixtureCall, FixtureEvent, FixtureOutput, FixtureSet } from "./types.js";
 
 /** What a mock query plays. */
 export interface MockQueryOptions {

@@ -1,18 +1,21 @@
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
+import { defined } from "../claude/figures.js";
+import { type QueryFn, type QueryMessage, type QueryParams, isObject } from "../claude/query.js";
+import { Translation } from "../claude/translation.js";
 import { RunlogError, invalid } from "../error.js";
 import type { AgentCompleteEvent, AgentEvent, ClaudeMessageInput } from "../flow-types.js";
-import { isObject } from "./check.js";
-import { defined } from "./figures.js";
 import { fileOf, loadFixtures } from "./load.js";
-import { Translation } from "./translation.js";
-import type { Fixture, FixtureCall, FixtureEvent, FixtureSet, QueryFn, QueryMessage, QueryParams } from "./types.js";
+import type { Fixture, FixtureCall, FixtureEvent, FixtureSet } from "./types.js";
 
 /** How calls are recorded as fixtures. */
 export interface RecordFixturesOptions<Query extends QueryFn = QueryFn> {
-  /** The folder to write to: a file for each node, `task-agent.json`. It is made if it isn't there. */
-  output: string;
+  /**
+   * The folder to write to: a file for each node, `task-agent.json`. It is made if it isn't there. Left out, the one that
+   * `runlog record-fixtures -- COMMAND` names, in `RUNLOG_RECORD_FIXTURES`.
+   */
+  output?: string;
   /** The node of the calls that don't say theirs, or how to tell it. */
   nodeId?: string | ((params: Parameters<Query>[0]) => string);
   /** Keeps the calls that the files have already, and adds to them. Left out, a node's file begins anew. */
@@ -42,18 +45,20 @@ const UNTOLD = new Set(["env", "headers", "abortController", "nodeId"]);
  */
 export function recordFixtures<Query extends QueryFn>(
   query: Query,
-  options: RecordFixturesOptions<Query>,
+  options: RecordFixturesOptions<Query> = {},
 ): Query & FixtureRecorder {
+  const output = options.output ?? process.env["RUNLOG_RECORD_FIXTURES"] ?? "";
+  if (output === "") throw invalid("recordFixtures needs an output, a folder, or to be run by `runlog record-fixtures`");
   const fixtures: FixtureSet = {};
   const keep = (nodeId: string, place: number, call: FixtureCall) => {
-    const fixture = (fixtures[nodeId] ??= begun(nodeId, options));
+    const fixture = (fixtures[nodeId] ??= options.append ? loaded(output, nodeId) : { calls: [] });
     const redacted = options.redact === undefined ? call : options.redact(structuredClone(call), nodeId);
     // Calls of a node that overlap are kept in the order in which they began.
     const places = (order.get(nodeId) ?? []).concat(place);
     order.set(nodeId, places.sort((one, other) => one - other));
     const earlier = fixture.calls.length - (places.length - 1);
     fixture.calls.splice(earlier + places.indexOf(place), 0, redacted);
-    write(options.output, nodeId, fixture);
+    write(output, nodeId, fixture);
   };
   const order = new Map<string, number[]>();
   let calls = 0;
@@ -179,9 +184,8 @@ function nodeOf(params: QueryParams, { nodeId }: RecordFixturesOptions): string 
   throw invalid("a recorded call should say its node: query({ prompt, nodeId }), or give recordFixtures a nodeId");
 }
 
-/** The fixture that a node's calls go to. */
-function begun(nodeId: string, { output, append = false }: RecordFixturesOptions): Fixture {
-  if (!append) return { calls: [] };
+/** The calls that a node's file has already. */
+function loaded(output: string, nodeId: string): Fixture {
   try {
     return loadFixtures(join(output, fileOf(nodeId)))[nodeId] ?? { calls: [] };
   } catch (error) {

@@ -1,3 +1,6 @@
+import { EVENT_TYPES } from "../claude/query.js";
+import type { AgentEvent } from "../flow-types.js";
+
 /** The part of JSON Schema that {@link fixtureSchema} uses. */
 export interface Schema {
   $schema?: string;
@@ -68,7 +71,7 @@ const content = text("the text");
 const streamed: Schema = { required: ["content"], properties: { content, tokenCount: count("the tokens of the piece") } };
 
 /** The eight events, by type. Of what an event says in a flow, the node, the run and the time aren't kept. */
-const EVENTS: Record<string, Schema> = {
+const EVENTS: Record<AgentEvent["type"], Schema> = {
   "agent:start": {
     required: ["sessionId"],
     properties: { sessionId: text("the agent's own session"), model: text("the model"), prompt },
@@ -97,9 +100,6 @@ const EVENTS: Record<string, Schema> = {
   },
   "agent:complete": { required: ["result"], properties: { result: text("the final text"), ...figures } },
 };
-
-/** The types of the events of an agent. @internal */
-export const EVENT_TYPES: readonly string[] = Object.keys(EVENTS);
 
 /**
  * The JSON Schema (2020-12) of a fixture file, which {@link loadFixtures} checks by. It is also the file

@@ -1,26 +1,5 @@
 import type { AgentCompleteEvent, AgentEvent, AgentEventBase, ClaudeMessageInput } from "../flow-types.js";
 
-/** A message of a query: what the agent's library tells while it works. */
-export interface QueryMessage {
-  readonly type: string;
-}
-
-/** What a query is called with. */
-export interface QueryParams {
-  /** The prompt: text, or messages as they come. */
-  prompt: string | AsyncIterable<unknown>;
-  /** The options of the agent's library. */
-  options?: object;
-  /** The node that calls. The agent's library passes over it; a mock query and a recorder go by it. */
-  nodeId?: string;
-}
-
-/**
- * A function that calls an agent, such as `query` of `@anthropic-ai/claude-agent-sdk`, or one of {@link createMockQuery}.
- */
-// A method, so that a function with narrower options fits.
-export type QueryFn = { call(params: QueryParams): AsyncIterable<QueryMessage> }["call"];
-
 type Recorded<E> = E extends AgentCompleteEvent
   ? Pick<E, "type" | "result"> & Partial<Omit<E, keyof AgentEventBase>>
   : E extends { type: "agent:start" }

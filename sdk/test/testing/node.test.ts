@@ -211,6 +211,27 @@ describe.each(places)("createClaudeNode $name", ({ fresh }) => {
     expect(events.map(({ type }) => type)).toEqual(["agent:start", "agent:text:delta", "agent:text:delta", "agent:text:delta", "agent:complete"]);
   });
 
+  test("messages that are sent to the run are given to the agent while it works, where that is asked for", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const heard: unknown[] = [];
+    const queryFn: QueryFn = async function* ({ prompt }) {
+      for await (const message of prompt as AsyncIterable<{ message: { content: unknown } }>) {
+        heard.push(message.message.content);
+        if (heard.length === 1) {
+          await flow.command({ type: "send", runId: "another", message: "not for it" });
+          await flow.command({ type: "send", runId: "r1", message: "Hurry!" });
+        }
+        if (heard.length === 2) yield success("Hurried.");
+      }
+    };
+    const input = { nodeId: "a", prompt: "Do it.", runId: "r1", inject: true };
+    const { text } = await createClaudeNode({ queryFn }).run(flow, input);
+    expect(text).toBe("Hurried.");
+    expect(heard).toEqual(["Do it.", "Hurry!"]);
+    expect(flow.state.inbox).toEqual([{ type: "send", runId: "another", message: "not for it" }]);
+  });
+
   test("a store that is closed meanwhile is told, and nothing hangs", async () => {
     const store = await fresh();
     const flow = await store.flows.create();

@@ -2,7 +2,7 @@ import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 
 import { places } from "#places";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 
 import { type QueryFn, createClaudeNode, createMockQuery, loadFixtures, recordFixtures } from "../../src/testing/index.js";
 import { failure } from "../code.js";
@@ -120,6 +120,20 @@ describe("recordFixtures", () => {
     await all(stream);
     expect(recorded.fixtures["n"]?.calls[0]).toMatchObject({ input: { prompt: [{ role: "user", content: "Hi" }] }, output: { text: "…" } });
     expect(await readFile(join(output, "n.json"), "utf8")).not.toContain("secret");
+  });
+
+  test("is done by a node of a program that `runlog record-fixtures` runs", async () => {
+    const output = await freshFolder();
+    vi.stubEnv("RUNLOG_RECORD_FIXTURES", output);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const store = await (places[0] as (typeof places)[0]).fresh();
+    const claudeNode = createClaudeNode({ queryFn: telling([success("one")], [success("two")]) });
+    for (const prompt of ["1", "2"]) await claudeNode.run(await store.flows.create(), { nodeId: "n", prompt });
+    expect(loadFixtures(output)["n"]?.calls.map(({ output: { text } }) => text)).toEqual(["one", "two"]);
+  });
+
+  test("a recording without a folder is refused", () => {
+    expect(() => recordFixtures(telling(session))).toThrow("needs an output");
   });
 
   test("a call that doesn't say its node is refused", async () => {

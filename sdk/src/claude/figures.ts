@@ -1,5 +1,5 @@
 import type { AgentCompleteEvent, AgentUsage } from "../flow-types.js";
-import { isObject } from "./check.js";
+import { isObject } from "./query.js";
 
 /** What a call cost and made, as its result tells it, in either spelling: that of the agent's library, or of fixtures. */
 export type Figures = Partial<

@@ -1,7 +1,6 @@
 import type { AgentCompleteEvent, AgentErrorEvent, AgentEvent, ClaudeMessageInput } from "../flow-types.js";
-import { isObject } from "./check.js";
 import { defined, figuresOf } from "./figures.js";
-import { EVENT_TYPES } from "./schema.js";
+import { EVENT_TYPES, isObject } from "./query.js";
 
 /** Which execution of which node a call is, and what it was called with. @internal */
 export interface Call {

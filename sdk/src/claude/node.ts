@@ -1,10 +1,9 @@
 import { RunlogError, abortedError, throwIfAborted } from "../error.js";
 import type { AgentEvent, AgentUsage, ClaudeMessageInput } from "../flow-types.js";
 import type { FlowRun } from "../flows.js";
-import { isObject } from "./check.js";
 import { defined } from "./figures.js";
 import { Translation } from "./translation.js";
-import type { QueryFn, QueryMessage, QueryParams } from "./types.js";
+import { type QueryFn, type QueryMessage, type QueryParams, isObject } from "./query.js";
 
 /** How a node calls its agent. */
 export interface ClaudeNodeOptions {
@@ -34,6 +33,11 @@ export interface ClaudeNodeInput {
   runId?: string;
   /** Options of this call, beside those of the node. */
   options?: object;
+  /**
+   * Whether messages that are sent to the run while the agent works, by {@link FlowRun.command}, are given to it. The prompt
+   * is then a stream of messages that ends when the agent has its result.
+   */
+  inject?: boolean;
   /** Stops the agent. The node stays `running`, so that the flow can be resumed. */
   signal?: AbortSignal;
 }
@@ -106,7 +110,7 @@ export function createClaudeNode(options: ClaudeNodeOptions = {}): ClaudeNode {
     async run(flow, input) {
       const { nodeId, prompt, runId = flow.runId, signal } = input;
       throwIfAborted(signal);
-      const query = queryFn ?? (await claudeQuery());
+      const query = await recordedIfAsked(queryFn ?? (await claudeQuery()));
       const sessionId = input.sessionId ?? globalThis.crypto.randomUUID();
       await alone(flow, () => flow.startAgent(nodeId, sessionId));
 
@@ -120,8 +124,10 @@ export function createClaudeNode(options: ClaudeNodeOptions = {}): ClaudeNode {
       };
       const named = input.sessionId === undefined ? "sessionId" : resumeWith;
       const controller = signal && linked(signal);
+      // When nothing more is given to the agent.
+      const over = new AbortController();
       const params: QueryParams = {
-        prompt: typeof prompt === "string" ? prompt : messagesOf(prompt, sessionId),
+        prompt: typeof prompt === "string" && !input.inject ? prompt : messagesOf(flow, input, runId, sessionId, over.signal),
         nodeId,
         options: {
           ...options.options,
@@ -132,7 +138,10 @@ export function createClaudeNode(options: ClaudeNodeOptions = {}): ClaudeNode {
       };
       let thrown: unknown;
       try {
-        for await (const message of whileWanted(query, params, signal)) await take(translation.take(message));
+        for await (const message of whileWanted(query, params, signal)) {
+          await take(translation.take(message));
+          if (translation.ending !== undefined) over.abort();
+        }
         if (translation.ending === undefined) throwIfAborted(signal);
         await take(translation.end());
       } catch (cause) {
@@ -143,6 +152,8 @@ export function createClaudeNode(options: ClaudeNodeOptions = {}): ClaudeNode {
         }
         thrown = cause;
         await take(translation.fail(cause));
+      } finally {
+        over.abort();
       }
       await record.done();
       return finished(flow, nodeId, translation, thrown);
@@ -233,13 +244,40 @@ function linked(signal: AbortSignal): AbortController {
   return controller;
 }
 
-/** Messages as the agent's library takes them. */
-async function* messagesOf(messages: ClaudeMessageInput[], sessionId: string): AsyncGenerator<ClaudeMessageInput> {
-  for (const message of messages) {
-    if (message["type"] === "user") yield message;
-    else yield { type: "user", message: { role: "user", ...message }, parent_tool_use_id: null, session_id: sessionId };
+/** Messages as the agent's library takes them: the prompt, then, where that is asked for, those that are sent to the run. */
+async function* messagesOf(
+  flow: FlowRun,
+  { prompt, inject = false }: ClaudeNodeInput,
+  runId: string,
+  sessionId: string,
+  over: AbortSignal,
+): AsyncGenerator<ClaudeMessageInput> {
+  const said = (message: object) => ({ type: "user", message, parent_tool_use_id: null, session_id: sessionId });
+  for (const message of typeof prompt === "string" ? [{ role: "user", content: prompt }] : prompt) {
+    yield message["type"] === "user" ? message : said({ role: "user", ...message });
+  }
+  while (inject) {
+    const commands = await flow.nextCommands(runId, over);
+    if (commands === undefined) return;
+    for (const { message } of commands) if (message !== undefined) yield said({ role: "user", content: message });
   }
 }
+
+/** What `runlog record-fixtures -- COMMAND` names the folder in. */
+const RECORD_FIXTURES = "RUNLOG_RECORD_FIXTURES";
+
+/** The query with its calls written as fixtures, where `runlog record-fixtures` started this process. */
+async function recordedIfAsked(query: QueryFn): Promise<QueryFn> {
+  const output = globalThis.process?.env[RECORD_FIXTURES];
+  if (!output || "fixtures" in query) return query;
+  const { recordFixtures } = await import("../testing/record.js");
+  const recorded = recording.get(query) ?? recordFixtures(query, { output });
+  recording.set(query, recorded);
+  return recorded;
+}
+
+/** One recorder for each query, so that the calls of a node go to one file. */
+const recording = new WeakMap<QueryFn, QueryFn>();
 
 const turns = new WeakMap<FlowRun, Promise<unknown>>();
 
