@@ -9,6 +9,7 @@ mod fixtures;
 mod import;
 mod json;
 mod kept;
+mod lines;
 mod output;
 mod progress;
 mod scripted;
