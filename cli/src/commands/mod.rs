@@ -10,6 +10,7 @@ pub(crate) mod import;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod mcp;
+pub(crate) mod record_fixtures;
 pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;
@@ -48,6 +49,7 @@ pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
         Command::Chats(args) => chats::run(&global, &args, out),
         Command::Steps(args) => chats::steps(&global, &args, out),
         Command::Flow(args) => flow::run(&global, &args, out),
+        Command::RecordFixtures(args) => record_fixtures::run(&global, &args, out),
         Command::Resume(args) => resume::run(&global, &args, out),
         Command::Mcp(args) => mcp::run(&global, &args),
         Command::Completions(args) => completions::run(&args, out),

@@ -8,9 +8,6 @@ use runlog_model::{EncodedRunEvent, ListRuns, RunId, RunStatus, StatusChange};
 use super::{AsyncRunRecorder, AsyncRuns, index::RUNS_STREAM, load::stream_of, start::record};
 use crate::{ErrorKind, Result};
 
-/// How often changes are tried again after somebody else wrote to one of the runs in between.
-const ATTEMPTS_MAX: u32 = 1_000;
-
 /// What is written in the same batch as a run's messages.
 #[derive(Default)]
 pub(crate) struct Along<'a> {
@@ -118,34 +115,30 @@ impl AsyncRuns {
     }
 
     /// Changes runs all at once: one batch, and one flush. Those that can't change so any more are left alone.
-    /// Durable when it returns; the recorders then know it.
-    pub(crate) async fn change_all(&self, changes: &[NewStatus]) -> Result<()> {
-        let mut attempt = 1;
-        loop {
-            let mut planned = Vec::with_capacity(changes.len());
-            for change in changes {
-                match change.plan() {
-                    Err(error) if error.kind() == ErrorKind::WrongStatus => {}
-                    plan => planned.push(plan?),
-                }
-            }
-            if planned.is_empty() {
-                return Ok(());
-            }
-            let written = self.store.backend().commit(Batch::new(ops_of_changes(&planned))).await;
-            match &written {
-                Err(error) if error.kind() != ErrorKind::Conflict || attempt == ATTEMPTS_MAX => {
-                    return written.map(|_| ());
-                }
-                Ok(_) => self.index().wrote().await,
-                Err(_) => attempt += 1,
-            }
-            for change in changes {
-                change.recorder.refresh().await?;
-            }
-            if written.is_ok() {
-                return Ok(());
+    /// Durable when it returns; the recorders then know it. `false` when nothing was written because somebody else
+    /// wrote to one of the runs in between; the recorders know that too.
+    pub(crate) async fn change_all(&self, changes: &[NewStatus]) -> Result<bool> {
+        let mut planned = Vec::with_capacity(changes.len());
+        for change in changes {
+            match change.plan() {
+                Err(error) if error.kind() == ErrorKind::WrongStatus => {}
+                plan => planned.push(plan?),
             }
         }
+        if planned.is_empty() {
+            return Ok(true);
+        }
+        let is_written = match self.store.backend().commit(Batch::new(ops_of_changes(&planned))).await {
+            Ok(_) => true,
+            Err(error) if error.kind() == ErrorKind::Conflict => false,
+            Err(error) => return Err(error),
+        };
+        if is_written {
+            self.index().wrote().await;
+        }
+        for change in changes {
+            change.recorder.refresh().await?;
+        }
+        Ok(is_written)
     }
 }
