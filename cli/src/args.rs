@@ -103,7 +103,7 @@ pub(crate) enum Command {
     Steps(chats::StepsArgs),
     /// Look at a flow of nodes and agents
     Flow(flow::Args),
-    /// Write the calls of a flow's agents as fixtures, for tests
+    /// Write what agents were asked and told as fixtures, for tests without an agent
     RecordFixtures(record_fixtures::Args),
     /// List the runs that are paused and can go on
     Resume(resume::Args),

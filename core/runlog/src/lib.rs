@@ -53,6 +53,9 @@ pub use chats::{
 pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};
 pub use flows::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed};
+#[cfg(feature = "broken-orchestrator")]
+#[doc(hidden)]
+pub use orchestration::Defect;
 #[cfg(all(target_family = "wasm", feature = "js"))]
 pub use orchestration::JsRuntime;
 #[cfg(not(target_family = "wasm"))]
