@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    chats, completions, copy, demo, export, flow, import, ls, man, record_fixtures, replay, resume, run, runs, show,
-    stat, tail, truncate, verify,
+    chats, completions, copy, demo, export, flow, import, ls, man, mcp, record_fixtures, replay, resume, run, runs,
+    show, stat, tail, truncate, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -107,6 +107,8 @@ pub(crate) enum Command {
     RecordFixtures(record_fixtures::Args),
     /// List the runs that are paused and can go on
     Resume(resume::Args),
+    /// Serve agents and runs to a client of the Model Context Protocol, on standard input and output
+    Mcp(mcp::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the manual page, or write one for each command

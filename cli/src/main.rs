@@ -10,6 +10,7 @@ mod import;
 mod json;
 mod kept;
 mod lines;
+mod mcp;
 mod output;
 mod progress;
 mod scripted;

@@ -60,6 +60,19 @@ pub(crate) struct Child {
     ends: Option<Ends>,
 }
 
+/// Stops an agent from elsewhere, as a signal that told Runlog to stop would.
+#[derive(Clone)]
+pub(crate) struct Stopper {
+    inbox: Arc<Inbox>,
+}
+
+impl Stopper {
+    /// Asks the agent to end; kills it when it was asked before.
+    pub(crate) fn stop(&self) {
+        self.inbox.push_first(ChildEvent::Signal(SIGTERM));
+    }
+}
+
 /// What is done when an agent doesn't end that should.
 struct Ends {
     at: Instant,
@@ -68,11 +81,21 @@ struct Ends {
 }
 
 impl Child {
-    /// Starts a program as an agent. It is told nothing before it is given its [opening](Self::open).
+    /// Starts a program as an agent. It is told nothing before it is given its [opening](Self::open). The signals that
+    /// tell Runlog to stop are for it.
     pub(crate) fn start(program: &OsStr, arguments: &[OsString]) -> Result<Self> {
         let inbox = Arc::new(Inbox::default());
         // Before the agent is there, so that no signal comes between.
         watch_signals(&inbox)?;
+        Self::start_with(program, arguments, inbox)
+    }
+
+    /// Starts a program as one agent of many: what tells Runlog to stop isn't for it.
+    pub(crate) fn start_one_of_many(program: &OsStr, arguments: &[OsString]) -> Result<Self> {
+        Self::start_with(program, arguments, Arc::default())
+    }
+
+    fn start_with(program: &OsStr, arguments: &[OsString], inbox: Arc<Inbox>) -> Result<Self> {
         let mut process = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
@@ -93,6 +116,11 @@ impl Child {
             let (inbox, outbox) = (Arc::clone(&self.inbox), Arc::clone(&self.outbox));
             thread::spawn(move || write_to(stdin, opening, &outbox, &inbox));
         }
+    }
+
+    /// What stops it from elsewhere.
+    pub(crate) fn stopper(&self) -> Stopper {
+        Stopper { inbox: Arc::clone(&self.inbox) }
     }
 
     /// The next thing that happens; waits for it.

@@ -2,9 +2,11 @@
 //! output.
 
 mod child;
+mod play;
 mod protocol;
 mod recorder;
 
-pub(crate) use child::{Child, ChildEvent, Ended, Opening};
-pub(crate) use protocol::{Dangling, Hello, PROTOCOL, Ready, Refusal, ToAgent};
+pub(crate) use child::{Child, Ended, Stopper};
+pub(crate) use play::{Conclusion, UNSUPPORTED_PROTOCOL, opening, record, reply};
+pub(crate) use protocol::Refusal;
 pub(crate) use recorder::{Recorded, Recorder};

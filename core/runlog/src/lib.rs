@@ -9,6 +9,9 @@
 //! A session is a chat to its users: [`ChatStore`] has its messages and steps, [`RequestBuffer`] records a request
 //! in two writes, and [`Resumption`] says how an interrupted one goes on. [`FlowRun`] records a flow of nodes and
 //! agents and resumes it from its snapshot; [`Playback`] plays it back.
+//!
+//! An [`Orchestrator`] starts agents, lets them spawn others, stops them as trees, and goes on with what a crash cut off;
+//! [`Agents`] are their definitions, and an [`Executor`] does their work.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
@@ -21,6 +24,10 @@ struct RecordAnAgent;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/resume-after-a-crash.md")]
 struct ResumeAfterACrash;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/spawn-sub-agents.md")]
+struct SpawnSubAgents;
 
 pub mod backend;
 mod blocking;
@@ -63,7 +70,8 @@ pub use orchestration::TokioRuntime;
 pub use orchestration::{
     AGENTS_STREAM, AgentEnd, AgentError, AsyncAgents, Execution, Executor, LIST_AVAILABLE_AGENTS, MaybeSend, MaybeSync,
     Orchestrator, OrchestratorOptions, ResumeReport, RunContext, RunHandle, Runtime, SPAWN_AGENTS, SharedSpace,
-    SpawnRequest, SpawnResult, StartAgent, StartPlace, Task, ToolDefinition, ToolReply, executor_fn, tool_definitions,
+    SpawnRequest, SpawnResult, StartAgent, StartPlace, Task, ToolDefinition, ToolReply, executor_fn, spawn_requests,
+    tool_definitions,
 };
 pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages};
 #[cfg(not(target_family = "wasm"))]

@@ -13,20 +13,17 @@ use runlog::{
 
 use self::{
     start::Started,
-    tell::{Report, UNSUPPORTED_PROTOCOL, answer, tell_end, tell_start},
+    tell::{Report, answer, tell_end, tell_start},
 };
 use super::{copy, runs};
 use crate::{
-    agent::{Child, ChildEvent, Dangling, Ended, Hello, Opening, PROTOCOL, Ready, Recorder, ToAgent},
+    agent::{Child, Conclusion, Ended, Recorded, Recorder, UNSUPPORTED_PROTOCOL, opening, record},
     args::Global,
     failure::{Exit, Failure, Result},
     kept::OWN_BEGINNING,
     output::Out,
     scripted, store,
 };
-
-/// The most lines that are recorded with one flush.
-const LINES_TOGETHER: usize = 256;
 
 const AFTER_HELP: &str = "\
 CMD is a program that gets its context as lines of JSON on standard input and writes what it does as lines of JSON to \
@@ -156,9 +153,14 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "at_ms": store.backend().now_ms(), "last_sequence": last_sequence,
         }),
     )?;
-    child.open(opening(&store, &started, last_sequence)?);
+    child.open(opening(&store, &started.instance, &started.run.run(), started.how, last_sequence)?);
     let mut recorder = Recorder::new(started.run.clone());
-    let (ended, stopped_by) = match record(child, &mut recorder, out) {
+    let mut refusals = 0;
+    let mut told = |child: &mut Child, lines: Vec<Recorded>| {
+        lines.into_iter().try_for_each(|recorded| answer(child, recorded, &mut refusals, out))?;
+        out.flush()
+    };
+    let (ended, stopped_by) = match record(child, &mut recorder, &mut told) {
         Ok(ran) => ran,
         Err(failure) => {
             give_up(&store, &started, &recorder, &failure);
@@ -190,25 +192,11 @@ fn conclude(recorder: &Recorder, ended: Ended, stopped_by: Option<i32>) -> Resul
     if run.run().status != RunStatus::Running {
         return Ok(run.run());
     }
-    let done = recorder.done();
-    let error = done.and_then(|done| done.error_message.clone());
-    let failed = match (ended.code, ended.signal) {
-        (Some(0), _) => None,
-        (Some(code), _) => Some(format!("the agent ended with exit code {code}")),
-        (None, Some(signal)) => Some(format!("the agent was ended by signal {signal}")),
-        (None, None) => Some("the agent ended without saying how".to_owned()),
-    };
-    let is_done = done.is_some() && failed.is_none();
-    if let Some(signal) = stopped_by.filter(|_| !is_done) {
-        return Ok(run.pause(&format!("interrupted: signal {signal} told runlog to stop"))?);
-    }
-    if let Some(why) = error.or(failed) {
-        return Ok(run.fail(&why)?);
-    }
-    match done.and_then(|done| done.pause_reason.as_deref()) {
-        Some(reason) => Ok(run.pause(reason)?),
-        None => Ok(run.complete(done.and_then(|done| done.summary.as_deref()))?),
-    }
+    Ok(match Conclusion::of(recorder, ended, stopped_by) {
+        Conclusion::Completed(summary) => run.complete(summary.as_deref())?,
+        Conclusion::Paused(reason) => run.pause(&reason)?,
+        Conclusion::Failed(why) => run.fail(&why)?,
+    })
 }
 
 /// Says in the store that the run can't be recorded on, as far as the store takes it. The failure itself is told
@@ -237,96 +225,6 @@ fn check(args: &Args) -> Result<()> {
         return Err(Failure::usage("--from-point says what is forgotten first; it goes with --overwrite alone"));
     }
     copy::check_name(args.name.as_deref())
-}
-
-/// What the agent is told first: who it is, its context, and what is left open in it.
-fn opening(store: &Store, started: &Started, last_sequence: u64) -> Result<Opening> {
-    let context = store.context(started.instance.id)?;
-    let dangling = context.dangling_tool_calls()?.into_iter().map(|call| Dangling {
-        id: call.id,
-        name: call.name,
-        arguments: call.arguments,
-        sequence: call.sequence_number,
-    });
-    let ready = Ready { dangling_tool_calls: dangling.collect() };
-    let run = started.run.run();
-    let hello = Hello {
-        protocol: PROTOCOL,
-        runlog: env!("CARGO_PKG_VERSION"),
-        session_id: started.session.id,
-        instance_id: started.instance.id,
-        run_id: run.id,
-        agent: started.instance.agent_name.clone(),
-        started: started.how,
-        last_sequence,
-        step_count: run.step_count,
-        max_steps: run.max_steps,
-        resumed_from: run.resumed_from,
-    };
-    let events = store.contexts().events(started.instance.id, 1)?;
-    Ok(Box::new(move |write| {
-        let unread = |error: std::io::Error| Failure::io(&error, "the agent doesn't read its context");
-        write(ToAgent::Hello(&hello).line()).map_err(unread)?;
-        for event in events {
-            let event = event?;
-            if event.sequence_number > last_sequence {
-                break;
-            }
-            if let Some(message) = event.message_json().map_err(runlog::Error::from)? {
-                let line = ToAgent::Message { sequence: event.sequence_number, message: &message }.line();
-                write(line).map_err(unread)?;
-            }
-        }
-        write(ToAgent::Ready(&ready).line()).map_err(unread)
-    }))
-}
-
-/// Records what the agent says until it has ended; gives how it ended, and the signal that Runlog was stopped by.
-fn record(mut child: Child, recorder: &mut Recorder, out: &mut Out) -> Result<(Ended, Option<i32>)> {
-    let mut stopped_by = None;
-    let mut next = None;
-    let mut refusals = 0;
-    loop {
-        let event = match next.take() {
-            Some(event) => event,
-            None => child.next()?,
-        };
-        match event {
-            ChildEvent::Line(line) => {
-                let mut lines = vec![line];
-                while lines.len() < LINES_TOGETHER && next.is_none() {
-                    match child.next_now() {
-                        Some(ChildEvent::Line(line)) => lines.push(line),
-                        Some(other) => next = Some(other),
-                        None => break,
-                    }
-                }
-                for recorded in recorder.take(lines)? {
-                    answer(&mut child, recorded, &mut refusals, out)?;
-                }
-                out.flush()?;
-            }
-            ChildEvent::Signal(signal) => {
-                stop(&mut child, signal, stopped_by.is_some());
-                stopped_by.get_or_insert(signal);
-            }
-            ChildEvent::Failed(failure) => return Err(failure.about("the context can't be given to the agent")),
-            ChildEvent::End(ended) => return Ok((ended, stopped_by)),
-        }
-    }
-}
-
-/// Forwards the first signal, and kills at the second one.
-fn stop(child: &mut Child, signal: i32, again: bool) {
-    if again {
-        return child.kill();
-    }
-    child.send(ToAgent::Stop { reason: "interrupted" }.line());
-    // A terminal sends Ctrl-C to the agent by itself; it would count it twice.
-    let by_terminal = signal == 2 && std::io::IsTerminal::is_terminal(&std::io::stdin());
-    if !by_terminal {
-        child.signal(signal);
-    }
 }
 
 /// Notes something of the run beside the session's messages.

@@ -5,18 +5,14 @@ use serde::Serialize;
 
 use super::start::Started;
 use crate::{
-    agent::{Child, Ended, Recorded, Recorder, Refusal, ToAgent},
-    failure::{Exit, Failure, Result},
+    agent::{Child, Ended, Recorded, Recorder, Refusal, reply},
+    failure::Result,
     output::{Out, note, to_stderr},
     text, view,
 };
 
 /// The most refused lines that are printed for people; the others are counted.
 const REFUSALS_SHOWN: u64 = 20;
-/// How long an agent has to end by itself once its steps are spent, and then again once it was asked to.
-const STOP_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
-/// What a failure is called that is the agent's: it can't be run as it is.
-pub(super) const UNSUPPORTED_PROTOCOL: &str = "unsupported_protocol";
 
 /// How an agent ended, and what was recorded of it.
 #[derive(Serialize)]
@@ -52,9 +48,9 @@ impl<'a> Report<'a> {
 
 /// Tells the agent and the reader what became of a line; `refusals` counts those that were told.
 pub(super) fn answer(child: &mut Child, recorded: Recorded, refusals: &mut u64, out: &mut Out) -> Result<()> {
+    reply(child, &recorded)?;
     match recorded {
         Recorded::Ack(ack, events) => {
-            child.send(ToAgent::Ack(&ack).line());
             if out.is_json() {
                 return out.value(&serde_json::json!({"ack": ack}));
             }
@@ -66,35 +62,17 @@ pub(super) fn answer(child: &mut Child, recorded: Recorded, refusals: &mut u64, 
             Ok(())
         }
         Recorded::Step(step) => {
-            child.send(ToAgent::Step(&step).line());
             if out.is_json() {
                 return out.value(&serde_json::json!({"step": step}));
             }
             out.line(format!("       {}", console::style(format!("step {}", step.step)).dim()))
         }
-        Recorded::Refused(refusal) => refused(child, &refusal, refusals, out),
-        Recorded::BudgetSpent(refusal) => {
-            refused(child, &refusal, refusals, out)?;
-            child.send(ToAgent::Stop { reason: "step_budget" }.line());
-            child.close_input();
-            child.end_within(STOP_PATIENCE);
-            Ok(())
-        }
-        Recorded::OtherProtocol(refusal) => {
-            child.send(ToAgent::Error(&refusal).line());
-            child.close_input();
-            let message = format!("the agent can't be run: {}", refusal.message);
-            Err(Failure::new(Exit::Failure, UNSUPPORTED_PROTOCOL, message))
-        }
-        Recorded::Done => {
-            child.close_input();
-            Ok(())
-        }
+        Recorded::Refused(refusal) | Recorded::BudgetSpent(refusal) => refused(&refusal, refusals, out),
+        Recorded::OtherProtocol(_) | Recorded::Done => Ok(()),
     }
 }
 
-fn refused(child: &Child, refusal: &Refusal, refusals: &mut u64, out: &mut Out) -> Result<()> {
-    child.send(ToAgent::Error(refusal).line());
+fn refused(refusal: &Refusal, refusals: &mut u64, out: &mut Out) -> Result<()> {
     if out.is_json() {
         return out.value(&serde_json::json!({"error": refusal}));
     }

@@ -125,7 +125,10 @@ struct NamedRequests {
 
 /// The requests of a call's arguments: as its definition says, or, as some models write it, an array of them alone; or
 /// a string that holds the JSON of either.
-pub(super) fn spawn_requests(arguments: &RawJson) -> Result<Vec<SpawnRequest>> {
+///
+/// # Errors
+/// [`InvalidInput`](ErrorKind::InvalidInput) for what is none of these, and for no request at all.
+pub fn spawn_requests(arguments: &RawJson) -> Result<Vec<SpawnRequest>> {
     let inner: Option<String> = arguments.to_value().ok();
     let arguments = inner.map_or_else(|| Ok(arguments.clone()), RawJson::parse)?;
     // Read one after the other, so that what is wrong is told of the form that was meant.

@@ -1,0 +1,176 @@
+//! What is said between Runlog and an agent, from its first line to its end.
+
+use std::time::Duration;
+
+use runlog::{AgentInstance, Run, Store};
+
+use super::{
+    child::{Child, ChildEvent, Ended, Opening},
+    protocol::{Dangling, Hello, PROTOCOL, Ready, ToAgent},
+    recorder::{Recorded, Recorder},
+};
+use crate::failure::{Exit, Failure, Result};
+
+/// The most lines that are recorded with one flush.
+const LINES_TOGETHER: usize = 256;
+/// How long an agent has to end by itself once its steps are spent, and then again once it was asked to.
+const STOP_PATIENCE: Duration = Duration::from_secs(3);
+/// What a failure is called that is the agent's: it can't be run as it is.
+pub(crate) const UNSUPPORTED_PROTOCOL: &str = "unsupported_protocol";
+
+/// What the agent is told first: who it is, its context, and what is left open in it.
+pub(crate) fn opening(
+    store: &Store,
+    instance: &AgentInstance,
+    run: &Run,
+    how: &'static str,
+    last_sequence: u64,
+) -> Result<Opening> {
+    let context = store.context(instance.id)?;
+    let dangling = context.dangling_tool_calls()?.into_iter().map(|call| Dangling {
+        id: call.id,
+        name: call.name,
+        arguments: call.arguments,
+        sequence: call.sequence_number,
+    });
+    let ready = Ready { dangling_tool_calls: dangling.collect() };
+    let hello = Hello {
+        protocol: PROTOCOL,
+        runlog: env!("CARGO_PKG_VERSION"),
+        session_id: instance.session_id,
+        instance_id: instance.id,
+        run_id: run.id,
+        agent: instance.agent_name.clone(),
+        started: how,
+        last_sequence,
+        step_count: run.step_count,
+        max_steps: run.max_steps,
+        resumed_from: run.resumed_from,
+    };
+    let events = store.contexts().events(instance.id, 1)?;
+    Ok(Box::new(move |write| {
+        let unread = |error: std::io::Error| Failure::io(&error, "the agent doesn't read its context");
+        write(ToAgent::Hello(&hello).line()).map_err(unread)?;
+        for event in events {
+            let event = event?;
+            if event.sequence_number > last_sequence {
+                break;
+            }
+            if let Some(message) = event.message_json().map_err(runlog::Error::from)? {
+                let line = ToAgent::Message { sequence: event.sequence_number, message: &message }.line();
+                write(line).map_err(unread)?;
+            }
+        }
+        write(ToAgent::Ready(&ready).line()).map_err(unread)
+    }))
+}
+
+/// Records what the agent says until it has ended, and has `answer` see to what became of its lines; gives how it
+/// ended, and the signal that it was stopped by.
+pub(crate) fn record(
+    mut child: Child,
+    recorder: &mut Recorder,
+    answer: &mut dyn FnMut(&mut Child, Vec<Recorded>) -> Result<()>,
+) -> Result<(Ended, Option<i32>)> {
+    let mut stopped_by = None;
+    let mut next = None;
+    loop {
+        let event = match next.take() {
+            Some(event) => event,
+            None => child.next()?,
+        };
+        match event {
+            ChildEvent::Line(line) => {
+                let mut lines = vec![line];
+                while lines.len() < LINES_TOGETHER && next.is_none() {
+                    match child.next_now() {
+                        Some(ChildEvent::Line(line)) => lines.push(line),
+                        Some(other) => next = Some(other),
+                        None => break,
+                    }
+                }
+                answer(&mut child, recorder.take(lines)?)?;
+            }
+            ChildEvent::Signal(signal) => {
+                stop(&mut child, signal, stopped_by.is_some());
+                stopped_by.get_or_insert(signal);
+            }
+            ChildEvent::Failed(failure) => return Err(failure.about("the context can't be given to the agent")),
+            ChildEvent::End(ended) => return Ok((ended, stopped_by)),
+        }
+    }
+}
+
+/// Forwards the first signal, and kills at the second one.
+fn stop(child: &mut Child, signal: i32, again: bool) {
+    if again {
+        return child.kill();
+    }
+    child.send(ToAgent::Stop { reason: "interrupted" }.line());
+    // A terminal sends Ctrl-C to the agent by itself; it would count it twice.
+    let by_terminal = signal == 2 && std::io::IsTerminal::is_terminal(&std::io::stdin());
+    if !by_terminal {
+        child.signal(signal);
+    }
+}
+
+/// Tells the agent what became of a line.
+///
+/// # Errors
+/// That the agent can't be run as it is.
+pub(crate) fn reply(child: &mut Child, recorded: &Recorded) -> Result<()> {
+    match recorded {
+        Recorded::Ack(ack, _) => child.send(ToAgent::Ack(ack).line()),
+        Recorded::Step(step) => child.send(ToAgent::Step(step).line()),
+        Recorded::Refused(refusal) => child.send(ToAgent::Error(refusal).line()),
+        Recorded::BudgetSpent(refusal) => {
+            child.send(ToAgent::Error(refusal).line());
+            child.send(ToAgent::Stop { reason: "step_budget" }.line());
+            child.close_input();
+            child.end_within(STOP_PATIENCE);
+        }
+        Recorded::OtherProtocol(refusal) => {
+            child.send(ToAgent::Error(refusal).line());
+            child.close_input();
+            let message = format!("the agent can't be run: {}", refusal.message);
+            return Err(Failure::new(Exit::Failure, UNSUPPORTED_PROTOCOL, message));
+        }
+        Recorded::Done => child.close_input(),
+    }
+    Ok(())
+}
+
+/// How a run of an agent ended, by what it said and how its process did.
+pub(crate) enum Conclusion {
+    /// It is done; with what came of it.
+    Completed(Option<String>),
+    /// It can go on.
+    Paused(String),
+    /// It failed.
+    Failed(String),
+}
+
+impl Conclusion {
+    /// How the run of an agent ended whose process has.
+    pub(crate) fn of(recorder: &Recorder, ended: Ended, stopped_by: Option<i32>) -> Self {
+        let done = recorder.done();
+        let error = done.and_then(|done| done.error_message.clone());
+        let failed = match (ended.code, ended.signal) {
+            (Some(0), _) => None,
+            (Some(code), _) => Some(format!("the agent ended with exit code {code}")),
+            (None, Some(signal)) => Some(format!("the agent was ended by signal {signal}")),
+            (None, None) => Some("the agent ended without saying how".to_owned()),
+        };
+        let is_done = done.is_some() && failed.is_none();
+        if let Some(signal) = stopped_by.filter(|_| !is_done) {
+            return Self::Paused(format!("interrupted: signal {signal} told runlog to stop"));
+        }
+        if let Some(why) = error.or(failed) {
+            return Self::Failed(why);
+        }
+        match done.and_then(|done| done.pause_reason.clone()) {
+            Some(reason) => Self::Paused(reason),
+            None => Self::Completed(done.and_then(|done| done.summary.clone())),
+        }
+    }
+}

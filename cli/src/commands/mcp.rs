@@ -1,0 +1,97 @@
+//! `runlog mcp`: a server of the Model Context Protocol.
+
+use std::path::PathBuf;
+
+use rmcp::ServiceExt;
+use runlog::{Orchestrator, OrchestratorOptions, TokioRuntime};
+
+use crate::{
+    args::Global,
+    failure::{Exit, Failure, Result},
+    mcp::{AgentsFile, CommandAgent, Server},
+    store,
+};
+
+const AFTER_HELP: &str = "\
+It speaks the Model Context Protocol on standard input and output, for a client that starts it as a server:
+  {\"mcpServers\": {\"runlog\": {\"command\": \"runlog\", \"args\": [\"--store\", \"DIR\", \"mcp\", \"--agents\", \"agents.json\"]}}}
+
+Its tools: list_available_agents, spawn_agents, list_runs, get_run, list_run_messages, get_run_message, \
+list_tool_calls, get_tool_call.
+
+FILE tells of agents that are programs, each of which speaks docs/agent-protocol.md:
+  {\"project\": \"papers\", \"agents\": [
+    {\"name\": \"researcher\", \"description\": \"Finds papers.\", \"tools\": [\"search\"], \"system_prompt\": \"…\",
+     \"default_timeout_ms\": 600000, \"max_steps\": 50, \"command\": [\"./researcher.py\"]}]}
+They are defined in the store, except for their commands. Without --agents nothing is spawned, and the store is only \
+read, also while another process writes.
+
+What the client spawns are the sub-agents of one run of an agent called mcp-client, which ends with the client.";
+
+/// The arguments.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The agents that can be spawned
+    #[arg(long, value_name = "FILE")]
+    agents: Option<PathBuf>,
+    /// The project whose agents are listed, where no file of agents names one
+    #[arg(long, conflicts_with = "agents")]
+    project: Option<String>,
+    /// The most agents that work at one time
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    at_once: u16,
+    /// First go on with the runs of these agents that a crash cut off
+    #[arg(long, requires = "agents")]
+    resume: bool,
+}
+
+/// Does it.
+pub(crate) fn run(global: &Global, args: &Args) -> Result<Exit> {
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        // Each agent that works has a thread that waits for what its program says.
+        .max_blocking_threads(usize::from(args.at_once) + 8)
+        .build()
+        .map_err(|error| Failure::io(&error, "can't start"))?;
+    let served = tokio.block_on(serve(global, args));
+    // A read of standard input that nobody waits for would be waited for.
+    tokio.shutdown_background();
+    served
+}
+
+async fn serve(global: &Global, args: &Args) -> Result<Exit> {
+    let Some(path) = &args.agents else {
+        let store = store::open_read_only(global)?;
+        return talk(Server::new(store.to_async(), args.project.clone(), None)).await;
+    };
+    let file = AgentsFile::read(path)?;
+    let store = store::open_or_create(global)?;
+    let runtime = TokioRuntime::current().ok_or_else(|| Failure::other("there is no runtime to run agents on"))?;
+    let options = OrchestratorOptions { concurrent_max: usize::from(args.at_once), ..OrchestratorOptions::default() };
+    let orchestrator = Orchestrator::new(store.to_async(), runtime, options);
+    for agent in file.agents {
+        let command = agent.command();
+        orchestrator.register(&agent.definition.name, CommandAgent::new(store.clone(), command));
+        store.to_async().agents().put(agent.definition).await?;
+    }
+    if args.resume {
+        let orchestrator = orchestrator.clone();
+        // Beside what the client asks for. What becomes of each run stands in the store.
+        tokio::spawn(async move { orchestrator.resume_all().await.map(|_| ()) });
+    }
+    let server = Server::new(store.to_async(), file.project, Some(orchestrator));
+    let exit = talk(server.clone()).await;
+    server.close().await?;
+    store.close()?;
+    exit
+}
+
+/// Talks with the client until it has nothing more to say.
+async fn talk(server: Server) -> Result<Exit> {
+    let failed = |error: String| Failure::other(format!("can't talk with the client: {error}"));
+    let service = server.serve(rmcp::transport::stdio()).await.map_err(|error| failed(error.to_string()))?;
+    service.waiting().await.map_err(|error| failed(error.to_string()))?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,121 @@
+//! [`CommandAgent`]: an agent whose work a program does that speaks the agent protocol.
+
+use std::{
+    ffi::OsString,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use runlog::{AgentEnd, AgentError, Execution, Executor, Role, RunContext, RunId, Store};
+
+use crate::{
+    agent::{Child, Conclusion, Recorded, Recorder, Stopper, opening, record, reply},
+    failure::{Failure, Result},
+};
+
+/// The final text of an agent that gives none has at most so many bytes of its last message.
+const SUMMARY_BYTES_MAX: usize = 64 << 10;
+
+/// Runs a program for each run of an agent.
+pub(crate) struct CommandAgent {
+    store: Store,
+    command: Vec<OsString>,
+}
+
+impl CommandAgent {
+    /// An agent whose work this program does.
+    pub(crate) fn new(store: Store, command: Vec<OsString>) -> Self {
+        Self { store, command }
+    }
+}
+
+impl Executor for CommandAgent {
+    fn execute(&self, run: RunContext) -> Execution {
+        let (store, command) = (self.store.clone(), self.command.clone());
+        Box::pin(async move {
+            let stop = Arc::new(Stop::default());
+            // Dropped with this, when the agent has had its while: it is killed then.
+            let _on_drop = StopOnDrop(Arc::clone(&stop));
+            let (stopped, id) = (Arc::clone(&stop), run.run_id());
+            let mut played = tokio::task::spawn_blocking(move || play(&store, &command, id, &stopped));
+            let played = tokio::select! {
+                played = &mut played => played,
+                () = run.cancelled() => {
+                    stop.stop();
+                    played.await
+                }
+            };
+            played?.map_err(|failure| AgentError::from(failure.message().to_owned()))
+        })
+    }
+}
+
+/// How a program is stopped that may not have begun yet.
+#[derive(Default)]
+struct Stop {
+    state: Mutex<StopState>,
+}
+
+#[derive(Default)]
+struct StopState {
+    stopper: Option<Stopper>,
+    asked: u32,
+}
+
+impl Stop {
+    /// Asks the program to end; kills it when it was asked before.
+    fn stop(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.asked += 1;
+        if let Some(stopper) = &state.stopper {
+            stopper.stop();
+        }
+    }
+
+    /// Notes that the program has begun.
+    fn begun(&self, stopper: Stopper) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..state.asked).for_each(|_| stopper.stop());
+        state.stopper = Some(stopper);
+    }
+}
+
+struct StopOnDrop(Arc<Stop>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+        self.0.stop();
+    }
+}
+
+/// Runs the program to its end, on this thread.
+fn play(store: &Store, command: &[OsString], id: RunId, stop: &Stop) -> Result<AgentEnd> {
+    let gone = || Failure::other(format!("what run {id} stands on is not there"));
+    let (program, arguments) = command.split_first().ok_or_else(gone)?;
+    let recorder = store.runs().recorder(id)?;
+    let run = recorder.run();
+    let instance = store.get_instance(run.instance_id)?.ok_or_else(gone)?;
+    let last_sequence = store.context(instance.id)?.get_last_sequence()?;
+    let mut child = Child::start_one_of_many(program, arguments)?;
+    stop.begun(child.stopper());
+    let how = if run.resumed_from.is_some() { "resumed" } else { "new" };
+    child.open(opening(store, &instance, &run, how, last_sequence)?);
+    let mut recorder = Recorder::new(recorder);
+    let mut answer = |child: &mut Child, lines: Vec<Recorded>| lines.iter().try_for_each(|line| reply(child, line));
+    let (ended, stopped_by) = record(child, &mut recorder, &mut answer)?;
+    match Conclusion::of(&recorder, ended, stopped_by) {
+        Conclusion::Completed(Some(summary)) => Ok(AgentEnd::completed(summary)),
+        Conclusion::Completed(None) => Ok(AgentEnd::Completed(last_words(store, &recorder)?)),
+        Conclusion::Paused(reason) => Ok(AgentEnd::paused(reason)),
+        Conclusion::Failed(why) => Err(Failure::other(why)),
+    }
+}
+
+/// What the agent said last, where it is text.
+fn last_words(store: &Store, recorder: &Recorder) -> Result<Option<String>> {
+    let messages = store.context(recorder.run().run().instance_id)?.get_messages()?;
+    let Some(last) = messages.iter().rfind(|message| message.role == Role::Assistant) else { return Ok(None) };
+    let message: serde_json::Value = last.json.to_value().map_err(runlog::Error::from)?;
+    let text = message["content"].as_str().filter(|text| !text.is_empty() && text.len() <= SUMMARY_BYTES_MAX);
+    Ok(text.map(str::to_owned))
+}

@@ -1,0 +1,11 @@
+//! `runlog mcp`: agents that are programs, and what there is of runs, as the tools of a Model Context Protocol server on
+//! standard input and output.
+
+mod config;
+mod executor;
+mod queries;
+mod server;
+
+pub(crate) use config::AgentsFile;
+pub(crate) use executor::CommandAgent;
+pub(crate) use server::Server;

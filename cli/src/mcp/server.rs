@@ -1,0 +1,150 @@
+//! [`Server`]: the tools, as a client of the Model Context Protocol calls them.
+
+use std::sync::Arc;
+
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, InitializeResult,
+        ListToolsResult, PaginatedRequestParams, ServerCapabilities, Tool,
+    },
+    service::RequestContext,
+};
+use runlog::{
+    AsyncRunRecorder, AsyncStore, LIST_AVAILABLE_AGENTS, NewRun, NewSession, Orchestrator, RunStatus, SPAWN_AGENTS,
+    SpawnRequest, ToolDefinition, spawn_requests, tool_definitions,
+};
+use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
+
+use super::queries;
+
+/// The agent that the client counts as: the runs that it spawns have a run of it as their parent.
+const CLIENT: &str = "mcp-client";
+
+/// What the tools work on.
+#[derive(Clone)]
+pub(crate) struct Server {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: AsyncStore,
+    project: Option<String>,
+    /// What spawns agents; `None` where there are none to spawn.
+    orchestrator: Option<Orchestrator>,
+    /// The run that the client's sub-agents are those of, once it spawned some.
+    client: Mutex<Option<AsyncRunRecorder>>,
+}
+
+impl Server {
+    /// A server of a store, and of the agents that an orchestrator knows.
+    pub(crate) fn new(store: AsyncStore, project: Option<String>, orchestrator: Option<Orchestrator>) -> Self {
+        Self { shared: Arc::new(Shared { store, project, orchestrator, client: Mutex::default() }) }
+    }
+
+    fn tools(&self) -> Vec<ToolDefinition> {
+        let has_agents = self.shared.orchestrator.is_some();
+        let own = tool_definitions().into_iter().filter(|tool| has_agents || tool.name != SPAWN_AGENTS);
+        own.chain(queries::definitions()).collect()
+    }
+
+    /// Ends the client's run: what it spawned and still works is cancelled.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(crate) async fn close(&self) -> runlog::Result<()> {
+        let (Some(client), Some(orchestrator)) = (self.shared.client.lock().await.take(), &self.shared.orchestrator)
+        else {
+            return Ok(());
+        };
+        // Also its own run, where some of what it spawned is still at work.
+        if orchestrator.live_count() > 0 {
+            return orchestrator.cancel(client.id()).await;
+        }
+        match client.run().status {
+            RunStatus::Running => client.complete(None).await.map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn answer(&self, tool: &str, arguments: Map<String, Value>) -> runlog::Result<Option<Value>> {
+        let shared = &self.shared;
+        match (tool, &shared.orchestrator) {
+            (LIST_AVAILABLE_AGENTS, _) => {
+                let agents = shared.store.agents().list_available_agents(shared.project.as_deref()).await?;
+                Ok(Some(json!({"agents": agents})))
+            }
+            (SPAWN_AGENTS, Some(orchestrator)) => {
+                let arguments = runlog::RawJson::from_value(&arguments).map_err(runlog::Error::from)?;
+                self.spawn(orchestrator, spawn_requests(&arguments)?).await.map(Some)
+            }
+            _ => queries::answer(&shared.store, tool, arguments).await,
+        }
+    }
+
+    async fn spawn(&self, orchestrator: &Orchestrator, requests: Vec<SpawnRequest>) -> runlog::Result<Value> {
+        let parent = {
+            let mut client = self.shared.client.lock().await;
+            match &*client {
+                Some(client) => client.id(),
+                None => {
+                    let title = Some("MCP client".to_owned());
+                    let session = NewSession { project: self.shared.project.clone(), title, ..NewSession::default() };
+                    let run = self.shared.store.runs().start(NewRun::in_new_session(session, CLIENT)).await?;
+                    client.insert(run).id()
+                }
+            }
+        };
+        let results = orchestrator.spawn_agents(parent, requests).await?;
+        Ok(json!({"parent_run_id": parent, "results": results}))
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> InitializeResult {
+        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        InitializeResult::new(capabilities)
+            .with_server_info(Implementation::new("runlog", env!("CARGO_PKG_VERSION")))
+            .with_instructions(
+                "Spawn sub-agents, each of which is recorded as a run, and look at the runs that a store has.",
+            )
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.tools().into_iter().filter_map(|tool| match tool.input_schema {
+            Value::Object(schema) => Some(Tool::new(tool.name, tool.description, schema)),
+            _ => None,
+        });
+        Ok(ListToolsResult::with_all_items(tools.collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        // A call that the client gives up is dropped, and with it what it spawned.
+        let answer = tokio::select! {
+            answer = self.answer(&request.name, arguments) => answer,
+            () = context.ct.cancelled() => return Err(ErrorData::internal_error("the call was cancelled", None)),
+        };
+        let result = match answer {
+            Ok(Some(value)) => CallToolResult::structured(value),
+            Ok(None) => {
+                let message = format!("there is no tool {:?}", request.name);
+                return Err(ErrorData::invalid_params(message, None));
+            }
+            Err(error) => {
+                let value = json!({"error": {"code": error.kind().name(), "message": error.to_string()}});
+                CallToolResult::error(vec![ContentBlock::text(value.to_string())])
+            }
+        };
+        Ok(result.into())
+    }
+}
