@@ -14,3 +14,4 @@ pub mod processes;
 pub mod random;
 pub mod script;
 pub mod sim;
+pub mod tree;

@@ -88,7 +88,9 @@ fn every_test_that_the_model_page_names_exists() {
 #[test]
 fn every_call_that_the_model_page_names_exists() {
     let page = page();
-    for (name, folders, extension) in [("Rust", &["core/model/src", "core/runlog/src"][..], "rs")] {
+    for (name, folders, extension) in
+        [("Rust", &["core/model/src", "core/runlog/src"][..], "rs"), ("JavaScript", &["sdk/src"][..], "ts")]
+    {
         let text = sources(folders, extension);
         let known = words(&text);
         let cells = column(&page, name);

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::{
     child::{cargo, root, run},
-    floors, lengths,
+    floors, lengths, node,
     report::{Outcome, Report, outcome},
     tools,
 };
@@ -38,6 +38,7 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
         }
         outcome(run(&mut command))
     });
+    report.check("types of the npm packages", node::check_types);
     report.check("one set of clippy rules for core/*", same_clippy_rules);
     report.check("floors of the engine", floors::check);
     report.check("length of files", lengths::check);

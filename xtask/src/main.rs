@@ -9,6 +9,7 @@ mod floors;
 mod lengths;
 mod lint;
 mod measure;
+mod node;
 mod report;
 mod sources;
 mod test;
@@ -21,13 +22,18 @@ use report::Report;
 const USAGE: &str = "\
 usage: cargo xtask <verb>
 
-  test                 unit, integration and doc tests of every crate, then core/* in WebAssembly
+  test                 unit, integration and doc tests of every crate, core/* in WebAssembly, and the npm packages
   lint [--advisories]  formatting, clippy, docs, licences and sources of dependencies, house rules;
                        --advisories also asks the RustSec database, which needs the network
   wasm                 core/* built for wasm32-unknown-unknown, and tested there in Node, alone
+  node                 the npm packages' tests, alone
+  addon [--release]    the addon of Node's for this machine, where the tests and benches/js find it
   bench [filter]       criterion benchmarks, those whose name contains the filter
   ratios [--json] [--quick] [--rounds N] [words]
                        runlog against raw floors of this machine, interleaved, with the targets
+  runs                 first pages of a million runs beside those of a thousand, and opening them (two minutes)
+  spawn [agents [events]]
+                       thousands of sub-agents in one call: time, events/s, events for each flush, memory
   torture [--seconds N] [filter]
                        the harnesses with a long budget: N seconds each (600 unless given)
 ";
@@ -41,11 +47,13 @@ fn main() -> ExitCode {
     let mut report = Report::default();
     match (verb, rest) {
         ("test", []) => test::all(&mut report),
+        ("node", []) => node::test(&mut report),
+        ("addon", rest) => node::addon(&mut report, rest),
         ("wasm", []) => test::wasm(&mut report),
         ("lint", []) => lint::all(&mut report, lint::Advisories::Skip),
         ("lint", ["--advisories"]) => lint::all(&mut report, lint::Advisories::Ask),
         ("bench", rest) => measure::bench(&mut report, rest),
-        ("ratios", rest) => return measure::ratios(rest),
+        ("ratios" | "runs" | "spawn", rest) => return measure::program(verb, rest),
         ("torture", rest) => match test::TortureOptions::parse(rest) {
             Ok(options) => test::torture(&mut report, &options),
             Err(why) => return refuse(&why),
@@ -54,7 +62,7 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        ("test" | "wasm" | "lint", _) => {
+        ("test" | "wasm" | "node" | "lint", _) => {
             return refuse(&format!("`{verb}` does not take {}", rest.join(" ")));
         }
         _ => return refuse(&format!("there is no verb `{verb}`")),

@@ -4,18 +4,20 @@ use std::process::Command;
 
 use crate::{
     child::{cargo, run, run_watched},
+    node,
     report::{Counts, Report, outcome},
     tools,
 };
 
 const WASM: &str = "wasm32-unknown-unknown";
 /// The crates that must run in a browser.
-const CORE: [&str; 3] = ["runlog-engine", "runlog-model", "runlog"];
+const CORE: [&str; 4] = ["runlog-engine", "runlog-model", "runlog", "runlog-bindings"];
 
 /// Everything that a machine with Rust and a C linker can check.
 pub(crate) fn all(report: &mut Report) {
     report.count("tests of every crate", || cargo_test(&mut cargo(&["test", "--workspace", "--no-fail-fast"])));
     wasm(report);
+    node::test(report);
 }
 
 /// Builds `core/*` for WebAssembly, and runs its tests there, in Node.

@@ -9,6 +9,7 @@ pub(crate) mod flow;
 pub(crate) mod import;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod record_fixtures;
 pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
         Command::Chats(args) => chats::run(&global, &args, out),
         Command::Steps(args) => chats::steps(&global, &args, out),
         Command::Flow(args) => flow::run(&global, &args, out),
+        Command::RecordFixtures(args) => record_fixtures::run(&global, &args, out),
         Command::Resume(args) => resume::run(&global, &args, out),
         Command::Completions(args) => completions::run(&args, out),
         Command::Man(args) => man::run(&args, out),

@@ -32,6 +32,7 @@ mod flows;
 mod lookup;
 pub mod memory;
 mod orchestration;
+mod projection;
 mod repository;
 mod runs;
 mod service;
@@ -45,8 +46,8 @@ pub use blocking::{
 };
 pub use catalog::CATALOG_STREAM;
 pub use chats::{
-    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportReport, NewRequest, RequestDraft, RequestEnd, ResumeAction,
-    Resumption, StackLevel,
+    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportOptions, ImportReport, NewRequest, RequestDraft, RequestEnd,
+    ResumeAction, Resumption, StackLevel,
 };
 pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};
@@ -85,7 +86,7 @@ pub use runlog_model::{
 };
 pub use runs::{
     AsyncResumedRun, AsyncRunRecorder, AsyncRuns, Dangling, ListRunMessages, ListToolCalls, MAX_TOTAL_STEPS_PER_RUN,
-    NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions, RunPlace, ToolOutcome,
+    NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions, RunEntry, RunPlace, ToolOutcome,
 };
 pub use service::{AsyncContextService, RawMessage};
 pub use sessions::{CopiedInstance, CopiedSession, CopySession};

@@ -1,0 +1,46 @@
+//! [`Host`]: what a binding has of the world it runs in.
+
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use tokio::sync::oneshot;
+
+use crate::{Failure, Result};
+
+/// Work that may block.
+pub type Work = Box<dyn FnOnce() + Send>;
+
+/// What a binding has of the world it runs in.
+#[derive(Clone)]
+pub struct Host {
+    /// Time, randomness and threads, for stores.
+    pub engine: Arc<dyn runlog::Host>,
+    /// Does work that may block, elsewhere if there is an elsewhere, and without waiting for it then.
+    pub offload: Arc<dyn Fn(Work) + Send + Sync>,
+}
+
+impl Host {
+    /// Runs a future to its end where it blocks nobody.
+    pub(crate) fn offload<T, F>(&self, future: F) -> impl Future<Output = Result<T>> + use<T, F>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let (send, receive) = oneshot::channel();
+        (self.offload)(Box::new(move || {
+            let result = catch_unwind(AssertUnwindSafe(|| pollster::block_on(future)));
+            // Nobody may be left to be told.
+            let _ = send.send(result.unwrap_or_else(|panic| Err(Failure::panicked(&*panic))));
+        }));
+        async move { receive.await.unwrap_or_else(|_| Err(Failure::closed("the place where work is done"))) }
+    }
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,128 @@
+//! [`Hub`]: the way from one JavaScript thread to everything.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+    sync::Arc,
+};
+
+use crate::{
+    Failure, Host, Reply, Result,
+    arguments::Input,
+    object::{Object, Scope},
+    orchestrator,
+    remote::Remote,
+    root::Root,
+    tasks::{Answer, Tasks},
+    watched::UnderWay,
+};
+
+/// The handle of what is there from the beginning: opening stores, and what needs none.
+const ROOT: u32 = 0;
+/// The ticket of what is asked, not answered.
+const ASKED: u64 = 0;
+
+/// The objects and the calls of one JavaScript thread.
+///
+/// ```
+/// use std::sync::Arc;
+/// use runlog_bindings::{Host, Hub, Started};
+///
+/// let host = Host { engine: Arc::new(runlog::SystemHost), offload: Arc::new(|work| work()) };
+/// let mut hub = Hub::new(host, || {});
+/// let Started::Done(Ok(opened)) = hub.call(0, "openInMemory", "{}", b"") else { panic!() };
+/// let store = opened.handle.unwrap();
+/// let Started::Done(Ok(made)) = hub.call(store, "createSession", r#"{"title":"Trip"}"#, b"") else { panic!() };
+/// assert!(made.json.unwrap().contains("Trip"));
+/// ```
+pub struct Hub {
+    scope: Scope,
+    root: Rc<Root>,
+    tasks: Tasks,
+}
+
+/// How a call began.
+#[derive(Debug)]
+pub enum Started {
+    /// It is over.
+    Done(Result<Reply>),
+    /// Its answer comes with a later poll, under this ticket.
+    Pending(u64),
+}
+
+impl Hub {
+    /// A hub. `wake` asks the JavaScript thread to [poll](Self::poll) soon; it is called from any thread.
+    pub fn new(host: Host, wake: impl Fn() + Send + Sync + 'static) -> Self {
+        let tasks = Tasks::new(wake);
+        let remote = Arc::new(Remote::new(Arc::clone(tasks.woken())));
+        let scope = Scope { host, objects: Rc::default(), remote, under_way: UnderWay::default() };
+        Self { scope, root: Rc::new(Root), tasks }
+    }
+
+    /// Calls a method of the object with this handle.
+    pub fn call(&mut self, handle: u32, method: &str, arguments: &str, data: &[u8]) -> Started {
+        let answer = catch_unwind(AssertUnwindSafe(|| self.answer(handle, Input { method, arguments, data })));
+        match answer.unwrap_or_else(|panic| Err(Failure::panicked(&*panic))) {
+            Err(failure) => Started::Done(Err(failure)),
+            Ok(answer) => match self.tasks.start(answer) {
+                Ok(result) => Started::Done(result),
+                Err(ticket) => Started::Pending(ticket),
+            },
+        }
+    }
+
+    fn answer(&self, handle: u32, input: Input<'_>) -> Result<Answer> {
+        let object: Rc<dyn Object> = match handle {
+            ROOT => self.root.clone(),
+            _ => self.scope.objects.get(handle).ok_or_else(|| Failure::closed("what this handle named"))?,
+        };
+        let name = object.name();
+        let answer = object.call(&self.scope, input)?;
+        answer.ok_or_else(|| Failure::invalid(format!("{name} has no method {:?}", input.method)))
+    }
+
+    /// The answers that have come since, by ticket. Under ticket 0 is what JavaScript is asked to do, as JSON:
+    ///
+    /// - `{"ask":"sleep","timer":1,"ms":250}`: to call the root's `timerOver` with the timer after that time;
+    /// - `{"ask":"forget","timer":1}`: that it needn't any more;
+    /// - `{"ask":"execute","orchestrator":1,"run":{…},…}` and the handle of a run: to do an agent's work, and to call the
+    ///   handle's `end` after it.
+    pub fn poll(&mut self) -> Vec<(u64, Result<Reply>)> {
+        let mut ready = self.tasks.poll();
+        loop {
+            let tasks = self.scope.remote.take_tasks();
+            if tasks.is_empty() {
+                break;
+            }
+            for task in tasks {
+                // Nobody is told of its end.
+                let _ = self.tasks.start(Answer::detached(task));
+            }
+        }
+        for ask in self.scope.remote.take_asks() {
+            ready.push((ASKED, orchestrator::asked(&self.scope, ask)));
+        }
+        ready
+    }
+
+    /// Whether there is something to do that nobody awaits: writes of agents' runs, and what is to be polled.
+    pub fn is_busy(&self) -> bool {
+        self.scope.under_way.any() || self.tasks.woken().is_asked()
+    }
+
+    /// Gives up waiting for an answer; whether there was one to wait for. A write can't be given up.
+    pub fn cancel(&mut self, ticket: u64) -> bool {
+        self.tasks.cancel(ticket)
+    }
+
+    /// Forgets an object. The last handle of a store that is forgotten closes it, elsewhere.
+    pub fn release(&mut self, handle: u32) {
+        drop(self.scope.objects.remove(handle));
+    }
+}
+
+impl std::fmt::Debug for Hub {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hub").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,38 @@
+//! What JavaScript can ask of a store, whichever way it gets here: an addon of Node's, or WebAssembly in a worker.
+//!
+//! A binding is a thin shell around one [`Hub`] for each JavaScript thread. It hands over [calls](Hub::call): the handle
+//! of an object, the name of a method, arguments as JSON, and bytes beside them. A call is answered at once, or gets a
+//! ticket whose answer comes with a later [poll](Hub::poll). Nothing here calls JavaScript, blocks for long, or panics
+//! into its caller.
+//!
+//! Contents (messages, payloads) never go through a JSON value of Rust's: they come and go as the bytes they are.
+
+mod agents;
+mod arguments;
+mod chats;
+mod contexts;
+mod failure;
+mod flows;
+mod host;
+mod hub;
+mod object;
+mod orchestrator;
+mod packed;
+mod recorder;
+mod remote;
+mod reply;
+mod requests;
+mod root;
+mod run_context;
+mod runs;
+mod sessions;
+mod space;
+mod store;
+mod streams;
+mod tasks;
+mod watched;
+
+pub use failure::{Failure, Result};
+pub use host::{Host, Work};
+pub use hub::{Hub, Started};
+pub use reply::Reply;

@@ -1,0 +1,11 @@
+//! Bytes that go over the boundary in one piece: the one encoder and the one decoder of each layout, on this side.
+//! `sdk/src/packed.ts` is the other side. All numbers are little-endian.
+
+mod batch;
+mod contents;
+mod records;
+
+pub(crate) use batch::PackedAppend;
+pub(crate) use batch::records as packed_records;
+pub(crate) use contents::Contents;
+pub(crate) use records::pack_records;

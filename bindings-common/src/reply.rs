@@ -1,0 +1,53 @@
+//! [`Reply`]: what a call answers.
+
+use serde::Serialize;
+
+use crate::{Failure, Result};
+
+/// What a call answers: up to one of each.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Reply {
+    /// The handle of an object that was made.
+    pub handle: Option<u32>,
+    /// A value as JSON text.
+    pub json: Option<String>,
+    /// Contents, in the layout that the method's documentation names.
+    pub bytes: Option<Vec<u8>>,
+}
+
+impl Reply {
+    /// Nothing to say but that it was done.
+    pub const DONE: Self = Self { handle: None, json: None, bytes: None };
+
+    /// A value.
+    ///
+    /// # Errors
+    /// `invalid_input` when the value has no JSON form.
+    pub fn json(value: &impl Serialize) -> Result<Self> {
+        let json = serde_json::to_string(value)
+            .map_err(|error| Failure::invalid(format!("the answer has no JSON form: {error}")))?;
+        Ok(Self::text(json))
+    }
+
+    /// A value that is JSON text already.
+    pub fn text(json: String) -> Self {
+        Self { json: Some(json), ..Self::DONE }
+    }
+
+    /// Contents.
+    pub fn bytes(bytes: Vec<u8>) -> Self {
+        Self { bytes: Some(bytes), ..Self::DONE }
+    }
+
+    /// The same reply, with the handle of an object.
+    #[must_use]
+    pub fn with_handle(self, handle: u32) -> Self {
+        Self { handle: Some(handle), ..self }
+    }
+
+    /// The same reply, with contents.
+    #[must_use]
+    pub fn with_bytes(self, bytes: Vec<u8>) -> Self {
+        Self { bytes: Some(bytes), ..self }
+    }
+}

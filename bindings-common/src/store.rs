@@ -1,0 +1,260 @@
+//! [`StoreObject`]: an open store.
+
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    future::Future,
+    pin::Pin,
+    rc::Rc,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use runlog::{
+    AsyncStore,
+    engine::{Position, Store as Engine, storage::Storage},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Failure, Host, Reply, Result, agents,
+    arguments::Input,
+    chats, contexts, flows,
+    object::{Object, Scope},
+    orchestrator, runs, sessions, streams,
+    tasks::Answer,
+};
+
+/// Stores that threads of this process may share, by token.
+static SHARED: Mutex<Option<HashMap<u64, SharedStore>>> = Mutex::new(None);
+static LAST_TOKEN: AtomicU64 = AtomicU64::new(0);
+
+/// An open store, without what belongs to one thread.
+#[derive(Clone)]
+pub(crate) struct SharedStore {
+    pub(crate) store: AsyncStore,
+    pub(crate) engine: Engine,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) in_memory: bool,
+}
+
+/// An open store.
+pub(crate) struct StoreObject {
+    shared: Option<SharedStore>,
+    host: Host,
+    closed: Cell<bool>,
+    token: Cell<Option<u64>>,
+    /// Whether closing it closes the store for everyone.
+    owns: bool,
+}
+
+impl StoreObject {
+    pub(crate) fn new(shared: SharedStore, host: Host, owns: bool) -> Self {
+        Self { shared: Some(shared), host, closed: Cell::new(false), token: Cell::new(None), owns }
+    }
+
+    /// The store another thread shares under this token.
+    pub(crate) fn attach(token: u64) -> Result<SharedStore> {
+        let found = shared_stores(|stores| stores.get(&token).cloned());
+        found.ok_or_else(|| Failure::closed("the store that was shared"))
+    }
+
+    fn shared(&self) -> Result<&SharedStore> {
+        match &self.shared {
+            Some(shared) if !self.closed.get() => Ok(shared),
+            _ => Err(Failure::closed("the store")),
+        }
+    }
+
+    /// The store.
+    pub(crate) fn store(&self) -> Result<AsyncStore> {
+        Ok(self.shared()?.store.clone())
+    }
+
+    /// The engine below it.
+    pub(crate) fn engine(&self) -> Result<Engine> {
+        Ok(self.shared()?.engine.clone())
+    }
+
+    /// An answer that reads: where it blocks nobody.
+    pub(crate) fn offload(&self, future: impl Future<Output = Result<Reply>> + Send + 'static) -> Answer {
+        Answer::wait(self.elsewhere(future))
+    }
+
+    /// Runs what reads to its end where it blocks nobody.
+    pub(crate) fn elsewhere<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Pin<Box<dyn Future<Output = Result<T>>>> {
+        match &self.shared {
+            Some(shared) if shared.in_memory => Box::pin(future),
+            _ => Box::pin(self.host.offload(future)),
+        }
+    }
+
+    fn close(self: Rc<Self>) -> Result<Answer> {
+        let shared = self.shared()?.clone();
+        self.closed.set(true);
+        self.unshare();
+        if !self.owns {
+            return Ok(Answer::known(Ok(Reply::DONE)));
+        }
+        Ok(self.offload(async move {
+            shared.store.close().await?;
+            Ok(Reply::DONE)
+        }))
+    }
+
+    fn share(&self) -> Result<Reply> {
+        let shared = self.shared()?.clone();
+        let token = self.token.get().unwrap_or_else(|| LAST_TOKEN.fetch_add(1, Ordering::Relaxed) + 1);
+        self.token.set(Some(token));
+        shared_stores(|stores| stores.insert(token, shared));
+        Reply::json(&token)
+    }
+
+    fn unshare(&self) {
+        if let Some(token) = self.token.take() {
+            shared_stores(|stores| stores.remove(&token));
+        }
+    }
+
+    fn stat(&self) -> Result<Answer> {
+        let engine = self.engine()?;
+        Ok(self.offload(async move {
+            let stat = engine.stat()?;
+            Reply::json(&StatReply {
+                store: stat.store,
+                created_ms: stat.created_ms,
+                segments: stat.segments,
+                streams: stat.streams,
+                streams_deleted: stat.streams_deleted,
+                last_position: stat.last_position.0,
+                last_time_ms: stat.last_time_ms,
+                segment_bytes: stat.segment_bytes,
+                used_bytes: stat.used_bytes,
+            })
+        }))
+    }
+
+    fn verify(&self) -> Result<Answer> {
+        let storage = Arc::clone(&self.shared()?.storage);
+        Ok(self.offload(async move {
+            let found = runlog::engine::verify(&*storage)?;
+            let problems = found.problems.into_iter();
+            Reply::json(&VerifyReply {
+                sound: found.problems_count == 0,
+                segments: found.segments,
+                records: found.records,
+                bytes: found.bytes,
+                torn_bytes: found.torn_bytes,
+                problems: problems
+                    .map(|it| ProblemReply { file: it.file, offset: it.offset, message: it.message })
+                    .collect(),
+                problems_count: found.problems_count,
+            })
+        }))
+    }
+
+    fn wait_past(&self, input: Input<'_>) -> Result<Answer> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Arguments {
+            position: u64,
+        }
+        let Arguments { position } = input.read()?;
+        let store = self.store()?;
+        Ok(Answer::wait(async move { Reply::json(&store.backend().wait_past(Position(position)).await?.0) }))
+    }
+}
+
+impl Object for StoreObject {
+    fn name(&self) -> &'static str {
+        "a store"
+    }
+
+    fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+        if input.method == "close" {
+            return self.close().map(Some);
+        }
+        self.shared()?;
+        for class in [
+            contexts::call,
+            streams::call,
+            sessions::call,
+            runs::call,
+            flows::call,
+            chats::call,
+            agents::call,
+            orchestrator::call,
+        ] {
+            if let Some(answer) = class(&self, scope, input)? {
+                return Ok(Some(answer));
+            }
+        }
+        Ok(Some(match input.method {
+            "stat" => self.stat()?,
+            "verify" => self.verify()?,
+            "share" => Answer::known(self.share()),
+            "waitPast" => self.wait_past(input)?,
+            "sync" => {
+                let engine = self.engine()?;
+                self.offload(async move {
+                    engine.sync()?;
+                    Ok(Reply::DONE)
+                })
+            }
+            "newId" => Answer::known(Reply::json(&self.store()?.backend().new_id())),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl Drop for StoreObject {
+    fn drop(&mut self) {
+        self.unshare();
+        // The last one closes the store, which waits for the storage.
+        if let Some(shared) = self.shared.take() {
+            (self.host.offload)(Box::new(move || drop(shared)));
+        }
+    }
+}
+
+fn shared_stores<T>(with: impl FnOnce(&mut HashMap<u64, SharedStore>) -> T) -> T {
+    with(SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert_default())
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatReply {
+    store: uuid::Uuid,
+    created_ms: u64,
+    segments: u64,
+    streams: u64,
+    streams_deleted: u64,
+    last_position: u64,
+    last_time_ms: u64,
+    segment_bytes: u64,
+    used_bytes: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VerifyReply {
+    sound: bool,
+    segments: u64,
+    records: u64,
+    bytes: u64,
+    torn_bytes: u64,
+    problems: Vec<ProblemReply>,
+    problems_count: u64,
+}
+
+#[derive(Serialize)]
+struct ProblemReply {
+    file: String,
+    offset: u64,
+    message: String,
+}

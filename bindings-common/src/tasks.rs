@@ -1,0 +1,274 @@
+//! [`Tasks`]: the futures of one JavaScript thread, polled on that thread alone.
+//!
+//! A future is polled once when it is started, so that what it stages is staged in the order of the calls. One that
+//! isn't ready waits in one of two lanes. All writes share a waker: a flush acknowledges many of them, and each is
+//! looked at once or twice. Everything else has a waker of its own, the tasks that nobody awaits among it.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard},
+    task::{Context, Poll, Wake, Waker},
+};
+
+use crate::{Failure, Reply, Result};
+
+/// What answers a call.
+pub(crate) struct Answer {
+    pub(crate) lane: Lane,
+    pub(crate) future: Pin<Box<dyn Future<Output = Result<Reply>>>>,
+}
+
+/// How a future is woken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lane {
+    /// With all other writes.
+    Write,
+    /// By itself.
+    Own,
+    /// By itself, and nobody is told of its end.
+    Detached,
+}
+
+impl Answer {
+    /// A write: staged when it is first polled, ready when it is durable.
+    pub(crate) fn write(future: impl Future<Output = Result<Reply>> + 'static) -> Self {
+        Self { lane: Lane::Write, future: Box::pin(future) }
+    }
+
+    /// Anything that is no write.
+    pub(crate) fn wait(future: impl Future<Output = Result<Reply>> + 'static) -> Self {
+        Self { lane: Lane::Own, future: Box::pin(future) }
+    }
+
+    /// A task that nobody awaits.
+    pub(crate) fn detached(task: runlog::Task) -> Self {
+        let future = Box::pin(async move {
+            task.await;
+            Ok(Reply::DONE)
+        });
+        Self { lane: Lane::Detached, future }
+    }
+
+    /// An answer that is known.
+    pub(crate) fn known(result: Result<Reply>) -> Self {
+        Self::wait(std::future::ready(result))
+    }
+}
+
+/// The futures under way.
+pub(crate) struct Tasks {
+    last_ticket: u64,
+    writes: Vec<(u64, Answer)>,
+    others: BTreeMap<u64, Answer>,
+    woken: Arc<Woken>,
+    write_waker: Waker,
+}
+
+/// What was woken since the last poll.
+pub(crate) struct Woken {
+    state: Mutex<State>,
+    /// Asks the JavaScript thread to poll.
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Default)]
+struct State {
+    writes: bool,
+    tickets: Vec<u64>,
+    /// Whether the thread was asked already.
+    asked: bool,
+}
+
+struct WakeWrites(Arc<Woken>);
+
+struct WakeOne {
+    woken: Arc<Woken>,
+    ticket: u64,
+}
+
+impl Woken {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Asks the JavaScript thread to poll.
+    pub(crate) fn ask(&self) {
+        self.tell(|_| {});
+    }
+
+    /// Whether the thread was asked, and hasn't polled yet.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.state().asked
+    }
+
+    fn tell(&self, what: impl FnOnce(&mut State)) {
+        let mut state = self.state();
+        what(&mut state);
+        let was_asked = std::mem::replace(&mut state.asked, true);
+        drop(state);
+        if !was_asked {
+            (self.wake)();
+        }
+    }
+}
+
+impl Wake for WakeWrites {
+    fn wake(self: Arc<Self>) {
+        self.0.tell(|state| state.writes = true);
+    }
+}
+
+impl Wake for WakeOne {
+    fn wake(self: Arc<Self>) {
+        self.woken.tell(|state| state.tickets.push(self.ticket));
+    }
+}
+
+impl Tasks {
+    pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        let woken = Arc::new(Woken { state: Mutex::default(), wake: Box::new(wake) });
+        let write_waker = Waker::from(Arc::new(WakeWrites(Arc::clone(&woken))));
+        Self { last_ticket: 0, writes: Vec::new(), others: BTreeMap::new(), woken, write_waker }
+    }
+
+    /// What was woken.
+    pub(crate) fn woken(&self) -> &Arc<Woken> {
+        &self.woken
+    }
+
+    /// Polls a future for the first time: its result, or the ticket under which it comes later.
+    pub(crate) fn start(&mut self, mut answer: Answer) -> std::result::Result<Result<Reply>, u64> {
+        self.last_ticket += 1;
+        let ticket = self.last_ticket;
+        let waker = self.waker_of(ticket, answer.lane);
+        if let Poll::Ready(result) = poll(&mut answer, &waker) {
+            return Ok(result);
+        }
+        match answer.lane {
+            Lane::Write => self.writes.push((ticket, answer)),
+            Lane::Own | Lane::Detached => drop(self.others.insert(ticket, answer)),
+        }
+        Err(ticket)
+    }
+
+    /// Polls what was woken, and gives what is ready.
+    pub(crate) fn poll(&mut self) -> Vec<(u64, Result<Reply>)> {
+        let (writes, tickets) = {
+            let mut state = self.woken.state();
+            state.asked = false;
+            (std::mem::take(&mut state.writes), std::mem::take(&mut state.tickets))
+        };
+        let mut ready = Vec::new();
+        if writes {
+            let waker = &self.write_waker;
+            self.writes.retain_mut(|(ticket, answer)| match poll(answer, waker) {
+                Poll::Ready(result) => {
+                    ready.push((*ticket, result));
+                    false
+                }
+                Poll::Pending => true,
+            });
+        }
+        for ticket in tickets {
+            let Some(mut answer) = self.others.remove(&ticket) else { continue };
+            let waker = self.waker_of(ticket, answer.lane);
+            match poll(&mut answer, &waker) {
+                Poll::Ready(_) if answer.lane == Lane::Detached => {}
+                Poll::Ready(result) => ready.push((ticket, result)),
+                Poll::Pending => drop(self.others.insert(ticket, answer)),
+            }
+        }
+        ready
+    }
+
+    /// Forgets a future that is no write; what it waited for goes on without it.
+    pub(crate) fn cancel(&mut self, ticket: u64) -> bool {
+        self.others.remove(&ticket).is_some()
+    }
+
+    fn waker_of(&self, ticket: u64, lane: Lane) -> Waker {
+        match lane {
+            Lane::Write => self.write_waker.clone(),
+            Lane::Own | Lane::Detached => Waker::from(Arc::new(WakeOne { woken: Arc::clone(&self.woken), ticket })),
+        }
+    }
+}
+
+fn poll(answer: &mut Answer, waker: &Waker) -> Poll<Result<Reply>> {
+    let mut context = Context::from_waker(waker);
+    // A panic ends this call alone. What it held is dropped with it.
+    catch_unwind(AssertUnwindSafe(|| answer.future.as_mut().poll(&mut context)))
+        .unwrap_or_else(|panic| Poll::Ready(Err(Failure::panicked(&*panic))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn tasks() -> (Tasks, Arc<AtomicUsize>) {
+        let wakes = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&wakes);
+        let wake = move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+        };
+        (Tasks::new(wake), wakes)
+    }
+
+    #[test]
+    fn what_is_ready_at_once_needs_no_ticket() {
+        let (mut tasks, wakes) = tasks();
+        assert_eq!(tasks.start(Answer::known(Ok(Reply::DONE))), Ok(Ok(Reply::DONE)));
+        assert_eq!(wakes.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn many_wakes_ask_the_thread_once() {
+        let (mut tasks, wakes) = tasks();
+        let (send, receive): (Vec<_>, Vec<_>) = (0..10).map(|_| tokio::sync::oneshot::channel::<()>()).unzip();
+        for receive in receive {
+            let answer = Answer::write(async move {
+                receive.await.map_err(|_| Failure::closed("it"))?;
+                Ok(Reply::DONE)
+            });
+            assert!(tasks.start(answer).is_err());
+        }
+        send.into_iter().for_each(|send| send.send(()).unwrap());
+        assert_eq!(wakes.load(Ordering::SeqCst), 1);
+        assert_eq!(tasks.poll().len(), 10);
+        assert_eq!(tasks.poll(), []);
+    }
+
+    #[test]
+    fn a_panic_fails_its_own_call_alone() {
+        let (mut tasks, _) = tasks();
+        let (send, receive) = tokio::sync::oneshot::channel::<()>();
+        let panics = Answer::wait(async move {
+            let _ = receive.await;
+            panic!("on purpose")
+        });
+        let ticket = tasks.start(panics).unwrap_err();
+        drop(send);
+        let (found, result) = tasks.poll().remove(0);
+        assert_eq!((found, result.unwrap_err().code), (ticket, "internal"));
+        assert!(tasks.start(Answer::known(Ok(Reply::DONE))).is_ok());
+    }
+
+    #[test]
+    fn a_cancelled_future_is_dropped() {
+        let (mut tasks, _) = tasks();
+        let (send, receive) = tokio::sync::oneshot::channel::<()>();
+        let answer = Answer::wait(async move {
+            let _ = receive.await;
+            Ok(Reply::DONE)
+        });
+        let ticket = tasks.start(answer).unwrap_err();
+        assert!(tasks.cancel(ticket));
+        assert!(send.is_closed());
+        assert!(!tasks.cancel(ticket));
+    }
+}

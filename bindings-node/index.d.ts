@@ -1,0 +1,22 @@
+declare namespace addon {
+  /** A number, text, bytes, or nothing. */
+  type Part = number | string | Uint8Array | null | undefined;
+}
+
+/** The addon of this platform, for the npm package `runlog` alone. */
+declare const addon: {
+  /** Prepares this thread; `wake` is called whenever there is something to poll. */
+  start(wake: () => void): void;
+  /** A ticket, or the answer: `[ok, handle, json, bytes]`. */
+  call(handle: number, method: string, args: string, data?: Uint8Array): number | addon.Part[];
+  /** The answers that have come: `[ticket, ok, handle, json, bytes, …]`. */
+  poll(): addon.Part[];
+  /** Whether there is something to do that nobody awaits. */
+  isBusy(): boolean;
+  /** Gives up waiting for an answer. */
+  cancel(ticket: number): boolean;
+  /** Forgets an object. */
+  release(handle: number): void;
+};
+
+export = addon;

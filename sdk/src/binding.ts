@@ -1,0 +1,226 @@
+import { RunlogError, abortedError, errorOf, throwIfAborted } from "./error.js";
+
+/** A number, text, bytes, or nothing. */
+export type Part = number | string | Uint8Array | null | undefined;
+
+/**
+ * What carries calls to the core: an addon of Node's, or WebAssembly in a worker. Everything above it is the same.
+ *
+ * @internal
+ */
+export interface Binding {
+  /**
+   * Calls a method of the object with this handle: the ticket under which the answer comes, or the answer itself, as
+   * `[ok, handle, json, bytes]`. `data` is read before it returns.
+   */
+  call(handle: number, method: string, args: string, data?: Uint8Array): number | Part[];
+  /** Sets who is told of answers that came: `[ticket, ok, handle, json, bytes, …]`. */
+  onReplies(listener: (parts: Part[]) => void): void;
+  /** Gives up waiting for an answer; whether there was one to wait for. A write can't be given up. */
+  cancel(ticket: number): boolean;
+  /** Forgets an object. */
+  release(handle: number): void;
+  /** Whether there is something to do that nobody awaits. */
+  isBusy(): boolean;
+  /** Keeps the process alive, or lets it end. */
+  keepAlive(on: boolean): void;
+}
+
+/** What JavaScript is asked to do, in a reply under ticket 0. */
+type Ask =
+  | { ask: "sleep"; timer: number; ms: number }
+  | { ask: "forget"; timer: number }
+  | ({ ask: "execute"; orchestrator: number } & Execution);
+
+/** An agent's work, as it is asked for. @internal */
+export interface Execution {
+  run: object;
+  definition: object;
+  task: string;
+  depth: number;
+}
+
+/** Does an agent's work, with the handle of its run. @internal */
+export type Executor = (work: Execution, handle: number) => void;
+
+/** What a call answered, or how it failed. @internal */
+export interface Reply {
+  readonly handle: number | undefined;
+  readonly json: string | undefined;
+  readonly bytes: Uint8Array | undefined;
+  readonly failure: string | undefined;
+}
+
+/** How a call waits. @internal */
+export interface CallOptions {
+  /** Gives up waiting. */
+  signal?: AbortSignal | undefined;
+  /** Whether the process stays alive for it; it does by default. */
+  idle?: boolean;
+}
+
+interface Waiting {
+  resolve(reply: Reply): void;
+  idle: boolean;
+}
+
+/** Calls over a binding, as promises. @internal */
+export class Channel {
+  readonly #binding: Binding;
+  readonly #waiting = new Map<number, Waiting>();
+  /** How many calls keep the process alive. */
+  #alive = 0;
+  #isAlive = false;
+  readonly #timers = new Map<number, ReturnType<typeof setTimeout>>();
+  readonly #executors = new Map<number, Executor>();
+
+  constructor(binding: Binding) {
+    this.#binding = binding;
+    binding.onReplies((parts) => this.#receive(parts));
+  }
+
+  /**
+   * Calls a method. A failure is in the reply, not thrown, so that the error is made by the function that awaits it and
+   * its stack names who called that.
+   */
+  call(handle: number, method: string, args = "", data?: Uint8Array, options?: CallOptions): Reply | Promise<Reply> {
+    throwIfAborted(options?.signal);
+    let started: number | Part[];
+    try {
+      started = this.#binding.call(handle, method, args, data);
+    } catch (cause) {
+      const message = cause instanceof Error ? cause.message : String(cause);
+      throw new RunlogError("internal", `a fault in Runlog, please report it: ${message}`, { cause });
+    }
+    if (typeof started !== "number") return replyAt(started, 0);
+    const ticket = started;
+    const idle = options?.idle === true;
+    if (!idle) this.#alive += 1;
+    this.#keepAlive();
+    const signal = options?.signal;
+    return new Promise<Reply>((resolve, reject) => {
+      if (signal === undefined) {
+        this.#waiting.set(ticket, { resolve, idle });
+        return;
+      }
+      const onAbort = () => {
+        const waiting = this.#waiting.get(ticket);
+        if (waiting === undefined) return;
+        this.#binding.cancel(ticket);
+        this.#settle(ticket, waiting);
+        reject(abortedError(signal));
+      };
+      const settled = (reply: Reply) => {
+        signal.removeEventListener("abort", onAbort);
+        resolve(reply);
+      };
+      this.#waiting.set(ticket, { resolve: settled, idle });
+      signal.addEventListener("abort", onAbort, { once: true });
+    });
+  }
+
+  release(handle: number): void {
+    this.#binding.release(handle);
+  }
+
+  /** Has the agents of an orchestrator done by a function, or by none any more. */
+  executor(orchestrator: number, executor: Executor | undefined): void {
+    if (executor === undefined) this.#executors.delete(orchestrator);
+    else this.#executors.set(orchestrator, executor);
+  }
+
+  #receive(parts: Part[]): void {
+    for (let at = 0; at < parts.length; at += 5) {
+      const ticket = parts[at] as number;
+      if (ticket === 0) {
+        this.#asked(replyAt(parts, at + 1));
+        continue;
+      }
+      const waiting = this.#waiting.get(ticket);
+      // It was given up meanwhile; an object that was made for it is let go.
+      if (waiting === undefined) {
+        const handle = parts[at + 2];
+        if (typeof handle === "number") this.#binding.release(handle);
+        continue;
+      }
+      this.#settle(ticket, waiting);
+      waiting.resolve(replyAt(parts, at + 1));
+    }
+    this.#keepAlive();
+  }
+
+  #asked(reply: Reply): void {
+    const ask = valueOf<Ask>(reply);
+    switch (ask.ask) {
+      case "sleep":
+        this.#sleep(ask.timer, ask.ms);
+        break;
+      case "forget":
+        clearTimeout(this.#timers.get(ask.timer));
+        this.#timers.delete(ask.timer);
+        break;
+      case "execute": {
+        const { ask: _, orchestrator, ...work } = ask;
+        const executor = this.#executors.get(orchestrator);
+        const handle = reply.handle as number;
+        // Nobody is left to do it: its run fails.
+        if (executor === undefined) this.#binding.release(handle);
+        else executor(work, handle);
+        break;
+      }
+    }
+  }
+
+  #sleep(timer: number, ms: number): void {
+    // A longer one would overflow, and fire at once.
+    const part = Math.min(ms, 2 ** 31 - 1);
+    const over = () => {
+      if (ms > part) return this.#sleep(timer, ms - part);
+      this.#timers.delete(timer);
+      this.#binding.call(0, "timerOver", JSON.stringify({ timer }));
+      this.#keepAlive();
+    };
+    this.#timers.set(timer, setTimeout(over, part));
+  }
+
+  #settle(ticket: number, waiting: Waiting): void {
+    this.#waiting.delete(ticket);
+    if (!waiting.idle) this.#alive -= 1;
+    if (this.#alive === 0) this.#keepAlive();
+  }
+
+  /** Keeps the process alive for what is waited for, and for what agents left to be written. */
+  #keepAlive(): void {
+    const on = this.#alive > 0 || (this.#executors.size > 0 && this.#binding.isBusy());
+    if (on !== this.#isAlive) this.#binding.keepAlive(on);
+    this.#isAlive = on;
+  }
+}
+
+function replyAt(parts: Part[], at: number): Reply {
+  const json = parts[at + 2] as string | undefined;
+  return {
+    handle: parts[at + 1] as number | undefined,
+    json: parts[at] === 1 ? json : undefined,
+    bytes: parts[at + 3] as Uint8Array | undefined,
+    failure: parts[at] === 1 ? undefined : (json as string),
+  };
+}
+
+/** The reply, if it is no failure. @internal */
+export function check(reply: Reply): Reply {
+  if (reply.failure !== undefined) throw errorOf(reply.failure);
+  return reply;
+}
+
+/** The value of a reply. @internal */
+export function valueOf<T>(reply: Reply): T {
+  return JSON.parse(check(reply).json ?? "null") as T;
+}
+
+/** The contents of a reply. @internal */
+export function bytesOf(reply: Reply): Uint8Array {
+  const { bytes } = check(reply);
+  if (bytes === undefined) throw new RunlogError("internal", "an answer without its contents; please report it");
+  return bytes;
+}

@@ -1,0 +1,267 @@
+import { check, valueOf } from "./binding.js";
+import {
+  type Chat,
+  type ChatFilter,
+  type ChatList,
+  type ChatMessage,
+  type ImportReport,
+  type MessageFilter,
+  type NewChat,
+  type NewChatMessage,
+  type NewStep,
+  type Step,
+  type Updates,
+  wire,
+} from "./chat-types.js";
+import { Handle } from "./handle.js";
+import type { RawJson } from "./json.js";
+import { RequestBuffer, requestOf } from "./request.js";
+
+/** One level of a call stack. */
+export interface StackLevel {
+  /** The node. */
+  stackId: string;
+  /** Its assistant. */
+  assistantId: string;
+  /** Its steps, in their order. */
+  steps: Step[];
+  /** The step that waits for the level below. */
+  waiting?: Step;
+}
+
+/** A request to begin. */
+export interface NewRequest {
+  /** The assistant it is for: the root of the call stack. */
+  assistantId: string;
+  /** Its id; left out, a fresh one. */
+  requestId?: string;
+  /** The root's id in the call stack; left out, a fresh one. */
+  stackId?: string;
+  /** The user's message, of any type. */
+  message: Omit<NewChatMessage, "role"> & { role?: "user" };
+}
+
+interface WireLevel {
+  stackId: string;
+  assistantId: string;
+  steps: object[];
+  waiting: object | null;
+}
+
+interface WireResumption {
+  step: object;
+  space: Record<string, unknown>;
+  action: Resumption["action"];
+  nested: boolean;
+  stack: WireLevel[];
+}
+
+/**
+ * The chats of a store: sessions as their users see them, with messages and steps. Got from {@link Store.chats}.
+ *
+ * @example
+ * ```ts
+ * const chat = await store.chats.create({ assistantId: "travel", createdBy: "user123" });
+ * await using request = await store.chats.beginRequest(chat.chatId, {
+ *   assistantId: "travel",
+ *   message: { type: "text", props: { content: "Oslo, please." } },
+ * }); // the user's message is durable
+ * await request.send({ role: "assistant", type: "text", props: { content: "By train?" } });
+ * await request.finish("completed"); // everything else, as one batch
+ * ```
+ */
+export class Chats {
+  readonly #handle: Handle;
+
+  /** @internal */
+  constructor(handle: Handle) {
+    this.#handle = handle;
+  }
+
+  /** Makes a chat. Durable when it resolves. */
+  async create(chat: NewChat): Promise<Chat> {
+    // An id that is left out is an empty one.
+    return wire.chat(await this.#handle.value<object>("createChat", { chat_id: "", ...wire.toChat(chat) }));
+  }
+
+  /**
+   * The chat with this id.
+   *
+   * @throws {@link RunlogError} `not_found` when there is none, or it was deleted.
+   */
+  async get(chatId: string): Promise<Chat> {
+    return wire.chat(await this.#handle.value<object>("getChat", { chat: chatId }));
+  }
+
+  /** Changes fields of a chat. */
+  async update(chatId: string, updates: Updates<Chat>): Promise<Chat> {
+    return wire.chat(await this.#handle.value<object>("updateChat", { id: chatId, updates: wire.toChat(updates) }));
+  }
+
+  /** Deletes a chat, softly: it is no longer found, listed or written to; its events stay in the log. */
+  async delete(chatId: string): Promise<void> {
+    await this.#handle.done("deleteChat", { chat: chatId });
+  }
+
+  /** One page of chats, by page and page size, or by cursor. */
+  async list(filter: ChatFilter = {}): Promise<ChatList> {
+    type Wire = { data: object[]; page: number; pagesize: number; pagecount: number; total: number; next?: number };
+    const page = await this.#handle.value<Wire>("listChats", wire.toChatFilter(filter));
+    const { data, pagesize, pagecount, ...rest } = page;
+    return { ...rest, data: data.map(wire.chat), pageSize: pagesize, pageCount: pagecount };
+  }
+
+  /**
+   * Saves messages: all of them or none. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat; `already_exists` for a message id that is taken.
+   */
+  async saveMessages(chatId: string, messages: readonly NewChatMessage[]): Promise<ChatMessage[]> {
+    const args = { chat: chatId, messages: messages.map(wire.toMessage) };
+    return (await this.#handle.value<object[]>("saveMessages", args)).map(wire.message);
+  }
+
+  /** The messages of a chat that a filter admits, in the chat's order. */
+  async getMessages(chatId: string, filter: MessageFilter = {}): Promise<ChatMessage[]> {
+    const args = { chat: chatId, filter: wire.toMessageFilter(filter) };
+    return (await this.#handle.value<object[]>("getChatMessages", args)).map(wire.message);
+  }
+
+  /** Changes fields of a message. */
+  async updateMessage(messageId: string, updates: Updates<ChatMessage>): Promise<ChatMessage> {
+    const args = { id: messageId, updates: wire.toMessage(updates) };
+    return wire.message(await this.#handle.value<object>("updateMessage", args));
+  }
+
+  /** Deletes messages of a chat: all of them or none. Their events stay in the log. */
+  async deleteMessages(chatId: string, messageIds: readonly string[]): Promise<void> {
+    await this.#handle.done("deleteMessages", { chat: chatId, ids: messageIds });
+  }
+
+  /** Saves steps of one chat: all of them or none. */
+  async saveSteps(steps: readonly NewStep[]): Promise<Step[]> {
+    return (await this.#handle.value<object[]>("saveSteps", { steps: steps.map(wire.toStep) })).map(wire.step);
+  }
+
+  /** Changes fields of a step, its status among them. */
+  async updateStep(stepId: string, updates: Updates<Step>): Promise<Step> {
+    return wire.step(await this.#handle.value<object>("updateStep", { id: stepId, updates: wire.toStep(updates) }));
+  }
+
+  /** The steps of a request, in its order. */
+  async getSteps(requestId: string): Promise<Step[]> {
+    return (await this.#handle.value<object[]>("getSteps", { id: requestId })).map(wire.step);
+  }
+
+  /** The chat's last step that isn't completed; `undefined` when there is nothing to resume. */
+  async getLastIncompleteStep(chatId: string): Promise<Step | undefined> {
+    const step = await this.#handle.value<object | null>("getLastIncompleteStep", { chat: chatId });
+    return step === null ? undefined : wire.step(step);
+  }
+
+  /** The steps of a node of the call stack, in their order. */
+  async getStepsByStackId(stackId: string): Promise<Step[]> {
+    return (await this.#handle.value<object[]>("getStepsByStackId", { id: stackId })).map(wire.step);
+  }
+
+  /** The nodes of the call stack from the root to this one. */
+  async getStackPath(stackId: string): Promise<string[]> {
+    return this.#handle.value("getStackPath", { id: stackId });
+  }
+
+  /**
+   * Begins a request: the user's message is durable when it resolves; everything else is in memory until the request
+   * ends, and is then written as one atomic batch.
+   */
+  async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
+    const { message, ...rest } = request;
+    const args = { chat: chatId, ...rest, message: wire.toMessage({ role: "user", ...message }) };
+    return requestOf(this.#handle.channel, check(await this.#handle.call("beginRequest", args)));
+  }
+
+  /** How to go on with the chat's interrupted request; `undefined` when there is nothing to resume. Nothing is written. */
+  async resume(chatId: string): Promise<Resumption | undefined> {
+    const reply = check(await this.#handle.call("resumeChat", { chat: chatId }));
+    const found = valueOf<WireResumption | null>(reply);
+    if (found === null) return undefined;
+    return new Resumption(new Handle(this.#handle.channel, reply.handle, "the interrupted request"), found);
+  }
+
+  /**
+   * Tells that the assistant of a node has returned with an output: the delegate step that waits for it is completed. For
+   * the levels above the one that was resumed.
+   */
+  async completeDelegate(chatId: string, stackId: string, output: object | RawJson): Promise<Step> {
+    const args = { chat: chatId, stack: stackId, output };
+    return wire.step(await this.#handle.value<object>("completeDelegate", args));
+  }
+
+  /** Imports the old table `agent_chat`, one JSON object a line. What is there already is left as it is. */
+  async importAgentChat(lines: string): Promise<ImportReport> {
+    return this.#handle.value("importAgentChat", { lines });
+  }
+
+  /** Imports the old table `agent_history`, one JSON object a line; the chats have to be there. */
+  async importAgentHistory(lines: string): Promise<ImportReport> {
+    return this.#handle.value("importAgentHistory", { lines });
+  }
+}
+
+/** An interrupted request, and how to go on with it. Got from {@link Chats.resume}. */
+export class Resumption {
+  /** The step that was cut off: its assistant goes on, with its input. */
+  readonly step: Step;
+  /** The space as it was when the step began. */
+  readonly space: Record<string, unknown>;
+  /** What to do with the step: start it, start it over, try it again, or go on. */
+  readonly action: "start" | "restart" | "retry" | "continue";
+  /** Whether an assistant called the one that goes on. */
+  readonly isNested: boolean;
+  /** The call stack, from the root to the node of the step. */
+  readonly stack: StackLevel[];
+  readonly #handle: Handle;
+
+  /** @internal */
+  constructor(handle: Handle, found: WireResumption) {
+    this.#handle = handle;
+    this.step = wire.step(found.step);
+    this.space = found.space;
+    this.action = found.action;
+    this.isNested = found.nested;
+    this.stack = found.stack.map(({ waiting, steps, ...level }) => ({
+      ...level,
+      steps: steps.map(wire.step),
+      ...(waiting !== null && { waiting: wire.step(waiting) }),
+    }));
+  }
+
+  /** The assistant that goes on. */
+  get assistantId(): string {
+    return this.step.assistantId;
+  }
+
+  /** What it is given: the input of the step that was cut off. */
+  get input(): Record<string, unknown> | undefined {
+    return this.step.input;
+  }
+
+  /** The nodes of the call stack, the root first. */
+  get stackPath(): string[] {
+    return this.stack.map((level) => level.stackId);
+  }
+
+  /** The buffer in which the request goes on: its space restored, its stack rebuilt. Nothing is written at its entry. */
+  async goOn(): Promise<RequestBuffer> {
+    return requestOf(this.#handle.channel, check(await this.#handle.call("goOn")));
+  }
+
+  /**
+   * Tells that the assistant has returned with an output: the step that was cut off is completed, and so is the delegate
+   * step of the caller that waits for it; both or none. Says what they became, the caller's last.
+   *
+   * @throws {@link RunlogError} `conflict` when the step was completed meanwhile.
+   */
+  async complete(output: object | RawJson): Promise<Step[]> {
+    return (await this.#handle.value<object[]>("complete", { output })).map(wire.step);
+  }
+}

@@ -1,0 +1,111 @@
+/** What the caller can do about a {@link RunlogError}; the same words as in Rust, the CLI and HTTP. */
+export type ErrorCode =
+  /** The argument is refused; change it. Nothing was written. */
+  | "invalid_input"
+  /** Over a documented limit; make it smaller. Nothing was written. */
+  | "too_large"
+  /** No such session, instance, event or store. */
+  | "not_found"
+  /** It exists already, or its id was used before. Nothing was written. */
+  | "already_exists"
+  /** More than one thing fits; be more precise. */
+  | "ambiguous"
+  /** The last sequence isn't the expected one; read again, then decide. Nothing was written. */
+  | "conflict"
+  /** The run isn't in a status that allows it: it has ended, or isn't paused. Nothing was written. */
+  | "wrong_status"
+  /** A budget is spent, of steps or of all steps together. */
+  | "limit_reached"
+  /** Another process, or another handle of this one, has the store open for writing. */
+  | "locked"
+  /** The store or the folder can't be written to. */
+  | "read_only"
+  /** No space is left on the device. Nothing acknowledged is lost; free some space. */
+  | "storage_full"
+  /** The operating system refused or failed an operation. */
+  | "io"
+  /** Bytes that were durable are damaged; verify, then restore or repair. */
+  | "damaged"
+  /** A format version this build doesn't know; use a newer one. */
+  | "unsupported_version"
+  /** The folder holds something else, not a store. */
+  | "not_a_store"
+  /** A write failed while this was under way: it may or may not be there after reopening. */
+  | "outcome_unknown"
+  /** An earlier write failed, so the store refuses appends until it is reopened. */
+  | "poisoned"
+  /** The store, or what the handle named, was closed. */
+  | "closed"
+  /** The {@link AbortSignal} that was given is aborted; `cause` is its reason. */
+  | "aborted"
+  /** A fault in Runlog itself. Please report it. */
+  | "internal";
+
+const BRAND = Symbol.for("runlog.RunlogError");
+
+/**
+ * The error of everything in this package.
+ *
+ * `instanceof` works across copies of the package: an application that loads it as ESM and as CommonJS has two.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   await store.findSession("nobody");
+ * } catch (error) {
+ *   if (error instanceof RunlogError && error.code === "not_found") console.log("no such session");
+ *   else throw error;
+ * }
+ * ```
+ */
+export class RunlogError extends Error {
+  /** What the caller can do about it. */
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = "RunlogError";
+    this.code = code;
+    Object.defineProperty(this, BRAND, { value: true });
+  }
+
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    // A subclass of a caller's is told apart as usual.
+    if (this !== RunlogError) return Function.prototype[Symbol.hasInstance].call(this, value);
+    return typeof value === "object" && value !== null && BRAND in value;
+  }
+}
+
+/** A failure as a binding tells it. */
+interface Failure {
+  code: ErrorCode;
+  message: string;
+  causes?: string[];
+}
+
+/** The error of a failure that a binding told as JSON. @internal */
+export function errorOf(json: string): RunlogError {
+  const { code, message, causes = [] } = JSON.parse(json) as Failure;
+  const cause = causes.reduceRight<Error | undefined>(
+    (below, text) => new Error(text, below && { cause: below }),
+    undefined,
+  );
+  return new RunlogError(code, message, cause && { cause });
+}
+
+/** The error of a signal that is aborted. @internal */
+export function abortedError(signal: AbortSignal): RunlogError {
+  const reason: unknown = signal.reason;
+  const why = reason instanceof Error ? reason.message : String(reason);
+  return new RunlogError("aborted", `given up: ${why}`, { cause: reason });
+}
+
+/** Throws when a signal is aborted already. @internal */
+export function throwIfAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw abortedError(signal);
+}
+
+/** An argument that is refused. @internal */
+export function invalid(message: string, cause?: unknown): RunlogError {
+  return new RunlogError("invalid_input", message, cause === undefined ? undefined : { cause });
+}

@@ -1,0 +1,268 @@
+import { check, valueOf } from "./binding.js";
+import { invalid } from "./error.js";
+import type {
+  PlaybackOptions,
+  RecordedEvent,
+  Resumed,
+  RunSnapshot,
+  RunningNode,
+  RuntimeCommand,
+  RuntimeEvent,
+} from "./flow-types.js";
+import { follow, sleep } from "./follow.js";
+import { Handle } from "./handle.js";
+import { type RawJson, jsonBytes, jsonList, textOf } from "./json.js";
+import { namesOf, renamed } from "./names.js";
+import { type Durability, unpackContents, unpackRecords } from "./packed.js";
+import { Pages } from "./pages.js";
+
+/** The kinds of the records that flow events are kept as. */
+const EVENT_KINDS = [96, 97, 98, 99, 100, 101];
+
+const NODE = namesOf(["node_id", "session_id"]);
+
+interface WireFlow {
+  run: string;
+  state: RunSnapshot;
+  resumed?: { running: object[]; sequence: number };
+}
+
+/**
+ * The flows of a store: runs of nodes and edges, recorded as events, and resumed from snapshots. Got from
+ * {@link Store.flows}.
+ */
+export class Flows {
+  readonly #handle: Handle;
+
+  /** @internal */
+  constructor(handle: Handle) {
+    this.#handle = handle;
+  }
+
+  /**
+   * Begins a flow in the stream of a run, with an empty state of status `running`. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `already_exists` when the run has a flow already: resume it.
+   */
+  async create(runId?: string): Promise<FlowRun> {
+    return this.#flow(await this.#handle.call("createFlow", { run: runId })).flow;
+  }
+
+  /**
+   * Resumes a flow from its latest snapshot and the commands received since; says which nodes were running, and what to
+   * resume each with: the message, or `continue`.
+   *
+   * @throws {@link RunlogError} `not_found` when the run has no snapshot.
+   */
+  async resume(runId: string, message?: string): Promise<{ flow: FlowRun; resumed: Resumed }> {
+    const { flow, wire } = this.#flow(await this.#handle.call("resumeFlow", { run: runId, message }));
+    const { running = [], sequence = 0 } = wire.resumed ?? {};
+    const nodes = running.map((node) => {
+      const { sessionId, ...rest } = renamed(node, NODE.here) as unknown as RunningNode & { sessionId: string | null };
+      return sessionId === null ? rest : { ...rest, sessionId };
+    });
+    return { flow, resumed: { running: nodes, sequence } };
+  }
+
+  #flow(reply: Awaited<ReturnType<Handle["call"]>>): { flow: FlowRun; wire: WireFlow } {
+    const wire = valueOf<WireFlow>(reply);
+    return { flow: new FlowRun(new Handle(this.#handle.channel, reply.handle, "the flow"), wire.run, wire.state), wire };
+  }
+
+  /**
+   * Plays a flow back: its events in order, each after the time that passed before it, and the latest state for looking
+   * at. Nothing is run.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such run.
+   */
+  async playback(runId: string, options: PlaybackOptions = {}): Promise<Playback> {
+    const { speed = 1, signal, ...rest } = options;
+    if (!(speed > 0)) throw invalid(`a flow is played back at more than 0 times its speed, not ${speed}`);
+    const wire = { run: runId, ...rest, speed: speed === Infinity ? 0 : speed };
+    const reply = check(await this.#handle.call("playback", wire, undefined, { signal }));
+    const snapshot = valueOf<RunSnapshot | null>(reply) ?? undefined;
+    return new Playback(new Handle(this.#handle.channel, reply.handle, "the playback"), snapshot, signal);
+  }
+
+  /** The events of a flow from a sequence on, then those that come, also while another process records them. */
+  follow(runId: string, options: { from?: number; signal?: AbortSignal } = {}): Pages<RecordedEvent> {
+    const { from = 1, signal } = options;
+    return follow(this.#handle, signal, from, async (first) => {
+      const wire = { stream: runId, first, kinds: EVENT_KINDS };
+      const page = unpackRecords(await this.#handle.bytes("read", wire, undefined, { signal }));
+      const items = page.records
+        .filter((record) => !record.redacted)
+        .map((record) => ({
+          sequence: record.sequence,
+          position: record.position,
+          recordedAtMs: record.timeMs,
+          delayMs: 0,
+          event: record.json<RuntimeEvent>(),
+          json: record.text(),
+        }));
+      const last = page.records.at(-1);
+      return { items, next: last === undefined ? first : last.sequence + 1 };
+    });
+  }
+}
+
+/**
+ * A flow under way: its events, the state it is resumed from, and the commands it is sent. One handle at a time should
+ * drive a run. Its calls are done one after the other, in the order in which they come.
+ *
+ * @example
+ * ```ts
+ * const flow = await store.flows.create();
+ * await flow.startAgent("plan", sessionId); // durable: the agent may be called now
+ * await flow.record({ type: "agent:text", nodeId: "plan", runId: "r1", timestamp: Date.now(), content: "Hello" });
+ * await flow.finishNode("plan", { text: "Hello" });
+ * ```
+ */
+export class FlowRun implements AsyncDisposable {
+  /** The run. */
+  readonly runId: string;
+  /**
+   * The state that is saved next, to be changed at will. Its inbox is the flow's own: it is changed by {@link command}
+   * and {@link takeInbox}.
+   */
+  state: RunSnapshot;
+  readonly #handle: Handle;
+  /** Called whenever a command was received. */
+  readonly #listeners = new Set<() => void>();
+
+  /** @internal */
+  constructor(handle: Handle, runId: string, state: RunSnapshot) {
+    this.#handle = handle;
+    this.runId = runId;
+    this.state = state;
+  }
+
+  /**
+   * Records an event, and says its sequence. Durable when it resolves. Events that are recorded while others are being
+   * written go together, in one batch and one flush, so that deltas needn't be awaited one by one.
+   *
+   * @throws {@link RunlogError} `invalid_input` when its type isn't known, or lacks a field.
+   */
+  async record(event: RuntimeEvent | RawJson): Promise<number> {
+    return this.recordAll([event]);
+  }
+
+  /**
+   * Records events, all of them or none, and says the sequence of the last. Left out, `durability` is the store's own.
+   *
+   * @throws {@link RunlogError} as {@link record}.
+   */
+  async recordAll(events: readonly (RuntimeEvent | RawJson)[], durability?: Durability): Promise<number> {
+    const { lengths, data } = jsonList(events);
+    return this.#handle.value("record", { lengths, durability }, data);
+  }
+
+  /** Saves the state as the run's latest snapshot. On the device when it resolves, whatever the store's setting. */
+  async saveSnapshot(): Promise<void> {
+    this.state = await this.#handle.value("saveSnapshot", undefined, jsonBytes(this.state));
+  }
+
+  /**
+   * Notes an agent's own session and that its node is running, and saves the snapshot, with what the state says else. To
+   * be awaited before the agent is called: from then on a crash can be resumed from.
+   */
+  async startAgent(nodeId: string, sessionId: string): Promise<void> {
+    this.state = await this.#handle.value("startAgent", { nodeId, sessionId }, jsonBytes(this.state));
+  }
+
+  /** Notes that a node has finished with an output, and saves the snapshot. The agent's session stays, for more turns. */
+  async finishNode(nodeId: string, output: unknown = null): Promise<void> {
+    this.state = await this.#handle.value("finishNode", { nodeId, output }, jsonBytes(this.state));
+  }
+
+  /**
+   * Receives a command: it is recorded as `command:received`, and waits in the inbox of the run it names.
+   *
+   * @throws {@link RunlogError} `invalid_input` for a `send` or `reply` without a `runId`: it is recorded all the same,
+   * with the error, and waits nowhere.
+   */
+  async command(command: RuntimeCommand | RawJson): Promise<void> {
+    this.state.inbox = (await this.#handle.value<RunSnapshot>("command", undefined, jsonBytes(command))).inbox;
+    for (const listener of this.#listeners) listener();
+  }
+
+  /**
+   * Takes the commands that wait for a run, or, without one, those for no run in particular. A crash before the next
+   * snapshot brings them back: they are delivered at least once.
+   */
+  async takeInbox(runId?: string): Promise<RuntimeCommand[]> {
+    const { taken, state } = await this.#handle.value<{ taken: RuntimeCommand[]; state: RunSnapshot }>("takeInbox", {
+      runId,
+    });
+    this.state.inbox = state.inbox;
+    return taken;
+  }
+
+  /** Takes the commands that wait for a run, once there are any; `undefined` when the signal is aborted before. */
+  async nextCommands(runId: string, signal: AbortSignal): Promise<RuntimeCommand[] | undefined> {
+    while (!signal.aborted) {
+      const commands = await this.takeInbox(runId);
+      if (commands.length > 0) return commands;
+      await new Promise<void>((resolve) => {
+        const done = () => {
+          this.#listeners.delete(done);
+          signal.removeEventListener("abort", done);
+          resolve();
+        };
+        this.#listeners.add(done);
+        signal.addEventListener("abort", done);
+        // One that came since was taken for nobody's.
+        if (signal.aborted || this.state.inbox.some((command) => command.runId === runId)) done();
+      });
+    }
+    return undefined;
+  }
+
+  /** Lets go of the flow; what was recorded and saved stays. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#handle.release();
+  }
+}
+
+/**
+ * A flow played back: its events in order, each after the time to let pass before it. Going through it again goes on
+ * where it was.
+ */
+export class Playback implements AsyncIterable<RecordedEvent> {
+  /** The latest state of the flow, up to the last sequence asked for. For looking at, not for running. */
+  readonly snapshot: RunSnapshot | undefined;
+  readonly #handle: Handle;
+  readonly #signal: AbortSignal | undefined;
+
+  /** @internal */
+  constructor(handle: Handle, snapshot: RunSnapshot | undefined, signal: AbortSignal | undefined) {
+    this.#handle = handle;
+    this.snapshot = snapshot;
+    this.#signal = signal;
+  }
+
+  /** The events, after their delays. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<RecordedEvent, void, undefined> {
+    for await (const event of this.events()) {
+      if (event.delayMs > 0) await sleep(event.delayMs, this.#signal);
+      yield event;
+    }
+  }
+
+  /** The events without waiting: each says its delay. */
+  events(): Pages<RecordedEvent> {
+    return new Pages(() => this.#pages());
+  }
+
+  async *#pages(): AsyncGenerator<RecordedEvent[], void, undefined> {
+    for (;;) {
+      const bytes = await this.#handle.bytes("nextPage", undefined, undefined, { signal: this.#signal });
+      const { heads, take } = unpackContents<[number, number, number, number, number][]>(bytes);
+      if (heads.length === 0) return;
+      yield heads.map(([delayMs, sequence, position, recordedAtMs, length]) => {
+        const json = textOf(take(length));
+        return { delayMs, sequence, position, recordedAtMs, event: JSON.parse(json) as RuntimeEvent, json };
+      });
+    }
+  }
+}

@@ -1,0 +1,60 @@
+import type { Handle } from "./handle.js";
+import { RunlogError, abortedError, throwIfAborted } from "./error.js";
+import { Pages } from "./pages.js";
+
+/** What there was to read from a place on, and where to go on. */
+interface Read<T> {
+  items: T[];
+  next: number;
+}
+
+/**
+ * What is there from a place on, then what comes: without a gap or a repeat, and without asking while nothing comes.
+ * It ends without an error when the signal is aborted or the store is closed.
+ *
+ * @internal
+ */
+export function follow<T>(
+  store: Handle,
+  signal: AbortSignal | undefined,
+  from: number,
+  read: (from: number) => Promise<Read<T>>,
+): Pages<T> {
+  async function* pages(): AsyncGenerator<T[], void, undefined> {
+    let next = from;
+    try {
+      for (;;) {
+        // Asked for before reading, so that nothing that comes in between is slept through.
+        const seen = await store.value<number>("lastPosition", undefined, undefined, { signal });
+        const page = await read(next);
+        next = page.next;
+        if (page.items.length > 0) yield page.items;
+        else await store.value<number>("waitPast", { position: seen }, undefined, { signal });
+      }
+    } catch (error) {
+      if (error instanceof RunlogError && (error.code === "aborted" || error.code === "closed")) return;
+      throw error;
+    }
+  }
+  return new Pages(pages);
+}
+
+/** Lets some time pass. @internal */
+export function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  throwIfAborted(signal);
+  return new Promise((resolve, reject) => {
+    const onAbort = () => {
+      clearTimeout(timer);
+      if (signal) reject(abortedError(signal));
+    };
+    // Longer ones would overflow, and fire at once.
+    const timer = setTimeout(
+      () => {
+        signal?.removeEventListener("abort", onAbort);
+        resolve();
+      },
+      Math.min(ms, 2 ** 31 - 1),
+    );
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}

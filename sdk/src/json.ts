@@ -1,0 +1,149 @@
+import { RunlogError, invalid } from "./error.js";
+
+/**
+ * JSON text that is kept byte for byte: white space, key order and the spelling of numbers included.
+ *
+ * Wherever this package takes a value that it keeps as JSON, it takes a `RawJson` too, and stores its text as it is.
+ *
+ * @example
+ * ```ts
+ * const message = RawJson.parse('{ "role": "user", "content": "hello", "score": 1.0 }');
+ * await context.appendMessage(message);
+ * const [kept] = await context.getRawMessages();
+ * kept.json === message.text; // true
+ * ```
+ */
+export class RawJson {
+  /** The text, exactly as given. */
+  readonly text: string;
+
+  private constructor(text: string) {
+    this.text = text;
+  }
+
+  /**
+   * JSON text as given, after a check that it is one whole JSON value.
+   *
+   * @throws {@link RunlogError} `invalid_input` when it isn't.
+   */
+  static parse(text: string): RawJson {
+    if (!text.isWellFormed()) throw invalid("the text has half a surrogate pair, which UTF-8 has no form for");
+    try {
+      JSON.parse(text);
+    } catch (cause) {
+      throw invalid(`not valid JSON: ${(cause as Error).message}`, cause);
+    }
+    return new RawJson(text);
+  }
+
+  /** The JSON of a value. */
+  static from(value: unknown): RawJson {
+    return value instanceof RawJson ? value : new RawJson(stringify(value));
+  }
+
+  /** The value of the text. */
+  value<T = unknown>(): T {
+    return JSON.parse(this.text) as T;
+  }
+
+  /** The text. */
+  toString(): string {
+    return this.text;
+  }
+
+  /** The value, for `JSON.stringify`; its spelling is lost there. */
+  toJSON(): unknown {
+    return JSON.parse(this.text);
+  }
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+/** The UTF-8 of a text. @internal */
+export function utf8(text: string): Uint8Array {
+  return encoder.encode(text);
+}
+
+/** The text of UTF-8. @internal */
+export function textOf(bytes: Uint8Array): string {
+  try {
+    return decoder.decode(bytes);
+  } catch (cause) {
+    throw new RunlogError("damaged", "the stored bytes aren't text in UTF-8", { cause });
+  }
+}
+
+/** The value of JSON in UTF-8. @internal */
+export function parseBytes<T>(bytes: Uint8Array): T {
+  return JSON.parse(textOf(bytes)) as T;
+}
+
+/** The JSON of a value, or an error that says that it has none. @internal */
+export function stringify(value: unknown): string {
+  if (value instanceof RawJson) return value.text;
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    throw invalid(`the value has no JSON form: ${(cause as Error).message}`, cause);
+  }
+  if (text === undefined) throw invalid(`the value has no JSON form: it is ${typeof value}`);
+  return text;
+}
+
+/** The UTF-8 JSON of a value; bytes are taken for JSON in UTF-8 already. @internal */
+export function jsonBytes(value: unknown): Uint8Array {
+  return value instanceof Uint8Array ? value : utf8(stringify(value));
+}
+
+/** Marks where raw JSON goes, in a way that nobody can guess. */
+const MARK = `runlog:${globalThis.crypto.randomUUID()}:`;
+
+/** The JSON of arguments, with every {@link RawJson} in them as it is. @internal */
+export function encodeArguments(args: object): string {
+  let raw: string[] | undefined;
+  const replacer = function (this: unknown, key: string, value: unknown): unknown {
+    const own = (this as Record<string, unknown>)[key];
+    if (!(own instanceof RawJson)) return value;
+    raw ??= [];
+    raw.push(own.text);
+    return MARK + (raw.length - 1);
+  };
+  let text: string;
+  try {
+    // Most arguments have none, and are faster without being looked at.
+    text = hasRaw(args) ? JSON.stringify(args, replacer) : JSON.stringify(args);
+  } catch (cause) {
+    throw invalid(`an argument has no JSON form: ${(cause as Error).message}`, cause);
+  }
+  if (raw === undefined) return text;
+  const texts: string[] = raw;
+  return text.replaceAll(new RegExp(`"${MARK}(\\d+)"`, "g"), (_, index: string) => texts[Number(index)] ?? "null");
+}
+
+/** Whether there is raw JSON at most a few levels down, where callers may put it. */
+function hasRaw(value: unknown, depth = 4): boolean {
+  if (value instanceof RawJson) return true;
+  if (typeof value !== "object" || value === null || depth === 0) return false;
+  for (const item of Object.values(value)) if (hasRaw(item, depth - 1)) return true;
+  return false;
+}
+
+/** Several JSON values, one after the other, with the length of each. @internal */
+export function jsonList(values: readonly unknown[]): { lengths: number[]; data: Uint8Array } {
+  const parts = values.map(jsonBytes);
+  const lengths = parts.map((part) => part.length);
+  return { lengths, data: concat(parts) };
+}
+
+/** Bytes, one after the other. @internal */
+export function concat(parts: readonly Uint8Array[]): Uint8Array {
+  const data = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    data.set(part, at);
+    at += part.length;
+  }
+  return data;
+}

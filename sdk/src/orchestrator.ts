@@ -1,0 +1,318 @@
+import { type Reply, check, valueOf } from "./binding.js";
+import { RunlogError, errorOf } from "./error.js";
+import type { RuntimeCommand } from "./flow-types.js";
+import { Handle } from "./handle.js";
+import { type RawJson, jsonBytes } from "./json.js";
+import { Space } from "./request.js";
+import { RunContext } from "./run-context.js";
+import { type ResumeOptions, wireResume } from "./run-types.js";
+import type { NewSession } from "./sessions.js";
+import { type SpawnRequest, type SpawnResult, spawnResultOf } from "./spawn.js";
+
+/** What an agent's function returns: its final text, or nothing, or that it stopped on the way and can be resumed. */
+export type AgentEnd = string | void | null | { summary?: string } | { paused: string };
+
+/**
+ * Does the work of an agent. It reads what to do from the context's messages, which is the same for a run that begins and
+ * for one that goes on after a pause or a crash. What it throws fails the run; when its signal is aborted it has a while
+ * to record what it has.
+ */
+export type AgentFunction = (context: RunContext) => AgentEnd | Promise<AgentEnd>;
+
+/** The bounds of an orchestrator; each has a default. */
+export interface OrchestratorOptions {
+  /** The functions of agents, by the agent's name; {@link Orchestrator.register} adds others. */
+  agents?: Readonly<Record<string, AgentFunction>>;
+  /** The most agents that work at one time; others wait for their turn. 1,024. */
+  concurrentMax?: number;
+  /** The most runs that are begun and not ended at one time. 65,536. */
+  liveMax?: number;
+  /** The most sub-agents of one call. 16,384. */
+  spawnMax?: number;
+  /** How deep agents may spawn agents. 8. */
+  depthMax?: number;
+  /** How long an agent that is stopped may take to record what it has. 250 ms. */
+  stopGraceMs?: number;
+  /** The cumulative steps from which on no run is resumed. 500. */
+  maxTotalSteps?: number;
+  /** The most commands that wait for one run. 1,024. */
+  inboxMax?: number;
+  /** How a spawn that no model asked for is written into the context of the run that makes it. */
+  toolStyle?: "openai" | "anthropic";
+}
+
+/** An agent to start that no other agent spawns: in a new session, or one that is there, or a context that is there. */
+export interface StartAgent {
+  /** The agent, by its name in the session's project. */
+  agentName: string;
+  /** What it is to do: its first user message, or the next one of a context that is there. */
+  task: string;
+  /** How long it may work, in place of its definition's default. */
+  timeoutMs?: number;
+  /** A session to make with the run; one of no project when nothing is given. */
+  session?: NewSession;
+  /** A session that is there, in which it gets a context of its own. */
+  sessionId?: string;
+  /** A context that is there, to go on with. */
+  instanceId?: string;
+}
+
+/** What became of the runs that a crash had cut off. */
+export interface ResumeReport {
+  /** The runs that were gone on with, by the id of the paused one, and what became of each. */
+  resumed: { runId: string; result: SpawnResult }[];
+  /** The runs that were left paused, and why. */
+  left: { runId: string; error: RunlogError }[];
+}
+
+/** A tool as a model is told of it. */
+export interface ToolDefinition {
+  /** Its name. */
+  name: string;
+  /** What it does. */
+  description: string;
+  /** What its arguments are: a JSON Schema. */
+  inputSchema: Record<string, unknown>;
+  /** The same, as an entry of the `tools` of a request to OpenAI. */
+  openai: Record<string, unknown>;
+  /** The same, as an entry of the `tools` of a request to Anthropic. */
+  anthropic: Record<string, unknown>;
+}
+
+/**
+ * Starts agents, lets them spawn others, stops them, and goes on with them: each as a run of the store. Got from
+ * {@link Store.orchestrator}.
+ *
+ * @example
+ * ```ts
+ * await store.agents.put({ name: "lead" });
+ * await store.agents.put({ name: "worker" });
+ * const orchestrator = await store.orchestrator({
+ *   agents: {
+ *     lead: async (context) => {
+ *       const results = await context.spawnAgents([{ agentName: "worker", task: "a" }, { agentName: "worker", task: "b" }]);
+ *       return `${results.length} parts are done`;
+ *     },
+ *     worker: async (context) => {
+ *       await context.recordMessage({ role: "assistant", content: "Done." });
+ *       return "done";
+ *     },
+ *   },
+ * });
+ * await orchestrator.resumeAll(); // what a crash cut off
+ * const lead = await orchestrator.start({ agentName: "lead", task: "Build it." });
+ * console.log((await lead.wait()).summary);
+ * ```
+ */
+export class Orchestrator implements AsyncDisposable {
+  readonly #handle: Handle;
+  readonly #id: number;
+  readonly #functions = new Map<string, AgentFunction>();
+  #ofOthers: AgentFunction | undefined;
+  /** The contexts of functions that are at work: held, also where the function forgets them. */
+  readonly #atWork = new Set<RunContext>();
+
+  /** @internal */
+  constructor(handle: Handle, id: number) {
+    this.#handle = handle;
+    this.#id = id;
+    handle.channel.executor(id, (work, run) => {
+      const handle = new Handle(this.#handle.channel, run, "the agent's context");
+      const stop = new AbortController();
+      const context = new RunContext(handle, work, stop.signal);
+      this.#atWork.add(context);
+      void this.#execute(handle, context, stop).finally(() => this.#atWork.delete(context));
+    });
+  }
+
+  async #execute(handle: Handle, context: RunContext, stop: AbortController): Promise<void> {
+    const watching = new AbortController();
+    void this.#watch(handle, stop, watching.signal);
+    let end: object;
+    try {
+      const work = this.#functions.get(context.run.agentId) ?? this.#ofOthers;
+      if (work === undefined) throw new RunlogError("not_found", `no function does the work of ${context.run.agentId}`);
+      const returned = await work(context);
+      if (typeof returned === "string") end = { summary: returned };
+      else end = returned ?? {};
+    } catch (error) {
+      end = { error: describe(error) };
+    }
+    watching.abort();
+    try {
+      await handle.done("end", end);
+    } catch {
+      // What it returned is no end; or the store was closed, and the run is paused when it is opened next.
+      const error = "the agent's function returned neither text nor { summary } or { paused }";
+      await handle.done("end", { error }).catch(() => {});
+    }
+    handle.release();
+  }
+
+  /** Aborts the agent's signal when it is to stop. */
+  async #watch(handle: Handle, stop: AbortController, signal: AbortSignal): Promise<void> {
+    try {
+      await handle.done("cancelled", undefined, undefined, { idle: true, signal });
+    } catch {
+      return;
+    }
+    stop.abort(new RunlogError("aborted", "the run is to stop: it was cancelled, or its time is up"));
+  }
+
+  /**
+   * Has a function do the work of the agents of a name, in every project. It takes the place of the one before; runs that
+   * are under way go on with theirs.
+   */
+  async register(agentName: string, work: AgentFunction): Promise<void> {
+    this.#functions.set(agentName, work);
+    await this.#handle.done("register", { agentName });
+  }
+
+  /** Has a function do the work of every agent that has none of its own. */
+  async registerDefault(work: AgentFunction): Promise<void> {
+    this.#ofOthers = work;
+    await this.#handle.done("register", {});
+  }
+
+  /**
+   * Starts an agent that nobody spawns. Its run is durable when it resolves, and about to begin.
+   *
+   * @throws {@link RunlogError} `not_found` when the agent isn't defined, has no function, or its place isn't there;
+   * `limit_reached` when too many runs are under way.
+   */
+  async start(agent: StartAgent): Promise<RunHandle> {
+    return this.#run(await this.#handle.call("start", agent));
+  }
+
+  /** Goes on with a paused run, as its agent. The new run is durable when it resolves, and about to begin. */
+  async resume(runId: string, options: ResumeOptions & { timeoutMs?: number } = {}): Promise<RunHandle> {
+    const { timeoutMs, ...rest } = options;
+    return this.#run(await this.#handle.call("resume", { run: runId, options: wireResume(rest), timeoutMs }));
+  }
+
+  #run(reply: Awaited<ReturnType<Handle["call"]>>): RunHandle {
+    const id = valueOf<string>(reply);
+    return new RunHandle(new Handle(this.#handle.channel, reply.handle, "the agent's run"), id, this);
+  }
+
+  /**
+   * Goes on with every run that a crash cut off, once, and resolves when all of them have ended; to be called once the
+   * functions are registered. A run that was waiting for sub-agents goes on when those have. Runs whose agent has no
+   * function are left as they are.
+   */
+  async resumeAll(): Promise<ResumeReport> {
+    type Wire = { resumed: [string, object][]; left: [string, object][] };
+    const report = await this.#handle.value<Wire>("resumeAll", undefined, undefined, { idle: true });
+    return {
+      resumed: report.resumed.map(([runId, result]) => ({ runId, result: spawnResultOf(result) })),
+      left: report.left.map(([runId, failure]) => ({ runId, error: errorOf(JSON.stringify(failure)) })),
+    };
+  }
+
+  /**
+   * Spawns sub-agents of a run that is running, as {@link RunContext.spawnAgents} does; for runs that no function of this
+   * orchestrator works on.
+   */
+  async spawnAgents(
+    parentRunId: string,
+    requests: readonly SpawnRequest[],
+    options: { toolCallId?: string; signal?: AbortSignal } = {},
+  ): Promise<SpawnResult[]> {
+    const { signal, ...rest } = options;
+    const wire = { run: parentRunId, requests, ...rest };
+    const results = await this.#handle.value<object[]>("spawnAgents", wire, undefined, { signal, idle: true });
+    return results.map(spawnResultOf);
+  }
+
+  /**
+   * Cancels a run and all below it, also those that are paused; `cancelled` is durable for all of them when it resolves.
+   * Functions at work are told by their signals. A run that has ended stays as it is.
+   */
+  async cancel(runId: string): Promise<void> {
+    await this.#handle.done("cancel", { run: runId });
+  }
+
+  /**
+   * Sends a command to a run that is under way here: it is recorded in the run's stream, and waits in its inbox.
+   *
+   * @throws {@link RunlogError} `wrong_status` when the run isn't under way here.
+   */
+  async send(runId: string, command: RuntimeCommand | RawJson): Promise<void> {
+    await this.#handle.done("send", { run: runId }, jsonBytes(command));
+  }
+
+  /** The run, when it is under way here. */
+  async handle(runId: string): Promise<RunHandle | undefined> {
+    const reply = check(await this.#handle.call("handle", { run: runId }));
+    return valueOf<string | null>(reply) === null ? undefined : this.#run(reply);
+  }
+
+  /** How many runs are under way here, those that wait for their turn included. */
+  async liveCount(): Promise<number> {
+    return this.#handle.value("liveCount");
+  }
+
+  /**
+   * Does no more agents' work: functions that are called for fail. Runs that are under way stay `running` until the store
+   * is opened next, and are paused then.
+   */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#handle.channel.executor(this.#id, undefined);
+    this.#handle.release();
+  }
+}
+
+/** A run that was started. */
+export class RunHandle {
+  /** The run. */
+  readonly runId: string;
+  /** What the run shares with those below it. */
+  readonly space: Space;
+  readonly #handle: Handle;
+  /** Held as long as this is, since it does the work. */
+  readonly orchestrator: Orchestrator;
+
+  /** @internal */
+  constructor(handle: Handle, runId: string, orchestrator: Orchestrator) {
+    this.#handle = handle;
+    this.runId = runId;
+    this.orchestrator = orchestrator;
+    this.space = new Space(handle);
+  }
+
+  /** What became of the run, once it has ended or paused. */
+  async wait(options: { signal?: AbortSignal } = {}): Promise<SpawnResult> {
+    return spawnResultOf(await this.#handle.value<object>("wait", undefined, undefined, { ...options, idle: true }));
+  }
+
+  /** As {@link Orchestrator.cancel}. */
+  async cancel(): Promise<void> {
+    await this.#handle.done("cancel");
+  }
+
+  /** As {@link Orchestrator.send}. */
+  async send(command: RuntimeCommand | RawJson): Promise<void> {
+    await this.#handle.done("send", undefined, jsonBytes(command));
+  }
+}
+
+/** What an error says, for the run that it fails. */
+function describe(error: unknown): string {
+  if (error instanceof Error) return error.message || error.name;
+  if (typeof error === "string") return error;
+  try {
+    return JSON.stringify(error) ?? String(error);
+  } catch {
+    return String(error);
+  }
+}
+
+/** The tools that models are given, as the core tells them. @internal */
+export function toolsOf(reply: Reply): ToolDefinition[] {
+  type Definition = { name: string; description: string; input_schema: Record<string, unknown> };
+  type Wire = { definition: Definition } & Pick<ToolDefinition, "openai" | "anthropic">;
+  return valueOf<Wire[]>(reply).map(({ definition, ...forms }) => {
+    const { input_schema: inputSchema, ...rest } = definition;
+    return { ...rest, inputSchema, ...forms };
+  });
+}

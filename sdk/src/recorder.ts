@@ -1,0 +1,133 @@
+import type { Handle } from "./handle.js";
+import type { AppendOptions, MessageInput } from "./context.js";
+import { jsonBytes, jsonList } from "./json.js";
+import { type Recorded, type Run, type ToolOutcome, recordedOf, runOf, wholeMs } from "./run-types.js";
+
+/**
+ * Writes one run while it happens. Got from {@link Runs.start}, {@link Runs.resume} and {@link Runs.recorder}.
+ *
+ * Every write is refused with `wrong_status` once the run has paused or ended, whoever ended it: an agent that ignores
+ * that it was stopped can't write into a finished run. Writes are done in the order of the calls.
+ *
+ * @example
+ * ```ts
+ * const run = await store.runs.start({ session: { title: "Fix it" }, agentName: "coder" });
+ * await run.nextStep();
+ * await run.recordMessage({ role: "assistant", content: "Done." });
+ * await run.complete("done");
+ * ```
+ */
+export class RunRecorder implements AsyncDisposable {
+  readonly #handle: Handle;
+  #run: Run;
+
+  /** @internal */
+  constructor(handle: Handle, run: Run) {
+    this.#handle = handle;
+    this.#run = run;
+  }
+
+  /** The id of the run. */
+  get id(): string {
+    return this.#run.id;
+  }
+
+  /** The run as it was when this recorder last heard of its status. */
+  get run(): Run {
+    return this.#run;
+  }
+
+  /** The run as far as this recorder knows now, with the steps begun. */
+  async refresh(): Promise<Run> {
+    this.#run = runOf(await this.#handle.value<object>("run"));
+    return this.#run;
+  }
+
+  /**
+   * Begins the next step, and says its number, counted over all resumes. It is written with the first message in it.
+   *
+   * @throws {@link RunlogError} `limit_reached` when the budget of steps is spent: the run is then paused, durably;
+   * `wrong_status` when the run isn't running.
+   */
+  async nextStep(): Promise<number> {
+    return this.#handle.value("nextStep");
+  }
+
+  /**
+   * Records a message in the provider's own form, with the tool calls it asks for and the step it begins, as one batch.
+   * Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `wrong_status` when the run isn't running; `invalid_input`, `too_large` when the message
+   * is refused; `conflict`. Nothing is written then.
+   */
+  async recordMessage(message: MessageInput, options?: AppendOptions): Promise<Recorded> {
+    return recordedOf(await this.#handle.value<object>("recordMessage", options, jsonBytes(message)));
+  }
+
+  /** Records what a tool gave for a call that was recorded before, as a message in the provider's form. */
+  async recordToolResult(outcome: ToolOutcome): Promise<Recorded> {
+    return recordToolResult(this.#handle, outcome);
+  }
+
+  /**
+   * Records the assistant message that asked for tool calls together with what the tools gave: message, calls, results
+   * and the step as one batch, and one flush.
+   *
+   * @throws {@link RunlogError} as {@link recordMessage}; `invalid_input` when an outcome answers no call of the message.
+   */
+  async recordToolCall(message: MessageInput, outcomes: readonly ToolOutcome[]): Promise<Recorded> {
+    return recordToolCall(this.#handle, message, outcomes);
+  }
+
+  /** Pauses the run: it can be resumed. */
+  async pause(reason?: string): Promise<Run> {
+    return this.#end("pause", reason);
+  }
+
+  /** Ends the run well, with what came of it. */
+  async complete(summary?: string): Promise<Run> {
+    return this.#end("complete", summary);
+  }
+
+  /** Ends the run with an error: its message, or what it says as text. */
+  async fail(error: unknown): Promise<Run> {
+    return this.#end("fail", error instanceof Error ? error.message : String(error));
+  }
+
+  /** Ends the run because nobody wants it any more. A paused run can be cancelled too, unless another goes on from it. */
+  async cancel(summary?: string): Promise<Run> {
+    return this.#end("cancel", summary);
+  }
+
+  async #end(how: "pause" | "complete" | "fail" | "cancel", text: string | undefined): Promise<Run> {
+    this.#run = runOf(await this.#handle.value<object>(how, { text }));
+    return this.#run;
+  }
+
+  /** Lets go of the recorder. A run that is still `running` stays so, until the store is opened next and pauses it. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#handle.release();
+  }
+}
+
+/** Records what a tool gave, in a run. @internal */
+export async function recordToolResult(run: Handle, outcome: ToolOutcome): Promise<Recorded> {
+  const data = jsonBytes(outcome.output);
+  return recordedOf(await run.value<object>("recordToolResult", wireOutcome(outcome, data.length), data));
+}
+
+/** Records a message with what its tools gave, in a run. @internal */
+export async function recordToolCall(
+  run: Handle,
+  message: MessageInput,
+  outcomes: readonly ToolOutcome[],
+): Promise<Recorded> {
+  const { lengths, data } = jsonList([message, ...outcomes.map((outcome) => outcome.output)]);
+  const wire = outcomes.map((outcome, index) => wireOutcome(outcome, lengths[index + 1] as number));
+  return recordedOf(await run.value<object>("recordToolCall", { messageLength: lengths[0], outcomes: wire }, data));
+}
+
+function wireOutcome(outcome: ToolOutcome, length: number): object {
+  const { toolCallId, status = "completed", durationMs } = outcome;
+  return { toolCallId, status, length, ...wholeMs(durationMs) };
+}

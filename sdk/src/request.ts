@@ -1,0 +1,162 @@
+import { type Channel, type Reply, valueOf } from "./binding.js";
+import { type NewChatMessage, type StepType, wire } from "./chat-types.js";
+import { Handle } from "./handle.js";
+import { type RawJson, jsonBytes } from "./json.js";
+
+/** Where a request is. */
+interface Place {
+  chatId: string;
+  requestId: string;
+  stackId: string;
+  assistantId: string;
+}
+
+/** How a request ended, which decides what becomes of the step that was under way. */
+export type RequestEnd = "completed" | "interrupted" | { failed: string };
+
+/**
+ * A request under way: the user's message was written at its entry, everything else is written as one atomic batch at
+ * its exit. In between all is in memory, and lost if the process crashes.
+ *
+ * The exit is {@link finish}, or the end of its `await using`: then the step under way is `interrupted`. One that nobody
+ * holds any more is written as interrupted too, when it is collected or the process ends.
+ */
+export class RequestBuffer implements AsyncDisposable {
+  /** What the assistants of the request share; it is saved with every step. */
+  readonly space: Space;
+  readonly #handle: Handle;
+  #place: Place;
+  #ended = false;
+
+  /** @internal */
+  constructor(handle: Handle, place: Place) {
+    this.#handle = handle;
+    this.#place = place;
+    this.space = new Space(handle);
+  }
+
+  /** The chat. */
+  get chatId(): string {
+    return this.#place.chatId;
+  }
+
+  /** The request. */
+  get requestId(): string {
+    return this.#place.requestId;
+  }
+
+  /** The node of the call stack that is at work. */
+  get stackId(): string {
+    return this.#place.stackId;
+  }
+
+  /** The assistant that is at work. */
+  get assistantId(): string {
+    return this.#place.assistantId;
+  }
+
+  /** Adds a message, and says its id. Chat, request and assistant are filled in where they are left out. */
+  async send(message: NewChatMessage): Promise<string> {
+    return this.#handle.value("send", wire.toMessage(message));
+  }
+
+  /** Appends text to a message's `content`. */
+  async append(messageId: string, text: string): Promise<void> {
+    await this.#handle.done("append", { id: messageId, value: text });
+  }
+
+  /** Replaces a message's properties. */
+  async replace(messageId: string, props: object | RawJson): Promise<void> {
+    await this.#handle.done("replace", { id: messageId, value: props });
+  }
+
+  /** Begins a step of the assistant at work, with a snapshot of the space, and says the step's id. */
+  async startStep(type: StepType, input: object | RawJson): Promise<string> {
+    return this.#handle.value("startStep", { type, input });
+  }
+
+  /** Completes a step, with what came of it. */
+  async completeStep(stepId: string, output?: object | RawJson): Promise<void> {
+    await this.#handle.done("completeStep", { id: stepId, output });
+  }
+
+  /** Ends a step as failed, and says why. */
+  async failStep(stepId: string, error: unknown): Promise<void> {
+    await this.#handle.done("failStep", { id: stepId, error: error instanceof Error ? error.message : String(error) });
+  }
+
+  /** Calls another assistant: what follows is done by it, one level deeper in the stack. Says the node's id. */
+  async enter(assistantId: string, stackId?: string): Promise<string> {
+    this.#place = await this.#handle.value<Place>("enter", { assistantId, stackId });
+    return this.#place.stackId;
+  }
+
+  /** Returns to the assistant that called. */
+  async leave(): Promise<void> {
+    this.#place = await this.#handle.value<Place>("leave");
+  }
+
+  /**
+   * Writes all messages and steps as one atomic batch, with the final status of the steps under way; a delegate step that
+   * waits for one under way stays `running`. Durable when it resolves. After an error it can be called again; whatever
+   * happens, it is written once.
+   *
+   * @throws {@link RunlogError} `not_found` when the chat was deleted meanwhile; `invalid_input` when it was written
+   * already; else those of the storage.
+   */
+  async finish(end: RequestEnd): Promise<void> {
+    await this.#handle.done("finish", { end });
+    this.#ended = true;
+  }
+
+  /** Writes the request as interrupted, unless it has ended. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#ended) await this.finish("interrupted");
+    this.#handle.release();
+  }
+}
+
+/** What the assistants of a request share: values by key, kept as JSON. Got from {@link RequestBuffer.space}. */
+export class Space {
+  readonly #handle: Handle;
+
+  /** @internal */
+  constructor(handle: Handle) {
+    this.#handle = handle;
+  }
+
+  /** The value of a key; `undefined` when there is none. */
+  async get<T = unknown>(key: string): Promise<T | undefined> {
+    return (await this.#handle.value<T | null>("spaceGet", { key })) ?? undefined;
+  }
+
+  /** Gives a key a value. */
+  async set(key: string, value: unknown): Promise<void> {
+    await this.#handle.done("spaceSet", { key, value: value ?? null });
+  }
+
+  /** Takes the value of a key out. */
+  async getAndDelete<T = unknown>(key: string): Promise<T | undefined> {
+    return (await this.#handle.value<T | null>("spaceGetAndDelete", { key })) ?? undefined;
+  }
+
+  /** All keys and values. */
+  async snapshot(): Promise<Record<string, unknown>> {
+    return this.#handle.value("spaceSnapshot");
+  }
+
+  /** Sets the keys of a snapshot; others stay as they are. */
+  async restore(snapshot: object | RawJson): Promise<void> {
+    await this.#handle.done("spaceRestore", undefined, jsonBytes(snapshot));
+  }
+
+  /** The keys. */
+  async keys(): Promise<string[]> {
+    return this.#handle.value("spaceKeys");
+  }
+}
+
+/** The request of a reply. @internal */
+export function requestOf(channel: Channel, reply: Reply): RequestBuffer {
+  return new RequestBuffer(new Handle(channel, reply.handle, "the request"), valueOf<Place>(reply));
+}

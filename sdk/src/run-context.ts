@@ -1,0 +1,166 @@
+import { type AgentDefinition, type AgentSummary, agentOf } from "./agents.js";
+import { check } from "./binding.js";
+import { type AppendOptions, type Message, type MessageInput, unpackMessages } from "./context.js";
+import type { RunSnapshot, RuntimeCommand, RuntimeEvent } from "./flow-types.js";
+import type { Handle } from "./handle.js";
+import { type RawJson, jsonBytes, jsonList, parseBytes } from "./json.js";
+import { recordToolCall, recordToolResult } from "./recorder.js";
+import { Space } from "./request.js";
+import { type Recorded, type Run, type ToolOutcome, recordedOf, runOf } from "./run-types.js";
+import { type SpawnRequest, type SpawnResult, spawnResultOf } from "./spawn.js";
+
+/**
+ * The run that an agent's function works on: its context, its record, and what it shares with others.
+ *
+ * Everything that records is durable when it resolves, and refused with `wrong_status` once the run has paused or ended,
+ * whoever ended it.
+ */
+export class RunContext {
+  /** The run's id. */
+  readonly runId: string;
+  /** The run as it was when the function was called. */
+  readonly run: Run;
+  /** What the agent is: its prompt, its tools, its bounds. */
+  readonly definition: AgentDefinition;
+  /** What it was asked to do. For a run that was resumed, what it was told beside to continue. */
+  readonly task: string;
+  /** How many runs are above it: 0 for one that nobody spawned. */
+  readonly depth: number;
+  /**
+   * Aborted when the run is to stop: it was cancelled, its time is up, or the run above it ended. It may then record what
+   * it has, for a while (`stopGraceMs`).
+   */
+  readonly signal: AbortSignal;
+  /** What it shares with the run that spawned it, and with those it spawns; written down with its next message. */
+  readonly space: Space;
+  readonly #handle: Handle;
+
+  /** @internal */
+  constructor(
+    handle: Handle,
+    work: { run: object; definition: object; task: string; depth: number },
+    signal: AbortSignal,
+  ) {
+    this.#handle = handle;
+    this.run = runOf(work.run);
+    this.runId = this.run.id;
+    this.definition = agentOf(work.definition);
+    this.task = work.task;
+    this.depth = work.depth;
+    this.signal = signal;
+    this.space = new Space(handle);
+  }
+
+  /** The run as far as is known now, with the steps begun. */
+  async refresh(): Promise<Run> {
+    return runOf(await this.#handle.value<object>("run"));
+  }
+
+  /** The messages of its context, to be sent to the model. Those of the runs it goes on from are among them. */
+  async getMessages<T = Record<string, unknown>>(): Promise<T[]> {
+    return parseBytes<T[]>(await this.#handle.bytes("getMessages"));
+  }
+
+  /** The same messages, each byte for byte. */
+  async getRawMessages(): Promise<Message[]> {
+    return unpackMessages(await this.#handle.bytes("getRawMessages"));
+  }
+
+  /**
+   * Begins the next step, and says its number, counted over all resumes.
+   *
+   * @throws {@link RunlogError} `limit_reached` when the budget of steps is spent: the run is then paused, durably, and
+   * the function should return.
+   */
+  async nextStep(): Promise<number> {
+    return this.#handle.value("nextStep");
+  }
+
+  /** Records a message in the provider's own form, with the tool calls it asks for. */
+  async recordMessage(message: MessageInput, options?: AppendOptions): Promise<Recorded> {
+    return recordedOf(await this.#handle.value<object>("recordMessage", options, jsonBytes(message)));
+  }
+
+  /** Records what a tool gave for a call that was recorded before. */
+  async recordToolResult(outcome: ToolOutcome): Promise<Recorded> {
+    return recordToolResult(this.#handle, outcome);
+  }
+
+  /** Records the message that asked for tool calls together with what the tools gave, as one batch. */
+  async recordToolCall(message: MessageInput, outcomes: readonly ToolOutcome[]): Promise<Recorded> {
+    return recordToolCall(this.#handle, message, outcomes);
+  }
+
+  /** Records an event for those who look on, such as one of the eight `agent:*` ones. */
+  async recordEvent(event: RuntimeEvent | RawJson): Promise<void> {
+    await this.recordEvents([event]);
+  }
+
+  /** Records events, all of them or none, with one flush. */
+  async recordEvents(events: readonly (RuntimeEvent | RawJson)[]): Promise<void> {
+    const { lengths, data } = jsonList(events);
+    await this.#handle.done("recordEvents", { lengths }, data);
+  }
+
+  /** Saves a state, from which whoever goes on with the run can begin. On the device when it resolves. */
+  async saveSnapshot(state: RunSnapshot): Promise<void> {
+    await this.#handle.done("saveSnapshot", undefined, jsonBytes(state));
+  }
+
+  /** The state that was saved last, by this run or by the one it goes on from. */
+  async snapshot(): Promise<RunSnapshot | undefined> {
+    return (await this.#handle.value<RunSnapshot | null>("snapshot")) ?? undefined;
+  }
+
+  /** The next command that was sent to it, once there is one. */
+  async nextCommand(options: { signal?: AbortSignal } = {}): Promise<RuntimeCommand> {
+    const { signal = this.signal } = options;
+    return this.#handle.value("nextCommand", undefined, undefined, { signal, idle: true });
+  }
+
+  /** The next command that waits, if there is one. */
+  async takeCommand(): Promise<RuntimeCommand | undefined> {
+    return (await this.#handle.value<RuntimeCommand | null>("takeCommand")) ?? undefined;
+  }
+
+  /**
+   * Spawns sub-agents, all at once, and waits for all of them; what became of each comes in the order of the requests. A
+   * request that is refused doesn't disturb the others. What was spawned and the results are recorded in the context, as a
+   * tool call; `toolCallId` names one that a model made, and is in the context already. An aborted signal cancels them.
+   *
+   * @throws {@link RunlogError} `wrong_status` when the run isn't running or is being stopped; `too_large` for too many
+   * requests; `limit_reached` when agents have spawned agents too deeply, or too many are at work.
+   */
+  async spawnAgents(
+    requests: readonly SpawnRequest[],
+    options: { toolCallId?: string; signal?: AbortSignal } = {},
+  ): Promise<SpawnResult[]> {
+    const { signal, ...rest } = options;
+    const results = await this.#handle.value<object[]>("spawnAgents", { requests, ...rest }, undefined, {
+      signal,
+      idle: true,
+    });
+    return results.map(spawnResultOf);
+  }
+
+  /**
+   * Does what a model's call of `list_available_agents` or `spawn_agents` asks for, and records the result in the context,
+   * as that of the call. `undefined` when the tool is another one: then nothing is done. What is wrong with the arguments
+   * is told to the model.
+   */
+  async answerToolCall(
+    toolCallId: string,
+    name: string,
+    args: RawJson | Uint8Array | string | object,
+  ): Promise<{ output: unknown; isError: boolean } | undefined> {
+    const wire = { toolCallId, name };
+    const reply = await this.#handle.call("answerToolCall", wire, jsonBytes(args), { idle: true });
+    return (JSON.parse(check(reply).json ?? "null") as { output: unknown; isError: boolean } | null) ?? undefined;
+  }
+
+  /** What there is to spawn. */
+  async listAvailableAgents(): Promise<AgentSummary[]> {
+    const agents = await this.#handle.value<object[]>("listAvailableAgents");
+    return agents.map((agent) => agentOf<AgentSummary>(agent));
+  }
+}

@@ -1,0 +1,328 @@
+import type { MessageInput, Role } from "./context.js";
+import { namesOf, renamed } from "./names.js";
+import { parseBytes, textOf } from "./json.js";
+import type { NewInstance, NewSession } from "./sessions.js";
+
+/** How far a run has come. */
+export type RunStatus = "running" | "paused" | "completed" | "failed" | "cancelled";
+
+/** How a tool call ended; `pending` while no result is recorded. */
+export type ToolCallStatus = "pending" | "completed" | "error";
+
+/** What a list tells of a run. */
+export interface RunSummary {
+  /** Its id, a UUID. */
+  id: string;
+  /** The project it belongs to. */
+  project?: string;
+  /** The session it works in. */
+  sessionId: string;
+  /** The agent instance whose context it writes. */
+  instanceId: string;
+  /** The agent's name. */
+  agentId: string;
+  /** How far it has come. */
+  status: RunStatus;
+  /** The steps begun so far, those of the runs it was resumed from included. */
+  stepCount: number;
+  /** The run that spawned it. */
+  parentRunId?: string;
+  /** The run it goes on from. */
+  resumedFrom?: string;
+  /** When it was made: milliseconds since 1970-01-01 UTC. */
+  createdAtMs: number;
+  /** When it was over: milliseconds since 1970-01-01 UTC. */
+  completedAtMs?: number;
+  /** How long it ran, until it paused or was over. */
+  durationMs?: number;
+}
+
+/** One stretch of an agent's work in its context: from its start until it pauses or ends. */
+export interface Run extends RunSummary {
+  /** The steps it may take itself; left out, as many as it likes. */
+  maxSteps?: number;
+  /** The run that goes on from this one. */
+  resumedBy?: string;
+  /** What came of it. */
+  summary?: string;
+  /** Why it failed. */
+  errorMessage?: string;
+  /** Why it paused. */
+  pauseReason?: string;
+  /** The node of a flow that it runs. */
+  nodeId?: string;
+}
+
+/** The context that a run works in: an instance that is there, one made with the run, or a session made with it. */
+export type RunPlace =
+  | { instanceId: string }
+  | { newInstance: NewInstance }
+  | { session: NewSession; agentName: string };
+
+/** A run to start. */
+export type NewRun = RunPlace & {
+  /** Its id, where the caller has one already; else a fresh one. */
+  id?: string;
+  /** The agent it is a run of; left out, the instance's. */
+  agentId?: string;
+  /** The project it belongs to; left out, the session's. */
+  project?: string;
+  /** The run that spawned it. */
+  parentRunId?: string;
+  /** The steps it may take; left out, as many as it likes. */
+  maxSteps?: number;
+  /** The node of a flow that it runs. */
+  nodeId?: string;
+  /** Messages it begins with, before its first step. */
+  messages?: readonly MessageInput[];
+};
+
+/** How to resume a run. */
+export interface ResumeOptions {
+  /** What the agent is told, from the user: text, or content parts. Left out, it is told to continue. */
+  message?: string | readonly object[];
+  /** The steps the new run may take; left out, as many as the run before could. */
+  maxSteps?: number;
+  /** The cumulative steps from which on no resume is allowed; 500 when left out. */
+  maxTotalSteps?: number;
+  /**
+   * What becomes of tool calls without a result: each gets an error result that says it was interrupted (`close`, and
+   * when left out), or one with this text; or its outcome, for the caller has found the calls with
+   * {@link Context.danglingToolCalls} and asked the tools; or they are only told, for the caller to see to.
+   */
+  dangling?: "close" | "report" | { closeWith: string } | { answer: readonly ToolOutcome[] };
+  /** The id of the new run, where the caller has one already. */
+  id?: string;
+  /** The run that spawns the new one; left out, the one that spawned the run before. */
+  parentRunId?: string;
+}
+
+/** Which runs to list, and how many. A filter that is left out lets every run pass. */
+export interface ListRuns {
+  status?: RunStatus;
+  agentId?: string;
+  parentRunId?: string;
+  sessionId?: string;
+  project?: string;
+  /** At most so many; 50 when left out. */
+  limit?: number;
+  /** Where to go on: the `next` of the page before. */
+  cursor?: string;
+}
+
+/** Which messages of a run to list, and how many. */
+export interface ListRunMessages {
+  /** Only messages of this step. */
+  stepNumber?: number;
+  /** At most so many; 50 when left out. */
+  limit?: number;
+  /** Where to go on: the `next` of the page before. */
+  cursor?: string;
+}
+
+/** Which tool calls of a run to list, and how many. */
+export interface ListToolCalls {
+  /** Only calls of this tool. */
+  toolName?: string;
+  /** Only calls of this status. */
+  status?: ToolCallStatus;
+  /** At most so many; 50 when left out. */
+  limit?: number;
+  /** Where to go on: the `next` of the page before. */
+  cursor?: string;
+}
+
+/** Where a message was recorded. */
+export interface Recorded {
+  /** The id of the (first) message: its place in the whole log. */
+  id: number;
+  /** Its sequence in the instance's context. */
+  sequenceNumber: number;
+  /** The sequence of the last event recorded with it: its tool calls, and their results. */
+  lastSequence: number;
+  /** The step it belongs to. */
+  stepNumber: number;
+  /** Whether an earlier write had the same idempotency key, so that nothing was written now. */
+  repeated: boolean;
+}
+
+/** What a tool gave for one call. */
+export interface ToolOutcome {
+  /** The call it answers. */
+  toolCallId: string;
+  /** What the tool gave, or the details of its error. Text or an array of content parts is what providers take. */
+  output: unknown;
+  /** Whether it is an error; `completed` when left out. */
+  status?: "completed" | "error";
+  /** How long the tool itself took, in milliseconds of wall clock, without the model's time. */
+  durationMs?: number;
+}
+
+/** A message as it comes, without its content. @internal */
+export interface RunMessageHead {
+  id: number;
+  runId: string;
+  role: Role;
+  stepNumber: number;
+  createdAtMs: number;
+  sequenceNumber: number;
+  length: number;
+}
+
+/** One message of a run. Its content is looked at when it is asked for. */
+export class RunMessage {
+  /** Its id: its place in the whole log. */
+  readonly id: number;
+  /** The run it belongs to. */
+  readonly runId: string;
+  /** Who it is from. */
+  readonly role: Role;
+  /** The step of the run; before the first one, the steps of the runs it was resumed from. */
+  readonly stepNumber: number;
+  /** When it was recorded: milliseconds since 1970-01-01 UTC. */
+  readonly createdAtMs: number;
+  /** Its sequence in the instance's context. */
+  readonly sequenceNumber: number;
+  readonly #bytes: Uint8Array;
+
+  /** @internal */
+  constructor(head: RunMessageHead, bytes: Uint8Array) {
+    this.id = head.id;
+    this.runId = head.runId;
+    this.role = head.role;
+    this.stepNumber = head.stepNumber;
+    this.createdAtMs = head.createdAtMs;
+    this.sequenceNumber = head.sequenceNumber;
+    this.#bytes = bytes;
+  }
+
+  /** The whole message as it was sent to the model, byte for byte. */
+  get json(): string {
+    return textOf(this.#bytes);
+  }
+
+  /** The whole message as a value: tool calls with their ids and arguments too. */
+  content<T = unknown>(): T {
+    return parseBytes<T>(this.#bytes);
+  }
+}
+
+/** A tool call as it comes, without its contents. @internal */
+export interface ToolCallHead {
+  id: number;
+  runId: string;
+  messageId: number | null;
+  toolCallId: string | null;
+  toolName: string;
+  status: ToolCallStatus;
+  durationMs: number | null;
+  stepNumber: number;
+  createdAtMs: number;
+  sequenceNumber: number;
+  inputLength: number;
+  outputLength: number | null;
+}
+
+/** One invocation of a tool. Its input and output are looked at when they are asked for. */
+export class ToolCall {
+  /** Its id: the place of its event in the whole log. */
+  readonly id: number;
+  /** The run it belongs to. */
+  readonly runId: string;
+  /** The assistant message that asked for it. */
+  readonly messageId: number | undefined;
+  /** The provider's id of the call, with those that give one. */
+  readonly toolCallId: string | undefined;
+  /** The tool. */
+  readonly toolName: string;
+  /** How it ended. */
+  readonly status: ToolCallStatus;
+  /** How long the tool itself took, in milliseconds of wall clock, without the model's time. */
+  readonly durationMs: number | undefined;
+  /** The step of the run. */
+  readonly stepNumber: number;
+  /** When the call was recorded: milliseconds since 1970-01-01 UTC. */
+  readonly createdAtMs: number;
+  /** The sequence of its event in the instance's context. */
+  readonly sequenceNumber: number;
+  readonly #input: Uint8Array;
+  readonly #output: Uint8Array | undefined;
+
+  /** @internal */
+  constructor(head: ToolCallHead, input: Uint8Array, output: Uint8Array | undefined) {
+    this.id = head.id;
+    this.runId = head.runId;
+    this.messageId = head.messageId ?? undefined;
+    this.toolCallId = head.toolCallId ?? undefined;
+    this.toolName = head.toolName;
+    this.status = head.status;
+    this.durationMs = head.durationMs ?? undefined;
+    this.stepNumber = head.stepNumber;
+    this.createdAtMs = head.createdAtMs;
+    this.sequenceNumber = head.sequenceNumber;
+    this.#input = input;
+    this.#output = output;
+  }
+
+  /** What it was called with, as text. Arguments that the provider wrote as a string of JSON are given as that JSON. */
+  get inputJson(): string {
+    return textOf(this.#input);
+  }
+
+  /** What it gave, as text; `undefined` while there is no result. */
+  get outputJson(): string | undefined {
+    return this.#output && textOf(this.#output);
+  }
+
+  /** What it was called with. */
+  input<T = unknown>(): T {
+    return parseBytes<T>(this.#input);
+  }
+
+  /** What it gave, the error's details where it failed; `undefined` while there is no result. */
+  output<T = unknown>(): T | undefined {
+    return this.#output && parseBytes<T>(this.#output);
+  }
+}
+
+const RUN = namesOf(
+  [
+    "session_id",
+    "instance_id",
+    "agent_id",
+    "step_count",
+    "max_steps",
+    "parent_run_id",
+    "resumed_from",
+    "resumed_by",
+    "error_message",
+    "pause_reason",
+    "node_id",
+    "duration_ms",
+  ],
+  { created_at: "createdAtMs", completed_at: "completedAtMs" },
+);
+const RECORDED = namesOf(["sequence_number", "last_sequence", "step_number"]);
+
+/** A run as the core tells it. @internal */
+export function runOf<T extends RunSummary = Run>(wire: object): T {
+  return renamed(wire, RUN.here) as unknown as T;
+}
+
+/** Where a message was recorded, as the core tells it. @internal */
+export function recordedOf(wire: object): Recorded {
+  return renamed(wire, RECORDED.here) as unknown as Recorded;
+}
+
+/** How to resume a run, as it is told to the core. @internal */
+export function wireResume(options: ResumeOptions): object {
+  const { dangling } = options;
+  if (typeof dangling !== "object" || !("answer" in dangling)) return options;
+  const answer = dangling.answer.map((outcome) => ({ status: "completed", ...outcome, ...wholeMs(outcome.durationMs) }));
+  return { ...options, dangling: { answer } };
+}
+
+/** Clocks tell parts of a millisecond, the log keeps whole ones. @internal */
+export function wholeMs(durationMs: number | undefined): { durationMs?: number } {
+  return durationMs === undefined ? {} : { durationMs: Math.max(0, Math.round(durationMs)) };
+}

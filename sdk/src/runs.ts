@@ -1,0 +1,162 @@
+import { bytesOf, valueOf } from "./binding.js";
+import { type DanglingToolCall, type Message, danglingOf, unpackMessages } from "./context.js";
+import { Handle } from "./handle.js";
+import { jsonList } from "./json.js";
+import { unpackContents } from "./packed.js";
+import type { Page } from "./pages.js";
+import { RunRecorder } from "./recorder.js";
+import {
+  type ListRunMessages,
+  type ListRuns,
+  type ListToolCalls,
+  type NewRun,
+  type ResumeOptions,
+  type Run,
+  RunMessage,
+  type RunMessageHead,
+  type RunSummary,
+  ToolCall,
+  type ToolCallHead,
+  runOf,
+  wireResume,
+} from "./run-types.js";
+
+/** A run that goes on from a paused one. */
+export interface ResumedRun {
+  /** Writes the new run. */
+  recorder: RunRecorder;
+  /** The new run. */
+  run: Run;
+  /** What to send to the model: the context as it was, closed calls and the message included, as values. */
+  messages: Record<string, unknown>[];
+  /** The same messages, each byte for byte. */
+  rawMessages: Message[];
+  /** The tool calls that had no result. */
+  dangling: DanglingToolCall[];
+}
+
+interface WirePage {
+  items: object[];
+  next: string | null;
+}
+
+/**
+ * The runs of a store. Got from {@link Store.runs}.
+ *
+ * A run is owned by the process that runs it. When a process dies, its runs are found when the store is opened next, and
+ * become `paused`, with their recorded work intact.
+ */
+export class Runs {
+  readonly #handle: Handle;
+
+  /** @internal */
+  constructor(handle: Handle) {
+    this.#handle = handle;
+  }
+
+  /**
+   * Starts a run, and what it is to be started in, as one batch. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when the instance, session or parent run isn't there; `already_exists` when an
+   * id or name is taken; `invalid_input`, `too_large` for a field that is refused.
+   */
+  async start(run: NewRun): Promise<RunRecorder> {
+    const { messages = [], ...rest } = run as NewRun & { instanceId?: string };
+    const { instanceId: instance, ...others } = rest;
+    const { lengths, data } = jsonList(messages);
+    return this.#recorder(await this.#handle.call("startRun", { ...others, instance, lengths }, data));
+  }
+
+  /**
+   * Resumes a paused run: its context is rebuilt, tool calls that were cut off are closed, a message tells the agent to
+   * continue, and a new run goes on in the same context, counting steps from where the old one was, with a fresh budget.
+   * All of it is one batch. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `wrong_status` when the run isn't paused, or was resumed already; `limit_reached` when the
+   * cumulative steps have reached their maximum; `conflict` when another run has written to the context since;
+   * `not_found`.
+   */
+  async resume(runId: string, options: ResumeOptions = {}): Promise<ResumedRun> {
+    const reply = await this.#handle.call("resumeRun", { run: runId, options: wireResume(options) });
+    const wire = valueOf<{ run: object; dangling: object[] }>(reply);
+    const run = runOf(wire.run);
+    const rawMessages = unpackMessages(bytesOf(reply));
+    return {
+      recorder: new RunRecorder(new Handle(this.#handle.channel, reply.handle, "the run's recorder"), run),
+      run,
+      messages: rawMessages.map((message) => message.value<Record<string, unknown>>()),
+      rawMessages,
+      dangling: wire.dangling.map(danglingOf),
+    };
+  }
+
+  /** Writes on with a run, from where it is. It may have ended: writes are then refused. */
+  async recorder(runId: string): Promise<RunRecorder> {
+    return this.#recorder(await this.#handle.call("recorder", { run: runId }));
+  }
+
+  #recorder(reply: Awaited<ReturnType<Handle["call"]>>): RunRecorder {
+    const run = runOf(valueOf<object>(reply));
+    return new RunRecorder(new Handle(this.#handle.channel, reply.handle, "the run's recorder"), run);
+  }
+
+  /** Pauses the runs that a process which is gone left running, and says which they were. Opening for writing has done it. */
+  async recover(): Promise<string[]> {
+    return this.#handle.value("recoverRuns");
+  }
+
+  /** One page of runs, newest first. It costs the page, however many runs there are. */
+  async list(options: ListRuns = {}): Promise<Page<RunSummary>> {
+    return summaries(await this.#handle.value<WirePage>("listRuns", options));
+  }
+
+  /** The runs that a run spawned, newest first, in pages. */
+  async children(runId: string, options: { limit?: number; cursor?: string } = {}): Promise<Page<RunSummary>> {
+    return summaries(await this.#handle.value<WirePage>("childRuns", { run: runId, ...options }));
+  }
+
+  /** The whole of a run; `undefined` when there is none of that id. */
+  async get(runId: string): Promise<Run | undefined> {
+    const wire = await this.#handle.value<object | null>("getRun", { run: runId });
+    return wire === null ? undefined : runOf(wire);
+  }
+
+  /** One page of a run's messages, in the order they were recorded, which is that of its steps. */
+  async messages(runId: string, options: ListRunMessages = {}): Promise<Page<RunMessage>> {
+    return unpackRunMessages(await this.#handle.bytes("runMessages", { run: runId, ...options }));
+  }
+
+  /** One message of a run, by its id. */
+  async message(runId: string, messageId: number): Promise<RunMessage | undefined> {
+    return unpackRunMessages(await this.#handle.bytes("runMessage", { run: runId, id: messageId })).items[0];
+  }
+
+  /** One page of a run's tool calls, in the order they were made, which is that of its steps. */
+  async toolCalls(runId: string, options: ListToolCalls = {}): Promise<Page<ToolCall>> {
+    return unpackToolCalls(await this.#handle.bytes("toolCalls", { run: runId, ...options }));
+  }
+
+  /** One tool call of a run, by its id, with its whole input and output. */
+  async toolCall(runId: string, callId: number): Promise<ToolCall | undefined> {
+    return unpackToolCalls(await this.#handle.bytes("toolCall", { run: runId, id: callId })).items[0];
+  }
+}
+
+function summaries(wire: WirePage): Page<RunSummary> {
+  return { items: wire.items.map((item) => runOf<RunSummary>(item)), next: wire.next ?? undefined };
+}
+
+function unpackRunMessages(bytes: Uint8Array): Page<RunMessage> {
+  const { heads, take } = unpackContents<{ items: RunMessageHead[]; next: string | null }>(bytes);
+  const items = heads.items.map((head) => new RunMessage(head, take(head.length)));
+  return { items, next: heads.next ?? undefined };
+}
+
+function unpackToolCalls(bytes: Uint8Array): Page<ToolCall> {
+  const { heads, take } = unpackContents<{ items: ToolCallHead[]; next: string | null }>(bytes);
+  const items = heads.items.map((head) => {
+    const input = take(head.inputLength);
+    return new ToolCall(head, input, head.outputLength === null ? undefined : take(head.outputLength));
+  });
+  return { items, next: heads.next ?? undefined };
+}

@@ -1,0 +1,140 @@
+import { namesOf, renamed } from "./names.js";
+import type { RawJson } from "./json.js";
+
+/** One conversation or task, with the agent instances that worked on it. */
+export interface Session {
+  /** Its id, a UUID. */
+  id: string;
+  /** Its name elsewhere, such as `claude-code:4f1d…`: unique among the store's sessions. */
+  name?: string;
+  /** The project it belongs to. */
+  project?: string;
+  /** Its title, for people. */
+  title?: string;
+  /** Whether it is in use. */
+  status: SessionStatus;
+  /** Whatever its source says of it. */
+  metadata?: unknown;
+  /** The session it was copied from. */
+  copiedFrom?: string;
+  /** When it was made: milliseconds since 1970-01-01 UTC. */
+  createdAtMs: number;
+  /** When it was last changed: milliseconds since 1970-01-01 UTC. Appending to a context doesn't change it. */
+  updatedAtMs: number;
+  /** When it was deleted, softly. */
+  deletedAtMs?: number;
+}
+
+/** Whether a session is in use, or put away; both can be read and written. */
+export type SessionStatus = "active" | "archived";
+
+/** A session to make. Everything may be left out. */
+export interface NewSession {
+  /** Its id, where the caller has one already; else a fresh one. */
+  id?: string;
+  /** Its name elsewhere; unique among the store's sessions. */
+  name?: string;
+  /** The project it belongs to. */
+  project?: string;
+  /** Its title, for people. */
+  title?: string;
+  /** Whatever its source says of it, kept as JSON. */
+  metadata?: unknown;
+  /** When it was made, where that isn't now: milliseconds since 1970-01-01 UTC. */
+  createdAtMs?: number;
+}
+
+/** New values for some fields of a session; what is left out stays as it was. An empty title takes the title away. */
+export interface SessionChanges {
+  title?: string;
+  status?: SessionStatus;
+  /** The metadata, replaced as a whole. */
+  metadata?: unknown;
+}
+
+/** Which sessions to list, and how many. */
+export interface ListSessions {
+  /** Only sessions of this status. */
+  status?: SessionStatus;
+  /** Only sessions of this project. */
+  project?: string;
+  /** Whether deleted sessions are listed too. */
+  deleted?: boolean;
+  /** At most so many; 50 when left out. */
+  limit?: number;
+  /** Where to go on: the `next` of the page before. */
+  cursor?: number;
+}
+
+/** Some sessions, newest first. */
+export interface SessionPage {
+  /** The sessions. */
+  sessions: Session[];
+  /** The cursor of the next page; `undefined` when this is the last. It stays right while sessions are made. */
+  next: number | undefined;
+}
+
+/** How much of a session to copy, and what the copy is called. */
+export interface CopySession {
+  /** The last sequence to copy of the root instance's context; left out, all of it. */
+  upToSequence?: number;
+  /** The external name of the copy. */
+  name?: string;
+  /** The title of the copy; left out, the source's. */
+  title?: string;
+}
+
+/** A copy of a session. */
+export interface CopiedSession {
+  /** The new session. */
+  session: Session;
+  /** Its instances, each with the one it is a copy of, the root first. */
+  instances: { source: string; instance: AgentInstance }[];
+}
+
+/** One agent at work in a session, with a context of its own. */
+export interface AgentInstance {
+  /** Its id, and that of the stream its context is kept in. */
+  id: string;
+  /** The session it works in. */
+  sessionId: string;
+  /** The agent's name. */
+  agentName: string;
+  /** The instance that spawned it; a root has none. */
+  parentInstanceId?: string;
+  /** When it was made: milliseconds since 1970-01-01 UTC. */
+  createdAtMs: number;
+}
+
+/** An agent instance to make. */
+export interface NewInstance {
+  /** The session it works in. */
+  sessionId: string;
+  /** The agent's name. */
+  agentName: string;
+  /** The instance that spawned it. */
+  parentInstanceId?: string;
+  /** Its id, where the caller has one already; else a fresh one. */
+  id?: string;
+  /** When it was made, where that isn't now: milliseconds since 1970-01-01 UTC. */
+  createdAtMs?: number;
+}
+
+const SESSION = namesOf(["copied_from", "created_at_ms", "updated_at_ms", "deleted_at_ms"]);
+const INSTANCE = namesOf(["session_id", "agent_name", "parent_instance_id", "created_at_ms"]);
+
+/** A session as the core tells it. @internal */
+export function sessionOf(wire: object): Session {
+  const session = renamed(wire, SESSION.here);
+  // What it has as a chat is told by the chats.
+  delete session["chat"];
+  return session as unknown as Session;
+}
+
+/** An instance as the core tells it. @internal */
+export function instanceOf(wire: object): AgentInstance {
+  return renamed(wire, INSTANCE.here) as unknown as AgentInstance;
+}
+
+/** JSON, or a value that is kept as JSON. */
+export type JsonInput = RawJson | object | string | number | boolean | null;

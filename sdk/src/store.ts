@@ -1,0 +1,366 @@
+import { Agents } from "./agents.js";
+import { type Channel, check, valueOf } from "./binding.js";
+import { Chats } from "./chats.js";
+import { Context, Contexts } from "./context.js";
+import { Flows } from "./flows.js";
+import { follow } from "./follow.js";
+import { Handle } from "./handle.js";
+import { Orchestrator, type OrchestratorOptions } from "./orchestrator.js";
+import { type Durability, type LogRecord, unpackRecords } from "./packed.js";
+import { Pages } from "./pages.js";
+import { Runs } from "./runs.js";
+import {
+  type AgentInstance,
+  type CopiedSession,
+  type CopySession,
+  type ListSessions,
+  type NewInstance,
+  type NewSession,
+  type Session,
+  type SessionChanges,
+  type SessionPage,
+  instanceOf,
+  sessionOf,
+} from "./sessions.js";
+import { Streams, scanPage } from "./streams.js";
+import { newUuid } from "./uuid.js";
+
+/** How a store is opened. The defaults suit an agent: durable appends, made if it isn't there. */
+export interface OpenOptions {
+  /** How durable an append is when acknowledged, unless it says otherwise; `sync` when left out. */
+  durability?: Durability;
+  /**
+   * `write` (the one writer, refused with `locked` while another has the store), or `readOnly`: a reader, beside a writer
+   * in another process or without one, which changes no file.
+   */
+  mode?: "write" | "readOnly";
+  /** What a missing store means: it is made, or `not_found`. */
+  missing?: "create" | "fail";
+  /** The largest size of a segment file, from 64 KiB to 1 GiB. */
+  segmentBytesMax?: number;
+  /** Whether the space of segments is made ahead of need, so that a flush is faster. */
+  preallocation?: "auto" | "none";
+}
+
+/** What opening found. */
+export interface Recovery {
+  /** Whether the store was closed, not left by a crash. */
+  clean: boolean;
+  /** How many records were read because no checkpoint covered them. */
+  recordsScanned: number;
+  /** How many index blocks were read because no checkpoint covered them. */
+  indexBlocksRead: number;
+  /** How many bytes were a write that a crash cut off, never acknowledged. */
+  tornBytes: number;
+}
+
+/** How large a store is and what is in it. */
+export interface Stat {
+  /** The id of the store, given when it was made. */
+  store: string;
+  /** When it was made: milliseconds since 1970-01-01 UTC. */
+  createdMs: number;
+  /** How many segments it has. */
+  segments: number;
+  /** How many streams it has, without those deleted. */
+  streams: number;
+  /** How many streams were deleted. */
+  streamsDeleted: number;
+  /** The last position, which is also how many records were ever appended. */
+  lastPosition: number;
+  /** The time of the last record; 0 when there is none. */
+  lastTimeMs: number;
+  /** How many bytes the segment files take, the space made ahead of need included. */
+  segmentBytes: number;
+  /** How many of these are records and their indexes. */
+  usedBytes: number;
+}
+
+/** What a verification found. */
+export interface Verification {
+  /** Whether nothing is damaged. */
+  sound: boolean;
+  /** How many segments there are. */
+  segments: number;
+  /** How many records were read and found whole. */
+  records: number;
+  /** How many bytes were read. */
+  bytes: number;
+  /** Bytes that a crash cut off, never acknowledged: no damage. */
+  tornBytes: number;
+  /** Each damage, at most 1,000 of them: the file, where in it, and what was expected and found. */
+  problems: { file: string; offset: number; message: string }[];
+  /** How many problems there are. */
+  problemsCount: number;
+}
+
+/** From where on, and until when, to read the log. */
+export interface LogOptions {
+  /** The first position; 1 when left out. */
+  from?: number;
+  /** At most so many records. */
+  limit?: number;
+  /** Gives up reading. */
+  signal?: AbortSignal;
+}
+
+/** Names an open store to another thread of this process; it can be posted there. */
+export interface SharedStore {
+  /** Opaque. */
+  readonly runlogStore: number;
+}
+
+/**
+ * An open store: sessions, agent instances and their contexts, runs, flows, chats, and the streams they are kept in.
+ *
+ * Close it, or hold it with `await using`; a store that nobody holds any more is closed when it is collected, and at the
+ * end of the process. What was acknowledged is durable whatever happens.
+ *
+ * @example
+ * ```ts
+ * await using store = await open("runlog-data");
+ * const { session, instance } = await store.startSession({ title: "Weather" }, "planner");
+ * const context = await store.context(instance.id);
+ * await context.appendMessage({ role: "user", content: "Will it rain?" });
+ * ```
+ */
+export class Store implements AsyncDisposable {
+  /** The contexts of this store, by instance id. */
+  readonly contexts: Contexts;
+  /** Its runs. */
+  readonly runs: Runs;
+  /** Its flows. */
+  readonly flows: Flows;
+  /** Its chats: sessions as their users see them. */
+  readonly chats: Chats;
+  /** The definitions of agents. */
+  readonly agents: Agents;
+  /** Its streams of opaque records. */
+  readonly streams: Streams;
+  /** What opening found. */
+  readonly recovery: Recovery;
+  readonly #handle: Handle;
+  readonly #orchestrators = new Set<Orchestrator>();
+
+  /** @internal */
+  constructor(handle: Handle, recovery: Recovery) {
+    this.#handle = handle;
+    this.recovery = recovery;
+    this.contexts = new Contexts(handle);
+    this.runs = new Runs(handle);
+    this.flows = new Flows(handle);
+    this.chats = new Chats(handle);
+    this.agents = new Agents(handle);
+    this.streams = new Streams(handle);
+  }
+
+  /** Makes a session. Durable when it resolves. */
+  async createSession(session: NewSession = {}): Promise<Session> {
+    return sessionOf(await this.#handle.value<object>("createSession", session));
+  }
+
+  /** Makes a session and its root instance together. */
+  async startSession(session: NewSession, agentName: string): Promise<{ session: Session; instance: AgentInstance }> {
+    const [made, instance] = await this.#handle.value<[object, object]>("startSession", { session, agentName });
+    return { session: sessionOf(made), instance: instanceOf(instance) };
+  }
+
+  /** The session with this id; `undefined` when there is none, or it was deleted. */
+  async getSession(id: string): Promise<Session | undefined> {
+    const wire = await this.#handle.value<object | null>("getSession", { id });
+    return wire === null ? undefined : sessionOf(wire);
+  }
+
+  /**
+   * The session with this id, this external name, or an id that begins so.
+   *
+   * @throws {@link RunlogError} `not_found` when none fits, `ambiguous` when the beginning of an id fits several.
+   */
+  async findSession(text: string): Promise<Session> {
+    return sessionOf(await this.#handle.value<object>("findSession", { text }));
+  }
+
+  /** One page of sessions, newest first. */
+  async listSessions(options: ListSessions = {}): Promise<SessionPage> {
+    const page = await this.#handle.value<{ sessions: object[]; next: number | null }>("listSessions", options);
+    return { sessions: page.sessions.map(sessionOf), next: page.next ?? undefined };
+  }
+
+  /** Changes a session's title, status or metadata. */
+  async updateSession(id: string, changes: SessionChanges): Promise<Session> {
+    return sessionOf(await this.#handle.value<object>("updateSession", { id, ...changes }));
+  }
+
+  /** Puts a session away: it is listed as archived, and can still be read and written. */
+  async archiveSession(id: string): Promise<Session> {
+    return sessionOf(await this.#handle.value<object>("archiveSession", { id }));
+  }
+
+  /** Takes an archived session back into use. */
+  async unarchiveSession(id: string): Promise<Session> {
+    return sessionOf(await this.#handle.value<object>("unarchiveSession", { id }));
+  }
+
+  /**
+   * Deletes a session, softly: it is no longer found or listed, its name is free again, and nothing can be appended to
+   * its contexts; its events stay in the log.
+   */
+  async deleteSession(id: string): Promise<void> {
+    await this.#handle.done("deleteSession", { id });
+  }
+
+  /**
+   * Copies a session: a new one with a fork of every instance's context, all of them or nothing. No content is copied,
+   * however long the contexts are.
+   */
+  async copySession(id: string, options: CopySession = {}): Promise<CopiedSession> {
+    type Wire = { session: object; instances: { source: string; instance: object }[] };
+    const wire = await this.#handle.value<Wire>("copySession", { id, ...options });
+    const instances = wire.instances.map(({ source, instance }) => ({ source, instance: instanceOf(instance) }));
+    return { session: sessionOf(wire.session), instances };
+  }
+
+  /** Deletes the events of a session's root instance after a sequence, and says how many they were. */
+  async truncateSession(id: string, afterSequence: number): Promise<number> {
+    return this.#handle.value("truncateSession", { id, afterSequence });
+  }
+
+  /** Makes an agent instance in a session, with an empty context. */
+  async createInstance(instance: NewInstance): Promise<AgentInstance> {
+    return instanceOf(await this.#handle.value<object>("createInstance", instance));
+  }
+
+  /** The instance with this id; `undefined` when there is none. */
+  async getInstance(id: string): Promise<AgentInstance | undefined> {
+    const wire = await this.#handle.value<object | null>("getInstance", { id });
+    return wire === null ? undefined : instanceOf(wire);
+  }
+
+  /** The instances of a session, in the order they were made. */
+  async instances(sessionId: string): Promise<AgentInstance[]> {
+    return (await this.#handle.value<object[]>("instances", { id: sessionId })).map(instanceOf);
+  }
+
+  /** The first instance of a session that nobody spawned: the one a session is resumed with. */
+  async rootInstance(sessionId: string): Promise<AgentInstance> {
+    return instanceOf(await this.#handle.value<object>("rootInstance", { id: sessionId }));
+  }
+
+  /**
+   * The context of one agent instance.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such instance.
+   */
+  async context(instanceId: string): Promise<Context> {
+    await this.#handle.value("context", { instance: instanceId });
+    return new Context(this.#handle, this.contexts, instanceId);
+  }
+
+  /** Starts agents whose work is done by functions, and goes on with those that a crash cut off. */
+  async orchestrator(options: OrchestratorOptions = {}): Promise<Orchestrator> {
+    const { agents = {}, ...bounds } = options;
+    const reply = check(await this.#handle.call("orchestrate", bounds));
+    const handle = new Handle(this.#handle.channel, reply.handle, "the orchestrator");
+    const orchestrator = new Orchestrator(handle, valueOf<{ id: number }>(reply).id);
+    this.#orchestrators.add(orchestrator);
+    for (const [name, work] of Object.entries(agents)) await orchestrator.register(name, work);
+    return orchestrator;
+  }
+
+  /** The whole log in order of position, a page at a time: as history, what was truncated since included. */
+  read(options: LogOptions = {}): Pages<LogRecord> {
+    const { from = 1, limit, signal } = options;
+    const handle = this.#handle;
+    async function* pages(): AsyncGenerator<LogRecord[], void, undefined> {
+      let next = from;
+      let left = limit ?? Number.MAX_SAFE_INTEGER;
+      while (left > 0) {
+        const page = await scanPage(handle, next, Math.min(left, 4096), signal);
+        if (page.records.length === 0) return;
+        yield page.records;
+        left -= page.records.length;
+        next = page.next;
+      }
+    }
+    return new Pages(pages);
+  }
+
+  /**
+   * Every record from a position on: those that are there, then those that come, without a gap or a repeat, also while
+   * another process writes. It ends when the signal is aborted or the store is closed.
+   */
+  tail(options: Omit<LogOptions, "limit"> = {}): Pages<LogRecord> {
+    const { from = 1, signal } = options;
+    return follow(this.#handle, signal, from, async (next) => {
+      const page = await scanPage(this.#handle, next, undefined, signal);
+      return { items: page.records, next: page.records.length > 0 ? page.next : next };
+    });
+  }
+
+  /** The record with a position; `undefined` when there is none. */
+  async record(position: number): Promise<LogRecord | undefined> {
+    return unpackRecords(await this.#handle.bytes("record", { position })).records[0];
+  }
+
+  /** The last position that readers see: the tail of the log is after it. */
+  async lastPosition(): Promise<number> {
+    return this.#handle.value("lastPosition");
+  }
+
+  /** Takes the content of a record out of every read at once, in forks too. Its place and its sequence stay. */
+  async redact(position: number, reason: string): Promise<void> {
+    await this.streams.commit([{ redact: position, reason }]);
+  }
+
+  /** How large the store is and what is in it. */
+  async stat(): Promise<Stat> {
+    return this.#handle.value("stat");
+  }
+
+  /** Reads every byte of the store, also beside a writer, and tells every damage. Changes nothing. */
+  async verify(): Promise<Verification> {
+    return this.#handle.value("verify");
+  }
+
+  /** Makes everything that was acknowledged so far durable, whatever its durability. */
+  async sync(): Promise<void> {
+    await this.#handle.done("sync");
+  }
+
+  /** A fresh id that sorts by time: a UUID of version 7. */
+  newId(): string {
+    return newUuid();
+  }
+
+  /**
+   * Lets other threads of this process use the store: post what this resolves to to a worker, and give it to
+   * {@link attach} there.
+   */
+  async share(): Promise<SharedStore> {
+    return { runlogStore: await this.#handle.value<number>("share") };
+  }
+
+  /**
+   * Flushes, saves what makes the next opening fast, and lets another process write. Later calls are refused with
+   * `closed`, those of other threads too; closing twice does nothing. In a thread that was given the store it only
+   * lets go of it.
+   */
+  async close(): Promise<void> {
+    if (!this.#handle.isOpen) return;
+    const closing = this.#handle.call("close");
+    this.#handle.release();
+    for (const orchestrator of this.#orchestrators) await orchestrator[Symbol.asyncDispose]();
+    check(await closing);
+  }
+
+  /** As {@link close}. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+/** A store that a binding has opened. @internal */
+export async function openedStore(channel: Channel, method: string, args: object): Promise<Store> {
+  const reply = check(await channel.call(0, method, JSON.stringify(args)));
+  return new Store(new Handle(channel, reply.handle, "the store"), valueOf<Recovery>(reply));
+}

@@ -1,0 +1,279 @@
+import type { Handle } from "./handle.js";
+import { bytesOf, check, valueOf } from "./binding.js";
+import { invalid } from "./error.js";
+import { concat, stringify, utf8 } from "./json.js";
+import {
+  type Durability,
+  type Expected,
+  type LogRecord,
+  RecordBatch,
+  type RecordPage,
+  unpackRecords,
+  unpackValues,
+} from "./packed.js";
+import { Pages } from "./pages.js";
+
+/** A record to append: bytes, text, or with a kind and metadata; `json` is a value that is kept as JSON. */
+export type NewRecord =
+  | Uint8Array
+  | string
+  | { payload: Uint8Array | string; kind?: number; meta?: Uint8Array }
+  | { json: unknown; kind?: number; meta?: Uint8Array };
+
+/** What an append asks for beside its records. */
+export interface AppendRecordsOptions {
+  /** What the stream is expected to be; anything else is a `conflict`, and nothing is written. */
+  expected?: Expected;
+  /** A key of 1 to 255 bytes: the same key again in this stream returns the first result, and appends nothing. */
+  key?: string;
+  /** How durable it is when acknowledged; left out, the store's own setting. */
+  durability?: Durability;
+}
+
+/** What an append became. */
+export interface Appended {
+  /** The position of the first record. */
+  position: number;
+  /** The position of the last record. */
+  lastPosition: number;
+  /** The sequence of the first record. */
+  firstSequence: number;
+  /** The stream's last sequence after it. */
+  lastSequence: number;
+  /** Whether the same key had been used before, so that nothing was appended now. */
+  repeated: boolean;
+}
+
+/** One step of a batch that is done as a whole or not at all. */
+export type StreamOperation =
+  | { append: string; records: NewRecord | readonly NewRecord[] | RecordBatch; expected?: Expected }
+  | { truncate: string; after: number; expected?: Expected }
+  | { fork: string; at: number; child: string }
+  | { snapshot: string; sequence: number; payload: Uint8Array | string; meta?: Uint8Array }
+  | { delete: string; expected?: Expected }
+  | { redact: number; reason: string };
+
+/** What a batch became. */
+export interface Committed {
+  /** The position of the batch's last record. */
+  lastPosition: number;
+  /** One for each step, in order: where it is, and the stream's last sequence after it. */
+  operations: { position: number; lastSequence: number }[];
+  /** Whether an earlier batch had the same key, so that nothing was written now. */
+  repeated: boolean;
+}
+
+/** A stream, in short. */
+export interface StreamInfo {
+  /** Its id, a UUID. */
+  id: string;
+  /** Its last sequence, 0 when it is empty. */
+  lastSequence: number;
+}
+
+/** Which records of a stream to read, and in which order. */
+export interface ReadOptions {
+  /** The first sequence, inclusive. */
+  first?: number;
+  /** The last sequence, inclusive. */
+  last?: number;
+  /** From the last down, instead of from the first up. */
+  backward?: boolean;
+  /** Only records of these kinds. */
+  kinds?: readonly number[];
+  /** At most so many. */
+  limit?: number;
+  /** Gives up reading. */
+  signal?: AbortSignal;
+}
+
+/** A state that was saved at a sequence of a stream. */
+export interface StreamSnapshot {
+  /** The last sequence that the state covers. */
+  sequence: number;
+  /** The place of the snapshot's own record in the log. */
+  position: number;
+  /** When it was saved: milliseconds since 1970-01-01 UTC. */
+  timeMs: number;
+  /** The small part beside the payload. */
+  meta: Uint8Array;
+  /** The state. */
+  payload: Uint8Array;
+}
+
+const ALL = Number.MAX_SAFE_INTEGER;
+
+/**
+ * Streams of opaque records, without any notion of agents: the engine that everything else is kept in. Got from
+ * {@link Store.streams}.
+ *
+ * A stream is named by a UUID and made by its first append. Sessions, instances and runs have streams of their own under
+ * their ids; what is appended to those here isn't checked to be what they keep.
+ */
+export class Streams {
+  readonly #handle: Handle;
+  /** Used for one append after the other: what it holds is copied before the call returns. */
+  readonly #scratch = new RecordBatch();
+
+  /** @internal */
+  constructor(handle: Handle) {
+    this.#handle = handle;
+  }
+
+  /**
+   * Appends records to a stream, which is made if it doesn't exist: all of them or none. Appends are done in the order
+   * of the calls, and those that wait at the same time share one flush.
+   *
+   * @throws {@link RunlogError} `conflict`, `invalid_input`, `too_large`, `storage_full`: nothing was written.
+   * `outcome_unknown`: it may or may not be written; a `key` makes it safe to try again after reopening.
+   */
+  async append(
+    stream: string,
+    records: NewRecord | readonly NewRecord[] | RecordBatch,
+    options?: AppendRecordsOptions,
+  ): Promise<Appended> {
+    const batch = records instanceof RecordBatch ? records : filled(this.#scratch.clear(), records);
+    return valueOf<Appended>(await this.#handle.callText("append", "", batch.packed(stream, options)));
+  }
+
+  /**
+   * Does several steps, over any streams, as one atomic batch.
+   *
+   * @throws {@link RunlogError} as {@link append}; `not_found`, `already_exists` where a stream isn't as a step needs it.
+   */
+  async commit(
+    operations: readonly StreamOperation[],
+    options: { key?: string; durability?: Durability } = {},
+  ): Promise<Committed> {
+    const contents: Uint8Array[] = [];
+    const add = (content: Uint8Array): number => {
+      // Copied, since the memory of a batch is used again.
+      contents.push(content.slice());
+      return content.length;
+    };
+    const ops = operations.map((operation) => wireOperation(operation, add));
+    type Wire = { lastPosition: number; ops: Committed["operations"]; repeated: boolean };
+    const done = await this.#handle.value<Wire>("commit", { ops, ...options }, concat(contents));
+    return { lastPosition: done.lastPosition, operations: done.ops, repeated: done.repeated };
+  }
+
+  /** Forgets a stream's records after a sequence; later ones continue there. However many: it takes the same time. */
+  async truncate(stream: string, after: number, expected?: Expected): Promise<void> {
+    await this.commit([{ truncate: stream, after, ...(expected !== undefined && { expected }) }]);
+  }
+
+  /** Makes a stream that shares another's records up to a sequence, without copying them. */
+  async fork(parent: string, at: number, child: string): Promise<void> {
+    await this.commit([{ fork: parent, at, child }]);
+  }
+
+  /** Saves a state at a sequence of a stream. */
+  async snapshot(stream: string, sequence: number, payload: Uint8Array | string, meta?: Uint8Array): Promise<void> {
+    await this.commit([{ snapshot: stream, sequence, payload, ...(meta && { meta }) }]);
+  }
+
+  /** The newest state that was saved at or before a sequence. */
+  async latestSnapshot(stream: string, atOrBefore?: number): Promise<StreamSnapshot | undefined> {
+    const reply = check(await this.#handle.call("latestSnapshot", { stream, atOrBefore }));
+    const head = valueOf<{ sequence: number; position: number; timeMs: number; metaLength: number } | null>(reply);
+    if (head === null) return undefined;
+    const bytes = bytesOf(reply);
+    const { metaLength, ...rest } = head;
+    return { ...rest, meta: bytes.subarray(0, metaLength), payload: bytes.subarray(metaLength) };
+  }
+
+  /** Deletes a stream. Forks of it keep what they share; its id can't be used again. */
+  async delete(stream: string): Promise<void> {
+    await this.commit([{ delete: stream }]);
+  }
+
+  /** A stream in short; `undefined` when it isn't there. */
+  async get(stream: string): Promise<StreamInfo | undefined> {
+    return (await this.#handle.value<StreamInfo | null>("stream", { stream })) ?? undefined;
+  }
+
+  /** Every stream, in the order they were made. */
+  async list(): Promise<StreamInfo[]> {
+    return this.#handle.value("streams");
+  }
+
+  /** Reads a stream. A stream that isn't there is an error at the first read. */
+  read(stream: string, options: ReadOptions = {}): Pages<LogRecord> {
+    return new Pages(() => this.#pages(stream, options, unpackRecords, (page) => page.records));
+  }
+
+  /** Reads a stream whose payloads are JSON, as values: the fastest way to them. A redacted one is `null`. */
+  readValues<T = unknown>(stream: string, options: ReadOptions = {}): Pages<T> {
+    return new Pages(() => this.#pages(stream, options, unpackValues, (page) => page.values as T[]));
+  }
+
+  async *#pages<P extends { next: number }, T>(
+    stream: string,
+    options: ReadOptions,
+    unpack: (bytes: Uint8Array) => P,
+    itemsOf: (page: P) => T[],
+  ): AsyncGenerator<T[], void, undefined> {
+    const { signal, limit = ALL, ...range } = options;
+    const wire = { stream, ...range };
+    let left = limit;
+    while (left > 0) {
+      const reply = await this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
+      const page = unpack(bytesOf(reply));
+      const items = itemsOf(page);
+      if (items.length > 0) yield items;
+      if (page.next === 0) return;
+      left -= items.length;
+      if (range.backward) wire.last = page.next;
+      else wire.first = page.next;
+    }
+  }
+}
+
+/** The records of the whole log, from a position on. @internal */
+export async function scanPage(
+  handle: Handle,
+  from: number,
+  limit: number | undefined,
+  signal: AbortSignal | undefined,
+): Promise<RecordPage> {
+  return unpackRecords(bytesOf(await handle.call("scan", { from, limit }, undefined, { signal })));
+}
+
+function filled(batch: RecordBatch, records: NewRecord | readonly NewRecord[]): RecordBatch {
+  if (Array.isArray(records)) for (const record of records as readonly NewRecord[]) addRecord(batch, record);
+  else addRecord(batch, records as NewRecord);
+  return batch;
+}
+
+function addRecord(batch: RecordBatch, record: NewRecord): void {
+  if (typeof record === "string" || record instanceof Uint8Array) batch.add(record);
+  else if ("json" in record) batch.add(stringify(record.json), record.kind, record.meta);
+  else if ("payload" in record) batch.add(record.payload, record.kind, record.meta);
+  else throw invalid("a record is bytes, text, or an object with payload or json");
+}
+
+function bytesOrText(value: Uint8Array | string): Uint8Array {
+  return typeof value === "string" ? utf8(value) : value;
+}
+
+function wireOperation(operation: StreamOperation, add: (content: Uint8Array) => number): object {
+  if ("append" in operation) {
+    const { append: stream, records, expected } = operation;
+    const batch = records instanceof RecordBatch ? records : filled(new RecordBatch(), records);
+    return { op: "append", stream, expected, length: add(batch.records()) };
+  }
+  if ("truncate" in operation) {
+    return { op: "truncate", stream: operation.truncate, after: operation.after, expected: operation.expected };
+  }
+  if ("fork" in operation) {
+    return { op: "fork", parent: operation.fork, at: operation.at, child: operation.child };
+  }
+  if ("snapshot" in operation) {
+    const { snapshot: stream, sequence, payload, meta } = operation;
+    const metaLength = add(meta ?? new Uint8Array());
+    return { op: "snapshot", stream, sequence, metaLength, payloadLength: add(bytesOrText(payload)) };
+  }
+  if ("delete" in operation) return { op: "delete", stream: operation.delete, expected: operation.expected };
+  if ("redact" in operation) return { op: "redact", position: operation.redact, reason: operation.reason };
+  throw invalid("a step of a batch is one of append, truncate, fork, snapshot, delete, redact");
+}

@@ -1,0 +1,37 @@
+import { invalid } from "./error.js";
+
+let lastUuid = "";
+let lastUuidBytes = new Uint8Array(16);
+
+/** The 16 bytes of a UUID. @internal */
+export function uuidBytes(uuid: string): Uint8Array {
+  // Appends mostly go on with the same stream.
+  if (uuid === lastUuid) return lastUuidBytes;
+  const digits = typeof uuid === "string" ? uuid.replaceAll("-", "") : "";
+  if (!/^[0-9a-f]{32}$/i.test(digits)) throw invalid(`not the id of a stream (a UUID): ${JSON.stringify(uuid)}`);
+  const bytes = new Uint8Array(16);
+  for (let at = 0; at < 16; at++) bytes[at] = Number.parseInt(digits.slice(2 * at, 2 * at + 2), 16);
+  lastUuid = uuid;
+  lastUuidBytes = bytes;
+  return bytes;
+}
+
+/** The UUID of 16 bytes. @internal */
+export function uuidAt(bytes: Uint8Array, at: number): string {
+  let digits = "";
+  for (let index = at; index < at + 16; index++) digits += (bytes[index] as number).toString(16).padStart(2, "0");
+  const part = (from: number, to?: number) => digits.slice(from, to);
+  return `${part(0, 8)}-${part(8, 12)}-${part(12, 16)}-${part(16, 20)}-${part(20)}`;
+}
+
+/** A fresh UUID of version 7: it begins with the time. @internal */
+export function newUuid(): string {
+  const bytes = globalThis.crypto.getRandomValues(new Uint8Array(16));
+  const view = new DataView(bytes.buffer);
+  const now = Date.now();
+  view.setUint32(0, Math.floor(now / 0x1_0000));
+  view.setUint16(4, now % 0x1_0000);
+  view.setUint8(6, 0x70 | (view.getUint8(6) & 0x0f));
+  view.setUint8(8, 0x80 | (view.getUint8(8) & 0x3f));
+  return uuidAt(bytes, 0);
+}

@@ -1,0 +1,213 @@
+import { lastingPlace, places } from "#places";
+import { describe, expect, test } from "vitest";
+
+import { failure } from "../code.js";
+
+const text = (content: string) => ({ role: "assistant", type: "text", props: { content } }) as const;
+
+describe.each(places)("chats $name", ({ fresh }) => {
+  test("a chat is made, found, changed and deleted, with every field", async () => {
+    const { chats } = await fresh();
+    const made = await chats.create({
+      chatId: "chat_123",
+      title: "Trip",
+      assistantId: "travel",
+      createdBy: "user123",
+      teamId: "team1",
+      metadata: { colour: "red" },
+      share: "team",
+      sort: 3,
+      own_field: 7,
+    });
+    expect(made).toMatchObject({
+      chatId: "chat_123",
+      mode: "chat",
+      status: "active",
+      preset: false,
+      public: false,
+      share: "team",
+      sort: 3,
+      createdBy: "user123",
+      teamId: "team1",
+      metadata: { colour: "red" },
+      own_field: 7,
+    });
+    expect(made.createdAt).toMatch(/^\d{4}-\d\d-\d\dT.*Z$/);
+    expect(await chats.get("chat_123")).toEqual(made);
+    const changed = await chats.update("chat_123", { title: "Oslo", metadata: null, updatedBy: "user9" });
+    expect(changed).toMatchObject({ title: "Oslo", updatedBy: "user9" });
+    expect(changed.metadata).toBeUndefined();
+    await failure(chats.update("chat_123", { createdAt: "2020-01-01T00:00:00Z" }), "invalid_input");
+    await failure(chats.create({ chatId: "chat_123", assistantId: "x" }), "already_exists");
+    await chats.delete("chat_123");
+    await failure(chats.get("chat_123"), "not_found");
+    expect((await chats.create({ assistantId: "x" })).chatId).not.toBe("");
+  });
+
+  test("chats are listed by filter, page and cursor", async () => {
+    const { chats } = await fresh();
+    for (let index = 0; index < 5; index++) {
+      await chats.create({ assistantId: index % 2 ? "a" : "b", title: `Trip ${index}`, createdBy: "u" });
+    }
+    const page = await chats.list({ userId: "u", page: 2, pageSize: 2 });
+    expect(page).toMatchObject({ page: 2, pageSize: 2, pageCount: 3, total: 5 });
+    expect(page.data.map((chat) => chat.title)).toEqual(["Trip 2", "Trip 1"]);
+    expect((await chats.list({ assistantId: "a" })).total).toBe(2);
+    expect((await chats.list({ keywords: "trip 4" })).data).toHaveLength(1);
+    const first = await chats.list({ pageSize: 3 });
+    const second = await chats.list({ pageSize: 3, cursor: first.next as number });
+    expect(second.data.map((chat) => chat.title)).toEqual(["Trip 1", "Trip 0"]);
+    expect(second.next).toBeUndefined();
+  });
+
+  test("messages are saved, filtered, changed and deleted", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "travel" });
+    const saved = await chats.saveMessages(chatId, [
+      { role: "user", type: "text", props: { content: "Oslo" }, requestId: "r1", messageId: "m1" },
+      { role: "assistant", type: "image", props: { url: "a.png", alt: "A" }, requestId: "r1", blockId: "b1" },
+      { ...text("By train?"), requestId: "r2", own_field: [1] },
+    ]);
+    expect(saved.map((message) => message.sequence)).toEqual([1, 2, 3]);
+    expect(saved[2]).toMatchObject({ requestId: "r2", own_field: [1], chatId });
+    expect(await chats.getMessages(chatId)).toEqual(saved);
+    expect(await chats.getMessages(chatId, { requestId: "r1", role: "assistant" })).toEqual([saved[1]]);
+    expect(await chats.getMessages(chatId, { offset: 1, limit: 1 })).toEqual([saved[1]]);
+    expect((await chats.get(chatId)).lastMessageAt).toBeDefined();
+    const changed = await chats.updateMessage("m1", { props: { content: "Bergen" } });
+    expect(changed.props).toEqual({ content: "Bergen" });
+    await chats.deleteMessages(chatId, ["m1"]);
+    expect(await chats.getMessages(chatId)).toHaveLength(2);
+    await failure(chats.deleteMessages(chatId, ["m1"]), "not_found");
+    await failure(chats.saveMessages("nobody", [text("x")]), "not_found");
+    await failure(chats.saveMessages(chatId, [{ ...text("x"), role: "tool" as never }]), "invalid_input");
+  });
+
+  test("a request is recorded in two writes, with its steps and its space", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "travel" });
+    const request = await chats.beginRequest(chatId, {
+      assistantId: "travel",
+      requestId: "req_1",
+      message: { type: "text", props: { content: "Oslo, please." } },
+    });
+    expect(await chats.getMessages(chatId)).toHaveLength(1);
+    await request.space.set("currency", { code: "NOK" });
+    const step = await request.startStep("llm", { messages: [] });
+    const answer = await request.send(text("By "));
+    await request.append(answer, "train");
+    await request.append(answer, "?");
+    await request.completeStep(step, { content: "By train?" });
+    const failed = await request.startStep("tool", { server: "s", tool: "t", args: {} });
+    await request.failStep(failed, new Error("no such tool"));
+    const image = await request.send({ role: "assistant", type: "loading", props: { done: false } });
+    await request.replace(image, { done: true });
+    expect(await chats.getMessages(chatId)).toHaveLength(1);
+    await request.finish("completed");
+    const messages = await chats.getMessages(chatId);
+    expect(messages.map((message) => message.props)).toEqual([
+      { content: "Oslo, please." },
+      { content: "By train?" },
+      { done: true },
+    ]);
+    const steps = await chats.getSteps("req_1");
+    expect(steps.map((it) => [it.type, it.status, it.error])).toEqual([
+      ["llm", "completed", undefined],
+      ["tool", "failed", "no such tool"],
+    ]);
+    expect(steps[0]).toMatchObject({ spaceSnapshot: { currency: { code: "NOK" } }, stackDepth: 0, chatId });
+    await failure(request.finish("completed"), "invalid_input");
+    await failure(request.send(text("late")), "invalid_input");
+  });
+
+  test("the space is shared, restored and emptied", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "a" });
+    await using request = await chats.beginRequest(chatId, { assistantId: "a", message: { type: "text", props: {} } });
+    const { space } = request;
+    await space.set("a", [1]);
+    await space.restore({ b: "x" });
+    expect(await space.keys()).toEqual(["a", "b"]);
+    expect(await space.get("b")).toBe("x");
+    expect(await space.get("c")).toBeUndefined();
+    expect(await space.getAndDelete("a")).toEqual([1]);
+    expect(await space.snapshot()).toEqual({ b: "x" });
+  });
+
+  test("an interrupted request is resumed in its stack and space, nested calls included", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "analyzer" });
+    {
+      await using request = await chats.beginRequest(chatId, {
+        assistantId: "analyzer",
+        stackId: "stk_001",
+        message: { type: "text", props: { content: "Analyze this." } },
+      });
+      await request.space.set("choose_prompt", "query");
+      await request.startStep("delegate", { agent_id: "visualizer", messages: [] });
+      expect(await request.enter("visualizer", "stk_002")).toBe("stk_002");
+      expect(request.assistantId).toBe("visualizer");
+      await request.startStep("llm", { messages: [{ role: "user", content: "Draw." }] });
+    }
+    const last = await chats.getLastIncompleteStep(chatId);
+    expect(last).toMatchObject({ status: "interrupted", assistantId: "visualizer", stackParentId: "stk_001" });
+    expect(await chats.getStackPath("stk_002")).toEqual(["stk_001", "stk_002"]);
+    expect(await chats.getStepsByStackId("stk_001")).toHaveLength(1);
+
+    const resumption = await chats.resume(chatId);
+    expect(resumption).toMatchObject({ action: "continue", isNested: true, assistantId: "visualizer" });
+    expect(resumption?.stackPath).toEqual(["stk_001", "stk_002"]);
+    expect(resumption?.space).toEqual({ choose_prompt: "query" });
+    expect(resumption?.input).toEqual({ messages: [{ role: "user", content: "Draw." }] });
+    expect(resumption?.stack[0]?.waiting).toMatchObject({ type: "delegate", status: "running" });
+    const request = await resumption?.goOn();
+    expect(request?.stackId).toBe("stk_002");
+    expect(await request?.space.getAndDelete("choose_prompt")).toBe("query");
+    await request?.leave();
+    await request?.finish("completed");
+    const done = await resumption?.complete({ content: "drawn" });
+    expect(done?.map((step) => [step.type, step.status])).toEqual([
+      ["llm", "completed"],
+      ["delegate", "completed"],
+    ]);
+    expect(done?.[1]?.output).toEqual({ response: { content: "drawn" } });
+    expect(await chats.resume(chatId)).toBeUndefined();
+    await failure(chats.completeDelegate(chatId, "stk_002", {}), "not_found");
+  });
+
+  test("steps are saved and changed by hand", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "a" });
+    const of = { chatId, requestId: "r", assistantId: "a", stackId: "s" };
+    const [step] = await chats.saveSteps([{ ...of, type: "llm", status: "running", stepId: "s1", input: { a: 1 } }]);
+    expect(step).toMatchObject({ sequence: 1, input: { a: 1 } });
+    const changed = await chats.updateStep("s1", { status: "completed", output: { b: 2 } });
+    expect(changed).toMatchObject({ status: "completed", output: { b: 2 } });
+    await failure(chats.saveSteps([{ ...of, type: "nap" as never, status: "running" }]), "invalid_input");
+  });
+
+  test("the old tables are imported, and what can't be read is told", async () => {
+    const { chats } = await fresh();
+    const chatLines = '{"chat_id":"c1","title":"Old","assistant_id":"a"}\nnot json\n';
+    expect(await chats.importAgentChat(chatLines)).toMatchObject({ imported: 1, issues: [{ line: 2 }] });
+    const history = '{"id":1,"chat_id":"c1","role":"user","content":"hello"}\n';
+    expect(await chats.importAgentHistory(history)).toMatchObject({ imported: 1, skipped: 0, issues: [] });
+    expect((await chats.getMessages("c1"))[0]?.props).toEqual({ content: "hello" });
+    expect(await chats.importAgentHistory(history)).toMatchObject({ imported: 0, skipped: 1 });
+  });
+});
+
+describe("a request of a store that is closed", () => {
+  test("has its user's message, and is written as interrupted if it is let go of before", async () => {
+    const place = await lastingPlace();
+    const store = await place.open();
+    const { chatId } = await store.chats.create({ assistantId: "a" });
+    const message = { type: "text", props: { content: "hi" } };
+    const request = await store.chats.beginRequest(chatId, { assistantId: "a", message });
+    await request.startStep("llm", {});
+    await store.close();
+    await failure(request.finish("completed"), "closed");
+    const again = await place.open();
+    expect(await again.chats.getMessages(chatId)).toHaveLength(1);
+  });
+});

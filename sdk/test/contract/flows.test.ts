@@ -1,0 +1,155 @@
+import { type AgentEvent, RawJson } from "#runlog";
+import { lastingPlace, places } from "#places";
+import { describe, expect, test } from "vitest";
+
+import { failure } from "../code.js";
+
+const base = { nodeId: "plan", runId: "r1" };
+const AGENT_EVENTS: AgentEvent[] = [
+  { ...base, type: "agent:start", timestamp: 1, sessionId: "s1", model: "m", prompt: "Plan it." },
+  { ...base, type: "agent:thinking:delta", timestamp: 2, content: "Hm", tokenCount: 1 },
+  { ...base, type: "agent:thinking", timestamp: 3, content: "Hm." },
+  { ...base, type: "agent:text:delta", timestamp: 4, content: "I'll" },
+  { ...base, type: "agent:text", timestamp: 5, content: "I'll start." },
+  { ...base, type: "agent:tool", timestamp: 6, toolName: "read", toolInput: { a: 1 }, toolOutput: "x", durationMs: 1.5 },
+  { ...base, type: "agent:error", timestamp: 7, errorType: "error_max_turns", message: "too many", details: [1] },
+  {
+    ...base,
+    type: "agent:complete",
+    timestamp: 8,
+    result: "Done.",
+    usage: { inputTokens: 1, outputTokens: 2 },
+    durationMs: 7,
+    numTurns: 1,
+  },
+];
+
+describe.each(places)("flows $name", ({ fresh }) => {
+  test("the eight agent events, and those of the flow, are recorded and played back", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    await flow.record({ type: "flow:started", runId: flow.runId, timestamp: 0 });
+    expect(await flow.recordAll(AGENT_EVENTS)).toBe(9);
+    const raw = RawJson.parse('{ "type":"node:done",  "nodeId":"plan", "score":1.0 }');
+    await flow.record(raw);
+    await flow.record({ type: "edge:fired", from: "plan", to: "check" });
+    const playback = await store.flows.playback(flow.runId, { speed: Infinity });
+    const played = await playback.events().toArray();
+    expect(played.slice(1, 9).map((it) => it.event)).toEqual(AGENT_EVENTS);
+    expect(played[9]?.json).toBe(raw.text);
+    expect(played.map((it) => it.sequence)).toEqual(Array.from({ length: 11 }, (_, index) => index + 1));
+    const texts = await store.flows.playback(flow.runId, { types: ["agent:text*"], first: 2, last: 5, speed: Infinity });
+    expect((await texts.events().toArray()).map((it) => it.event.type)).toEqual(["agent:text:delta"]);
+    await failure(flow.record({ type: "agent:text" } as never), "invalid_input");
+    await failure(flow.record({ type: "party:started" } as never), "invalid_input");
+    await failure(store.flows.playback(store.newId()), "not_found");
+    await failure(store.flows.playback(flow.runId, { speed: -1 }), "invalid_input");
+  });
+
+  test("a playback lets the time pass, and stops when it is told to", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    for (const timestamp of [1000, 1400, 1800]) await flow.record({ type: "node:tick", timestamp });
+    const delays: number[] = [];
+    const began = Date.now();
+    for await (const event of await store.flows.playback(flow.runId, { speed: 20 })) delays.push(event.delayMs);
+    expect(delays).toEqual([0, 20, 20]);
+    expect(Date.now() - began).toBeGreaterThanOrEqual(38);
+    const stop = new AbortController();
+    const slow = await store.flows.playback(flow.runId, { speed: 0.001, signal: stop.signal });
+    const playing = (async () => {
+      for await (const event of slow) if (event.sequence === 1) setTimeout(() => stop.abort(), 5);
+    })();
+    await failure(playing, "aborted");
+  });
+
+  test("what a flow is resumed from is saved before the agent is called", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    expect(flow.state).toMatchObject({ status: "running", agentSessions: {}, inbox: [], outputs: {} });
+    flow.state.state["tasks"] = ["a", "b"];
+    flow.state.loopCounters["retry"] = 2;
+    flow.state.edgeStatus["plan->check"] = "fired";
+    flow.state["colour"] = "red";
+    await flow.startAgent("plan", "sess-1");
+    await flow.finishNode("plan", { text: "planned" });
+    await flow.startAgent("check", "sess-2");
+
+    const { flow: again, resumed } = await store.flows.resume(flow.runId);
+    expect(resumed.running).toEqual([{ nodeId: "check", sessionId: "sess-2", prompt: "continue" }]);
+    expect(again.state).toMatchObject({
+      state: { tasks: ["a", "b"] },
+      loopCounters: { retry: 2 },
+      edgeStatus: { "plan->check": "fired" },
+      nodeStatus: { plan: "done", check: "running" },
+      outputs: { plan: { text: "planned" } },
+      agentSessions: { plan: "sess-1", check: "sess-2" },
+      colour: "red",
+    });
+    const asked = await store.flows.resume(flow.runId, "Hurry!");
+    expect(asked.resumed.running[0]?.prompt).toBe("Hurry!");
+    const playback = await store.flows.playback(flow.runId, { speed: Infinity });
+    expect(playback.snapshot?.nodeStatus).toEqual({ plan: "done", check: "running" });
+    const types = (await playback.events().toArray()).map((it) => it.event.type);
+    expect(types).toEqual(["flow:resumed", "command:received", "flow:resumed"]);
+    await failure(store.flows.resume(store.newId()), "not_found");
+    await failure(store.flows.create(flow.runId), "already_exists");
+  });
+
+  test("a command reaches the inbox of its run only, and one to nobody is refused and recorded", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const error = await failure(flow.command({ type: "send", message: "to nobody" } as never), "invalid_input");
+    expect(error.message).toContain("runId");
+    await flow.command({ type: "send", runId: "r1", message: "one" });
+    await flow.command({ type: "reply", runId: "r2", message: "two" });
+    await flow.command({ type: "resume" });
+    expect(flow.state.inbox).toHaveLength(3);
+    expect(await flow.takeInbox("r1")).toEqual([{ type: "send", runId: "r1", message: "one" }]);
+    expect(await flow.takeInbox("r1")).toEqual([]);
+    expect(await flow.takeInbox()).toEqual([{ type: "resume" }]);
+    expect(flow.state.inbox).toHaveLength(1);
+    const playback = await store.flows.playback(flow.runId, { speed: Infinity });
+    const commands = (await playback.events().toArray()).map((it) => it.event as unknown as Record<string, unknown>);
+    expect(commands[0]).toMatchObject({ type: "command:received", command: { type: "send", message: "to nobody" } });
+    expect(commands[0]?.["error"]).toContain("runId");
+    // Those taken since the latest snapshot come back: they are delivered at least once.
+    const { flow: again } = await store.flows.resume(flow.runId);
+    expect(again.state.inbox).toHaveLength(3);
+  });
+
+  test("events that aren't awaited are recorded in order, and followed", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const stop = new AbortController();
+    const seen: unknown[] = [];
+    const following = (async () => {
+      for await (const { event } of store.flows.follow(flow.runId, { signal: stop.signal })) {
+        seen.push((event as { content?: string }).content);
+        if (seen.length === 200) stop.abort();
+      }
+    })();
+    const deltas = Array.from({ length: 200 }, (_, index) =>
+      flow.record({ ...base, type: "agent:text:delta", timestamp: index, content: `${index}` }),
+    );
+    const sequences = await Promise.all(deltas);
+    await following;
+    expect(sequences.at(-1)).toBe(200);
+    expect(seen).toEqual(Array.from({ length: 200 }, (_, index) => `${index}`));
+  });
+});
+
+describe("a flow of a process that is gone", () => {
+  test("is resumed from what was saved", async () => {
+    const place = await lastingPlace();
+    const store = await place.open();
+    const flow = await store.flows.create();
+    await flow.startAgent("plan", "sess-1");
+    await flow.command({ type: "send", runId: "r1", message: "kept" });
+    await store.close();
+    const again = await place.open();
+    const { flow: resumed } = await again.flows.resume(flow.runId);
+    expect(resumed.state.agentSessions).toEqual({ plan: "sess-1" });
+    expect(await resumed.takeInbox("r1")).toHaveLength(1);
+  });
+});

@@ -1,0 +1,130 @@
+import { openInMemory } from "#runlog";
+import { lastingPlace, places } from "#places";
+import { describe, expect, test } from "vitest";
+
+import { failure } from "../code.js";
+
+describe.each(places)("handles $name", ({ fresh }) => {
+  test("a closed store refuses every call, by name, and closing twice does nothing", async () => {
+    const store = await fresh();
+    const { session, instance } = await store.startSession({}, "a");
+    const context = await store.context(instance.id);
+    const run = await store.runs.start({ instanceId: instance.id });
+    const flow = await store.flows.create();
+    await store.close();
+    await store.close();
+    await failure(store.getSession(session.id), "closed");
+    await failure(store.createSession(), "closed");
+    await failure(context.appendMessage({ role: "user", content: "x" }), "closed");
+    await failure(context.getMessages(), "closed");
+    await failure(run.recordMessage({ role: "user", content: "x" }), "closed");
+    await failure(flow.record({ type: "node:tick" }), "closed");
+    await failure(store.streams.append(store.constructor.name, "x"), "invalid_input");
+    await failure(store.runs.list(), "closed");
+    await failure(store.stat(), "closed");
+    await store[Symbol.asyncDispose]();
+  });
+
+  test("what was begun before the store is closed is finished", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    const appends = Array.from({ length: 100 }, (_, index) => store.streams.append(stream, `${index}`));
+    await store.close();
+    const results = await Promise.all(appends);
+    expect(results.at(-1)?.lastSequence).toBe(100);
+  });
+
+  test("a store is closed at the end of its scope", async () => {
+    const scoped = await (async () => {
+      await using store = await fresh();
+      await store.createSession();
+      return store;
+    })();
+    await failure(scoped.listSessions(), "closed");
+  });
+
+  test("a recorder that is let go of is closed", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: {}, agentName: "a" });
+    await run[Symbol.asyncDispose]();
+    await failure(run.nextStep(), "closed");
+    expect((await store.runs.get(run.id))?.status).toBe("running");
+  });
+
+  test("a signal that is aborted already stops a call before it begins", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    await store.streams.append(stream, ["a", "b"]);
+    const reason = new Error("enough");
+    const signal = AbortSignal.abort(reason);
+    const error = await failure(store.streams.read(stream, { signal }).toArray(), "aborted");
+    expect(error.cause).toBe(reason);
+    expect(error.message).toContain("enough");
+    await failure(store.read({ signal }).toArray(), "aborted");
+    await failure(store.flows.playback(stream, { signal }), "aborted");
+    expect(await store.tail({ signal }).toArray()).toEqual([]);
+  });
+
+  test("a reader that waits is stopped by its signal, and by the store's end", async () => {
+    const store = await fresh();
+    const stop = new AbortController();
+    const stopped = store.tail({ signal: stop.signal }).toArray();
+    const closed = store.tail().toArray();
+    setTimeout(() => stop.abort(), 20);
+    await stopped;
+    setTimeout(() => void store.close(), 20);
+    await closed;
+  });
+
+  test("an error names what, and comes from where it was awaited", async () => {
+    const store = await fresh();
+    async function aFunctionOfTheCallers() {
+      await store.findSession("nobody");
+    }
+    const error = await failure(aFunctionOfTheCallers(), "not_found");
+    expect(error.message).toContain('"nobody"');
+    expect(error.stack).toContain("aFunctionOfTheCallers");
+    expect(error).toBeInstanceOf(Error);
+    expect(String(error)).toMatch(/^RunlogError: /);
+  });
+});
+
+describe("stores that last", () => {
+  test("hold what they were told, and have one writer and any number of readers", async () => {
+    const place = await lastingPlace();
+    const store = await place.open();
+    const stream = store.newId();
+    await store.streams.append(stream, "a");
+    const locked = await failure(place.open(), "locked");
+    expect(locked.message).toContain("open for writing");
+    const reader = await place.open({ mode: "readOnly" });
+    expect(await reader.streams.get(stream)).toEqual({ id: stream, lastSequence: 1 });
+    await failure(reader.streams.append(stream, "b"), "read_only");
+    await failure(reader.createSession(), "read_only");
+    const seen: string[] = [];
+    const stop = new AbortController();
+    const tailing = (async () => {
+      const from = (await reader.lastPosition()) + 1;
+      for await (const record of reader.tail({ from, signal: stop.signal })) {
+        seen.push(record.text());
+        if (seen.length === 3) stop.abort();
+      }
+    })();
+    for (const text of ["b", "c", "d"]) await store.streams.append(stream, text);
+    await tailing;
+    expect(seen).toEqual(["b", "c", "d"]);
+    await store.close();
+    const again = await place.open();
+    expect(again.recovery.clean).toBe(true);
+    expect(await again.streams.get(stream)).toEqual({ id: stream, lastSequence: 4 });
+  });
+
+  test("are told apart from what isn't there", async () => {
+    const place = await lastingPlace();
+    await failure(place.open({ mode: "readOnly" }), "not_found");
+    await failure(place.open({ missing: "fail" }), "not_found");
+    await failure(place.open({ segmentBytesMax: 1 }), "invalid_input");
+    await failure(place.open({ durability: "maybe" as never }), "invalid_input");
+    await failure(openInMemory({ path: "x" } as never), "invalid_input");
+  });
+});

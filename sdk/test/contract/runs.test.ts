@@ -1,0 +1,175 @@
+import { RawJson } from "#runlog";
+import { lastingPlace, places } from "#places";
+import { describe, expect, test } from "vitest";
+
+import { failure } from "../code.js";
+
+const CALL = {
+  role: "assistant",
+  content: null,
+  tool_calls: [
+    { id: "a", type: "function", function: { name: "ls", arguments: '{"path":"/"}' } },
+    { id: "b", type: "function", function: { name: "cat", arguments: '{"file":"x"}' } },
+  ],
+};
+
+describe.each(places)("runs $name", ({ fresh }) => {
+  test("a run is recorded as it happens, and looked back on", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({
+      session: { title: "Fix it", project: "parser" },
+      agentName: "coder",
+      maxSteps: 5,
+      messages: [{ role: "system", content: "Be careful." }],
+    });
+    expect(run.run).toMatchObject({ agentId: "coder", status: "running", project: "parser", stepCount: 0, maxSteps: 5 });
+    await run.recordMessage({ role: "user", content: "The parser drops the last line." });
+    expect(await run.nextStep()).toBe(1);
+    const recorded = await run.recordMessage(CALL);
+    expect(recorded).toMatchObject({ stepNumber: 1, sequenceNumber: 3, lastSequence: 5, repeated: false });
+    await run.recordToolResult({ toolCallId: "a", output: "parser.ts", durationMs: 12.4 });
+    await run.recordToolResult({ toolCallId: "b", output: { error: "no such file" }, status: "error" });
+    expect(await run.nextStep()).toBe(2);
+    await run.recordMessage({ role: "assistant", content: "Done." });
+    const ended = await run.complete("fixed");
+    expect(ended).toMatchObject({ status: "completed", summary: "fixed", stepCount: 2 });
+    expect(ended.completedAtMs).toBeGreaterThan(0);
+
+    expect(await store.runs.get(run.id)).toEqual(ended);
+    expect(await store.runs.get(store.newId())).toBeUndefined();
+    const messages = await store.runs.messages(run.id);
+    expect(messages.items.map((message) => [message.role, message.stepNumber])).toEqual([
+      ["system", 0],
+      ["user", 0],
+      ["assistant", 1],
+      ["tool", 1],
+      ["tool", 1],
+      ["assistant", 2],
+    ]);
+    expect(messages.items[2]?.json).toBe(JSON.stringify(CALL));
+    expect((await store.runs.messages(run.id, { stepNumber: 2 })).items).toHaveLength(1);
+    const one = await store.runs.message(run.id, messages.items[2]?.id as number);
+    expect(one?.content()).toEqual(CALL);
+
+    const calls = await store.runs.toolCalls(run.id);
+    expect(calls.items.map((call) => [call.toolName, call.status, call.durationMs])).toEqual([
+      ["ls", "completed", 12],
+      ["cat", "error", undefined],
+    ]);
+    expect(calls.items[0]?.input()).toEqual({ path: "/" });
+    expect(calls.items[0]?.output()).toBe("parser.ts");
+    expect(calls.items[1]?.output()).toEqual({ error: "no such file" });
+    expect(calls.items[0]?.messageId).toBe(messages.items[2]?.id);
+    expect((await store.runs.toolCalls(run.id, { status: "error" })).items).toHaveLength(1);
+    const call = await store.runs.toolCall(run.id, calls.items[1]?.id as number);
+    expect(call?.inputJson).toBe('{"file":"x"}');
+  });
+
+  test("a message, its calls and their results are one batch", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: {}, agentName: "coder" });
+    await run.nextStep();
+    const raw = RawJson.parse(JSON.stringify(CALL, null, 1));
+    const recorded = await run.recordToolCall(raw, [
+      { toolCallId: "a", output: "1", durationMs: 3 },
+      { toolCallId: "b", output: [{ type: "text", text: "2" }] },
+    ]);
+    expect(recorded).toMatchObject({ sequenceNumber: 1, lastSequence: 5, stepNumber: 1 });
+    const { items } = await store.runs.toolCalls(run.id);
+    expect(items.map((item) => item.output())).toEqual(["1", [{ type: "text", text: "2" }]]);
+    await failure(run.recordToolCall(CALL, [{ toolCallId: "zz", output: "" }]), "invalid_input");
+  });
+
+  test("nothing gets into a run that has ended", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: {}, agentName: "coder" });
+    const other = await store.runs.recorder(run.id);
+    await run.cancel("nobody wants it");
+    await failure(run.recordMessage({ role: "user", content: "late" }), "wrong_status");
+    await failure(other.recordMessage({ role: "user", content: "late" }), "wrong_status");
+    await failure(other.nextStep(), "wrong_status");
+    expect((await other.refresh()).status).toBe("cancelled");
+    expect((await store.runs.messages(run.id)).items).toEqual([]);
+    const failed = await store.runs.start({ instanceId: run.run.instanceId });
+    expect((await failed.fail(new TypeError("x is not a function"))).errorMessage).toBe("x is not a function");
+  });
+
+  test("a paused run is resumed with its context, its steps go on and its budget is fresh", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: {}, agentName: "coder", maxSteps: 2 });
+    await run.recordMessage({ role: "user", content: "Go." });
+    await run.nextStep();
+    await run.recordMessage(CALL);
+    await run.nextStep();
+    const spent = await failure(run.nextStep(), "limit_reached");
+    expect(spent.message).toContain("paused");
+    expect(await store.runs.get(run.id)).toMatchObject({ status: "paused", pauseReason: "step budget spent" });
+
+    const resumed = await store.runs.resume(run.id, { message: "Now the tests.", maxSteps: 3 });
+    expect(resumed.run).toMatchObject({ status: "running", resumedFrom: run.id, stepCount: 2, maxSteps: 3 });
+    expect(resumed.dangling.map((call) => call.id)).toEqual(["a", "b"]);
+    expect(resumed.messages.map((message) => message["role"])).toEqual(["user", "assistant", "tool", "tool", "user"]);
+    expect(resumed.rawMessages[1]?.json).toBe(JSON.stringify(CALL));
+    expect(resumed.messages.at(-1)).toEqual({ role: "user", content: "Now the tests." });
+    expect(await resumed.recorder.nextStep()).toBe(3);
+    expect(await store.runs.get(run.id)).toMatchObject({ status: "paused", resumedBy: resumed.run.id });
+    await failure(store.runs.resume(run.id), "wrong_status");
+    await resumed.recorder.complete();
+    const error = await failure(store.runs.resume(resumed.run.id), "wrong_status");
+    expect(error.message).toContain("only paused runs can be resumed");
+  });
+
+  test("the total of steps has a maximum", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: {}, agentName: "coder" });
+    for (let step = 0; step < 3; step++) await run.nextStep();
+    await run.pause();
+    expect(await store.runs.get(run.id)).toMatchObject({ pauseReason: "requested", stepCount: 3 });
+    await failure(store.runs.resume(run.id, { maxTotalSteps: 3 }), "limit_reached");
+    const report = await store.runs.resume(run.id, { maxTotalSteps: 4, dangling: "report" });
+    expect(report.messages.at(-1)).toMatchObject({ role: "user" });
+  });
+
+  test("runs are listed by filter, in pages with cursors", async () => {
+    const store = await fresh();
+    const parent = await store.runs.start({ session: { project: "p" }, agentName: "boss" });
+    const { sessionId, instanceId } = parent.run;
+    for (let index = 0; index < 5; index++) {
+      const child = await store.runs.start({
+        newInstance: { sessionId, agentName: "worker", parentInstanceId: instanceId },
+        parentRunId: parent.id,
+      });
+      if (index % 2 === 0) await child.complete();
+    }
+    expect((await store.runs.list({ agentId: "worker" })).items).toHaveLength(5);
+    expect((await store.runs.list({ status: "completed" })).items).toHaveLength(3);
+    expect((await store.runs.list({ project: "p", sessionId })).items).toHaveLength(6);
+    const first = await store.runs.children(parent.id, { limit: 3 });
+    const second = await store.runs.children(parent.id, { limit: 3, cursor: first.next as string });
+    expect(first.items).toHaveLength(3);
+    expect(second.items).toHaveLength(2);
+    expect(second.next).toBeUndefined();
+    expect(first.items.every((item) => item.parentRunId === parent.id)).toBe(true);
+    await failure(store.runs.list({ cursor: first.next as string }), "invalid_input");
+    await failure(store.runs.children(store.newId()), "not_found");
+    await failure(store.runs.start({ session: {} } as never), "invalid_input");
+  });
+});
+
+describe("runs of a process that is gone", () => {
+  test("are paused when the store is opened next, with their work intact", async () => {
+    const place = await lastingPlace();
+    const store = await place.open();
+    const run = await store.runs.start({ session: {}, agentName: "coder" });
+    await run.nextStep();
+    await run.recordMessage({ role: "assistant", content: "Half way." });
+    await store.close();
+    const again = await place.open();
+    const found = await again.runs.get(run.id);
+    expect(found).toMatchObject({ status: "paused", stepCount: 1 });
+    expect(found?.pauseReason).toContain("orphaned");
+    const resumed = await again.runs.resume(run.id);
+    expect(resumed.messages[0]).toEqual({ role: "assistant", content: "Half way." });
+    expect(await again.runs.recover()).toEqual([]);
+  });
+});

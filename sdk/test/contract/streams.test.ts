@@ -1,0 +1,169 @@
+import { type LogRecord, RecordBatch } from "#runlog";
+import { places } from "#places";
+import { describe, expect, test } from "vitest";
+
+import { failure } from "../code.js";
+
+const bytes = (...values: number[]) => new Uint8Array(values);
+
+describe.each(places)("streams $name", ({ fresh }) => {
+  test("records are kept byte for byte, with their kind and metadata", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    const appended = await store.streams.append(stream, [
+      bytes(0, 255, 128),
+      "tëxt",
+      { payload: bytes(), kind: 7, meta: bytes(9, 8) },
+      { json: { b: 1, a: [2] } },
+    ]);
+    expect(appended).toMatchObject({ firstSequence: 1, lastSequence: 4, repeated: false });
+    const records = await store.streams.read(stream).toArray();
+    expect(records.map((record) => [...record.payload])[0]).toEqual([0, 255, 128]);
+    expect(records[1]?.text()).toBe("tëxt");
+    expect(records[2]).toMatchObject({ kind: 7, sequence: 3, redacted: false });
+    expect([...(records[2]?.meta as Uint8Array)]).toEqual([9, 8]);
+    expect(records[3]?.json()).toEqual({ b: 1, a: [2] });
+    expect(records[0]?.position).toBe(appended.position);
+    expect(records[0]?.stream).toBe(stream);
+    expect(records[3]?.position).toBe(appended.lastPosition);
+    expect(await store.streams.get(stream)).toEqual({ id: stream, lastSequence: 4 });
+    expect((await store.streams.list()).map((info) => info.id)).toContain(stream);
+  });
+
+  test("a range is read forward and backward, by kind, and up to a limit", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    await store.streams.append(
+      stream,
+      Array.from({ length: 20 }, (_, index) => ({ payload: `${index + 1}`, kind: index % 2 })),
+    );
+    const read = async (options: object) => (await store.streams.read(stream, options).toArray()).map((it) => it.sequence);
+    expect(await read({ first: 18 })).toEqual([18, 19, 20]);
+    expect(await read({ first: 5, last: 7 })).toEqual([5, 6, 7]);
+    expect(await read({ backward: true, limit: 3 })).toEqual([20, 19, 18]);
+    expect(await read({ kinds: [1], last: 6 })).toEqual([2, 4, 6]);
+    expect(await read({ first: 99 })).toEqual([]);
+    await failure(store.streams.read(store.newId()).toArray(), "not_found");
+  });
+
+  test("JSON payloads are read as values", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    const values = [{ a: 1 }, [2, "é"], null, "x", 3.5];
+    await store.streams.append(stream, values.map((json) => ({ json })));
+    expect(await store.streams.readValues(stream).toArray()).toEqual(values);
+    const second = (await store.streams.read(stream).toArray())[1] as LogRecord;
+    await store.redact(second.position, "private");
+    expect(await store.streams.readValues(stream).toArray()).toEqual([{ a: 1 }, null, null, "x", 3.5]);
+    const records = await store.streams.read(stream).toArray();
+    expect(records.map((record) => record.redacted)).toEqual([false, true, false, false, false]);
+    expect(records[4]?.json()).toBe(3.5);
+  });
+
+  test("a batch is packed once and used again", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    const batch = new RecordBatch(64);
+    for (let round = 0; round < 3; round++) {
+      batch.clear();
+      for (let index = 0; index < 1000; index++) batch.add(`${round}:${index}`, 1, bytes(index % 256));
+      await store.streams.append(stream, batch);
+    }
+    expect(batch.count).toBe(1000);
+    const records = await store.streams.read(stream, { first: 2001, limit: 2 }).toArray();
+    expect(records.map((record) => record.text())).toEqual(["2:0", "2:1"]);
+    expect((await store.streams.get(stream))?.lastSequence).toBe(3000);
+    expect(() => batch.add("x", 128)).toThrow("kind");
+    expect(() => batch.add("x", 0, new Uint8Array(40_000))).toThrow("metadata");
+    expect(() => batch.add("\ud800")).toThrow("surrogate");
+  });
+
+  test("what a stream is expected to be is checked, and a key is used once", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    await failure(store.streams.append(stream, "x", { expected: "exists" }), "not_found");
+    const first = await store.streams.append(stream, "x", { expected: "absent", key: "first" });
+    expect(await store.streams.append(stream, "x", { expected: "absent", key: "first" })).toEqual({
+      ...first,
+      repeated: true,
+    });
+    await failure(store.streams.append(stream, "x", { expected: 0 }), "conflict");
+    await store.streams.append(stream, "y", { expected: 1, durability: "os" });
+    await store.streams.append(stream, "z", { durability: { intervalMs: 50 } });
+    await failure(store.streams.append(stream, "x", { expected: 1.5 }), "invalid_input");
+    await failure(store.streams.append("not-a-uuid", "x"), "invalid_input");
+    await failure(store.streams.append(stream, "x", { key: "k".repeat(256) }), "invalid_input");
+    expect((await store.streams.get(stream))?.lastSequence).toBe(3);
+  });
+
+  test("a batch of several steps over several streams is atomic", async () => {
+    const store = await fresh();
+    const [one, two, three] = [store.newId(), store.newId(), store.newId()];
+    const done = await store.streams.commit([
+      { append: one, records: ["a", "b", "c"], expected: "absent" },
+      { append: two, records: new RecordBatch().add("d") },
+      { truncate: one, after: 2 },
+      { fork: one, at: 1, child: three },
+      { snapshot: one, sequence: 2, payload: "state", meta: bytes(1) },
+    ]);
+    expect(done.operations.map((it) => it.lastSequence)).toEqual([3, 1, 2, 1, 2]);
+    const texts = async (stream: string) => (await store.streams.read(stream).toArray()).map((it) => it.text());
+    expect(await texts(one)).toEqual(["a", "b"]);
+    expect(await texts(three)).toEqual(["a"]);
+    const snapshot = await store.streams.latestSnapshot(one);
+    expect(snapshot).toMatchObject({ sequence: 2 });
+    expect(new TextDecoder().decode(snapshot?.payload)).toBe("state");
+    expect([...(snapshot?.meta as Uint8Array)]).toEqual([1]);
+    expect(await store.streams.latestSnapshot(one, 1)).toBeUndefined();
+    const wrong = store.streams.commit([{ append: two, records: "e" }, { append: one, records: "f", expected: 9 }]);
+    await failure(wrong, "conflict");
+    expect(await texts(two)).toEqual(["d"]);
+  });
+
+  test("a fork keeps what it shares when its parent is truncated or deleted", async () => {
+    const store = await fresh();
+    const [parent, child] = [store.newId(), store.newId()];
+    await store.streams.append(parent, ["a", "b", "c"]);
+    await store.streams.fork(parent, 2, child);
+    await store.streams.truncate(parent, 0);
+    await store.streams.delete(parent);
+    await store.streams.append(child, "x");
+    expect((await store.streams.read(child).toArray()).map((it) => it.text())).toEqual(["a", "b", "x"]);
+    expect(await store.streams.get(parent)).toBeUndefined();
+    await failure(store.streams.append(parent, "y"), "not_found");
+  });
+
+  test("the log is read in order of position, and followed", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    await store.streams.append(stream, ["a", "b"]);
+    const from = (await store.lastPosition()) - 1;
+    const stop = new AbortController();
+    const seen: string[] = [];
+    const tailing = (async () => {
+      for await (const record of store.tail({ from, signal: stop.signal })) {
+        seen.push(record.text());
+        if (seen.length === 5) stop.abort();
+      }
+    })();
+    for (const text of ["c", "d", "e"]) await store.streams.append(stream, text);
+    await tailing;
+    expect(seen).toEqual(["a", "b", "c", "d", "e"]);
+    const log = await store.read({ from, limit: 2 }).toArray();
+    expect(log.map((record) => record.position)).toEqual([from, from + 1]);
+    expect((await store.record(from))?.text()).toBe("a");
+    expect(await store.record(1_000_000)).toBeUndefined();
+  });
+
+  test("statistics and a verification tell what is there", async () => {
+    const store = await fresh();
+    await store.streams.append(store.newId(), ["a", "b"]);
+    const stat = await store.stat();
+    expect(stat).toMatchObject({ streams: 1, streamsDeleted: 0 });
+    expect(stat.lastPosition).toBe(await store.lastPosition());
+    const found = await store.verify();
+    expect(found).toMatchObject({ sound: true, problems: [], problemsCount: 0 });
+    expect(found.records).toBeGreaterThanOrEqual(2);
+    await store.sync();
+  });
+});

@@ -1,0 +1,44 @@
+// Agents that end in the way that is asked for.
+
+import { open } from "runlog";
+
+const [path, how] = process.argv.slice(2);
+const store = await open(path);
+await store.agents.put({ name: "lead" });
+await store.agents.put({ name: "worker" });
+
+const agents = {
+  lead: async (context) => {
+    const results = await context.spawnAgents([
+      { agentName: "worker", task: "a" },
+      { agentName: "worker", task: "b" },
+    ]);
+    return results.map((result) => result.summary ?? result.status).join();
+  },
+  worker: async (context) => {
+    await context.recordMessage({ role: "assistant", content: "working" });
+    if (how === "never") await new Promise(() => {});
+    if (how === "exit" && context.task === "b") process.exit(5);
+    if (how === "uncaught") setTimeout(() => { throw new Error("on purpose"); }, 1);
+    if (how === "uncaught") await new Promise((resolve) => setTimeout(resolve, 1000));
+    return `done ${context.task}`;
+  },
+};
+const orchestrator = await store.orchestrator({ agents });
+
+if (how === "resume") {
+  const report = await orchestrator.resumeAll();
+  console.log(report.resumed.length, report.resumed.map(({ result }) => result.summary).sort().at(-1), report.left.length);
+} else if (how === "timeout") {
+  agents.worker = undefined;
+  await orchestrator.register("worker", () => new Promise(() => {}));
+  const run = await orchestrator.start({ agentName: "worker", task: "x", timeoutMs: 300 });
+  const { status, pauseReason } = await run.wait();
+  console.log(status, pauseReason);
+} else if (how === "forget") {
+  // Started, and nobody waits for it.
+  await orchestrator.start({ agentName: "lead", task: "x" });
+} else {
+  const run = await orchestrator.start({ agentName: "lead", task: "x" });
+  console.log((await run.wait()).summary);
+}

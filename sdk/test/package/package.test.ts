@@ -1,0 +1,124 @@
+import { execFile } from "node:child_process";
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const sdk = join(here, "..", "..");
+const native = join(sdk, "..", "bindings-node");
+const require = createRequire(import.meta.url);
+const execute = promisify(execFile);
+
+let folder: string;
+let app: string;
+let tarball: string;
+
+async function run(program: string, args: string[], cwd = app): Promise<string> {
+  const { stdout } = await execute(program, args, { cwd, timeout: 120_000, maxBuffer: 64 << 20 });
+  return stdout;
+}
+
+/** The addon that was built for this machine. */
+function addon(): string {
+  const loaded = Object.keys(require.cache).find((file) => file.endsWith(".node") && file.startsWith(native));
+  if (loaded === undefined) throw new Error("the addon wasn't built; run `cargo xtask addon`");
+  return loaded;
+}
+
+/** Packs the packages, and installs them in an empty folder as a user would. */
+beforeAll(async () => {
+  require("runlog-native");
+  folder = await mkdtemp(join(tmpdir(), "runlog-package-"));
+  app = join(folder, "app");
+  await mkdir(app);
+  const name = addon().replace(/^.*runlog\.|\.node$/g, "");
+  const staged = await run(process.execPath, [join(native, "scripts/stage.mjs"), join(folder, "npm"), `${name}=${addon()}`]);
+  const tarballs: string[] = [];
+  for (const place of [sdk, ...staged.trim().split("\n")]) {
+    const packed = await run("npm", ["pack", "--silent", "--pack-destination", folder, place], folder);
+    tarballs.push(join(folder, packed.trim()));
+  }
+  tarball = tarballs[0] as string;
+  await writeFile(join(app, "package.json"), JSON.stringify({ name: "app", private: true }));
+  await run("npm", ["install", "--no-audit", "--no-fund", ...tarballs]);
+  for (const file of ["smoke.cjs", "smoke.mjs", "consumer.ts"]) await cp(join(here, file), join(app, file));
+}, 180_000);
+
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+test("the package holds what it should and no more", async () => {
+  const listed = await run("tar", ["-tzf", tarball]);
+  const names = listed.trim().split("\n");
+  expect(names).toContain("package/dist/esm/index.js");
+  expect(names).toContain("package/dist/cjs/index.d.ts");
+  expect(names).toContain("package/README.md");
+  expect(names).toContain("package/LICENSE-MIT");
+  expect(names.filter((name) => /src\/|test\/|\.node$|tsconfig/.test(name))).toEqual([]);
+});
+
+test("publint and arethetypeswrong have nothing to say", async () => {
+  const { publint } = await import("publint");
+  const { messages } = await publint({ pkgDir: sdk, strict: true });
+  expect(messages).toEqual([]);
+  const attw = join(dirname(require.resolve("@arethetypeswrong/cli/package.json")), "dist/index.js");
+  expect(await run(process.execPath, [attw, tarball, "--exclude-entrypoints", "./fixture.schema.json"])).toContain("No problems found");
+});
+
+test.each(["nodenext", "bundler", "commonjs"])("its types are right for module %s", async (kind) => {
+  const options = {
+    strict: true,
+    skipLibCheck: false,
+    noEmit: true,
+    target: "es2022",
+    types: [],
+    module: kind === "bundler" ? "esnext" : kind === "commonjs" ? "node16" : kind,
+    moduleResolution: kind === "commonjs" ? "node16" : kind,
+  };
+  const config = join(app, `tsconfig.${kind}.json`);
+  const file = kind === "commonjs" ? "consumer.cts" : kind === "nodenext" ? "consumer.mts" : "consumer.ts";
+  await cp(join(here, "consumer.ts"), join(app, file));
+  await writeFile(config, JSON.stringify({ compilerOptions: options, files: [file] }));
+  const tsc = require.resolve("typescript/bin/tsc");
+  const said = await run(process.execPath, [tsc, "-p", config]).catch((error: { stdout: string }) => error.stdout);
+  expect(said).toBe("");
+});
+
+describe("the packed package runs", () => {
+  const runtimes = join(sdk, "test/runtimes/node_modules");
+  const node = (name: string) => join(runtimes, name, "bin/node");
+  const bin = (name: string) => join(runtimes, ".bin", name);
+  test.each([
+    ["this Node", process.execPath, []],
+    ["Node 22", node("node22"), []],
+    ["Node 24", node("node24"), []],
+    ["Bun", bin("bun"), []],
+    ["Deno", bin("deno"), ["run", "--allow-all", "--quiet"]],
+  ])("on %s", async (name, program, flags) => {
+    const place = (kind: string) => join(folder, `${name}-${kind}`.replace(/\s/g, "-"));
+    expect(await run(program, [...flags, "smoke.mjs", place("esm")])).toBe("100 100\n");
+    expect(await run(program, [...flags, "smoke.cjs", place("cjs")])).toBe("100 100\n");
+  });
+});
+
+test("without an addon it says which are missing, and what to do", async () => {
+  const alone = join(folder, "alone");
+  await cp(join(app, "node_modules/runlog-native"), join(alone, "node_modules/runlog-native"), { recursive: true });
+  const script = "try { require('runlog-native') } catch (error) { console.log(error.message) }";
+  const said = await run(process.execPath, ["-e", script], alone);
+  expect(said).toContain("could not be loaded");
+  expect(said).toContain("not installed");
+  expect(said).toContain("--omit=optional");
+});
+
+test("every package says the same version", async () => {
+  const version = async (file: string) => (JSON.parse(await readFile(file, "utf8")) as { version: string }).version;
+  const versions = await Promise.all([join(sdk, "package.json"), join(native, "package.json")].map(version));
+  const cargo = await readFile(join(sdk, "../Cargo.toml"), "utf8");
+  const workspace = /\[workspace\.package\]\s+version = "([^"]+)"/.exec(cargo)?.[1];
+  expect(versions).toEqual([workspace, workspace]);
+});

@@ -1,0 +1,202 @@
+//! The JavaScript side: the addon of Node's, the npm packages, their types and their tests.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::SystemTime,
+};
+
+use crate::{
+    child::{answer, cargo, command, root, run, run_watched},
+    report::{Counts, Outcome, Report, outcome},
+};
+
+/// The oldest Node that will do.
+const NODE_VERSION_MIN: (u32, u32) = (20, 12);
+/// The folders with a package-lock.json of their own that tests need.
+const LOCKED: [&str; 2] = [".", "sdk/test/runtimes"];
+
+/// Builds what the tests need, and runs them.
+pub(crate) fn test(report: &mut Report) {
+    let mut ready = true;
+    report.check("addon and packages of Node", || {
+        let made = ensure_node().and_then(|()| install_all()).and_then(|()| build_addon(Profile::Dev));
+        ready = made.is_ok();
+        made.map(|addon| addon.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default())
+    });
+    // Without them every test would fail for the same reason.
+    if ready {
+        report.count("tests of the npm package", vitest);
+    }
+}
+
+/// Checks the types of everything in TypeScript.
+pub(crate) fn check_types() -> Outcome {
+    ensure_node()?;
+    install(".")?;
+    outcome(run(&mut npm(&["run", "--silent", "check", "--workspaces", "--if-present"])))
+}
+
+/// `addon`: builds the addon, and says where it is.
+pub(crate) fn addon(report: &mut Report, arguments: &[&str]) {
+    report.check("addon", || {
+        let profile = match arguments {
+            [] => Profile::Dev,
+            ["--release"] => Profile::Release,
+            other => return Err(format!("`addon` does not take {}", other.join(" "))),
+        };
+        Ok(build_addon(profile)?.display().to_string())
+    });
+}
+
+#[derive(Clone, Copy)]
+enum Profile {
+    Dev,
+    Release,
+}
+
+/// Builds the addon of this machine, and puts it where the loader finds it.
+fn build_addon(profile: Profile) -> Result<PathBuf, String> {
+    let mut arguments = vec!["build", "--package", "runlog-node"];
+    let folder = match profile {
+        Profile::Dev => "debug",
+        Profile::Release => {
+            arguments.push("--release");
+            "release"
+        }
+    };
+    outcome(run(&mut cargo(&arguments)))?;
+    let built = target_folder().join(folder).join(library());
+    let name = platform().ok_or("there is no package for this platform; see bindings-node/platforms.json")?;
+    let place = root().join("bindings-node").join(format!("runlog.{name}.node"));
+    // A process may have the old one open: it is replaced, not written to.
+    let beside = place.with_extension("new");
+    fs::copy(&built, &beside).map_err(|error| format!("{}: {error}", built.display()))?;
+    fs::rename(&beside, &place).map_err(|error| format!("{}: {error}", place.display()))?;
+    Ok(place)
+}
+
+fn target_folder() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+fn library() -> &'static str {
+    match env::consts::OS {
+        "windows" => "runlog_node.dll",
+        "macos" => "librunlog_node.dylib",
+        _ => "librunlog_node.so",
+    }
+}
+
+/// What the package of this platform is called.
+fn platform() -> Option<&'static str> {
+    Some(match (env::consts::OS, env::consts::ARCH, cfg!(target_env = "musl")) {
+        ("linux", "x86_64", false) => "linux-x64-gnu",
+        ("linux", "x86_64", true) => "linux-x64-musl",
+        ("linux", "aarch64", false) => "linux-arm64-gnu",
+        ("linux", "aarch64", true) => "linux-arm64-musl",
+        ("macos", "x86_64", _) => "darwin-x64",
+        ("macos", "aarch64", _) => "darwin-arm64",
+        ("windows", "x86_64", _) => "win32-x64-msvc",
+        _ => return None,
+    })
+}
+
+/// Makes sure that Node and npm are there. They come with the system or with nvm, never from here.
+fn ensure_node() -> Result<(), String> {
+    let (major, minor) = NODE_VERSION_MIN;
+    let wanted = format!("Node {major}.{minor} or later is needed, with npm: https://nodejs.org");
+    let version = answer(command("node").arg("--version")).ok_or_else(|| format!("node is missing. {wanted}"))?;
+    if parse_version(&version).is_none_or(|found| found < NODE_VERSION_MIN) {
+        return Err(format!("node is {}. {wanted}", version.trim()));
+    }
+    answer(&mut npm(&["--version"])).map(drop).ok_or_else(|| format!("npm is missing. {wanted}"))
+}
+
+/// Reads `v20.20.2`.
+fn parse_version(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.trim().strip_prefix('v')?.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+fn install_all() -> Result<(), String> {
+    LOCKED.iter().try_for_each(|folder| install(folder))
+}
+
+/// Installs what a package-lock.json names, unless that is there already.
+fn install(folder: &str) -> Result<(), String> {
+    let place = root().join(folder);
+    let installed = place.join("node_modules/.package-lock.json");
+    if modified(&installed) >= modified(&place.join("package-lock.json")) && installed.exists() {
+        return Ok(());
+    }
+    outcome(run(npm(&["ci", "--no-audit", "--no-fund"]).current_dir(&place)))
+        .map(drop)
+        .map_err(|why| format!("npm ci in {folder}: {why}"))
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|found| found.modified()).ok()
+}
+
+fn npm(arguments: &[&str]) -> Command {
+    let mut command = command(if cfg!(windows) { "npm.cmd" } else { "npm" });
+    command.args(arguments);
+    command
+}
+
+/// Runs the tests of the SDK, and reads how many there were.
+fn vitest() -> (Counts, String) {
+    let mut counts = Counts::default();
+    let mut command = npm(&["run", "--silent", "test", "--workspace", "sdk"]);
+    let status = run_watched(command.env("NO_COLOR", "1"), |line| {
+        if let Some(found) = parse_tests_line(line) {
+            counts = found;
+        }
+    });
+    match outcome(status) {
+        Ok(_) if counts.passed + counts.failed == 0 => (Counts { failed: 1, ..counts }, "no test ran".to_owned()),
+        Ok(note) => (counts, note),
+        Err(why) => (Counts { failed: counts.failed.max(1), ..counts }, why),
+    }
+}
+
+/// Reads `      Tests  1 failed | 135 passed | 2 skipped (138)`.
+fn parse_tests_line(line: &str) -> Option<Counts> {
+    let rest = line.trim().strip_prefix("Tests ")?;
+    let (parts, _) = rest.rsplit_once('(')?;
+    let mut counts = Counts::default();
+    for part in parts.split('|') {
+        let (number, word) = part.trim().split_once(' ')?;
+        let number = number.parse().ok()?;
+        match word {
+            "passed" => counts.passed = number,
+            "failed" => counts.failed = number,
+            _ => counts.ignored += number,
+        }
+    }
+    Some(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_tests_is_read_in_full() {
+        let line = "      Tests  1 failed | 135 passed | 2 skipped | 3 todo (141)";
+        assert_eq!(parse_tests_line(line), Some(Counts { passed: 135, failed: 1, ignored: 5 }));
+        assert_eq!(parse_tests_line(" Tests  7 passed (7)"), Some(Counts { passed: 7, failed: 0, ignored: 0 }));
+        for other in ["", "Test Files  1 passed (1)", "Tests", "Tests  many passed (7)"] {
+            assert_eq!(parse_tests_line(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(parse_version("v20.20.2\n"), Some((20, 20)));
+        assert!(parse_version("v9.11.0").is_some_and(|version| version < NODE_VERSION_MIN));
+        assert_eq!(parse_version("20"), None);
+    }
+}
