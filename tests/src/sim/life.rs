@@ -299,7 +299,12 @@ impl World {
         life.recover().map_err(|error| format!("recovery: {error}"))?;
         self.check(&life, false)?;
         life.go_on(&mut self.random);
-        life.finish()?;
+        if let Err(broken) = life.finish() {
+            let story = Facts::read(life.embedded.engine()).map(|facts| facts.story()).unwrap_or_default();
+            let known = self.ledger.told().executions.clone();
+            let live = Facts::read(life.embedded.engine()).map(|f| f.runs.keys().filter(|id| life.users.orchestrator.handle(**id).is_some()).map(|id| format!("{id} executed {:?}", known.get(id))).collect::<Vec<_>>());
+            return Err(format!("{broken} {live:?}\n{story}"));
+        }
         let facts = self.check(&life, true)?;
         let Life { scheduler, embedded, users } = life;
         scheduler.close();
@@ -413,7 +418,8 @@ impl Life {
                 return self.works_still();
             }
             let users = self.users.clone();
-            let cancelled = self.until_done(async move { users.cancel_all().await })?;
+            let cancelled = self.until_done(async move { users.cancel_all().await });
+            let cancelled = cancelled.map_err(|error| format!("cancelling what is left: {error}"))?;
             cancelled.map_err(|error| format!("cancelling what is left: {error}"))?;
         }
         Err(format!("{} runs are under way, though all were cancelled", self.users.orchestrator.live_count()))
