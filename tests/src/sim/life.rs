@@ -301,9 +301,7 @@ impl World {
         life.go_on(&mut self.random);
         if let Err(broken) = life.finish() {
             let story = Facts::read(life.embedded.engine()).map(|facts| facts.story()).unwrap_or_default();
-            let known = self.ledger.told().executions.clone();
-            let live = Facts::read(life.embedded.engine()).map(|f| f.runs.keys().filter(|id| life.users.orchestrator.handle(**id).is_some()).map(|id| format!("{id} executed {:?}", known.get(id))).collect::<Vec<_>>());
-            return Err(format!("{broken} {live:?}\n{story}"));
+            return Err(format!("{broken}\n{story}"));
         }
         let facts = self.check(&life, true)?;
         let Life { scheduler, embedded, users } = life;
