@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod demo;
 mod failure;
+mod fixtures;
 mod import;
 mod json;
 mod kept;

@@ -219,8 +219,13 @@ export class FlowRun implements AsyncDisposable {
   }
 
   /** Lets go of the flow; what was recorded and saved stays. */
-  async [Symbol.asyncDispose](): Promise<void> {
+  async close(): Promise<void> {
     this.#handle.release();
+  }
+
+  /** As {@link close}. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 }
 

@@ -256,9 +256,14 @@ export class Orchestrator implements AsyncDisposable {
    * Does no more agents' work: functions that are called for fail. Runs that are under way stay `running` until the store
    * is opened next, and are paused then.
    */
-  async [Symbol.asyncDispose](): Promise<void> {
+  async close(): Promise<void> {
     this.#handle.channel.executor(this.#id, undefined);
     this.#handle.release();
+  }
+
+  /** As {@link close}. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 }
 

@@ -176,24 +176,41 @@ export class LogRecord {
   readonly kind: number;
   /** Whether its contents were taken out of the store; they are then empty. */
   readonly redacted: boolean;
-  /** The small part beside the payload. */
-  readonly meta: Uint8Array;
-  /** The payload, byte for byte. */
-  readonly payload: Uint8Array;
   readonly #page: Uint8Array;
   readonly #head: number;
+  readonly #metaAt: number;
+  readonly #payloadAt: number;
+  readonly #payloadLength: number;
+  #payload: Uint8Array | undefined;
 
   /** @internal */
-  constructor(page: Uint8Array, view: DataView, head: number, meta: Uint8Array, payload: Uint8Array) {
+  constructor(page: Uint8Array, view: DataView, head: number, metaAt: number, payloadAt: number) {
     this.position = view.getFloat64(head, true);
     this.sequence = view.getFloat64(head + 8, true);
     this.timeMs = view.getFloat64(head + 16, true);
     this.kind = view.getUint8(head + 32);
     this.redacted = view.getUint8(head + 33) === 1;
-    this.meta = meta;
-    this.payload = payload;
     this.#page = page;
     this.#head = head;
+    this.#metaAt = metaAt;
+    this.#payloadAt = payloadAt;
+    this.#payloadLength = view.getUint32(head + 28, true);
+  }
+
+  /** The small part beside the payload. */
+  get meta(): Uint8Array {
+    const { buffer, byteOffset } = this.#page;
+    const view = new DataView(buffer, byteOffset);
+    return new Uint8Array(buffer, byteOffset + this.#metaAt, view.getUint32(this.#head + 24, true));
+  }
+
+  /** The payload, byte for byte. */
+  get payload(): Uint8Array {
+    return (this.#payload ??= new Uint8Array(
+      this.#page.buffer,
+      this.#page.byteOffset + this.#payloadAt,
+      this.#payloadLength,
+    ));
   }
 
   /** The stream it was appended to. For a record that a fork inherits, the stream it was first appended to. */
@@ -232,13 +249,10 @@ export function unpackRecords(page: Uint8Array): RecordPage {
   const records = new Array<LogRecord>(count);
   for (let index = 0; index < count; index++) {
     const head = PAGE_HEADER_BYTES + index * HEAD_BYTES;
-    const metaEnd = meta + view.getUint32(head + 24, true);
-    const length = view.getUint32(head + 28, true);
-    const redacted = view.getUint8(head + 33) === 1;
-    const own = page.subarray(payload, payload + length);
-    records[index] = new LogRecord(page, view, head, page.subarray(meta, metaEnd), own);
-    meta = metaEnd;
-    payload += (redacted ? 4 : length) + 1;
+    const record = new LogRecord(page, view, head, meta, payload);
+    records[index] = record;
+    meta += view.getUint32(head + 24, true);
+    payload += (record.redacted ? 4 : view.getUint32(head + 28, true)) + 1;
   }
   return { records, next };
 }

@@ -105,8 +105,13 @@ export class RunRecorder implements AsyncDisposable {
   }
 
   /** Lets go of the recorder. A run that is still `running` stays so, until the store is opened next and pauses it. */
-  async [Symbol.asyncDispose](): Promise<void> {
+  async close(): Promise<void> {
     this.#handle.release();
+  }
+
+  /** As {@link close}. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 }
 

@@ -18,7 +18,7 @@ export type RequestEnd = "completed" | "interrupted" | { failed: string };
  * A request under way: the user's message was written at its entry, everything else is written as one atomic batch at
  * its exit. In between all is in memory, and lost if the process crashes.
  *
- * The exit is {@link finish}, or the end of its `await using`: then the step under way is `interrupted`. One that nobody
+ * The exit is {@link finish}, or {@link close} or the end of its `await using`: then the step under way is `interrupted`. One that nobody
  * holds any more is written as interrupted too, when it is collected or the process ends.
  */
 export class RequestBuffer implements AsyncDisposable {
@@ -109,10 +109,15 @@ export class RequestBuffer implements AsyncDisposable {
     this.#ended = true;
   }
 
-  /** Writes the request as interrupted, unless it has ended. */
-  async [Symbol.asyncDispose](): Promise<void> {
+  /** Writes the request as interrupted, unless it has ended, and lets go of it. */
+  async close(): Promise<void> {
     if (!this.#ended) await this.finish("interrupted");
     this.#handle.release();
+  }
+
+  /** As {@link close}. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 }
 

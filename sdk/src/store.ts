@@ -113,7 +113,7 @@ export interface SharedStore {
 /**
  * An open store: sessions, agent instances and their contexts, runs, flows, chats, and the streams they are kept in.
  *
- * Close it, or hold it with `await using`; a store that nobody holds any more is closed when it is collected, and at the
+ * Close it, or hold it with `await using` (TypeScript 5.2, Node 24); a store that nobody holds any more is closed when it is collected, and at the
  * end of the process. What was acknowledged is durable whatever happens.
  *
  * @example
@@ -349,7 +349,7 @@ export class Store implements AsyncDisposable {
     if (!this.#handle.isOpen) return;
     const closing = this.#handle.call("close");
     this.#handle.release();
-    for (const orchestrator of this.#orchestrators) await orchestrator[Symbol.asyncDispose]();
+    for (const orchestrator of this.#orchestrators) await orchestrator.close();
     check(await closing);
   }
 

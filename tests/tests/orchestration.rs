@@ -21,6 +21,20 @@ use runlog_tests::{
 const SEEDS: u64 = 1_000;
 /// The seeds when tortured, if there is time for them.
 const SEEDS_TORTURE: u64 = 100_000;
+/// Seeds beyond those of the test command that found faults: ends of trees that waited for each other, and cancellations
+/// that a resume had overtaken.
+const FOUND_FAULTS: [u64; 10] = [
+    91_981_535_000_094,
+    91_981_535_000_169,
+    91_981_535_007_144,
+    91_981_535_010_492,
+    91_981_535_014_091,
+    91_981_535_015_244,
+    91_981_535_017_124,
+    91_981_535_019_529,
+    91_981_535_019_983,
+    91_981_535_020_789,
+];
 /// One seed in so many is gone through twice.
 const TWICE_IN: u64 = 20;
 
@@ -50,6 +64,12 @@ fn one_seed() {
         Ok(outcome) => println!("seed {seed}: {outcome:?}"),
         Err(broken) => panic!("{broken}"),
     }
+}
+
+#[test]
+fn seeds_that_found_faults_find_them_no_more() {
+    let broken: Vec<String> = FOUND_FAULTS.iter().filter_map(|seed| try_seed(*seed, None).err()).collect();
+    assert!(broken.is_empty(), "{}", broken.iter().map(|broken| short(broken)).collect::<Vec<_>>().join("\n"));
 }
 
 #[test]

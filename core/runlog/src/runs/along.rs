@@ -1,6 +1,6 @@
 //! What a run writes in one batch with others: spawns, resumes and endings of a whole tree.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use runlog_engine::{Batch, Expected, Op, Sequence};
 use runlog_model::{EncodedRunEvent, ListRuns, RunId, RunStatus, StatusChange};
@@ -87,15 +87,22 @@ impl AsyncRuns {
         self.index().read(|runs| runs.run(id).and_then(|placed| placed.run.parent_run_id)).await
     }
 
-    /// The runs below a run that aren't over, parents before their children.
+    /// The runs below a run, and below those it goes on from, that aren't over; parents before their children.
     pub(crate) async fn unfinished_below(&self, id: RunId) -> Result<Vec<RunId>> {
         self.index()
             .read(|runs| {
-                let mut found = Vec::new();
+                let (mut found, mut known) = (Vec::new(), HashSet::from([id]));
                 let mut parents = VecDeque::from([id]);
                 while let Some(parent) = parents.pop_front() {
+                    // What it goes on from is over itself, but may have left runs that are paused. Whoever goes on with
+                    // a run may be below it, so that a run can be come upon again.
+                    let before = runs.run(parent).and_then(|placed| placed.run.resumed_from);
+                    parents.extend(before.filter(|before| known.insert(*before)));
                     let children = ListRuns { parent_run_id: Some(parent), limit: usize::MAX, ..ListRuns::default() };
                     for child in runs.list(&children, None).runs {
+                        if !known.insert(child.id) {
+                            continue;
+                        }
                         parents.push_back(child.id);
                         if !child.status.is_final() {
                             found.push(child.id);
