@@ -175,9 +175,12 @@ impl Inner {
         let all = if self.is_broken(Defect::ForgetsSubAgents) { &[][..] } else { tree };
         for live in all {
             // One that has paused meanwhile is left to those below, who are cancelled when this is.
-            let is_running = live.recorder.run().status == RunStatus::Running;
-            if (is_running || self.is_broken(Defect::LeavesPaused)) && known.insert(live.id()) && is_running {
-                changes.push(NewStatus::new(live.recorder.clone(), RunStatus::Cancelled));
+            if live.recorder.run().status == RunStatus::Running {
+                if known.insert(live.id()) {
+                    changes.push(NewStatus::new(live.recorder.clone(), RunStatus::Cancelled));
+                }
+            } else if self.is_broken(Defect::LeavesPaused) {
+                known.insert(live.id());
             }
         }
         for (live, _) in ends.iter().filter(|(_, ending)| matches!(ending, Ending::Cancelled)) {

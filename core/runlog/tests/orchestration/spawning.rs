@@ -42,7 +42,6 @@ claims! {
     a_panic_fails_the_run_with_its_message
     an_error_fails_the_run_with_its_message
     late_writes_are_refused
-<<<<<<< HEAD
     a_run_of_another_hand_is_under_way_here_only_while_it_spawns
     a_thousand_sub_agents_in_one_call_record_what_they_do
 =======
@@ -585,7 +584,6 @@ async fn late_writes_are_refused(world: World) {
     assert_eq!(world.messages(handle.run_id()).await.len(), 1);
 }
 
-<<<<<<< HEAD
 async fn a_run_of_another_hand_is_under_way_here_only_while_it_spawns(world: World) {
     world.agent("leaf", |_| async { Ok(().into()) }).await;
     let parent = world.parent().await;
@@ -598,8 +596,6 @@ async fn a_run_of_another_hand_is_under_way_here_only_while_it_spawns(world: Wor
     }
 }
 
-=======
->>>>>>> main
 async fn a_thousand_sub_agents_in_one_call_record_what_they_do(world: World) {
     world
         .agent("worker", |run: RunContext| async move {
@@ -622,7 +618,6 @@ async fn a_thousand_sub_agents_in_one_call_record_what_they_do(world: World) {
     let context = world.context(parent).await;
     assert!(context[2].len() < 2 << 20, "what the parent's model is given is bounded: {}", context[2].len());
     assert_eq!(world.orchestrator.live_count(), 0);
-<<<<<<< HEAD
 =======
 }
 
