@@ -92,7 +92,7 @@ fn every_law_holds_for_every_seed() {
             tried += 1;
             match try_seed(seed, None) {
                 Ok(outcome) => {
-                    if place % TWICE_IN == 0 && try_seed(seed, None).as_ref() != Ok(&outcome) {
+                    if place.is_multiple_of(TWICE_IN) && try_seed(seed, None).as_ref() != Ok(&outcome) {
                         broken.push(format!("seed {seed} went differently the second time"));
                     }
                     figures.push(outcome.figures);
@@ -103,7 +103,7 @@ fn every_law_holds_for_every_seed() {
     };
     let began = Instant::now();
     let results = thread::scope(|scope| {
-        let threads = [scope.spawn(&work), scope.spawn(&work)];
+        let threads = [scope.spawn(work), scope.spawn(work)];
         while threads.iter().any(|thread| !thread.is_finished()) {
             if budget::is_torture() && !budget.goes_on() {
                 is_over.store(true, Ordering::Relaxed);
