@@ -159,6 +159,8 @@ fn chats_and_their_steps_are_listed() {
         let new = NewRequest::new("travel");
         let asked = ChatMessage::text(ChatRole::User, "Oslo, please.");
         let mut request = chats.begin_request("chat_1", new, asked).unwrap();
+        let input = request.start_step(StepType::Input, RawJson::parse("{}").unwrap()).unwrap();
+        request.complete_step(&input, None).unwrap();
         request.start_step(StepType::Llm, RawJson::parse(r#"{"messages":[]}"#).unwrap()).unwrap();
     }
     let listed = place.expect(0, &["chats"]);
@@ -185,6 +187,23 @@ fn chats_and_their_steps_are_listed() {
     assert_eq!(place.expect(0, &["steps", "chat_1", "--request", request, "--json"]).json(), told);
     assert_eq!(place.expect(0, &["steps", "chat_2", "--json"]).json()[0]["items"], serde_json::json!([]));
 
+    for filter in [["--type", "llm"], ["--status", "interrupted"]] {
+        let found = place.expect(0, &["steps", "chat_1", filter[0], filter[1], "--json"]).json().remove(0);
+        assert_eq!(found["items"], serde_json::json!([told[0]["items"][1]]), "{filter:?}");
+    }
+    let stack = told[0]["items"][0]["stack_id"].as_str().unwrap();
+    assert_eq!(place.expect(0, &["steps", "chat_1", "--stack", stack, "--json"]).json(), told);
+    assert_eq!(place.expect(0, &["steps", "chat_1", "--stack", "nothing"]).out, "no steps\n");
+    assert_eq!(place.expect(0, &["steps", "chat_1", "--request", request, "--status", "failed"]).out, "no steps\n");
+    let first = place.expect(0, &["steps", "chat_1", "--limit", "1", "--json"]).json().remove(0);
+    let next = first["next"].as_str().unwrap();
+    assert!(place.expect(0, &["steps", "chat_1", "-n", "1"]).out.contains(&format!("--cursor {next}")));
+    let rest = place.expect(0, &["steps", "chat_1", "--limit", "1", "--cursor", next, "--json"]).json().remove(0);
+    assert_eq!((&rest["items"][0], &rest["next"]), (&told[0]["items"][1], &Value::Null));
+    for other in [&["steps", "chat_2"][..], &["steps", "chat_1", "--type", "llm"], &["chats"], &["runs"]] {
+        assert_eq!(error(&place, 2, &[other, &["--cursor", next]].concat()), "invalid_input", "{other:?}");
+    }
+    assert_eq!(error(&place, 2, &["steps", "chat_1", "--type", "dance"]), "usage");
     assert_eq!(error(&place, 2, &["chats", "--status", "tired"]), "usage");
     assert_eq!(error(&place, 2, &["chats", "--cursor", "zzz"]), "invalid_input");
     assert_eq!(error(&place, 3, &["steps", "chat_9"]), "not_found");

@@ -1,11 +1,15 @@
 //! `runlog chats`, `runlog steps`: sessions as their users see them, and what assistants did in them.
 
-use clap::{ValueEnum, builder::RangedU64ValueParser};
-use runlog::{ChatFilter, ErrorKind, ListSteps, SessionStatus, Step};
-use serde::Serialize;
+use clap::{
+    ValueEnum,
+    builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
+};
+use runlog::{ChatFilter, ErrorKind, ListSteps, SessionStatus, StepStatus, StepType};
+use serde::de::DeserializeOwned;
 
 use crate::{
     args::Global,
+    commands::runs::Page,
     failure::{Exit, Failure, Result},
     output::Out,
     store, table, text,
@@ -15,10 +19,12 @@ const AFTER_HELP: &str = "\
 With --json one document: {\"data\": [the chats, with their fields], \"page\", \"pagesize\", \"pagecount\", \"total\", \
 \"next\": the cursor of the next page, not there on the last one}.";
 
-const AFTER_HELP_STEPS: &str = "With --json one document: {\"items\": [the steps, with their fields]}.";
+const AFTER_HELP_STEPS: &str = "\
+With --json one document: {\"items\": [the steps, with their fields], \"next\": the cursor of the next page or null}.";
 
-/// How many steps are read at a time.
-const STEPS_PER_PAGE: usize = 1_000;
+/// The names of a step's type, and of its status.
+const TYPES: [&str; 6] = ["input", "hook_create", "llm", "tool", "hook_next", "delegate"];
+const STATUSES: [&str; 5] = ["pending", "running", "completed", "failed", "interrupted"];
 
 /// The arguments of `chats`.
 #[derive(clap::Args)]
@@ -68,6 +74,25 @@ pub(crate) struct StepsArgs {
     /// Only steps of this request
     #[arg(long, value_name = "ID")]
     request: Option<String>,
+    /// Only steps of this node of the call stack
+    #[arg(long, value_name = "ID")]
+    stack: Option<String>,
+    /// Only steps of this type
+    #[arg(long = "type", value_name = "TYPE", value_parser = named::<StepType, 6>(TYPES))]
+    step_type: Option<StepType>,
+    /// Only steps of this status
+    #[arg(long, value_name = "STATUS", value_parser = named::<StepStatus, 5>(STATUSES))]
+    status: Option<StepStatus>,
+    #[command(flatten)]
+    page: Page,
+}
+
+/// Parses one of these names as the JSON of a step has it.
+fn named<T, const COUNT: usize>(names: [&'static str; COUNT]) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| serde_json::from_value::<T>(name.into()))
 }
 
 /// Does what `chats` says.
@@ -115,11 +140,6 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-#[derive(Serialize)]
-struct Steps {
-    items: Vec<Step>,
-}
-
 /// Does what `steps` says.
 pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
@@ -129,29 +149,31 @@ pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<
         Err(error) => return Err(error.into()),
     };
     let chat = store.chats().get_chat(&session.id.to_string())?.chat_id;
-    let mut options = ListSteps { request_id: args.request.clone(), limit: STEPS_PER_PAGE, ..ListSteps::default() };
-    let mut items = Vec::new();
-    loop {
-        let page = store.chats().list_steps(&chat, &options)?;
-        items.extend(page.items);
-        options.cursor = page.next;
-        if options.cursor.is_none() {
-            break;
+    let options = ListSteps {
+        request_id: args.request.clone(),
+        stack_id: args.stack.clone(),
+        step_type: args.step_type,
+        status: args.status,
+        limit: args.page.limit,
+        cursor: args.page.cursor.clone(),
+    };
+    let page = store.chats().list_steps(&chat, &options).map_err(Failure::of_argument)?;
+    if let (Some(request), true) = (&args.request, page.items.is_empty()) {
+        let of_request = ListSteps { request_id: Some(request.clone()), limit: 1, ..ListSteps::default() };
+        if store.chats().list_steps(&chat, &of_request)?.items.is_empty() {
+            let message = format!("the chat {chat:?} has no step of a request {request:?}");
+            return Err(Failure::new(Exit::NotFound, "not_found", message));
         }
     }
-    if let (Some(request), true) = (&args.request, items.is_empty()) {
-        let message = format!("the chat {chat:?} has no step of a request {request:?}");
-        return Err(Failure::new(Exit::NotFound, "not_found", message));
-    }
     if out.is_json() {
-        out.value(&Steps { items })?;
+        out.value(&page)?;
         return Ok(Exit::Ok);
     }
-    if items.is_empty() {
+    if page.items.is_empty() {
         out.line("no steps")?;
         return Ok(Exit::Ok);
     }
-    let rows = items.iter().map(|step| {
+    let rows = page.items.iter().map(|step| {
         let kind = serde_json::to_value(step.step_type).ok();
         let input = step.input.as_ref().map(|input| input.as_str().to_owned()).unwrap_or_default();
         let told = step.error.as_ref().map(|error| format!("error: {error}"));
@@ -173,5 +195,6 @@ pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<
         table::left("error or input", 120),
     ];
     table::print(&columns, &rows.collect::<Vec<_>>(), out)?;
+    table::next(page.next, out)?;
     Ok(Exit::Ok)
 }

@@ -5,8 +5,9 @@
 mod both;
 
 use runlog::{
-    AsyncStore, Chat, ChatFilter, ChatMessage, ChatOrder, ChatRole, ChatShare, Deleted, ErrorKind, ListSessions,
-    ListSteps, MessageFilter, RawJson, SessionStatus, Step, StepStatus, StepType, Store, Timestamp, Updates,
+    AsyncStore, Chat, ChatFilter, ChatMessage, ChatOrder, ChatRole, ChatShare, CopySession, Deleted, ErrorKind,
+    ListSessions, ListSteps, MessageFilter, NewMessage, NewRequest, RawJson, RequestEnd, SessionStatus, Step,
+    StepStatus, StepType, Store, Timestamp, Updates,
 };
 
 both! {
@@ -39,6 +40,9 @@ both! {
     chats_are_listed_in_three_orders
     a_cursor_of_chats_or_steps_fits_only_the_list_it_came_from
     all_steps_of_a_chat_are_listed_in_pages
+    a_copied_chat_has_its_messages_and_steps_with_ids_of_their_own
+    a_chat_copied_up_to_a_point_is_the_chat_as_it_was
+    an_interrupted_request_is_resumed_in_a_copy_too
     unknown_things_are_not_found
     bad_input_is_refused_and_writes_nothing
     oversize_is_refused_and_writes_nothing
@@ -569,6 +573,122 @@ fn all_steps_of_a_chat_are_listed_in_pages(store: &Store) {
     chats.update_step("1", &updates(r#"{"status":"completed"}"#)).unwrap();
     let rest = chats.list_steps("c", &ListSteps { cursor: first.next, ..all() }).unwrap().items;
     assert_eq!(rest.iter().map(|step| step.step_id.as_str()).collect::<String>(), "56", "what came meanwhile, too");
+}
+
+fn messages(store: &Store, chat: &str) -> Vec<ChatMessage> {
+    store.chats().get_messages(chat, &MessageFilter::default()).unwrap()
+}
+
+fn copy(store: &Store, chat: &str, options: &CopySession) -> String {
+    let source = store.find_session(chat).unwrap();
+    let copied = store.copy_session(source.id, options).unwrap().session;
+    assert_eq!(copied.copied_from, Some(source.id));
+    copied.name.unwrap_or_else(|| copied.id.to_string())
+}
+
+fn a_copied_chat_has_its_messages_and_steps_with_ids_of_their_own(store: &Store) {
+    let chats = store.chats();
+    chats.create_chat(Chat { sort: 4, ..named("c") }).unwrap();
+    chats.save_messages("c", vec![message("m1"), message("m2"), message("m3")]).unwrap();
+    chats.delete_messages("c", &["m2"]).unwrap();
+    chats.save_steps(vec![step("c", "s1", "stk"), step("c", "s2", "stk")]).unwrap();
+    let source = chats.get_chat("c").unwrap();
+    let id = copy(store, "c", &CopySession { name: Some("d".into()), ..CopySession::default() });
+    assert_eq!(id, "d");
+    let chat = chats.get_chat("d").unwrap();
+    assert_eq!(
+        (chat.sort, chat.last_message_at, &chat.assistant_id),
+        (4, source.last_message_at, &source.assistant_id)
+    );
+
+    let (before, after) = (messages(store, "c"), messages(store, "d"));
+    let told = |messages: &[ChatMessage]| -> Vec<_> {
+        messages.iter().map(|one| (one.props.clone(), one.sequence, one.created_at, one.id)).collect()
+    };
+    assert_eq!(told(&after), told(&before));
+    assert!(after.iter().all(|message| message.chat_id == "d"));
+    let steps = |chat| chats.list_steps(chat, &ListSteps::default()).unwrap().items;
+    let told = |steps: &[Step]| -> Vec<_> { steps.iter().map(|step| (step.sequence, step.status)).collect() };
+    assert_eq!(told(&steps("d")), told(&steps("c")));
+
+    // Ids name one thing: the source's still name its own, the copy's the copy's.
+    let changed = updates(r#"{"props":{"content":"changed"}}"#);
+    chats.update_message("m1", &changed).unwrap();
+    chats.update_step("s1", &updates(r#"{"status":"failed"}"#)).unwrap();
+    assert_eq!(told(&steps("d")).iter().map(|(_, status)| *status).collect::<Vec<_>>(), [StepStatus::Pending; 2]);
+    assert_eq!(messages(store, "d"), after);
+    let again = chats.update_message(&after[1].message_id, &changed).unwrap();
+    assert_eq!((again.chat_id.as_str(), again.props.as_str()), ("d", r#"{"content":"changed"}"#));
+    assert_eq!(messages(store, "c")[1], before[1]);
+    assert_eq!(chats.get_steps(&steps("d")[0].request_id).unwrap().len(), 2);
+    assert_eq!(chats.get_steps("req_1").unwrap(), steps("c"));
+    assert_eq!(chats.get_stack_path(&steps("d")[0].stack_id).unwrap().len(), 1);
+
+    // Both go on, and a copy is copied.
+    chats.save_messages("d", vec![message("m9")]).unwrap();
+    assert_eq!((messages(store, "c").len(), messages(store, "d").len()), (2, 3));
+    let third = copy(store, "d", &CopySession::default());
+    assert_eq!(messages(store, &third).iter().map(|message| message.sequence).collect::<Vec<_>>(), [1, 3, 4]);
+    chats.delete_chat("c").unwrap();
+    assert_eq!((messages(store, "d").len(), messages(store, &third).len()), (3, 3));
+    assert_eq!(kind(chats.update_message("m1", &changed)), ErrorKind::NotFound);
+    // A handle that begins with nothing reads the same.
+    let other = Store::with_backend(std::sync::Arc::clone(store.backend()));
+    assert_eq!(messages(&other, &third), messages(store, &third));
+    assert_eq!(other.chats().list_steps("d", &ListSteps::default()).unwrap().items, steps("d"));
+}
+
+fn a_chat_copied_up_to_a_point_is_the_chat_as_it_was(store: &Store) {
+    let chats = store.chats();
+    chats.create_chat(named("c")).unwrap();
+    let session = store.find_session("c").unwrap().id;
+    let context = store.context(store.create_instance(session, "travel", None).unwrap().id).unwrap();
+    for asked in ["first", "second"] {
+        let mut request = chats.begin_request("c", NewRequest::new("travel"), text(asked)).unwrap();
+        context.append_message(NewMessage::user(asked)).unwrap();
+        let step = request.start_step(StepType::Llm, json(r#"{"messages":[]}"#)).unwrap();
+        context.append_message(NewMessage::assistant("…")).unwrap();
+        request.send(ChatMessage::text(ChatRole::Assistant, &format!("answer to {asked}"))).unwrap();
+        request.complete_step(&step, None).unwrap();
+        request.finish(RequestEnd::Completed).unwrap();
+    }
+    let up_to = |sequence| {
+        let chat = copy(store, "c", &CopySession { up_to_sequence: Some(sequence), ..CopySession::default() });
+        let said: Vec<_> = messages(store, &chat)
+            .into_iter()
+            .map(|one| one.props.to_value::<serde_json::Value>().unwrap()["content"].as_str().unwrap().to_owned())
+            .collect();
+        let steps = chats.list_steps(&chat, &ListSteps::default()).unwrap().items.len();
+        assert_eq!(chats.get_chat(&chat).unwrap().last_message_at.is_some(), !said.is_empty());
+        (said.join(", "), steps)
+    };
+    assert_eq!(up_to(0), (String::new(), 0));
+    assert_eq!(up_to(1), ("first".into(), 0), "the request had begun");
+    assert_eq!(up_to(2), ("first, answer to first".into(), 1), "the next one hadn't");
+    assert_eq!(up_to(3), ("first, answer to first, second".into(), 1));
+    assert_eq!(up_to(4), ("first, answer to first, second, answer to second".into(), 2));
+    let whole = copy(store, "c", &CopySession::default());
+    let of_whole = CopySession { up_to_sequence: Some(2), ..CopySession::default() };
+    assert_eq!(messages(store, &copy(store, &whole, &of_whole)).len(), 2, "also of a copy");
+}
+
+fn an_interrupted_request_is_resumed_in_a_copy_too(store: &Store) {
+    let chats = store.chats();
+    chats.create_chat(named("c")).unwrap();
+    let mut request = chats.begin_request("c", NewRequest::new("lead"), text("go")).unwrap();
+    request.space_mut().set("colour", json(r#""red""#));
+    request.start_step(StepType::Delegate, json("{}")).unwrap();
+    request.enter("helper").unwrap();
+    request.start_step(StepType::Llm, json(r#"{"n":1}"#)).unwrap();
+    drop(request);
+    let copied = copy(store, "c", &CopySession::default());
+    let (own, other) = (chats.resume("c").unwrap().unwrap(), chats.resume(&copied).unwrap().unwrap());
+    assert_eq!((own.input(), own.assistant_id()), (other.input(), other.assistant_id()));
+    assert_eq!((own.space.clone(), own.stack.len()), (other.space.clone(), other.stack.len()));
+    assert_ne!(own.stack_path(), other.stack_path());
+    assert_eq!(chats.complete_resumed(&other, &json(r#"{"done":true}"#)).unwrap().len(), 2);
+    assert_eq!(chats.resume(&copied).unwrap(), None);
+    assert_eq!(chats.resume("c").unwrap(), Some(own), "the source's waits still");
 }
 
 fn chats_are_listed_in_three_orders(store: &Store) {

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::{ChatEvent, ChatMessage, ChatRole, Error, Result, Step, limits::STACK_DEPTH_MAX};
+use super::copied::id_in_copy;
+use crate::{ChatEvent, ChatMessage, ChatRole, Error, Result, SessionId, Step, limits::STACK_DEPTH_MAX};
 
 /// The messages and steps of a chat.
 ///
@@ -123,8 +124,29 @@ impl ChatFold {
                     self.steps[*index] = self.steps[*index].updated(&updates, at)?;
                 }
             }
+            ChatEvent::Copied { session_id, chat_id } => self.become_copy(session_id, &chat_id),
         }
         Ok(())
+    }
+
+    /// What was folded so far is another chat's: from here on it is this one's, with ids of its own.
+    fn become_copy(&mut self, session: SessionId, chat_id: &str) {
+        let renew = |id: &mut String| *id = id_in_copy(session.0, id);
+        let messages = std::mem::take(&mut self.messages).into_values().map(|(position, mut message)| {
+            renew(&mut message.message_id);
+            message.request_id.as_mut().map(renew);
+            chat_id.clone_into(&mut message.chat_id);
+            (message.message_id.clone(), (position, message))
+        });
+        self.messages = messages.collect();
+        for step in &mut self.steps {
+            [&mut step.step_id, &mut step.request_id, &mut step.stack_id].into_iter().for_each(renew);
+            step.stack_parent_id.as_mut().map(renew);
+            chat_id.clone_into(&mut step.chat_id);
+        }
+        self.step_indexes = self.steps.iter().enumerate().map(|(index, step)| (step.step_id.clone(), index)).collect();
+        let requests = std::mem::take(&mut self.requests).into_iter();
+        self.requests = requests.map(|(request, last)| (id_in_copy(session.0, &request), last)).collect();
     }
 
     /// The message with this id.
