@@ -1,7 +1,7 @@
 //! Ending runs: by themselves or from outside, with all that is below them, in one batch.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{BTreeMap, HashSet},
     future::Future,
     pin::pin,
     sync::Arc,
@@ -129,8 +129,10 @@ impl Inner {
     /// Closes the gates of runs and of all below them; gives all of them, each once.
     async fn close_gates(&self, roots: Vec<Arc<Live>>, gates: &mut Vec<OwnedRwLockWriteGuard<()>>) -> Vec<Arc<Live>> {
         let (mut tree, mut known) = (Vec::new(), HashSet::new());
-        let mut next = VecDeque::from(roots);
-        while let Some(live) = next.pop_front() {
+        // All that end trees at the same time go in one order, so that none waits for another that waits for it.
+        let place = |live: Arc<Live>| ((live.depth, live.id()), live);
+        let mut next: BTreeMap<_, _> = roots.into_iter().map(place).collect();
+        while let Some((_, live)) = next.pop_first() {
             if !known.insert(live.id()) {
                 continue;
             }
@@ -138,7 +140,7 @@ impl Inner {
             live.abandoned.cancel();
             gates.push(live.close_nursery().await);
             gates.extend(self.within_grace(live.close_gate()).await);
-            next.extend(live.children());
+            next.extend(live.children().into_iter().map(place));
             tree.push(live);
         }
         tree
@@ -173,9 +175,12 @@ impl Inner {
         let all = if self.is_broken(Defect::ForgetsSubAgents) { &[][..] } else { tree };
         for live in all {
             // One that has paused meanwhile is left to those below, who are cancelled when this is.
-            let is_running = live.recorder.run().status == RunStatus::Running;
-            if (is_running || self.is_broken(Defect::LeavesPaused)) && known.insert(live.id()) && is_running {
-                changes.push(NewStatus::new(live.recorder.clone(), RunStatus::Cancelled));
+            if live.recorder.run().status == RunStatus::Running {
+                if known.insert(live.id()) {
+                    changes.push(NewStatus::new(live.recorder.clone(), RunStatus::Cancelled));
+                }
+            } else if self.is_broken(Defect::LeavesPaused) {
+                known.insert(live.id());
             }
         }
         for (live, _) in ends.iter().filter(|(_, ending)| matches!(ending, Ending::Cancelled)) {
