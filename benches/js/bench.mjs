@@ -23,6 +23,10 @@ const { values: options, positionals: words } = parseArgs({
     json: { type: "boolean", default: false },
   },
 });
+if (!process.env.RUNLOG_IN_FLIGHT) {
+  console.error("start it by run.mjs, which builds what it needs");
+  process.exit(2);
+}
 const rounds = Number(options.rounds);
 const sliceMs = Number(options.slice);
 // How many seconds in all it may wait for other work on the machine to be over.
