@@ -22,8 +22,8 @@ Exit codes:
   1  failed
   2  the arguments don't fit
   3  no such store, session, instance, run or chat, or more than one fits
-  4  something else is there already, another process has the store open for writing, or a run's status or budget
-     forbids it
+  4  something is there already, the store is in use, or a run's status or steps
+     forbid it
   5  the store is damaged; see `runlog verify`
   6  imported, but not everything
   7  the agent that was run ended with a failure
@@ -93,9 +93,9 @@ pub(crate) enum Command {
     Run(run::Args),
     /// List runs
     Runs(runs::Args),
-    /// List the messages of a run
+    /// List the messages of a run, or read one
     Messages(runs::MessagesArgs),
-    /// List the tool calls of a run
+    /// List the tool calls of a run, or read one
     ToolCalls(runs::ToolCallsArgs),
     /// List chats: sessions as their users see them
     Chats(chats::Args),

@@ -277,6 +277,44 @@ fn a_recorder_that_is_killed_leaves_a_run_that_is_paused_and_resumed() {
     assert_eq!(calls[0]["status"], "error", "it was closed");
 }
 
+#[test]
+fn a_recorder_that_is_killed_again_and_again_loses_nothing_acknowledged_and_counts_each_step_once() {
+    let place = Place::new();
+    let mut acknowledged = 0;
+    for round in 0..8_u64 {
+        let with: &[&str] = if round == 0 { &["--json", "--name", "n"] } else { &["--json", "--resume", "n"] };
+        let says: Vec<String> = (0..200).map(|index| format!("say:{round}.{index}")).collect();
+        let steps: Vec<&str> = std::iter::once("ready").chain(says.iter().flat_map(|say| [say, "ack"])).collect();
+        let mut recorder = Ends(place.scripted(with, &steps).spawn().unwrap());
+        let lines = BufReader::new(recorder.0.stdout.take().unwrap()).lines();
+        let mut acks = 0;
+        // Killed at another place each time; what is acknowledged until it is dead counts.
+        for line in lines.map_while(Result::ok) {
+            acks += u64::from(line.starts_with("{\"ack\"") && line.ends_with('}'));
+            if acks == round * 7 + 3 {
+                recorder.0.kill().unwrap();
+            }
+        }
+        recorder.0.wait().unwrap();
+        acknowledged += acks;
+    }
+    assert_eq!(place.script(&["--resume", "n"], &["ready", "say:end"]).code, 0);
+    let runs = items(&place, &["runs"]);
+    assert_eq!(runs.len(), 9);
+    for pair in runs.windows(2) {
+        assert_eq!((&pair[0]["resumed_from"], &pair[1]["status"]), (&pair[1]["id"], &json!("paused")));
+    }
+    let events = place.expect(0, &["replay", "n", "--json"]).json();
+    let mut said: Vec<&str> = events.iter().filter_map(|event| event["content"]["content"].as_str()).collect();
+    said.retain(|text| !text.starts_with("Continue"));
+    let count = said.len() as u64;
+    assert!(count > acknowledged, "{count} recorded, {acknowledged} acknowledged");
+    assert_eq!(runs[0]["step_count"], count, "each message is a step");
+    said.sort_unstable();
+    said.dedup();
+    assert_eq!(said.len() as u64, count, "nothing is there twice");
+}
+
 #[cfg(unix)]
 fn signal(process: u32, name: &str) {
     let status = std::process::Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap();

@@ -125,6 +125,20 @@ fn messages_and_tool_calls_of_a_run_are_listed() {
         assert_eq!(found[0]["items"][0]["tool_name"], tool);
         assert_eq!(found[0]["items"].as_array().unwrap().len(), 1);
     }
+    // One alone is told whole.
+    for (command, field, whole) in [("messages", "content", "Looking."), ("tool-calls", "input", "path")] {
+        let listed = place.expect(0, &[command, &run, "--json"]).json().remove(0);
+        let items = listed["items"].as_array().unwrap();
+        let item = items.iter().find(|item| item[field].to_string().contains(whole)).unwrap();
+        let id = item["id"].to_string();
+        assert_eq!(&place.expect(0, &[command, &run, &id, "--json"]).json()[0], item);
+        let shown = place.expect(0, &[command, &run, &id]);
+        narrow(&shown);
+        assert!(shown.out.contains(whole), "{}", shown.out);
+        assert_eq!(error(&place, 3, &[command, &run, "999999"]), "not_found");
+        assert_eq!(error(&place, 2, &[command, &run, &id, "--limit", "3"]), "usage");
+        assert_eq!(error(&place, 2, &[command, &run, "nonsense"]), "usage");
+    }
     assert_eq!(error(&place, 2, &["tool-calls", &run, "--status", "paused"]), "usage");
     assert_eq!(error(&place, 2, &["tool-calls", &run, "--cursor", next]), "invalid_input");
     assert_eq!(error(&place, 3, &["messages", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
@@ -158,8 +172,9 @@ fn chats_and_their_steps_are_listed() {
     let second = place.expect(0, &["chats", "--page", "2", "--pagesize", "2", "--json"]).json();
     assert_eq!(second[0]["data"][0]["chat_id"], "chat_1");
     let first = place.expect(0, &["chats", "--limit", "2", "--json"]).json();
-    let next = first[0]["next"].to_string();
-    let rest = place.expect(0, &["chats", "--limit", "2", "--cursor", &next, "--json"]).json();
+    let next = first[0]["next"].as_str().unwrap();
+    let rest = place.expect(0, &["chats", "--limit", "2", "--cursor", next, "--json"]).json();
+    assert_eq!(error(&place, 2, &["chats", "--user", "mia", "--cursor", next]), "invalid_input");
     assert_eq!(rest[0]["data"], second[0]["data"]);
 
     let steps = place.expect(0, &["steps", "chat_1"]);
@@ -171,7 +186,7 @@ fn chats_and_their_steps_are_listed() {
     assert_eq!(place.expect(0, &["steps", "chat_2", "--json"]).json()[0]["items"], serde_json::json!([]));
 
     assert_eq!(error(&place, 2, &["chats", "--status", "tired"]), "usage");
-    assert_eq!(error(&place, 2, &["chats", "--cursor", "zzz"]), "usage");
+    assert_eq!(error(&place, 2, &["chats", "--cursor", "zzz"]), "invalid_input");
     assert_eq!(error(&place, 3, &["steps", "chat_9"]), "not_found");
     assert_eq!(error(&place, 3, &["steps", "chat_1", "--request", "nothing"]), "not_found");
     assert_eq!(error(&place, 3, &["steps", "chat_2", "--request", request]), "not_found");

@@ -26,6 +26,7 @@ pub mod backend;
 mod blocking;
 mod catalog;
 mod chats;
+mod cursor;
 mod embedded;
 mod error;
 mod flows;
@@ -46,12 +47,15 @@ pub use blocking::{
 };
 pub use catalog::CATALOG_STREAM;
 pub use chats::{
-    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportOptions, ImportReport, NewRequest, RequestDraft, RequestEnd,
-    ResumeAction, Resumption, StackLevel,
+    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportOptions, ImportReport, ListSteps, NewRequest, RequestDraft,
+    RequestEnd, ResumeAction, Resumption, StackLevel,
 };
 pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};
 pub use flows::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed};
+#[cfg(feature = "broken-orchestrator")]
+#[doc(hidden)]
+pub use orchestration::Defect;
 #[cfg(all(target_family = "wasm", feature = "js"))]
 pub use orchestration::JsRuntime;
 #[cfg(not(target_family = "wasm"))]

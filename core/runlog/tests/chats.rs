@@ -5,8 +5,8 @@
 mod both;
 
 use runlog::{
-    AsyncStore, Chat, ChatFilter, ChatMessage, ChatOrder, ChatRole, ChatShare, ErrorKind, MessageFilter, RawJson,
-    SessionStatus, Step, StepStatus, StepType, Store, Timestamp, Updates,
+    AsyncStore, Chat, ChatFilter, ChatMessage, ChatOrder, ChatRole, ChatShare, Deleted, ErrorKind, ListSessions,
+    ListSteps, MessageFilter, RawJson, SessionStatus, Step, StepStatus, StepType, Store, Timestamp, Updates,
 };
 
 both! {
@@ -37,6 +37,8 @@ both! {
     chats_are_listed_by_filter
     chats_are_listed_by_page_and_by_cursor
     chats_are_listed_in_three_orders
+    a_cursor_of_chats_or_steps_fits_only_the_list_it_came_from
+    all_steps_of_a_chat_are_listed_in_pages
     unknown_things_are_not_found
     bad_input_is_refused_and_writes_nothing
     oversize_is_refused_and_writes_nothing
@@ -482,13 +484,91 @@ fn chats_are_listed_by_page_and_by_cursor(store: &Store) {
         seen.extend(list.data.iter().map(|chat| chat.chat_id.as_str()));
         chats.create_chat(Chat::new("new")).unwrap();
         filter.cursor = list.next;
-        if list.next.is_none() {
+        if filter.cursor.is_none() {
             break;
         }
     }
     assert_eq!(seen, "6543210");
     let huge = ChatFilter { pagesize: 1_001, ..ChatFilter::default() };
     assert_eq!(kind(chats.list_chats(&huge)), ErrorKind::InvalidInput);
+}
+
+fn a_cursor_of_chats_or_steps_fits_only_the_list_it_came_from(store: &Store) {
+    let chats = store.chats();
+    for id in ["a", "b", "c"] {
+        chats.create_chat(named(id)).unwrap();
+        chats.save_steps(vec![step(id, &format!("{id}1"), "s1"), step(id, &format!("{id}2"), "s2")]).unwrap();
+    }
+    let all = ChatFilter { pagesize: 1, ..ChatFilter::default() };
+    let next = chats.list_chats(&all).unwrap().next;
+    assert!(next.is_some());
+    let at = |filter: ChatFilter| chats.list_chats(&ChatFilter { cursor: next.clone(), pagesize: 2, ..filter });
+    assert_eq!(at(all.clone()).unwrap().data[0].chat_id, "b", "the size of a page may change");
+    let some = |text: &str| Some(text.to_owned());
+    for other in [
+        ChatFilter { user_id: some("u"), ..all.clone() },
+        ChatFilter { team_id: some("t"), ..all.clone() },
+        ChatFilter { assistant_id: some("x"), ..all.clone() },
+        ChatFilter { status: Some(SessionStatus::Active), ..all.clone() },
+        ChatFilter { keywords: some("k"), ..all.clone() },
+        ChatFilter { order: ChatOrder::Sort, ..all.clone() },
+    ] {
+        assert_eq!(kind(at(other)), ErrorKind::InvalidInput);
+    }
+    let one = ListSteps { limit: 1, ..ListSteps::default() };
+    let of_steps = chats.list_steps("a", &one).unwrap().next;
+    let go_on = |chat, options: ListSteps| chats.list_steps(chat, &ListSteps { cursor: of_steps.clone(), ..options });
+    assert_eq!(go_on("a", one.clone()).unwrap().items[0].step_id, "a2");
+    assert_eq!(kind(go_on("b", one.clone())), ErrorKind::InvalidInput);
+    assert_eq!(
+        kind(go_on("a", ListSteps { status: Some(StepStatus::Failed), ..one.clone() })),
+        ErrorKind::InvalidInput
+    );
+    assert_eq!(kind(chats.list_chats(&ChatFilter { cursor: of_steps.clone(), ..all })), ErrorKind::InvalidInput);
+    let sessions = ListSessions { limit: 1, ..ListSessions::default() };
+    let of_sessions = store.list_sessions(&sessions).unwrap().next;
+    assert!(of_sessions.is_some());
+    for wrong in [
+        ListSessions { cursor: of_steps.clone(), ..sessions.clone() },
+        ListSessions { cursor: of_sessions.clone(), project: some("p"), ..sessions.clone() },
+        ListSessions { cursor: of_sessions.clone(), deleted: Deleted::Shown, ..sessions.clone() },
+        ListSessions { cursor: some("7"), ..sessions.clone() },
+    ] {
+        assert_eq!(kind(store.list_sessions(&wrong)), ErrorKind::InvalidInput);
+    }
+    assert_eq!(kind(chats.list_steps("a", &ListSteps { limit: 0, ..one })), ErrorKind::InvalidInput);
+    assert_eq!(kind(chats.list_steps("d", &ListSteps::default())), ErrorKind::NotFound);
+}
+
+fn all_steps_of_a_chat_are_listed_in_pages(store: &Store) {
+    let chats = store.chats();
+    chats.create_chat(named("c")).unwrap();
+    let of_request = |id: &str, request: &str| Step { request_id: request.into(), ..step("c", id, "s") };
+    chats.save_steps(vec![of_request("1", "r1"), of_request("2", "r2")]).unwrap();
+    chats.save_steps(vec![of_request("3", "r1"), of_request("4", "r1"), of_request("5", "r2")]).unwrap();
+    chats.update_step("2", &updates(r#"{"status":"failed"}"#)).unwrap();
+    let list = |options: ListSteps| {
+        let (mut options, mut seen) = (ListSteps { limit: 2, ..options }, String::new());
+        loop {
+            let page = chats.list_steps("c", &options).unwrap();
+            seen.extend(page.items.iter().map(|step| step.step_id.as_str()));
+            options.cursor = page.next;
+            if options.cursor.is_none() {
+                return seen;
+            }
+        }
+    };
+    let all = ListSteps::default;
+    assert_eq!(list(all()), "12345");
+    assert_eq!(list(ListSteps { request_id: Some("r1".into()), ..all() }), "134");
+    assert_eq!(list(ListSteps { status: Some(StepStatus::Failed), ..all() }), "2");
+    assert_eq!(list(ListSteps { stack_id: Some("t".into()), ..all() }), "");
+    assert_eq!(list(ListSteps { step_type: Some(StepType::Delegate), ..all() }), "");
+    let first = chats.list_steps("c", &ListSteps { limit: 4, ..all() }).unwrap();
+    chats.save_steps(vec![of_request("6", "r1")]).unwrap();
+    chats.update_step("1", &updates(r#"{"status":"completed"}"#)).unwrap();
+    let rest = chats.list_steps("c", &ListSteps { cursor: first.next, ..all() }).unwrap().items;
+    assert_eq!(rest.iter().map(|step| step.step_id.as_str()).collect::<String>(), "56", "what came meanwhile, too");
 }
 
 fn chats_are_listed_in_three_orders(store: &Store) {

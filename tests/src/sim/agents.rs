@@ -66,13 +66,15 @@ struct Agent {
     random: Random,
     /// Whether it stops when it is told to.
     is_polite: bool,
+    /// Whether it left a spawn: one that waits for sub-agents counts as waiting, whatever else it does.
+    is_impatient: bool,
     working: Option<Working>,
 }
 
 impl Agent {
     fn new(all: Agents, run: RunContext, mut random: Random) -> Self {
         let is_polite = !random.one_in(4);
-        Self { all, run, random, is_polite, working: None }
+        Self { all, run, random, is_polite, is_impatient: false, working: None }
     }
 
     async fn work(mut self) -> Result<AgentEnd, AgentError> {
@@ -99,7 +101,8 @@ impl Agent {
 
     /// It is among those at work, unless it was told to stop.
     fn counts(&mut self) {
-        self.working = (!self.run.is_cancelled()).then(|| self.all.ledger.works(self.all.options.concurrent_max));
+        let counts = !self.run.is_cancelled() && !self.is_impatient;
+        self.working = counts.then(|| self.all.ledger.works(self.all.options.concurrent_max));
     }
 
     fn text(&mut self) -> String {
@@ -268,7 +271,10 @@ impl Agent {
         let spawned = match select(pin!(spawned), self.all.scheduler.sleep(patience)).await {
             Either::Left((spawned, _)) => spawned,
             // It has lost its patience, and goes on beside its turn.
-            Either::Right(_) => return Ok(()),
+            Either::Right(_) => {
+                self.is_impatient = true;
+                return Ok(());
+            }
         };
         if let Ok(results) = &spawned
             && self.run.run().status == RunStatus::Running

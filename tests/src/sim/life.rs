@@ -6,8 +6,8 @@ use std::{
 };
 
 use runlog::{
-    AsyncStore, Embedded, Orchestrator, OrchestratorOptions, RunId, RunStatus, Runtime, StoreOptions, ToolStyle, Wait,
-    engine,
+    AsyncStore, Defect, Embedded, Orchestrator, OrchestratorOptions, RunId, RunStatus, Runtime, StoreOptions,
+    ToolStyle, Wait, engine,
 };
 
 use super::{
@@ -54,6 +54,24 @@ pub struct Figures {
     pub messages: u64,
 }
 
+impl Figures {
+    /// Each with its name.
+    pub fn named(&self) -> [(&'static str, u64); 10] {
+        [
+            ("runs", self.runs),
+            ("records", self.records),
+            ("power cuts", self.power_cuts),
+            ("kills", self.kills),
+            ("shutdowns", self.shutdowns),
+            ("lives with storage faults", self.storage_faults),
+            ("trees cancelled", self.cancelled),
+            ("runs gone on with after a crash", self.revived),
+            ("spawns with results", self.spawns),
+            ("messages acknowledged", self.messages),
+        ]
+    }
+}
+
 /// How a seed went.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
@@ -83,6 +101,7 @@ struct World {
     options: OrchestratorOptions,
     figures: Figures,
     had_faults: bool,
+    defect: Option<Defect>,
 }
 
 /// A process.
@@ -92,12 +111,12 @@ struct Life {
     users: Users,
 }
 
-/// Goes through everything that a seed says.
+/// Goes through everything that a seed says, with an orchestrator that is well, or is broken in one way.
 ///
 /// # Errors
 /// The law that was broken.
-pub fn run(seed: u64) -> Result<Outcome, String> {
-    let mut world = World::new(seed);
+pub fn run(seed: u64, defect: Option<Defect>) -> Result<Outcome, String> {
+    let mut world = World { defect, ..World::new(seed) };
     let lives = 1 + world.random.below(4);
     for life in 0..lives {
         world.live(life == 0).map_err(|broken| format!("life {life}: {broken}"))?;
@@ -113,7 +132,7 @@ impl World {
             spawn_max: 4,
             depth_max: 3,
             stop_grace: Duration::from_millis(20),
-            max_total_steps: if random.one_in(2) { 4 + u32::try_from(random.below(8)).unwrap_or(0) } else { 500 },
+            max_total_steps: if random.one_in(2) { 1 + u32::try_from(random.below(4)).unwrap_or(0) } else { 500 },
             inbox_max: 2,
             tool_style: if random.one_in(2) { ToolStyle::OpenAi } else { ToolStyle::Anthropic },
             ..OrchestratorOptions::default()
@@ -126,12 +145,13 @@ impl World {
             options,
             figures: Figures::default(),
             had_faults: false,
+            defect: None,
         }
     }
 
     fn open(&mut self) -> Result<Life, String> {
         let options =
-            StoreOptions { segment_bytes_max: 1 << 20, ..StoreOptions::with_host(Arc::new(self.host.clone())) };
+            StoreOptions { segment_bytes_max: 64 << 10, ..StoreOptions::with_host(Arc::new(self.host.clone())) };
         let storage = Arc::new(self.storage.clone());
         let embedded = Embedded::open_on(storage, options, Wait::Await).map_err(|error| format!("open: {error}"))?;
         Ok(self.begin(embedded))
@@ -144,6 +164,9 @@ impl World {
         let backend = GivingWay::new(embedded.clone(), scheduler.clone(), ledger.clone());
         let store = AsyncStore::with_backend(Arc::new(backend));
         let orchestrator = Orchestrator::new(store, scheduler.clone(), self.options.clone());
+        if let Some(defect) = self.defect {
+            orchestrator.break_with(defect);
+        }
         orchestrator.register_default(Agents {
             scheduler: scheduler.clone(),
             ledger: ledger.clone(),

@@ -15,6 +15,8 @@ pub struct ChatFold {
     messages: HashMap<String, (u64, ChatMessage)>,
     last_message_sequence: u64,
     steps: Vec<Step>,
+    /// Where each step was saved first: its place in the order, whatever becomes of it.
+    step_positions: Vec<u64>,
     step_indexes: HashMap<String, usize>,
     /// The last sequence of each request's steps.
     requests: HashMap<String, u64>,
@@ -111,6 +113,7 @@ impl ChatFold {
                     Some(index) => self.steps[*index] = *step,
                     None => {
                         self.step_indexes.insert(step.step_id.clone(), self.steps.len());
+                        self.step_positions.push(position);
                         self.steps.push(*step);
                     }
                 }
@@ -165,6 +168,12 @@ impl ChatFold {
     /// Every step, in the order in which they were saved.
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// The steps that were saved after a position of the log, in that order, each with its own.
+    pub fn steps_after(&self, position: u64) -> impl Iterator<Item = (u64, &Step)> {
+        let first = self.step_positions.partition_point(|saved| *saved <= position);
+        self.step_positions.iter().copied().zip(&self.steps).skip(first)
     }
 
     /// The steps of a request, in its order.

@@ -173,7 +173,8 @@ impl Store {
     /// One page of sessions, newest first. Pages stay right while sessions are made.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0; else those of reading the store.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list; else those of
+    /// reading the store.
     pub fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage> {
         block_on(self.inner.list_sessions(options))
     }

@@ -17,4 +17,5 @@ pub use draft::{NewRequest, RequestDraft, RequestEnd};
 pub use import::{ImportIssue, ImportOptions, ImportReport};
 pub use request::AsyncRequestBuffer;
 pub use resume::{ResumeAction, Resumption, StackLevel};
+pub use steps::ListSteps;
 pub use store::AsyncChatStore;

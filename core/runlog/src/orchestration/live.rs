@@ -51,6 +51,8 @@ struct Slot {
     waits: u32,
     /// Whether it had leave before it began to wait.
     lent: bool,
+    /// Whether its work is over, so that leave which comes now is of no use.
+    is_over: bool,
 }
 
 /// What a run begins with.
@@ -141,7 +143,8 @@ impl Live {
     }
 
     pub(super) fn work_with(&self, permit: OwnedSemaphorePermit) {
-        locked(&self.slot).permit = Some(permit);
+        let mut slot = locked(&self.slot);
+        slot.permit = Some(permit).filter(|_| !slot.is_over);
     }
 
     /// Lets another agent work while this one waits, until what it gives is [over](Waiting::over).
@@ -154,7 +157,9 @@ impl Live {
 
     /// Gives the leave to work back for good.
     pub(super) fn stop_working(&self) {
-        locked(&self.slot).permit = None;
+        let mut slot = locked(&self.slot);
+        slot.is_over = true;
+        slot.permit = None;
     }
 
     pub(super) fn fail(&self, error: Error) {

@@ -9,6 +9,7 @@ use std::{
 
 use runlog_model::{AgentDefinition, AgentSummary, RawJson, RunId};
 use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Executor, OrchestratorOptions, ResumeReport, Runtime, SpawnRequest, SpawnResult, StartAgent, Task,
@@ -65,8 +66,12 @@ pub(super) struct Inner {
     runtime: Box<dyn Runtime>,
     executors: Mutex<Executors>,
     live: Mutex<HashMap<RunId, Arc<Live>>>,
+    arrivals: Mutex<HashMap<RunId, CancellationToken>>,
     /// Held by whoever goes on with what a crash cut off.
     pub(super) reviving: tokio::sync::Mutex<()>,
+    /// What a test has broken.
+    #[cfg(feature = "broken-orchestrator")]
+    pub(super) defect: std::sync::OnceLock<super::defect::Defect>,
 }
 
 #[derive(Default)]
@@ -97,13 +102,21 @@ impl Orchestrator {
             runtime: Box::new(runtime),
             executors: Mutex::default(),
             live: Mutex::default(),
+            arrivals: Mutex::default(),
             reviving: tokio::sync::Mutex::default(),
+            #[cfg(feature = "broken-orchestrator")]
+            defect: std::sync::OnceLock::new(),
         };
         Self { inner: Arc::new(inner) }
     }
 
     pub(super) fn of(inner: Arc<Inner>) -> Self {
         Self { inner }
+    }
+
+    #[cfg(feature = "broken-orchestrator")]
+    pub(super) fn inner(&self) -> &Inner {
+        &self.inner
     }
 
     /// The store.
@@ -344,6 +357,11 @@ impl Inner {
         self.live.lock().expect("the list of live runs was left broken by a panic")
     }
 
+    /// The lock is never held across a wait.
+    pub(super) fn arrivals(&self) -> MutexGuard<'_, HashMap<RunId, CancellationToken>> {
+        self.arrivals.lock().expect("the list of arriving runs was left broken by a panic")
+    }
+
     pub(super) fn live(&self, id: RunId) -> Option<Arc<Live>> {
         self.live_runs().get(&id).cloned()
     }
@@ -368,11 +386,16 @@ impl Inner {
 
     /// The run in the tree: it is there already, or somebody else works on it, or nobody does.
     pub(super) async fn live_or_outside(self: &Arc<Self>, id: RunId) -> Result<Entered> {
-        if let Some(live) = self.live(id) {
-            return Ok(Entered { inner: Arc::clone(self), live });
-        }
-        let recorder = self.store.runs().recorder(id).await?;
-        let depth = self.depth_of(recorder.run().parent_run_id).await?;
+        let (recorder, depth) = loop {
+            if let Some(live) = self.arrived(id).await {
+                return Ok(Entered { inner: Arc::clone(self), live });
+            }
+            let recorder = self.store.runs().recorder(id).await?;
+            let depth = self.depth_of(recorder.run().parent_run_id).await?;
+            if !self.is_arriving(id) {
+                break (recorder, depth);
+            }
+        };
         let beginning = Beginning {
             recorder,
             definition: None,

@@ -43,6 +43,7 @@ claims! {
     an_error_fails_the_run_with_its_message
     late_writes_are_refused
     a_thousand_sub_agents_in_one_call_record_what_they_do
+    a_run_of_another_hand_is_under_way_here_only_while_it_spawns
 }
 
 async fn scenario_agent_catalog_query(world: World) {
@@ -601,4 +602,16 @@ async fn a_thousand_sub_agents_in_one_call_record_what_they_do(world: World) {
     let context = world.context(parent).await;
     assert!(context[2].len() < 2 << 20, "what the parent's model is given is bounded: {}", context[2].len());
     assert_eq!(world.orchestrator.live_count(), 0);
+}
+
+async fn a_run_of_another_hand_is_under_way_here_only_while_it_spawns(world: World) {
+    world.agent("leaf", |_| async { Ok(().into()) }).await;
+    let parent = world.parent().await;
+    let results = world.orchestrator.spawn_agents(parent, vec![SpawnRequest::new("leaf", "t"); 2]).await.unwrap();
+    assert_eq!(results.len(), 2);
+    let refused = world.orchestrator.spawn_agents_for(parent, "c", vec![SpawnRequest::new("nobody", "t")]).await;
+    assert!(refused.unwrap()[0].error.is_some());
+    while world.orchestrator.live_count() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
