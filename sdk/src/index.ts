@@ -140,6 +140,7 @@ export type {
   NewChatMessage,
   NewStep,
   Step,
+  StepFilter,
   StepStatus,
   StepType,
   Updates,

@@ -115,7 +115,7 @@ async fn scenario_max_total_steps_enforcement(world: World) {
 
 async fn scenario_resume_non_paused_run_rejected(world: World) {
     world.agent("done", |_| async { Ok(AgentEnd::from(())) }).await;
-    world.agent("failed", |_| async { Err(runlog::Error::new(runlog::ErrorKind::Io, "no")) }).await;
+    world.agent("failed", |_| async { Err(runlog::Error::new(ErrorKind::Io, "no")) }).await;
     let parent = world.parent().await;
     for name in ["done", "failed"] {
         let ended = spawn(&world, parent, SpawnRequest::new(name, "t")).await;
@@ -376,7 +376,7 @@ async fn runs_without_an_executor_are_left_as_they_are(world: World) {
     let report = world.orchestrator.resume_all().await.unwrap();
     assert_eq!(report.resumed.len(), 1);
     let left: Vec<_> = report.left.iter().map(|(id, error)| (*id, error.kind())).collect();
-    assert_eq!(left, [(by_hand, runlog::ErrorKind::NotFound)]);
+    assert_eq!(left, [(by_hand, ErrorKind::NotFound)]);
     assert_eq!(world.run(by_hand).await.status, RunStatus::Paused);
 }
 
