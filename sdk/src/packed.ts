@@ -172,33 +172,45 @@ export class LogRecord {
   readonly sequence: number;
   /** When it was appended: milliseconds since 1970-01-01 UTC. */
   readonly timeMs: number;
-  /** What it is: 0 to 127 are the caller's, from 128 the engine's own. */
-  readonly kind: number;
-  /** Whether its contents were taken out of the store; they are then empty. */
-  readonly redacted: boolean;
-  /** The small part beside the payload. */
-  readonly meta: Uint8Array;
-  /** The payload, byte for byte. */
-  readonly payload: Uint8Array;
-  readonly #page: Uint8Array;
+  readonly #view: DataView;
   readonly #head: number;
+  readonly #metaStart: number;
+  readonly #payloadStart: number;
 
   /** @internal */
-  constructor(page: Uint8Array, view: DataView, head: number, meta: Uint8Array, payload: Uint8Array) {
+  constructor(view: DataView, head: number, metaStart: number, payloadStart: number) {
     this.position = view.getFloat64(head, true);
     this.sequence = view.getFloat64(head + 8, true);
     this.timeMs = view.getFloat64(head + 16, true);
-    this.kind = view.getUint8(head + 32);
-    this.redacted = view.getUint8(head + 33) === 1;
-    this.meta = meta;
-    this.payload = payload;
-    this.#page = page;
+    this.#view = view;
     this.#head = head;
+    this.#metaStart = metaStart;
+    this.#payloadStart = payloadStart;
+  }
+
+  /** What it is: 0 to 127 are the caller's, from 128 the engine's own. */
+  get kind(): number {
+    return this.#view.getUint8(this.#head + 32);
+  }
+
+  /** Whether its contents were taken out of the store; they are then empty. */
+  get redacted(): boolean {
+    return this.#view.getUint8(this.#head + 33) === 1;
+  }
+
+  /** The small part beside the payload. */
+  get meta(): Uint8Array {
+    return this.#bytes(this.#metaStart, this.#view.getUint32(this.#head + 24, true));
+  }
+
+  /** The payload, byte for byte. */
+  get payload(): Uint8Array {
+    return this.#bytes(this.#payloadStart, this.#view.getUint32(this.#head + 28, true));
   }
 
   /** The stream it was appended to. For a record that a fork inherits, the stream it was first appended to. */
   get stream(): string {
-    return uuidAt(this.#page, this.#head + 40);
+    return uuidAt(this.#bytes(this.#head + 40, 16), 0);
   }
 
   /** The payload as text. */
@@ -209,6 +221,11 @@ export class LogRecord {
   /** The payload as JSON. */
   json<T = unknown>(): T {
     return JSON.parse(this.text()) as T;
+  }
+
+  #bytes(start: number, length: number): Uint8Array {
+    const { buffer, byteOffset } = this.#view;
+    return new Uint8Array(buffer, byteOffset + start, length);
   }
 }
 
@@ -232,13 +249,11 @@ export function unpackRecords(page: Uint8Array): RecordPage {
   const records = new Array<LogRecord>(count);
   for (let index = 0; index < count; index++) {
     const head = PAGE_HEADER_BYTES + index * HEAD_BYTES;
-    const metaEnd = meta + view.getUint32(head + 24, true);
-    const length = view.getUint32(head + 28, true);
-    const redacted = view.getUint8(head + 33) === 1;
-    const own = page.subarray(payload, payload + length);
-    records[index] = new LogRecord(page, view, head, page.subarray(meta, metaEnd), own);
-    meta = metaEnd;
-    payload += (redacted ? 4 : length) + 1;
+    const record = new LogRecord(view, head, meta, payload);
+    records[index] = record;
+    meta += view.getUint32(head + 24, true);
+    // In place of a payload that is gone stands `null`.
+    payload += (record.redacted ? 4 : view.getUint32(head + 28, true)) + 1;
   }
   return { records, next };
 }
