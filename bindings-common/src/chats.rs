@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use runlog::{
-    Chat, ChatFilter, ChatMessage, ImportReport, MessageFilter, NewRequest, RawJson, ResumeAction, Resumption, Step,
-    Updates,
+    Chat, ChatFilter, ChatMessage, ImportReport, ListSteps, MessageFilter, NewRequest, RawJson, ResumeAction,
+    Resumption, Step, StepStatus, StepType, Updates,
 };
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,41 @@ struct Get {
     chat: String,
     #[serde(default)]
     filter: MessageFilter,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    chat: String,
+    #[serde(default)]
+    filter: StepsArgument,
+}
+
+/// Which steps of a chat to list.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct StepsArgument {
+    request_id: Option<String>,
+    stack_id: Option<String>,
+    #[serde(rename = "type")]
+    step_type: Option<StepType>,
+    status: Option<StepStatus>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+impl StepsArgument {
+    fn options(self) -> ListSteps {
+        let Self { request_id, stack_id, step_type, status, limit, cursor } = self;
+        let limit = limit.unwrap_or(ListSteps::default().limit);
+        ListSteps { request_id, stack_id, step_type, status, limit, cursor }
+    }
+}
+
+#[derive(Serialize)]
+struct StepsReply<'a> {
+    steps: &'a [Step],
+    next: Option<&'a str>,
 }
 
 #[derive(Deserialize)]
@@ -225,6 +260,14 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
         "getSteps" => {
             let ById { id } = input.read()?;
             of.offload(async move { Reply::json(&chats.get_steps(&id).await?) })
+        }
+        "listSteps" => {
+            let List { chat, filter } = input.read()?;
+            let options = filter.options();
+            of.offload(async move {
+                let page = chats.list_steps(&chat, &options).await?;
+                Reply::json(&StepsReply { steps: &page.items, next: page.next.as_deref() })
+            })
         }
         "getLastIncompleteStep" => {
             let OfChat { chat } = input.read()?;

@@ -52,7 +52,7 @@ struct ListArgument {
     project: Option<String>,
     deleted: Option<bool>,
     limit: Option<usize>,
-    cursor: Option<u64>,
+    cursor: Option<String>,
 }
 
 #[derive(Deserialize)]

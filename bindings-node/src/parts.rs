@@ -16,7 +16,7 @@ pub(crate) fn push(env: &Env, parts: &mut Vec<Part<'static>>, result: runlog_bin
             parts.push(Part::A(1.0));
             parts.push(handle.map_or(Part::D(()), |handle| Part::A(f64::from(handle))));
             parts.push(json.map_or(Part::D(()), Part::B));
-            let bytes = bytes.map(|bytes| BufferSlice::copy_from(env, bytes)).transpose()?;
+            let bytes = bytes.map(|bytes| buffer(env, bytes)).transpose()?;
             parts.push(bytes.map_or(Part::D(()), Part::C));
         }
         Err(failure) => {
@@ -24,4 +24,15 @@ pub(crate) fn push(env: &Env, parts: &mut Vec<Part<'static>>, result: runlog_bin
         }
     }
     Ok(())
+}
+
+/// From here on handing memory over costs less than a copy: that would be memory touched for the first time.
+const HANDED_OVER_BYTES: usize = 128 << 10;
+
+fn buffer(env: &Env, bytes: Vec<u8>) -> Result<BufferSlice<'static>> {
+    if bytes.len() < HANDED_OVER_BYTES {
+        BufferSlice::copy_from(env, bytes)
+    } else {
+        BufferSlice::from_data(env, bytes)
+    }
 }

@@ -69,8 +69,8 @@ fn runs_are_listed_shown_and_filtered() {
     assert_eq!(listed.out.lines().count(), 3, "{}", listed.out);
     // What the table calls a run names it.
     let short = listed.out.lines().nth(2).unwrap().split_whitespace().next().unwrap().to_owned();
-    assert_eq!(place.expect(0, &["runs", "show", &short, "--json"]).json()[0]["id"], run.as_str());
-    let shown = place.expect(0, &["runs", "show", &run]);
+    assert_eq!(place.expect(0, &["run", "show", &short, "--json"]).json()[0]["id"], run.as_str());
+    let shown = place.expect(0, &["run", "show", &run]);
     narrow(&shown);
     assert!(shown.out.contains("paused") && shown.out.contains("lunch"), "{}", shown.out);
 
@@ -94,8 +94,8 @@ fn runs_are_listed_shown_and_filtered() {
     assert_eq!(error(&place, 2, &["runs", "--status", "tired"]), "usage");
     assert_eq!(error(&place, 2, &["runs", "--cursor", "zzz"]), "invalid_input");
     assert_eq!(error(&place, 2, &["runs", "--status", "paused", "--cursor", next]), "invalid_input");
-    assert_eq!(error(&place, 3, &["runs", "show", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
-    assert_eq!(error(&place, 3, &["runs", "show", "nonsense"]), "not_found");
+    assert_eq!(error(&place, 3, &["run", "show", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
+    assert_eq!(error(&place, 3, &["run", "show", "nonsense"]), "not_found");
     assert_eq!(error(&place, 3, &["runs", "--parent", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
     assert_eq!(error(&place, 2, &["runs", "--status", "paused", "show", &run]), "usage");
 }
@@ -125,6 +125,20 @@ fn messages_and_tool_calls_of_a_run_are_listed() {
         assert_eq!(found[0]["items"][0]["tool_name"], tool);
         assert_eq!(found[0]["items"].as_array().unwrap().len(), 1);
     }
+    // One alone is told whole.
+    for (command, field, whole) in [("messages", "content", "Looking."), ("tool-calls", "input", "path")] {
+        let listed = place.expect(0, &[command, &run, "--json"]).json().remove(0);
+        let items = listed["items"].as_array().unwrap();
+        let item = items.iter().find(|item| item[field].to_string().contains(whole)).unwrap();
+        let id = item["id"].to_string();
+        assert_eq!(&place.expect(0, &[command, &run, &id, "--json"]).json()[0], item);
+        let shown = place.expect(0, &[command, &run, &id]);
+        narrow(&shown);
+        assert!(shown.out.contains(whole), "{}", shown.out);
+        assert_eq!(error(&place, 3, &[command, &run, "999999"]), "not_found");
+        assert_eq!(error(&place, 2, &[command, &run, &id, "--limit", "3"]), "usage");
+        assert_eq!(error(&place, 2, &[command, &run, "nonsense"]), "usage");
+    }
     assert_eq!(error(&place, 2, &["tool-calls", &run, "--status", "paused"]), "usage");
     assert_eq!(error(&place, 2, &["tool-calls", &run, "--cursor", next]), "invalid_input");
     assert_eq!(error(&place, 3, &["messages", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
@@ -145,6 +159,8 @@ fn chats_and_their_steps_are_listed() {
         let new = NewRequest::new("travel");
         let asked = ChatMessage::text(ChatRole::User, "Oslo, please.");
         let mut request = chats.begin_request("chat_1", new, asked).unwrap();
+        let input = request.start_step(StepType::Input, RawJson::parse("{}").unwrap()).unwrap();
+        request.complete_step(&input, None).unwrap();
         request.start_step(StepType::Llm, RawJson::parse(r#"{"messages":[]}"#).unwrap()).unwrap();
     }
     let listed = place.expect(0, &["chats"]);
@@ -158,8 +174,9 @@ fn chats_and_their_steps_are_listed() {
     let second = place.expect(0, &["chats", "--page", "2", "--pagesize", "2", "--json"]).json();
     assert_eq!(second[0]["data"][0]["chat_id"], "chat_1");
     let first = place.expect(0, &["chats", "--limit", "2", "--json"]).json();
-    let next = first[0]["next"].to_string();
-    let rest = place.expect(0, &["chats", "--limit", "2", "--cursor", &next, "--json"]).json();
+    let next = first[0]["next"].as_str().unwrap();
+    let rest = place.expect(0, &["chats", "--limit", "2", "--cursor", next, "--json"]).json();
+    assert_eq!(error(&place, 2, &["chats", "--user", "mia", "--cursor", next]), "invalid_input");
     assert_eq!(rest[0]["data"], second[0]["data"]);
 
     let steps = place.expect(0, &["steps", "chat_1"]);
@@ -170,8 +187,25 @@ fn chats_and_their_steps_are_listed() {
     assert_eq!(place.expect(0, &["steps", "chat_1", "--request", request, "--json"]).json(), told);
     assert_eq!(place.expect(0, &["steps", "chat_2", "--json"]).json()[0]["items"], serde_json::json!([]));
 
+    for filter in [["--type", "llm"], ["--status", "interrupted"]] {
+        let found = place.expect(0, &["steps", "chat_1", filter[0], filter[1], "--json"]).json().remove(0);
+        assert_eq!(found["items"], serde_json::json!([told[0]["items"][1]]), "{filter:?}");
+    }
+    let stack = told[0]["items"][0]["stack_id"].as_str().unwrap();
+    assert_eq!(place.expect(0, &["steps", "chat_1", "--stack", stack, "--json"]).json(), told);
+    assert_eq!(place.expect(0, &["steps", "chat_1", "--stack", "nothing"]).out, "no steps\n");
+    assert_eq!(place.expect(0, &["steps", "chat_1", "--request", request, "--status", "failed"]).out, "no steps\n");
+    let first = place.expect(0, &["steps", "chat_1", "--limit", "1", "--json"]).json().remove(0);
+    let next = first["next"].as_str().unwrap();
+    assert!(place.expect(0, &["steps", "chat_1", "-n", "1"]).out.contains(&format!("--cursor {next}")));
+    let rest = place.expect(0, &["steps", "chat_1", "--limit", "1", "--cursor", next, "--json"]).json().remove(0);
+    assert_eq!((&rest["items"][0], &rest["next"]), (&told[0]["items"][1], &Value::Null));
+    for other in [&["steps", "chat_2"][..], &["steps", "chat_1", "--type", "llm"], &["chats"], &["runs"]] {
+        assert_eq!(error(&place, 2, &[other, &["--cursor", next]].concat()), "invalid_input", "{other:?}");
+    }
+    assert_eq!(error(&place, 2, &["steps", "chat_1", "--type", "dance"]), "usage");
     assert_eq!(error(&place, 2, &["chats", "--status", "tired"]), "usage");
-    assert_eq!(error(&place, 2, &["chats", "--cursor", "zzz"]), "usage");
+    assert_eq!(error(&place, 2, &["chats", "--cursor", "zzz"]), "invalid_input");
     assert_eq!(error(&place, 3, &["steps", "chat_9"]), "not_found");
     assert_eq!(error(&place, 3, &["steps", "chat_1", "--request", "nothing"]), "not_found");
     assert_eq!(error(&place, 3, &["steps", "chat_2", "--request", request]), "not_found");
@@ -190,17 +224,20 @@ fn a_flow_is_shown() {
         }
         flow.command(&RawJson::parse(r#"{"type":"send","runId":"r1","message":"Hurry!"}"#).unwrap()).unwrap();
         flow.save_snapshot().unwrap();
+        // It waits, and no snapshot has it yet.
+        flow.command(&RawJson::parse(r#"{"type":"send","runId":"r1","message":"Later!"}"#).unwrap()).unwrap();
         (run.to_string(), flow.run_id().to_string())
     };
     let shown = place.expect(0, &["flow", "show", &flow]);
     narrow(&shown);
-    for text in ["sess-123", "running", "Hurry!", "node:tick"] {
+    for text in ["sess-123", "running", "Hurry!", "Later!", "node:tick"] {
         assert!(shown.out.contains(text), "{text}: {}", shown.out);
     }
     let told = place.expect(0, &["flow", "show", &flow, "--json"]).json();
     assert_eq!(told[0]["snapshot"]["agentSessions"]["plan"], "sess-123");
     assert_eq!(told[0]["snapshot"]["nodeStatus"]["plan"], "running");
-    assert_eq!((&told[0]["events"]["node:tick"], &told[0]["events"]["command:received"]), (&2.into(), &1.into()));
+    assert_eq!(told[0]["inbox"].as_array().unwrap().len(), 2);
+    assert_eq!((&told[0]["events"]["node:tick"], &told[0]["events"]["command:received"]), (&2.into(), &2.into()));
     assert_eq!(error(&place, 3, &["flow", "show", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
     // A run without a flow.
     assert_eq!(error(&place, 3, &["flow", "show", &run]), "not_found");
@@ -213,7 +250,7 @@ fn paused_runs_are_listed_with_what_to_do() {
     let (run, _) = record(&place);
     let listed = place.expect(0, &["resume", "--list"]);
     narrow(&listed);
-    for text in ["lunch", "grep (c2)", "Runs::resume"] {
+    for text in ["lunch", "grep (c2)", "runlog run --resume"] {
         assert!(listed.out.contains(text), "{text}: {}", listed.out);
     }
     let told = place.expect(0, &["resume", "--list", "--json"]).json();

@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const compiler = createRequire(import.meta.url).resolve("typescript/bin/tsc");
@@ -22,4 +22,7 @@ for (const [project, type] of [
   mkdirSync(join(root, "dist", project), { recursive: true });
   writeFileSync(join(root, "dist", project, "package.json"), `${JSON.stringify({ type })}\n`);
 }
+// What fixtures are checked by, for editors.
+const { fixtureSchema } = await import(pathToFileURL(join(root, "dist/esm/testing/schema.js")).href);
+writeFileSync(join(root, "dist/fixture.schema.json"), `${JSON.stringify(fixtureSchema, undefined, 2)}\n`);
 for (const license of ["LICENSE-MIT", "LICENSE-APACHE"]) cpSync(join(root, "..", license), join(root, license));

@@ -63,7 +63,7 @@ export interface ChatFilter {
   /** How many chats a page has; 20 when left out. */
   pageSize?: number;
   /** Where to go on, instead of a page number: the `next` of the page before. */
-  cursor?: number;
+  cursor?: string;
 }
 
 /** One page of chats. */
@@ -79,7 +79,7 @@ export interface ChatList {
   /** How many chats the filter admits. */
   total: number;
   /** The cursor of the next page; on the last page, and in an order that has none, there is none. */
-  next?: number;
+  next?: string;
 }
 
 /** A message of a chat. Its type is open: `text`, `image`, `loading`, `error`, `action`, `file`, or any other. */
@@ -122,6 +122,22 @@ export type NewChatMessage = Partial<Omit<ChatMessage, "id" | "props" | "role" |
   /** What it shows: an object, kept as JSON. */
   props: object;
 };
+
+/** Which steps of a chat to list. What is left out is all. */
+export interface StepFilter {
+  /** Only those of this request. */
+  requestId?: string;
+  /** Only those of this node of the call stack. */
+  stackId?: string;
+  /** Only those of this type. */
+  type?: StepType;
+  /** Only those of this status. */
+  status?: StepStatus;
+  /** At most so many. */
+  limit?: number;
+  /** Where to go on: the `next` of the page before, with the same filter. */
+  cursor?: string;
+}
 
 /** Which messages of a chat to get. */
 export interface MessageFilter {

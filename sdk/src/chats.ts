@@ -10,11 +10,13 @@ import {
   type NewChatMessage,
   type NewStep,
   type Step,
+  type StepFilter,
   type Updates,
   wire,
 } from "./chat-types.js";
 import { Handle } from "./handle.js";
 import type { RawJson } from "./json.js";
+import type { Page } from "./pages.js";
 import { RequestBuffer, requestOf } from "./request.js";
 
 /** One level of a call stack. */
@@ -105,7 +107,7 @@ export class Chats {
 
   /** One page of chats, by page and page size, or by cursor. */
   async list(filter: ChatFilter = {}): Promise<ChatList> {
-    type Wire = { data: object[]; page: number; pagesize: number; pagecount: number; total: number; next?: number };
+    type Wire = { data: object[]; page: number; pagesize: number; pagecount: number; total: number; next?: string };
     const page = await this.#handle.value<Wire>("listChats", wire.toChatFilter(filter));
     const { data, pagesize, pagecount, ...rest } = page;
     return { ...rest, data: data.map(wire.chat), pageSize: pagesize, pageCount: pagecount };
@@ -151,6 +153,13 @@ export class Chats {
   /** The steps of a request, in its order. */
   async getSteps(requestId: string): Promise<Step[]> {
     return (await this.#handle.value<object[]>("getSteps", { id: requestId })).map(wire.step);
+  }
+
+  /** One page of all steps of a chat, in the order in which they were saved. */
+  async listSteps(chatId: string, filter: StepFilter = {}): Promise<Page<Step>> {
+    type Answer = { steps: object[]; next: string | null };
+    const page = await this.#handle.value<Answer>("listSteps", { chat: chatId, filter });
+    return { items: page.steps.map(wire.step), next: page.next ?? undefined };
   }
 
   /** The chat's last step that isn't completed; `undefined` when there is nothing to resume. */

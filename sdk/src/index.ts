@@ -48,9 +48,9 @@ export async function toolDefinitions(): Promise<ToolDefinition[]> {
   return toolsOf(check(await nodeChannel().call(0, "toolDefinitions")));
 }
 
-export { createClaudeNode } from "./claude/node.js";
-export type { ClaudeNode, ClaudeNodeInput, ClaudeNodeOptions, ClaudeNodeOutput } from "./claude/node.js";
-export type { Query, QueryInput, QueryMessage } from "./claude/query.js";
+export { ClaudeNodeError, createClaudeNode } from "./claude/node.js";
+export type { ClaudeNode, ClaudeNodeInput, ClaudeNodeOptions, ClaudeNodeResult } from "./claude/node.js";
+export type { QueryFn, QueryMessage, QueryParams } from "./claude/query.js";
 export { type ErrorCode, RunlogError } from "./error.js";
 export { RawJson } from "./json.js";
 export { RecordBatch } from "./packed.js";
@@ -140,6 +140,7 @@ export type {
   NewChatMessage,
   NewStep,
   Step,
+  StepFilter,
   StepStatus,
   StepType,
   Updates,

@@ -172,45 +172,50 @@ export class LogRecord {
   readonly sequence: number;
   /** When it was appended: milliseconds since 1970-01-01 UTC. */
   readonly timeMs: number;
-  readonly #view: DataView;
+  /** What it is: 0 to 127 are the caller's, from 128 the engine's own. */
+  readonly kind: number;
+  /** Whether its contents were taken out of the store; they are then empty. */
+  readonly redacted: boolean;
+  readonly #page: Uint8Array;
   readonly #head: number;
-  readonly #metaStart: number;
-  readonly #payloadStart: number;
+  readonly #metaAt: number;
+  readonly #payloadAt: number;
+  readonly #payloadLength: number;
+  #payload: Uint8Array | undefined;
 
   /** @internal */
-  constructor(view: DataView, head: number, metaStart: number, payloadStart: number) {
+  constructor(page: Uint8Array, view: DataView, head: number, metaAt: number, payloadAt: number) {
     this.position = view.getFloat64(head, true);
     this.sequence = view.getFloat64(head + 8, true);
     this.timeMs = view.getFloat64(head + 16, true);
-    this.#view = view;
+    this.kind = view.getUint8(head + 32);
+    this.redacted = view.getUint8(head + 33) === 1;
+    this.#page = page;
     this.#head = head;
-    this.#metaStart = metaStart;
-    this.#payloadStart = payloadStart;
-  }
-
-  /** What it is: 0 to 127 are the caller's, from 128 the engine's own. */
-  get kind(): number {
-    return this.#view.getUint8(this.#head + 32);
-  }
-
-  /** Whether its contents were taken out of the store; they are then empty. */
-  get redacted(): boolean {
-    return this.#view.getUint8(this.#head + 33) === 1;
+    this.#metaAt = metaAt;
+    this.#payloadAt = payloadAt;
+    this.#payloadLength = view.getUint32(head + 28, true);
   }
 
   /** The small part beside the payload. */
   get meta(): Uint8Array {
-    return this.#bytes(this.#metaStart, this.#view.getUint32(this.#head + 24, true));
+    const { buffer, byteOffset } = this.#page;
+    const view = new DataView(buffer, byteOffset);
+    return new Uint8Array(buffer, byteOffset + this.#metaAt, view.getUint32(this.#head + 24, true));
   }
 
   /** The payload, byte for byte. */
   get payload(): Uint8Array {
-    return this.#bytes(this.#payloadStart, this.#view.getUint32(this.#head + 28, true));
+    return (this.#payload ??= new Uint8Array(
+      this.#page.buffer,
+      this.#page.byteOffset + this.#payloadAt,
+      this.#payloadLength,
+    ));
   }
 
   /** The stream it was appended to. For a record that a fork inherits, the stream it was first appended to. */
   get stream(): string {
-    return uuidAt(this.#bytes(this.#head + 40, 16), 0);
+    return uuidAt(this.#page, this.#head + 40);
   }
 
   /** The payload as text. */
@@ -221,11 +226,6 @@ export class LogRecord {
   /** The payload as JSON. */
   json<T = unknown>(): T {
     return JSON.parse(this.text()) as T;
-  }
-
-  #bytes(start: number, length: number): Uint8Array {
-    const { buffer, byteOffset } = this.#view;
-    return new Uint8Array(buffer, byteOffset + start, length);
   }
 }
 
@@ -249,10 +249,9 @@ export function unpackRecords(page: Uint8Array): RecordPage {
   const records = new Array<LogRecord>(count);
   for (let index = 0; index < count; index++) {
     const head = PAGE_HEADER_BYTES + index * HEAD_BYTES;
-    const record = new LogRecord(view, head, meta, payload);
+    const record = new LogRecord(page, view, head, meta, payload);
     records[index] = record;
     meta += view.getUint32(head + 24, true);
-    // In place of a payload that is gone stands `null`.
     payload += (record.redacted ? 4 : view.getUint32(head + 28, true)) + 1;
   }
   return { records, next };

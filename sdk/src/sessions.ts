@@ -63,7 +63,7 @@ export interface ListSessions {
   /** At most so many; 50 when left out. */
   limit?: number;
   /** Where to go on: the `next` of the page before. */
-  cursor?: number;
+  cursor?: string;
 }
 
 /** Some sessions, newest first. */
@@ -71,7 +71,7 @@ export interface SessionPage {
   /** The sessions. */
   sessions: Session[];
   /** The cursor of the next page; `undefined` when this is the last. It stays right while sessions are made. */
-  next: number | undefined;
+  next: string | undefined;
 }
 
 /** How much of a session to copy, and what the copy is called. */

@@ -182,7 +182,7 @@ export class Store implements AsyncDisposable {
 
   /** One page of sessions, newest first. */
   async listSessions(options: ListSessions = {}): Promise<SessionPage> {
-    const page = await this.#handle.value<{ sessions: object[]; next: number | null }>("listSessions", options);
+    const page = await this.#handle.value<{ sessions: object[]; next: string | null }>("listSessions", options);
     return { sessions: page.sessions.map(sessionOf), next: page.next ?? undefined };
   }
 

@@ -1,18 +1,19 @@
 import { invalid } from "./error.js";
 
-let lastUuid = "";
-let lastUuidBytes = new Uint8Array(16);
+/** Appends go to the same few streams again and again, and reading an id takes longer than the rest of an append. */
+const known = new Map<string, Uint8Array>();
+const KNOWN_MAX = 4096;
 
-/** The 16 bytes of a UUID. @internal */
+/** The 16 bytes of a UUID; not to be changed. @internal */
 export function uuidBytes(uuid: string): Uint8Array {
-  // Appends mostly go on with the same stream.
-  if (uuid === lastUuid) return lastUuidBytes;
+  const found = known.get(uuid);
+  if (found !== undefined) return found;
   const digits = typeof uuid === "string" ? uuid.replaceAll("-", "") : "";
   if (!/^[0-9a-f]{32}$/i.test(digits)) throw invalid(`not the id of a stream (a UUID): ${JSON.stringify(uuid)}`);
   const bytes = new Uint8Array(16);
   for (let at = 0; at < 16; at++) bytes[at] = Number.parseInt(digits.slice(2 * at, 2 * at + 2), 16);
-  lastUuid = uuid;
-  lastUuidBytes = bytes;
+  if (known.size >= KNOWN_MAX) known.clear();
+  known.set(uuid, bytes);
   return bytes;
 }
 

@@ -1,4 +1,4 @@
-//! `bench` and `ratios`: what is measured, never asserted.
+//! `bench`, `ratios` and `runs`: what is measured, never asserted.
 
 use std::process::ExitCode;
 
@@ -14,13 +14,15 @@ pub(crate) fn bench(report: &mut Report, filter: &[&str]) {
     });
 }
 
-/// Compares runlog with the raw floors of this machine. Standard output is the table, or the JSON, alone.
-pub(crate) fn ratios(arguments: &[&str]) -> ExitCode {
-    let mut command = cargo(&["run", "--release", "--quiet", "--package", "runlog-benches", "--bin", "ratios", "--"]);
+/// Runs one of the programs that measure: `ratios` compares runlog with the raw floors of this machine, `runs` a store of
+/// a million runs with one of a thousand, `spawn` takes the time of thousands of sub-agents. Standard output is theirs
+/// alone.
+pub(crate) fn program(name: &str, arguments: &[&str]) -> ExitCode {
+    let mut command = cargo(&["run", "--release", "--quiet", "--package", "runlog-benches", "--bin", name, "--"]);
     match outcome(run(command.args(arguments))) {
         Ok(_) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("FAILED: ratios: {why}");
+            eprintln!("FAILED: {name}: {why}");
             ExitCode::FAILURE
         }
     }

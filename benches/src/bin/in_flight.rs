@@ -1,57 +1,74 @@
-//! What the Rust API reaches where JavaScript is measured beside it: `cargo xtask bench-js` runs it in its rounds.
+//! `in_flight FOLDER WINDOW`: durable appends of 1 KiB with so many in flight, from Rust, for whoever measures another
+//! language beside it.
 //!
-//! Prints one JSON object: events a second, for events of 1 KiB that are durable with 1,000 in flight, durable one by
-//! one, and buffered in batches of 256.
+//! Each line on standard input says for how many milliseconds to append; the answer is a line with the events a second.
 
-use std::{env, path::PathBuf, time::Instant};
+use std::{
+    collections::VecDeque,
+    io::{self, BufRead, Write},
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
-use runlog_engine::{Batch, Durability, Expected, NewRecord, Op, OpenOptions, Store, StreamId};
+use runlog_benches::{
+    measure::per_second,
+    subject,
+    workload::{STREAMS, payload, stream},
+};
+use runlog_engine::{Batch, Commit, Expected, NewRecord, Op, Store};
 
-const EVENT_BYTES: usize = 1024;
-const IN_FLIGHT: usize = 1000;
-
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = PathBuf::from(env::args_os().nth(1).ok_or("usage: in_flight FOLDER [ROUNDS]")?);
-    let rounds: usize = env::args().nth(2).map_or(Ok(50), |rounds| rounds.parse())?;
-    let store = Store::open(folder.join("in-flight"), OpenOptions::default())?;
-    let stream = StreamId(store.new_id());
-    let event = vec![b'x'; EVENT_BYTES];
-    let append = |records: Vec<NewRecord<'static>>| Op::Append { stream, expected: Expected::Any, records };
-    let event: &'static [u8] = event.leak();
-    let one = || Batch::new(vec![append(vec![NewRecord::data(event)])]);
-
-    let one_by_one = rate(rounds * 20, || {
-        for _ in 0..rounds * 20 {
-            store.commit(&one())?;
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, window] = arguments.as_slice() else {
+        eprintln!("usage: in_flight FOLDER WINDOW");
+        return ExitCode::from(2);
+    };
+    match answer(Path::new(folder), window) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("in_flight: {error}");
+            ExitCode::FAILURE
         }
-        Ok(())
-    })?;
-    let in_flight = rate(rounds * IN_FLIGHT, || {
-        for _ in 0..rounds {
-            let commits: Vec<_> = (0..IN_FLIGHT).map(|_| store.stage(&one())).collect::<Result<_, _>>()?;
-            for commit in commits {
-                commit.wait()?;
-            }
-        }
-        Ok(())
-    })?;
-    store.close()?;
-    let options = OpenOptions { durability: Durability::Os, ..OpenOptions::default() };
-    let store = Store::open(folder.join("buffered"), options)?;
-    let many = vec![NewRecord::data(event); 256];
-    let buffered = rate(rounds * 4 * 256, || {
-        for _ in 0..rounds * 4 {
-            store.commit(&Batch::new(vec![append(many.clone())]))?;
-        }
-        Ok(())
-    })?;
-    store.close()?;
-    println!("{{\"inFlight\":{in_flight:.0},\"oneByOne\":{one_by_one:.0},\"buffered\":{buffered:.0}}}");
-    Ok(())
+    }
 }
 
-fn rate(count: usize, work: impl FnOnce() -> runlog_engine::Result<()>) -> runlog_engine::Result<f64> {
-    let start = Instant::now();
-    work()?;
-    Ok(count as f64 / start.elapsed().as_secs_f64())
+fn answer(folder: &Path, window: &str) -> io::Result<()> {
+    let window = window.parse().map_err(io::Error::other)?;
+    let store = subject::open(folder)?;
+    for line in io::stdin().lock().lines() {
+        let budget = Duration::from_millis(line?.trim().parse().map_err(io::Error::other)?);
+        let clock = Instant::now();
+        let events = append_for(&store, window, budget)?;
+        println!("{}", per_second(events, clock.elapsed()));
+        io::stdout().flush()?;
+    }
+    subject::close(store)
+}
+
+/// Appends events one to a batch, the streams in turns, with `window` of them not acknowledged yet; says how many.
+fn append_for(store: &Store, window: usize, budget: Duration) -> io::Result<u64> {
+    let payloads: Vec<Vec<u8>> = (0..64).map(payload).collect();
+    let mut streams = (0..STREAMS).cycle().map(stream);
+    let mut waiting = VecDeque::with_capacity(window);
+    let wait = |commit: Option<Commit>| commit.map_or(Ok(()), |it| it.wait().map(drop).map_err(io::Error::other));
+    let clock = Instant::now();
+    let mut events = 0;
+    for payload in payloads.iter().cycle() {
+        if waiting.len() == window {
+            wait(waiting.pop_front())?;
+        }
+        if events % 64 == 0 && clock.elapsed() >= budget {
+            break;
+        }
+        let append = Op::Append {
+            stream: streams.next().unwrap_or(stream(0)),
+            expected: Expected::Any,
+            records: vec![NewRecord::data(payload)],
+        };
+        waiting.push_back(store.stage(&Batch::new(vec![append])).map_err(io::Error::other)?);
+        events += 1;
+    }
+    waiting.into_iter().try_for_each(|commit| wait(Some(commit)))?;
+    Ok(events)
 }

@@ -1,13 +1,15 @@
 //! `runlog chats`, `runlog steps`: sessions as their users see them, and what assistants did in them.
 
-use std::collections::HashSet;
-
-use clap::{ValueEnum, builder::RangedU64ValueParser};
-use runlog::{ChatFilter, ErrorKind, SessionId, SessionStatus, Step, Store, engine::StreamId};
-use serde::{Deserialize, Serialize};
+use clap::{
+    ValueEnum,
+    builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
+};
+use runlog::{ChatFilter, ErrorKind, ListSteps, SessionStatus, StepStatus, StepType};
+use serde::de::DeserializeOwned;
 
 use crate::{
     args::Global,
+    commands::runs::Page,
     failure::{Exit, Failure, Result},
     output::Out,
     store, table, text,
@@ -17,10 +19,12 @@ const AFTER_HELP: &str = "\
 With --json one document: {\"data\": [the chats, with their fields], \"page\", \"pagesize\", \"pagecount\", \"total\", \
 \"next\": the cursor of the next page, not there on the last one}.";
 
-const AFTER_HELP_STEPS: &str = "With --json one document: {\"items\": [the steps, with their fields]}.";
+const AFTER_HELP_STEPS: &str = "\
+With --json one document: {\"items\": [the steps, with their fields], \"next\": the cursor of the next page or null}.";
 
-/// The kind bytes of the records that save and change a step.
-const STEP_KINDS: std::ops::RangeInclusive<u8> = 67..=68;
+/// The names of a step's type, and of its status.
+const TYPES: [&str; 6] = ["input", "hook_create", "llm", "tool", "hook_next", "delegate"];
+const STATUSES: [&str; 5] = ["pending", "running", "completed", "failed", "interrupted"];
 
 /// The arguments of `chats`.
 #[derive(clap::Args)]
@@ -51,7 +55,7 @@ pub(crate) struct Args {
     pagesize: usize,
     /// Go on where the page before ended, with the same filters
     #[arg(long, value_name = "C")]
-    cursor: Option<u64>,
+    cursor: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -70,6 +74,25 @@ pub(crate) struct StepsArgs {
     /// Only steps of this request
     #[arg(long, value_name = "ID")]
     request: Option<String>,
+    /// Only steps of this node of the call stack
+    #[arg(long, value_name = "ID")]
+    stack: Option<String>,
+    /// Only steps of this type
+    #[arg(long = "type", value_name = "TYPE", value_parser = named::<StepType, 6>(TYPES))]
+    step_type: Option<StepType>,
+    /// Only steps of this status
+    #[arg(long, value_name = "STATUS", value_parser = named::<StepStatus, 5>(STATUSES))]
+    status: Option<StepStatus>,
+    #[command(flatten)]
+    page: Page,
+}
+
+/// Parses one of these names as the JSON of a step has it.
+fn named<T, const COUNT: usize>(names: [&'static str; COUNT]) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| serde_json::from_value::<T>(name.into()))
 }
 
 /// Does what `chats` says.
@@ -86,7 +109,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         keywords: args.keywords.clone(),
         page: args.page.unwrap_or_default(),
         pagesize: args.pagesize,
-        cursor: args.cursor,
+        cursor: args.cursor.clone(),
         ..ChatFilter::default()
     };
     let list = store.chats().list_chats(&filter).map_err(Failure::of_argument)?;
@@ -117,11 +140,6 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-#[derive(Serialize)]
-struct Steps {
-    items: Vec<Step>,
-}
-
 /// Does what `steps` says.
 pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
@@ -131,32 +149,31 @@ pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<
         Err(error) => return Err(error.into()),
     };
     let chat = store.chats().get_chat(&session.id.to_string())?.chat_id;
-    let requests = match &args.request {
-        Some(request) => vec![request.clone()],
-        None => requests(&store, session.id)?,
+    let options = ListSteps {
+        request_id: args.request.clone(),
+        stack_id: args.stack.clone(),
+        step_type: args.step_type,
+        status: args.status,
+        limit: args.page.limit,
+        cursor: args.page.cursor.clone(),
     };
-    let mut items = Vec::new();
-    for request in requests {
-        match store.chats().get_steps(&request) {
-            Ok(steps) => items.extend(steps.into_iter().filter(|step| step.chat_id == chat)),
-            // The steps that named it name another one now.
-            Err(error) if error.kind() == ErrorKind::NotFound && args.request.is_none() => {}
-            Err(error) => return Err(Failure::of_argument(error)),
+    let page = store.chats().list_steps(&chat, &options).map_err(Failure::of_argument)?;
+    if let (Some(request), true) = (&args.request, page.items.is_empty()) {
+        let of_request = ListSteps { request_id: Some(request.clone()), limit: 1, ..ListSteps::default() };
+        if store.chats().list_steps(&chat, &of_request)?.items.is_empty() {
+            let message = format!("the chat {chat:?} has no step of a request {request:?}");
+            return Err(Failure::new(Exit::NotFound, "not_found", message));
         }
     }
-    if let (Some(request), true) = (&args.request, items.is_empty()) {
-        let message = format!("the chat {chat:?} has no step of a request {request:?}");
-        return Err(Failure::new(Exit::NotFound, "not_found", message));
-    }
     if out.is_json() {
-        out.value(&Steps { items })?;
+        out.value(&page)?;
         return Ok(Exit::Ok);
     }
-    if items.is_empty() {
+    if page.items.is_empty() {
         out.line("no steps")?;
         return Ok(Exit::Ok);
     }
-    let rows = items.iter().map(|step| {
+    let rows = page.items.iter().map(|step| {
         let kind = serde_json::to_value(step.step_type).ok();
         let input = step.input.as_ref().map(|input| input.as_str().to_owned()).unwrap_or_default();
         let told = step.error.as_ref().map(|error| format!("error: {error}"));
@@ -178,28 +195,6 @@ pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<
         table::left("error or input", 120),
     ];
     table::print(&columns, &rows.collect::<Vec<_>>(), out)?;
+    table::next(page.next, out)?;
     Ok(Exit::Ok)
-}
-
-/// What the record of a step, or of a change of one, says of its request.
-#[derive(Deserialize)]
-struct Named {
-    request_id: Option<String>,
-    updates: Option<Box<Named>>,
-}
-
-/// The requests that the steps of a chat name or have named, in the order they came up.
-fn requests(store: &Store, session: SessionId) -> Result<Vec<String>> {
-    let mut seen = HashSet::new();
-    let mut requests = Vec::new();
-    for record in store::records(store, StreamId(session.as_uuid())) {
-        let record = record?;
-        if record.redacted || !STEP_KINDS.contains(&record.kind.0) {
-            continue;
-        }
-        let Ok(named) = serde_json::from_slice::<Named>(&record.payload) else { continue };
-        let request = named.request_id.or(named.updates.and_then(|updates| updates.request_id));
-        requests.extend(request.filter(|request| seen.insert(request.clone())));
-    }
-    Ok(requests)
 }

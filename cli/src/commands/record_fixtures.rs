@@ -1,252 +1,240 @@
-//! `runlog record-fixtures`: the calls of a flow's agents as fixtures, to be replayed in tests without a network.
-//!
-//! Of a flow that a store has recorded, or of a program that is run: what it asks of agents through `recordFixtures` or
-//! `createClaudeNode` of the npm package is then written by them.
+//! `runlog record-fixtures`: what agents were asked and told, as files that tests play.
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs::{self, File},
+    io::{self, Write},
     path::{Path, PathBuf},
     process::Command,
     time::SystemTime,
 };
 
-use runlog::{AgentEvent, Playback, PlaybackOptions, RunId, Speed, Store};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use runlog::{AgentInstance, Playback, PlaybackOptions, RunId, Speed, Store};
+use serde::Serialize;
 
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    fixtures::{Fixture, Fixtures, FlowFixtures, file_of, node_of, of_context},
     output::{Out, note},
-    store, table, text,
+    store, text,
 };
 
-/// The variable that names the folder to the program.
-const VARIABLE: &str = "RUNLOG_RECORD_FIXTURES";
-
 const AFTER_HELP: &str = "\
-A fixture is a file NODE.json with the calls of one node of a flow: what its agent was asked, what came of it, and the \
-events in between. The npm package's `loadFixtures` and `createMockQuery` replay them.
+A file is written for each node, NODE.json, which the npm package's loadFixtures() reads: no agent is run, here or in the \
+test. Of a flow, the calls of its agents; of an agent's run, a session or an instance, a call for each of the user's \
+messages, under the agent's name.
 
-With --run they are taken from a flow that the store has recorded; what its agents were asked is known, the options of \
-the call aren't. With a command the command is run, with RUNLOG_RECORD_FIXTURES naming the folder: every node made by \
-`createClaudeNode`, and every query wrapped by `recordFixtures`, then writes its calls there. RUNLOG_FLOW is what \
---flow says.
+With a command instead, it is run, with RUNLOG_RECORD_FIXTURES naming the folder and RUNLOG_FLOW what --flow says: every \
+node that createClaudeNode() made, and every query that recordFixtures() wraps, writes its calls there.
 
-With --json one document: {\"output\", \"fixtures\": {node: calls}, \"left_out\"}.";
+With --json one document: {\"output\", \"files\": [{\"node\", \"path\", \"calls\"}]}.";
 
 /// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The folder to write them to; made if it isn't there
-    #[arg(long, short, value_name = "DIR")]
+    /// What was recorded: the run of a flow or of an agent, a session, or an instance
+    #[arg(value_name = "RUN|SESSION", conflicts_with = "command", required_unless_present = "command")]
+    of: Option<String>,
+    /// The folder to write to; made if it isn't there
+    #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// The run of a recorded flow
-    #[arg(long, value_name = "RUN", conflicts_with = "command", required_unless_present = "command")]
-    run: Option<String>,
+    /// Only this node; can be given more than once
+    #[arg(long = "node", value_name = "NODE")]
+    nodes: Vec<String>,
+    /// Write over files that are there already
+    #[arg(long)]
+    overwrite: bool,
     /// The flow, for the command to find
     #[arg(long, value_name = "FILE", requires = "command")]
     flow: Option<PathBuf>,
-    /// The program that runs the flow, and its arguments
-    #[arg(last = true, value_name = "COMMAND")]
+    /// The program that runs a flow, and its arguments
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["nodes", "overwrite"])]
     command: Vec<String>,
 }
 
-/// The calls of one node.
-#[derive(Serialize, Deserialize, Default)]
-struct Fixture {
-    calls: Vec<Call>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Call {
-    input: Input,
-    output: Output,
-    events: Vec<Map<String, Value>>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Input {
-    prompt: Value,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Output {
-    text: String,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
+#[derive(Serialize)]
+struct Written {
+    node: String,
+    path: String,
+    calls: usize,
 }
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct Report {
     output: String,
-    fixtures: &'a BTreeMap<String, usize>,
-    left_out: usize,
+    files: Vec<Written>,
 }
 
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    let failed = |error: io::Error| Failure::io(&error, format!("can't make {}", args.output.display()));
-    fs::create_dir_all(&args.output).map_err(failed)?;
-    let (fixtures, left_out, exit) = match &args.run {
-        Some(run) => {
-            let (fixtures, left_out) = of_run(global, run, &args.output)?;
-            (fixtures, left_out, Exit::Ok)
-        }
-        None => {
-            let (fixtures, exit) = of_command(args)?;
-            (fixtures, 0, exit)
-        }
+    let (files, exit) = match &args.of {
+        Some(of) => (of_store(global, args, of)?, Exit::Ok),
+        None => of_program(args, out.is_json())?,
     };
     if out.is_json() {
-        out.value(&Written { output: args.output.display().to_string(), fixtures: &fixtures, left_out })?;
+        out.value(&Report { output: args.output.display().to_string(), files })?;
     } else {
-        let rows = fixtures.iter().map(|(node, calls)| vec![text::thousands(*calls as u64), node.clone()]);
-        table::print(&[table::right("calls"), table::left("node", 80)], &rows.collect::<Vec<_>>(), out)?;
-    }
-    if left_out > 0 {
-        let calls = text::count(left_out as u64, "call", "calls");
-        note(out.is_json(), format!("left out {calls} whose agent hasn't completed"));
+        for file in &files {
+            let calls = text::count(file.calls as u64, "call", "calls");
+            out.line(format!("{}: {calls}", text::path(Path::new(&file.path))))?;
+        }
     }
     Ok(exit)
 }
 
-/// Writes the fixtures of a recorded flow, and says how many calls each has, and how many were left out.
-fn of_run(global: &Global, run: &str, output: &Path) -> Result<(BTreeMap<String, usize>, usize)> {
+/// Writes what a store has recorded.
+fn of_store(global: &Global, args: &Args, of: &str) -> Result<Vec<Written>> {
     let store = store::open_read_only(global)?;
-    let run = store::run_id(&store, run)?;
-    let (fixtures, left_out) = fixtures_of(&store, run)?;
-    if fixtures.is_empty() {
-        let message = format!("the run {run} has recorded no call of an agent that completed");
+    let mut fixtures = recorded(&store, of)?;
+    if let Some(unknown) = args.nodes.iter().find(|node| !fixtures.contains_key(*node)) {
+        let known = fixtures.keys().map(|node| format!("{node:?}")).collect::<Vec<_>>().join(", ");
+        let message = format!("{of:?} has no calls of the node {unknown:?}; it has those of {known}");
         return Err(Failure::new(Exit::NotFound, "not_found", message));
     }
-    for (node, fixture) in &fixtures {
-        write(output, node, fixture)?;
+    fixtures.retain(|node, _| args.nodes.is_empty() || args.nodes.contains(node));
+
+    let paths: Vec<PathBuf> = fixtures.keys().map(|node| args.output.join(file_of(node))).collect();
+    if let Some(path) = paths.iter().find(|path| !args.overwrite && path.exists()) {
+        let message = format!("{} is there already; give another --output, or --overwrite", path.display());
+        return Err(Failure::new(Exit::Conflict, "already_exists", message));
     }
-    Ok((fixtures.into_iter().map(|(node, fixture)| (node, fixture.calls.len())).collect(), left_out))
-}
-
-/// A call whose agent is at work, by node and execution.
-struct Open {
-    node: String,
-    execution: String,
-    input: Input,
-    session: Option<String>,
-    events: Vec<Map<String, Value>>,
-}
-
-fn fixtures_of(store: &Store, run: RunId) -> Result<(BTreeMap<String, Fixture>, usize)> {
-    let types = vec!["agent:*".to_owned()];
-    let playback = Playback::new(store, run, PlaybackOptions { types, speed: Speed::AtOnce, ..Default::default() })?;
-    let mut fixtures: BTreeMap<String, Fixture> = BTreeMap::new();
-    let mut open: Vec<Open> = Vec::new();
-    let mut left_out = 0;
-    for recorded in playback {
-        let event = recorded?.1.event;
-        let mut fields: Map<String, Value> = event.json.to_value().map_err(runlog::Error::from)?;
-        let (node, execution) = (event.node_id.clone().unwrap_or_default(), event.run_id.clone().unwrap_or_default());
-        for own in ["nodeId", "runId", "timestamp"] {
-            fields.remove(own);
-        }
-        let place = open.iter().position(|call| call.node == node && call.execution == execution);
-        match event.agent().map_err(runlog::Error::from)? {
-            AgentEvent::Start { prompt, session_id, .. } => {
-                if let Some(place) = place {
-                    open.remove(place);
-                    left_out += 1;
-                }
-                fields.remove("prompt");
-                let input = Input { prompt, rest: Map::new() };
-                open.push(Open { node, execution, input, session: Some(session_id), events: vec![fields] });
-            }
-            AgentEvent::Complete { result, .. } => {
-                let Some(mut call) = place.map(|place| open.remove(place)) else { continue };
-                call.events.push(fields.clone());
-                for not_output in ["type", "result"] {
-                    fields.remove(not_output);
-                }
-                fields.extend(call.session.map(|session| ("sessionId".to_owned(), session.into())));
-                let output = Output { text: result, rest: fields };
-                let call = Call { input: call.input, output, events: call.events };
-                fixtures.entry(node).or_default().calls.push(call);
-            }
-            _ => {
-                if let Some(call) = place.and_then(|place| open.get_mut(place)) {
-                    call.events.push(fields);
-                }
-            }
-        }
+    make(&args.output)?;
+    let mut files = Vec::new();
+    for ((node, fixture), path) in fixtures.into_iter().zip(&paths) {
+        write(path, &fixture).map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
+        files.push(Written { node, path: path.display().to_string(), calls: fixture.calls.len() });
     }
-    Ok((fixtures, left_out + open.len()))
+    Ok(files)
 }
 
-fn write(output: &Path, node: &str, fixture: &Fixture) -> Result<()> {
-    if node.is_empty() || node.starts_with('.') || node.contains(['/', '\\', '\0']) {
-        return Err(Failure::other(format!("the node {node:?} can't be the name of a fixture's file")));
-    }
-    let path = output.join(format!("{node}.json"));
-    let mut json = serde_json::to_vec_pretty(fixture)
-        .map_err(|error| Failure::other(format!("the fixture of {node} has no JSON form: {error}")))?;
-    json.push(b'\n');
-    fs::write(&path, json).map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))
-}
-
-/// Runs the command, and says how many calls each fixture has that it wrote.
-fn of_command(args: &Args) -> Result<(BTreeMap<String, usize>, Exit)> {
-    let output = fs::canonicalize(&args.output)
-        .map_err(|error| Failure::io(&error, format!("can't find {}", args.output.display())))?;
+/// Runs the command, and says which files it wrote.
+fn of_program(args: &Args, is_json: bool) -> Result<(Vec<Written>, Exit)> {
+    make(&args.output)?;
+    let unreadable = |error: io::Error| Failure::io(&error, format!("can't read {}", args.output.display()));
+    let folder = fs::canonicalize(&args.output).map_err(unreadable)?;
     let Some((program, arguments)) = args.command.split_first() else {
-        return Err(Failure::usage("give a run with --run, or a command after --"));
+        return Err(Failure::usage("give a run, or a command after --"));
     };
-    let before = modified(&output)?;
+    let before = written_at(&folder).map_err(unreadable)?;
     let mut command = Command::new(program);
-    command.args(arguments).env(VARIABLE, &output);
+    command.args(arguments).env("RUNLOG_RECORD_FIXTURES", &folder);
     if let Some(flow) = &args.flow {
         command.env("RUNLOG_FLOW", flow);
     }
     let status = command.status().map_err(|error| Failure::io(&error, format!("can't run {program}")))?;
-    let mut fixtures = BTreeMap::new();
-    for (path, time) in modified(&output)? {
+    let mut files = Vec::new();
+    for (path, time) in written_at(&folder).map_err(unreadable)? {
         if before.get(&path) != Some(&time) {
-            let node = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            fixtures.insert(node, check(&path)?);
+            let (node, calls) = (node_of(&path), calls_of(&path)?);
+            files.push(Written { node, path: path.display().to_string(), calls });
         }
     }
     if !status.success() {
-        let message = format!("{program} ended with {status}; what it had recorded by then is kept");
-        return Err(Failure::new(Exit::Agent, "agent_failed", message));
+        note(is_json, format!("{program} ended with {status}; what was recorded by then is kept"));
+        return Ok((files, Exit::Agent));
     }
-    if fixtures.is_empty() {
+    if files.is_empty() {
         return Err(Failure::other(format!(
             "{program} wrote no fixture: have its nodes made by createClaudeNode, or its query wrapped by recordFixtures"
         )));
     }
-    Ok((fixtures, Exit::Ok))
+    Ok((files, Exit::Ok))
+}
+
+fn make(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| Failure::io(&error, format!("can't make {}", folder.display())))
 }
 
 /// The fixtures in a folder, and when each was written.
-fn modified(folder: &Path) -> Result<BTreeMap<PathBuf, SystemTime>> {
-    let read = || -> io::Result<BTreeMap<PathBuf, SystemTime>> {
-        let mut found = BTreeMap::new();
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
-            if entry.path().extension().is_some_and(|extension| extension == "json") {
-                found.insert(entry.path(), entry.metadata()?.modified()?);
-            }
+fn written_at(folder: &Path) -> io::Result<BTreeMap<PathBuf, SystemTime>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.path().extension().is_some_and(|extension| extension == "json") {
+            found.insert(entry.path(), entry.metadata()?.modified()?);
         }
-        Ok(found)
-    };
-    read().map_err(|error| Failure::io(&error, format!("can't read {}", folder.display())))
+    }
+    Ok(found)
 }
 
 /// How many calls a fixture has.
-fn check(path: &Path) -> Result<usize> {
+fn calls_of(path: &Path) -> Result<usize> {
     let json = fs::read(path).map_err(|error| Failure::io(&error, format!("can't read {}", path.display())))?;
-    let fixture: Fixture = serde_json::from_slice(&json)
-        .map_err(|error| Failure::other(format!("{} is no fixture: {error}", path.display())))?;
-    Ok(fixture.calls.len())
+    let fixture: serde_json::Value = serde_json::from_slice(&json).unwrap_or_default();
+    let calls = fixture.get("calls").and_then(serde_json::Value::as_array);
+    calls.map(Vec::len).ok_or_else(|| Failure::other(format!("{} is no fixture: it has no calls", path.display())))
+}
+
+/// What was recorded under a name.
+fn recorded(store: &Store, name: &str) -> Result<Fixtures> {
+    let none = || Failure::new(Exit::NotFound, "not_found", format!("{name:?} has no calls of an agent to record"));
+    // A session has the name `@last` too, but what has calls of agents in it is the newest run.
+    let run = match store::run_id(store, name) {
+        Ok(run) => Some(run),
+        Err(failure) if failure.kind() == "ambiguous" => return Err(failure),
+        Err(_) => None,
+    };
+    if let Some(run) = run {
+        let fixtures = of_run(store, run)?;
+        if !fixtures.is_empty() {
+            return Ok(fixtures);
+        }
+    }
+    let subject = store::subject(store, name).map_err(|failure| if run.is_some() { none() } else { failure })?;
+    let mut fixtures = Fixtures::new();
+    for instance in subject.instances() {
+        add(&mut fixtures, store, instance, None)?;
+    }
+    if fixtures.is_empty() { Err(none()) } else { Ok(fixtures) }
+}
+
+/// The fixtures of a run: of its flow, if it is one, else of what its agent was asked and answered in it.
+fn of_run(store: &Store, run: RunId) -> Result<Fixtures> {
+    let options = PlaybackOptions { speed: Speed::AtOnce, ..PlaybackOptions::default() };
+    let mut of_flow = FlowFixtures::default();
+    match Playback::new(store, run, options) {
+        Ok(mut playback) => {
+            for event in playback.by_ref() {
+                of_flow.add(&event?.1.event)?;
+            }
+        }
+        Err(error) if error.kind() == runlog::ErrorKind::NotFound => return Ok(Fixtures::new()),
+        Err(error) => return Err(error.into()),
+    }
+    let mut fixtures = of_flow.finish();
+    if !fixtures.is_empty() {
+        return Ok(fixtures);
+    }
+    let instance = match store.runs().get(run)? {
+        Some(run) => store.get_instance(run.instance_id)?,
+        None => None,
+    };
+    if let Some(instance) = instance {
+        add(&mut fixtures, store, &instance, Some(run))?;
+    }
+    Ok(fixtures)
+}
+
+/// Adds the calls of an instance, or those of one of its runs, under its agent's name.
+fn add(fixtures: &mut Fixtures, store: &Store, instance: &AgentInstance, run: Option<RunId>) -> Result<()> {
+    let mut events = store.contexts().get_events(instance.id, 1)?;
+    events.retain(|event| run.is_none() || event.run_id == run);
+    if events.is_empty() {
+        return Ok(());
+    }
+    let Fixture { calls } = of_context(&events, &instance.id.to_string())?;
+    fixtures.entry(instance.agent_name.clone()).or_default().calls.extend(calls);
+    Ok(())
+}
+
+/// Writes a fixture in one go, so that whoever reads it never finds half of it.
+fn write(path: &Path, fixture: &Fixture) -> io::Result<()> {
+    let new = path.with_extension("json.new");
+    let mut file = File::create(&new)?;
+    serde_json::to_writer_pretty(&mut file, fixture)?;
+    file.write_all(b"\n")?;
+    drop(file);
+    fs::rename(&new, path)
 }

@@ -13,11 +13,12 @@ use crate::{
 const AFTER_HELP: &str = "\
 The first column is the beginning of the run's id, as long as it has to be to name it.
 
-With --json one document: {\"items\": [the runs, with their fields], \"next\": the cursor of the next page or null}; \
-`runs show` prints the run alone.";
+With --json one document: {\"items\": [the runs, with their fields], \"next\": the cursor of the next page or null}. \
+`runlog run show` shows one of them.";
 
-const AFTER_HELP_PAGE: &str =
-    "With --json one document: {\"items\": [each with its fields], \"next\": the cursor of the next page or null}.";
+const AFTER_HELP_PAGE: &str = "\
+With --json one document: {\"items\": [each with its fields], \"next\": the cursor of the next page or null}; of one \
+alone, its fields.";
 
 /// The arguments.
 #[derive(clap::Args)]
@@ -58,16 +59,21 @@ pub(crate) struct Page {
 
 #[derive(clap::Subcommand)]
 enum Sub {
-    /// Show a run's fields
+    /// Show a run's fields: the same as `run show`
+    #[command(hide = true)]
     Show(ShowArgs),
-    /// List the messages of a run
+    /// List the messages of a run: the same as `messages`
+    #[command(hide = true)]
     Messages(MessagesArgs),
-    /// List the tool calls of a run
+    /// List the tool calls of a run: the same as `tool-calls`
+    #[command(hide = true)]
     ToolCalls(ToolCallsArgs),
 }
 
+/// The arguments of `run show`.
 #[derive(clap::Args)]
-struct ShowArgs {
+#[command(after_help = "With --json one document: the run with its fields.")]
+pub(crate) struct ShowArgs {
     /// The run
     #[arg(value_name = "RUN")]
     run: String,
@@ -80,6 +86,9 @@ pub(crate) struct MessagesArgs {
     /// The run
     #[arg(value_name = "RUN")]
     run: String,
+    /// Read this message alone, whole
+    #[arg(value_name = "ID", conflicts_with_all = ["step", "limit", "cursor"])]
+    id: Option<u64>,
     /// Only messages of this step
     #[arg(long, value_name = "N")]
     step: Option<u32>,
@@ -94,6 +103,9 @@ pub(crate) struct ToolCallsArgs {
     /// The run
     #[arg(value_name = "RUN")]
     run: String,
+    /// Read this call alone, with its whole input and output
+    #[arg(value_name = "ID", conflicts_with_all = ["tool", "status", "limit", "cursor"])]
+    id: Option<u64>,
     /// Only calls of this tool
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
@@ -164,7 +176,8 @@ fn existing(store: &Store, text: &str) -> Result<RunId> {
     store.runs().get(id)?.map(|run| run.id).ok_or_else(|| store::no_run(text))
 }
 
-fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Exit> {
+/// Does what `run show` says.
+pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let run = store.runs().get(store::run_id(&store, &args.run)?)?.ok_or_else(|| store::no_run(&args.run))?;
     if out.is_json() {
@@ -200,6 +213,9 @@ pub(crate) fn messages(global: &Global, args: &MessagesArgs, out: &mut Out) -> R
     let store = store::open_read_only(global)?;
     let options = ListRunMessages { step_number: args.step, limit: args.page.limit, cursor: args.page.cursor.clone() };
     let run = existing(&store, &args.run)?;
+    if let Some(id) = args.id {
+        return message(&store, run, id, out);
+    }
     let page = store.runs().messages(run, &options).map_err(Failure::of_argument)?;
     if out.is_json() {
         out.value(&page)?;
@@ -224,6 +240,27 @@ pub(crate) fn messages(global: &Global, args: &MessagesArgs, out: &mut Out) -> R
     Ok(Exit::Ok)
 }
 
+fn message(store: &Store, run: RunId, id: u64, out: &mut Out) -> Result<Exit> {
+    let message = store.runs().message(run, id)?.ok_or_else(|| none_of(run, "message", id))?;
+    if out.is_json() {
+        out.value(&message)?;
+        return Ok(Exit::Ok);
+    }
+    let fields = [
+        ("message", Some(message.id.to_string())),
+        ("from", Some(view::kind_name(message.role.event_kind()).to_owned())),
+        ("step", Some(message.step_number.to_string())),
+        ("recorded", Some(format!("{} UTC", text::time(message.created_at_ms)))),
+        ("content", Some(message.content.as_str().to_owned())),
+    ];
+    table::fields(&fields, out)?;
+    Ok(Exit::Ok)
+}
+
+fn none_of(run: RunId, what: &str, id: u64) -> Failure {
+    Failure::new(Exit::NotFound, "not_found", format!("run {run} has no {what} {id}; the list tells the ids"))
+}
+
 /// Does what `tool-calls` says.
 pub(crate) fn tool_calls(global: &Global, args: &ToolCallsArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
@@ -234,6 +271,9 @@ pub(crate) fn tool_calls(global: &Global, args: &ToolCallsArgs, out: &mut Out) -
         cursor: args.page.cursor.clone(),
     };
     let run = existing(&store, &args.run)?;
+    if let Some(id) = args.id {
+        return tool_call(&store, run, id, out);
+    }
     let page = store.runs().tool_calls(run, &options).map_err(Failure::of_argument)?;
     if out.is_json() {
         out.value(&page)?;
@@ -262,5 +302,28 @@ pub(crate) fn tool_calls(global: &Global, args: &ToolCallsArgs, out: &mut Out) -
         table::print(&columns, &rows.collect::<Vec<_>>(), out)?;
         table::next(page.next, out)?;
     }
+    Ok(Exit::Ok)
+}
+
+fn tool_call(store: &Store, run: RunId, id: u64, out: &mut Out) -> Result<Exit> {
+    let call = store.runs().tool_call(run, id)?.ok_or_else(|| none_of(run, "tool call", id))?;
+    if out.is_json() {
+        out.value(&call)?;
+        return Ok(Exit::Ok);
+    }
+    let took = call.duration_ms.map(|took| text::duration(std::time::Duration::from_millis(took)));
+    let fields = [
+        ("tool call", Some(call.id.to_string())),
+        ("tool", Some(text::name(&call.tool_name))),
+        ("status", Some(call.status.name().to_owned())),
+        ("took", took),
+        ("step", Some(call.step_number.to_string())),
+        ("message", call.message_id.map(|id| id.to_string())),
+        ("provider's id", call.tool_call_id.as_deref().map(text::name)),
+        ("recorded", Some(format!("{} UTC", text::time(call.created_at_ms)))),
+        ("input", Some(call.input.as_str().to_owned())),
+        ("output", call.output.map(|output| output.as_str().to_owned())),
+    ];
+    table::fields(&fields, out)?;
     Ok(Exit::Ok)
 }

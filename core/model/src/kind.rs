@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | 0 | nothing of the model's |
 //! | 1–15 | context events, in an instance's stream |
-//! | 16–23 | sessions and instances, in the catalog |
+//! | 16–23 | sessions and instances, in the catalog and its checkpoint |
 //! | 24–31 | definitions of agents, in their own stream |
 //! | 32–39 | runs: what happens to a run, in its own stream |
 //! | 40–47 | runs, in the runs catalog and its checkpoint |

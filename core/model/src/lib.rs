@@ -10,6 +10,7 @@
 mod agent;
 mod catalog;
 mod chat;
+mod checkpoint;
 pub mod codec;
 mod error;
 mod event;
@@ -41,6 +42,7 @@ pub use chat::{
     Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent, MessageFilter, Space,
     Step, StepStatus, StepType, Updates,
 };
+pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{ContextEvent, EventOptions, NewContextEvent, StoredEvent, ToolResultMark};
 pub use flow::{
@@ -54,9 +56,7 @@ pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};
 pub use new_message::{NewMessage, NewToolCall};
 pub use raw_json::RawJson;
 pub use run::{Run, RunStatus, RunSummary, ToolCallStatus, pause_reason};
-pub use run_catalog::{
-    ListRuns, PlacedRun, RUN_PART, RunCatalog, RunCatalogEvent, RunCheckpoint, RunsPage, decode_run_checkpoint,
-};
+pub use run_catalog::{ListRuns, PlacedRun, RunCatalog, RunCatalogEvent, RunsPage};
 pub use run_event::{EncodedRunEvent, RUN_EVENT_KINDS, RunEvent, RunFold, StatusChange};
 pub use run_history::{RunMessage, ToolCall, ToolCallFold, tool_calls};
 pub use session::{AgentInstance, Session, SessionStatus};

@@ -20,8 +20,8 @@ pub const MESSAGE_TOOLS_MAX: usize = 1 << 10;
 pub const RUN_TEXT_BYTES_MAX: usize = 1 << 20;
 /// The longest id of a flow's node: 256 bytes.
 pub const NODE_ID_BYTES_MAX: usize = 256;
-/// The largest part of the runs catalog's checkpoint: 8 MiB.
-pub const RUN_PART_BYTES_MAX: usize = 8 << 20;
+/// The largest part of a catalog's checkpoint: 32 MiB. Most are about 1 MiB.
+pub const PART_BYTES_MAX: usize = 32 << 20;
 /// The longest id of a chat, message, request, block, thread, step or stack: 64 characters.
 pub const CHAT_ID_CHARS_MAX: usize = 64;
 /// The longest title of a chat: 500 characters.

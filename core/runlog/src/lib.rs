@@ -26,12 +26,14 @@ pub mod backend;
 mod blocking;
 mod catalog;
 mod chats;
+mod cursor;
 mod embedded;
 mod error;
 mod flows;
 mod lookup;
 pub mod memory;
 mod orchestration;
+mod projection;
 mod repository;
 mod runs;
 mod service;
@@ -45,12 +47,17 @@ pub use blocking::{
 };
 pub use catalog::CATALOG_STREAM;
 pub use chats::{
-    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportReport, NewRequest, RequestDraft, RequestEnd, ResumeAction,
-    Resumption, StackLevel,
+    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportOptions, ImportReport, ListSteps, NewRequest, RequestDraft,
+    RequestEnd, ResumeAction, Resumption, StackLevel,
 };
 pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};
 pub use flows::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed};
+#[cfg(feature = "broken-orchestrator")]
+#[doc(hidden)]
+pub use orchestration::Defect;
+#[cfg(all(target_family = "wasm", feature = "js"))]
+pub use orchestration::JsRuntime;
 #[cfg(not(target_family = "wasm"))]
 pub use orchestration::TokioRuntime;
 pub use orchestration::{
@@ -80,7 +87,7 @@ pub use runlog_model::{
 };
 pub use runs::{
     AsyncResumedRun, AsyncRunRecorder, AsyncRuns, Dangling, ListRunMessages, ListToolCalls, MAX_TOTAL_STEPS_PER_RUN,
-    NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions, RunPlace, ToolOutcome,
+    NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions, RunEntry, RunPlace, ToolOutcome,
 };
 pub use service::{AsyncContextService, RawMessage};
 pub use sessions::{CopiedInstance, CopiedSession, CopySession};

@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc};
 
 use runlog_engine::storage::Storage;
 use runlog_model::{
-    AgentInstance, CatalogEvent, InstanceId, ListSessions, RawJson, RunId, Session, SessionChanges, SessionDeleted,
-    SessionId, SessionPage, SessionStatus, SessionUpdated,
+    AgentInstance, Catalog, CatalogEvent, Deleted, InstanceId, ListSessions, RawJson, RunId, Session, SessionChanges,
+    SessionDeleted, SessionId, SessionPage, SessionStatus, SessionUpdated,
 };
 
 use crate::{
@@ -13,12 +13,14 @@ use crate::{
     backend::Backend,
     catalog::{CatalogReader, Change, Guard},
     chats::ChatCache,
+    cursor::{Cursor, Kind as CursorKind},
     embedded::{Embedded, Wait},
     lookup::{check_free, check_instance, find_session, live_session, root_instance},
     memory::MemoryBackend,
     orchestration::{AgentsFold, AsyncAgents},
+    projection::Folded,
     repository::AsyncContextRepository,
-    runs::{AsyncRuns, RunsReader, RunsShared},
+    runs::{AsyncRuns, RunsReader, RunsShared, check_limit},
     service::AsyncContextService,
 };
 
@@ -49,8 +51,16 @@ pub(crate) struct Shared {
     embedded: Option<Embedded>,
     pub(crate) catalog: CatalogReader,
     pub(crate) runs: RunsReader,
-    pub(crate) chats: ChatCache,
-    pub(crate) agents: AgentsFold,
+    folds: Folds,
+}
+
+/// What all handles of a store have together, those that wait and those that await.
+#[derive(Clone, Default)]
+struct Folds {
+    catalog: Arc<Folded<Catalog>>,
+    runs: Arc<RunsShared>,
+    chats: Arc<ChatCache>,
+    agents: Arc<AgentsFold>,
 }
 
 /// A session to make. Everything may be left out.
@@ -168,23 +178,30 @@ impl AsyncStore {
 
     /// A store on this backend.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
-        Self::on(backend, None, Arc::default())
+        Self::on(backend, None, Folds::default())
     }
 
     /// A store on the engine in this process.
     pub fn with_embedded(embedded: Embedded) -> Self {
-        Self::embedding(embedded, Arc::default())
+        Self::embedding(embedded, Folds::default())
     }
 
-    fn embedding(embedded: Embedded, runs: Arc<RunsShared>) -> Self {
-        Self::on(Arc::new(embedded.clone()), Some(embedded), runs)
+    fn embedding(embedded: Embedded, folds: Folds) -> Self {
+        Self::on(Arc::new(embedded.clone()), Some(embedded), folds)
     }
 
-    fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>, runs: Arc<RunsShared>) -> Self {
-        let catalog = CatalogReader::new(Arc::clone(&backend));
-        let runs = RunsReader::new(Arc::clone(&backend), runs);
-        let (chats, agents) = (ChatCache::default(), AgentsFold::default());
-        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, chats, agents }) }
+    fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>, folds: Folds) -> Self {
+        let catalog = CatalogReader::new(Arc::clone(&backend), Arc::clone(&folds.catalog));
+        let runs = RunsReader::new(Arc::clone(&backend), Arc::clone(&folds.runs));
+        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, folds }) }
+    }
+
+    pub(crate) fn chat_cache(&self) -> &ChatCache {
+        &self.shared.folds.chats
+    }
+
+    pub(crate) fn agents_fold(&self) -> &AgentsFold {
+        &self.shared.folds.agents
     }
 
     /// The engine in this process, for what only it has. `None` on another backend.
@@ -195,7 +212,7 @@ impl AsyncStore {
     /// The same open store with another way to wait.
     pub(crate) fn waiting(&self, wait: Wait) -> Self {
         match self.embedded() {
-            Some(embedded) => Self::embedding(embedded.with_wait(wait), Arc::clone(self.shared.runs.shared())),
+            Some(embedded) => Self::embedding(embedded.with_wait(wait), self.shared.folds.clone()),
             None => self.clone(),
         }
     }
@@ -270,12 +287,16 @@ impl AsyncStore {
     /// One page of sessions, newest first. Pages stay right while sessions are made.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0; else those of reading the store.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list; else those of
+    /// reading the store.
     pub async fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage> {
-        if options.limit == 0 {
-            return Err(Error::invalid("a page of 0 sessions lists nothing; give a limit of at least 1"));
-        }
-        self.shared.catalog.read(|catalog| catalog.list(options)).await
+        check_limit(options.limit)?;
+        let filter = (options.status, &options.project, options.deleted == Deleted::Shown);
+        let before = Cursor::read(options.cursor.as_deref(), CursorKind::Sessions, &filter)?;
+        let before = before.map(|cursor| cursor.first);
+        let (sessions, next) = self.shared.catalog.read(|catalog| catalog.list(options, before)).await?;
+        let next = next.map(|first| Cursor { first, second: 0 }.encode(CursorKind::Sessions, &filter));
+        Ok(SessionPage { sessions, next })
     }
 
     /// Changes a session's title, status or metadata. Durable when it returns.

@@ -1,200 +1,308 @@
-import { RunlogError, throwIfAborted } from "../error.js";
+import { RunlogError, abortedError, throwIfAborted } from "../error.js";
 import type { AgentEvent, AgentUsage, ClaudeMessageInput } from "../flow-types.js";
 import type { FlowRun } from "../flows.js";
-import { newUuid } from "../uuid.js";
-import type { FixtureEvent } from "../testing/fixtures.js";
-import type { Query, QueryInput } from "./query.js";
-import { Translator } from "./translate.js";
+import { defined } from "./figures.js";
+import { Translation } from "./translation.js";
+import { type QueryFn, type QueryMessage, type QueryParams, isObject } from "./query.js";
 
-/** So many events are recorded without waiting for those before them. */
-const UNAWAITED_MAX = 256;
-
-/** What a Claude node is made with. */
+/** How a node calls its agent. */
 export interface ClaudeNodeOptions {
-  /** Calls the agent; left out, the `query` of `@anthropic-ai/claude-agent-sdk`, which has to be installed then. */
-  queryFn?: Query;
-  /** The option that tells the agent which of its sessions to go on with; `sessionId` unless given. */
-  resumeOption?: string;
+  /** What calls the agent: left out, `query` of `@anthropic-ai/claude-agent-sdk`, which has to be installed then. */
+  queryFn?: QueryFn;
+  /** Options of every call. */
+  options?: object;
+  /**
+   * Under which option a session that goes on is named. `sessionId` when left out, but `resume` without a `queryFn`:
+   * `@anthropic-ai/claude-agent-sdk` takes `sessionId` for new sessions only, so that its `query`, where it is given, needs
+   * `resume` here.
+   */
+  resumeWith?: "sessionId" | "resume";
+  /** What time it is: milliseconds since 1970-01-01 UTC. For tests. */
+  now?: () => number;
 }
 
-/** What a Claude node is asked to do. */
+/** What a node is to do. A {@link RunningNode} of a resumed flow is one. */
 export interface ClaudeNodeInput {
-  /** The node of the flow. */
+  /** The node. */
   nodeId: string;
-  /** The whole prompt, or the messages. */
+  /** What to ask: text, or messages. */
   prompt: string | ClaudeMessageInput[];
-  /** Which execution of the node it is; left out, a fresh one. Commands for it reach the agent while it works. */
-  runId?: string;
-  /** The agent's own session to go on with: what {@link RunningNode} told. Left out, a fresh one. */
+  /** The agent's own session, to go on with; left out, a new one. */
   sessionId?: string;
-  /** Options for the agent's library. */
-  options?: Record<string, unknown>;
-  /** Whether messages that are sent to the run while the agent works are given to it; they aren't unless asked for. */
+  /** Which execution of the node it is; left out, the run of the flow. */
+  runId?: string;
+  /** Options of this call, beside those of the node. */
+  options?: object;
+  /**
+   * Whether messages that are sent to the run while the agent works, by {@link FlowRun.command}, are given to it. The prompt
+   * is then a stream of messages that ends when the agent has its result.
+   */
   inject?: boolean;
-  /** Stops listening to the agent. */
+  /** Stops the agent. The node stays `running`, so that the flow can be resumed. */
   signal?: AbortSignal;
 }
 
-/** What came of it. */
-export interface ClaudeNodeOutput {
+/** What an agent made of its task. */
+export interface ClaudeNodeResult {
   /** The final text. */
   text: string;
   /** The output by its schema, where there is one. */
   structuredOutput?: unknown;
-  /** The tokens it took. */
-  usage: AgentUsage;
-  /** How long it took, in milliseconds. */
-  durationMs: number;
-  /** How many turns it took. */
-  numTurns: number;
-  /** What it cost, in US dollars. */
-  totalCostUsd?: number;
-  /** The agent's own session, for more turns. */
+  /** The agent's own session, to go on with. */
   sessionId: string;
+  usage: AgentUsage;
+  totalCostUsd?: number;
+  durationMs: number;
+  numTurns: number;
 }
 
-/** Has an agent do the work of a node of a flow. */
-export type ClaudeNode = (flow: FlowRun, input: ClaudeNodeInput) => Promise<ClaudeNodeOutput>;
+/** A node of a flow that an agent works in. */
+export interface ClaudeNode {
+  /**
+   * Calls the agent, and records what it tells as the events of an agent. The session is saved, on the device, before the
+   * agent is called; should the agent tell another one, that is saved before anything else it tells is recorded. At the end
+   * the node is `done`, with the structured output or else the text as its output, and every event is durable.
+   *
+   * @throws {@link ClaudeNodeError} when the agent fails; the node is `failed` then, and an `agent:error` recorded.
+   * @throws {@link RunlogError} `aborted` when the signal is; what failed to be recorded otherwise.
+   */
+  run(flow: FlowRun, input: ClaudeNodeInput): Promise<ClaudeNodeResult>;
+}
+
+/** How an agent failed, as its `agent:error` event says. What it threw, if it did, is the `cause`. */
+export class ClaudeNodeError extends Error {
+  /** Its kind, such as `error_max_turns`. */
+  readonly errorType: string;
+  /** The node. */
+  readonly nodeId: string;
+  /** The agent's own session. */
+  readonly sessionId: string;
+
+  constructor(nodeId: string, sessionId: string, errorType: string, message: string, options?: { cause?: unknown }) {
+    super(`the agent of ${nodeId} failed (${errorType}): ${message}`, options);
+    this.name = "ClaudeNodeError";
+    this.errorType = errorType;
+    this.nodeId = nodeId;
+    this.sessionId = sessionId;
+  }
+}
+
+/** So many events may wait to be written before the agent is waited for. */
+const UNWRITTEN_MAX = 1024;
 
 /**
- * A node that has a Claude agent do its work, and records it: the agent's own session is saved, durably, before the agent
- * is called, and everything it tells becomes one of the eight `agent:*` events.
- *
- * @throws {@link RunlogError} from the node: what the agent failed by, after an `agent:error` was recorded and the node's
- * status is `failed`.
+ * Makes a node of a flow that an agent works in.
  *
  * @example
  * ```ts
- * const claudeNode = createClaudeNode({ queryFn: createMockQuery({ fixtures }) });
+ * const claudeNode = createClaudeNode({ queryFn: mockQuery }); // in production: createClaudeNode()
  * const flow = await store.flows.create();
- * const { text } = await claudeNode(flow, { nodeId: "task-agent", prompt: "Analyze the task list." });
+ * const { text } = await claudeNode.run(flow, { nodeId: "task-agent", prompt: "Analyze the task list..." });
  *
- * // After a crash:
+ * // After a crash: the saved session goes on.
  * const { flow: again, resumed } = await store.flows.resume(flow.runId);
- * for (const node of resumed.running) await claudeNode(again, node);
+ * for (const node of resumed.running) await claudeNode.run(again, node);
  * ```
  */
 export function createClaudeNode(options: ClaudeNodeOptions = {}): ClaudeNode {
-  const { resumeOption = options.queryFn === undefined ? "resume" : "sessionId" } = options;
-  let query: Query | undefined;
-  return async function claudeNode(flow, input) {
-    query ??= await recordedIfAsked(options.queryFn ?? (await installedQuery()));
-    return execute(query, resumeOption, flow, input);
+  const { queryFn, resumeWith = queryFn === undefined ? "resume" : "sessionId", now = Date.now } = options;
+  return {
+    async run(flow, input) {
+      const { nodeId, prompt, runId = flow.runId, signal } = input;
+      throwIfAborted(signal);
+      const query = await recordedIfAsked(queryFn ?? (await claudeQuery()));
+      const sessionId = input.sessionId ?? globalThis.crypto.randomUUID();
+      await alone(flow, () => flow.startAgent(nodeId, sessionId));
+
+      const translation = new Translation({ nodeId, runId, prompt, sessionId, now });
+      const record = new Recording(flow);
+      const take = async (events: AgentEvent[]) => {
+        if (events.length === 0) return;
+        const told = translation.sessionId;
+        if (flow.state.agentSessions[nodeId] !== told) await alone(flow, () => flow.startAgent(nodeId, told));
+        await record.all(events);
+      };
+      const named = input.sessionId === undefined ? "sessionId" : resumeWith;
+      const controller = signal && linked(signal);
+      // When nothing more is given to the agent.
+      const over = new AbortController();
+      const params: QueryParams = {
+        prompt: typeof prompt === "string" && !input.inject ? prompt : messagesOf(flow, input, runId, sessionId, over.signal),
+        nodeId,
+        options: {
+          ...options.options,
+          ...input.options,
+          ...(controller && { abortController: controller }),
+          [named]: sessionId,
+        },
+      };
+      let thrown: unknown;
+      try {
+        for await (const message of whileWanted(query, params, signal)) {
+          await take(translation.take(message));
+          if (translation.ending !== undefined) over.abort();
+        }
+        if (translation.ending === undefined) throwIfAborted(signal);
+        await take(translation.end());
+      } catch (cause) {
+        if (record.failure !== undefined) throw record.failure.cause;
+        if (signal?.aborted) {
+          await record.done();
+          throw abortedError(signal);
+        }
+        thrown = cause;
+        await take(translation.fail(cause));
+      } finally {
+        over.abort();
+      }
+      await record.done();
+      return finished(flow, nodeId, translation, thrown);
+    },
   };
 }
 
-async function execute(
-  query: Query,
-  resumeOption: string,
-  flow: FlowRun,
-  input: ClaudeNodeInput,
-): Promise<ClaudeNodeOutput> {
-  const { nodeId, prompt, runId = newUuid(), signal } = input;
-  throwIfAborted(signal);
-  const recorder = new EventRecorder(flow, nodeId, runId);
-  let sessionId = input.sessionId ?? newUuid();
-  const session = input.sessionId === undefined ? { sessionId } : { [resumeOption]: sessionId };
-  await flow.startAgent(nodeId, sessionId);
-  await recorder.record({ type: "agent:start", sessionId, prompt });
-
-  const translator = new Translator();
-  const over = new AbortController();
-  const call: QueryInput = { prompt, nodeId, options: { ...input.options, ...session } };
-  if (input.inject) call.prompt = withInbox(flow, prompt, runId, over.signal);
-  try {
-    for await (const message of query(call)) {
-      throwIfAborted(signal);
-      const events = translator.events(message);
-      if (translator.sessionId !== undefined && translator.sessionId !== sessionId) {
-        // The library chose another one: what is resumed from is the one that it knows.
-        sessionId = translator.sessionId;
-        await flow.startAgent(nodeId, sessionId);
-      }
-      for (const event of events) await recorder.record(event);
-      if (translator.output !== undefined) over.abort();
-    }
-    if (translator.failure !== undefined) throw new AgentFailure(translator.failure.message);
-  } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    if (!(error instanceof AgentFailure)) await recorder.record({ type: "agent:error", errorType: typeOf(error), message });
-    await recorder.settled();
+async function finished(flow: FlowRun, nodeId: string, translation: Translation, thrown: unknown): Promise<ClaudeNodeResult> {
+  const { ending, sessionId } = translation;
+  if (ending !== undefined && "complete" in ending) {
+    const { structuredOutput, usage, totalCostUsd, durationMs, numTurns } = ending.complete;
+    await alone(flow, () => flow.finishNode(nodeId, structuredOutput ?? ending.text));
+    const optional = defined({ structuredOutput, totalCostUsd });
+    return { text: ending.text, sessionId, usage, durationMs, numTurns, ...optional };
+  }
+  await alone(flow, () => {
     flow.state.nodeStatus[nodeId] = "failed";
-    await flow.saveSnapshot();
-    throw error instanceof RunlogError ? error : new RunlogError("io", `the agent of ${nodeId} failed: ${message}`, { cause: error });
-  } finally {
-    over.abort();
-  }
-  await recorder.settled();
-  const output = { usage: { inputTokens: 0, outputTokens: 0 }, durationMs: 0, numTurns: 0, text: "", ...translator.output, sessionId };
-  await flow.finishNode(nodeId, output);
-  return output as ClaudeNodeOutput;
+    return flow.saveSnapshot();
+  });
+  const { errorType, message } = ending?.error ?? { errorType: "error_during_execution", message: "it told nothing" };
+  const cause = thrown === undefined ? undefined : { cause: thrown };
+  throw new ClaudeNodeError(nodeId, sessionId, errorType, message, cause);
 }
 
-/** An agent that told that it failed. */
-class AgentFailure extends Error {}
-
-function typeOf(error: unknown): string {
-  if (error instanceof RunlogError && error.code === "aborted") return "error_user";
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" && /^E[A-Z]+$/.test(code) ? "network_error" : "error";
-}
-
-/** Records the events of one execution, in their order; deltas needn't wait for each other. */
-class EventRecorder {
+/** Events that are recorded in order without each waiting for the one before to be durable. */
+class Recording {
+  /** What couldn't be recorded first. */
+  failure: { cause: unknown } | undefined;
   readonly #flow: FlowRun;
-  readonly #head: { nodeId: string; runId: string };
-  readonly #unawaited: Promise<unknown>[] = [];
+  readonly #unwritten = new Set<Promise<unknown>>();
 
-  constructor(flow: FlowRun, nodeId: string, runId: string) {
+  constructor(flow: FlowRun) {
     this.#flow = flow;
-    this.#head = { nodeId, runId };
   }
 
-  async record(event: FixtureEvent): Promise<void> {
-    const { type, ...rest } = event;
-    const whole = { type, ...this.#head, timestamp: Date.now(), ...rest } as unknown as AgentEvent;
-    const recording = this.#flow.record(whole);
-    this.#unawaited.push(recording);
-    // Told by `settled`, and not as one that nobody handles.
-    recording.catch(() => {});
-    if (!type.endsWith(":delta") || this.#unawaited.length >= UNAWAITED_MAX) await this.settled();
+  async all(events: AgentEvent[]): Promise<void> {
+    if (this.failure !== undefined) throw this.failure.cause;
+    const written: Promise<unknown> = this.#flow.recordAll(events).then(
+      () => this.#unwritten.delete(written),
+      (cause: unknown) => {
+        this.#unwritten.delete(written);
+        this.failure ??= { cause };
+      },
+    );
+    this.#unwritten.add(written);
+    if (this.#unwritten.size >= UNWRITTEN_MAX) await Promise.race(this.#unwritten);
   }
 
-  async settled(): Promise<void> {
-    await Promise.all(this.#unawaited.splice(0));
+  /** Waits until everything is durable. */
+  async done(): Promise<void> {
+    await Promise.all(this.#unwritten);
+    if (this.failure !== undefined) throw this.failure.cause;
   }
 }
 
-/** The prompt as a stream of messages, which goes on with those that are sent to the run. */
-async function* withInbox(
+/** The messages of a query until there are no more, or they aren't wanted any more; one that hangs is left behind. */
+async function* whileWanted(query: QueryFn, params: QueryParams, signal: AbortSignal | undefined): AsyncGenerator<QueryMessage> {
+  const messages = query(params)[Symbol.asyncIterator]();
+  let stop = () => {};
+  const stopped = new Promise<never>((_, reject) => {
+    stop = () => reject(signal && abortedError(signal));
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+  stopped.catch(() => {});
+  let done = false;
+  try {
+    for (;;) {
+      throwIfAborted(signal);
+      const next = await Promise.race([messages.next(), stopped]);
+      done = next.done === true;
+      if (next.done) return;
+      yield next.value;
+    }
+  } catch (cause) {
+    done = !signal?.aborted;
+    throw cause;
+  } finally {
+    signal?.removeEventListener("abort", stop);
+    // Not awaited: one that doesn't heed its signal may never come to its end.
+    if (!done) messages.return?.().then(undefined, () => {});
+  }
+}
+
+/** A controller for the agent's library, which takes no signal. */
+function linked(signal: AbortSignal): AbortController {
+  const controller = new AbortController();
+  signal.addEventListener("abort", () => controller.abort(signal.reason), { once: true });
+  return controller;
+}
+
+/** Messages as the agent's library takes them: the prompt, then, where that is asked for, those that are sent to the run. */
+async function* messagesOf(
   flow: FlowRun,
-  prompt: string | ClaudeMessageInput[],
+  { prompt, inject = false }: ClaudeNodeInput,
   runId: string,
+  sessionId: string,
   over: AbortSignal,
 ): AsyncGenerator<ClaudeMessageInput> {
-  const user = (content: unknown) => ({ type: "user", message: { role: "user", content }, parent_tool_use_id: null });
-  if (typeof prompt === "string") yield user(prompt);
-  else yield* prompt;
-  for (;;) {
+  const said = (message: object) => ({ type: "user", message, parent_tool_use_id: null, session_id: sessionId });
+  for (const message of typeof prompt === "string" ? [{ role: "user", content: prompt }] : prompt) {
+    yield message["type"] === "user" ? message : said({ role: "user", ...message });
+  }
+  while (inject) {
     const commands = await flow.nextCommands(runId, over);
     if (commands === undefined) return;
-    for (const command of commands) if (command["message"] !== undefined) yield user(command["message"]);
+    for (const { message } of commands) if (message !== undefined) yield said({ role: "user", content: message });
   }
 }
 
-/** With its calls written as fixtures, where `runlog record-fixtures` started this process. */
-async function recordedIfAsked(query: Query): Promise<Query> {
-  if (!globalThis.process?.env["RUNLOG_RECORD_FIXTURES"]) return query;
-  const { recordFixtures } = await import("../testing/record-fixtures.js");
-  return recordFixtures(query);
+/** What `runlog record-fixtures -- COMMAND` names the folder in. */
+const RECORD_FIXTURES = "RUNLOG_RECORD_FIXTURES";
+
+/** The query with its calls written as fixtures, where `runlog record-fixtures` started this process. */
+async function recordedIfAsked(query: QueryFn): Promise<QueryFn> {
+  const output = globalThis.process?.env[RECORD_FIXTURES];
+  if (!output || "fixtures" in query) return query;
+  const { recordFixtures } = await import("../testing/record.js");
+  const recorded = recording.get(query) ?? recordFixtures(query, { output });
+  recording.set(query, recorded);
+  return recorded;
 }
 
-async function installedQuery(): Promise<Query> {
-  const name = "@anthropic-ai/claude-agent-sdk";
+/** One recorder for each query, so that the calls of a node go to one file. */
+const recording = new WeakMap<QueryFn, QueryFn>();
+
+const turns = new WeakMap<FlowRun, Promise<unknown>>();
+
+/** Changes the state of a flow when no other node is at it: each change takes the whole state there and back. */
+function alone<T>(flow: FlowRun, work: () => Promise<T>): Promise<T> {
+  const turn = (turns.get(flow) ?? Promise.resolve()).then(work);
+  turns.set(
+    flow,
+    turn.catch(() => {}),
+  );
+  return turn;
+}
+
+/** The package that calls Claude. It is found when it is needed, so that tests do without it. */
+const CLAUDE: string = "@anthropic-ai/claude-agent-sdk";
+
+async function claudeQuery(): Promise<QueryFn> {
+  let loaded: unknown;
   try {
-    const sdk = (await import(name)) as { query: Query };
-    return sdk.query;
+    loaded = await import(CLAUDE);
   } catch (cause) {
-    throw new RunlogError("not_found", `createClaudeNode needs a queryFn, or ${name} to be installed`, { cause });
+    const what = `createClaudeNode() without a queryFn calls ${CLAUDE}, which can't be loaded`;
+    throw new RunlogError("not_found", `${what}: install it, or give a queryFn`, { cause });
   }
+  const query = isObject(loaded) ? loaded["query"] : undefined;
+  if (typeof query !== "function") throw new RunlogError("not_found", `${CLAUDE} has no query(); give a queryFn`);
+  return query as QueryFn;
 }

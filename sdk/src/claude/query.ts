@@ -1,20 +1,39 @@
-import type { ClaudeMessageInput } from "../flow-types.js";
+import type { AgentEvent } from "../flow-types.js";
 
-/** What a node's agent is called with, as the Claude Agent SDK's `query` is. */
-export interface QueryInput {
-  /** The whole prompt, the messages, or a stream of messages that goes on while the agent works. */
-  prompt: string | ClaudeMessageInput[] | AsyncIterable<ClaudeMessageInput>;
-  /** The options of the call: the session among them. */
-  options?: Record<string, unknown>;
-  /** The node that calls; the Claude Agent SDK passes over it. */
+/** A message of a query: what the agent's library tells while it works. */
+export interface QueryMessage {
+  readonly type: string;
+}
+
+/** What a query is called with. */
+export interface QueryParams {
+  /** The prompt: text, or messages as they come. */
+  prompt: string | AsyncIterable<unknown>;
+  /** The options of the agent's library. */
+  options?: object;
+  /** The node that calls. The agent's library passes over it; a mock query and a recorder go by it. */
   nodeId?: string;
 }
 
-/** A message of the Claude Agent SDK's, or an event of a fixture's. */
-export interface QueryMessage {
-  type: string;
-  [field: string]: unknown;
-}
+/**
+ * A function that calls an agent, such as `query` of `@anthropic-ai/claude-agent-sdk`, or one of `runlog/testing`.
+ */
+// A method, so that a function with narrower options fits.
+export type QueryFn = { call(params: QueryParams): AsyncIterable<QueryMessage> }["call"];
 
-/** Calls an agent: the `query` of the Claude Agent SDK, or one that stands in for it. */
-export type Query = (input: QueryInput) => AsyncIterable<QueryMessage>;
+/** The types of the events of an agent. @internal */
+export const EVENT_TYPES: readonly string[] = [
+  "agent:start",
+  "agent:thinking:delta",
+  "agent:thinking",
+  "agent:text:delta",
+  "agent:text",
+  "agent:tool",
+  "agent:error",
+  "agent:complete",
+] satisfies AgentEvent["type"][];
+
+/** Whether a value is an object with fields. @internal */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,13 +1,22 @@
 /**
- * Testing flows of agents without a network: fixtures that are recorded from real calls, and replayed in their place.
+ * Testing flows without calling an agent: fixtures that were recorded, a query that plays them, a recorder that makes
+ * them, and a node whose query can be replaced.
  *
  * @packageDocumentation
  */
 
-export { checkFixture, loadFixtures } from "./fixtures.js";
-export type { Fixture, FixtureCall, FixtureEvent, FixtureInput, FixtureOutput, FixtureSet } from "./fixtures.js";
-export { createMockQuery } from "./mock-query.js";
-export { recordFixtures } from "./record-fixtures.js";
+export { type ClaudeNode, ClaudeNodeError, type ClaudeNodeInput, type ClaudeNodeOptions, type ClaudeNodeResult } from "../claude/node.js";
 export { createClaudeNode } from "../claude/node.js";
-export type { ClaudeNode, ClaudeNodeInput, ClaudeNodeOptions, ClaudeNodeOutput } from "../claude/node.js";
-export type { Query, QueryInput, QueryMessage } from "../claude/query.js";
+export { loadFixtures } from "./load.js";
+export { type MockQuery, type MockQueryOptions, type MockResult, createMockQuery } from "./mock.js";
+export { type FixtureRecorder, type RecordFixturesOptions, recordFixtures } from "./record.js";
+export { type Schema, fixtureSchema } from "./schema.js";
+export type { QueryFn, QueryMessage, QueryParams } from "../claude/query.js";
+export type {
+  Fixture,
+  FixtureCall,
+  FixtureEvent,
+  FixtureInput,
+  FixtureOutput,
+  FixtureSet,
+} from "./types.js";

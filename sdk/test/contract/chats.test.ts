@@ -55,7 +55,7 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect((await chats.list({ assistantId: "a" })).total).toBe(2);
     expect((await chats.list({ keywords: "trip 4" })).data).toHaveLength(1);
     const first = await chats.list({ pageSize: 3 });
-    const second = await chats.list({ pageSize: 3, cursor: first.next as number });
+    const second = await chats.list({ pageSize: 3, cursor: first.next as string });
     expect(second.data.map((chat) => chat.title)).toEqual(["Trip 1", "Trip 0"]);
     expect(second.next).toBeUndefined();
   });
@@ -115,6 +115,12 @@ describe.each(places)("chats $name", ({ fresh }) => {
       ["llm", "completed", undefined],
       ["tool", "failed", "no such tool"],
     ]);
+    const first = await chats.listSteps(chatId, { limit: 1 });
+    expect(first.items).toEqual([steps[0]]);
+    const rest = await chats.listSteps(chatId, { limit: 10, cursor: first.next as string });
+    expect([rest.items, rest.next]).toEqual([[steps[1]], undefined]);
+    expect((await chats.listSteps(chatId, { status: "failed", type: "tool" })).items).toEqual([steps[1]]);
+    await failure(chats.listSteps(chatId, { status: "failed", cursor: first.next as string }), "invalid_input");
     expect(steps[0]).toMatchObject({ spaceSnapshot: { currency: { code: "NOK" } }, stackDepth: 0, chatId });
     await failure(request.finish("completed"), "invalid_input");
     await failure(request.send(text("late")), "invalid_input");

@@ -31,8 +31,8 @@ describe.each(places)("sessions $name", ({ fresh }) => {
     for (let index = 0; index < 5; index++) await store.createSession({ title: `${index}` });
     const first = await store.listSessions({ limit: 2 });
     await store.createSession({ title: "new" });
-    const second = await store.listSessions({ limit: 2, cursor: first.next as number });
-    const third = await store.listSessions({ limit: 2, cursor: second.next as number });
+    const second = await store.listSessions({ limit: 2, cursor: first.next as string });
+    const third = await store.listSessions({ limit: 2, cursor: second.next as string });
     const titles = [first, second, third].flatMap((page) => page.sessions.map((session) => session.title));
     expect(titles).toEqual(["4", "3", "2", "1", "0"]);
     expect(third.next).toBeUndefined();

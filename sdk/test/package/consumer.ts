@@ -1,5 +1,6 @@
 // A program of a user's, checked with the types of the packed package.
 import { type AgentEvent, RawJson, RunlogError, type Store, open } from "runlog";
+import { type FixtureSet, createClaudeNode, createMockQuery, loadFixtures, recordFixtures } from "runlog/testing";
 
 export async function main(path: string): Promise<string[]> {
   await using store: Store = await open(path, { durability: { intervalMs: 100 } });
@@ -18,4 +19,18 @@ export async function main(path: string): Promise<string[]> {
     throw error;
   }
   return [];
+}
+
+/** A flow in production, and in a test. */
+export async function flow(store: Store): Promise<string> {
+  const fixtures: FixtureSet = loadFixtures("tests/fixtures/my-workflow/");
+  const mockQuery = createMockQuery({ fixtures });
+  const claudeNode = createClaudeNode({ queryFn: mockQuery });
+  const recorded = recordFixtures(createMockQuery<typeof mockQuery>({ fixtures }), { output: "tests/fixtures/recordings/" });
+  for await (const message of recorded({ prompt: "Analyze the task list...", options: { maxTurns: 10 } })) {
+    if (message.type === "agent:text") return message.content;
+    if (message.type === "result") return message.text;
+  }
+  const { text } = await claudeNode.run(await store.flows.create(), { nodeId: "task-agent", prompt: "Analyze the task list..." });
+  return text;
 }

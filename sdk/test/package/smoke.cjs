@@ -1,5 +1,6 @@
 // The packed package, as CommonJS has it.
 const runlog = require("runlog");
+const { createMockQuery } = require("runlog/testing");
 
 module.exports = async function smoke(path) {
   const store = await runlog.open(path);
@@ -11,6 +12,9 @@ module.exports = async function smoke(path) {
   for await (const event of context.events()) events += event.sequenceNumber === events + 1 ? 1 : Number.NaN;
   const error = await store.findSession("nobody").catch((error) => error);
   if (!(error instanceof runlog.RunlogError) || error.code !== "not_found") throw error;
+  const calls = [{ input: { prompt: "" }, output: { text: "played" }, events: [] }];
+  const { value } = await createMockQuery({ fixtures: { agent: { calls } } })({ prompt: "" }).next();
+  if (value.text !== "played") throw new Error("runlog/testing doesn't play");
   await store.close();
   return `${messages.length} ${events}`;
 };

@@ -12,6 +12,7 @@ use super::cache::{IdOf, stream_of};
 use crate::{
     AsyncStore, CATALOG_STREAM, Error, ErrorKind, NewSession, Result,
     catalog::{Change, Guard},
+    cursor::{Cursor, Kind as CursorKind},
     lookup::check_free,
 };
 
@@ -127,9 +128,15 @@ impl AsyncChatStore {
     /// made.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a page that is too large, or a cursor in an order that has none.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a page that is too large, a cursor of another list, or one in an
+    /// order that has none.
     pub async fn list_chats(&self, filter: &ChatFilter) -> Result<ChatList> {
-        Ok(self.store.shared.catalog.read(|catalog| catalog.chats(filter)).await??)
+        let ChatFilter { user_id, team_id, assistant_id, status, keywords, order, .. } = filter;
+        let bound = (user_id, team_id, assistant_id, status, keywords, order);
+        let before = Cursor::read(filter.cursor.as_deref(), CursorKind::Chats, &bound)?.map(|cursor| cursor.first);
+        let (list, next) = self.store.shared.catalog.read(|catalog| catalog.chats(filter, before)).await??;
+        let next = next.map(|first| Cursor { first, second: 0 }.encode(CursorKind::Chats, &bound));
+        Ok(ChatList { next, ..list })
     }
 
     /// Saves messages: all of them or none. What is left empty (id, chat, sequence, times) is given by the store.
@@ -252,7 +259,10 @@ impl AsyncChatStore {
             let prepared = Prepared::new(session, events, self.store.backend().now_ms())?;
             let batch = Batch::new(prepared.ops(Expected::Last(Sequence(fold.last_sequence()))));
             match self.store.backend().commit(batch).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    prepared.told(&self.store).await;
+                    return Ok(());
+                }
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
                 Err(error) => return Err(error),
             }
@@ -276,6 +286,13 @@ impl Prepared {
         };
         let events = events.into_iter().map(ChatEvent::encode).collect::<runlog_model::Result<_>>()?;
         Ok(Self { session, events, touch })
+    }
+
+    /// Has the catalog take in what it was told.
+    pub(super) async fn told(&self, store: &AsyncStore) {
+        if self.touch.is_some() {
+            store.shared.catalog.wrote().await;
+        }
     }
 
     pub(super) fn ops(&self, expected: Expected) -> Vec<Op<'_>> {

@@ -146,7 +146,7 @@ impl AsyncAgents {
     }
 
     fn fold(&self) -> &AgentsFold {
-        &self.store.shared.agents
+        self.store.agents_fold()
     }
 
     /// The agent that a change was just made for.

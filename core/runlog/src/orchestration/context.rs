@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     SharedSpace, SpawnRequest, SpawnResult, ToolReply,
+    defect::Defect,
     live::Live,
     orchestrator::{Inner, Orchestrator, not_here},
 };
@@ -115,7 +116,8 @@ impl RunContext {
     /// # Errors
     /// As [`record_message`](Self::record_message).
     pub async fn record_raw_message(&self, json: RawJson) -> Result<Recorded> {
-        self.record_raw_message_with(json, &AppendOptions::default()).await
+        let durability = self.inner.is_broken(Defect::AcknowledgesEarly).then_some(Durability::Os);
+        self.record_raw_message_with(json, &AppendOptions { durability, ..AppendOptions::default() }).await
     }
 
     /// [`record_raw_message`](Self::record_raw_message) with options. Run and step are the run's own.
@@ -124,11 +126,15 @@ impl RunContext {
     /// As [`record_message`](Self::record_message); [`Conflict`](ErrorKind::Conflict) when the context's last
     /// sequence isn't the expected one.
     pub async fn record_raw_message_with(&self, json: RawJson, options: &AppendOptions) -> Result<Recorded> {
-        let message = RawMessage { json, event: options.event.clone() };
+        let message = RawMessage { json: json.clone(), event: options.event.clone() };
         let _pass = self.live.pass().await;
         let events = self.unsaved_space()?;
         let along = Along { run_events: &events.records, ops: &[] };
-        let recorded = self.live.recorder.record_along(&[message], options, &along).await?;
+        let recorded = self.live.recorder.record_along(&[message], options, &along).await;
+        if recorded.is_err() && self.inner.is_broken(Defect::WritesLate) {
+            self.inner.write_late(&self.live, json).await?;
+        }
+        let recorded = recorded?;
         events.are_saved(&self.live.space);
         Ok(recorded)
     }

@@ -7,10 +7,14 @@
 //! with what a crash cut off. In memory are only the runs that are under way, as a tree.
 
 mod agents;
+mod arriving;
 mod context;
 mod create;
+mod defect;
 mod executor;
 mod inbox;
+#[cfg(all(target_family = "wasm", feature = "js"))]
+mod js;
 mod live;
 mod orchestrator;
 mod report;
@@ -27,7 +31,11 @@ mod work;
 pub(crate) use agents::AgentsFold;
 pub use agents::{AGENTS_STREAM, AsyncAgents};
 pub use context::RunContext;
+#[cfg(feature = "broken-orchestrator")]
+pub use defect::Defect;
 pub use executor::{AgentEnd, AgentError, Execution, Executor, executor_fn};
+#[cfg(all(target_family = "wasm", feature = "js"))]
+pub use js::JsRuntime;
 pub use orchestrator::{Orchestrator, RunHandle};
 pub use request::{OrchestratorOptions, SpawnRequest, SpawnResult, StartAgent, StartPlace};
 #[cfg(not(target_family = "wasm"))]

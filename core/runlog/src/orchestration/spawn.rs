@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Executor, SpawnRequest, SpawnResult,
     create::{NewChild, creation_ops},
+    defect::Defect,
     inbox::Inbox,
     live::{Beginning, Live},
     orchestrator::Inner,
@@ -92,7 +93,11 @@ impl Inner {
         let unwanted = CancellationToken::new();
         let is_unwanted = unwanted.clone();
         // Not cut off in the middle, so that what is written is also begun, and what ends is also recorded.
-        let results = self.to_the_end(async move { inner.spawn_and_gather(&of, call_id, requests, is_unwanted).await });
+        let results = self.to_the_end(async move {
+            let results = Arc::clone(&inner).spawn_and_gather(&of, call_id, requests, is_unwanted).await;
+            inner.leave(&of);
+            results
+        });
         let wanted = unwanted.drop_guard();
         let results = parent.token.run_until_cancelled(results).await;
         drop(wanted.disarm());
@@ -278,10 +283,14 @@ impl Inner {
         let record = call.record(self.now_ms())?;
         let message = (!call.is_recorded).then(|| call_message(self.options.tool_style, &call.id, call.requests));
         let messages: Vec<RawMessage> = message.transpose()?.into_iter().map(RawMessage::from).collect();
+        let _arriving = self.arriving(children.iter().map(|child| child.run.id).collect());
         // From before they are there, so that a recovery at the same time doesn't take them for orphans.
         let runs = self.store.runs();
         let recorders = children.iter().map(|child| runs.recorder_of_new(&child.run)).collect::<Result<Vec<_>>>()?;
-        let ops = if children.is_empty() { Vec::new() } else { creation_ops(&children) };
+        let mut ops = if children.is_empty() { Vec::new() } else { creation_ops(&children) };
+        if self.is_broken(Defect::SplitsSpawn) {
+            self.split_off(&mut ops).await?;
+        }
         let unsaved = call.parent.space.unsaved(self.now_ms())?;
         let mut run_events = vec![record];
         run_events.extend(unsaved.iter().map(|unsaved| unsaved.record.clone()));
@@ -321,6 +330,7 @@ impl Inner {
             ..ResumeOptions::default()
         };
         let left = self.left_by(id).await?;
+        let _arriving = self.arriving(vec![new_id]);
         match self.store.runs().resume_along(id, &options, &along).await {
             Ok(resumed) => {
                 let waiting = left.take_over(&call.parent.space)?;
@@ -379,6 +389,9 @@ impl Inner {
         let unsaved = parent.space.unsaved(self.now_ms())?;
         let events: Vec<EncodedRunEvent> = unsaved.iter().map(|unsaved| unsaved.record.clone()).collect();
         let along = Along { run_events: &events, ops: &[] };
+        if self.is_broken(Defect::RecordsTwice) {
+            parent.recorder.record_tool_result(&outcome).await?;
+        }
         match parent.recorder.record_tool_result_along(&outcome, &along).await {
             Ok(_) => {
                 if let Some(unsaved) = &unsaved {

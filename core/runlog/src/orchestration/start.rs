@@ -37,9 +37,11 @@ impl Inner {
             }
         };
         let messages = messages.iter().map(NewMessage::to_json).collect::<runlog_model::Result<_>>()?;
+        let id = RunId(self.store.backend().new_id());
+        let _arriving = self.arriving(vec![id]);
         let new = NewRun {
             place,
-            id: None,
+            id: Some(id),
             agent_id: Some(definition.name.clone()),
             project,
             parent_run_id: None,
@@ -92,8 +94,11 @@ impl Inner {
         let (definition, executor) = self.agent(run.project.as_deref(), &run.agent_id).await?;
         self.check_room(1)?;
         options.max_steps = options.max_steps.or(definition.max_steps);
+        options.max_total_steps = options.max_total_steps.min(self.options.max_total_steps);
         let task = options.message.as_ref().map(|message| message.content.to_value::<String>().unwrap_or_default());
         let left = self.left_by(id).await?;
+        let new_id = *options.id.get_or_insert_with(|| RunId(self.store.backend().new_id()));
+        let _arriving = self.arriving(vec![new_id]);
         let resumed = self.store.runs().resume(id, &options).await?;
         let space = SharedSpace::default();
         let waiting = left.take_over(&space)?;

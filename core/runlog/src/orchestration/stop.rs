@@ -11,8 +11,11 @@ use futures_util::future::{Either, select};
 use runlog_model::{RunId, RunStatus, limits::RUN_TEXT_BYTES_MAX};
 use tokio::sync::OwnedRwLockWriteGuard;
 
-use super::{live::Live, orchestrator::Inner, report::clip};
-use crate::{Result, runs::NewStatus};
+use super::{defect::Defect, live::Live, orchestrator::Inner, report::clip};
+use crate::{Error, ErrorKind, Result, runs::NewStatus};
+
+/// How often an end is tried again after somebody else wrote to one of the runs in between.
+const ATTEMPTS_MAX: u32 = 1_000;
 
 /// How a run ends.
 #[derive(Debug)]
@@ -74,7 +77,12 @@ impl Inner {
     /// Takes a run out of memory, and tells those who wait for its end.
     pub(super) fn forget(&self, live: &Live) {
         live.leave();
-        self.live_runs().remove(&live.id());
+        let mut runs = self.live_runs();
+        // Another may stand for the run by now.
+        if runs.get(&live.id()).is_some_and(|known| std::ptr::eq(&**known, live)) {
+            runs.remove(&live.id());
+        }
+        drop(runs);
         live.ended.cancel();
     }
 
@@ -137,6 +145,17 @@ impl Inner {
     }
 
     async fn write_ends(&self, ends: &[(Arc<Live>, Ending)], tree: &[Arc<Live>]) -> Result<()> {
+        // Whoever spawns writes to the stream of the parent: what is below is looked for again when one has moved.
+        for _ in 0..ATTEMPTS_MAX {
+            if self.try_write_ends(ends, tree).await? {
+                return Ok(());
+            }
+        }
+        Err(Error::new(ErrorKind::Conflict, "others wrote to the runs each time that their end was to be written"))
+    }
+
+    /// Whether it is written; else others wrote in between.
+    async fn try_write_ends(&self, ends: &[(Arc<Live>, Ending)], tree: &[Arc<Live>]) -> Result<bool> {
         let runs = self.store.runs();
         let mut changes = Vec::with_capacity(tree.len());
         let mut known: HashSet<RunId> = HashSet::new();
@@ -151,8 +170,11 @@ impl Inner {
             }
             changes.push(change);
         }
-        for live in tree {
-            if known.insert(live.id()) && live.recorder.run().status == RunStatus::Running {
+        let all = if self.is_broken(Defect::ForgetsSubAgents) { &[][..] } else { tree };
+        for live in all {
+            // One that has paused meanwhile is left to those below, who are cancelled when this is.
+            let is_running = live.recorder.run().status == RunStatus::Running;
+            if (is_running || self.is_broken(Defect::LeavesPaused)) && known.insert(live.id()) && is_running {
                 changes.push(NewStatus::new(live.recorder.clone(), RunStatus::Cancelled));
             }
         }
@@ -170,11 +192,11 @@ impl Inner {
         if let (Some((_, unsaved)), Some(change)) = (&unsaved, changes.first_mut()) {
             change.before.push(unsaved.record.clone());
         }
-        runs.change_all(&changes).await?;
-        if let Some((live, unsaved)) = &unsaved {
+        let is_written = runs.change_all(&changes).await?;
+        if let Some((live, unsaved)) = unsaved.as_ref().filter(|_| is_written) {
             live.space.saved(unsaved);
         }
-        Ok(())
+        Ok(is_written)
     }
 }
 

@@ -12,6 +12,7 @@ use runlog_model::{AgentDefinition, RawJson, Run, RunId, RunStatus, SPAWNED, Spa
 
 use super::{
     Executor, SpawnResult,
+    defect::Defect,
     inbox::Inbox,
     live::{Beginning, Live},
     orchestrator::Inner,
@@ -222,11 +223,24 @@ impl Revival {
         });
         let options = ResumeOptions {
             max_steps: definition.max_steps,
-            max_total_steps: inner.options.max_total_steps,
+            max_total_steps: if inner.is_broken(Defect::LosesBudget) {
+                u32::MAX
+            } else {
+                inner.options.max_total_steps
+            },
             dangling: Dangling::Answer(outcomes),
             id: Some(id),
             ..ResumeOptions::default()
         };
+        let arriving = inner.arriving(vec![id]);
+        // Whoever cancels the parent either finds the new run below it, or keeps it from being there.
+        let pass = match below {
+            Some(below) => Some(below.parent.nursery_pass().await),
+            None => None,
+        };
+        if paused.token.is_cancelled() {
+            return Ok(paused.result());
+        }
         let resumed = inner.store.runs().resume_along(run.id, &options, &ResumeAlong { parent }).await?;
         let waiting = left.take_over(&paused.space)?;
         let beginning = Beginning {
@@ -239,9 +253,25 @@ impl Revival {
         };
         let live = inner.enter(Live::new(beginning, below.map(|below| &below.parent)));
         let timeout = below.and_then(|below| below.agent.timeout_ms).or(definition.default_timeout_ms);
+        if inner.is_broken(Defect::StartsTwice) {
+            inner.begin(Arc::clone(&live), Arc::clone(executor), None, None);
+        }
         inner.begin(Arc::clone(&live), Arc::clone(executor), timeout.map(Duration::from_millis), Some(permit));
+        drop((pass, arriving));
         live.ended.cancelled().await;
         live.failure().map_or_else(|| Ok(live.result()), Err)
+    }
+
+    /// The run once it is over: somebody else may have gone on with it.
+    async fn over(&self, parent: &Live, run: &Run) -> Result<Run> {
+        if run.status != RunStatus::Running {
+            return Ok(run.clone());
+        }
+        if let Some(live) = self.inner.arrived(run.id).await {
+            parent.token.run_until_cancelled(live.ended.cancelled()).await;
+        }
+        let now = self.inner.store.runs().get(run.id).await?;
+        Ok(now.unwrap_or_else(|| run.clone()))
     }
 
     /// What came of each request of a call, once those that were cut off have gone on.
@@ -259,9 +289,10 @@ impl Revival {
                 let below = Below { parent, call_id: call.id.clone(), count: call.count, agent };
                 return Ok(self.revive(run.id, Some(below)).await);
             }
+            let run = self.over(parent, run).await?;
             // What it told the others stays told.
             self.inner.left_by(run.id).await?.take_over(&parent.space)?;
-            Ok(SpawnResult::of(run.clone()))
+            Ok(SpawnResult::of(run))
         });
         join_all(came).await.into_iter().collect()
     }

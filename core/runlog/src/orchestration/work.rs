@@ -13,7 +13,7 @@ use futures_util::{FutureExt, future::Either};
 use runlog_model::pause_reason;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{AgentEnd, Executor, RunContext, live::Live, orchestrator::Inner, stop::Ending};
+use super::{AgentEnd, Executor, RunContext, defect::Defect, live::Live, orchestrator::Inner, stop::Ending};
 use crate::{Error, ErrorKind};
 
 impl Inner {
@@ -54,7 +54,11 @@ impl Inner {
             Some(permit) => permit,
             None => live.token.run_until_cancelled(Arc::clone(&self.slots).acquire_owned()).await?.ok()?,
         };
-        live.work_with(permit);
+        if self.is_broken(Defect::IgnoresTurns) {
+            drop(permit);
+        } else {
+            live.work_with(permit);
+        }
         let context = RunContext::new(Arc::clone(self), Arc::clone(live));
         let execution = async move { executor.execute(context).await };
         let mut execution = Box::pin(AssertUnwindSafe(execution).catch_unwind());

@@ -1,15 +1,12 @@
 //! What a run writes in one batch with others: spawns, resumes and endings of a whole tree.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use runlog_engine::{Batch, Expected, Op, Sequence};
 use runlog_model::{EncodedRunEvent, ListRuns, RunId, RunStatus, StatusChange};
 
 use super::{AsyncRunRecorder, AsyncRuns, index::RUNS_STREAM, load::stream_of, start::record};
 use crate::{ErrorKind, Result};
-
-/// How often changes are tried again after somebody else wrote to one of the runs in between.
-const ATTEMPTS_MAX: u32 = 1_000;
 
 /// What is written in the same batch as a run's messages.
 #[derive(Default)]
@@ -90,15 +87,22 @@ impl AsyncRuns {
         self.index().read(|runs| runs.run(id).and_then(|placed| placed.run.parent_run_id)).await
     }
 
-    /// The runs below a run that aren't over, parents before their children.
+    /// The runs below a run, and below those it goes on from, that aren't over; parents before their children.
     pub(crate) async fn unfinished_below(&self, id: RunId) -> Result<Vec<RunId>> {
         self.index()
             .read(|runs| {
-                let mut found = Vec::new();
+                let (mut found, mut known) = (Vec::new(), HashSet::from([id]));
                 let mut parents = VecDeque::from([id]);
                 while let Some(parent) = parents.pop_front() {
+                    // What it goes on from is over itself, but may have left runs that are paused. Whoever goes on with
+                    // a run may be below it, so that a run can be come upon again.
+                    let before = runs.run(parent).and_then(|placed| placed.run.resumed_from);
+                    parents.extend(before.filter(|before| known.insert(*before)));
                     let children = ListRuns { parent_run_id: Some(parent), limit: usize::MAX, ..ListRuns::default() };
                     for child in runs.list(&children, None).runs {
+                        if !known.insert(child.id) {
+                            continue;
+                        }
                         parents.push_back(child.id);
                         if !child.status.is_final() {
                             found.push(child.id);
@@ -111,34 +115,30 @@ impl AsyncRuns {
     }
 
     /// Changes runs all at once: one batch, and one flush. Those that can't change so any more are left alone.
-    /// Durable when it returns; the recorders then know it.
-    pub(crate) async fn change_all(&self, changes: &[NewStatus]) -> Result<()> {
-        let mut attempt = 1;
-        loop {
-            let mut planned = Vec::with_capacity(changes.len());
-            for change in changes {
-                match change.plan() {
-                    Err(error) if error.kind() == ErrorKind::WrongStatus => {}
-                    plan => planned.push(plan?),
-                }
-            }
-            if planned.is_empty() {
-                return Ok(());
-            }
-            let written = self.store.backend().commit(Batch::new(ops_of_changes(&planned))).await;
-            match &written {
-                Err(error) if error.kind() != ErrorKind::Conflict || attempt == ATTEMPTS_MAX => {
-                    return written.map(|_| ());
-                }
-                Ok(_) => self.index().wrote().await,
-                Err(_) => attempt += 1,
-            }
-            for change in changes {
-                change.recorder.refresh().await?;
-            }
-            if written.is_ok() {
-                return Ok(());
+    /// Durable when it returns; the recorders then know it. `false` when nothing was written because somebody else
+    /// wrote to one of the runs in between; the recorders know that too.
+    pub(crate) async fn change_all(&self, changes: &[NewStatus]) -> Result<bool> {
+        let mut planned = Vec::with_capacity(changes.len());
+        for change in changes {
+            match change.plan() {
+                Err(error) if error.kind() == ErrorKind::WrongStatus => {}
+                plan => planned.push(plan?),
             }
         }
+        if planned.is_empty() {
+            return Ok(true);
+        }
+        let is_written = match self.store.backend().commit(Batch::new(ops_of_changes(&planned))).await {
+            Ok(_) => true,
+            Err(error) if error.kind() == ErrorKind::Conflict => false,
+            Err(error) => return Err(error),
+        };
+        if is_written {
+            self.index().wrote().await;
+        }
+        for change in changes {
+            change.recorder.refresh().await?;
+        }
+        Ok(is_written)
     }
 }

@@ -6,25 +6,26 @@
 //! as the run's own; folded in memory, it lists runs, and is written down now and then to open faster.
 
 mod along;
-mod cursor;
 mod history;
 mod index;
 mod load;
 mod outcome;
 mod recorder;
 mod recover;
+mod resumable;
 mod resume;
 mod start;
 
 use std::fmt;
 
 pub(crate) use along::{Along, NewStatus};
+pub(crate) use history::check_limit;
 pub use history::{ListRunMessages, ListToolCalls, Paged};
 pub use index::RUNS_STREAM;
 pub(crate) use index::{RunsReader, RunsShared};
 pub(crate) use load::stream_of as run_stream;
 pub use outcome::ToolOutcome;
-pub use recorder::{AsyncRunRecorder, Recorded};
+pub use recorder::{AsyncRunRecorder, Recorded, RunEntry};
 pub use resume::{AsyncResumedRun, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions};
 pub(crate) use resume::{ResumeAlong, ResumedBy, check as check_resumable};
 pub use start::{NewRun, RunPlace};

@@ -9,8 +9,8 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, AgentEnd, ListRuns, NewMessage, NewToolCall, RawJson, ResumeOptions, RunContext, RunId, RunStatus,
-    SpawnRequest, SpawnResult, ToolOutcome, pause_reason,
+    AgentDefinition, AgentEnd, ErrorKind, ListRuns, NewMessage, NewToolCall, OrchestratorOptions, RawJson,
+    ResumeOptions, RunContext, RunId, RunStatus, SpawnRequest, SpawnResult, ToolOutcome, pause_reason,
 };
 
 use crate::{
@@ -32,6 +32,8 @@ claims! {
     a_parent_goes_on_when_its_sub_agents_have
     what_ended_before_the_crash_is_told_to_the_parent
     runs_without_an_executor_are_left_as_they_are
+    the_orchestrators_bound_of_steps_holds_for_every_resume
+    a_sub_agent_that_somebody_else_goes_on_with_is_waited_for
 }
 
 async fn spawn(world: &World, parent: RunId, request: SpawnRequest) -> SpawnResult {
@@ -113,7 +115,7 @@ async fn scenario_max_total_steps_enforcement(world: World) {
 
 async fn scenario_resume_non_paused_run_rejected(world: World) {
     world.agent("done", |_| async { Ok(AgentEnd::from(())) }).await;
-    world.agent("failed", |_| async { Err(runlog::Error::new(runlog::ErrorKind::Io, "no")) }).await;
+    world.agent("failed", |_| async { Err(runlog::Error::new(ErrorKind::Io, "no")) }).await;
     let parent = world.parent().await;
     for name in ["done", "failed"] {
         let ended = spawn(&world, parent, SpawnRequest::new(name, "t")).await;
@@ -374,6 +376,66 @@ async fn runs_without_an_executor_are_left_as_they_are(world: World) {
     let report = world.orchestrator.resume_all().await.unwrap();
     assert_eq!(report.resumed.len(), 1);
     let left: Vec<_> = report.left.iter().map(|(id, error)| (*id, error.kind())).collect();
-    assert_eq!(left, [(by_hand, runlog::ErrorKind::NotFound)]);
+    assert_eq!(left, [(by_hand, ErrorKind::NotFound)]);
     assert_eq!(world.run(by_hand).await.status, RunStatus::Paused);
+}
+
+async fn the_orchestrators_bound_of_steps_holds_for_every_resume(world: World) {
+    let world = world.bounded(OrchestratorOptions { max_total_steps: 2, ..options() });
+    world
+        .agent("worker", |run: RunContext| async move {
+            steps(&run, 2).await?;
+            Ok(AgentEnd::paused("lunch"))
+        })
+        .await;
+    let run = world.orchestrator.start(world.start("worker")).await.unwrap();
+    run.wait().await.unwrap();
+    let error = world.orchestrator.resume(run.run_id(), &ResumeOptions::default(), None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached, "{error}");
+}
+
+async fn a_sub_agent_that_somebody_else_goes_on_with_is_waited_for(world: World) {
+    world
+        .agent("leaf", |run: RunContext| async move {
+            steps(&run, 1).await?;
+            forever().await
+        })
+        .await;
+    world
+        .agent("root", |run: RunContext| async move {
+            run.spawn_agents(vec![SpawnRequest::new("leaf", "t")]).await?;
+            Ok(().into())
+        })
+        .await;
+    let root = world.orchestrator.start(world.start("root")).await.unwrap();
+    until_steps(&world, "leaf", 1, 1).await;
+    let below = ListRuns { parent_run_id: Some(root.run_id()), ..ListRuns::default() };
+    let leaf = world.store.runs().list(&below).await.unwrap().items[0].id;
+    let next = next_process(&world);
+    let go_on = Arc::new(tokio::sync::Notify::new());
+    let told = Arc::clone(&go_on);
+    next.agent("leaf", move |_| {
+        let told = Arc::clone(&told);
+        async move {
+            told.notified().await;
+            Ok(AgentEnd::completed("went on"))
+        }
+    })
+    .await;
+    next.agent("root", |run: RunContext| async move {
+        let context = run.messages().await?;
+        let results = context.iter().rfind(|message| message.role == runlog::Role::Tool).unwrap();
+        Ok(AgentEnd::completed(results.json.to_string()))
+    })
+    .await;
+    next.store.recover_runs().await.unwrap();
+    next.orchestrator.resume(leaf, &ResumeOptions::default(), None).await.unwrap();
+    let (all, _) = tokio::join!(next.orchestrator.resume_all(), async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        go_on.notify_one();
+    });
+    let report = all.unwrap();
+    assert_eq!(report.resumed.len(), 1, "{report:?}");
+    let summary = report.resumed[0].1.summary.clone().unwrap();
+    assert!(summary.contains("went on"), "{summary}");
 }

@@ -265,6 +265,7 @@ async fn a_run_that_was_resumed_is_not_cancelled_in_its_stead(world: World) {
     assert_eq!(error.kind(), ErrorKind::WrongStatus);
     assert!(error.to_string().contains(&second.run_id().to_string()), "{error}");
     second.cancel().await.unwrap();
+    assert_eq!(world.orchestrator.live_count(), 0, "what was asked of the first leaves nothing behind");
 }
 
 async fn a_run_of_another_hand_is_cancelled_with_those_it_spawned(world: World) {

@@ -1,0 +1,341 @@
+//! `runlog run`: an agent, recorded; in a new session, or going on with one.
+
+mod start;
+mod tell;
+
+use std::{ffi::OsString, time::Instant};
+
+use clap::builder::RangedU64ValueParser;
+use runlog::{
+    RawJson, Run, RunStatus, Store,
+    transcript::keep::{Aside, EntryBatch},
+};
+
+use self::{
+    start::Started,
+    tell::{Report, UNSUPPORTED_PROTOCOL, answer, tell_end, tell_start},
+};
+use super::{copy, runs};
+use crate::{
+    agent::{Child, ChildEvent, Dangling, Ended, Hello, Opening, PROTOCOL, Ready, Recorder, ToAgent},
+    args::Global,
+    failure::{Exit, Failure, Result},
+    kept::OWN_BEGINNING,
+    output::Out,
+    scripted, store,
+};
+
+/// The most lines that are recorded with one flush.
+const LINES_TOGETHER: usize = 256;
+
+const AFTER_HELP: &str = "\
+CMD is a program that gets its context as lines of JSON on standard input and writes what it does as lines of JSON to \
+standard output: docs/agent-protocol.md has all of it. Each line is durable before it is acknowledged.
+
+In a new session:
+  runlog run --message \"fix the test\" -- ./agent.py
+Go on where one stopped:
+  runlog run --resume @last -- ./agent.py
+Go on from event 12, in a copy:
+  runlog run --copy 019a2b3c --to-point 12 -- ./agent.py
+Forget what came after event 12, and go on from there:
+  runlog run --overwrite 019a2b3c --from-point 12 -- ./agent.py
+Look at a run (a program that is called show is run with `runlog run -- show`):
+  runlog run show @last
+
+What the agent does is a run: `runlog runs` lists them. It is completed when the agent ended with 0, failed when it \
+ended otherwise, paused when a signal stopped it, its steps were spent, or Runlog was killed. --resume goes on from the \
+newest run of a session, and only if that is paused and has taken fewer than 500 steps with those before it (else exit \
+code 4); a session without a run gets its first one. It adds a message that tells the agent to continue, and before it \
+an error result for each tool call that has none.
+
+It ends with 0 if the agent did, with 7 if the agent failed, with 8 if its steps were spent, with 128 + n if signal n \
+stopped it. When nobody reads what is printed, it goes on recording.
+
+With --json a line for each thing that happens:
+  {\"started\": {\"session_id\", \"instance_id\", \"run_id\", \"how\", \"last_sequence\", \"step_count\", \"resumed_from\"}}
+  {\"ack\": {\"id\", \"sequence\", \"last_sequence\", \"step\"}}
+  {\"step\": {\"id\", \"step\", \"steps_left\"}}
+  {\"error\": {\"id\", \"line\", \"code\", \"message\"}}
+  {\"ended\": {\"run_id\", \"status\", \"step_count\", \"summary\", \"exit_code\", \"signal\", \"events\", \"refused\", \"seconds\"}}
+where \"how\" is new, resumed, copied or overwritten.";
+
+/// The arguments.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Sub>,
+    /// Go on from the paused run of this session; or from a run, by its id
+    #[arg(long, value_name = "SESSION", group = "with")]
+    resume: Option<String>,
+    /// Start a run in a copy of this session
+    #[arg(long, value_name = "SESSION", group = "with")]
+    copy: Option<String>,
+    /// Copy only up to this sequence
+    #[arg(long, value_name = "N", requires = "copy")]
+    to_point: Option<u64>,
+    /// Start a run in this session, however its last one ended
+    #[arg(long, value_name = "SESSION", group = "with")]
+    overwrite: Option<String>,
+    /// The last sequence that --overwrite leaves: what came after it is forgotten first
+    #[arg(long, value_name = "N", requires = "overwrite")]
+    from_point: Option<u64>,
+    /// What the user says to the agent before it begins; a resumed one is told to continue unless given
+    #[arg(short, long, value_name = "TEXT")]
+    message: Option<String>,
+    /// The steps that the agent may take; a resumed run may take as many as the one before unless given
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..))]
+    max_steps: Option<u32>,
+    /// Record an error result for each tool call that has none, before the agent gets the context; --resume does so
+    /// for a paused run
+    #[arg(long)]
+    close_tool_calls: bool,
+    /// With --resume: leave tool calls that have no result to the agent
+    #[arg(long, conflicts_with = "close_tool_calls", requires = "resume")]
+    leave_tool_calls: bool,
+    /// What to call the new session (or the copy)
+    #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
+    name: Option<String>,
+    /// The title of the new session; the program's name unless given
+    #[arg(long, conflicts_with = "with")]
+    title: Option<String>,
+    /// The name of the agent of the new session
+    #[arg(long, default_value = "agent", conflicts_with = "with")]
+    agent: String,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    program: Vec<OsString>,
+}
+
+#[derive(clap::Subcommand)]
+enum Sub {
+    /// Show a run's fields
+    Show(runs::ShowArgs),
+}
+
+/// The arguments of the agent that the tests run.
+#[derive(clap::Args)]
+pub(crate) struct ScriptedArgs {
+    /// What to do, in order
+    steps: Vec<String>,
+}
+
+/// Does what the agent that the tests run is told to.
+pub(crate) fn scripted_agent(args: &ScriptedArgs) -> Result<Exit> {
+    scripted::run(&args.steps)
+}
+
+/// Does it.
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    if let Some(Sub::Show(args)) = &args.command {
+        return runs::show(global, args, out);
+    }
+    check(args)?;
+    let program = args.program.first().map(OsString::as_os_str).unwrap_or_default();
+    let arguments = args.program.get(1..).unwrap_or_default();
+    let is_new = args.resume.is_none() && args.copy.is_none() && args.overwrite.is_none();
+    // A program that can't be run leaves nothing behind and changes nothing: no store, no session, no point.
+    let early = if is_new && !global.store.exists() { Some(Child::start(program, arguments)?) } else { None };
+    let store = if is_new { store::open_or_create(global)? } else { store::open(global)? };
+    let source = start::find(&store, args)?;
+    let mut child = match early {
+        Some(child) => child,
+        None => Child::start(program, arguments)?,
+    };
+    let started = start::start(&store, source, args, out.is_json())?;
+    out.go_on_unread();
+    let last_sequence = store.context(started.instance.id)?.get_last_sequence()?;
+    tell_start(&started, last_sequence, out)?;
+    let began = Instant::now();
+    put_aside(
+        &store,
+        &started,
+        &serde_json::json!({
+            "state": "started", "how": started.how, "program": program.to_string_lossy(), "run_id": started.run.id(),
+            "at_ms": store.backend().now_ms(), "last_sequence": last_sequence,
+        }),
+    )?;
+    child.open(opening(&store, &started, last_sequence)?);
+    let mut recorder = Recorder::new(started.run.clone());
+    let (ended, stopped_by) = match record(child, &mut recorder, out) {
+        Ok(ran) => ran,
+        Err(failure) => {
+            give_up(&store, &started, &recorder, &failure);
+            return Err(failure);
+        }
+    };
+    let run = conclude(&recorder, ended, stopped_by)?;
+    put_aside(
+        &store,
+        &started,
+        &serde_json::json!({
+            "state": "ended", "run_id": run.id, "exit_code": ended.code, "signal": ended.signal,
+            "events": recorder.events(), "refused": recorder.refused(), "at_ms": store.backend().now_ms(),
+        }),
+    )?;
+    tell_end(&started, &Report::new(&run, ended, &recorder, began.elapsed().as_secs_f64()), out)?;
+    store.close()?;
+    Ok(match (stopped_by, run.status) {
+        (Some(signal), _) => Exit::Signal(u8::try_from(signal).unwrap_or_default()),
+        _ if recorder.is_budget_spent() => Exit::StepBudget,
+        (None, RunStatus::Failed) => Exit::Agent,
+        (None, _) => Exit::Ok,
+    })
+}
+
+/// Says in the store how the run ended.
+fn conclude(recorder: &Recorder, ended: Ended, stopped_by: Option<i32>) -> Result<Run> {
+    let run = recorder.run();
+    if run.run().status != RunStatus::Running {
+        return Ok(run.run());
+    }
+    let done = recorder.done();
+    let error = done.and_then(|done| done.error_message.clone());
+    let failed = match (ended.code, ended.signal) {
+        (Some(0), _) => None,
+        (Some(code), _) => Some(format!("the agent ended with exit code {code}")),
+        (None, Some(signal)) => Some(format!("the agent was ended by signal {signal}")),
+        (None, None) => Some("the agent ended without saying how".to_owned()),
+    };
+    let is_done = done.is_some() && failed.is_none();
+    if let Some(signal) = stopped_by.filter(|_| !is_done) {
+        return Ok(run.pause(&format!("interrupted: signal {signal} told runlog to stop"))?);
+    }
+    if let Some(why) = error.or(failed) {
+        return Ok(run.fail(&why)?);
+    }
+    match done.and_then(|done| done.pause_reason.as_deref()) {
+        Some(reason) => Ok(run.pause(reason)?),
+        None => Ok(run.complete(done.and_then(|done| done.summary.as_deref()))?),
+    }
+}
+
+/// Says in the store that the run can't be recorded on, as far as the store takes it. The failure itself is told
+/// either way, and a run that is left as running is paused when the store is opened next.
+fn give_up(store: &Store, started: &Started, recorder: &Recorder, failure: &Failure) {
+    let why = failure.message();
+    // An agent that can't be run as it is failed; what befell the recorder doesn't keep the run from going on.
+    let _ = if failure.kind() == UNSUPPORTED_PROTOCOL {
+        recorder.run().fail(why)
+    } else {
+        recorder.run().pause(&format!("interrupted: {why}"))
+    };
+    let note = serde_json::json!({
+        "state": "failed", "why": why, "at_ms": store.backend().now_ms(), "run_id": started.run.id(),
+        "events": recorder.events(), "refused": recorder.refused(),
+    });
+    let _ = put_aside(store, started, &note);
+}
+
+/// What clap lets pass: it takes an option of one mode for given when another mode rules it out.
+fn check(args: &Args) -> Result<()> {
+    if args.to_point.is_some() && args.copy.is_none() {
+        return Err(Failure::usage("--to-point says how much of a session is copied; it goes with --copy alone"));
+    }
+    if args.from_point.is_some() && args.overwrite.is_none() {
+        return Err(Failure::usage("--from-point says what is forgotten first; it goes with --overwrite alone"));
+    }
+    copy::check_name(args.name.as_deref())
+}
+
+/// What the agent is told first: who it is, its context, and what is left open in it.
+fn opening(store: &Store, started: &Started, last_sequence: u64) -> Result<Opening> {
+    let context = store.context(started.instance.id)?;
+    let dangling = context.dangling_tool_calls()?.into_iter().map(|call| Dangling {
+        id: call.id,
+        name: call.name,
+        arguments: call.arguments,
+        sequence: call.sequence_number,
+    });
+    let ready = Ready { dangling_tool_calls: dangling.collect() };
+    let run = started.run.run();
+    let hello = Hello {
+        protocol: PROTOCOL,
+        runlog: env!("CARGO_PKG_VERSION"),
+        session_id: started.session.id,
+        instance_id: started.instance.id,
+        run_id: run.id,
+        agent: started.instance.agent_name.clone(),
+        started: started.how,
+        last_sequence,
+        step_count: run.step_count,
+        max_steps: run.max_steps,
+        resumed_from: run.resumed_from,
+    };
+    let events = store.contexts().events(started.instance.id, 1)?;
+    Ok(Box::new(move |write| {
+        let unread = |error: std::io::Error| Failure::io(&error, "the agent doesn't read its context");
+        write(ToAgent::Hello(&hello).line()).map_err(unread)?;
+        for event in events {
+            let event = event?;
+            if event.sequence_number > last_sequence {
+                break;
+            }
+            if let Some(message) = event.message_json().map_err(runlog::Error::from)? {
+                let line = ToAgent::Message { sequence: event.sequence_number, message: &message }.line();
+                write(line).map_err(unread)?;
+            }
+        }
+        write(ToAgent::Ready(&ready).line()).map_err(unread)
+    }))
+}
+
+/// Records what the agent says until it has ended; gives how it ended, and the signal that Runlog was stopped by.
+fn record(mut child: Child, recorder: &mut Recorder, out: &mut Out) -> Result<(Ended, Option<i32>)> {
+    let mut stopped_by = None;
+    let mut next = None;
+    let mut refusals = 0;
+    loop {
+        let event = match next.take() {
+            Some(event) => event,
+            None => child.next()?,
+        };
+        match event {
+            ChildEvent::Line(line) => {
+                let mut lines = vec![line];
+                while lines.len() < LINES_TOGETHER && next.is_none() {
+                    match child.next_now() {
+                        Some(ChildEvent::Line(line)) => lines.push(line),
+                        Some(other) => next = Some(other),
+                        None => break,
+                    }
+                }
+                for recorded in recorder.take(lines)? {
+                    answer(&mut child, recorded, &mut refusals, out)?;
+                }
+                out.flush()?;
+            }
+            ChildEvent::Signal(signal) => {
+                stop(&mut child, signal, stopped_by.is_some());
+                stopped_by.get_or_insert(signal);
+            }
+            ChildEvent::Failed(failure) => return Err(failure.about("the context can't be given to the agent")),
+            ChildEvent::End(ended) => return Ok((ended, stopped_by)),
+        }
+    }
+}
+
+/// Forwards the first signal, and kills at the second one.
+fn stop(child: &mut Child, signal: i32, again: bool) {
+    if again {
+        return child.kill();
+    }
+    child.send(ToAgent::Stop { reason: "interrupted" }.line());
+    // A terminal sends Ctrl-C to the agent by itself; it would count it twice.
+    let by_terminal = signal == 2 && std::io::IsTerminal::is_terminal(&std::io::stdin());
+    if !by_terminal {
+        child.signal(signal);
+    }
+}
+
+/// Notes something of the run beside the session's messages.
+fn put_aside(store: &Store, started: &Started, what: &serde_json::Value) -> Result<()> {
+    // The type comes first, which is how these notes are told from what was imported.
+    let json = RawJson::parse(format!("{OWN_BEGINNING}run\",{}", what.to_string().trim_start_matches('{')))
+        .map_err(runlog::Error::from)?;
+    let mut batch = EntryBatch::new(started.session.id);
+    batch.push_aside(&Aside::Other(started.instance.id, json));
+    pollster::block_on(store.backend().commit(batch.batch()))?;
+    Ok(())
+}

@@ -1,0 +1,87 @@
+import { readFileSync, statSync } from "node:fs";
+import { basename, join } from "node:path";
+
+import { globSync } from "tinyglobby";
+
+import { RunlogError, invalid } from "../error.js";
+import { check } from "./check.js";
+import { fixtureSchema } from "./schema.js";
+import type { Fixture, FixtureSet } from "./types.js";
+
+/**
+ * Loads fixtures: a file, every `.json` file below a folder, or the files that a glob names. A file's name is its node's:
+ * `task-agent.json` has the calls of `task-agent`.
+ *
+ * @throws {@link RunlogError} `not_found` when nothing is there; `invalid_input` when a file isn't as
+ * {@link fixtureSchema} says, naming the file, the place in it, and what to do; `ambiguous` when two files are for one node.
+ *
+ * @example
+ * ```ts
+ * const fixtures = loadFixtures("tests/fixtures/recordings/my-workflow/");
+ * const mockQuery = createMockQuery({ fixtures });
+ * ```
+ */
+export function loadFixtures(pathOrGlob: string): FixtureSet {
+  const fixtures: FixtureSet = {};
+  const from = new Map<string, string>();
+  for (const file of filesOf(pathOrGlob)) {
+    const nodeId = nodeOf(file);
+    const other = from.get(nodeId);
+    if (other !== undefined) {
+      const message = `two fixtures are for the node ${JSON.stringify(nodeId)}: ${other} and ${file}`;
+      throw new RunlogError("ambiguous", `${message}; load the folder of one workflow`);
+    }
+    from.set(nodeId, file);
+    fixtures[nodeId] = loadFixture(file);
+  }
+  return fixtures;
+}
+
+function filesOf(pathOrGlob: string): string[] {
+  const kind = statSync(pathOrGlob, { throwIfNoEntry: false });
+  if (kind?.isFile()) return [pathOrGlob];
+  const files = kind?.isDirectory()
+    ? globSync("**/*.json", { cwd: pathOrGlob, expandDirectories: false }).map((file) => join(pathOrGlob, file))
+    : globSync(pathOrGlob, { expandDirectories: false });
+  if (files.length > 0) return files.sort();
+  const what = kind?.isDirectory() ? "no .json file in the folder" : "no file or folder, and nothing that fits the glob,";
+  throw new RunlogError(
+    "not_found",
+    `there is ${what} ${pathOrGlob}; give a file, a folder, or a glob from ${process.cwd()}, or record fixtures with recordFixtures`,
+  );
+}
+
+/** The fixture of one file, checked. */
+function loadFixture(file: string): Fixture {
+  let value: unknown;
+  try {
+    value = JSON.parse(readFileSync(file, "utf8"));
+  } catch (cause) {
+    if (!(cause instanceof SyntaxError)) throw new RunlogError("io", `can't read the fixture ${file}`, { cause });
+    throw invalid(`the fixture ${file} is no JSON: ${cause.message}; mend it, or record it again`, cause);
+  }
+  const misfit = check(value, fixtureSchema);
+  if (misfit !== undefined) {
+    const place = misfit.place === "" ? "the file" : misfit.place;
+    throw invalid(`the fixture ${file} isn't right: ${place} ${misfit.message}`);
+  }
+  return value as Fixture;
+}
+
+/** The name of a node's file. @internal */
+export function fileOf(nodeId: string): string {
+  // Letters of file names only; `%` is among what is escaped, so that the name can be read back.
+  const escaped = encodeURIComponent(nodeId).replaceAll(/[*']/g, (it) => `%${it.charCodeAt(0).toString(16).toUpperCase()}`);
+  const name = escaped.startsWith(".") ? `%2E${escaped.slice(1)}` : escaped;
+  return `${name}.json`;
+}
+
+/** The node of a file. */
+function nodeOf(file: string): string {
+  const name = basename(file).replace(/\.json$/, "");
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}

@@ -1,0 +1,132 @@
+//! The orchestration under simulation: a thousand seeds in the test command, a hundred thousand and more when tortured.
+//!
+//! `RUNLOG_SIM_SEED=N` goes through one seed, and tells its story where it breaks a law; `RUNLOG_SIM_DEFECT=name` has it
+//! go through with an orchestrator that is broken on purpose.
+
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use runlog::Defect;
+use runlog_tests::{
+    budget,
+    sim::{self, Figures, Outcome},
+};
+
+/// The seeds of the test command.
+const SEEDS: u64 = 1_000;
+/// The seeds when tortured, if there is time for them.
+const SEEDS_TORTURE: u64 = 100_000;
+/// One seed in so many is gone through twice.
+const TWICE_IN: u64 = 20;
+
+/// One seed, and how to see it again where it breaks a law.
+fn try_seed(seed: u64, defect: Option<Defect>) -> Result<Outcome, String> {
+    let went = catch_unwind(AssertUnwindSafe(|| sim::run(seed, defect)));
+    let went = went.unwrap_or_else(|_| Err("a panic".to_owned()));
+    went.map_err(|broken| {
+        let defect = defect.map_or_else(String::new, |defect| format!("RUNLOG_SIM_DEFECT={defect:?} "));
+        let command = "cargo test -p runlog-tests --test orchestration one_seed -- --nocapture";
+        format!("seed {seed}: {broken}\nto see it again: RUNLOG_SIM_SEED={seed} {defect}{command}")
+    })
+}
+
+/// Without the story, which is for one who looks at one seed.
+fn short(broken: &str) -> String {
+    let (first, last) = (broken.lines().next(), broken.lines().last());
+    format!("{}\n{}", first.unwrap_or_default(), last.unwrap_or_default())
+}
+
+#[test]
+fn one_seed() {
+    let Some(seed) = std::env::var("RUNLOG_SIM_SEED").ok().and_then(|seed| seed.parse().ok()) else { return };
+    let name = std::env::var("RUNLOG_SIM_DEFECT").unwrap_or_default();
+    let defect = Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == name);
+    match try_seed(seed, defect) {
+        Ok(outcome) => println!("seed {seed}: {outcome:?}"),
+        Err(broken) => panic!("{broken}"),
+    }
+}
+
+#[test]
+fn every_law_holds_for_every_seed() {
+    let budget = budget::of("orchestration");
+    let (first, count) = match budget::is_torture() {
+        true => (budget.seed() % 1_000_000_000 * 1_000_000, SEEDS_TORTURE),
+        false => (0, SEEDS),
+    };
+    let next = AtomicU64::new(0);
+    let is_over = AtomicBool::new(false);
+    let work = || {
+        let (mut figures, mut broken, mut tried) = (Vec::<Figures>::new(), Vec::new(), 0_u64);
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            if place >= count || is_over.load(Ordering::Relaxed) {
+                return (figures, broken, tried);
+            }
+            let seed = first + place;
+            tried += 1;
+            match try_seed(seed, None) {
+                Ok(outcome) => {
+                    if place % TWICE_IN == 0 && try_seed(seed, None).as_ref() != Ok(&outcome) {
+                        broken.push(format!("seed {seed} went differently the second time"));
+                    }
+                    figures.push(outcome.figures);
+                }
+                Err(why) => broken.push(why),
+            }
+        }
+    };
+    let began = Instant::now();
+    let results = thread::scope(|scope| {
+        let threads = [scope.spawn(&work), scope.spawn(&work)];
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            if budget::is_torture() && !budget.goes_on() {
+                is_over.store(true, Ordering::Relaxed);
+            }
+            thread::park_timeout(Duration::from_millis(50));
+        }
+        threads.map(|thread| thread.join().expect("a panic is caught where it happens"))
+    });
+    let mut sum = BTreeMap::<&str, u64>::new();
+    let mut broken = Vec::new();
+    for (figures, why, tried) in results {
+        *sum.entry("seeds").or_default() += tried;
+        for (name, count) in figures.iter().flat_map(Figures::named) {
+            *sum.entry(name).or_default() += count;
+        }
+        broken.extend(why);
+    }
+    sum.iter().for_each(|(name, count)| budget.add(name, *count));
+    println!("orchestration: {:.1} s", began.elapsed().as_secs_f64());
+    let told: Vec<String> = broken.iter().take(10).map(|broken| short(broken)).collect();
+    assert!(broken.is_empty(), "{} seeds broke a law:\n{}", broken.len(), told.join("\n"));
+    for (name, count) in &sum {
+        assert!(*count > 0 || budget::is_torture(), "the simulation never had {name}");
+    }
+}
+
+/// A simulation that finds nothing is worth something only if it would.
+#[test]
+fn every_defect_is_caught_within_a_thousand_seeds() {
+    let catch = |defect: Defect| {
+        let caught = (0..SEEDS).find_map(|seed| Some((seed, try_seed(seed, Some(defect)).err()?)));
+        caught.map(|(seed, broken)| format!("{defect:?} by seed {seed}: {}", short(&broken)))
+    };
+    let (even, odd) = Defect::ALL.split_at(Defect::ALL.len() / 2);
+    let half = |defects: &[Defect]| defects.iter().map(|defect| (*defect, catch(*defect))).collect::<Vec<_>>();
+    let caught = thread::scope(|scope| {
+        let other = scope.spawn(|| half(odd));
+        let mut caught = half(even);
+        caught.extend(other.join().expect("a panic is caught where it happens"));
+        caught
+    });
+    for (defect, caught) in caught {
+        println!("{}", caught.as_deref().unwrap_or("not caught"));
+        assert!(caught.is_some(), "{defect:?} is not caught within {SEEDS} seeds");
+    }
+}
