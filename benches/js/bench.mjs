@@ -23,6 +23,10 @@ const { values: options, positionals: words } = parseArgs({
     json: { type: "boolean", default: false },
   },
 });
+if (!process.env.RUNLOG_IN_FLIGHT) {
+  console.error("start it by run.mjs, which builds what it needs");
+  process.exit(2);
+}
 const rounds = Number(options.rounds);
 const sliceMs = Number(options.slice);
 // How many seconds in all it may wait for other work on the machine to be over.
@@ -45,9 +49,12 @@ const results = [];
 /** Measures a row: the figures of each subject, its medians, and how Runlog stands to what it is held to. */
 async function row(name, unit, subjects, targets = []) {
   if (!wanted(name)) return;
-  const figures = await inTurns(await subjects(), rounds, sliceMs, quiet);
+  const { figures, processorUs } = await inTurns(await subjects(), rounds, sliceMs, quiet);
   const medians = Object.fromEntries(Object.entries(figures).map(([subject, all]) => [subject, median(all)]));
-  results.push({ name, unit, medians, figures, targets: targets.map((target) => target(figures, medians)) });
+  const processor = Object.fromEntries(Object.entries(processorUs).map(([subject, all]) => [subject, median(all)]));
+  // What another process does isn't seen here.
+  delete processor.Rust;
+  results.push({ name, unit, medians, figures, processor, targets: targets.map((target) => target(figures, medians)) });
 }
 
 /** Runlog against another subject. */
@@ -219,11 +226,12 @@ function report() {
   }
   const shown = (figure) => (figure >= 100 ? Math.round(figure).toLocaleString("en") : figure.toFixed(2));
   console.log(`Node ${process.version}, ${cpus().length} processors, medians of ${rounds} rounds, events of 1 KiB\n`);
-  for (const { name, unit, medians, figures, targets } of results) {
+  for (const { name, unit, medians, figures, processor = {}, targets } of results) {
     console.log(`${name} (${unit})`);
     for (const [subject, figure] of Object.entries(medians)) {
       const range = `${shown(Math.min(...figures[subject]))}–${shown(Math.max(...figures[subject]))}`;
-      console.log(`  ${subject.padEnd(24)} ${shown(figure).padStart(12)}   ${range}`);
+      const took = subject in processor ? `   ${shown(processor[subject])} µs of processor time each` : "";
+      console.log(`  ${subject.padEnd(24)} ${shown(figure).padStart(12)}   ${range}${took}`);
     }
     for (const { what, is, atLeast } of targets) {
       const verdict = is >= atLeast ? "met" : "MISSED";

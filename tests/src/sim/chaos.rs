@@ -105,8 +105,11 @@ impl Users {
 
     /// Cancels everything that is under way.
     pub(super) async fn cancel_all(&self) -> runlog::Result<()> {
-        for run in self.all_runs(Some(RunStatus::Running)).await? {
-            self.cancel(run).await?;
+        // A run whose steps are spent is paused, and its agent may not care.
+        for run in self.all_runs(None).await? {
+            if self.orchestrator.handle(run).is_some() {
+                self.cancel(run).await?;
+            }
         }
         Ok(())
     }

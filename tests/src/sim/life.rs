@@ -299,7 +299,10 @@ impl World {
         life.recover().map_err(|error| format!("recovery: {error}"))?;
         self.check(&life, false)?;
         life.go_on(&mut self.random);
-        life.finish()?;
+        if let Err(broken) = life.finish() {
+            let story = Facts::read(life.embedded.engine()).map(|facts| facts.story()).unwrap_or_default();
+            return Err(format!("{broken}\n{story}"));
+        }
         let facts = self.check(&life, true)?;
         let Life { scheduler, embedded, users } = life;
         scheduler.close();
@@ -413,7 +416,8 @@ impl Life {
                 return self.works_still();
             }
             let users = self.users.clone();
-            let cancelled = self.until_done(async move { users.cancel_all().await })?;
+            let cancelled = self.until_done(async move { users.cancel_all().await });
+            let cancelled = cancelled.map_err(|error| format!("cancelling what is left: {error}"))?;
             cancelled.map_err(|error| format!("cancelling what is left: {error}"))?;
         }
         Err(format!("{} runs are under way, though all were cancelled", self.users.orchestrator.live_count()))

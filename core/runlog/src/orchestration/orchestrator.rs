@@ -430,15 +430,23 @@ impl Inner {
     }
 
     async fn cancel(self: Arc<Self>, live: Arc<Live>) -> Result<()> {
-        let run = live.recorder.run();
-        if let Some(by) = run.resumed_by {
-            let message = format!("run {} was resumed as run {by}; cancel that one", run.id);
-            return Err(Error::new(ErrorKind::WrongStatus, message));
-        }
+        check_not_resumed(&live)?;
         let inner = Arc::clone(&self);
-        let work = async move { inner.end(vec![(live, Ending::Cancelled)]).await };
+        let work = async move {
+            inner.end(vec![(Arc::clone(&live), Ending::Cancelled)]).await?;
+            // It may have been resumed in the meantime.
+            live.recorder.refresh().await?;
+            check_not_resumed(&live)
+        };
         self.to_the_end(work).await?
     }
+}
+
+fn check_not_resumed(live: &Live) -> Result<()> {
+    let run = live.recorder.run();
+    let Some(by) = run.resumed_by else { return Ok(()) };
+    let message = format!("run {} was resumed as run {by}; cancel that one", run.id);
+    Err(Error::new(ErrorKind::WrongStatus, message))
 }
 
 pub(super) fn not_here(run_id: RunId) -> Error {
