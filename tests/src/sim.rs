@@ -3,7 +3,7 @@
 //!
 //! `scheduler` runs the tasks and keeps the time, `backend` has every call of the store give way to others,
 //! `agents` does what agents do, and `life` begins and ends processes. What callers were told is kept in a
-//! `ledger`; `laws` hold it, and the log as [`facts`] reads it, against what must always be so.
+//! `ledger`; `laws` hold it, and the log as `facts` reads it, against what must always be so.
 
 mod agents;
 mod backend;
