@@ -30,6 +30,14 @@ pub(super) enum Ending {
     Cancelled,
 }
 
+/// What was written of the ends of a tree.
+enum Written {
+    /// All of it.
+    All,
+    /// Nothing: a run below is under way that wasn't told to stop.
+    NotAll,
+}
+
 impl Ending {
     fn status(&self) -> RunStatus {
         match self {
@@ -50,21 +58,20 @@ impl Inner {
         if ends.is_empty() {
             return Ok(());
         }
-        let mut tree = Vec::new();
-        for (live, ending) in &ends {
-            live.token.cancel();
-            tree.push(Arc::clone(live));
-            if matches!(ending, Ending::Cancelled) {
-                // Those that go on from a crash before their parent does are below it in the log alone.
-                let below = self.store.runs().unfinished_below(live.id()).await.unwrap_or_default();
-                let apart = below.into_iter().filter_map(|id| self.live(id));
-                tree.extend(apart.inspect(|live| live.token.cancel()));
+        let mut attempt = 1;
+        let (tree, written) = loop {
+            let below = self.work_below(&ends).await;
+            self.stop_work(&below).await;
+            let mut gates = Vec::new();
+            let tree = self.close_gates(below, &mut gates).await;
+            match self.write_ends(&ends, &tree).await {
+                // Somebody went on with a run below meanwhile: that is stopped too, with the gates open for it to come in.
+                Ok(Written::NotAll) if attempt < ATTEMPTS_MAX => attempt += 1,
+                Ok(Written::NotAll) => break (tree, Err(moved())),
+                Ok(Written::All) => break (tree, Ok(())),
+                Err(error) => break (tree, Err(error)),
             }
-        }
-        self.stop_work(&tree).await;
-        let mut gates = Vec::new();
-        let tree = self.close_gates(tree, &mut gates).await;
-        let written = self.write_ends(&ends, &tree).await;
+        };
         for live in &tree {
             if let Err(error) = &written {
                 live.fail(error.clone());
@@ -72,6 +79,27 @@ impl Inner {
             self.forget(live);
         }
         written
+    }
+
+    /// The runs to end, and those below them that are under way and aren't in the tree of these; all of them are told.
+    async fn work_below(&self, ends: &[(Arc<Live>, Ending)]) -> Vec<Arc<Live>> {
+        let mut roots = Vec::new();
+        for (live, ending) in ends {
+            live.token.cancel();
+            roots.push(Arc::clone(live));
+            if !matches!(ending, Ending::Cancelled) {
+                continue;
+            }
+            // Those that go on from a crash before their parent does are below it in the log alone, and so are those
+            // that somebody resumes by themselves. A failure to read is told when the ends are written.
+            for id in self.store.runs().unfinished_below(live.id()).await.unwrap_or_default() {
+                if let Some(apart) = self.arrived(id).await {
+                    apart.token.cancel();
+                    roots.push(apart);
+                }
+            }
+        }
+        roots
     }
 
     /// Takes a run out of memory, and tells those who wait for its end.
@@ -146,18 +174,18 @@ impl Inner {
         tree
     }
 
-    async fn write_ends(&self, ends: &[(Arc<Live>, Ending)], tree: &[Arc<Live>]) -> Result<()> {
+    async fn write_ends(&self, ends: &[(Arc<Live>, Ending)], tree: &[Arc<Live>]) -> Result<Written> {
         // Whoever spawns writes to the stream of the parent: what is below is looked for again when one has moved.
         for _ in 0..ATTEMPTS_MAX {
-            if self.try_write_ends(ends, tree).await? {
-                return Ok(());
+            if let Some(written) = self.try_write_ends(ends, tree).await? {
+                return Ok(written);
             }
         }
-        Err(Error::new(ErrorKind::Conflict, "others wrote to the runs each time that their end was to be written"))
+        Err(moved())
     }
 
-    /// Whether it is written; else others wrote in between.
-    async fn try_write_ends(&self, ends: &[(Arc<Live>, Ending)], tree: &[Arc<Live>]) -> Result<bool> {
+    /// What is written; `None` when others wrote in between.
+    async fn try_write_ends(&self, ends: &[(Arc<Live>, Ending)], tree: &[Arc<Live>]) -> Result<Option<Written>> {
         let runs = self.store.runs();
         let mut changes = Vec::with_capacity(tree.len());
         let mut known: HashSet<RunId> = HashSet::new();
@@ -183,9 +211,20 @@ impl Inner {
                 known.insert(live.id());
             }
         }
+        let in_tree: HashSet<RunId> = tree.iter().map(|live| live.id()).collect();
         for (live, _) in ends.iter().filter(|(_, ending)| matches!(ending, Ending::Cancelled)) {
-            for id in runs.unfinished_below(live.id()).await? {
-                if known.insert(id) {
+            // Until there is nothing new: a run that was resumed since it was listed can't be cancelled any more, but
+            // the one that goes on from it is listed by now.
+            loop {
+                let below = runs.unfinished_below(live.id()).await?;
+                let new: Vec<RunId> = below.into_iter().filter(|id| known.insert(*id)).collect();
+                if new.is_empty() {
+                    break;
+                }
+                for id in new {
+                    if !in_tree.contains(&id) && (self.is_arriving(id) || self.live(id).is_some()) {
+                        return Ok(Some(Written::NotAll));
+                    }
                     changes.push(NewStatus::new(runs.recorder(id).await?, RunStatus::Cancelled));
                 }
             }
@@ -201,8 +240,12 @@ impl Inner {
         if let Some((live, unsaved)) = unsaved.as_ref().filter(|_| is_written) {
             live.space.saved(unsaved);
         }
-        Ok(is_written)
+        Ok(is_written.then_some(Written::All))
     }
+}
+
+fn moved() -> Error {
+    Error::new(ErrorKind::Conflict, "others wrote to the runs each time that their end was to be written")
 }
 
 fn clipped(text: &str) -> String {
