@@ -1,5 +1,6 @@
 //! Tests of the whole system, and what they stand on.
 
+pub mod agents;
 pub mod budget;
 pub mod checker;
 pub mod compare;

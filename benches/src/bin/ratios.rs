@@ -9,11 +9,12 @@ use std::{
     time::Duration,
 };
 
+use runlog::Store;
 use runlog_benches::{
     children::{self, Writes},
     floor::{self, Direct, ZeroFilled},
     measure::{Paired, per_second, rate, seconds},
-    subject,
+    request, subject,
     table::{self, Row, Target},
     workload::{self, EVENTS_PER_STREAM, PAYLOAD_BYTES, STREAMS},
 };
@@ -106,6 +107,9 @@ fn measure(settings: &Settings) -> io::Result<()> {
         eprintln!("warning: {} is in memory: durable writes cost nothing there", folder.path().display());
     }
     let mut rows = durable_appends(settings, folder.path())?;
+    if settings.wants(REQUEST) {
+        rows.push(requests(settings, folder.path())?);
+    }
     if settings.wants(BUFFERED) {
         rows.push(buffered_appends(settings, folder.path(), memory_copy)?);
     }
@@ -151,6 +155,7 @@ const WRITERS: [(&str, u32, f64); 3] = [
 ];
 const BATCHES: &str = "durable append, batch of 100";
 const DIRECT: &str = "durable append, 1 writer, floor of O_DIRECT";
+const REQUEST: &str = "request of 11 records, 2 writes by 11";
 const BUFFERED: &str = "buffered append, waited for at the end";
 
 /// Durable appends beside floors that write as many bytes and flush as often as they ideally would.
@@ -188,6 +193,22 @@ fn durable_appends(settings: &Settings, folder: &Path) -> io::Result<Vec<Row>> {
     subject::close(store)?;
     std::fs::remove_dir_all(path)?;
     Ok(rows)
+}
+
+/// A chat's typical request in two writes, beside the same in eleven: one for each message and step.
+fn requests(settings: &Settings, folder: &Path) -> io::Result<Row> {
+    let path = folder.join("chats");
+    let store = Store::open(&path).map_err(io::Error::other)?;
+    let chats = store.chats();
+    let slice = settings.slice;
+    request::per_second_for(&chats, slice, request::in_two_writes)?;
+    let rounds = settings.slices(
+        || request::per_second_for(&chats, slice, request::in_eleven_writes),
+        || request::per_second_for(&chats, slice, request::in_two_writes),
+    )?;
+    store.close().map_err(io::Error::other)?;
+    std::fs::remove_dir_all(path)?;
+    Ok(Row { operation: REQUEST, unit: "requests/s", rounds, worst: false, target: Target::Ratio(2.0) })
 }
 
 /// Buffered appends beside a file that is written from memory 1 MiB at a time.

@@ -1,8 +1,12 @@
 //! [`RunMessage`] and [`ToolCall`]: a run's part of its instance's context, as its history shows it.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{ContextEvent, ContextEventKind, Error, RawJson, Result, Role, RunId, ToolCallStatus, message};
+use crate::{
+    ContextEvent, ContextEventKind, Error, RawJson, Result, Role, RunId, ToolCallStatus, ToolResultMark, message,
+};
 
 /// One message of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -82,11 +86,15 @@ pub struct ToolCall {
 ///
 /// A result answers the newest call with its id that is open, by message; within one message, the first. So
 /// the fold may begin at any assistant message, and gives the same calls from there on.
+///
+/// A result may also come late, after the run: [`push_later`](Self::push_later).
 #[derive(Clone, Debug, Default)]
 pub struct ToolCallFold {
     calls: Vec<ToolCall>,
     /// Position and sequence of the last assistant message.
     message: Option<(u64, u64)>,
+    /// How many open calls of each id were made after the run: the next results of that id are theirs.
+    later: HashMap<Option<String>, usize>,
 }
 
 impl ToolCallFold {
@@ -103,6 +111,32 @@ impl ToolCallFold {
             ContextEventKind::ToolResult => self.result(event),
             ContextEventKind::SystemMessage | ContextEventKind::UserMessage => {}
         }
+    }
+
+    /// Takes an event of the context that came after the run, of another run or of none: it may be the result of a
+    /// call that the run left open. Once there was one, [`push`](Self::push) isn't called any more.
+    pub fn push_later(&mut self, event: &ContextEvent) {
+        match event.event_type {
+            ContextEventKind::ToolCall => *self.later.entry(event.tool_call_id.clone()).or_default() += 1,
+            // It has lost the ids that it answered.
+            ContextEventKind::ToolResult if event.redacted && self.later.values().all(|calls| *calls == 0) => {
+                self.result(event);
+            }
+            ContextEventKind::ToolResult => {
+                for mark in &event.tool_results {
+                    match self.later.get_mut(&mark.tool_call_id).filter(|calls| **calls > 0) {
+                        Some(calls) => *calls -= 1,
+                        None => self.answer(event, mark),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a call has no result yet.
+    pub fn is_open(&self) -> bool {
+        self.calls.iter().any(|call| call.status == ToolCallStatus::Pending)
     }
 
     /// The calls so far, in the order they were made.
@@ -144,11 +178,15 @@ impl ToolCallFold {
             return;
         }
         for mark in &event.tool_results {
-            let Some(call) = self.open(|call| call.tool_call_id == mark.tool_call_id) else { continue };
-            call.status = if mark.is_error { ToolCallStatus::Error } else { ToolCallStatus::Completed };
-            call.output = Some(message::output_of(&event.content, mark.tool_call_id.as_deref()));
-            call.duration_ms = mark.duration_ms;
+            self.answer(event, mark);
         }
+    }
+
+    fn answer(&mut self, event: &ContextEvent, mark: &ToolResultMark) {
+        let Some(call) = self.open(|call| call.tool_call_id == mark.tool_call_id) else { return };
+        call.status = if mark.is_error { ToolCallStatus::Error } else { ToolCallStatus::Completed };
+        call.output = Some(message::output_of(&event.content, mark.tool_call_id.as_deref()));
+        call.duration_ms = mark.duration_ms;
     }
 
     /// The first open call that fits, of the newest message that has one.

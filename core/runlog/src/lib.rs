@@ -45,7 +45,7 @@ pub use blocking::{
 pub use catalog::CATALOG_STREAM;
 pub use chats::{
     AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportReport, NewRequest, RequestDraft, RequestEnd, ResumeAction,
-    Resumption, StackLevel, record_typical_request,
+    Resumption, StackLevel,
 };
 pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};

@@ -17,7 +17,6 @@ use runlog::{
     ResumeAction, Step, StepStatus, StepType, Store, Updates,
     backend::{Backend, BackendFuture, Page},
     engine::{Appended, Batch, Position, ReadOptions, Sequence, Snapshot, StreamId, StreamInfo},
-    record_typical_request,
 };
 
 both! {
@@ -131,13 +130,20 @@ fn a_typical_request_of_11_records_takes_2_writes(store: &Store) {
     let chats = store.chats();
     let chat = chats.create_chat(Chat::new("weather")).unwrap();
     let before = counting.1.load(Ordering::Relaxed);
-    record_typical_request(&chats, &chat.chat_id).unwrap();
+    let asked = ChatMessage::text(ChatRole::User, "Will it rain?");
+    let mut request = chats.begin_request(&chat.chat_id, NewRequest::new("weather"), asked).unwrap();
+    let expected = [StepType::HookCreate, StepType::Llm, StepType::Tool, StepType::Llm, StepType::HookNext];
+    for step_type in expected {
+        let step = request.start_step(step_type, json(r#"{"messages":[]}"#)).unwrap();
+        request.send(ChatMessage::text(ChatRole::Assistant, "Yes.")).unwrap();
+        request.complete_step(&step, Some(json(r#"{"content":"Yes."}"#))).unwrap();
+    }
+    request.finish(RequestEnd::Completed).unwrap();
     assert_eq!(counting.1.load(Ordering::Relaxed) - before, 2);
     let found = chats.get_messages(&chat.chat_id, &MessageFilter::default()).unwrap();
     let steps = chats.get_steps(found[0].request_id.as_deref().unwrap()).unwrap();
     assert_eq!(found.len() + steps.len(), 11);
     let types: Vec<_> = steps.iter().map(|step| step.step_type).collect();
-    let expected = [StepType::HookCreate, StepType::Llm, StepType::Tool, StepType::Llm, StepType::HookNext];
     assert_eq!(types, expected);
 }
 

@@ -11,7 +11,6 @@ mod request;
 mod resume;
 mod steps;
 mod store;
-mod typical;
 
 pub(crate) use cache::ChatCache;
 pub use draft::{NewRequest, RequestDraft, RequestEnd};
@@ -19,4 +18,3 @@ pub use import::{ImportIssue, ImportReport};
 pub use request::AsyncRequestBuffer;
 pub use resume::{ResumeAction, Resumption, StackLevel};
 pub use store::AsyncChatStore;
-pub use typical::record_typical_request;

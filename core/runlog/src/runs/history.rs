@@ -177,11 +177,13 @@ impl AsyncRuns {
         };
         let mut fold = ToolCallFold::new();
         let mut settled = Settled { options, after, looked_at: 0, found: 0 };
-        self.each_event(&run, first, |event| {
-            fold.push(event);
-            Ok(if settled.is_full(fold.calls()) { More::Unwanted } else { More::Wanted })
-        })
-        .await?;
+        let end = self
+            .each_event(&run, first, |event| {
+                fold.push(event);
+                Ok(if settled.is_full(fold.calls()) { More::Unwanted } else { More::Wanted })
+            })
+            .await?;
+        self.take_late_results(&run, end, &mut fold).await?;
         let calls = fold.finish().into_iter().filter(|call| call.sequence_number > after);
         let mut items: Vec<ToolCall> =
             calls.filter(|call| options.admits(call)).take(options.limit.saturating_add(1)).collect();
@@ -211,33 +213,48 @@ impl AsyncRuns {
             }
         }
         let mut fold = ToolCallFold::new();
-        let mut found = None;
-        self.each_event(&run, first, |event| {
-            fold.push(event);
-            found = fold.calls().iter().find(|call| call.id == call_id).cloned();
-            let is_open = found.as_ref().is_none_or(|call| call.status == ToolCallStatus::Pending);
-            Ok(if is_open { More::Wanted } else { More::Unwanted })
-        })
-        .await?;
-        Ok(found)
+        let end = self
+            .each_event(&run, first, |event| {
+                fold.push(event);
+                let call = fold.calls().iter().find(|call| call.id == call_id);
+                let is_open = call.is_none_or(|call| call.status == ToolCallStatus::Pending);
+                Ok(if is_open { More::Wanted } else { More::Unwanted })
+            })
+            .await?;
+        self.take_late_results(&run, end, &mut fold).await?;
+        Ok(fold.finish().into_iter().find(|call| call.id == call_id))
     }
 
-    /// Gives the run's events from a sequence of its context on to `take`, until that wants no more.
+    /// Gives the run's events from a sequence of its context on to `take`, until that wants no more. Says where the
+    /// context goes on after the run, where it came so far.
     async fn each_event(
         &self,
         run: &LoadedRun,
         first: u64,
         mut take: impl FnMut(&ContextEvent) -> Result<More>,
-    ) -> Result<()> {
+    ) -> Result<Option<u64>> {
         let mut pages = self.store.contexts().events(run.run.instance_id, first).await?;
         while let Some(page) = pages.next_page().await? {
             for event in &page {
                 if run.ended_position.is_some_and(|ended| event.position > ended) {
-                    return Ok(());
+                    return Ok(Some(event.sequence_number));
                 }
                 if run.owns(event) && matches!(take(event)?, More::Unwanted) {
-                    return Ok(());
+                    return Ok(None);
                 }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks in what came after a run for the results of calls that it left open: a tool may answer after a resume.
+    async fn take_late_results(&self, run: &LoadedRun, end: Option<u64>, fold: &mut ToolCallFold) -> Result<()> {
+        let Some(first) = end.filter(|_| fold.is_open()) else { return Ok(()) };
+        let mut pages = self.store.contexts().events(run.run.instance_id, first).await?;
+        while let Some(page) = pages.next_page().await? {
+            page.iter().for_each(|event| fold.push_later(event));
+            if !fold.is_open() {
+                break;
             }
         }
         Ok(())

@@ -192,8 +192,21 @@ impl AsyncRunRecorder {
     /// As [`record_message`](Self::record_message).
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
         outcome.check()?;
-        let style = self.state().styles.get(&outcome.tool_call_id).copied().unwrap_or(ToolStyle::OpenAi);
+        let style = self.style_of(&outcome.tool_call_id).await?;
         self.record(&[outcome.message(style)], &AppendOptions::default()).await
+    }
+
+    /// How the provider wrote a call. One that another recorder recorded, such as that of the run before a resume, is
+    /// looked up in the context.
+    async fn style_of(&self, tool_call_id: &str) -> Result<ToolStyle> {
+        let known = self.state().styles.get(tool_call_id).copied();
+        if let Some(style) = known {
+            return Ok(style);
+        }
+        let instance = self.state().run.instance_id;
+        let open = self.inner.runs.store.context(instance).await?.dangling_tool_calls().await?;
+        let call = open.into_iter().find(|call| call.id.as_deref() == Some(tool_call_id));
+        Ok(call.map_or(ToolStyle::OpenAi, |call| call.style))
     }
 
     /// Records the assistant message that asked for tool calls together with what the tools gave: message,

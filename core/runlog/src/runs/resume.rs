@@ -7,11 +7,11 @@ use runlog_model::{
 };
 
 use super::{
-    AsyncRunRecorder, AsyncRuns,
+    AsyncRunRecorder, AsyncRuns, ToolOutcome,
     load::{LoadedRun, stream_of},
     start::{check_budget, context_records, creation, record},
 };
-use crate::{Error, ErrorKind, Result, repository};
+use crate::{Error, ErrorKind, RawMessage, Result, repository};
 
 /// The steps that a run and those it was resumed from may take together before no more resume is allowed.
 pub const MAX_TOTAL_STEPS_PER_RUN: u32 = 500;
@@ -77,7 +77,13 @@ pub enum Dangling {
     Close,
     /// Each gets an error result with this text.
     CloseWith(String),
-    /// They are only told: the caller sees to them before the model is called.
+    /// Each gets its outcome: the caller has found the calls with
+    /// [`dangling_tool_calls`](crate::AsyncContextService::dangling_tool_calls) and run the tools, or asked them. Those
+    /// without one are closed. The results stand before the message that tells the agent to go on, where providers
+    /// want them.
+    Answer(Vec<ToolOutcome>),
+    /// They are only told: the caller sees to them before the model is called. A result that is recorded then stands
+    /// after the message that tells the agent to go on.
     Report,
 }
 
@@ -111,7 +117,8 @@ impl AsyncRuns {
     /// [`LimitReached`](ErrorKind::LimitReached) when the cumulative steps have reached
     /// [`max_total_steps`](ResumeOptions::max_total_steps); [`Conflict`](ErrorKind::Conflict) when another run has
     /// written to the context since; [`NotFound`](ErrorKind::NotFound) when there is no such run;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, or an outcome of a call that isn't
+    /// open.
     pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<AsyncResumedRun> {
         check_budget(options.max_steps)?;
         if let Some(parent) = options.parent_run_id
@@ -269,21 +276,38 @@ fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
     }
 }
 
+/// What ends the calls that have no result, as events of the run that made them.
 fn closing_events(run: &Run, calls: &[DanglingToolCall], dangling: &Dangling) -> Result<Vec<NewContextEvent>> {
-    let reason = match dangling {
-        Dangling::Close => INTERRUPTED,
-        Dangling::CloseWith(reason) => reason,
-        Dangling::Report => return Ok(Vec::new()),
-    };
-    let options = EventOptions {
-        run_id: Some(run.id),
-        step_number: Some(run.step_count),
-        tool_is_error: Some(true),
-        ..EventOptions::default()
-    };
+    let options = EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
+    let closing = EventOptions { tool_is_error: Some(true), ..options.clone() };
     let mut events = Vec::new();
-    for json in error_results(calls, reason) {
-        events.extend(NewContextEvent::of_message(json, &options)?);
+    let close = |calls: &[DanglingToolCall], reason| -> Result<Vec<NewContextEvent>> {
+        let results = error_results(calls, reason).into_iter().map(|json| NewContextEvent::of_message(json, &closing));
+        Ok(results.collect::<runlog_model::Result<Vec<_>>>()?.into_iter().flatten().collect())
+    };
+    match dangling {
+        Dangling::Close => events = close(calls, INTERRUPTED)?,
+        Dangling::CloseWith(reason) => events = close(calls, reason)?,
+        Dangling::Report => {}
+        Dangling::Answer(outcomes) => {
+            let mut left: Vec<&ToolOutcome> = outcomes.iter().collect();
+            for call in calls {
+                let answers = |outcome: &&ToolOutcome| Some(&outcome.tool_call_id) == call.id.as_ref();
+                let Some(place) = left.iter().position(answers) else {
+                    events.extend(close(std::slice::from_ref(call), INTERRUPTED)?);
+                    continue;
+                };
+                let outcome = left.remove(place);
+                outcome.check()?;
+                let RawMessage { json, event } = outcome.message(call.style);
+                let options = EventOptions { run_id: options.run_id, step_number: options.step_number, ..event };
+                events.extend(NewContextEvent::of_message(json, &options)?);
+            }
+            if let Some(stray) = left.first() {
+                let message = format!("run {} has no open tool call {:?} to be answered", run.id, stray.tool_call_id);
+                return Err(Error::invalid(message));
+            }
+        }
     }
     Ok(events)
 }

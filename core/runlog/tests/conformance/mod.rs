@@ -12,6 +12,7 @@
 
 pub mod backend;
 pub mod contexts;
+pub mod late_results;
 pub mod runs;
 pub mod sessions;
 
@@ -115,6 +116,14 @@ macro_rules! conformance_tests {
                 a_cursor_fits_only_the_list_it_came_from
                 a_run_begins_with_its_messages
                 events_of_others_in_a_runs_stream_disturb_nothing
+            }
+            $crate::conformance_claims! { $make, late_results:
+                a_result_recorded_after_a_resume_ends_the_call
+                a_result_after_two_resumes_ends_the_call
+                a_result_of_a_newer_call_of_the_same_id_is_not_a_late_one
+                calls_closed_by_no_run_are_ended
+                a_late_result_is_written_in_the_providers_form
+                dangling_calls_are_answered_before_the_agent_is_told_to_go_on
             }
             $crate::conformance_claims! { $make, sessions:
                 sessions_are_found_by_id_name_and_prefix
