@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::subject;
+use crate::{runs, subject};
 
 /// What the process that opened a store saw.
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +26,29 @@ pub struct Opening {
 ///
 /// When the process cannot be started or fails.
 pub fn open(program: &Path, store: &Path) -> io::Result<Opening> {
-    let output = Command::new(program).arg("child").arg("open").arg(store).stderr(Stdio::inherit()).output()?;
+    let [seconds, resident_bytes] = ask(program, "open", store)?;
+    Ok(Opening { seconds, resident_bytes })
+}
+
+/// Opens a store of runs in a new process, which closes it again.
+///
+/// # Errors
+///
+/// When the process cannot be started or fails.
+pub fn open_runs(program: &Path, store: &Path) -> io::Result<runs::Opening> {
+    let [engine_seconds, runs_seconds, sessions_seconds, runs_bytes, sessions_bytes] =
+        ask(program, "open runs", store)?;
+    Ok(runs::Opening { engine_seconds, runs_seconds, sessions_seconds, runs_bytes, sessions_bytes })
+}
+
+/// Has a new process do some work with a store, and takes the numbers it says.
+fn ask<const COUNT: usize>(program: &Path, work: &str, store: &Path) -> io::Result<[f64; COUNT]> {
+    let output = Command::new(program).arg("child").arg(work).arg(store).stderr(Stdio::inherit()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let mut numbers = text.split_whitespace().map(str::parse);
-    match (output.status.success(), numbers.next(), numbers.next()) {
-        (true, Some(Ok(seconds)), Some(Ok(resident_bytes))) => Ok(Opening { seconds, resident_bytes }),
-        _ => Err(io::Error::other(format!("the process that opens a store: {}, and said {text:?}", output.status))),
+    let numbers: Vec<f64> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    match <[f64; COUNT]>::try_from(numbers) {
+        Ok(numbers) if output.status.success() => Ok(numbers),
+        _ => Err(io::Error::other(format!("the process to {work}: {}, and said {text:?}", output.status))),
     }
 }
 
@@ -98,6 +115,12 @@ pub fn main(arguments: &[String]) -> io::Result<()> {
             println!("{seconds} {}", resident_bytes());
             subject::close(store)
         }
+        ["open runs", store] => {
+            let runs::Opening { engine_seconds, runs_seconds, sessions_seconds, runs_bytes, sessions_bytes } =
+                runs::open(Path::new(store))?;
+            println!("{engine_seconds} {runs_seconds} {sessions_seconds} {runs_bytes} {sessions_bytes}");
+            Ok(())
+        }
         [writes @ ("durable" | "buffered"), store, events] => {
             let (path, events) = (Path::new(store), events.parse().map_err(io::Error::other)?);
             let store = if *writes == Writes::Durable.name() {
@@ -121,8 +144,17 @@ pub fn main(arguments: &[String]) -> io::Result<()> {
 
 /// The resident memory of this process; NaN where the system does not tell.
 fn resident_bytes() -> f64 {
+    status_bytes("VmRSS:")
+}
+
+/// The same without the files that it has mapped.
+pub(crate) fn anonymous_bytes() -> f64 {
+    status_bytes("RssAnon:")
+}
+
+fn status_bytes(field: &str) -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
     kib.map_or(f64::NAN, |kib| kib * 1024.0)
 }

@@ -28,6 +28,7 @@ usage: cargo xtask <verb>
   bench [filter]       criterion benchmarks, those whose name contains the filter
   ratios [--json] [--quick] [--rounds N] [words]
                        runlog against raw floors of this machine, interleaved, with the targets
+  runs                 first pages of a million runs beside those of a thousand, and opening them (two minutes)
   torture [--seconds N] [filter]
                        the harnesses with a long budget: N seconds each (600 unless given)
 ";
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
         ("lint", []) => lint::all(&mut report, lint::Advisories::Skip),
         ("lint", ["--advisories"]) => lint::all(&mut report, lint::Advisories::Ask),
         ("bench", rest) => measure::bench(&mut report, rest),
-        ("ratios", rest) => return measure::ratios(rest),
+        ("ratios" | "runs", rest) => return measure::program(verb, rest),
         ("torture", rest) => match test::TortureOptions::parse(rest) {
             Ok(options) => test::torture(&mut report, &options),
             Err(why) => return refuse(&why),

@@ -1,4 +1,4 @@
-//! `bench` and `ratios`: what is measured, never asserted.
+//! `bench`, `ratios` and `runs`: what is measured, never asserted.
 
 use std::process::ExitCode;
 
@@ -14,13 +14,14 @@ pub(crate) fn bench(report: &mut Report, filter: &[&str]) {
     });
 }
 
-/// Compares runlog with the raw floors of this machine. Standard output is the table, or the JSON, alone.
-pub(crate) fn ratios(arguments: &[&str]) -> ExitCode {
-    let mut command = cargo(&["run", "--release", "--quiet", "--package", "runlog-benches", "--bin", "ratios", "--"]);
+/// Runs a program of the benchmarks: `ratios` compares runlog with the raw floors of this machine, `runs` a store of a
+/// million runs with one of a thousand. Standard output is the table, or the JSON, alone.
+pub(crate) fn program(name: &str, arguments: &[&str]) -> ExitCode {
+    let mut command = cargo(&["run", "--release", "--quiet", "--package", "runlog-benches", "--bin", name, "--"]);
     match outcome(run(command.args(arguments))) {
         Ok(_) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("FAILED: ratios: {why}");
+            eprintln!("FAILED: {name}: {why}");
             ExitCode::FAILURE
         }
     }

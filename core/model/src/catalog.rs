@@ -10,10 +10,11 @@ use uuid::Uuid;
 
 use crate::{
     AgentInstance, Chat, Error, ErrorKind, InstanceId, RawJson, Result, Session, SessionId, SessionStatus, Timestamp,
-    Updates, codec,
+    Updates, checkpoint::Progress, codec,
 };
 
 mod chats;
+mod checkpoint;
 
 pub use chats::{ChatFilter, ChatList, ChatOrder};
 
@@ -168,10 +169,22 @@ pub struct Catalog {
     by_creation: BTreeMap<u64, SessionId>,
     by_name: HashMap<String, SessionId>,
     instances: HashMap<InstanceId, AgentInstance>,
+    /// Sessions and instances in the order they were made.
+    items: Vec<Item>,
+    progress: Progress,
+}
+
+/// What was made.
+#[derive(Clone, Copy, Debug)]
+enum Item {
+    Session(SessionId),
+    Instance(InstanceId),
 }
 
 #[derive(Clone, Debug)]
 struct SessionEntry {
+    /// Its place among the items.
+    place: u32,
     session: Session,
     /// The sequence of its creation.
     created: u64,
@@ -241,70 +254,99 @@ impl Catalog {
             let expected = self.last_sequence + 1;
             return Err(Error::damaged(format!("catalog event {expected} should come next, but {sequence} does")));
         }
-        self.apply_next(sequence, event)
+        let place = self
+            .apply_next(sequence, event)
             .map_err(|what| Error::damaged(format!("catalog event {sequence} doesn't follow: {what}")))?;
+        self.progress.changed(place, sequence);
         self.last_sequence = sequence;
         Ok(())
     }
 
-    fn apply_next(&mut self, sequence: u64, event: CatalogEvent) -> std::result::Result<(), String> {
+    /// Applies an event, and says the place of what it made or changed.
+    fn apply_next(&mut self, sequence: u64, event: CatalogEvent) -> std::result::Result<u32, String> {
         match event {
-            CatalogEvent::SessionCreated(session) => {
-                let id = session.id;
-                if self.sessions.contains_key(&id) {
-                    return Err(format!("session {id} is there already"));
-                }
-                if let Some(name) = &session.name {
-                    if self.by_name.contains_key(name) {
-                        return Err(format!("session name {name:?} is taken already"));
-                    }
-                    self.by_name.insert(name.clone(), id);
-                }
-                self.by_creation.insert(sequence, id);
-                self.sessions.insert(id, SessionEntry { session, created: sequence, instances: Vec::new() });
-            }
+            CatalogEvent::SessionCreated(session) => self.add_session(sequence, session),
             CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes }) => {
-                let session = self.entry(id)?;
+                let (place, session) = self.entry(id)?;
                 session.updated_at_ms = at_ms;
                 if let Some(title) = changes.title {
                     session.title = Some(title).filter(|title| !title.is_empty());
                 }
                 session.status = changes.status.unwrap_or(session.status);
                 session.metadata = changes.metadata.or(session.metadata.take());
+                Ok(place)
             }
             CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }) => {
-                let session = self.entry(id)?;
+                let (place, session) = self.entry(id)?;
                 session.updated_at_ms = at_ms;
                 session.deleted_at_ms = Some(at_ms);
                 if let Some(name) = session.name.clone() {
                     self.by_name.remove(&name);
                 }
+                Ok(place)
             }
-            CatalogEvent::InstanceCreated(instance) => {
-                let id = instance.id;
-                if self.instances.contains_key(&id) {
-                    return Err(format!("instance {id} is there already"));
-                }
-                let session_id = instance.session_id;
-                let entry = self.sessions.get_mut(&session_id).ok_or_else(|| format!("no session {session_id}"))?;
-                entry.instances.push(id);
-                self.instances.insert(id, instance);
-            }
+            CatalogEvent::InstanceCreated(instance) => self.add_instance(instance),
             CatalogEvent::ChatUpdated(ChatUpdated { id, at_ms, updates }) => {
-                let session = self.entry(id)?;
+                let (place, session) = self.entry(id)?;
                 let chat = Chat::of(session, sequence).updated(&updates, Timestamp(at_ms));
                 chat.map_err(|error| error.to_string())?.write_to(session);
+                Ok(place)
             }
             CatalogEvent::ChatTouched(ChatTouched { id, at_ms }) => {
-                let chat = self.entry(id)?.chat.get_or_insert_default();
+                let (place, session) = self.entry(id)?;
+                let chat = session.chat.get_or_insert_default();
                 chat.last_message_at = chat.last_message_at.max(Some(Timestamp(at_ms)));
+                Ok(place)
             }
         }
-        Ok(())
     }
 
-    fn entry(&mut self, id: SessionId) -> std::result::Result<&mut Session, String> {
-        self.sessions.get_mut(&id).map(|entry| &mut entry.session).ok_or_else(|| format!("no session {id}"))
+    fn add_session(&mut self, created: u64, session: Session) -> std::result::Result<u32, String> {
+        if let Some(name) = session.name.as_ref().filter(|name| self.by_name.contains_key(*name)) {
+            return Err(format!("session name {name:?} is taken already"));
+        }
+        let (id, name) = (session.id, session.name.clone());
+        let place = self.add_nameless(created, session)?;
+        self.by_name.extend(name.map(|name| (name, id)));
+        Ok(place)
+    }
+
+    /// Adds a session that isn't found by its name yet.
+    fn add_nameless(&mut self, created: u64, session: Session) -> std::result::Result<u32, String> {
+        let id = session.id;
+        if self.sessions.contains_key(&id) {
+            return Err(format!("session {id} is there already"));
+        }
+        let place = self.add_item(Item::Session(id))?;
+        self.by_creation.insert(created, id);
+        self.sessions.insert(id, SessionEntry { place, session, created, instances: Vec::new() });
+        Ok(place)
+    }
+
+    fn add_instance(&mut self, instance: AgentInstance) -> std::result::Result<u32, String> {
+        let id = instance.id;
+        if self.instances.contains_key(&id) {
+            return Err(format!("instance {id} is there already"));
+        }
+        let session_id = instance.session_id;
+        if !self.sessions.contains_key(&session_id) {
+            return Err(format!("no session {session_id}"));
+        }
+        let place = self.add_item(Item::Instance(id))?;
+        self.sessions.get_mut(&session_id).into_iter().for_each(|entry| entry.instances.push(id));
+        self.instances.insert(id, instance);
+        Ok(place)
+    }
+
+    fn add_item(&mut self, item: Item) -> std::result::Result<u32, String> {
+        let place = u32::try_from(self.items.len()).map_err(|_| "there are too many sessions and instances")?;
+        self.items.push(item);
+        Ok(place)
+    }
+
+    fn entry(&mut self, id: SessionId) -> std::result::Result<(u32, &mut Session), String> {
+        let entry = self.sessions.get_mut(&id).ok_or_else(|| format!("no session {id}"))?;
+        Ok((entry.place, &mut entry.session))
     }
 
     /// The session with this id, deleted or not.

@@ -10,7 +10,7 @@ use bincode::{
 
 use crate::{
     Error, ErrorKind, Result,
-    limits::{META_BYTES_MAX, RUN_PART_BYTES_MAX},
+    limits::{META_BYTES_MAX, PART_BYTES_MAX},
 };
 
 mod envelope;
@@ -23,12 +23,14 @@ pub const EVENT_META_VERSION: u8 = 1;
 pub const CATALOG_META_VERSION: u8 = 1;
 /// The version that a run's events are written in.
 pub const RUN_META_VERSION: u8 = 1;
+/// The version that checkpoints and their parts are written in.
+pub const CHECKPOINT_VERSION: u8 = 2;
 
 const CONFIG: Configuration<LittleEndian, Fixint, Limit<META_BYTES_MAX>> =
     bincode::config::standard().with_fixed_int_encoding().with_little_endian().with_limit::<META_BYTES_MAX>();
 
-const PART_CONFIG: Configuration<LittleEndian, Fixint, Limit<RUN_PART_BYTES_MAX>> =
-    bincode::config::standard().with_fixed_int_encoding().with_little_endian().with_limit::<RUN_PART_BYTES_MAX>();
+const PART_CONFIG: Configuration<LittleEndian, Fixint, Limit<PART_BYTES_MAX>> =
+    bincode::config::standard().with_fixed_int_encoding().with_little_endian().with_limit::<PART_BYTES_MAX>();
 
 /// What is kept beside a context event's content.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode)]
@@ -54,9 +56,43 @@ pub struct RunPart {
     pub runs: Vec<RunRow>,
 }
 
+/// Some sessions and instances of the catalog, written down, in the order they were made.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode)]
+pub struct CatalogPart {
+    /// Each with its place in that order.
+    pub items: Vec<(u32, CatalogRow)>,
+}
+
+/// One item of a [`CatalogPart`].
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum CatalogRow {
+    /// A session.
+    Session {
+        /// The sequence of its creation in the catalog.
+        created: u64,
+        /// The session as JSON.
+        json: Vec<u8>,
+    },
+    /// An agent instance.
+    Instance {
+        /// Its id.
+        id: [u8; 16],
+        /// Its session.
+        session: [u8; 16],
+        /// The agent's name.
+        agent_name: String,
+        /// The instance that spawned it.
+        parent: Option<[u8; 16]>,
+        /// When it was made.
+        created_at_ms: u64,
+    },
+}
+
 /// One run of a [`RunPart`]. Names are places in its list of names, runs are places in the order of creation.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
 pub struct RunRow {
+    /// Its place in the order of creation.
+    pub place: u32,
     /// Its id.
     pub id: [u8; 16],
     /// Its session.
@@ -159,31 +195,50 @@ pub fn decode_run_meta(bytes: &[u8]) -> Result<u8> {
     }
 }
 
-/// Writes a part of the runs catalog: its version, then its fields.
-///
-/// # Errors
-/// [`TooLarge`](ErrorKind::TooLarge) over [`RUN_PART_BYTES_MAX`].
-pub fn encode_run_part(part: &RunPart) -> Result<Vec<u8>> {
-    let mut bytes = vec![RUN_META_VERSION];
-    let fields = bincode::encode_to_vec(part, PART_CONFIG)
-        .map_err(|source| Error::too_large(format!("a part of the runs catalog can't be encoded: {source}")))?;
-    bytes.extend_from_slice(&fields);
-    Ok(bytes)
+/// Writes the metadata of a checkpoint: its version, and the CRC-32 of its payload.
+pub fn encode_checkpoint_meta(payload: &[u8]) -> Vec<u8> {
+    [&[CHECKPOINT_VERSION], &crc32fast::hash(payload).to_le_bytes()[..]].concat()
 }
 
-/// Reads a part of the runs catalog.
+/// Checks the metadata of a checkpoint.
 ///
 /// # Errors
 /// As [`decode_event_meta`].
-pub fn decode_run_part(bytes: &[u8]) -> Result<RunPart> {
-    let fields = fields_of_version(bytes, RUN_META_VERSION, "a part of the runs catalog")?;
-    let decoded = bincode::decode_from_slice::<RunPart, _>(fields, PART_CONFIG);
+pub fn decode_checkpoint_meta(bytes: &[u8], payload: &[u8]) -> Result<()> {
+    let crc = fields_of_version(bytes, CHECKPOINT_VERSION, "a checkpoint")?;
+    if crc == crc32fast::hash(payload).to_le_bytes() {
+        return Ok(());
+    }
+    Err(Error::damaged("a checkpoint isn't as it was written: its CRC is another"))
+}
+
+/// Writes a part of a checkpoint, a [`RunPart`] or a [`CatalogPart`]: its version, then its fields.
+///
+/// # Errors
+/// [`TooLarge`](ErrorKind::TooLarge) over [`PART_BYTES_MAX`].
+pub fn encode_part(part: &impl Encode) -> Result<Vec<u8>> {
+    let fields = bincode::encode_to_vec(part, PART_CONFIG)
+        .map_err(|source| Error::too_large(format!("a part of a checkpoint can't be encoded: {source}")))?;
+    if fields.len() > PART_BYTES_MAX {
+        let bytes = fields.len();
+        return Err(Error::too_large(format!("a part of a checkpoint has {bytes} bytes, more than {PART_BYTES_MAX}")));
+    }
+    Ok([&[CHECKPOINT_VERSION], &fields[..]].concat())
+}
+
+/// Reads a part of a checkpoint.
+///
+/// # Errors
+/// As [`decode_event_meta`].
+pub fn decode_part<Part: Decode<()>>(bytes: &[u8]) -> Result<Part> {
+    let fields = fields_of_version(bytes, CHECKPOINT_VERSION, "a part of a checkpoint")?;
+    let decoded = bincode::decode_from_slice::<Part, _>(fields, PART_CONFIG);
     let (part, read) =
-        decoded.map_err(|source| Error::damaged(format!("a part of the runs catalog can't be read: {source}")))?;
+        decoded.map_err(|source| Error::damaged(format!("a part of a checkpoint can't be read: {source}")))?;
     if read == fields.len() {
         return Ok(part);
     }
-    Err(Error::damaged(format!("a part of the runs catalog should end after {read} bytes, but has {}", fields.len())))
+    Err(Error::damaged(format!("a part of a checkpoint should end after {read} bytes, but has {}", fields.len())))
 }
 
 fn fields_of_version<'a>(bytes: &'a [u8], version: u8, what: &str) -> Result<&'a [u8]> {

@@ -6,10 +6,11 @@
 //! | --- | --- |
 //! | 0 | nothing of the model's |
 //! | 1–15 | context events, in an instance's stream |
-//! | 16–31 | sessions and instances, in the catalog |
+//! | 16–23 | sessions and instances, in the catalog and its checkpoint |
+//! | 24–31 | definitions of agents, in their own stream |
 //! | 32–39 | runs: what happens to a run, in its own stream |
 //! | 40–47 | runs, in the runs catalog and its checkpoint |
-//! | 48–63 | kept for what else is told in a run's stream |
+//! | 48–63 | what a run spawned, and the space it shared, in its stream |
 //! | 64–79 | chats and steps, in the session's stream |
 //! | 80–95 | chats, in the catalog |
 //! | 96–111 | flows, in their run's stream |

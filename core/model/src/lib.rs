@@ -5,10 +5,12 @@
 //! model, and [`dangling_tool_calls`] into the calls that were never answered. [`Catalog`] folds
 //! [`CatalogEvent`]s into the sessions and instances there are. A session is a [`Chat`] to its users, whose
 //! messages and steps [`ChatFold`] folds from [`ChatEvent`]s. A flow is told in [`RuntimeEvent`]s, and resumed from
-//! a [`RunSnapshot`].
+//! a [`RunSnapshot`]. [`AgentCatalog`] folds the definitions of agents that can be spawned.
 
+mod agent;
 mod catalog;
 mod chat;
+mod checkpoint;
 pub mod codec;
 mod error;
 mod event;
@@ -28,6 +30,10 @@ mod run_history;
 mod session;
 mod time;
 
+pub use agent::{
+    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents,
+    SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
+};
 pub use catalog::{
     Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatTouched, ChatUpdated, Deleted, EncodedCatalogEvent,
     ListSessions, SessionChanges, SessionDeleted, SessionPage, SessionUpdated,
@@ -36,6 +42,7 @@ pub use chat::{
     Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent, MessageFilter, Space,
     Step, StepStatus, StepType, Updates,
 };
+pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{ContextEvent, EventOptions, NewContextEvent, StoredEvent, ToolResultMark};
 pub use flow::{
@@ -49,9 +56,7 @@ pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};
 pub use new_message::{NewMessage, NewToolCall};
 pub use raw_json::RawJson;
 pub use run::{Run, RunStatus, RunSummary, ToolCallStatus, pause_reason};
-pub use run_catalog::{
-    ListRuns, PlacedRun, RUN_PART, RunCatalog, RunCatalogEvent, RunCheckpoint, RunsPage, decode_run_checkpoint,
-};
+pub use run_catalog::{ListRuns, PlacedRun, RunCatalog, RunCatalogEvent, RunsPage};
 pub use run_event::{EncodedRunEvent, RUN_EVENT_KINDS, RunEvent, RunFold, StatusChange};
 pub use run_history::{RunMessage, ToolCall, ToolCallFold, tool_calls};
 pub use session::{AgentInstance, Session, SessionStatus};

@@ -20,8 +20,8 @@ pub const MESSAGE_TOOLS_MAX: usize = 1 << 10;
 pub const RUN_TEXT_BYTES_MAX: usize = 1 << 20;
 /// The longest id of a flow's node: 256 bytes.
 pub const NODE_ID_BYTES_MAX: usize = 256;
-/// The largest part of the runs catalog's checkpoint: 8 MiB.
-pub const RUN_PART_BYTES_MAX: usize = 8 << 20;
+/// The largest part of a catalog's checkpoint: 32 MiB. Most are about 1 MiB.
+pub const PART_BYTES_MAX: usize = 32 << 20;
 /// The longest id of a chat, message, request, block, thread, step or stack: 64 characters.
 pub const CHAT_ID_CHARS_MAX: usize = 64;
 /// The longest title of a chat: 500 characters.
@@ -38,3 +38,15 @@ pub const CHAT_PAGE_MAX: usize = 1_000;
 pub const STACK_DEPTH_MAX: usize = 1 << 10;
 /// The largest JSON of one flow event or run snapshot: 16 MiB.
 pub const FLOW_EVENT_BYTES_MAX: usize = 16 << 20;
+/// The longest description of an agent: 64 KiB.
+pub const AGENT_DESCRIPTION_BYTES_MAX: usize = 64 << 10;
+/// The longest system prompt of an agent: 1 MiB.
+pub const AGENT_PROMPT_BYTES_MAX: usize = 1 << 20;
+/// The most tools of an agent: 1,024.
+pub const AGENT_TOOLS_MAX: usize = 1 << 10;
+/// The longest name of a tool: 256 bytes.
+pub const TOOL_NAME_BYTES_MAX: usize = 256;
+/// The longest flow type of an agent: 64 bytes.
+pub const AGENT_FLOW_TYPE_BYTES_MAX: usize = 64;
+/// The largest metadata of an agent: 1 MiB of JSON.
+pub const AGENT_METADATA_BYTES_MAX: usize = 1 << 20;

@@ -12,11 +12,12 @@ use std::collections::{BTreeSet, HashMap};
 
 use uuid::Uuid;
 
-pub use checkpoint::{RUN_PART, RunCheckpoint, decode_run_checkpoint};
 pub use event::RunCatalogEvent;
 use table::{Chunked, IdIndex};
 
-use crate::{Error, InstanceId, Result, RunId, RunStatus, RunSummary, SessionId, run_event::times};
+use crate::{
+    Error, InstanceId, Result, RunId, RunStatus, RunSummary, SessionId, checkpoint::Progress, run_event::times,
+};
 
 /// The link from a run to the next older one of the same list.
 type Older = fn(&Entry) -> u32;
@@ -102,7 +103,7 @@ pub struct RunCatalog {
     projects: Names,
     sessions: Chunked<SessionList>,
     session_by_id: IdIndex,
-    checkpointed: checkpoint::Progress,
+    progress: Progress,
 }
 
 /// One run. Times in milliseconds since 1970-01-01 UTC.
@@ -229,7 +230,7 @@ impl RunCatalog {
             }
         };
         let place = place.map_err(|what| Error::damaged(format!("runs event {sequence} doesn't follow: {what}")))?;
-        self.checkpointed.changed(place, sequence);
+        self.progress.changed(place, sequence);
         self.last_sequence = sequence;
         Ok(())
     }
@@ -299,13 +300,16 @@ impl RunCatalog {
         at_ms: u64,
     ) -> std::result::Result<u32, String> {
         let place = self.place(id).ok_or_else(|| format!("no run {id}"))?;
-        let entry = self.entries.get_mut(place).ok_or_else(|| format!("no run {id}"))?;
+        self.end(place, status, step_count, if status == RunStatus::Running { 0 } else { at_ms });
+        Ok(place)
+    }
+
+    fn end(&mut self, place: u32, status: RunStatus, step_count: u32, ended_at_ms: u64) {
+        let Some(entry) = self.entries.get_mut(place) else { return };
         let before = std::mem::replace(&mut entry.status, status);
-        entry.step_count = step_count;
-        entry.ended_at_ms = if status == RunStatus::Running { 0 } else { at_ms };
+        (entry.step_count, entry.ended_at_ms) = (step_count, ended_at_ms);
         self.by_status[before as usize].remove(&place);
         self.by_status[status as usize].insert(place);
-        Ok(place)
     }
 
     fn place(&self, id: RunId) -> Option<u32> {

@@ -1,23 +1,29 @@
-//! [`CatalogReader`]: the catalog's fold over a backend, caught up whenever it is asked.
+//! [`CatalogReader`]: the catalog's fold over a backend, and changes of it.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
-use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
+use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, Sequence, StreamId};
 use runlog_model::{Catalog, CatalogEvent, EncodedCatalogEvent};
 
-use crate::{Error, ErrorKind, Result, backend::Backend};
+use crate::{
+    ErrorKind, Result,
+    backend::Backend,
+    projection::{Folded, Projection, Streams},
+};
 
 /// The stream of every store that says which sessions and instances there are.
 pub const CATALOG_STREAM: StreamId = StreamId::from_bytes(*b"runlog:catalog:1");
+/// The parts of the catalog's checkpoints; a snapshot of [`CATALOG_STREAM`] says which of them count.
+const PARTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:catpart:1");
 
 /// How often a change is tried again after another writer changed the catalog in between. Whoever loses does
 /// so to one who won, and at no cost of a flush, so that this bounds the writers at one time.
 const ATTEMPTS_MAX: u32 = 1_000;
 
-/// Owns the fold, and that it is never ahead of what is durable.
+/// Which sessions and instances there are.
 pub(crate) struct CatalogReader {
     backend: Arc<dyn Backend>,
-    catalog: Mutex<Catalog>,
+    projection: Projection<Catalog>,
 }
 
 /// What [`CatalogReader::change`] is to write.
@@ -42,24 +48,24 @@ pub(crate) enum Guard {
 }
 
 impl CatalogReader {
-    pub(crate) fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, catalog: Mutex::new(Catalog::new()) }
-    }
-
-    /// The fold as far as it got. The lock is never held across a wait.
-    fn locked(&self) -> MutexGuard<'_, Catalog> {
-        self.catalog.lock().expect("the catalog was left broken by a panic")
+    pub(crate) fn new(backend: Arc<dyn Backend>, folded: Arc<Folded<Catalog>>) -> Self {
+        let streams = Streams { events: CATALOG_STREAM, parts: PARTS_STREAM, event: "catalog event" };
+        Self { projection: Projection::new(Arc::clone(&backend), streams, folded), backend }
     }
 
     /// Looks something up in what is folded already.
     pub(crate) fn peek<T>(&self, look: impl FnOnce(&Catalog) -> T) -> T {
-        look(&self.locked())
+        self.projection.peek(look)
     }
 
     /// Catches up, then looks something up.
     pub(crate) async fn read<T>(&self, look: impl FnOnce(&Catalog) -> T) -> Result<T> {
-        self.catch_up().await?;
-        Ok(self.peek(look))
+        self.projection.read(look).await
+    }
+
+    /// Takes in what was just written to the catalog, and writes it down when it is time.
+    pub(crate) async fn wrote(&self) {
+        self.projection.wrote().await;
     }
 
     /// Catches up, decides what to change, and writes it if nobody changed the catalog in between; else
@@ -67,7 +73,7 @@ impl CatalogReader {
     pub(crate) async fn change<'a, T>(&self, decide: impl Fn(&Catalog) -> Result<(Change<'a>, T)>) -> Result<T> {
         let mut attempt = 1;
         loop {
-            self.catch_up().await?;
+            self.projection.catch_up().await?;
             let (last, decided) = self.peek(|catalog| (catalog.last_sequence(), decide(catalog)));
             let (change, value) = decided?;
             let encoded = change.events.iter().map(CatalogEvent::encode).collect::<runlog_model::Result<Vec<_>>>()?;
@@ -79,8 +85,7 @@ impl CatalogReader {
             ops.extend(change.ops);
             match self.backend.commit(Batch::new(ops)).await {
                 Ok(_) => {
-                    // It is written; a failure to read it back is told by the next read.
-                    let _ = self.catch_up().await;
+                    self.wrote().await;
                     return Ok(value);
                 }
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
@@ -88,33 +93,12 @@ impl CatalogReader {
             }
         }
     }
-
-    async fn catch_up(&self) -> Result<()> {
-        let Some(info) = self.backend.stream(CATALOG_STREAM).await? else { return Ok(()) };
-        let mut next = Some(Sequence(self.peek(Catalog::last_sequence)).next());
-        while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
-            let page = self.backend.read(CATALOG_STREAM, ReadOptions { first, ..ReadOptions::default() }).await?;
-            next = page.next;
-            let mut catalog = self.locked();
-            for record in &page.records {
-                // Another thread may have got further meanwhile; what it applied is skipped.
-                if record.sequence.0 <= catalog.last_sequence() {
-                    continue;
-                }
-                let event = CatalogEvent::decode(record.kind.0, &record.meta, &record.payload).map_err(|error| {
-                    let error = Error::from(error);
-                    Error::new(error.kind(), format!("catalog event {}: {error}", record.sequence))
-                })?;
-                catalog.apply(record.sequence.0, event)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 fn records(events: &[EncodedCatalogEvent]) -> Vec<NewRecord<'_>> {
-    events
-        .iter()
-        .map(|event| NewRecord { kind: Kind(event.kind), meta: &event.meta, payload: &event.payload })
-        .collect()
+    events.iter().map(catalog_record).collect()
+}
+
+pub(crate) fn catalog_record(event: &EncodedCatalogEvent) -> NewRecord<'_> {
+    NewRecord { kind: Kind(event.kind), meta: &event.meta, payload: &event.payload }
 }

@@ -23,8 +23,8 @@ pub enum ErrorKind {
     Conflict,
     /// The run isn't in a status that allows it: it has ended, or isn't paused. Nothing was written.
     WrongStatus,
-    /// A budget is spent, of steps or of all steps together. Nothing was written, but for the pause that the
-    /// call tells of.
+    /// A budget is spent, of steps or of all steps together, or a bound is reached: too deep, or too much at one
+    /// time. Nothing was written, but for the pause that the call tells of.
     LimitReached,
     /// Another process (or another handle of this one) has the store open for writing.
     Locked,

@@ -31,6 +31,8 @@ mod error;
 mod flows;
 mod lookup;
 pub mod memory;
+mod orchestration;
+mod projection;
 mod repository;
 mod runs;
 mod service;
@@ -39,8 +41,8 @@ mod store;
 pub mod transcript;
 
 pub use blocking::{
-    ChatStore, ContextRepository, ContextService, Events, FlowRun, Playback, RequestBuffer, ResumedRun, RunRecorder,
-    Runs, Store,
+    Agents, ChatStore, ContextRepository, ContextService, Events, FlowRun, Playback, RequestBuffer, ResumedRun,
+    RunRecorder, Runs, Store,
 };
 pub use catalog::CATALOG_STREAM;
 pub use chats::{
@@ -50,11 +52,19 @@ pub use chats::{
 pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};
 pub use flows::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed};
+#[cfg(not(target_family = "wasm"))]
+pub use orchestration::TokioRuntime;
+pub use orchestration::{
+    AGENTS_STREAM, AgentEnd, AgentError, AsyncAgents, Execution, Executor, LIST_AVAILABLE_AGENTS, MaybeSend, MaybeSync,
+    Orchestrator, OrchestratorOptions, ResumeReport, RunContext, RunHandle, Runtime, SPAWN_AGENTS, SharedSpace,
+    SpawnRequest, SpawnResult, StartAgent, StartPlace, Task, ToolDefinition, ToolReply, executor_fn, tool_definitions,
+};
 pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages};
 #[cfg(not(target_family = "wasm"))]
 pub use runlog_engine::SystemHost;
 pub use runlog_engine::{self as engine, Missing, Mode, OpenOptions as StoreOptions};
 pub use runlog_engine::{Durability, Host};
+pub use runlog_model::{AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents};
 pub use runlog_model::{
     AgentEvent, AgentUsage, EdgeStatus, FlowEventKind, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
     RuntimeEvent,

@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc};
 
 use runlog_engine::storage::Storage;
 use runlog_model::{
-    AgentInstance, CatalogEvent, InstanceId, ListSessions, RawJson, RunId, Session, SessionChanges, SessionDeleted,
-    SessionId, SessionPage, SessionStatus, SessionUpdated,
+    AgentInstance, Catalog, CatalogEvent, InstanceId, ListSessions, RawJson, RunId, Session, SessionChanges,
+    SessionDeleted, SessionId, SessionPage, SessionStatus, SessionUpdated,
 };
 
 use crate::{
@@ -16,6 +16,8 @@ use crate::{
     embedded::{Embedded, Wait},
     lookup::{check_free, check_instance, find_session, live_session, root_instance},
     memory::MemoryBackend,
+    orchestration::{AgentsFold, AsyncAgents},
+    projection::Folded,
     repository::AsyncContextRepository,
     runs::{AsyncRuns, RunsReader, RunsShared},
     service::AsyncContextService,
@@ -48,7 +50,16 @@ pub(crate) struct Shared {
     embedded: Option<Embedded>,
     pub(crate) catalog: CatalogReader,
     pub(crate) runs: RunsReader,
-    pub(crate) chats: ChatCache,
+    folds: Folds,
+}
+
+/// What all handles of a store have together, those that wait and those that await.
+#[derive(Clone, Default)]
+struct Folds {
+    catalog: Arc<Folded<Catalog>>,
+    runs: Arc<RunsShared>,
+    chats: Arc<ChatCache>,
+    agents: Arc<AgentsFold>,
 }
 
 /// A session to make. Everything may be left out.
@@ -166,22 +177,30 @@ impl AsyncStore {
 
     /// A store on this backend.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
-        Self::on(backend, None, Arc::default())
+        Self::on(backend, None, Folds::default())
     }
 
     /// A store on the engine in this process.
     pub fn with_embedded(embedded: Embedded) -> Self {
-        Self::embedding(embedded, Arc::default())
+        Self::embedding(embedded, Folds::default())
     }
 
-    fn embedding(embedded: Embedded, runs: Arc<RunsShared>) -> Self {
-        Self::on(Arc::new(embedded.clone()), Some(embedded), runs)
+    fn embedding(embedded: Embedded, folds: Folds) -> Self {
+        Self::on(Arc::new(embedded.clone()), Some(embedded), folds)
     }
 
-    fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>, runs: Arc<RunsShared>) -> Self {
-        let catalog = CatalogReader::new(Arc::clone(&backend));
-        let runs = RunsReader::new(Arc::clone(&backend), runs);
-        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, chats: ChatCache::default() }) }
+    fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>, folds: Folds) -> Self {
+        let catalog = CatalogReader::new(Arc::clone(&backend), Arc::clone(&folds.catalog));
+        let runs = RunsReader::new(Arc::clone(&backend), Arc::clone(&folds.runs));
+        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, folds }) }
+    }
+
+    pub(crate) fn chat_cache(&self) -> &ChatCache {
+        &self.shared.folds.chats
+    }
+
+    pub(crate) fn agents_fold(&self) -> &AgentsFold {
+        &self.shared.folds.agents
     }
 
     /// The engine in this process, for what only it has. `None` on another backend.
@@ -192,7 +211,7 @@ impl AsyncStore {
     /// The same open store with another way to wait.
     pub(crate) fn waiting(&self, wait: Wait) -> Self {
         match self.embedded() {
-            Some(embedded) => Self::embedding(embedded.with_wait(wait), Arc::clone(self.shared.runs.shared())),
+            Some(embedded) => Self::embedding(embedded.with_wait(wait), self.shared.folds.clone()),
             None => self.clone(),
         }
     }
@@ -414,6 +433,11 @@ impl AsyncStore {
     /// All runs of the store.
     pub fn runs(&self) -> AsyncRuns {
         AsyncRuns::new(self.clone())
+    }
+
+    /// The definitions of the agents of each project.
+    pub fn agents(&self) -> AsyncAgents {
+        AsyncAgents::new(self.clone())
     }
 
     /// Pauses the runs that a process which is gone left running, and says which they were. Opening for writing

@@ -3,21 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "in a test, a panic is the report")]
 
 mod both;
+mod watched;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
 };
 
 use runlog::{
     Chat, ChatMessage, ChatRole, ErrorKind, MessageFilter, NewRequest, RawJson, RequestBuffer, RequestEnd,
-    ResumeAction, Step, StepStatus, StepType, Store, Updates,
-    backend::{Backend, BackendFuture, Page},
-    engine::{Appended, Batch, Position, ReadOptions, Sequence, Snapshot, StreamId, StreamInfo},
+    ResumeAction, Step, StepStatus, StepType, Store, Updates, backend::Backend, engine::StreamId,
 };
+use watched::Watched;
 
 both! {
     a_typical_request_of_11_records_takes_2_writes
@@ -46,44 +43,6 @@ both! {
     a_completed_chat_has_nothing_to_resume
     the_old_tables_are_imported
     bad_lines_of_the_old_tables_are_reported_and_the_others_imported
-}
-
-/// A backend that counts commits.
-struct Counting(Arc<dyn Backend>, AtomicUsize);
-
-impl Backend for Counting {
-    fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
-        self.1.fetch_add(1, Ordering::Relaxed);
-        self.0.commit(batch)
-    }
-
-    fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
-        self.0.read(stream, options)
-    }
-
-    fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
-        self.0.scan(first, limit)
-    }
-
-    fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
-        self.0.stream(stream)
-    }
-
-    fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> BackendFuture<'_, Option<Snapshot>> {
-        self.0.latest_snapshot(stream, at_or_before)
-    }
-
-    fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
-        self.0.wait_past(seen)
-    }
-
-    fn new_id(&self) -> uuid::Uuid {
-        self.0.new_id()
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.0.now_ms()
-    }
 }
 
 fn json(text: &str) -> RawJson {
@@ -125,11 +84,11 @@ fn is_whole(store: &Store, status: StepStatus) {
 }
 
 fn a_typical_request_of_11_records_takes_2_writes(store: &Store) {
-    let counting = Arc::new(Counting(Arc::clone(store.backend()), AtomicUsize::new(0)));
-    let store = Store::with_backend(Arc::clone(&counting) as Arc<dyn Backend>);
+    let watched = Watched::new(Arc::clone(store.backend()));
+    let store = Store::with_backend(Arc::clone(&watched) as Arc<dyn Backend>);
     let chats = store.chats();
     let chat = chats.create_chat(Chat::new("weather")).unwrap();
-    let before = counting.1.load(Ordering::Relaxed);
+    watched.batches();
     let asked = ChatMessage::text(ChatRole::User, "Will it rain?");
     let mut request = chats.begin_request(&chat.chat_id, NewRequest::new("weather"), asked).unwrap();
     let expected = [StepType::HookCreate, StepType::Llm, StepType::Tool, StepType::Llm, StepType::HookNext];
@@ -139,7 +98,7 @@ fn a_typical_request_of_11_records_takes_2_writes(store: &Store) {
         request.complete_step(&step, Some(json(r#"{"content":"Yes."}"#))).unwrap();
     }
     request.finish(RequestEnd::Completed).unwrap();
-    assert_eq!(counting.1.load(Ordering::Relaxed) - before, 2);
+    assert_eq!(watched.batches(), 2);
     let found = chats.get_messages(&chat.chat_id, &MessageFilter::default()).unwrap();
     let steps = chats.get_steps(found[0].request_id.as_deref().unwrap()).unwrap();
     assert_eq!(found.len() + steps.len(), 11);

@@ -1,147 +1,87 @@
-//! [`RunCheckpoint`]: the runs catalog written down, in parts of 4,096 runs, so that only parts that changed are
-//! written again.
+//! The runs catalog written down: a run is an item, whose place is its rank in the order of creation.
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Entry, List, NONE, Names, RunCatalog, table::CHUNK};
+use super::{Entry, List, NONE, Names, RunCatalog, RunCatalogEvent};
 use crate::{
     Error, Result, RunStatus,
+    checkpoint::{Checkpointed, Progress},
     codec::{self, RunPart, RunRow},
 };
 
-/// The kind byte of a part's record.
-pub const RUN_PART: u8 = 42;
+/// About how many bytes a run takes in a part, its share of the names aside.
+const ROW_BYTES: usize = 110;
 
-/// Which parts of the catalog were written, where, and which changed since.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// Up to which sequence the catalog is written down.
-    sequence: u64,
-    /// The sequence of each part in the stream of parts; 0 for one that isn't written.
-    parts: Vec<u64>,
-    /// The sequence of the last event that changed each part.
-    changed_at: Vec<u64>,
-}
+impl Checkpointed for RunCatalog {
+    type Event = RunCatalogEvent;
 
-impl Progress {
-    pub(super) fn changed(&mut self, place: u32, sequence: u64) {
-        let part = place as usize / CHUNK;
-        if self.changed_at.len() <= part {
-            self.changed_at.resize(part + 1, 0);
-            self.parts.resize(part + 1, 0);
+    const PART: u8 = 42;
+
+    fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<RunCatalogEvent> {
+        RunCatalogEvent::decode(kind, meta, payload)
+    }
+
+    fn last_sequence(&self) -> u64 {
+        self.last_sequence()
+    }
+
+    fn apply_event(&mut self, sequence: u64, event: RunCatalogEvent) -> Result<()> {
+        self.apply(sequence, &event)
+    }
+
+    fn items(&self) -> usize {
+        self.len()
+    }
+
+    fn item_bytes(&self, place: u32) -> usize {
+        let entry = self.entries.get(place);
+        let names = entry.map(|entry| (self.agents.name(entry.agent), self.projects.name(entry.project)));
+        let (agent, project) = names.unwrap_or_default();
+        // Most names are in the part already.
+        ROW_BYTES + (agent.map_or(0, str::len) + project.map_or(0, str::len)) / 4
+    }
+
+    fn encode_part(&self, places: &[u32]) -> Result<Vec<u8>> {
+        codec::encode_part(&self.part(places))
+    }
+
+    fn add_part(&mut self, part: &[u8]) -> Result<()> {
+        let part: RunPart = codec::decode_part(part)?;
+        let mut numbers = vec![(None, None); part.names.len()];
+        for row in &part.runs {
+            self.add_row(row, &part.names, &mut numbers).map_err(wrong)?;
         }
-        self.changed_at[part] = sequence;
+        Ok(())
     }
-}
 
-/// What a checkpoint says: where its parts are. As JSON, the payload of a snapshot of the catalog's stream.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct RunCheckpoint {
-    /// How many runs there are.
-    pub runs: u64,
-    /// The sequence of each part in the stream of parts.
-    pub parts: Vec<u64>,
-}
-
-impl RunCheckpoint {
-    /// The metadata and the payload of the snapshot.
-    ///
-    /// # Errors
-    /// None in practice: a list of numbers has a JSON form.
-    pub fn encode(&self) -> Result<(Vec<u8>, Vec<u8>)> {
-        let payload = serde_json::to_vec(self)
-            .map_err(|source| Error::invalid(format!("a checkpoint has no JSON form: {source}")))?;
-        Ok((codec::encode_run_meta(), payload))
+    fn change_part(&mut self, part: &[u8], counts: &dyn Fn(u32) -> bool) -> Result<()> {
+        let part: RunPart = codec::decode_part(part)?;
+        for row in part.runs.iter().filter(|row| counts(row.place)) {
+            self.change_row(row).map_err(wrong)?;
+        }
+        Ok(())
     }
-}
 
-/// Reads a checkpoint from the metadata and the payload of the snapshot.
-///
-/// # Errors
-/// [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion) or [`Damaged`](crate::ErrorKind::Damaged); the
-/// catalog can then be folded from its first event.
-pub fn decode_run_checkpoint(meta: &[u8], payload: &[u8]) -> Result<RunCheckpoint> {
-    let version = codec::decode_run_meta(meta)?;
-    crate::run_event::read(version, RUN_PART, payload)
+    fn restored(&mut self, sequence: u64) -> Result<()> {
+        self.last_sequence = sequence;
+        Ok(())
+    }
+
+    fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    fn progress_mut(&mut self) -> &mut Progress {
+        &mut self.progress
+    }
 }
 
 impl RunCatalog {
-    /// How many events came since the catalog was last written down.
-    pub fn events_since_checkpoint(&self) -> u64 {
-        self.last_sequence - self.checkpointed.sequence
-    }
-
-    /// The parts that changed since the last checkpoint, to be appended from this sequence on in the stream of
-    /// parts, and the checkpoint that names them.
-    ///
-    /// # Errors
-    /// [`TooLarge`](crate::ErrorKind::TooLarge) when a part can't be encoded.
-    pub fn checkpoint(&self, first_sequence: u64) -> Result<(Vec<Vec<u8>>, RunCheckpoint)> {
-        let progress = &self.checkpointed;
-        let mut parts = progress.parts.clone();
-        let mut changed = Vec::new();
-        for (number, place) in parts.iter_mut().enumerate() {
-            let written = *place > 0 && progress.changed_at.get(number).is_none_or(|at| *at <= progress.sequence);
-            if !written {
-                *place = first_sequence + changed.len() as u64;
-                changed.push(codec::encode_run_part(&self.part(number))?);
-            }
-        }
-        Ok((changed, RunCheckpoint { runs: self.len() as u64, parts }))
-    }
-
-    /// Takes note that a checkpoint of the first `sequence` events is written.
-    pub fn checkpointed(&mut self, sequence: u64, checkpoint: RunCheckpoint) {
-        if sequence <= self.checkpointed.sequence {
-            return;
-        }
-        let parts = self.checkpointed.parts.len();
-        self.checkpointed.sequence = sequence;
-        self.checkpointed.parts = checkpoint.parts;
-        self.checkpointed.parts.resize(parts, 0);
-    }
-
-    /// The catalog as it was at a sequence, from its checkpoint and the payloads of its parts, in order.
-    ///
-    /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) or [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion); the
-    /// catalog can then be folded from its first event.
-    pub fn restore<'a>(
-        sequence: u64,
-        checkpoint: RunCheckpoint,
-        parts: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Result<Self> {
-        let mut catalog = Self::new();
-        for part in parts {
-            let part = codec::decode_run_part(part)?;
-            let mut numbers = vec![(None, None); part.names.len()];
-            for row in &part.runs {
-                catalog
-                    .restore_run(row, &part.names, &mut numbers)
-                    .map_err(|what| Error::damaged(format!("a part of the runs catalog is wrong: {what}")))?;
-            }
-        }
-        if catalog.len() as u64 != checkpoint.runs {
-            let found = catalog.len();
-            return Err(Error::damaged(format!(
-                "the runs catalog should have {} runs, but has {found}",
-                checkpoint.runs
-            )));
-        }
-        let parts = checkpoint.parts.len();
-        catalog.last_sequence = sequence;
-        catalog.checkpointed.changed_at = vec![0; parts];
-        catalog.checkpointed.parts = vec![0; parts];
-        catalog.checkpointed(sequence, checkpoint);
-        Ok(catalog)
-    }
-
-    fn part(&self, number: usize) -> RunPart {
+    fn part(&self, places: &[u32]) -> RunPart {
         let mut part = RunPart::default();
-        let mut runs = Vec::new();
+        let mut runs = Vec::with_capacity(places.len());
         let mut numbers = HashMap::new();
         let mut name = |names: &Names, number: u32, what: char| {
             let text = names.name(number)?;
@@ -151,8 +91,9 @@ impl RunCatalog {
             }))
         };
         let link = |place: u32| (place != NONE).then_some(place);
-        for entry in self.entries.chunk(number) {
+        for (place, entry) in places.iter().filter_map(|place| Some((*place, self.entries.get(*place)?))) {
             runs.push(RunRow {
+                place,
                 id: *entry.id.as_bytes(),
                 session: *self.session_id(entry).0.as_bytes(),
                 instance: *entry.instance.as_bytes(),
@@ -171,7 +112,7 @@ impl RunCatalog {
 
     /// Adds a run of a part. `numbers` are the catalog's own numbers of the part's names, as agents and as
     /// projects, as far as they are known.
-    fn restore_run(
+    fn add_row(
         &mut self,
         row: &RunRow,
         names: &[String],
@@ -180,12 +121,14 @@ impl RunCatalog {
         let name_of = |number: u32| names.get(number as usize).ok_or_else(|| format!("no name {number}"));
         let (agent_name, project_name) = (name_of(row.agent)?, row.project.map(name_of).transpose()?);
         let count = self.len();
+        if row.place as usize != count {
+            return Err(format!("run {count} should come next, but run {} does", row.place));
+        }
         let link = |place: Option<u32>| match place {
             None => Ok(NONE),
             Some(place) if (place as usize) < count => Ok(place),
             Some(place) => Err(format!("a run names run {place}, which comes after it")),
         };
-        let status = RunStatus::ALL.get(usize::from(row.status)).ok_or_else(|| format!("no status {}", row.status))?;
         let agent = *numbers[row.agent as usize].0.get_or_insert_with(|| self.agents.number(agent_name));
         let project = match (row.project, project_name) {
             (Some(number), Some(name)) => *numbers[number as usize].1.get_or_insert_with(|| self.projects.number(name)),
@@ -207,8 +150,27 @@ impl RunCatalog {
             older_of_project: NONE,
             older_of_parent: NONE,
             children: List::default(),
-            status: *status,
+            status: status_of(row)?,
         };
         self.insert(entry).map(|_| ())
     }
+
+    /// Gives a run what a later part says of it. Only its end changes.
+    fn change_row(&mut self, row: &RunRow) -> std::result::Result<(), String> {
+        let found = self.entries.get(row.place).map(|entry| entry.id);
+        if found != Some(Uuid::from_bytes(row.id)) {
+            return Err(format!("run {} is another one", row.place));
+        }
+        self.end(row.place, status_of(row)?, row.step_count, row.ended_at_ms);
+        Ok(())
+    }
+}
+
+fn status_of(row: &RunRow) -> std::result::Result<RunStatus, String> {
+    let status = RunStatus::ALL.get(usize::from(row.status)).copied();
+    status.ok_or_else(|| format!("no status {}", row.status))
+}
+
+fn wrong(what: String) -> Error {
+    Error::damaged(format!("a part of the runs catalog is wrong: {what}"))
 }

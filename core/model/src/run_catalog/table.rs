@@ -4,8 +4,7 @@ use std::{collections::hash_map::RandomState, hash::BuildHasher};
 
 use uuid::Uuid;
 
-/// Values per chunk.
-pub(super) const CHUNK: usize = 1 << 12;
+use crate::checkpoint::CHUNK;
 
 /// A vector in chunks: growing takes the room of one chunk, and copies nothing.
 #[derive(Debug)]
@@ -44,10 +43,6 @@ impl<T> Chunked<T> {
         self.chunks.last_mut()?.push(value);
         self.len += 1;
         Some(place)
-    }
-
-    pub(super) fn chunk(&self, number: usize) -> &[T] {
-        self.chunks.get(number).map_or(&[], Vec::as_slice)
     }
 }
 

@@ -110,24 +110,6 @@ proptest! {
         let catalog = catalog(runs);
         prop_assert_eq!(all(&catalog, &filter), slowly(&catalog, runs, &filter));
     }
-
-    #[test]
-    fn a_restored_catalog_lists_the_same(runs in 0..50_u32, filter in filters()) {
-        let catalog = catalog(runs);
-        let (parts, checkpoint) = catalog.checkpoint(1).unwrap();
-        let (meta, payload) = checkpoint.encode().unwrap();
-        let read = decode_run_checkpoint(&meta, &payload).unwrap();
-        let restored =
-            RunCatalog::restore(catalog.last_sequence(), read, parts.iter().map(Vec::as_slice)).unwrap();
-        prop_assert_eq!(all(&restored, &filter), all(&catalog, &filter));
-        prop_assert_eq!(restored.events_since_checkpoint(), 0);
-    }
-
-    #[test]
-    fn hostile_parts_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let checkpoint = RunCheckpoint { runs: 0, parts: vec![1] };
-        let _ = RunCatalog::restore(1, checkpoint, [[&[1][..], &bytes].concat().as_slice()]);
-    }
 }
 
 #[test]
@@ -155,18 +137,6 @@ fn a_status_tells_times_and_steps() {
 }
 
 #[test]
-fn only_parts_that_changed_are_written_again() {
-    let part = u32::try_from(table::CHUNK).unwrap();
-    let mut catalog = catalog(part * 2 + 1);
-    let (parts, checkpoint) = catalog.checkpoint(1).unwrap();
-    assert_eq!((parts.len(), checkpoint.parts.as_slice()), (3, &[1, 2, 3][..]));
-    catalog.checkpointed(catalog.last_sequence(), checkpoint);
-    push(&mut catalog, &ended(part, RunStatus::Failed));
-    let (parts, checkpoint) = catalog.checkpoint(4).unwrap();
-    assert_eq!((parts.len(), checkpoint.parts.as_slice()), (1, &[1, 4, 3][..]));
-}
-
-#[test]
 fn an_event_that_does_not_follow_is_damage() {
     let mut catalog = catalog(4);
     let next = catalog.last_sequence() + 1;
@@ -177,13 +147,4 @@ fn an_event_that_does_not_follow_is_damage() {
     }
     assert_eq!(catalog.apply(next + 1, &RunCatalogEvent::Created(run(5))).unwrap_err().kind(), ErrorKind::Damaged);
     assert_eq!((catalog.len(), catalog.last_sequence()), (4, next - 1));
-}
-
-#[test]
-fn a_checkpoint_of_other_parts_is_refused() {
-    let catalog = catalog(4);
-    let (parts, checkpoint) = catalog.checkpoint(1).unwrap();
-    let wrong = RunCheckpoint { runs: 5, ..checkpoint };
-    let restored = RunCatalog::restore(1, wrong, parts.iter().map(Vec::as_slice));
-    assert_eq!(restored.unwrap_err().kind(), ErrorKind::Damaged);
 }

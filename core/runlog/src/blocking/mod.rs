@@ -1,6 +1,7 @@
 //! The same calls for callers that wait: each runs its asynchronous twin on the calling thread, so that
 //! behaviour is written once.
 
+mod agents;
 mod chats;
 mod flows;
 mod repository;
@@ -8,6 +9,7 @@ mod runs;
 mod service;
 mod store;
 
+pub use agents::Agents;
 pub use chats::{ChatStore, RequestBuffer};
 pub use flows::{FlowRun, Playback};
 pub use repository::{ContextRepository, Events};

@@ -6,7 +6,7 @@ use pollster::block_on;
 use runlog_engine::storage::Storage;
 use runlog_model::{AgentInstance, InstanceId, ListSessions, RunId, Session, SessionChanges, SessionId, SessionPage};
 
-use super::{ContextRepository, ContextService, Runs};
+use super::{Agents, ContextRepository, ContextService, Runs};
 use crate::{
     AsyncStore, CopiedSession, CopySession, NewInstance, NewSession, Result, StoreOptions,
     backend::Backend,
@@ -294,6 +294,11 @@ impl Store {
     /// All contexts of the store, by instance id.
     pub fn contexts(&self) -> ContextRepository {
         ContextRepository::new(self.inner.contexts())
+    }
+
+    /// The definitions of the agents of each project.
+    pub fn agents(&self) -> Agents {
+        Agents::new(self.inner.agents())
     }
 
     /// All runs of the store.

@@ -63,7 +63,7 @@ impl AsyncStore {
         let stream = stream_of(session);
         let Some(info) = self.backend().stream(stream).await? else { return Ok(Arc::default()) };
         let last = info.last_sequence.0;
-        let cache = &self.shared.chats;
+        let cache = self.chat_cache();
         let kept = cache.folds().take(session);
         let mut fold = kept.filter(|fold| fold.last_sequence() <= last).unwrap_or_default();
         if fold.last_sequence() < last {
@@ -104,15 +104,15 @@ impl AsyncStore {
         let live: HashSet<SessionId> =
             self.shared.catalog.read(|catalog| catalog.live_sessions().map(|session| session.id).collect()).await?;
         // What is known, then the chats in use, then all others: mostly the first or the second is enough.
-        let mut found = self.shared.chats.ids().find(of, id, &live);
+        let mut found = self.chat_cache().ids().find(of, id, &live);
         if found.is_empty() {
-            let used = self.shared.chats.folds().kept.keys().copied().collect::<Vec<_>>();
+            let used = self.chat_cache().folds().kept.keys().copied().collect::<Vec<_>>();
             self.learn_ids(used.into_iter().filter(|session| live.contains(session))).await?;
-            found = self.shared.chats.ids().find(of, id, &live);
+            found = self.chat_cache().ids().find(of, id, &live);
         }
         if found.is_empty() {
             self.learn_ids(live.iter().copied()).await?;
-            found = self.shared.chats.ids().find(of, id, &live);
+            found = self.chat_cache().ids().find(of, id, &live);
         }
         let mut found = found.into_iter();
         match (found.next(), found.next()) {
@@ -129,7 +129,7 @@ impl AsyncStore {
 impl AsyncStore {
     /// Looks through the chats that have changed since they were looked through.
     async fn learn_ids(&self, chats: impl Iterator<Item = SessionId> + Send) -> Result<()> {
-        let cache = &self.shared.chats;
+        let cache = self.chat_cache();
         for session in chats {
             let Some(info) = self.backend().stream(stream_of(session)).await? else { continue };
             if cache.ids().seen.get(&session) != Some(&info.last_sequence.0) {

@@ -114,6 +114,8 @@ impl AsyncRequestBuffer {
         if let Some(prepared) = self.prepared(&end)? {
             let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
             self.store.backend().commit(batch).await?;
+            self.written = true;
+            prepared.told(&self.store).await;
         }
         self.written = true;
         Ok(())

@@ -252,7 +252,10 @@ impl AsyncChatStore {
             let prepared = Prepared::new(session, events, self.store.backend().now_ms())?;
             let batch = Batch::new(prepared.ops(Expected::Last(Sequence(fold.last_sequence()))));
             match self.store.backend().commit(batch).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    prepared.told(&self.store).await;
+                    return Ok(());
+                }
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
                 Err(error) => return Err(error),
             }
@@ -276,6 +279,13 @@ impl Prepared {
         };
         let events = events.into_iter().map(ChatEvent::encode).collect::<runlog_model::Result<_>>()?;
         Ok(Self { session, events, touch })
+    }
+
+    /// Has the catalog take in what it was told.
+    pub(super) async fn told(&self, store: &AsyncStore) {
+        if self.touch.is_some() {
+            store.shared.catalog.wrote().await;
+        }
     }
 
     pub(super) fn ops(&self, expected: Expected) -> Vec<Op<'_>> {

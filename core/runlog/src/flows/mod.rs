@@ -7,3 +7,4 @@ mod run;
 
 pub use playback::{AsyncPlayback, PlaybackOptions, RecordedEvent, Speed};
 pub use run::{AsyncFlowRun, Resumed, RunningNode};
+pub(crate) use run::{command_received, load_snapshot, receive_since};

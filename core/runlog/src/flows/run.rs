@@ -275,16 +275,25 @@ impl AsyncFlowRun {
     }
 
     fn received(&self, command: &RawJson, run_id: Option<String>, error: Option<String>) -> Result<RuntimeEvent> {
-        let event_type = "command:received".to_owned();
-        let timestamp = self.store.backend().now_ms();
-        let event = CommandReceived { event_type, run_id, timestamp, command: command.clone(), error };
-        Ok(RuntimeEvent::of_json(RawJson::from_value(&event)?)?)
+        command_received(command, run_id, error, self.store.backend().now_ms())
     }
+}
+
+/// The event that tells of a command.
+pub(crate) fn command_received(
+    command: &RawJson,
+    run_id: Option<String>,
+    error: Option<String>,
+    timestamp: u64,
+) -> Result<RuntimeEvent> {
+    let event_type = "command:received".to_owned();
+    let event = CommandReceived { event_type, run_id, timestamp, command: command.clone(), error };
+    Ok(RuntimeEvent::of_json(RawJson::from_value(&event)?)?)
 }
 
 /// The newest run snapshot at or before a sequence, with the sequence it covers. Other states that are saved in
 /// the same stream are passed over.
-pub(super) async fn load_snapshot(
+pub(crate) async fn load_snapshot(
     store: &AsyncStore,
     run: RunId,
     at_or_before: Sequence,
@@ -307,7 +316,12 @@ pub(super) async fn load_snapshot(
 }
 
 /// Puts the commands that were received after a sequence into the inbox, and says the stream's last sequence.
-async fn receive_since(store: &AsyncStore, run: RunId, covered: u64, state: &mut RunSnapshot) -> Result<u64> {
+pub(crate) async fn receive_since(
+    store: &AsyncStore,
+    run: RunId,
+    covered: u64,
+    state: &mut RunSnapshot,
+) -> Result<u64> {
     let last = store.backend().stream(stream_of(run)).await?.map_or(0, |info| info.last_sequence.0);
     let mut next = Some(Sequence(covered).next());
     while let Some(first) = next.filter(|first| first.0 <= last) {

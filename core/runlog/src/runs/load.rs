@@ -14,8 +14,6 @@ pub(super) struct LoadedRun {
     pub(super) run: Run,
     /// The fold that it is of, to go on with.
     pub(super) fold: RunFold,
-    /// The steps begun before it, in the runs it was resumed from.
-    pub(super) steps_before: u32,
     /// The last sequence of its stream.
     pub(super) last_sequence: Sequence,
     /// The place of its creation in the log: its context events come after it.
@@ -24,7 +22,7 @@ pub(super) struct LoadedRun {
     pub(super) ended_position: Option<u64>,
 }
 
-pub(super) fn stream_of(run: RunId) -> StreamId {
+pub(crate) fn stream_of(run: RunId) -> StreamId {
     StreamId(run.as_uuid())
 }
 
@@ -53,13 +51,12 @@ impl AsyncRuns {
                 fold.push(event).map_err(|error| name_run(error.into(), id, record.sequence))?;
             }
         }
-        let steps_before = fold.steps_before();
         // A stream of that id that isn't a run's has no events of one.
         let run = fold.run().cloned().ok_or_else(missing)?;
         if run.status == RunStatus::Running {
             ended_position = None;
         }
-        Ok(LoadedRun { run, fold, steps_before, last_sequence: info.last_sequence, created_position, ended_position })
+        Ok(LoadedRun { run, fold, last_sequence: info.last_sequence, created_position, ended_position })
     }
 
     /// Takes in what a run's stream has got since, and says where it ends now.

@@ -5,6 +5,7 @@
 //! the runs catalog, gets one record when a run starts and one whenever its status changes, in the same batch
 //! as the run's own; folded in memory, it lists runs, and is written down now and then to open faster.
 
+mod along;
 mod cursor;
 mod history;
 mod index;
@@ -17,13 +18,17 @@ mod start;
 
 use std::fmt;
 
+pub(crate) use along::{Along, NewStatus};
 pub use history::{ListRunMessages, ListToolCalls, Paged};
 pub use index::RUNS_STREAM;
 pub(crate) use index::{RunsReader, RunsShared};
+pub(crate) use load::stream_of as run_stream;
 pub use outcome::ToolOutcome;
 pub use recorder::{AsyncRunRecorder, Recorded};
 pub use resume::{AsyncResumedRun, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions};
+pub(crate) use resume::{ResumeAlong, ResumedBy, check as check_resumable};
 pub use start::{NewRun, RunPlace};
+pub(crate) use start::{context_records as stored_events, record as run_record};
 
 use crate::AsyncStore;
 

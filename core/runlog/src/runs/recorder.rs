@@ -15,7 +15,8 @@ use serde::Serialize;
 
 use super::{
     AsyncRuns, ToolOutcome,
-    index::{Live, RUNS_STREAM},
+    along::{Along, PlannedChange, ops_of_changes},
+    index::Live,
     load::stream_of,
     start::{context_records, record},
 };
@@ -94,21 +95,34 @@ impl AsyncRuns {
     pub async fn recorder(&self, id: RunId) -> Result<AsyncRunRecorder> {
         let live = self.index().shared().live(id);
         let loaded = self.load(id).await?;
+        Ok(self.recorder_at(live, loaded.run, loaded.fold, loaded.last_sequence))
+    }
+
+    /// Writes a run whose creation is about to be written, or just was, as the first event of its stream.
+    pub(crate) fn recorder_of_new(&self, run: &Run) -> Result<AsyncRunRecorder> {
+        let mut fold = RunFold::new();
+        fold.push(RunEvent::Created(Box::new(run.clone())))?;
+        // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
+        let live = self.index().shared().live(run.id);
+        Ok(self.recorder_at(live, run.clone(), fold, Sequence::FIRST))
+    }
+
+    fn recorder_at(&self, live: Live, run: Run, fold: RunFold, last_sequence: Sequence) -> AsyncRunRecorder {
         let inner = Inner {
             runs: self.clone(),
             _live: live,
-            id,
-            steps_before: loaded.steps_before,
+            id: run.id,
+            steps_before: fold.steps_before(),
             state: Mutex::new(State {
-                recorded_step: loaded.run.step_count,
-                run: loaded.run,
-                fold: loaded.fold,
-                folded: loaded.last_sequence,
-                last_sequence: loaded.last_sequence,
+                recorded_step: run.step_count,
+                run,
+                fold,
+                folded: last_sequence,
+                last_sequence,
                 styles: HashMap::new(),
             }),
         };
-        Ok(AsyncRunRecorder { inner: Arc::new(inner) })
+        AsyncRunRecorder { inner: Arc::new(inner) }
     }
 }
 
@@ -121,6 +135,12 @@ impl AsyncRunRecorder {
     /// The run as far as this recorder knows.
     pub fn run(&self) -> Run {
         self.state().run.clone()
+    }
+
+    /// The run as far as this recorder knows, and where its stream stood then.
+    pub(crate) fn run_at(&self) -> (Run, Sequence) {
+        let state = self.state();
+        (state.run.clone(), state.last_sequence)
     }
 
     /// The lock is never held across a wait.
@@ -191,9 +211,14 @@ impl AsyncRunRecorder {
     /// # Errors
     /// As [`record_message`](Self::record_message).
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
+        self.record_tool_result_along(outcome, &Along::default()).await
+    }
+
+    /// [`record_tool_result`](Self::record_tool_result), and something else in the same batch.
+    pub(crate) async fn record_tool_result_along(&self, outcome: &ToolOutcome, along: &Along<'_>) -> Result<Recorded> {
         outcome.check()?;
         let style = self.style_of(&outcome.tool_call_id).await?;
-        self.record(&[outcome.message(style)], &AppendOptions::default()).await
+        self.record_along(&[outcome.message(style)], &AppendOptions::default(), along).await
     }
 
     /// How the provider wrote a call. One that another recorder recorded, such as that of the run before a resume, is
@@ -268,6 +293,17 @@ impl AsyncRunRecorder {
     }
 
     async fn record(&self, messages: &[RawMessage], options: &AppendOptions) -> Result<Recorded> {
+        self.record_along(messages, options, &Along::default()).await
+    }
+
+    /// Records messages, and something else in the same batch. Without a message, what is said of it is that
+    /// of the run's stream.
+    pub(crate) async fn record_along(
+        &self,
+        messages: &[RawMessage],
+        options: &AppendOptions,
+        along: &Along<'_>,
+    ) -> Result<Recorded> {
         let instance = self.state().run.instance_id;
         self.inner.runs.store.writable_instance(instance).await?;
         let mut attempt = 1;
@@ -283,19 +319,18 @@ impl AsyncRunRecorder {
             let step = (step_number > recorded_step).then(|| RunEvent::StepStarted { step_number, at_ms }.encode());
             let step = step.transpose()?;
             let expected = options.expected_last_sequence.map_or(Expected::Any, |last| Expected::Last(Sequence(last)));
-            let ops = vec![
-                Op::Append {
-                    stream: repository::stream_of(instance),
-                    expected,
-                    records: context_records(&events, &metas),
-                },
-                // Also without a record: it sees to it that the run hasn't ended.
-                Op::Append {
-                    stream: stream_of(self.id()),
-                    expected: Expected::Last(last),
-                    records: step.iter().map(record).collect(),
-                },
-            ];
+            let mut ops = Vec::with_capacity(2 + along.ops.len());
+            if !events.is_empty() {
+                let stream = repository::stream_of(instance);
+                ops.push(Op::Append { stream, expected, records: context_records(&events, &metas) });
+            }
+            // Also without a record: it sees to it that the run hasn't ended.
+            ops.push(Op::Append {
+                stream: stream_of(self.id()),
+                expected: Expected::Last(last),
+                records: step.iter().chain(along.run_events).map(record).collect(),
+            });
+            ops.extend(along.ops.iter().cloned());
             let key = options.idempotency_key.as_ref().map(String::as_bytes);
             let batch = Batch { ops, key, durability: options.durability };
             match self.inner.runs.store.backend().commit(batch).await {
@@ -324,7 +359,7 @@ impl AsyncRunRecorder {
 
     fn recorded(&self, appended: &Appended, events: &[NewContextEvent], step_number: u32) -> Result<Recorded> {
         // A repeated batch doesn't tell of steps that wrote nothing, such as that of a run whose step was told.
-        let (Some(context), run) = (appended.ops.first(), appended.ops.get(1)) else {
+        let (Some(context), run) = (appended.ops.first(), appended.ops.get(usize::from(!events.is_empty()))) else {
             return Err(Error::new(ErrorKind::Io, "the backend acknowledged a batch without saying where it is"));
         };
         if let Some(run) = run.filter(|_| !appended.repeated) {
@@ -343,39 +378,10 @@ impl AsyncRunRecorder {
     }
 
     async fn change(&self, status: RunStatus, fill: impl Fn(&mut StatusChange)) -> Result<Run> {
-        let backend = self.inner.runs.store.backend();
         let mut attempt = 1;
         loop {
-            let (change, last) = {
-                let state = self.state();
-                changeable(&state.run, status)?;
-                let mut change = StatusChange {
-                    status,
-                    at_ms: backend.now_ms(),
-                    step_count: state.run.step_count,
-                    summary: None,
-                    error_message: None,
-                    pause_reason: None,
-                };
-                fill(&mut change);
-                (change, state.last_sequence)
-            };
-            let listed = RunCatalogEvent::StatusChanged {
-                id: self.id(),
-                status,
-                step_count: change.step_count,
-                at_ms: change.at_ms,
-            };
-            let (own, listed) = (RunEvent::StatusChanged(change).encode()?, listed.encode()?);
-            let ops = vec![
-                Op::Append {
-                    stream: stream_of(self.id()),
-                    expected: Expected::Last(last),
-                    records: vec![record(&own)],
-                },
-                Op::Append { stream: RUNS_STREAM, expected: Expected::Any, records: vec![record(&listed)] },
-            ];
-            match backend.commit(Batch::new(ops)).await {
+            let planned = self.plan_change(status, &fill)?;
+            match self.inner.runs.store.backend().commit(Batch::new(ops_of_changes(&[planned]))).await {
                 Ok(_) => {
                     self.inner.runs.index().wrote().await;
                     self.refresh().await?;
@@ -390,6 +396,29 @@ impl AsyncRunRecorder {
         }
     }
 
+    /// What is to be written for the run to change so.
+    ///
+    /// # Errors
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when it can't, [`TooLarge`](ErrorKind::TooLarge) for a text over its
+    /// limit.
+    pub(crate) fn plan_change(&self, status: RunStatus, fill: impl Fn(&mut StatusChange)) -> Result<PlannedChange> {
+        let state = self.state();
+        changeable(&state.run, status)?;
+        let mut change = StatusChange {
+            status,
+            at_ms: self.inner.runs.store.backend().now_ms(),
+            step_count: state.run.step_count,
+            summary: None,
+            error_message: None,
+            pause_reason: None,
+        };
+        fill(&mut change);
+        let (step_count, at_ms) = (change.step_count, change.at_ms);
+        let listed = RunCatalogEvent::StatusChanged { id: self.id(), status, step_count, at_ms }.encode()?;
+        let own = vec![RunEvent::StatusChanged(change).encode()?];
+        Ok(PlannedChange { id: self.id(), last_sequence: state.last_sequence, own, listed })
+    }
+
     async fn refresh_if_moved(&self) -> Result<()> {
         let info = self.inner.runs.store.backend().stream(stream_of(self.id())).await?;
         if info.map(|info| info.last_sequence) != Some(self.state().last_sequence) {
@@ -399,7 +428,7 @@ impl AsyncRunRecorder {
     }
 
     /// Takes in what the run's stream has got since, and says where it ends.
-    async fn refresh(&self) -> Result<Sequence> {
+    pub(crate) async fn refresh(&self) -> Result<Sequence> {
         let (mut fold, after) = {
             let state = self.state();
             (state.fold.clone(), state.folded)

@@ -2,8 +2,8 @@
 
 use runlog_engine::{Batch, Expected, Op, Sequence};
 use runlog_model::{
-    ContextEvent, DanglingFold, DanglingToolCall, EventOptions, Message, MessageFold, NewContextEvent, NewMessage,
-    Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, error_results,
+    ContextEvent, DanglingFold, DanglingToolCall, EncodedRunEvent, EventOptions, Message, MessageFold, NewContextEvent,
+    NewMessage, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, error_results,
 };
 
 use super::{
@@ -100,6 +100,22 @@ pub struct AsyncResumedRun {
     pub dangling: Vec<DanglingToolCall>,
 }
 
+/// What is written in the same batch as a resume.
+#[derive(Default)]
+pub(crate) struct ResumeAlong<'a> {
+    /// The run that spawns the new one, where that is to be told of it.
+    pub(crate) parent: Option<ResumedBy<'a>>,
+}
+
+/// The run that spawns one that is resumed.
+pub(crate) struct ResumedBy<'a> {
+    pub(crate) recorder: &'a AsyncRunRecorder,
+    /// What its stream is told.
+    pub(crate) record: &'a EncodedRunEvent,
+    /// The status it may have.
+    pub(crate) allowed: &'a [RunStatus],
+}
+
 /// What the paused run's context is.
 struct Rebuilt {
     messages: Vec<Message>,
@@ -120,6 +136,16 @@ impl AsyncRuns {
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, or an outcome of a call that isn't
     /// open.
     pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<AsyncResumedRun> {
+        self.resume_along(id, options, &ResumeAlong::default()).await
+    }
+
+    /// [`resume`](Self::resume), and something else in the same batch.
+    pub(crate) async fn resume_along(
+        &self,
+        id: RunId,
+        options: &ResumeOptions,
+        along: &ResumeAlong<'_>,
+    ) -> Result<AsyncResumedRun> {
         check_budget(options.max_steps)?;
         if let Some(parent) = options.parent_run_id
             && !self.index().read(|runs| runs.run(parent).is_some()).await?
@@ -147,9 +173,14 @@ impl AsyncRuns {
             let told = NewContextEvent::of_message(message.clone(), &own)?;
             // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
             let _live = self.index().shared().live(run.id);
-            match self.write(&old, &run, &closing, &told, rebuilt.last_sequence).await {
+            match self.write(&old, &run, &closing, &told, rebuilt.last_sequence, along.parent.as_ref()).await {
                 Ok(()) => return self.resumed(&run, rebuilt).await,
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                    if let Some(parent) = &along.parent {
+                        parent.recorder.refresh().await?;
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -162,6 +193,7 @@ impl AsyncRuns {
         closing: &[NewContextEvent],
         told: &[NewContextEvent],
         last_sequence: u64,
+        parent: Option<&ResumedBy<'_>>,
     ) -> Result<()> {
         let context = repository::stream_of(run.instance_id);
         let metas = |events: &[NewContextEvent]| {
@@ -187,7 +219,19 @@ impl AsyncRuns {
         ];
         ops.extend(creation(run, &own, &listed));
         ops.push(Op::Append { stream: context, expected: Expected::Any, records: context_records(told, &told_metas) });
+        if let Some(ResumedBy { recorder, record: event, allowed }) = parent {
+            let (parent, last) = recorder.run_at();
+            if !allowed.contains(&parent.status) {
+                let message = format!("run {} is {}, and can't spawn sub-agents", parent.id, parent.status);
+                return Err(Error::new(ErrorKind::WrongStatus, message));
+            }
+            let (stream, expected) = (stream_of(parent.id), Expected::Last(last));
+            ops.push(Op::Append { stream, expected, records: vec![record(event)] });
+        }
         self.store.backend().commit(Batch::new(ops)).await?;
+        if let Some(parent) = parent {
+            parent.recorder.refresh().await?;
+        }
         Ok(())
     }
 
@@ -236,7 +280,8 @@ impl AsyncRuns {
     }
 }
 
-fn check(run: &Run, max_total_steps: u32) -> Result<()> {
+/// Refuses what isn't paused, was resumed already, or has taken too many steps.
+pub(crate) fn check(run: &Run, max_total_steps: u32) -> Result<()> {
     if run.status != RunStatus::Paused {
         return Err(Error::new(
             ErrorKind::WrongStatus,
@@ -276,7 +321,7 @@ fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
     }
 }
 
-/// What ends the calls that have no result, as events of the run that made them.
+/// What ends the calls that have no result, as events of the run that made them. `results` are those known otherwise.
 fn closing_events(run: &Run, calls: &[DanglingToolCall], dangling: &Dangling) -> Result<Vec<NewContextEvent>> {
     let options = EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
     let closing = EventOptions { tool_is_error: Some(true), ..options.clone() };

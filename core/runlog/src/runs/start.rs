@@ -243,11 +243,11 @@ pub(super) fn creation<'a>(run: &Run, own: &'a EncodedRunEvent, listed: &'a Enco
     ]
 }
 
-pub(super) fn record(event: &EncodedRunEvent) -> NewRecord<'_> {
+pub(crate) fn record(event: &EncodedRunEvent) -> NewRecord<'_> {
     NewRecord { kind: Kind(event.kind), meta: &event.meta, payload: &event.payload }
 }
 
-pub(super) fn context_records<'a>(events: &'a [NewContextEvent], metas: &'a [Vec<u8>]) -> Vec<NewRecord<'a>> {
+pub(crate) fn context_records<'a>(events: &'a [NewContextEvent], metas: &'a [Vec<u8>]) -> Vec<NewRecord<'a>> {
     let record = |(event, meta): (&'a NewContextEvent, &'a Vec<u8>)| NewRecord {
         kind: Kind(event.kind.byte()),
         meta,

@@ -1,0 +1,261 @@
+//! [`AgentDefinition`]: what an agent is; [`AgentSummary`]: what other agents are told of it.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    Error, RawJson, Result, Updates,
+    chat::overlay,
+    limits::{
+        AGENT_DESCRIPTION_BYTES_MAX, AGENT_FLOW_TYPE_BYTES_MAX, AGENT_METADATA_BYTES_MAX, AGENT_NAME_BYTES_MAX,
+        AGENT_PROMPT_BYTES_MAX, AGENT_TOOLS_MAX, PROJECT_BYTES_MAX, TOOL_NAME_BYTES_MAX,
+    },
+    session::check_length,
+};
+
+/// The flow type of an agent that works alone, one step after the other.
+const FLOW_TYPE: &str = "single";
+
+/// Who is meant to use an agent. Other agents are told of all of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentVisibility {
+    /// Anybody, also from outside of the project.
+    External,
+    /// People and agents of the project.
+    #[default]
+    Project,
+    /// Other agents only.
+    Internal,
+}
+
+impl AgentVisibility {
+    /// Every visibility.
+    pub const ALL: [Self; 3] = [Self::External, Self::Project, Self::Internal];
+
+    /// Its name in snake_case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::External => "external",
+            Self::Project => "project",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl fmt::Display for AgentVisibility {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for AgentVisibility {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|visibility| visibility.name() == name).ok_or_else(|| {
+            Error::invalid(format!("unknown visibility {name:?}; it is one of external, project, internal"))
+        })
+    }
+}
+
+/// What an agent is: its name in its project, its prompt, its tools, and how long it may work. Fields that this
+/// build doesn't know are kept in [`extra`](Self::extra).
+///
+/// ```
+/// use runlog_model::{AgentDefinition, AgentVisibility};
+///
+/// let agent: AgentDefinition = serde_json::from_str(r#"{
+///     "name": "paper-summarizer", "description": "Says in five lines what a paper says.",
+///     "tools": ["read_file"], "visibility": "internal", "default_timeout_ms": 60000
+/// }"#).unwrap();
+/// assert_eq!((agent.visibility, agent.flow_type.as_str()), (AgentVisibility::Internal, "single"));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AgentDefinition {
+    /// The project it belongs to; `None` is what belongs to no project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Its name, unique in its project.
+    pub name: String,
+    /// What it is good for, for the agents that choose among several.
+    #[serde(default)]
+    pub description: String,
+    /// What it is told first. Never listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// The names of the tools it may use.
+    #[serde(default)]
+    pub tools: Vec<String>,
+    /// How it works, by a name of the caller's: `single` unless given.
+    #[serde(default = "flow_type")]
+    pub flow_type: String,
+    /// Who is meant to use it.
+    #[serde(default)]
+    pub visibility: AgentVisibility,
+    /// How long one run of it may take, where the request doesn't say; `None` is as long as it likes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_timeout_ms: Option<u64>,
+    /// The steps one run of it may take; `None` is as many as it likes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+    /// Whatever its executor needs to know beside, as JSON: a model, a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<RawJson>,
+    /// When it was defined: milliseconds since 1970-01-01 UTC.
+    #[serde(default)]
+    pub created_at_ms: u64,
+    /// When it was last changed: milliseconds since 1970-01-01 UTC.
+    #[serde(default)]
+    pub updated_at_ms: u64,
+    /// Fields of a newer build.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+fn flow_type() -> String {
+    FLOW_TYPE.to_owned()
+}
+
+/// What other agents are told of an agent: not its prompt, which would fill their contexts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AgentSummary {
+    /// Its name, to spawn it by.
+    pub name: String,
+    /// What it is good for.
+    pub description: String,
+    /// The names of its tools.
+    pub tools: Vec<String>,
+    /// How it works.
+    pub flow_type: String,
+    /// Who is meant to use it.
+    pub visibility: AgentVisibility,
+}
+
+impl AgentDefinition {
+    /// An agent of no project, with no tools and no bounds.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            project: None,
+            name: name.into(),
+            description: description.into(),
+            system_prompt: None,
+            tools: Vec::new(),
+            flow_type: flow_type(),
+            visibility: AgentVisibility::default(),
+            default_timeout_ms: None,
+            max_steps: None,
+            metadata: None,
+            created_at_ms: 0,
+            updated_at_ms: 0,
+            extra: Map::new(),
+        }
+    }
+
+    /// What other agents are told of it.
+    pub fn to_summary(&self) -> AgentSummary {
+        AgentSummary {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            tools: self.tools.clone(),
+            flow_type: self.flow_type.clone(),
+            visibility: self.visibility,
+        }
+    }
+
+    /// The definition with new values for some of its fields.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a field that is refused or can't be changed, such as its
+    /// name; [`TooLarge`](crate::ErrorKind::TooLarge) for one over its limit.
+    pub fn with_updates(&self, updates: &Updates) -> Result<Self> {
+        let fixed = ["name", "project", "created_at_ms", "updated_at_ms"];
+        let updated = overlay(self, updates, &fixed, "agent definition")?;
+        updated.check()?;
+        Ok(updated)
+    }
+
+    /// Checks what a caller may have put into a definition.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty name or a bound of 0,
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) for a field over its limit.
+    pub fn check(&self) -> Result<()> {
+        if self.name.is_empty() {
+            return Err(Error::invalid("the agent's name is empty; give one"));
+        }
+        check_length("the agent's name", Some(&self.name), AGENT_NAME_BYTES_MAX)?;
+        let about = |what: &str| format!("the {what} of agent {:?}", self.name);
+        check_length(&about("project"), self.project.as_deref(), PROJECT_BYTES_MAX)?;
+        check_length(&about("description"), Some(&self.description), AGENT_DESCRIPTION_BYTES_MAX)?;
+        check_length(&about("system prompt"), self.system_prompt.as_deref(), AGENT_PROMPT_BYTES_MAX)?;
+        check_length(&about("flow type"), Some(&self.flow_type), AGENT_FLOW_TYPE_BYTES_MAX)?;
+        check_length(&about("metadata"), self.metadata.as_ref().map(RawJson::as_str), AGENT_METADATA_BYTES_MAX)?;
+        if self.tools.len() > AGENT_TOOLS_MAX {
+            let count = self.tools.len();
+            return Err(Error::too_large(format!(
+                "agent {:?} has {count} tools, at most {AGENT_TOOLS_MAX} are allowed",
+                self.name
+            )));
+        }
+        for tool in &self.tools {
+            check_length(&about("tool name"), Some(tool), TOOL_NAME_BYTES_MAX)?;
+        }
+        for (what, bound) in [("steps", self.max_steps.map(u64::from)), ("ms of time", self.default_timeout_ms)] {
+            if bound == Some(0) {
+                return Err(Error::invalid(format!(
+                    "agent {:?} of at most 0 {what} can't work; give at least 1, or leave it out",
+                    self.name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn a_summary_does_not_tell_the_prompt() {
+        let agent =
+            AgentDefinition { system_prompt: Some("SECRET".into()), ..AgentDefinition::new("coder", "Writes code.") };
+        let json = serde_json::to_string(&agent.to_summary()).unwrap();
+        assert_eq!(
+            json,
+            r#"{"name":"coder","description":"Writes code.","tools":[],"flow_type":"single","visibility":"project"}"#
+        );
+    }
+
+    #[test]
+    fn updates_change_some_fields_and_keep_the_others() {
+        let agent = AgentDefinition { max_steps: Some(5), ..AgentDefinition::new("coder", "Writes code.") };
+        let updates = Updates::parse(r#"{"description":"Writes Rust.","max_steps":null,"colour":"red"}"#).unwrap();
+        let updated = agent.with_updates(&updates).unwrap();
+        assert_eq!((updated.description.as_str(), updated.max_steps), ("Writes Rust.", None));
+        assert_eq!((updated.name.as_str(), &updated.extra["colour"]), ("coder", &Value::from("red")));
+        for refused in [r#"{"name":"other"}"#, r#"{"max_steps":0}"#, r#"{"visibility":"secret"}"#] {
+            let error = agent.with_updates(&Updates::parse(refused).unwrap()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_field_over_its_limit_is_refused() {
+        let agent = AgentDefinition::new("coder", "");
+        assert_eq!(AgentDefinition::new("", "").check().unwrap_err().kind(), ErrorKind::InvalidInput);
+        for over in [
+            AgentDefinition { tools: vec!["t".into(); AGENT_TOOLS_MAX + 1], ..agent.clone() },
+            AgentDefinition { tools: vec!["t".repeat(TOOL_NAME_BYTES_MAX + 1)], ..agent.clone() },
+            AgentDefinition { system_prompt: Some("x".repeat(AGENT_PROMPT_BYTES_MAX + 1)), ..agent.clone() },
+            AgentDefinition { name: "n".repeat(AGENT_NAME_BYTES_MAX + 1), ..agent.clone() },
+        ] {
+            assert_eq!(over.check().unwrap_err().kind(), ErrorKind::TooLarge);
+        }
+        assert!(AgentDefinition { tools: vec!["t".into(); AGENT_TOOLS_MAX], ..agent }.check().is_ok());
+    }
+}

@@ -1,0 +1,9 @@
+//! Agents: [`AgentDefinition`], what an agent is, and [`AgentCatalog`], the fold that lists and finds them.
+
+mod catalog;
+mod definition;
+mod spawn;
+
+pub use catalog::{AgentCatalog, AgentCatalogEvent, AgentsPage, ListAgents};
+pub use definition::{AgentDefinition, AgentSummary, AgentVisibility};
+pub use spawn::{SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent};

@@ -1,0 +1,289 @@
+//! [`Checkpointed`]: a fold that is written down now and then, so that opening folds only what came since;
+//! [`Checkpoint`]: what was written down, and where.
+//!
+//! A fold's items have places: 0, 1, 2, … in the order in which they were made. They are written down as the records
+//! of a stream of parts: *chunks* of 4,096 items that follow each other, and *changes*, the few items elsewhere that
+//! changed since. What a checkpoint costs follows what changed, not how many items there are: a chunk is written
+//! again when half of it changed or an item was added to it; and, so that changes don't pile up, the chunks that
+//! were written longest ago are, as soon as a quarter of the items stand among the changes too. Once every chunk is
+//! newer than some changes, these are left out.
+
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result, codec};
+
+mod progress;
+
+pub use progress::Progress;
+
+/// Items per chunk; in this crate's own tests so few that small folds have many chunks.
+pub(crate) const CHUNK: usize = if cfg!(test) { 8 } else { 1 << 12 };
+/// How large a part becomes, unless one item alone is larger: 1 MiB.
+const PART_BYTES: usize = 1 << 20;
+
+/// A fold of one stream that can be written down in parts.
+pub trait Checkpointed: Default + Send + 'static {
+    /// What it is folded from.
+    type Event;
+
+    /// The kind byte of a part's record.
+    const PART: u8;
+
+    /// Reads an event from the parts of a record.
+    ///
+    /// # Errors
+    /// [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion) or [`Damaged`](crate::ErrorKind::Damaged).
+    fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Self::Event>;
+
+    /// The sequence of the last event that was applied.
+    fn last_sequence(&self) -> u64;
+
+    /// Applies the event at a sequence. One that was applied before changes nothing.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) when the event doesn't follow from those before it.
+    fn apply_event(&mut self, sequence: u64, event: Self::Event) -> Result<()>;
+
+    /// How many items it has.
+    fn items(&self) -> usize;
+
+    /// About how many bytes an item takes in a part.
+    fn item_bytes(&self, place: u32) -> usize;
+
+    /// Some items as a part.
+    ///
+    /// # Errors
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) when they can't be encoded.
+    fn encode_part(&self, places: &[u32]) -> Result<Vec<u8>>;
+
+    /// Adds the items of a part of a chunk, which come next.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) or [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion).
+    fn add_part(&mut self, part: &[u8]) -> Result<()>;
+
+    /// Changes items to what a part of changes says, where `counts` says that it counts.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) or [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion).
+    fn change_part(&mut self, part: &[u8], counts: &dyn Fn(u32) -> bool) -> Result<()>;
+
+    /// Ends a restoration: all items are there, as they were after the event at a sequence.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) when they don't fit each other.
+    fn restored(&mut self, sequence: u64) -> Result<()>;
+
+    /// What of it is written down.
+    fn progress(&self) -> &Progress;
+
+    /// What of it is written down.
+    fn progress_mut(&mut self) -> &mut Progress;
+
+    /// How many events came since it was last written down.
+    fn events_since_checkpoint(&self) -> u64 {
+        self.last_sequence() - self.progress().sequence()
+    }
+
+    /// What is to be written down now: parts, to be appended from this sequence on in the stream of parts, and the
+    /// checkpoint that names them.
+    ///
+    /// # Errors
+    /// As [`encode_part`](Self::encode_part).
+    fn checkpoint(&self, first_sequence: u64) -> Result<(Vec<Vec<u8>>, Checkpoint)> {
+        let plan = self.progress().plan(self.items());
+        let mut checkpoint = self.progress().checkpoint(self.items());
+        let mut parts = Vec::new();
+        let mut write = |places: &[u32]| {
+            let first = first_sequence + parts.len() as u64;
+            let mut crc = crc32fast::Hasher::new();
+            for places in pieces(places, |place| self.item_bytes(place)) {
+                let part = self.encode_part(places)?;
+                crc.update(&part);
+                parts.push(part);
+            }
+            Ok(Span { first, last: first_sequence + parts.len() as u64 - 1, crc: crc.finalize() })
+        };
+        for chunk in plan.chunks {
+            checkpoint.chunks[chunk] = write(&places_of(chunk, self.items()))?;
+        }
+        if !plan.changes.is_empty() {
+            let span = write(&plan.changes)?;
+            checkpoint.changes.push(Changes { span, items: plan.changes.len() as u64 });
+        }
+        checkpoint.leave_out_what_is_superseded();
+        Ok((parts, checkpoint))
+    }
+
+    /// Takes note that a checkpoint of the first `sequence` events is written.
+    fn checkpointed(&mut self, sequence: u64, checkpoint: Checkpoint) {
+        self.progress_mut().written(sequence, checkpoint);
+    }
+
+    /// The fold as it was at a sequence, from its checkpoint and the payloads of [its parts](Checkpoint::parts).
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) or [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion); it can
+    /// then be folded from its first event.
+    fn restore<'a>(sequence: u64, checkpoint: Checkpoint, parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Self> {
+        let mut parts = parts.into_iter();
+        let mut fold = Self::default();
+        for (chunk, span) in checkpoint.chunks.iter().enumerate() {
+            for part in span.take(&mut parts)? {
+                fold.add_part(part)?;
+            }
+            let expected = checkpoint.items_up_to(chunk);
+            if fold.items() as u64 != expected {
+                let found = fold.items();
+                return Err(Error::damaged(format!("a checkpoint should have {expected} items here, but has {found}")));
+            }
+        }
+        for changes in &checkpoint.changes {
+            let counts = |place: u32| {
+                checkpoint.chunks.get(place as usize / CHUNK).is_some_and(|chunk| chunk.last < changes.span.first)
+            };
+            for part in changes.span.take(&mut parts)? {
+                fold.change_part(part, &counts)?;
+            }
+        }
+        if fold.items() == 0 {
+            return Err(Error::damaged("a checkpoint has no item, though something was made before"));
+        }
+        fold.restored(sequence)?;
+        fold.progress_mut().written(sequence, checkpoint);
+        Ok(fold)
+    }
+}
+
+/// What a checkpoint says: where the parts are. As JSON, the payload of a snapshot of the fold's stream.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// How many items there are.
+    items: u64,
+    /// Each chunk, in the order of its items.
+    chunks: Vec<Span>,
+    /// The changes that count, the oldest first.
+    changes: Vec<Changes>,
+}
+
+/// Records of the stream of parts, which follow each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Span {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// The CRC-32 of all of them.
+    pub(crate) crc: u32,
+}
+
+/// Items that changed, of any chunks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Changes {
+    #[serde(flatten)]
+    pub(crate) span: Span,
+    /// How many items.
+    pub(crate) items: u64,
+}
+
+impl Span {
+    fn sequences(self) -> RangeInclusive<u64> {
+        self.first..=self.last
+    }
+
+    /// Takes its parts, which come next, if they are as they were written.
+    fn take<'a>(self, parts: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<&'a [u8]>> {
+        let mut crc = crc32fast::Hasher::new();
+        let mut taken = Vec::new();
+        for sequence in self.sequences() {
+            let part = parts.next().ok_or_else(|| Error::damaged(format!("part {sequence} isn't there")))?;
+            crc.update(part);
+            taken.push(part);
+        }
+        if crc.finalize() == self.crc {
+            return Ok(taken);
+        }
+        Err(Error::damaged(format!("parts {} to {} aren't as they were written", self.first, self.last)))
+    }
+
+    fn is_in(self, parts: u64) -> bool {
+        1 <= self.first && self.first <= self.last && self.last <= parts
+    }
+}
+
+impl Checkpoint {
+    /// The metadata and the payload of the snapshot.
+    ///
+    /// # Errors
+    /// None in practice: a list of numbers has a JSON form.
+    pub fn encode(&self) -> Result<(Vec<u8>, Vec<u8>)> {
+        let payload = serde_json::to_vec(self)
+            .map_err(|source| Error::invalid(format!("a checkpoint has no JSON form: {source}")))?;
+        Ok((codec::encode_checkpoint_meta(&payload), payload))
+    }
+
+    /// Reads a checkpoint from the metadata and the payload of the snapshot. `parts` is how many records the stream
+    /// of parts has: what it says can't be larger.
+    ///
+    /// # Errors
+    /// [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion) or [`Damaged`](crate::ErrorKind::Damaged); the
+    /// fold can then be made from its first event.
+    pub fn decode(meta: &[u8], payload: &[u8], parts: u64) -> Result<Self> {
+        codec::decode_checkpoint_meta(meta, payload)?;
+        let checkpoint: Self = serde_json::from_slice(payload)
+            .map_err(|source| Error::damaged(format!("a checkpoint can't be read: {source}")))?;
+        let in_order = checkpoint.changes.is_sorted_by(|one, next| one.span.last < next.span.first);
+        let spans = checkpoint.chunks.iter().copied().chain(checkpoint.changes.iter().map(|changes| changes.span));
+        let (mut listed, mut are_there) = (0_u64, true);
+        for span in spans {
+            are_there &= span.is_in(parts);
+            listed = listed.saturating_add(span.last.saturating_sub(span.first).saturating_add(1));
+        }
+        let chunks = checkpoint.items.div_ceil(CHUNK as u64);
+        if are_there && in_order && listed <= parts && chunks == checkpoint.chunks.len() as u64 {
+            return Ok(checkpoint);
+        }
+        Err(Error::damaged(format!("a checkpoint of {} items names parts that can't be its own", checkpoint.items)))
+    }
+
+    /// The sequences of its parts in the stream of parts, in the order in which they are to be read.
+    pub fn parts(&self) -> impl Iterator<Item = RangeInclusive<u64>> + '_ {
+        let changes = self.changes.iter().map(|changes| changes.span.sequences());
+        self.chunks.iter().map(|chunk| chunk.sequences()).chain(changes)
+    }
+
+    /// How many items the chunks up to this one have.
+    fn items_up_to(&self, chunk: usize) -> u64 {
+        self.items.min((chunk as u64 + 1) * CHUNK as u64)
+    }
+
+    fn leave_out_what_is_superseded(&mut self) {
+        let oldest = self.chunks.iter().map(|chunk| chunk.first).min();
+        self.changes.retain(|changes| oldest.is_some_and(|oldest| oldest < changes.span.first));
+    }
+}
+
+/// The places of a chunk.
+fn places_of(chunk: usize, items: usize) -> Vec<u32> {
+    let range = chunk * CHUNK..items.min((chunk + 1) * CHUNK);
+    range.map(|place| u32::try_from(place).expect("a fold has fewer than 2³² items")).collect()
+}
+
+/// Cuts places into pieces that make parts of about [`PART_BYTES`].
+fn pieces(places: &[u32], bytes_of: impl Fn(u32) -> usize) -> Vec<&[u32]> {
+    let mut pieces = Vec::new();
+    let (mut first, mut bytes) = (0, 0);
+    for (index, place) in places.iter().enumerate() {
+        let more = bytes_of(*place);
+        if index > first && bytes + more > PART_BYTES {
+            pieces.push(&places[first..index]);
+            (first, bytes) = (index, 0);
+        }
+        bytes += more;
+    }
+    pieces.push(&places[first..]);
+    pieces
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! [`Progress`]: what of a fold is written down, and what changed since.
+
+use std::collections::BTreeSet;
+
+use super::{CHUNK, Changes, Checkpoint, Span};
+
+/// After how many events since a checkpoint it is no longer known which items changed: all are written then.
+const CHANGED_MAX: usize = 1 << 16;
+
+/// What of a fold is written down, and what changed since.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Up to which sequence the fold is written down.
+    sequence: u64,
+    written: Checkpoint,
+    /// The place that each event changed, in order, from the one after the sequence `since` on.
+    changed: Vec<u32>,
+    since: u64,
+}
+
+/// What to write down.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Plan {
+    /// Chunks to write whole.
+    pub(crate) chunks: BTreeSet<usize>,
+    /// Items of other chunks, in the order of their places.
+    pub(crate) changes: Vec<u32>,
+}
+
+impl Progress {
+    /// Takes note that the event at a sequence, the next one, made or changed an item.
+    pub(crate) fn changed(&mut self, place: u32, sequence: u64) {
+        if self.changed.len() == CHANGED_MAX {
+            self.changed = Vec::new();
+            self.since = sequence - 1;
+        }
+        self.changed.push(place);
+    }
+
+    /// Up to which sequence the fold is written down.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The last checkpoint, with room for chunks that were begun since.
+    pub(super) fn checkpoint(&self, items: usize) -> Checkpoint {
+        let mut checkpoint = Checkpoint { items: items as u64, ..self.written.clone() };
+        checkpoint.chunks.resize(items.div_ceil(CHUNK), Span::default());
+        checkpoint
+    }
+
+    /// What to write down of so many items.
+    pub(super) fn plan(&self, items: usize) -> Plan {
+        let Some(changed) = self.changed_since_checkpoint() else {
+            return Plan { chunks: (0..items.div_ceil(CHUNK)).collect(), changes: Vec::new() };
+        };
+        let mut plan = Plan::default();
+        let places: BTreeSet<u32> = changed.iter().copied().collect();
+        let is_new = |place: u32| u64::from(place) >= self.written.items;
+        let mut places = places.into_iter().peekable();
+        while let Some(first) = places.peek().copied() {
+            let chunk = first as usize / CHUNK;
+            let mut of_chunk = Vec::new();
+            while let Some(place) = places.next_if(|place| *place as usize / CHUNK == chunk) {
+                of_chunk.push(place);
+            }
+            let size = items.min((chunk + 1) * CHUNK) - chunk * CHUNK;
+            if of_chunk.len() * 2 >= size || of_chunk.last().copied().is_some_and(is_new) {
+                plan.chunks.insert(chunk);
+            } else {
+                plan.changes.append(&mut of_chunk);
+            }
+        }
+        let piled_up: u64 = self.written.changes.iter().map(|changes: &Changes| changes.items).sum();
+        if piled_up > items as u64 / 4 {
+            self.renew_oldest(&mut plan);
+        }
+        plan
+    }
+
+    /// Has the chunks that were written longest ago written again, twice as many items as are changes now.
+    fn renew_oldest(&self, plan: &mut Plan) {
+        let mut chunks: Vec<(u64, usize)> =
+            self.written.chunks.iter().enumerate().map(|(chunk, span)| (span.first, chunk)).collect();
+        chunks.sort_unstable();
+        let wanted = plan.changes.len() * 2 / CHUNK + 1;
+        let oldest = chunks.into_iter().map(|(_, chunk)| chunk).filter(|chunk| !plan.chunks.contains(chunk));
+        let oldest: Vec<usize> = oldest.take(wanted).collect();
+        plan.chunks.extend(oldest);
+        plan.changes.retain(|place| !plan.chunks.contains(&(*place as usize / CHUNK)));
+    }
+
+    /// The places that events changed since the checkpoint; `None` where that isn't known.
+    fn changed_since_checkpoint(&self) -> Option<&[u32]> {
+        let known = self.sequence.checked_sub(self.since)?;
+        self.changed.get(usize::try_from(known).ok()?..)
+    }
+
+    /// Takes note that a checkpoint of the first `sequence` events is written.
+    pub(super) fn written(&mut self, sequence: u64, checkpoint: Checkpoint) {
+        if sequence <= self.sequence {
+            return;
+        }
+        (self.sequence, self.written) = (sequence, checkpoint);
+        if let Some(later) = self.changed_since_checkpoint().map(<[u32]>::to_vec) {
+            (self.changed, self.since) = (later, sequence);
+        } else if self.changed.is_empty() {
+            self.since = sequence;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ITEMS: usize = 2 * CHUNK + 3;
+
+    fn written(items: usize, parts: &[u64]) -> Checkpoint {
+        let chunks = parts.iter().map(|part| Span { first: *part, last: *part, crc: 0 }).collect();
+        Checkpoint { items: items as u64, chunks, changes: Vec::new() }
+    }
+
+    #[test]
+    fn what_changed_while_it_was_written_is_written_next_time() {
+        let mut progress = Progress::default();
+        (1..=10).for_each(|sequence| progress.changed(7, sequence));
+        progress.written(6, written(ITEMS, &[1, 2, 3]));
+        progress.changed(9, 11);
+        assert_eq!(progress.plan(ITEMS), Plan { changes: vec![7, 9], ..Plan::default() });
+        progress.written(10, written(ITEMS, &[1, 2, 3]));
+        assert_eq!(progress.plan(ITEMS).changes, [9]);
+        // An older one that comes late changes nothing.
+        progress.written(6, written(1, &[9]));
+        assert_eq!(progress.plan(ITEMS).changes, [9]);
+    }
+
+    #[test]
+    fn where_it_is_not_known_what_changed_everything_is_written() {
+        let mut progress = Progress::default();
+        let events = CHANGED_MAX as u64 + 1;
+        (1..=events).for_each(|sequence| progress.changed(1, sequence));
+        assert_eq!(progress.plan(ITEMS).chunks.len(), 3);
+        progress.written(events - 1, written(ITEMS, &[1, 2, 3]));
+        assert_eq!(progress.plan(ITEMS), Plan { changes: vec![1], ..Plan::default() });
+        progress.written(events, written(ITEMS, &[1, 2, 3]));
+        assert_eq!(progress.plan(ITEMS), Plan::default());
+        progress.changed(2, events + 1);
+        assert_eq!(progress.plan(ITEMS).changes, [2]);
+    }
+
+    #[test]
+    fn a_chunk_with_a_new_item_or_many_changed_ones_is_written_whole() {
+        let mut progress = Progress::default();
+        progress.written(1, written(CHUNK + 2, &[1, 2]));
+        let (chunk, mut sequence) = (u32::try_from(CHUNK).unwrap(), 1);
+        let mut change = |progress: &mut Progress, place| {
+            sequence += 1;
+            progress.changed(place, sequence);
+        };
+        change(&mut progress, chunk + 2);
+        assert_eq!(progress.plan(CHUNK + 3), Plan { chunks: [1].into(), changes: Vec::new() });
+        (0..chunk / 2 - 1).for_each(|place| change(&mut progress, place));
+        assert_eq!(progress.plan(CHUNK + 3).chunks, [1].into());
+        change(&mut progress, chunk - 1);
+        assert_eq!(progress.plan(CHUNK + 3), Plan { chunks: [0, 1].into(), changes: Vec::new() });
+    }
+}

@@ -1,0 +1,198 @@
+//! [`Live`]: a run that has begun and not ended, and its place in the tree of those that spawned it.
+//!
+//! What it owns: whoever writes in the name of the run holds a pass of its gate, and whoever spawns in its name one of
+//! its nursery. Whoever ends the run closes both first, parents before their children, so that nothing is under way
+//! when the end is written, and no child is made that the end doesn't know of.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, Weak},
+};
+
+use runlog_model::{AgentDefinition, Run, RunId, RunStatus};
+use tokio::sync::{OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::{SpawnResult, inbox::Inbox, space::SharedSpace};
+use crate::{AsyncRunRecorder, Error};
+
+pub(super) struct Live {
+    pub(super) recorder: AsyncRunRecorder,
+    /// What the agent is; `None` for a run that somebody else works on.
+    pub(super) definition: Option<Arc<AgentDefinition>>,
+    /// What it was asked to do.
+    pub(super) task: String,
+    /// How many runs are above it.
+    pub(super) depth: u32,
+    /// Tells it and all below it to stop.
+    pub(super) token: CancellationToken,
+    /// Tells that its executor is over, or was never begun.
+    pub(super) over: CancellationToken,
+    /// Tells that its executor has had its time to stop.
+    pub(super) abandoned: CancellationToken,
+    /// Tells that its end is written, or can't be.
+    pub(super) ended: CancellationToken,
+    pub(super) space: SharedSpace,
+    pub(super) inbox: Inbox,
+    parent: Weak<Live>,
+    gate: Arc<RwLock<()>>,
+    nursery: Arc<RwLock<()>>,
+    children: Mutex<BTreeMap<RunId, Arc<Live>>>,
+    slot: Mutex<Slot>,
+    failure: Mutex<Option<Error>>,
+}
+
+/// The leave to work, given back while it waits for its sub-agents.
+#[derive(Default)]
+struct Slot {
+    permit: Option<OwnedSemaphorePermit>,
+    waits: u32,
+    /// Whether it had leave before it began to wait.
+    lent: bool,
+}
+
+/// What a run begins with.
+pub(super) struct Beginning {
+    pub(super) recorder: AsyncRunRecorder,
+    pub(super) definition: Option<Arc<AgentDefinition>>,
+    pub(super) task: String,
+    pub(super) depth: u32,
+    pub(super) space: SharedSpace,
+    pub(super) inbox: Inbox,
+}
+
+impl Live {
+    pub(super) fn new(beginning: Beginning, parent: Option<&Arc<Self>>) -> Arc<Self> {
+        let Beginning { recorder, definition, task, depth, space, inbox } = beginning;
+        let token = parent.map_or_else(CancellationToken::new, |parent| parent.token.child_token());
+        let live = Arc::new(Self {
+            recorder,
+            definition,
+            task,
+            depth,
+            token,
+            over: CancellationToken::new(),
+            abandoned: CancellationToken::new(),
+            ended: CancellationToken::new(),
+            space,
+            inbox,
+            parent: parent.map_or_else(Weak::new, Arc::downgrade),
+            gate: Arc::default(),
+            nursery: Arc::default(),
+            children: Mutex::default(),
+            slot: Mutex::default(),
+            failure: Mutex::default(),
+        });
+        if let Some(parent) = parent {
+            locked(&parent.children).insert(live.id(), Arc::clone(&live));
+        }
+        live
+    }
+
+    pub(super) fn id(&self) -> RunId {
+        self.recorder.id()
+    }
+
+    /// Leave to write in the run's name. An agent may keep it by never going on, so that the run's end waits for it
+    /// for a while only; what it then writes is refused.
+    pub(super) async fn pass(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read().await
+    }
+
+    /// Leave to make children. Only tasks that go on by themselves have it: the run's end waits for it.
+    pub(super) async fn nursery_pass(&self) -> RwLockReadGuard<'_, ()> {
+        self.nursery.read().await
+    }
+
+    /// Keeps everybody from writing in the run's name until what it gives is dropped.
+    pub(super) async fn close_gate(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.gate).write_owned().await
+    }
+
+    /// Keeps everybody from making children until what it gives is dropped.
+    pub(super) async fn close_nursery(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.nursery).write_owned().await
+    }
+
+    /// The runs it spawned that haven't ended.
+    pub(super) fn children(&self) -> Vec<Arc<Self>> {
+        locked(&self.children).values().cloned().collect()
+    }
+
+    /// Takes it out of the tree.
+    pub(super) fn leave(&self) {
+        if let Some(parent) = self.parent.upgrade() {
+            locked(&parent.children).remove(&self.id());
+        }
+    }
+
+    pub(super) fn work_with(&self, permit: OwnedSemaphorePermit) {
+        locked(&self.slot).permit = Some(permit);
+    }
+
+    /// Lets another agent work while this one waits, until what it gives is [over](Waiting::over).
+    pub(super) fn wait_for_others(self: &Arc<Self>) -> Waiting {
+        let mut slot = locked(&self.slot);
+        slot.waits += 1;
+        slot.lent |= slot.permit.take().is_some();
+        Waiting { live: Arc::clone(self) }
+    }
+
+    /// Gives the leave to work back for good.
+    pub(super) fn stop_working(&self) {
+        locked(&self.slot).permit = None;
+    }
+
+    pub(super) fn fail(&self, error: Error) {
+        locked(&self.failure).get_or_insert(error);
+    }
+
+    /// Why its end couldn't be written.
+    pub(super) fn failure(&self) -> Option<Error> {
+        locked(&self.failure).clone()
+    }
+
+    /// What became of it, as far as that is written.
+    pub(super) fn result(&self) -> SpawnResult {
+        let run: Run = self.recorder.run();
+        let mut result = SpawnResult::of(run);
+        if result.status == RunStatus::Running {
+            let why = self.failure().map_or_else(|| "it was never ended".to_owned(), |error| error.to_string());
+            result.status = RunStatus::Failed;
+            result.error = Some(format!("how the run ended could not be recorded: {why}"));
+        }
+        result
+    }
+}
+
+/// That a run waits for others, and lets another agent work meanwhile.
+pub(super) struct Waiting {
+    live: Arc<Live>,
+}
+
+impl Waiting {
+    /// Goes on working, once there is room, or the run is to stop.
+    pub(super) async fn over(self, slots: &Arc<Semaphore>) {
+        {
+            let mut slot = locked(&self.live.slot);
+            if slot.waits > 1 || !std::mem::take(&mut slot.lent) {
+                return;
+            }
+        }
+        let permit = self.live.token.run_until_cancelled(Arc::clone(slots).acquire_owned()).await;
+        if let Some(Ok(permit)) = permit {
+            self.live.work_with(permit);
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        locked(&self.live.slot).waits -= 1;
+    }
+}
+
+/// None of these locks is held across a wait.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("a live run was left broken by a panic")
+}

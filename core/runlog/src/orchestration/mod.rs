@@ -1,0 +1,38 @@
+//! Orchestration: agents that are defined, started, spawned by other agents, stopped and gone on with, each of them
+//! recorded as a run.
+//!
+//! An [`Orchestrator`] holds a store, a [`Runtime`] and the [`Executor`]s of agents. Everything it knows is in the
+//! log, so that a crash loses nothing of it: a spawn is one batch (what the parent's stream says of it, the
+//! children's instances and runs), an end is one batch for a whole tree, and [`Orchestrator::resume_all`] goes on
+//! with what a crash cut off. In memory are only the runs that are under way, as a tree.
+
+mod agents;
+mod context;
+mod create;
+mod executor;
+mod inbox;
+mod live;
+mod orchestrator;
+mod report;
+mod request;
+mod runtime;
+mod space;
+mod spawn;
+mod start;
+mod stop;
+mod supervise;
+mod tools;
+mod work;
+
+pub(crate) use agents::AgentsFold;
+pub use agents::{AGENTS_STREAM, AsyncAgents};
+pub use context::RunContext;
+pub use executor::{AgentEnd, AgentError, Execution, Executor, executor_fn};
+pub use orchestrator::{Orchestrator, RunHandle};
+pub use request::{OrchestratorOptions, SpawnRequest, SpawnResult, StartAgent, StartPlace};
+#[cfg(not(target_family = "wasm"))]
+pub use runtime::TokioRuntime;
+pub use runtime::{MaybeSend, MaybeSync, Runtime, Task};
+pub use space::SharedSpace;
+pub use supervise::ResumeReport;
+pub use tools::{LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, ToolDefinition, ToolReply, tool_definitions};

@@ -1,0 +1,97 @@
+//! How a spawn stands in the context of the run that made it: the call, and its results.
+
+use runlog_model::{NewMessage, NewToolCall, RawJson, ToolStyle};
+use serde::Serialize;
+
+use super::{SPAWN_AGENTS, SpawnRequest, SpawnResult};
+use crate::{Error, Result};
+
+/// About the most bytes that the results of one call have in a context: 1 MiB. Each run has its own in full.
+const RESULTS_BYTES_MAX: usize = 1 << 20;
+/// What is left of a text at least.
+const TEXT_BYTES_MIN: usize = 64;
+
+#[derive(Serialize)]
+struct Arguments<'a> {
+    requests: &'a [SpawnRequest],
+}
+
+/// The message that asks for the tool call, where no model did.
+pub(super) fn call_message(style: ToolStyle, call_id: &str, requests: &[SpawnRequest]) -> Result<RawJson> {
+    let arguments = RawJson::from_value(&Arguments { requests })?;
+    if style != ToolStyle::Anthropic {
+        let call = NewToolCall::new(call_id, SPAWN_AGENTS, arguments.as_str());
+        return Ok(NewMessage::assistant("").with_tool_calls([call]).to_json()?);
+    }
+    let (id, name) = (RawJson::string(call_id), RawJson::string(SPAWN_AGENTS));
+    let block = format!("{{\"type\":\"tool_use\",\"id\":{id},\"name\":{name},\"input\":{arguments}}}");
+    Ok(RawJson::parse(format!("{{\"role\":\"assistant\",\"content\":[{block}]}}"))?)
+}
+
+/// The results as the tool's output: a JSON array. Long texts are cut where all of them would be too much.
+pub(super) fn recorded_results(results: &[SpawnResult]) -> Result<String> {
+    let texts = |result: &SpawnResult| {
+        [&result.summary, &result.error, &result.pause_reason].into_iter().flatten().map(String::len).sum::<usize>()
+    };
+    let total: usize = results.iter().map(texts).sum();
+    let json = if total <= RESULTS_BYTES_MAX {
+        serde_json::to_string(results)
+    } else {
+        let bytes_max = (RESULTS_BYTES_MAX / results.len().max(1)).max(TEXT_BYTES_MIN);
+        let cut: Vec<SpawnResult> = results.iter().map(|result| cut(result, bytes_max)).collect();
+        serde_json::to_string(&cut)
+    };
+    json.map_err(|source| Error::invalid(format!("the results have no JSON form: {source}")))
+}
+
+fn cut(result: &SpawnResult, bytes_max: usize) -> SpawnResult {
+    let cut = |text: &Option<String>| text.as_ref().map(|text| clip(text, bytes_max));
+    SpawnResult {
+        summary: cut(&result.summary),
+        error: cut(&result.error),
+        pause_reason: cut(&result.pause_reason),
+        ..result.clone()
+    }
+}
+
+/// The beginning of a text that is too long, and how much was left out.
+pub(super) fn clip(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let end = (0..=bytes_max.saturating_sub(32)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let (kept, left_out) = text.split_at(end);
+    format!("{kept}… ({} bytes more)", left_out.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use runlog_model::{RunStatus, tool_calls_of};
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_written_in_the_form_of_a_provider() {
+        let requests = [SpawnRequest::new("a", "t")];
+        for (style, read) in [
+            (ToolStyle::OpenAi, ToolStyle::OpenAi),
+            (ToolStyle::Function, ToolStyle::OpenAi),
+            (ToolStyle::Anthropic, ToolStyle::Anthropic),
+        ] {
+            let calls = tool_calls_of(&call_message(style, "c1", &requests).unwrap()).unwrap();
+            assert_eq!((calls[0].id.as_deref(), calls[0].style), (Some("c1"), read));
+            assert!(calls[0].arguments.as_str().contains("agent_name"), "{}", calls[0].arguments);
+        }
+    }
+
+    #[test]
+    fn results_that_are_too_much_are_cut() {
+        let mut result = SpawnResult::refused("a", "e");
+        result.summary = Some("ü".repeat(100_000));
+        result.status = RunStatus::Completed;
+        let few = recorded_results(&vec![result.clone(); 2]).unwrap();
+        assert!(few.len() > 400_000);
+        let many = recorded_results(&vec![result; 1_000]).unwrap();
+        assert!(many.len() < 2 * RESULTS_BYTES_MAX && many.contains("bytes more"), "{}", many.len());
+    }
+}

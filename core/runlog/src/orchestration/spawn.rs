@@ -1,0 +1,450 @@
+//! Spawning sub-agents: each request decided, all of them written, their work begun, and their results gathered.
+
+use std::{sync::Arc, time::Duration};
+
+use runlog_model::{
+    AgentDefinition, EncodedRunEvent, NewMessage, RawJson, Run, RunId, RunStatus, RuntimeCommand, SpawnRecord,
+    SpawnedAgent,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Executor, SpawnRequest, SpawnResult,
+    create::{NewChild, creation_ops},
+    inbox::Inbox,
+    live::{Beginning, Live},
+    orchestrator::Inner,
+    report::{call_message, recorded_results},
+    stop::Ending,
+};
+use crate::{
+    AppendOptions, AsyncRunRecorder, Error, ErrorKind, RawMessage, Result, ResumeOptions, ToolOutcome,
+    lookup::live_session,
+    runs::{Along, ResumeAlong, ResumedBy},
+};
+
+/// The most children of one batch, and about the most bytes of it.
+const CHILDREN_PER_BATCH: usize = 4_096;
+const BYTES_PER_BATCH: usize = 4 << 20;
+/// The longest task: 16 MiB.
+const TASK_BYTES_MAX: usize = 16 << 20;
+/// What a run that is resumed is told.
+const CONTINUE: &str = "Continue your work from where you left off.";
+
+/// What one request of a call came to.
+enum Place {
+    /// It was refused.
+    Refused(SpawnResult),
+    /// It is at work.
+    Spawned(Arc<Live>),
+}
+
+/// Work to begin: a run, what does it, and how long it may take.
+type Work = (Arc<Live>, Arc<dyn Executor>, Option<Duration>);
+
+/// A call that is written, and whose work is to begin.
+struct Written {
+    call_id: String,
+    places: Vec<Option<Place>>,
+    works: Vec<Work>,
+}
+
+/// A request whose agent is known.
+struct Planned {
+    index: usize,
+    definition: Arc<AgentDefinition>,
+    executor: Arc<dyn Executor>,
+    timeout: Option<Duration>,
+    what: What,
+}
+
+enum What {
+    New(Box<NewChild>),
+    Resumed(RunId, String),
+}
+
+/// A call of a run, while it is decided and written.
+struct Call<'a> {
+    parent: &'a Arc<Live>,
+    id: String,
+    requests: &'a [SpawnRequest],
+    /// Whether the call itself is in the parent's context.
+    is_recorded: bool,
+    /// What the next record tells beside.
+    untold: Vec<SpawnedAgent>,
+    places: Vec<Option<Place>>,
+    works: Vec<Work>,
+}
+
+impl Inner {
+    /// Spawns sub-agents of a run and waits for them. Without a `call_id` the call is recorded in the parent's context
+    /// too.
+    pub(super) async fn spawn_agents(
+        self: &Arc<Self>,
+        parent: &Arc<Live>,
+        call_id: Option<String>,
+        requests: Vec<SpawnRequest>,
+    ) -> Result<Vec<SpawnResult>> {
+        if requests.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (inner, of) = (Arc::clone(self), Arc::clone(parent));
+        let unwanted = CancellationToken::new();
+        let is_unwanted = unwanted.clone();
+        // Not cut off in the middle, so that what is written is also begun, and what ends is also recorded.
+        let results = self.to_the_end(async move { inner.spawn_and_gather(&of, call_id, requests, is_unwanted).await });
+        let wanted = unwanted.drop_guard();
+        let results = parent.token.run_until_cancelled(results).await;
+        drop(wanted.disarm());
+        results.ok_or_else(|| stopped(parent.id()))??
+    }
+
+    async fn spawn_and_gather(
+        self: Arc<Self>,
+        parent: &Arc<Live>,
+        call_id: Option<String>,
+        requests: Vec<SpawnRequest>,
+        unwanted: CancellationToken,
+    ) -> Result<Vec<SpawnResult>> {
+        let began_ms = self.now_ms();
+        let Written { call_id, places, works } = self.write(parent, call_id, requests).await?;
+        let children: Vec<_> = works.iter().map(|(live, ..)| Arc::clone(live)).collect();
+        for (live, executor, timeout) in works {
+            self.begin(live, executor, timeout, None);
+        }
+        let waiting = parent.wait_for_others();
+        let ended = async {
+            for child in &children {
+                child.ended.cancelled().await;
+            }
+        };
+        if unwanted.run_until_cancelled(ended).await.is_none() && !parent.token.is_cancelled() {
+            // Nobody waits for them any more. Whoever stops the parent stops them too.
+            self.end(children.into_iter().map(|child| (child, Ending::Cancelled)).collect()).await?;
+        }
+        let results = self.gather(parent, &call_id, places, began_ms).await;
+        waiting.over(&self.slots).await;
+        results
+    }
+
+    /// Decides what becomes of each request, and writes all of it.
+    async fn write(
+        self: &Arc<Self>,
+        parent: &Arc<Live>,
+        call_id: Option<String>,
+        requests: Vec<SpawnRequest>,
+    ) -> Result<Written> {
+        let _pass = parent.nursery_pass().await;
+        self.check(parent, requests.len()).await?;
+        let id = call_id.clone().unwrap_or_else(|| format!("call_{}", self.store.backend().new_id().simple()));
+        let mut call = Call {
+            parent,
+            id,
+            requests: &requests,
+            is_recorded: call_id.is_some(),
+            untold: Vec::new(),
+            places: requests.iter().map(|_| None).collect(),
+            works: Vec::new(),
+        };
+        match self.write_call(&mut call).await {
+            Ok(()) => Ok(Written { call_id: call.id, places: call.places, works: call.works }),
+            Err(error) => {
+                // What was written is not begun. Its end may not be writable either: it is paused by the next opening.
+                let made: Vec<_> = call.works.into_iter().map(|(live, ..)| (live, Ending::Cancelled)).collect();
+                made.iter().for_each(|(live, _)| live.over.cancel());
+                let _ = self.end(made).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn check(&self, parent: &Live, count: usize) -> Result<()> {
+        let (run, options) = (parent.recorder.run(), &self.options);
+        if count > options.spawn_max {
+            let max = options.spawn_max;
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("{count} sub-agents are asked for at once, at most {max} are allowed; ask for fewer"),
+            ));
+        }
+        if parent.depth >= options.depth_max {
+            let (depth, max) = (parent.depth + 1, options.depth_max);
+            return Err(Error::new(
+                ErrorKind::LimitReached,
+                format!(
+                    "run {} can't spawn sub-agents: they would be at depth {depth}, at most {max} is allowed; let it do the work itself",
+                    run.id
+                ),
+            ));
+        }
+        if parent.token.is_cancelled() {
+            return Err(stopped(run.id));
+        }
+        if run.status != RunStatus::Running {
+            return Err(Error::new(
+                ErrorKind::WrongStatus,
+                format!("run {} is {}, and can't spawn sub-agents", run.id, run.status),
+            ));
+        }
+        self.check_room(count)?;
+        self.store.shared.catalog.read(|catalog| live_session(catalog, run.session_id).map(|_| ())).await?
+    }
+
+    async fn write_call(self: &Arc<Self>, call: &mut Call<'_>) -> Result<()> {
+        let run = call.parent.recorder.run();
+        let (mut new, mut resumed, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for (index, request) in call.requests.iter().enumerate() {
+            match self.plan(&run, index, request).await {
+                Ok(planned) => match planned.what {
+                    What::Resumed(..) => resumed.push(planned),
+                    What::New(ref child) => {
+                        bytes += child.bytes();
+                        new.push(planned);
+                    }
+                },
+                Err(error) if is_fatal(&error) => return Err(error),
+                Err(error) => call.refuse(index, &error),
+            }
+            if new.len() == CHILDREN_PER_BATCH || bytes >= BYTES_PER_BATCH {
+                self.write_new(call, std::mem::take(&mut new)).await?;
+                bytes = 0;
+            }
+        }
+        if !new.is_empty() || !call.is_recorded || !call.untold.is_empty() {
+            self.write_new(call, new).await?;
+        }
+        for planned in resumed {
+            self.write_resumed(call, planned).await?;
+        }
+        Ok(())
+    }
+
+    /// Decides one request.
+    async fn plan(&self, parent: &Run, index: usize, request: &SpawnRequest) -> Result<Planned> {
+        let (definition, executor) = self.agent(parent.project.as_deref(), &request.agent_name).await?;
+        if request.timeout == Some(Duration::ZERO) {
+            return Err(Error::invalid("a timeout of 0 leaves no time to work; give more, or leave it out"));
+        }
+        if request.task.len() > TASK_BYTES_MAX {
+            let length = request.task.len();
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("the task has {length} bytes, at most {TASK_BYTES_MAX} are allowed; shorten it"),
+            ));
+        }
+        let timeout = request.timeout.or(definition.default_timeout_ms.map(Duration::from_millis));
+        let what = match request.resume_run_id {
+            Some(id) => {
+                self.check_resumable(parent, &definition, id).await?;
+                What::Resumed(id, request.task.clone())
+            }
+            None if request.task.trim().is_empty() => {
+                return Err(Error::invalid("the task is empty; say what the agent is to do"));
+            }
+            None => {
+                let backend = self.store.backend().as_ref();
+                What::New(Box::new(NewChild::new(backend, parent, &definition, &request.task)?))
+            }
+        };
+        Ok(Planned { index, definition, executor, timeout, what })
+    }
+
+    /// Refuses early, and so on record, most of what resuming would refuse.
+    async fn check_resumable(&self, parent: &Run, definition: &AgentDefinition, id: RunId) -> Result<()> {
+        let run = self.store.runs().get(id).await?;
+        let run = run.ok_or_else(|| Error::not_found(format!("no run {id} to resume")))?;
+        if run.project != parent.project {
+            return Err(Error::invalid(format!("run {id} belongs to another project, and can't be resumed from here")));
+        }
+        if run.agent_id != definition.name {
+            return Err(Error::invalid(format!(
+                "run {id} is one of agent {:?}, not of {:?}; resume it as that",
+                run.agent_id, definition.name
+            )));
+        }
+        crate::runs::check_resumable(&run, self.options.max_total_steps)
+    }
+
+    /// Makes new sub-agents, and tells of what was refused before them, as one batch.
+    async fn write_new(self: &Arc<Self>, call: &mut Call<'_>, planned: Vec<Planned>) -> Result<()> {
+        let (mut children, mut rest) = (Vec::with_capacity(planned.len()), Vec::with_capacity(planned.len()));
+        for Planned { index, definition, executor, timeout, what } in planned {
+            if let What::New(child) = what {
+                call.untold.push(call.told(index, child.run.id, timeout));
+                children.push(*child);
+                rest.push((index, definition, executor, timeout));
+            }
+        }
+        let record = call.record(self.now_ms())?;
+        let message = (!call.is_recorded).then(|| call_message(self.options.tool_style, &call.id, call.requests));
+        let messages: Vec<RawMessage> = message.transpose()?.into_iter().map(RawMessage::from).collect();
+        // From before they are there, so that a recovery at the same time doesn't take them for orphans.
+        let runs = self.store.runs();
+        let recorders = children.iter().map(|child| runs.recorder_of_new(&child.run)).collect::<Result<Vec<_>>>()?;
+        let ops = if children.is_empty() { Vec::new() } else { creation_ops(&children) };
+        let unsaved = call.parent.space.unsaved(self.now_ms())?;
+        let mut run_events = vec![record];
+        run_events.extend(unsaved.iter().map(|unsaved| unsaved.record.clone()));
+        let along = Along { run_events: &run_events, ops: &ops };
+        call.parent.recorder.record_along(&messages, &AppendOptions::default(), &along).await?;
+        if let Some(unsaved) = &unsaved {
+            call.parent.space.saved(unsaved);
+        }
+        call.is_recorded = true;
+        call.untold.clear();
+        for (recorder, (index, definition, executor, timeout)) in recorders.into_iter().zip(rest) {
+            let task = call.requests.get(index).map(|request| request.task.clone()).unwrap_or_default();
+            let live = self.join(call.parent, (recorder, definition, task), Vec::new());
+            call.begin(index, live, executor, timeout);
+        }
+        self.store.runs().caught_up().await;
+        Ok(())
+    }
+
+    /// Resumes a run as a sub-agent, which is one batch. What refuses it is told to the caller alone.
+    async fn write_resumed(self: &Arc<Self>, call: &mut Call<'_>, planned: Planned) -> Result<()> {
+        let Planned { index, definition, executor, timeout, what: What::Resumed(id, task) } = planned else {
+            return Ok(());
+        };
+        let new_id = RunId(self.store.backend().new_id());
+        call.untold.push(call.told(index, new_id, timeout));
+        let record = call.record(self.now_ms())?;
+        call.untold.clear();
+        let parent = ResumedBy { recorder: &call.parent.recorder, record: &record, allowed: &[RunStatus::Running] };
+        let along = ResumeAlong { parent: Some(parent) };
+        let options = ResumeOptions {
+            message: Some(NewMessage::user(&continuation(&task))),
+            max_steps: definition.max_steps,
+            max_total_steps: self.options.max_total_steps,
+            id: Some(new_id),
+            parent_run_id: Some(call.parent.id()),
+            ..ResumeOptions::default()
+        };
+        let left = self.left_by(id).await?;
+        match self.store.runs().resume_along(id, &options, &along).await {
+            Ok(resumed) => {
+                let waiting = left.take_over(&call.parent.space)?;
+                let live = self.join(call.parent, (resumed.recorder, definition, task), waiting);
+                call.begin(index, live, executor, timeout);
+                Ok(())
+            }
+            Err(error) if is_fatal(&error) => Err(error),
+            Err(error) => {
+                call.places[index] = Some(Place::Refused(call.refused(index, &error)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Puts a run into the tree, below its parent.
+    pub(super) fn join(
+        &self,
+        parent: &Arc<Live>,
+        (recorder, definition, task): (AsyncRunRecorder, Arc<AgentDefinition>, String),
+        waiting: Vec<RuntimeCommand>,
+    ) -> Arc<Live> {
+        let beginning = Beginning {
+            recorder,
+            definition: Some(definition),
+            task,
+            depth: parent.depth + 1,
+            space: parent.space.clone(),
+            inbox: Inbox::new(waiting, self.options.inbox_max),
+        };
+        self.enter(Live::new(beginning, Some(parent)))
+    }
+
+    /// Waits for every sub-agent of a call, and records what became of them in the parent's context.
+    async fn gather(
+        &self,
+        parent: &Live,
+        call_id: &str,
+        places: Vec<Option<Place>>,
+        began_ms: u64,
+    ) -> Result<Vec<SpawnResult>> {
+        let mut results = Vec::with_capacity(places.len());
+        for place in places.into_iter().flatten() {
+            results.push(match place {
+                Place::Refused(result) => result,
+                Place::Spawned(live) => {
+                    live.ended.cancelled().await;
+                    live.result()
+                }
+            });
+        }
+        let took_ms = self.now_ms().saturating_sub(began_ms);
+        let output = RawJson::string(&recorded_results(&results)?);
+        let outcome = ToolOutcome::completed(call_id, output).took_ms(took_ms);
+        let _pass = parent.pass().await;
+        let unsaved = parent.space.unsaved(self.now_ms())?;
+        let events: Vec<EncodedRunEvent> = unsaved.iter().map(|unsaved| unsaved.record.clone()).collect();
+        let along = Along { run_events: &events, ops: &[] };
+        match parent.recorder.record_tool_result_along(&outcome, &along).await {
+            Ok(_) => {
+                if let Some(unsaved) = &unsaved {
+                    parent.space.saved(unsaved);
+                }
+                Ok(results)
+            }
+            // It was stopped meanwhile; what became of the sub-agents stands in their own runs.
+            Err(error) if error.kind() == ErrorKind::WrongStatus => Ok(results),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Call<'_> {
+    fn agent_name(&self, index: usize) -> &str {
+        self.requests.get(index).map_or("", |request| &request.agent_name)
+    }
+
+    fn told(&self, index: usize, run_id: RunId, timeout: Option<Duration>) -> SpawnedAgent {
+        let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        SpawnedAgent { run_id: Some(run_id), timeout_ms, ..self.spawned(index) }
+    }
+
+    fn spawned(&self, index: usize) -> SpawnedAgent {
+        let agent_name = self.agent_name(index).to_owned();
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        SpawnedAgent { index, agent_name, run_id: None, timeout_ms: None, error: None }
+    }
+
+    fn refuse(&mut self, index: usize, error: &Error) {
+        let told = SpawnedAgent { error: Some(error.to_string()), ..self.spawned(index) };
+        self.untold.push(told);
+        self.places[index] = Some(Place::Refused(self.refused(index, error)));
+    }
+
+    fn refused(&self, index: usize, error: &Error) -> SpawnResult {
+        SpawnResult::refused(self.agent_name(index), error.to_string())
+    }
+
+    fn record(&self, at_ms: u64) -> Result<EncodedRunEvent> {
+        let count = u32::try_from(self.requests.len()).unwrap_or(u32::MAX);
+        let record = SpawnRecord { call_id: self.id.clone(), count, agents: self.untold.clone(), at_ms };
+        Ok(record.encode()?)
+    }
+
+    fn begin(&mut self, index: usize, live: Arc<Live>, executor: Arc<dyn Executor>, timeout: Option<Duration>) {
+        self.places[index] = Some(Place::Spawned(Arc::clone(&live)));
+        self.works.push((live, executor, timeout));
+    }
+}
+
+/// What a run that is resumed is told.
+pub(super) fn continuation(task: &str) -> String {
+    match task.trim() {
+        "" => CONTINUE.to_owned(),
+        _ => format!("{CONTINUE}\n\n{task}"),
+    }
+}
+
+/// Whether an error is about more than the one request.
+fn is_fatal(error: &Error) -> bool {
+    use ErrorKind::{Closed, Damaged, Io, OutcomeUnknown, Poisoned, ReadOnly, StorageFull};
+    matches!(error.kind(), Closed | Damaged | Io | OutcomeUnknown | Poisoned | ReadOnly | StorageFull)
+}
+
+fn stopped(run: RunId) -> Error {
+    Error::new(ErrorKind::WrongStatus, format!("run {run} is being stopped, and its sub-agents with it"))
+}

@@ -1,0 +1,113 @@
+//! Starting an agent that nobody spawns, and going on with one that paused.
+
+use std::{sync::Arc, time::Duration};
+
+use runlog_model::{NewMessage, RunId};
+
+use super::{
+    SharedSpace, StartAgent, StartPlace,
+    create::first_messages,
+    inbox::Inbox,
+    live::{Beginning, Live},
+    orchestrator::Inner,
+};
+use crate::{Error, NewInstance, NewRun, Result, ResumeOptions, RunPlace};
+
+impl Inner {
+    pub(super) async fn start(self: &Arc<Self>, start: StartAgent) -> Result<Arc<Live>> {
+        let inner = Arc::clone(self);
+        // Not cut off in the middle, so that what is written is also begun.
+        self.to_the_end(async move { inner.start_now(start).await }).await?
+    }
+
+    async fn start_now(self: Arc<Self>, start: StartAgent) -> Result<Arc<Live>> {
+        let StartAgent { agent_name, task, place, timeout } = start;
+        let project = self.project_of(&place).await?;
+        let (definition, executor) = self.agent(project.as_deref(), &agent_name).await?;
+        self.check_room(1)?;
+        let mut messages = first_messages(&definition, &task);
+        let place = match place {
+            StartPlace::NewSession(new) => RunPlace::NewSession(new, agent_name),
+            StartPlace::Session(id) => RunPlace::NewInstance(NewInstance::new(id, agent_name)),
+            StartPlace::Instance(id) => {
+                if self.store.contexts().last_sequence(id).await? > 0 {
+                    messages = vec![NewMessage::user(&task)];
+                }
+                RunPlace::Instance(id)
+            }
+        };
+        let messages = messages.iter().map(NewMessage::to_json).collect::<runlog_model::Result<_>>()?;
+        let new = NewRun {
+            place,
+            id: None,
+            agent_id: Some(definition.name.clone()),
+            project,
+            parent_run_id: None,
+            max_steps: definition.max_steps,
+            node_id: None,
+            messages,
+        };
+        let recorder = self.store.runs().start(new).await?;
+        let beginning = Beginning {
+            recorder,
+            definition: Some(Arc::clone(&definition)),
+            task,
+            depth: 0,
+            space: SharedSpace::default(),
+            inbox: Inbox::new(Vec::new(), self.options.inbox_max),
+        };
+        let timeout = timeout.or(definition.default_timeout_ms.map(Duration::from_millis));
+        let live = self.enter(Live::new(beginning, None));
+        self.begin(Arc::clone(&live), executor, timeout, None);
+        Ok(live)
+    }
+
+    async fn project_of(&self, place: &StartPlace) -> Result<Option<String>> {
+        let session = match place {
+            StartPlace::NewSession(new) => return Ok(new.project.clone()),
+            StartPlace::Session(id) => *id,
+            StartPlace::Instance(id) => self.store.known_instance(*id).await?.session_id,
+        };
+        let found = self.store.get_session(session).await?;
+        found.map(|session| session.project).ok_or_else(|| Error::not_found(format!("no session {session}")))
+    }
+
+    pub(super) async fn resume(
+        self: &Arc<Self>,
+        id: RunId,
+        options: &ResumeOptions,
+        timeout: Option<Duration>,
+    ) -> Result<Arc<Live>> {
+        let (inner, options) = (Arc::clone(self), options.clone());
+        self.to_the_end(async move { inner.resume_now(id, options, timeout).await }).await?
+    }
+
+    async fn resume_now(
+        self: Arc<Self>,
+        id: RunId,
+        mut options: ResumeOptions,
+        timeout: Option<Duration>,
+    ) -> Result<Arc<Live>> {
+        let run = self.store.runs().get(id).await?.ok_or_else(|| Error::not_found(format!("no run {id}")))?;
+        let (definition, executor) = self.agent(run.project.as_deref(), &run.agent_id).await?;
+        self.check_room(1)?;
+        options.max_steps = options.max_steps.or(definition.max_steps);
+        let task = options.message.as_ref().map(|message| message.content.to_value::<String>().unwrap_or_default());
+        let left = self.left_by(id).await?;
+        let resumed = self.store.runs().resume(id, &options).await?;
+        let space = SharedSpace::default();
+        let waiting = left.take_over(&space)?;
+        let beginning = Beginning {
+            recorder: resumed.recorder,
+            definition: Some(Arc::clone(&definition)),
+            task: task.unwrap_or_default(),
+            depth: self.depth_of(resumed.run.parent_run_id).await?,
+            space,
+            inbox: Inbox::new(waiting, self.options.inbox_max),
+        };
+        let timeout = timeout.or(definition.default_timeout_ms.map(Duration::from_millis));
+        let live = self.enter(Live::new(beginning, None));
+        self.begin(Arc::clone(&live), executor, timeout, None);
+        Ok(live)
+    }
+}

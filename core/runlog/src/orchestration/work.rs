@@ -1,0 +1,126 @@
+//! The work of one run: its turn, its executor, and how that ends.
+
+use std::{
+    any::Any,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{FutureExt, future::Either};
+use runlog_model::pause_reason;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{AgentEnd, Executor, RunContext, live::Live, orchestrator::Inner, stop::Ending};
+use crate::{Error, ErrorKind};
+
+impl Inner {
+    /// Begins the work of a run, once it is its turn.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        live: Arc<Live>,
+        executor: Arc<dyn Executor>,
+        timeout: Option<Duration>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) {
+        let inner = Arc::clone(self);
+        self.spawn_task(async move {
+            let unended = Unended { inner: Arc::clone(&inner), live: Some(Arc::clone(&live)) };
+            let ending = inner.work(&live, executor, timeout, permit).await;
+            live.stop_working();
+            live.over.cancel();
+            if let Some(ending) = ending {
+                // A failure is kept with the run, for whoever asks what became of it.
+                let _ = inner.end(vec![(Arc::clone(&live), ending)]).await;
+            } else {
+                // Whoever stopped it writes its end.
+                live.ended.cancelled().await;
+            }
+            unended.disarm();
+        });
+    }
+
+    /// How the run ends; `None` when it was stopped by somebody else, who sees to that.
+    async fn work(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        executor: Arc<dyn Executor>,
+        timeout: Option<Duration>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Option<Ending> {
+        let permit = match permit {
+            Some(permit) => permit,
+            None => live.token.run_until_cancelled(Arc::clone(&self.slots).acquire_owned()).await?.ok()?,
+        };
+        live.work_with(permit);
+        let context = RunContext::new(Arc::clone(self), Arc::clone(live));
+        let execution = async move { executor.execute(context).await };
+        let mut execution = Box::pin(AssertUnwindSafe(execution).catch_unwind());
+        let time = async {
+            match timeout {
+                Some(timeout) => self.sleep(timeout).await,
+                None => std::future::pending().await,
+            }
+        };
+        let ended = first(&mut execution, first(live.token.cancelled(), time)).await;
+        let ending = match ended {
+            // Somebody stops it at this moment.
+            Either::Left(_) if live.token.is_cancelled() => None,
+            Either::Left(outcome) => Some(match outcome {
+                Ok(Ok(AgentEnd::Completed(summary))) => Ending::Completed(summary),
+                Ok(Ok(AgentEnd::Paused(reason))) => Ending::Paused(reason),
+                Ok(Err(error)) => Ending::Failed(error.to_string()),
+                Err(panic) => Ending::Failed(format!("the agent panicked: {}", message_of(&*panic))),
+            }),
+            Either::Right(Either::Left(())) => {
+                first(&mut execution, live.abandoned.cancelled()).await;
+                None
+            }
+            Either::Right(Either::Right(())) => {
+                live.token.cancel();
+                first(&mut execution, self.sleep(self.options.stop_grace)).await;
+                Some(Ending::Paused(pause_reason::TIMEOUT.to_owned()))
+            }
+        };
+        // Dropping what is left of it is the last that it does.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(execution)));
+        ending
+    }
+}
+
+/// That a run's work isn't over. Dropped too early, as happens when the runtime goes away, it tells those who wait.
+struct Unended {
+    inner: Arc<Inner>,
+    live: Option<Arc<Live>>,
+}
+
+impl Unended {
+    fn disarm(mut self) {
+        self.live = None;
+    }
+}
+
+impl Drop for Unended {
+    fn drop(&mut self) {
+        if let Some(live) = self.live.take() {
+            live.fail(Error::new(ErrorKind::Closed, "the runtime that the agent ran on was shut down"));
+            live.over.cancel();
+            self.inner.forget(&live);
+        }
+    }
+}
+
+/// What is ready first; the first of the two when both are.
+async fn first<A: Future, B: Future>(one: A, other: B) -> Either<A::Output, B::Output> {
+    match futures_util::future::select(pin!(one), pin!(other)).await {
+        Either::Left((output, _)) => Either::Left(output),
+        Either::Right((output, _)) => Either::Right(output),
+    }
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("with something that is no text")
+}

@@ -1,0 +1,254 @@
+//! [`Projection`]: a fold of one stream, caught up whenever it is asked, written down now and then.
+//!
+//! What is written down is derived and never trusted over the events: a checkpoint that can't be used is passed over,
+//! and one that later events don't follow from is forgotten, and the fold made from its first event.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use runlog_engine::{Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, Snapshot, StreamId};
+use runlog_model::{Checkpoint, Checkpointed};
+
+use crate::{Error, ErrorKind, Result, backend::Backend};
+
+/// After how many events a fold is written down: what opening has to fold at most, unless that failed.
+const CHECKPOINT_EVENTS: u64 = 8_192;
+/// How much one batch of parts holds, unless one part alone is larger: 16 MiB.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// Where a fold is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Streams {
+    /// What it is folded from; its snapshots say which parts count.
+    pub(crate) events: StreamId,
+    /// The parts that are written down.
+    pub(crate) parts: StreamId,
+    /// What to call an event in messages.
+    pub(crate) event: &'static str,
+}
+
+/// Owns that the fold is never ahead of what is durable.
+pub(crate) struct Projection<Fold> {
+    backend: Arc<dyn Backend>,
+    streams: Streams,
+    folded: Arc<Folded<Fold>>,
+}
+
+/// A fold as far as it got: what all handles of a store have together, those that wait and those that await.
+#[derive(Default)]
+pub(crate) struct Folded<Fold> {
+    state: Mutex<State<Fold>>,
+}
+
+#[derive(Default)]
+struct State<Fold> {
+    fold: Fold,
+    /// Whether it began with a checkpoint.
+    is_restored: bool,
+    /// Whether there was a checkpoint that events didn't follow from.
+    is_distrusted: bool,
+    /// Whether somebody is writing it down.
+    is_written: bool,
+    /// Where the fold was when it was last tried to write it down.
+    tried_at: u64,
+}
+
+/// That somebody is writing a fold down, until it is dropped.
+struct Writing<'a, Fold>(&'a Folded<Fold>);
+
+impl<Fold> Drop for Writing<'_, Fold> {
+    fn drop(&mut self) {
+        self.0.state().is_written = false;
+    }
+}
+
+impl<Fold> Folded<Fold> {
+    /// The lock is never held across a wait.
+    fn state(&self) -> MutexGuard<'_, State<Fold>> {
+        self.state.lock().expect("a fold was left broken by a panic")
+    }
+}
+
+impl<Fold: Checkpointed> Folded<Fold> {
+    fn last_sequence(&self) -> Sequence {
+        Sequence(self.state().fold.last_sequence())
+    }
+
+    /// Forgets what came from a checkpoint; says whether anything did.
+    fn begin_anew(&self) -> bool {
+        let mut state = self.state();
+        if !state.is_restored {
+            return false;
+        }
+        *state = State { is_distrusted: true, is_written: state.is_written, ..State::default() };
+        true
+    }
+
+    /// Whether it is time to write the fold down, and nobody does. After a failure it is time once as much more came.
+    fn is_time_to_write(&self) -> Option<Writing<'_, Fold>> {
+        let mut state = self.state();
+        let last = state.fold.last_sequence();
+        let is_time = state.fold.events_since_checkpoint() >= CHECKPOINT_EVENTS
+            && last >= state.tried_at.saturating_add(CHECKPOINT_EVENTS);
+        if !is_time || state.is_written {
+            return None;
+        }
+        (state.is_written, state.tried_at) = (true, last);
+        Some(Writing(self))
+    }
+}
+
+impl<Fold: Checkpointed> Projection<Fold> {
+    pub(crate) fn new(backend: Arc<dyn Backend>, streams: Streams, folded: Arc<Folded<Fold>>) -> Self {
+        Self { backend, streams, folded }
+    }
+
+    /// Looks something up in what is folded already.
+    pub(crate) fn peek<T>(&self, look: impl FnOnce(&Fold) -> T) -> T {
+        look(&self.folded.state().fold)
+    }
+
+    /// Catches up, then looks something up.
+    pub(crate) async fn read<T>(&self, look: impl FnOnce(&Fold) -> T) -> Result<T> {
+        self.catch_up().await?;
+        Ok(self.peek(look))
+    }
+
+    /// Takes in what was just written, and writes the fold down when it is time. What was written is there,
+    /// whatever becomes of this; a failure to read is told by the next read.
+    pub(crate) async fn wrote(&self) {
+        if self.catch_up().await.is_ok()
+            && let Some(_writing) = self.folded.is_time_to_write()
+        {
+            let _ = self.checkpoint().await;
+        }
+    }
+
+    pub(crate) async fn catch_up(&self) -> Result<()> {
+        match self.take_in().await {
+            Err(error) if error.kind() == ErrorKind::Damaged && self.folded.begin_anew() => self.take_in().await,
+            taken => taken,
+        }
+    }
+
+    async fn take_in(&self) -> Result<()> {
+        let Some(info) = self.backend.stream(self.streams.events).await? else { return Ok(()) };
+        if self.folded.last_sequence() == Sequence::ZERO && info.last_sequence.0 >= CHECKPOINT_EVENTS {
+            self.restore().await?;
+        }
+        let mut next = Some(self.folded.last_sequence().next());
+        while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
+            let page = self.backend.read(self.streams.events, ReadOptions { first, ..ReadOptions::default() }).await?;
+            next = page.next;
+            let mut state = self.folded.state();
+            for record in &page.records {
+                let last = state.fold.last_sequence();
+                // Another thread may have got further meanwhile; what it applied is skipped.
+                if record.sequence.0 <= last {
+                    continue;
+                }
+                // Or it has begun anew.
+                if first.0 > last + 1 {
+                    next = Some(Sequence(last).next());
+                    break;
+                }
+                let event = Fold::decode(record.kind.0, &record.meta, &record.payload).map_err(|error| {
+                    let error = Error::from(error);
+                    Error::new(error.kind(), format!("{} {}: {error}", self.streams.event, record.sequence))
+                })?;
+                state.fold.apply_event(record.sequence.0, event)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins with the newest checkpoint. One that can't be used is passed over: every event is still there.
+    async fn restore(&self) -> Result<()> {
+        if self.folded.state().is_distrusted {
+            return Ok(());
+        }
+        let restored = match self.read_checkpoint().await {
+            Ok(restored) => restored,
+            Err(error) if is_unusable(&error) => None,
+            Err(error) => return Err(error),
+        };
+        let mut state = self.folded.state();
+        if let Some(fold) = restored
+            && state.fold.last_sequence() == 0
+            && !state.is_distrusted
+        {
+            (state.fold, state.is_restored) = (fold, true);
+        }
+        Ok(())
+    }
+
+    async fn read_checkpoint(&self) -> Result<Option<Fold>> {
+        let snapshot = self.backend.latest_snapshot(self.streams.events, Sequence::MAX).await?;
+        let Some(Snapshot { sequence, meta, payload, .. }) = snapshot else { return Ok(None) };
+        let parts = self.backend.stream(self.streams.parts).await?.map_or(0, |info| info.last_sequence.0);
+        let checkpoint = Checkpoint::decode(&meta, &payload, parts)?;
+        let mut parts = Vec::new();
+        for sequences in checkpoint.parts() {
+            parts.extend(self.read_parts(Sequence(*sequences.start()), Sequence(*sequences.end())).await?);
+        }
+        Ok(Some(Fold::restore(sequence.0, checkpoint, parts.iter().map(|part| &part[..]))?))
+    }
+
+    async fn read_parts(&self, first: Sequence, last: Sequence) -> Result<Vec<Bytes>> {
+        let mut parts = Vec::new();
+        let mut next = Some(first);
+        while let Some(first) = next {
+            let page =
+                self.backend.read(self.streams.parts, ReadOptions { first, last, ..ReadOptions::default() }).await?;
+            next = page.next;
+            parts.extend(page.records.into_iter().map(|record| record.payload));
+        }
+        Ok(parts)
+    }
+
+    /// Writes down what changed since the last time. Nothing waits for the device: it is derived.
+    async fn checkpoint(&self) -> Result<()> {
+        let stream = self.streams.parts;
+        let mut last = self.backend.stream(stream).await?.map_or(Sequence::ZERO, |info| info.last_sequence);
+        let (sequence, parts, checkpoint) = {
+            let state = self.folded.state();
+            let (parts, checkpoint) = state.fold.checkpoint(last.0 + 1)?;
+            (Sequence(state.fold.last_sequence()), parts, checkpoint)
+        };
+        let mut parts = &parts[..];
+        while !parts.is_empty() {
+            let (batch, rest) = parts.split_at(parts_of_batch(parts));
+            // The expectation keeps a second writer of checkpoints from mixing its parts in.
+            let record = |part| NewRecord { kind: Kind(Fold::PART), meta: &[], payload: part };
+            let records = batch.iter().map(Vec::as_slice).map(record).collect();
+            let op = Op::Append { stream, expected: Expected::Last(last), records };
+            self.backend.commit(Batch::new(vec![op]).with_durability(Durability::Os)).await?;
+            last = Sequence(last.0 + batch.len() as u64);
+            parts = rest;
+        }
+        let (meta, payload) = checkpoint.encode()?;
+        let op = Op::Snapshot { stream: self.streams.events, sequence, meta: &meta, payload: &payload };
+        self.backend.commit(Batch::new(vec![op]).with_durability(Durability::Os)).await?;
+        let mut state = self.folded.state();
+        // Not if another thread has begun anew since.
+        if sequence.0 <= state.fold.last_sequence() {
+            state.fold.checkpointed(sequence.0, checkpoint);
+        }
+        Ok(())
+    }
+}
+
+/// Whether an error says that a checkpoint can't be used, and not that the store can't be read.
+fn is_unusable(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Damaged | ErrorKind::UnsupportedVersion | ErrorKind::NotFound)
+}
+
+/// How many parts the next batch holds; at least one.
+fn parts_of_batch(parts: &[Vec<u8>]) -> usize {
+    let mut bytes = 0;
+    let fit = parts.iter().take_while(|part| {
+        bytes += part.len();
+        bytes <= BATCH_BYTES
+    });
+    fit.count().max(1)
+}

@@ -1,0 +1,144 @@
+//! What a run writes in one batch with others: spawns, resumes and endings of a whole tree.
+
+use std::collections::VecDeque;
+
+use runlog_engine::{Batch, Expected, Op, Sequence};
+use runlog_model::{EncodedRunEvent, ListRuns, RunId, RunStatus, StatusChange};
+
+use super::{AsyncRunRecorder, AsyncRuns, index::RUNS_STREAM, load::stream_of, start::record};
+use crate::{ErrorKind, Result};
+
+/// How often changes are tried again after somebody else wrote to one of the runs in between.
+const ATTEMPTS_MAX: u32 = 1_000;
+
+/// What is written in the same batch as a run's messages.
+#[derive(Default)]
+pub(crate) struct Along<'a> {
+    /// Records for the run's own stream.
+    pub(crate) run_events: &'a [EncodedRunEvent],
+    /// Whatever else.
+    pub(crate) ops: &'a [Op<'a>],
+}
+
+/// What is to be written for a run to change its status.
+pub(crate) struct PlannedChange {
+    pub(crate) id: RunId,
+    /// Where the run's stream stands.
+    pub(crate) last_sequence: Sequence,
+    /// The records of the run's stream.
+    pub(crate) own: Vec<EncodedRunEvent>,
+    /// The record of the runs catalog.
+    pub(crate) listed: EncodedRunEvent,
+}
+
+/// A run that is to change its status.
+pub(crate) struct NewStatus {
+    pub(crate) recorder: AsyncRunRecorder,
+    pub(crate) status: RunStatus,
+    pub(crate) summary: Option<String>,
+    pub(crate) error_message: Option<String>,
+    pub(crate) pause_reason: Option<String>,
+    /// What is written before it.
+    pub(crate) before: Vec<EncodedRunEvent>,
+}
+
+impl NewStatus {
+    /// A status with nothing to say about it.
+    pub(crate) fn new(recorder: AsyncRunRecorder, status: RunStatus) -> Self {
+        Self { recorder, status, summary: None, error_message: None, pause_reason: None, before: Vec::new() }
+    }
+
+    fn plan(&self) -> Result<PlannedChange> {
+        let mut planned = self.recorder.plan_change(self.status, |change: &mut StatusChange| {
+            change.summary.clone_from(&self.summary);
+            change.error_message.clone_from(&self.error_message);
+            change.pause_reason.clone_from(&self.pause_reason);
+        })?;
+        planned.own.splice(0..0, self.before.iter().cloned());
+        Ok(planned)
+    }
+}
+
+/// The steps of a batch that makes changes: the catalog's records are one append.
+pub(crate) fn ops_of_changes(changes: &[PlannedChange]) -> Vec<Op<'_>> {
+    let mut ops: Vec<Op<'_>> = changes
+        .iter()
+        .map(|change| Op::Append {
+            stream: stream_of(change.id),
+            expected: Expected::Last(change.last_sequence),
+            records: change.own.iter().map(record).collect(),
+        })
+        .collect();
+    let records = changes.iter().map(|change| record(&change.listed)).collect();
+    ops.push(Op::Append { stream: RUNS_STREAM, expected: Expected::Any, records });
+    ops
+}
+
+impl AsyncRuns {
+    /// Takes in what was just written.
+    pub(crate) async fn caught_up(&self) {
+        self.index().wrote().await;
+    }
+
+    /// The runs of a status, oldest first.
+    pub(crate) async fn with_status(&self, status: RunStatus) -> Result<Vec<RunId>> {
+        self.index().read(|runs| runs.with_status(status).collect()).await
+    }
+
+    /// The run that spawned a run.
+    pub(crate) async fn parent_of(&self, id: RunId) -> Result<Option<RunId>> {
+        self.index().read(|runs| runs.run(id).and_then(|placed| placed.run.parent_run_id)).await
+    }
+
+    /// The runs below a run that aren't over, parents before their children.
+    pub(crate) async fn unfinished_below(&self, id: RunId) -> Result<Vec<RunId>> {
+        self.index()
+            .read(|runs| {
+                let mut found = Vec::new();
+                let mut parents = VecDeque::from([id]);
+                while let Some(parent) = parents.pop_front() {
+                    let children = ListRuns { parent_run_id: Some(parent), limit: usize::MAX, ..ListRuns::default() };
+                    for child in runs.list(&children, None).runs {
+                        parents.push_back(child.id);
+                        if !child.status.is_final() {
+                            found.push(child.id);
+                        }
+                    }
+                }
+                found
+            })
+            .await
+    }
+
+    /// Changes runs all at once: one batch, and one flush. Those that can't change so any more are left alone.
+    /// Durable when it returns; the recorders then know it.
+    pub(crate) async fn change_all(&self, changes: &[NewStatus]) -> Result<()> {
+        let mut attempt = 1;
+        loop {
+            let mut planned = Vec::with_capacity(changes.len());
+            for change in changes {
+                match change.plan() {
+                    Err(error) if error.kind() == ErrorKind::WrongStatus => {}
+                    plan => planned.push(plan?),
+                }
+            }
+            if planned.is_empty() {
+                return Ok(());
+            }
+            let written = self.store.backend().commit(Batch::new(ops_of_changes(&planned))).await;
+            match &written {
+                Err(error) if error.kind() != ErrorKind::Conflict || attempt == ATTEMPTS_MAX => {
+                    return written.map(|_| ());
+                }
+                Ok(_) => self.index().wrote().await,
+                Err(_) => attempt += 1,
+            }
+            for change in changes {
+                change.recorder.refresh().await?;
+            }
+            if written.is_ok() {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The scenarios of resuming, through `spawn_agents`, and going on after a crash.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use runlog::{
+    AgentDefinition, AgentEnd, ListRuns, NewMessage, NewToolCall, RawJson, ResumeOptions, RunContext, RunId, RunStatus,
+    SpawnRequest, SpawnResult, ToolOutcome, pause_reason,
+};
+
+use crate::{
+    claims,
+    support::{World, forever, options, run_of, steps},
+};
+
+claims! {
+    scenario_resume_a_paused_run
+    scenario_cumulative_step_counter_across_resumes
+    scenario_fresh_step_budget_per_resume
+    scenario_max_total_steps_enforcement
+    scenario_resume_non_paused_run_rejected
+    a_resumed_run_is_told_its_task_beside_to_continue
+    a_run_is_resumed_by_one_of_two
+    a_paused_root_is_resumed_by_its_orchestrator
+    a_snapshot_and_the_space_are_there_after_a_resume
+    what_a_crash_cut_off_goes_on_once
+    a_parent_goes_on_when_its_sub_agents_have
+    what_ended_before_the_crash_is_told_to_the_parent
+    runs_without_an_executor_are_left_as_they_are
+}
+
+async fn spawn(world: &World, parent: RunId, request: SpawnRequest) -> SpawnResult {
+    world.orchestrator.spawn_agents(parent, vec![request]).await.unwrap().remove(0)
+}
+
+/// An agent that takes steps until its budget or its work is done.
+async fn worker(world: &World, max_steps: u32, total: u32) {
+    let definition = AgentDefinition { max_steps: Some(max_steps), ..AgentDefinition::new("worker", "") };
+    world
+        .agent_as(definition, move |run: RunContext| async move {
+            while run.run().step_count < total {
+                steps(&run, 1).await?;
+            }
+            Ok(AgentEnd::completed("done"))
+        })
+        .await;
+}
+
+async fn scenario_resume_a_paused_run(world: World) {
+    world
+        .agent("worker", |run: RunContext| async move {
+            let step = run.next_step().await?;
+            if step > 1 {
+                return Ok(AgentEnd::completed(run.messages().await?.len().to_string()));
+            }
+            let call = NewToolCall::new("c1", "search", "{\"q\":\"rain\"}");
+            let asked = NewMessage::assistant("Let me look.").with_tool_calls([call]).to_json()?;
+            run.record_tool_call(asked, &[ToolOutcome::completed("c1", RawJson::string("three papers"))]).await?;
+            Ok(AgentEnd::paused("lunch"))
+        })
+        .await;
+    let parent = world.parent().await;
+    let first = spawn(&world, parent, SpawnRequest::new("worker", "Find papers.")).await;
+    assert_eq!(first.status, RunStatus::Paused);
+    let before = world.context(run_of(&first)).await;
+    let second = spawn(&world, parent, SpawnRequest::resume("worker", run_of(&first))).await;
+    let after = world.context(run_of(&second)).await;
+    assert_eq!(after[..3], before, "exactly as it was before the pause, by step");
+    assert!(after[3].starts_with("{\"role\":\"user\",\"content\":\"Continue your work"), "{}", after[3]);
+    assert_eq!(second.summary.as_deref(), Some("4"), "that is what the agent saw");
+    assert_eq!(world.run(run_of(&second)).await.resumed_from, first.run_id);
+    assert_eq!(world.run(run_of(&first)).await.resumed_by, second.run_id);
+}
+
+async fn scenario_cumulative_step_counter_across_resumes(world: World) {
+    worker(&world, 45, 46).await;
+    let parent = world.parent().await;
+    let first = spawn(&world, parent, SpawnRequest::new("worker", "t")).await;
+    assert_eq!((first.status, first.steps), (RunStatus::Paused, 45));
+    let second = spawn(&world, parent, SpawnRequest::resume("worker", run_of(&first))).await;
+    assert_eq!((second.status, second.steps), (RunStatus::Completed, 46));
+    let messages = world.messages(run_of(&second)).await;
+    assert_eq!(messages.last().unwrap().step_number, 46);
+}
+
+async fn scenario_fresh_step_budget_per_resume(world: World) {
+    worker(&world, 50, 1_000).await;
+    let parent = world.parent().await;
+    let mut last = spawn(&world, parent, SpawnRequest::new("worker", "t")).await;
+    for total in [100, 150] {
+        last = spawn(&world, parent, SpawnRequest::resume("worker", run_of(&last))).await;
+        assert_eq!((last.status, last.steps), (RunStatus::Paused, total));
+        assert_eq!(last.pause_reason.as_deref(), Some(pause_reason::STEP_BUDGET));
+        assert_eq!(world.run(run_of(&last)).await.max_steps, Some(50));
+    }
+}
+
+async fn scenario_max_total_steps_enforcement(world: World) {
+    worker(&world, 250, 1_000).await;
+    let parent = world.parent().await;
+    let first = spawn(&world, parent, SpawnRequest::new("worker", "t")).await;
+    let second = spawn(&world, parent, SpawnRequest::resume("worker", run_of(&first))).await;
+    assert_eq!((second.status, second.steps), (RunStatus::Paused, 500));
+    let refused = spawn(&world, parent, SpawnRequest::resume("worker", run_of(&second))).await;
+    assert_eq!((refused.status, refused.run_id), (RunStatus::Failed, None));
+    assert!(refused.error.as_deref().unwrap().contains("maximum total steps of 500"), "{refused:?}");
+}
+
+async fn scenario_resume_non_paused_run_rejected(world: World) {
+    world.agent("done", |_| async { Ok(AgentEnd::from(())) }).await;
+    world.agent("failed", |_| async { Err(runlog::Error::new(runlog::ErrorKind::Io, "no")) }).await;
+    let parent = world.parent().await;
+    for name in ["done", "failed"] {
+        let ended = spawn(&world, parent, SpawnRequest::new(name, "t")).await;
+        let refused = spawn(&world, parent, SpawnRequest::resume(name, run_of(&ended))).await;
+        assert!(refused.error.as_deref().unwrap().contains("only paused runs can be resumed"), "{refused:?}");
+    }
+}
+
+async fn a_resumed_run_is_told_its_task_beside_to_continue(world: World) {
+    world
+        .agent("worker", |run: RunContext| async move {
+            match run.next_step().await? {
+                1 => {
+                    run.record_message(NewMessage::assistant("One part.")).await?;
+                    Ok(AgentEnd::paused("asks"))
+                }
+                _ => Ok(AgentEnd::completed(run.task())),
+            }
+        })
+        .await;
+    let parent = world.parent().await;
+    let first = spawn(&world, parent, SpawnRequest::new("worker", "t")).await;
+    let request =
+        SpawnRequest { task: "Leave out the tests.".into(), ..SpawnRequest::resume("worker", run_of(&first)) };
+    let second = spawn(&world, parent, request).await;
+    assert_eq!(second.summary.as_deref(), Some("Leave out the tests."));
+    let told = world.context(run_of(&second)).await.pop().unwrap();
+    assert!(told.contains("Continue your work") && told.contains("Leave out the tests."), "{told}");
+}
+
+async fn a_run_is_resumed_by_one_of_two(world: World) {
+    worker(&world, 1, 2).await;
+    let parent = world.parent().await;
+    let first = spawn(&world, parent, SpawnRequest::new("worker", "t")).await;
+    let requests = vec![SpawnRequest::resume("worker", run_of(&first)); 2];
+    let results = world.orchestrator.spawn_agents(parent, requests).await.unwrap();
+    let statuses: Vec<_> = results.iter().map(|result| result.status).collect();
+    assert_eq!(statuses, [RunStatus::Completed, RunStatus::Failed]);
+    assert!(results[1].error.as_deref().unwrap().contains("resumed already"), "{results:?}");
+}
+
+async fn a_paused_root_is_resumed_by_its_orchestrator(world: World) {
+    worker(&world, 2, 3).await;
+    let first = world.orchestrator.start(world.start("worker")).await.unwrap();
+    assert_eq!(first.wait().await.unwrap().status, RunStatus::Paused);
+    let options = ResumeOptions { message: Some(NewMessage::user("Go on.")), ..ResumeOptions::default() };
+    let second = world.orchestrator.resume(first.run_id(), &options, None).await.unwrap();
+    assert_eq!(second.wait().await.unwrap().status, RunStatus::Completed);
+    assert!(world.context(second.run_id()).await.iter().any(|message| message.contains("Go on.")));
+}
+
+async fn a_snapshot_and_the_space_are_there_after_a_resume(world: World) {
+    world
+        .agent("worker", |run: RunContext| async move {
+            let saved = run.snapshot().await?.map_or_else(String::new, |snapshot| snapshot.status);
+            let shared = run.space().get("key").map_or_else(String::new, |value| value.to_string());
+            let mut snapshot = runlog::RunSnapshot::new("halfway");
+            snapshot.state.insert("part".into(), 1.into());
+            run.save_snapshot(&snapshot).await?;
+            run.space().set("key", RawJson::string("value"));
+            let command = run.next_command().await;
+            if saved.is_empty() {
+                return Ok(AgentEnd::paused("later"));
+            }
+            // It was taken after the snapshot that the run went on from.
+            Ok(AgentEnd::completed(format!("{saved} {shared} {}", command.message().unwrap_or_default())))
+        })
+        .await;
+    let first = world.orchestrator.start(world.start("worker")).await.unwrap();
+    let command = RawJson::parse(r#"{"type":"note","message":"Hurry!"}"#).unwrap();
+    first.send(&command).await.unwrap();
+    assert_eq!(first.wait().await.unwrap().status, RunStatus::Paused);
+    let second = world.orchestrator.resume(first.run_id(), &ResumeOptions::default(), None).await.unwrap();
+    assert_eq!(second.wait().await.unwrap().summary.as_deref(), Some("halfway \"value\" Hurry!"));
+}
+
+/// The world as another process finds it: the same store, whose runs nobody works on any more.
+fn next_process(world: &World) -> World {
+    world.reopened(options())
+}
+
+async fn what_a_crash_cut_off_goes_on_once(world: World) {
+    let started = Arc::new(Mutex::new(Vec::new()));
+    let world = crash_with(world, &started, 3).await;
+    let report = world.orchestrator.resume_all().await.unwrap();
+    assert_eq!((report.resumed.len(), report.left.len()), (3, 0), "{report:?}");
+    for (paused, result) in &report.resumed {
+        assert_eq!((result.status, result.steps), (RunStatus::Completed, 3), "from its last recorded step");
+        let run = world.run(run_of(result)).await;
+        assert_eq!(run.resumed_from, Some(*paused));
+    }
+    assert_eq!(started.lock().unwrap().len(), 3, "each was begun once more");
+    let again = world.orchestrator.resume_all().await.unwrap();
+    assert!(again.resumed.is_empty() && again.left.is_empty(), "{again:?}");
+}
+
+/// Runs `count` agents until they have taken two steps, and cuts them off.
+async fn crash_with(world: World, started: &Arc<Mutex<Vec<RunId>>>, count: usize) -> World {
+    world
+        .agent("worker", |run: RunContext| async move {
+            steps(&run, 2).await?;
+            forever().await
+        })
+        .await;
+    for _ in 0..count {
+        world.orchestrator.start(world.start("worker")).await.unwrap();
+    }
+    until_steps(&world, "worker", 2, count).await;
+    let next = next_process(&world);
+    let started = Arc::clone(started);
+    next.agent("worker", move |run: RunContext| {
+        started.lock().unwrap().push(run.run_id());
+        async move {
+            steps(&run, 1).await?;
+            Ok(AgentEnd::completed("done"))
+        }
+    })
+    .await;
+    next
+}
+
+async fn until_steps(world: &World, agent: &str, steps: u32, count: usize) {
+    loop {
+        let running = ListRuns {
+            status: Some(RunStatus::Running),
+            agent_id: Some(agent.into()),
+            limit: 1_000,
+            ..ListRuns::default()
+        };
+        let runs = world.store.runs().list(&running).await.unwrap().items;
+        if runs.iter().filter(|run| run.step_count == steps).count() == count {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+async fn a_parent_goes_on_when_its_sub_agents_have(world: World) {
+    let is_second = Arc::new(AtomicBool::new(false));
+    let agents = |world: &World| {
+        let (is_second, world) = (Arc::clone(&is_second), world.clone());
+        async move {
+            world
+                .agent("leaf", move |run: RunContext| {
+                    let is_second = is_second.load(Ordering::SeqCst);
+                    async move {
+                        steps(&run, 1).await?;
+                        run.space().set(run.depth().to_string(), RawJson::string("was here"));
+                        if !is_second {
+                            forever().await;
+                        }
+                        Ok(AgentEnd::completed("leaf is done"))
+                    }
+                })
+                .await;
+            for (name, below) in [("middle", "leaf"), ("root", "middle")] {
+                world
+                    .agent(name, move |run: RunContext| async move {
+                        let context = run.messages().await?;
+                        let results = context.iter().rfind(|message| message.role == runlog::Role::Tool);
+                        if let Some(results) = results {
+                            return Ok(AgentEnd::completed(results.json.to_string()));
+                        }
+                        run.next_step().await?;
+                        let two = vec![SpawnRequest::new(below, "a"), SpawnRequest::new(below, "b")];
+                        run.spawn_agents(two).await?;
+                        Ok(AgentEnd::completed("not cut off"))
+                    })
+                    .await;
+            }
+        }
+    };
+    agents(&world).await;
+    let root = world.orchestrator.start(world.start("root")).await.unwrap();
+    until_steps(&world, "leaf", 1, 4).await;
+    let next = next_process(&world);
+    is_second.store(true, Ordering::SeqCst);
+    agents(&next).await;
+    let report = next.orchestrator.resume_all().await.unwrap();
+    assert_eq!((report.resumed.len(), report.left.len()), (7, 0), "{report:?}");
+    let resumed = next.run(root.run_id()).await.resumed_by.unwrap();
+    let run = next.run(resumed).await;
+    assert_eq!(run.status, RunStatus::Completed);
+    let summary = run.summary.unwrap();
+    assert!(summary.contains("leaf is done"), "{summary}");
+    // The call that it had made has its results; then it was told to go on.
+    let context = next.context(resumed).await;
+    assert_eq!(context.len(), 4, "{context:?}");
+    assert!(context[3].contains("Continue your work"), "{}", context[3]);
+    for (_, result) in &report.resumed {
+        assert_eq!(result.status, RunStatus::Completed);
+        let run = next.run(run_of(result)).await;
+        if let Some(parent) = run.parent_run_id {
+            assert_eq!(next.run(parent).await.pause_reason.as_deref(), Some(pause_reason::ORPHANED));
+        }
+    }
+    assert_eq!(next.orchestrator.live_count(), 0);
+}
+
+async fn what_ended_before_the_crash_is_told_to_the_parent(world: World) {
+    world
+        .agent("leaf", |run: RunContext| async move {
+            match run.task() {
+                "ends" => {
+                    run.space().set("left", RawJson::string("by the one that ended"));
+                    Ok(AgentEnd::completed("ended before"))
+                }
+                _ => {
+                    steps(&run, 1).await?;
+                    forever().await
+                }
+            }
+        })
+        .await;
+    world
+        .agent("root", |run: RunContext| async move {
+            run.next_step().await?;
+            let requests = ["ends", "works"].map(|task| SpawnRequest::new("leaf", task));
+            run.spawn_agents(requests.into_iter().chain([SpawnRequest::new("nobody", "t")]).collect()).await?;
+            Ok(().into())
+        })
+        .await;
+    world.orchestrator.start(world.start("root")).await.unwrap();
+    until_steps(&world, "leaf", 1, 1).await;
+    while world
+        .store
+        .runs()
+        .list(&ListRuns { status: Some(RunStatus::Completed), ..ListRuns::default() })
+        .await
+        .unwrap()
+        .items
+        .is_empty()
+    {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let next = next_process(&world);
+    next.agent("leaf", |_| async { Ok(AgentEnd::completed("went on")) }).await;
+    next.agent("root", |run: RunContext| async move {
+        let left = run.space().get("left").map(|value| value.to_string());
+        let context = run.messages().await?;
+        let results = context.iter().rfind(|message| message.role == runlog::Role::Tool).unwrap();
+        Ok(AgentEnd::completed(format!("{} {}", left.unwrap_or_default(), results.json)))
+    })
+    .await;
+    let report = next.orchestrator.resume_all().await.unwrap();
+    assert_eq!(report.resumed.len(), 2, "{report:?}");
+    let summaries: Vec<_> = report.resumed.iter().filter_map(|(_, result)| result.summary.clone()).collect();
+    let root = summaries.iter().find(|summary| summary.contains("by the one")).unwrap();
+    for says in ["ended before", "went on", "no agent \\\\\\\"nobody\\\\\\\" is defined"] {
+        assert!(root.contains(says), "{root} should say {says}");
+    }
+}
+
+async fn runs_without_an_executor_are_left_as_they_are(world: World) {
+    let by_hand = world.parent().await;
+    let started = Arc::new(Mutex::new(Vec::new()));
+    let world = crash_with(world, &started, 1).await;
+    let report = world.orchestrator.resume_all().await.unwrap();
+    assert_eq!(report.resumed.len(), 1);
+    let left: Vec<_> = report.left.iter().map(|(id, error)| (*id, error.kind())).collect();
+    assert_eq!(left, [(by_hand, runlog::ErrorKind::NotFound)]);
+    assert_eq!(world.run(by_hand).await.status, RunStatus::Paused);
+}

@@ -1,0 +1,347 @@
+//! Ending whole trees of runs: in one batch, with what each had recorded.
+
+use std::{
+    future::{Future, poll_fn},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use runlog::{
+    AgentEnd, ErrorKind, ListRuns, NewMessage, NewRun, NewSession, RunContext, RunId, RunStatus, SpawnRequest,
+    engine::Position,
+};
+
+use crate::{
+    claims,
+    support::{World, forever, options, steps},
+};
+
+claims! {
+    a_tree_of_a_thousand_is_cancelled_in_one_batch
+    agents_that_never_rest_are_cancelled_too
+    cancelling_takes_what_is_paused_below
+    cancelling_leaves_what_has_ended
+    cancelling_before_their_turn_ends_them_all
+    a_run_that_ends_takes_its_sub_agents_with_it
+    a_spawn_that_nobody_waits_for_is_cancelled
+    a_run_that_was_resumed_is_not_cancelled_in_its_stead
+    a_run_of_another_hand_is_cancelled_with_those_it_spawned
+    an_agent_that_blocks_is_not_waited_for
+    dropping_the_callers_future_leaves_nothing_half_done
+}
+
+/// Defines an agent that spawns `wide` of itself, down to a depth, and never ends; counts those that work.
+async fn tree(world: &World, depth: u32, wide: usize) -> Arc<AtomicUsize> {
+    let at_work = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&at_work);
+    world
+        .agent("node", move |run: RunContext| {
+            let at_work = Arc::clone(&counted);
+            async move {
+                steps(&run, 1).await?;
+                at_work.fetch_add(1, Ordering::SeqCst);
+                if run.depth() < depth {
+                    run.spawn_agents((0..wide).map(|_| SpawnRequest::new("node", "t")).collect()).await?;
+                }
+                forever().await
+            }
+        })
+        .await;
+    at_work
+}
+
+async fn until(count: &AtomicUsize, expected: usize) {
+    while count.load(Ordering::SeqCst) < expected {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+async fn last_position(world: &World) -> u64 {
+    let mut next = Some(Position(1));
+    let mut last = 0;
+    while let Some(first) = next {
+        let page = world.store.backend().scan(first, 10_000).await.unwrap();
+        last = page.records.last().map_or(last, |record| record.position.0);
+        next = page.next;
+    }
+    last
+}
+
+async fn all_below(world: &World, root: RunId) -> Vec<runlog::RunSummary> {
+    let mut found = Vec::new();
+    let mut parents = vec![root];
+    while let Some(parent) = parents.pop() {
+        let children = world.store.runs().children(parent, 10_000, None).await.unwrap().items;
+        parents.extend(children.iter().map(|child| child.id));
+        found.extend(children);
+    }
+    found
+}
+
+async fn a_tree_of_a_thousand_is_cancelled_in_one_batch(world: World) {
+    let world = world.bounded(runlog::OrchestratorOptions { concurrent_max: 10_000, ..options() });
+    // 4 + 16 + 64 + 256 + 1,024 below the root.
+    let at_work = tree(&world, 5, 4).await;
+    let root = world.orchestrator.start(world.start("node")).await.unwrap();
+    until(&at_work, 1_365).await;
+    let before = last_position(&world).await;
+    root.cancel().await.unwrap();
+    let after = last_position(&world).await;
+    let below = all_below(&world, root.run_id()).await;
+    assert_eq!(below.len(), 1_364);
+    for run in &below {
+        assert_eq!((run.status, run.step_count), (RunStatus::Cancelled, 1));
+    }
+    assert_eq!(world.run(root.run_id()).await.status, RunStatus::Cancelled);
+    for run in below.iter().step_by(97) {
+        let messages = world.messages(run.id).await;
+        assert!(messages.iter().any(|message| message.content.as_str().contains("step 1")), "its work is readable");
+    }
+    // A record in its own stream and one in the catalog for each, and nothing else.
+    assert_eq!(after - before, 2 * 1_365);
+    assert_eq!(world.orchestrator.live_count(), 0);
+}
+
+async fn agents_that_never_rest_are_cancelled_too(world: World) {
+    let at_work = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&at_work);
+    world
+        .agent("busy", move |run: RunContext| {
+            let at_work = Arc::clone(&counted);
+            async move {
+                at_work.fetch_add(1, Ordering::SeqCst);
+                if run.depth() == 0 {
+                    run.spawn_agents((0..50).map(|_| SpawnRequest::new("busy", "t")).collect()).await?;
+                }
+                loop {
+                    steps(&run, 1).await?;
+                    tokio::task::yield_now().await;
+                }
+            }
+        })
+        .await;
+    let root = world.orchestrator.start(world.start("busy")).await.unwrap();
+    until(&at_work, 51).await;
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    root.cancel().await.unwrap();
+    let before = last_position(&world).await;
+    for run in all_below(&world, root.run_id()).await {
+        assert_eq!(run.status, RunStatus::Cancelled);
+        let messages = world.messages(run.id).await;
+        assert_eq!(messages.len() as u64, 1 + u64::from(run.step_count), "steps and messages add up");
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(last_position(&world).await, before, "nobody writes any more");
+}
+
+async fn cancelling_takes_what_is_paused_below(world: World) {
+    world.agent("pauses", |_| async { Ok(AgentEnd::paused("asks")) }).await;
+    world
+        .agent("lead", |run: RunContext| async move {
+            run.spawn_agents(vec![SpawnRequest::new("pauses", "t")]).await?;
+            steps(&run, 1).await?;
+            forever().await
+        })
+        .await;
+    let lead = world.orchestrator.start(world.start("lead")).await.unwrap();
+    while world.run(lead.run_id()).await.step_count == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let child = all_below(&world, lead.run_id()).await.remove(0);
+    assert_eq!(child.status, RunStatus::Paused);
+    lead.cancel().await.unwrap();
+    assert_eq!(world.run(child.id).await.status, RunStatus::Cancelled);
+    // A tree that nobody works on is cancelled as well.
+    let paused = world.orchestrator.start(world.start("pauses")).await.unwrap();
+    paused.wait().await.unwrap();
+    world.orchestrator.cancel(paused.run_id()).await.unwrap();
+    assert_eq!(world.run(paused.run_id()).await.status, RunStatus::Cancelled);
+}
+
+async fn cancelling_leaves_what_has_ended(world: World) {
+    world.agent("done", |_| async { Ok(AgentEnd::completed("the result")) }).await;
+    let done = world.orchestrator.start(world.start("done")).await.unwrap();
+    done.wait().await.unwrap();
+    done.cancel().await.unwrap();
+    world.orchestrator.cancel(done.run_id()).await.unwrap();
+    let run = world.run(done.run_id()).await;
+    assert_eq!((run.status, run.summary.as_deref()), (RunStatus::Completed, Some("the result")));
+    let nobody = RunId(world.store.backend().new_id());
+    assert_eq!(world.orchestrator.cancel(nobody).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+async fn cancelling_before_their_turn_ends_them_all(world: World) {
+    let world = world.bounded(runlog::OrchestratorOptions { concurrent_max: 1, ..options() });
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&begun);
+    world
+        .agent("worker", move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { forever().await }
+        })
+        .await;
+    world
+        .agent("lead", |run: RunContext| async move {
+            run.spawn_agents((0..10).map(|_| SpawnRequest::new("worker", "t")).collect()).await?;
+            Ok(().into())
+        })
+        .await;
+    let lead = world.orchestrator.start(world.start("lead")).await.unwrap();
+    until(&begun, 1).await;
+    lead.cancel().await.unwrap();
+    let below = all_below(&world, lead.run_id()).await;
+    assert!(below.len() == 10 && below.iter().all(|run| run.status == RunStatus::Cancelled), "{below:?}");
+    assert_eq!(begun.load(Ordering::SeqCst), 1, "the others were never begun");
+    let next = world.orchestrator.start(world.start("worker")).await.unwrap();
+    until(&begun, 2).await;
+    next.cancel().await.unwrap();
+}
+
+async fn a_run_that_ends_takes_its_sub_agents_with_it(world: World) {
+    world
+        .agent("leaf", |run: RunContext| async move {
+            steps(&run, 1).await?;
+            forever().await
+        })
+        .await;
+    world
+        .agent("hasty", |run: RunContext| async move {
+            let below = run.clone();
+            let spawned = tokio::spawn(async move { below.spawn_agents(vec![SpawnRequest::new("leaf", "t")]).await });
+            while run.orchestrator().live_count() < 2 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            drop(spawned);
+            Ok(AgentEnd::completed("doesn't wait"))
+        })
+        .await;
+    let hasty = world.orchestrator.start(world.start("hasty")).await.unwrap();
+    assert_eq!(hasty.wait().await.unwrap().status, RunStatus::Completed);
+    let below = all_below(&world, hasty.run_id()).await;
+    assert_eq!((below.len(), below[0].status), (1, RunStatus::Cancelled));
+}
+
+async fn a_spawn_that_nobody_waits_for_is_cancelled(world: World) {
+    world.agent("leaf", |_| async { forever().await }).await;
+    let parent = world.parent().await;
+    let spawn = world.orchestrator.spawn_agents(parent, vec![SpawnRequest::new("leaf", "t"); 3]);
+    tokio::time::timeout(Duration::from_millis(30), spawn).await.unwrap_err();
+    while world.orchestrator.live_count() > 1 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let below = all_below(&world, parent).await;
+    assert!(below.len() == 3 && below.iter().all(|run| run.status == RunStatus::Cancelled), "{below:?}");
+    let run = world.run(parent).await;
+    assert_eq!(run.status, RunStatus::Running);
+    until_answered(&world, parent).await;
+}
+
+/// Waits until the call of a spawn has its result, so that no provider refuses the context.
+async fn until_answered(world: &World, parent: RunId) {
+    let context = world.store.context(world.run(parent).await.instance_id).await.unwrap();
+    while !context.dangling_tool_calls().await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(world.context(parent).await.last().unwrap().contains("cancelled"));
+}
+
+async fn a_run_that_was_resumed_is_not_cancelled_in_its_stead(world: World) {
+    world
+        .agent("worker", |run: RunContext| async move {
+            if run.run().resumed_from.is_some() {
+                forever().await;
+            }
+            Ok(AgentEnd::paused("asks"))
+        })
+        .await;
+    let first = world.orchestrator.start(world.start("worker")).await.unwrap();
+    first.wait().await.unwrap();
+    let second = world.orchestrator.resume(first.run_id(), &Default::default(), None).await.unwrap();
+    let error = world.orchestrator.cancel(first.run_id()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WrongStatus);
+    assert!(error.to_string().contains(&second.run_id().to_string()), "{error}");
+    second.cancel().await.unwrap();
+}
+
+async fn a_run_of_another_hand_is_cancelled_with_those_it_spawned(world: World) {
+    world.agent("leaf", |_| async { forever().await }).await;
+    let session = NewSession { project: Some(crate::support::PROJECT.into()), ..NewSession::default() };
+    let parent = world.store.runs().start(NewRun::in_new_session(session, "by hand")).await.unwrap();
+    let (world_of, id) = (world.clone(), parent.id());
+    let spawn =
+        tokio::spawn(
+            async move { world_of.orchestrator.spawn_agents(id, vec![SpawnRequest::new("leaf", "t"); 2]).await },
+        );
+    while all_below(&world, id).await.len() < 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    world.orchestrator.cancel(id).await.unwrap();
+    assert_eq!(spawn.await.unwrap().unwrap_err().kind(), ErrorKind::WrongStatus);
+    let late = parent.record_message(NewMessage::assistant("late")).await;
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::WrongStatus);
+    assert!(all_below(&world, id).await.iter().all(|run| run.status == RunStatus::Cancelled));
+}
+
+#[expect(clippy::disallowed_methods, reason = "it blocks its thread as a careless agent does")]
+async fn an_agent_that_blocks_is_not_waited_for(world: World) {
+    // On a runtime of one thread nothing else could happen at all.
+    if tokio::runtime::Handle::current().metrics().num_workers() < 2 {
+        return;
+    }
+    let blocked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&blocked);
+    world
+        .agent("blocks", move |run: RunContext| {
+            let blocked = Arc::clone(&counted);
+            async move {
+                blocked.fetch_add(1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(700));
+                let late = run.record_message(NewMessage::assistant("late")).await;
+                assert_eq!(late.unwrap_err().kind(), ErrorKind::WrongStatus);
+                blocked.fetch_add(1, Ordering::SeqCst);
+                Ok(AgentEnd::completed("never"))
+            }
+        })
+        .await;
+    let handle = world.orchestrator.start(world.start("blocks")).await.unwrap();
+    until(&blocked, 1).await;
+    handle.cancel().await.unwrap();
+    assert_eq!(world.run(handle.run_id()).await.status, RunStatus::Cancelled);
+    assert_eq!(blocked.load(Ordering::SeqCst), 1, "it still blocks");
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert_eq!(world.messages(handle.run_id()).await.len(), 1);
+}
+
+async fn dropping_the_callers_future_leaves_nothing_half_done(world: World) {
+    world.agent("leaf", |_| async { Ok(AgentEnd::from(())) }).await;
+    let parent = world.parent().await;
+    for polls in 0..12 {
+        let spawn = world.orchestrator.spawn_agents(parent, vec![SpawnRequest::new("leaf", "t"); 2]);
+        let mut spawn = Box::pin(spawn);
+        for _ in 0..polls {
+            let once = poll_fn(|context| Poll::Ready(spawn.as_mut().poll(context).is_ready()));
+            if once.await {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(spawn);
+    }
+    let session = world.run(parent).await.session_id;
+    loop {
+        let of_session = ListRuns { session_id: Some(session), limit: 1_000, ..ListRuns::default() };
+        let runs = world.store.runs().list(&of_session).await.unwrap().items;
+        if runs.iter().all(|run| run.id == parent || run.status != RunStatus::Running) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let context = world.store.context(world.run(parent).await.instance_id).await.unwrap();
+    while !context.dangling_tool_calls().await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

@@ -1,0 +1,130 @@
+//! A backend that counts what is asked of it, and can be told to refuse.
+
+#![allow(missing_docs, unreachable_pub, dead_code, reason = "a module of test binaries, each of which uses a part")]
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use runlog::{
+    Error, ErrorKind, Result,
+    backend::{Backend, BackendFuture, Page},
+    engine::{Appended, Batch, Op, Position, ReadOptions, Sequence, Snapshot, StreamId, StreamInfo},
+};
+use uuid::Uuid;
+
+/// Another backend, watched.
+pub struct Watched {
+    inner: Arc<dyn Backend>,
+    batches: AtomicU64,
+    read: Mutex<HashMap<StreamId, u64>>,
+    /// How many batches are written before all others are refused, as if the process had been killed.
+    batches_left: AtomicU64,
+    refused: Mutex<Option<StreamId>>,
+    refusals: AtomicU64,
+    hides_snapshots: AtomicBool,
+}
+
+impl Watched {
+    pub fn new(inner: Arc<dyn Backend>) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            batches: AtomicU64::new(0),
+            read: Mutex::default(),
+            batches_left: AtomicU64::new(u64::MAX),
+            refused: Mutex::default(),
+            refusals: AtomicU64::new(0),
+            hides_snapshots: AtomicBool::new(false),
+        })
+    }
+
+    /// How many batches were written since this was last asked.
+    pub fn batches(&self) -> u64 {
+        self.batches.swap(0, Ordering::Relaxed)
+    }
+
+    /// How many records of a stream were read.
+    pub fn read(&self, stream: StreamId) -> u64 {
+        self.read.lock().unwrap().get(&stream).copied().unwrap_or(0)
+    }
+
+    /// Writes so many batches more, and then none.
+    pub fn die_after(&self, batches: u64) {
+        self.batches_left.store(batches, Ordering::Relaxed);
+    }
+
+    /// Refuses batches that append to a stream from now on, or to none.
+    pub fn refuse(&self, stream: Option<StreamId>) {
+        *self.refused.lock().unwrap() = stream;
+    }
+
+    /// How many batches were refused.
+    pub fn refusals(&self) -> u64 {
+        self.refusals.load(Ordering::Relaxed)
+    }
+
+    /// Finds no snapshot any more.
+    pub fn hide_snapshots(&self) {
+        self.hides_snapshots.store(true, Ordering::Relaxed);
+    }
+
+    fn admit(&self, batch: &Batch<'_>) -> Result<()> {
+        let refused = *self.refused.lock().unwrap();
+        let is_refused = batch.ops.iter().any(|op| matches!(op, Op::Append { stream, .. } if Some(*stream) == refused));
+        let one_less = |left: u64| left.checked_sub(1);
+        if is_refused || self.batches_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_err() {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+            return Err(Error::new(ErrorKind::Io, "refused"));
+        }
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Backend for Watched {
+    fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
+        match self.admit(&batch) {
+            Ok(()) => self.inner.commit(batch),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
+    fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
+        Box::pin(async move {
+            let page = self.inner.read(stream, options).await?;
+            *self.read.lock().unwrap().entry(stream).or_default() += page.records.len() as u64;
+            Ok(page)
+        })
+    }
+
+    fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
+        self.inner.scan(first, limit)
+    }
+
+    fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
+        self.inner.stream(stream)
+    }
+
+    fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> BackendFuture<'_, Option<Snapshot>> {
+        if self.hides_snapshots.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Ok(None)));
+        }
+        self.inner.latest_snapshot(stream, at_or_before)
+    }
+
+    fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
+        self.inner.wait_past(seen)
+    }
+
+    fn new_id(&self) -> Uuid {
+        self.inner.new_id()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.inner.now_ms()
+    }
+}
