@@ -7,6 +7,7 @@
 //! `cargo xtask ratios` interleaves the two and prints their ratio; `cargo xtask bench` gives criterion's view of each.
 
 pub mod children;
+pub mod counting;
 pub mod floor;
 pub mod measure;
 pub mod request;

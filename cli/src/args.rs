@@ -27,6 +27,7 @@ Exit codes:
   5  the store is damaged; see `runlog verify`
   6  imported, but not everything
   7  the agent that was run ended with a failure
+  8  the agent that was run has taken all its steps, and its run is paused
   128 + n  ended by signal n (130: Ctrl-C)
 
 Environment:
@@ -68,7 +69,7 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Kill a recording half-way, recover it, resume it, fork it: what Runlog is for, in one screen
     Demo(demo::Args),
-    /// Import transcripts: OpenAI-style chats, Claude Code sessions, SWE-agent trajectories, Runlog exports
+    /// Import transcripts: OpenAI-style chats, Claude Code sessions, SWE-agent trajectories, Runlog exports, tables of chats
     Import(import::Args),
     /// Write sessions out as JSON lines
     Export(export::Args),
@@ -88,13 +89,13 @@ pub(crate) enum Command {
     Copy(copy::Args),
     /// Forget a session's events after a point
     Truncate(truncate::Args),
-    /// Run an agent and record what it does, in a new session or going on with one
+    /// Run an agent and record what it does, in a new session or going on with one; `run show` looks at a run
     Run(run::Args),
-    /// List runs, or look at one: its fields, messages and tool calls
+    /// List runs
     Runs(runs::Args),
-    /// List the messages of a run (the same as `runs messages`)
+    /// List the messages of a run
     Messages(runs::MessagesArgs),
-    /// List the tool calls of a run (the same as `runs tool-calls`)
+    /// List the tool calls of a run
     ToolCalls(runs::ToolCallsArgs),
     /// List chats: sessions as their users see them
     Chats(chats::Args),

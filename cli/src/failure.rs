@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     Partial,
     /// The agent that was run ended with a failure.
     Agent,
+    /// The steps of the run were spent, and it was paused.
+    StepBudget,
     /// A signal ended it: 128 and the signal's number.
     Signal(u8),
 }
@@ -39,6 +41,7 @@ impl Exit {
             Self::Damaged => 5,
             Self::Partial => 6,
             Self::Agent => 7,
+            Self::StepBudget => 8,
             Self::Signal(number) => number.saturating_add(128),
         }
     }
@@ -104,6 +107,13 @@ impl Failure {
     #[must_use]
     pub(crate) fn about(mut self, what: impl fmt::Display) -> Self {
         self.message = self.message.map(|message| format!("{what}: {message}"));
+        self
+    }
+
+    /// The same failure, with what to do about it behind.
+    #[must_use]
+    pub(crate) fn and(mut self, what: impl fmt::Display) -> Self {
+        self.message = self.message.map(|message| format!("{message}; {what}"));
         self
     }
 

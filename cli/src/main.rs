@@ -8,6 +8,7 @@ mod failure;
 mod import;
 mod json;
 mod kept;
+mod lines;
 mod output;
 mod progress;
 mod scripted;

@@ -1,6 +1,9 @@
 //! Where a command prints: text for people, or JSON for programs, without a panic when nobody reads any more.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::{
+    borrow::Cow,
+    io::{self, BufWriter, IsTerminal, Write},
+};
 
 use serde::Serialize;
 
@@ -103,12 +106,12 @@ impl Out {
         self.bytes(&line)
     }
 
-    /// Prints bytes as they are.
+    /// Prints bytes as they are; on a terminal, characters that it would obey are written as JSON escapes them.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         if self.losable == Losable::Lost {
             return Ok(());
         }
-        let written = self.to.write_all(bytes);
+        let written = if self.is_terminal { self.to.write_all(&for_terminal(bytes)) } else { self.to.write_all(bytes) };
         self.written(written)
     }
 
@@ -134,6 +137,18 @@ impl Out {
     }
 }
 
+/// What a terminal may see of JSON. Text has its control characters made visible before; JSON may have some in its
+/// strings as they are: those of C1, delete, and those that turn the reading direction.
+fn for_terminal(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let is_obeyed = |c: char| matches!(c, '\x7f'..='\u{9f}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let Ok(text) = std::str::from_utf8(bytes) else { return Cow::Borrowed(bytes) };
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(bytes);
+    }
+    let escaped = text.chars().map(|c| if is_obeyed(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() });
+    Cow::Owned(escaped.collect::<String>().into_bytes())
+}
+
 /// A line on stderr. Nobody can be told when that fails.
 pub(crate) fn to_stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
@@ -143,5 +158,21 @@ pub(crate) fn to_stderr(line: &str) {
 pub(crate) fn note(json: bool, line: impl AsRef<str>) {
     if !json {
         to_stderr(line.as_ref());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_json_that_means_the_same_and_commands_nothing() {
+        let line = "{\"a\":\"x\u{9b}31m\u{202e}\u{7f}é\"}\n";
+        let safe = for_terminal(line.as_bytes());
+        assert_eq!(safe, "{\"a\":\"x\\u009b31m\\u202e\\u007fé\"}\n".as_bytes());
+        let read = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap();
+        assert_eq!(read(&safe), read(line.as_bytes()));
+        // A colour of our own stays.
+        assert_eq!(for_terminal(b"\x1b[1mhead\x1b[0m"), b"\x1b[1mhead\x1b[0m".as_slice());
     }
 }

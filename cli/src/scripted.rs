@@ -20,7 +20,10 @@ use crate::failure::{Exit, Failure, Result};
 /// | `raw:LINE` | writes this line |
 /// | `partial:TEXT` | writes this without a line feed |
 /// | `big:N` | writes a line of N bytes |
-/// | `ack` | reads up to the next ack or error |
+/// | `ack` | reads up to the next ack, step or error |
+/// | `step` | begins the next step |
+/// | `result:ID` | records what the tool gave for a call |
+/// | `done:JSON` | says that nothing follows, with these fields |
 /// | `context` | says what the context was: the number of messages, and the last one |
 /// | `dangling` | says how many tool calls had no result |
 /// | `stop` | reads up to the `stop` line |
@@ -38,6 +41,15 @@ pub(crate) fn run(steps: &[String]) -> Result<Exit> {
                 let call =
                     serde_json::json!({"id": rest, "type": "function", "function": {"name": "f", "arguments": "{}"}});
                 agent.message(&serde_json::json!({"role": "assistant", "content": null, "tool_calls": [call]}))?;
+            }
+            "step" => write("{\"type\":\"step\"}\n")?,
+            "result" => {
+                let message = serde_json::json!({"role": "tool", "tool_call_id": rest, "content": "ok"});
+                write(&format!("{}\n", serde_json::json!({"type": "message", "message": message, "duration_ms": 12})))?;
+            }
+            "done" => {
+                let fields = rest.trim_start_matches('{');
+                write(&format!("{{\"type\":\"done\"{}{fields}\n", if fields.len() > 1 { "," } else { "" }))?;
             }
             "raw" => write(&format!("{rest}\n"))?,
             "partial" => write(rest)?,
@@ -79,7 +91,7 @@ impl Agent {
                 }
                 _ => {}
             }
-            if kind == wanted || (wanted == "ack" && kind == "error") {
+            if kind == wanted || (wanted == "ack" && matches!(kind, "error" | "step")) {
                 return Ok(());
             }
         }

@@ -69,16 +69,16 @@ fn an_agent_need_not_wait_nor_read() {
 }
 
 #[test]
-fn a_resumed_agent_gets_its_context_and_goes_on() {
+fn an_agent_that_goes_on_gets_its_context() {
     let place = Place::new();
     place.script(&["--name", "n"], &["ready", "say:one", "call:c1"]);
-    let said = place.script(&["--resume", "n"], &["ready", "context", "dangling", "ack", "ack"]);
+    let said = place.script(&["--overwrite", "n"], &["ready", "context", "dangling", "ack", "ack"]);
     assert_eq!(said.code, 0, "{said:?}");
     let now = contents(&place, "n");
     assert!(now[3].starts_with("2 messages, the last {\"content\":null,\"role\":\"assistant\""), "{now:?}");
     assert_eq!(now[4], "1 dangling");
 
-    let said = place.script(&["--resume", "n", "--close-tool-calls"], &["ready", "dangling", "ack"]);
+    let said = place.script(&["--overwrite", "n", "--close-tool-calls"], &["ready", "dangling", "ack"]);
     assert!(said.err.contains("closed 1 tool call"), "{said:?}");
     assert_eq!(contents(&place, "n").last().unwrap(), "0 dangling");
 }
@@ -168,7 +168,7 @@ fn a_key_makes_a_line_be_recorded_once() {
     let lines = said.json();
     let acks: Vec<_> = all(&lines, "ack").iter().map(|ack| ack["sequence"].as_u64().unwrap()).collect();
     assert_eq!(acks, [1, 1, 2]);
-    assert_eq!(place.script(&["--resume", "n"], &["ready", line, "ack"]).code, 0);
+    assert_eq!(place.script(&["--overwrite", "n"], &["ready", line, "ack"]).code, 0);
     assert_eq!(contents(&place, "n"), ["once", "two"]);
 }
 
@@ -315,8 +315,8 @@ fn an_agent_that_is_killed_leaves_a_session_that_goes_on() {
     recorder.0.wait().unwrap();
     assert_eq!(place.script(&["--resume", "@last"], &["ready", "context"]).code, 0);
     let now = contents(&place, "@last");
-    assert_eq!(now[0], "one");
-    assert!(now[1].starts_with("1 messages"), "{now:?}");
+    assert_eq!(now[..2], ["one", "Continue your work from where you left off."]);
+    assert!(now[2].starts_with("2 messages"), "{now:?}");
 }
 
 #[cfg(unix)]

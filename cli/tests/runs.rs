@@ -69,8 +69,8 @@ fn runs_are_listed_shown_and_filtered() {
     assert_eq!(listed.out.lines().count(), 3, "{}", listed.out);
     // What the table calls a run names it.
     let short = listed.out.lines().nth(2).unwrap().split_whitespace().next().unwrap().to_owned();
-    assert_eq!(place.expect(0, &["runs", "show", &short, "--json"]).json()[0]["id"], run.as_str());
-    let shown = place.expect(0, &["runs", "show", &run]);
+    assert_eq!(place.expect(0, &["run", "show", &short, "--json"]).json()[0]["id"], run.as_str());
+    let shown = place.expect(0, &["run", "show", &run]);
     narrow(&shown);
     assert!(shown.out.contains("paused") && shown.out.contains("lunch"), "{}", shown.out);
 
@@ -94,8 +94,8 @@ fn runs_are_listed_shown_and_filtered() {
     assert_eq!(error(&place, 2, &["runs", "--status", "tired"]), "usage");
     assert_eq!(error(&place, 2, &["runs", "--cursor", "zzz"]), "invalid_input");
     assert_eq!(error(&place, 2, &["runs", "--status", "paused", "--cursor", next]), "invalid_input");
-    assert_eq!(error(&place, 3, &["runs", "show", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
-    assert_eq!(error(&place, 3, &["runs", "show", "nonsense"]), "not_found");
+    assert_eq!(error(&place, 3, &["run", "show", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
+    assert_eq!(error(&place, 3, &["run", "show", "nonsense"]), "not_found");
     assert_eq!(error(&place, 3, &["runs", "--parent", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
     assert_eq!(error(&place, 2, &["runs", "--status", "paused", "show", &run]), "usage");
 }
@@ -190,17 +190,20 @@ fn a_flow_is_shown() {
         }
         flow.command(&RawJson::parse(r#"{"type":"send","runId":"r1","message":"Hurry!"}"#).unwrap()).unwrap();
         flow.save_snapshot().unwrap();
+        // It waits, and no snapshot has it yet.
+        flow.command(&RawJson::parse(r#"{"type":"send","runId":"r1","message":"Later!"}"#).unwrap()).unwrap();
         (run.to_string(), flow.run_id().to_string())
     };
     let shown = place.expect(0, &["flow", "show", &flow]);
     narrow(&shown);
-    for text in ["sess-123", "running", "Hurry!", "node:tick"] {
+    for text in ["sess-123", "running", "Hurry!", "Later!", "node:tick"] {
         assert!(shown.out.contains(text), "{text}: {}", shown.out);
     }
     let told = place.expect(0, &["flow", "show", &flow, "--json"]).json();
     assert_eq!(told[0]["snapshot"]["agentSessions"]["plan"], "sess-123");
     assert_eq!(told[0]["snapshot"]["nodeStatus"]["plan"], "running");
-    assert_eq!((&told[0]["events"]["node:tick"], &told[0]["events"]["command:received"]), (&2.into(), &1.into()));
+    assert_eq!(told[0]["inbox"].as_array().unwrap().len(), 2);
+    assert_eq!((&told[0]["events"]["node:tick"], &told[0]["events"]["command:received"]), (&2.into(), &2.into()));
     assert_eq!(error(&place, 3, &["flow", "show", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
     // A run without a flow.
     assert_eq!(error(&place, 3, &["flow", "show", &run]), "not_found");
@@ -213,7 +216,7 @@ fn paused_runs_are_listed_with_what_to_do() {
     let (run, _) = record(&place);
     let listed = place.expect(0, &["resume", "--list"]);
     narrow(&listed);
-    for text in ["lunch", "grep (c2)", "Runs::resume"] {
+    for text in ["lunch", "grep (c2)", "runlog run --resume"] {
         assert!(listed.out.contains(text), "{text}: {}", listed.out);
     }
     let told = place.expect(0, &["resume", "--list", "--json"]).json();

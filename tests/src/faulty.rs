@@ -251,6 +251,11 @@ impl FaultyStorage {
         self.world().is_powerless = true;
     }
 
+    /// Whether the power is gone.
+    pub fn is_powerless(&self) -> bool {
+        self.world().is_powerless
+    }
+
     /// The folder as a crash now may leave it, after the next start; one of many possible, by the seed. The
     /// folder at hand is not changed.
     #[must_use]

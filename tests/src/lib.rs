@@ -13,3 +13,5 @@ pub mod model;
 pub mod processes;
 pub mod random;
 pub mod script;
+pub mod sim;
+pub mod tree;

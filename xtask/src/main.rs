@@ -21,14 +21,16 @@ use report::Report;
 const USAGE: &str = "\
 usage: cargo xtask <verb>
 
-  test                 unit, integration and doc tests of every crate, then core/* for WebAssembly
+  test                 unit, integration and doc tests of every crate, then core/* in WebAssembly
   lint [--advisories]  formatting, clippy, docs, licences and sources of dependencies, house rules;
                        --advisories also asks the RustSec database, which needs the network
-  wasm                 core/* built for wasm32-unknown-unknown, alone
+  wasm                 core/* built for wasm32-unknown-unknown, and tested there in Node, alone
   bench [filter]       criterion benchmarks, those whose name contains the filter
   ratios [--json] [--quick] [--rounds N] [words]
                        runlog against raw floors of this machine, interleaved, with the targets
   runs                 first pages of a million runs beside those of a thousand, and opening them (two minutes)
+  spawn [agents [events]]
+                       thousands of sub-agents in one call: time, events/s, events for each flush, memory
   torture [--seconds N] [filter]
                        the harnesses with a long budget: N seconds each (600 unless given)
 ";
@@ -46,7 +48,7 @@ fn main() -> ExitCode {
         ("lint", []) => lint::all(&mut report, lint::Advisories::Skip),
         ("lint", ["--advisories"]) => lint::all(&mut report, lint::Advisories::Ask),
         ("bench", rest) => measure::bench(&mut report, rest),
-        ("ratios" | "runs", rest) => return measure::program(verb, rest),
+        ("ratios" | "runs" | "spawn", rest) => return measure::program(verb, rest),
         ("torture", rest) => match test::TortureOptions::parse(rest) {
             Ok(options) => test::torture(&mut report, &options),
             Err(why) => return refuse(&why),

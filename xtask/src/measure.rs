@@ -14,8 +14,9 @@ pub(crate) fn bench(report: &mut Report, filter: &[&str]) {
     });
 }
 
-/// Runs a program of the benchmarks: `ratios` compares runlog with the raw floors of this machine, `runs` a store of a
-/// million runs with one of a thousand. Standard output is the table, or the JSON, alone.
+/// Runs one of the programs that measure: `ratios` compares runlog with the raw floors of this machine, `runs` a store of
+/// a million runs with one of a thousand, `spawn` takes the time of thousands of sub-agents. Standard output is theirs
+/// alone.
 pub(crate) fn program(name: &str, arguments: &[&str]) -> ExitCode {
     let mut command = cargo(&["run", "--release", "--quiet", "--package", "runlog-benches", "--bin", name, "--"]);
     match outcome(run(command.args(arguments))) {

@@ -18,7 +18,7 @@ pub(crate) fn all(report: &mut Report) {
     wasm(report);
 }
 
-/// Builds `core/*` for WebAssembly.
+/// Builds `core/*` for WebAssembly, and runs its tests there, in Node.
 pub(crate) fn wasm(report: &mut Report) {
     report.check("core for WebAssembly", || {
         tools::ensure_target(WASM)?;
@@ -27,6 +27,14 @@ pub(crate) fn wasm(report: &mut Report) {
             command.args(["--package", package]);
         }
         outcome(run(&mut command))
+    });
+    report.count("tests in WebAssembly", || match tools::ensure_wasm_test_runner() {
+        Ok(runner) => {
+            let mut command = cargo(&["test", "--package", "runlog", "--features", "js", "--target", WASM]);
+            command.args(["--test", "wasm"]).env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", runner);
+            cargo_test(&mut command)
+        }
+        Err(why) => (Counts { failed: 1, ..Counts::default() }, why),
     });
 }
 

@@ -1,6 +1,9 @@
 //! Tools that a fresh machine may lack: found, or installed, or an error. Never skipped in silence.
 
-use std::{env, fs, path::Path};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     child::{answer, cargo, command, run},
@@ -9,6 +12,30 @@ use crate::{
 
 /// The version that is installed where there is none. An installed one of the same minor version will do.
 const CARGO_DENY_VERSION: &str = "0.20.2";
+
+/// The version of the tool that has to be that of the crate `wasm-bindgen`, which Cargo.toml pins.
+const WASM_BINDGEN_VERSION: &str = "0.2.130";
+
+/// Makes sure that the tool is there which runs WebAssembly tests in Node, and says where. It has a folder of its own
+/// for each version, next to what cargo keeps for the machine.
+pub(crate) fn ensure_wasm_test_runner() -> Result<PathBuf, String> {
+    if answer(command("node").arg("--version")).is_none() {
+        return Err("Node is missing, in which the WebAssembly tests run; install version 20 or later".to_owned());
+    }
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")));
+    let home = home.ok_or("neither CARGO_HOME nor a home folder is known, to keep wasm-bindgen in")?;
+    let root = home.join("runlog-tools").join(format!("wasm-bindgen-{WASM_BINDGEN_VERSION}"));
+    let runner = root.join("bin").join(format!("wasm-bindgen-test-runner{}", env::consts::EXE_SUFFIX));
+    if runner.is_file() {
+        return Ok(runner);
+    }
+    eprintln!("wasm-bindgen-cli {WASM_BINDGEN_VERSION} is missing; building it takes a minute, once for a machine");
+    let mut install = cargo(&["install", "wasm-bindgen-cli", "--version", WASM_BINDGEN_VERSION, "--root"]);
+    // Not among what is built for the tests: it would be built again with their settings.
+    outcome(run(install.arg(&root).env_remove("CARGO_TARGET_DIR")))
+        .map(|_| runner)
+        .map_err(|why| format!("wasm-bindgen-cli {WASM_BINDGEN_VERSION} could not be installed: {why}"))
+}
 
 /// Makes sure that the standard library of `target` is there.
 pub(crate) fn ensure_target(target: &str) -> Result<(), String> {

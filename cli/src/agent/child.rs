@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    ffi::{OsStr, OsString},
     io::{self, BufReader, Write},
     process::{self, ChildStdin, Command, ExitStatus, Stdio},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -9,8 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::lines::{LINE_BYTES_MAX, Line, Lines};
-use crate::failure::{Exit, Failure, Result};
+use crate::{
+    failure::{Exit, Failure, Result},
+    lines::{LINE_BYTES_MAX, Line, Lines},
+};
 
 /// Lines that wait to be recorded have at most so many bytes together, beside the newest one.
 const WAITING_BYTES: usize = 16 << 20;
@@ -20,6 +23,8 @@ const UNREAD_MAX: usize = 1024;
 const POLL: Duration = Duration::from_millis(20);
 /// How long output is waited for after the agent has ended, in case a child of its own still holds it.
 const GRACE: Duration = Duration::from_secs(1);
+/// The signal that asks a process to end.
+const SIGTERM: i32 = 15;
 
 /// Something that happened.
 #[derive(Debug)]
@@ -52,11 +57,19 @@ pub(crate) struct Child {
     inbox: Arc<Inbox>,
     outbox: Arc<Outbox>,
     exited: Option<(Ended, Instant)>,
+    ends: Option<Ends>,
+}
+
+/// What is done when an agent doesn't end that should.
+struct Ends {
+    at: Instant,
+    patience: Duration,
+    signal: Option<i32>,
 }
 
 impl Child {
     /// Starts a program as an agent. It is told nothing before it is given its [opening](Self::open).
-    pub(crate) fn start(program: &str, arguments: &[String]) -> Result<Self> {
+    pub(crate) fn start(program: &OsStr, arguments: &[OsString]) -> Result<Self> {
         let inbox = Arc::new(Inbox::default());
         // Before the agent is there, so that no signal comes between.
         watch_signals(&inbox)?;
@@ -71,7 +84,7 @@ impl Child {
             let inbox = Arc::clone(&inbox);
             thread::spawn(move || read_from(Lines::new(BufReader::new(stdout), LINE_BYTES_MAX), &inbox));
         }
-        Ok(Self { process, inbox, outbox, exited: None })
+        Ok(Self { process, inbox, outbox, exited: None, ends: None })
     }
 
     /// Writes the opening to the agent, and then what is [sent](Self::send).
@@ -85,6 +98,7 @@ impl Child {
     /// The next thing that happens; waits for it.
     pub(crate) fn next(&mut self) -> Result<ChildEvent> {
         loop {
+            self.press();
             if let Some(event) = self.inbox.take(POLL) {
                 return Ok(event);
             }
@@ -123,6 +137,20 @@ impl Child {
         }
     }
 
+    /// Gives the agent so long to end by itself, then as long after SIGTERM; then it is killed.
+    pub(crate) fn end_within(&mut self, patience: Duration) {
+        self.ends = Some(Ends { at: Instant::now() + patience, patience, signal: Some(SIGTERM) });
+    }
+
+    fn press(&mut self) {
+        let Some(ends) = self.ends.as_mut().filter(|ends| Instant::now() >= ends.at) else { return };
+        ends.at += ends.patience;
+        match ends.signal.take() {
+            Some(signal) => self.signal(signal),
+            None => self.kill(),
+        }
+    }
+
     /// Ends the agent without asking it.
     pub(crate) fn kill(&mut self) {
         // It fails when the agent has ended already.
@@ -140,7 +168,7 @@ impl Drop for Child {
     }
 }
 
-fn cannot_run(program: &str, error: &io::Error) -> Failure {
+fn cannot_run(program: &OsStr, error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::NotFound => {
             let message = format!("can't run {program:?}: there is no such program; check the name, or give its path");
@@ -301,7 +329,7 @@ fn write_to(mut stdin: ChildStdin, opening: Opening, outbox: &Outbox, inbox: &In
 
 #[cfg(unix)]
 fn watch_signals(inbox: &Arc<Inbox>) -> Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGHUP, SIGINT};
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|error| Failure::io(&error, "can't watch for signals"))?;
     let inbox = Arc::clone(inbox);

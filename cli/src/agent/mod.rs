@@ -2,10 +2,9 @@
 //! output.
 
 mod child;
-mod lines;
 mod protocol;
 mod recorder;
 
 pub(crate) use child::{Child, ChildEvent, Ended, Opening};
-pub(crate) use protocol::{Dangling, Hello, PROTOCOL, Ready, ToAgent};
+pub(crate) use protocol::{Dangling, Hello, PROTOCOL, Ready, Refusal, ToAgent};
 pub(crate) use recorder::{Recorded, Recorder};

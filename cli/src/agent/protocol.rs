@@ -1,11 +1,16 @@
 //! The values of the agent protocol, and their one encoder and decoder. docs/agent-protocol.md is normative.
 
-use runlog::{ContextEventKind, ErrorKind, EventOptions, InstanceId, RawJson, SessionId, transcript::NewContextEvent};
+use runlog::{
+    ContextEventKind, ErrorKind, EventOptions, InstanceId, RawJson, RunId, SessionId, transcript::NewContextEvent,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// The version of the protocol.
 pub(crate) const PROTOCOL: u64 = 1;
+
+/// The longest summary, reason or error message that an agent gives: 1 MiB, what a run may have.
+const DONE_TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// What an agent says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,8 +26,24 @@ pub(crate) enum FromAgent {
         /// What to record: a message and its tool calls, or one event.
         events: Vec<NewContextEvent>,
     },
+    /// Its next step begins.
+    Step {
+        /// The line's own id, as JSON.
+        id: Option<RawJson>,
+    },
     /// Nothing follows.
-    Done,
+    Done(Done),
+}
+
+/// What an agent says of how its run ended.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Done {
+    /// What came of it.
+    pub(crate) summary: Option<String>,
+    /// Why it only paused.
+    pub(crate) pause_reason: Option<String>,
+    /// Why it failed.
+    pub(crate) error_message: Option<String>,
 }
 
 /// Why a line was refused.
@@ -55,6 +76,8 @@ pub(crate) enum ToAgent<'a> {
     Ready(&'a Ready),
     /// Something was recorded.
     Ack(&'a Ack),
+    /// A step began.
+    Step(&'a Step),
     /// Something was refused.
     Error(&'a Refusal),
     /// Runlog was told to stop.
@@ -75,12 +98,20 @@ pub(crate) struct Hello {
     pub(crate) session_id: SessionId,
     /// The agent instance.
     pub(crate) instance_id: InstanceId,
+    /// The run that is recorded.
+    pub(crate) run_id: RunId,
     /// The name of the agent.
     pub(crate) agent: String,
     /// `new`, `resumed`, `copied` or `overwritten`.
     pub(crate) started: &'static str,
     /// The context's last sequence.
     pub(crate) last_sequence: u64,
+    /// The steps of the runs that it goes on from.
+    pub(crate) step_count: u32,
+    /// The steps that it may take; `None` is as many as it likes.
+    pub(crate) max_steps: Option<u32>,
+    /// The run that it goes on from.
+    pub(crate) resumed_from: Option<RunId>,
 }
 
 /// The context is complete.
@@ -112,6 +143,19 @@ pub(crate) struct Ack {
     pub(crate) sequence: u64,
     /// The context's last sequence after it.
     pub(crate) last_sequence: u64,
+    /// The step it belongs to, counted over all resumes.
+    pub(crate) step: u32,
+}
+
+/// A step began.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Step {
+    /// The line's own id, as JSON.
+    pub(crate) id: Option<RawJson>,
+    /// Its number, counted over all resumes.
+    pub(crate) step: u32,
+    /// How many may follow; `None` is as many as the agent likes.
+    pub(crate) steps_left: Option<u32>,
 }
 
 impl ToAgent<'_> {
@@ -146,6 +190,9 @@ struct Fields<'a> {
     duration_ms: Option<u64>,
     #[serde(borrow)]
     protocol: Option<&'a RawValue>,
+    summary: Option<String>,
+    pause_reason: Option<String>,
+    error_message: Option<String>,
 }
 
 impl FromAgent {
@@ -169,7 +216,11 @@ impl FromAgent {
         let events = match fields.kind.as_deref() {
             Some("message") => message(&fields),
             Some("event") => event(&fields),
-            Some("done") => return Ok(Self::Done),
+            Some("step") => return Ok(Self::Step { id }),
+            Some("done") => {
+                let done = done(fields);
+                return done.map(Self::Done).map_err(|(code, message)| refusal(id, code, message));
+            }
             Some("hello") => {
                 let version = fields.protocol.map_or("none", RawValue::get);
                 if version == PROTOCOL.to_string() {
@@ -179,7 +230,7 @@ impl FromAgent {
                 return Err(refusal(id, "unsupported_protocol", message));
             }
             Some(other) => {
-                let message = format!("{other:?} is none of hello, message, event, done");
+                let message = format!("{other:?} is none of hello, message, event, step, done");
                 return Err(refusal(id, "unknown_type", message));
             }
             None => return Err(refusal(id, "invalid_message", "the line has no `type`".to_owned())),
@@ -205,6 +256,23 @@ fn event(fields: &Fields<'_>) -> Result<Vec<NewContextEvent>, Wrong> {
     let content = fields.content.and_then(raw).ok_or_else(|| missing("content"))?;
     let event = NewContextEvent::new(kind, content, fields.tool_call_id.as_deref(), &options(fields));
     Ok(vec![event.map_err(wrong)?])
+}
+
+fn done(fields: Fields<'_>) -> Result<Done, Wrong> {
+    let done = Done { summary: fields.summary, pause_reason: fields.pause_reason, error_message: fields.error_message };
+    if done.pause_reason.is_some() && done.error_message.is_some() {
+        return Err((
+            "invalid_message",
+            "a run has paused or failed: give `pause_reason` or `error_message`".to_owned(),
+        ));
+    }
+    for text in [&done.summary, &done.pause_reason, &done.error_message].into_iter().flatten() {
+        if text.len() > DONE_TEXT_BYTES_MAX {
+            let message = format!("a text of {} bytes; at most {DONE_TEXT_BYTES_MAX} are taken", text.len());
+            return Err(("too_large", message));
+        }
+    }
+    Ok(done)
 }
 
 fn check(key: Option<&str>, events: &[NewContextEvent]) -> Result<(), Wrong> {
@@ -275,12 +343,18 @@ mod tests {
             (r#"{"type":"message","message":"hi"}"#, "invalid_message"),
             (r#"{"type":"event","event_type":"tool_call","content":{}}"#, "invalid_message"),
             (r#"{"type":"message","key":"","message":{"role":"user","content":""}}"#, "invalid_message"),
+            (r#"{"type":"done","summary":5}"#, "invalid_message"),
+            (r#"{"type":"done","pause_reason":"a","error_message":"b"}"#, "invalid_message"),
+            (&format!(r#"{{"type":"done","summary":"{}"}}"#, "x".repeat(DONE_TEXT_BYTES_MAX + 1)), "too_large"),
         ] {
             assert_eq!(code(line), expected, "{line}");
         }
         assert_eq!(FromAgent::read(b"null", 1).unwrap_err().message, "a line is a JSON object with a `type`");
         assert_eq!(FromAgent::read(br#"{"type":"hello","protocol":1}"#, 1), Ok(FromAgent::Hello));
-        assert_eq!(FromAgent::read(br#"{"type":"done"}"#, 1), Ok(FromAgent::Done));
+        assert_eq!(FromAgent::read(br#"{"type":"done"}"#, 1), Ok(FromAgent::Done(Done::default())));
+        let done = Done { summary: Some("fixed".to_owned()), ..Done::default() };
+        assert_eq!(FromAgent::read(br#"{"type":"done","summary":"fixed"}"#, 1), Ok(FromAgent::Done(done)));
+        assert_eq!(FromAgent::read(br#"{"type":"step"}"#, 1), Ok(FromAgent::Step { id: None }));
     }
 
     #[test]

@@ -3,34 +3,40 @@
 //! Invariant: nothing is acknowledged before it is as durable as the store promises, and acks come in the order
 //! of the lines.
 
-use runlog::{
-    AgentInstance, ErrorKind, Store,
-    transcript::{NewContextEvent, keep::EntryBatch},
-};
+use runlog::{ContextEventKind, ErrorKind, RawJson, RunEntry, RunRecorder, transcript::NewContextEvent};
 
-use super::{
+use super::protocol::{Ack, Done, FromAgent, Refusal, Step};
+use crate::{
+    failure::{Failure, Result},
     lines::{LINE_BYTES_MAX, Line},
-    protocol::{Ack, FromAgent, Refusal},
 };
-use crate::failure::Result;
 
 /// What became of a line.
 #[derive(Debug)]
 pub(crate) enum Recorded {
     /// It is durable.
     Ack(Ack, Vec<NewContextEvent>),
+    /// A step began.
+    Step(Step),
     /// It was refused; nothing of it was recorded.
     Refused(Refusal),
+    /// It would have begun a step that the run may not take: the run is paused.
+    BudgetSpent(Refusal),
     /// The agent speaks another version of the protocol.
     OtherProtocol(Refusal),
     /// The agent says that nothing follows.
     Done,
 }
 
-/// Records one agent's lines.
-pub(crate) struct Recorder<'a> {
-    store: &'a Store,
-    instance: AgentInstance,
+/// Records one agent's lines as a run.
+pub(crate) struct Recorder {
+    run: RunRecorder,
+    /// Whether the agent says itself when a step begins; until it does, each assistant message begins one.
+    counts_steps: bool,
+    /// The steps of the runs that this one goes on from.
+    steps_before: u32,
+    done: Option<Done>,
+    budget_spent: bool,
     lines: u64,
     events: u64,
     refused: u64,
@@ -38,16 +44,41 @@ pub(crate) struct Recorder<'a> {
 
 /// A line that waits to be recorded.
 struct Waiting {
-    id: Option<runlog::RawJson>,
+    id: Option<RawJson>,
     line: u64,
     key: Option<String>,
-    events: Vec<NewContextEvent>,
+    entry: RunEntry,
 }
 
-impl<'a> Recorder<'a> {
-    /// A recorder of this instance's context.
-    pub(crate) fn new(store: &'a Store, instance: AgentInstance) -> Self {
-        Self { store, instance, lines: 0, events: 0, refused: 0 }
+impl Recorder {
+    /// A recorder of a run that has begun no step yet.
+    pub(crate) fn new(run: RunRecorder) -> Self {
+        let steps_before = run.run().step_count;
+        Self {
+            run,
+            counts_steps: false,
+            steps_before,
+            done: None,
+            budget_spent: false,
+            lines: 0,
+            events: 0,
+            refused: 0,
+        }
+    }
+
+    /// The run.
+    pub(crate) fn run(&self) -> &RunRecorder {
+        &self.run
+    }
+
+    /// What the agent said of how its run ended.
+    pub(crate) fn done(&self) -> Option<&Done> {
+        self.done.as_ref()
+    }
+
+    /// Whether the run was paused because its steps are spent.
+    pub(crate) fn is_budget_spent(&self) -> bool {
+        self.budget_spent
     }
 
     /// How many events were recorded.
@@ -72,16 +103,24 @@ impl<'a> Recorder<'a> {
             match self.read(line) {
                 None => {}
                 Some(Ok(FromAgent::Hello)) => {}
-                Some(Ok(FromAgent::Done)) => {
+                Some(Ok(FromAgent::Done(said))) => {
                     self.record(&mut waiting, &mut done)?;
+                    self.done = Some(said);
                     done.push(Recorded::Done);
+                }
+                Some(Ok(FromAgent::Step { id })) => {
+                    self.record(&mut waiting, &mut done)?;
+                    self.counts_steps = true;
+                    done.push(self.step(id)?);
                 }
                 Some(Ok(FromAgent::Record { id, key, events })) => {
                     // A key is that of a whole batch, so its line has one to itself.
                     if key.is_some() || waiting.last().is_some_and(|last| last.key.is_some()) {
                         self.record(&mut waiting, &mut done)?;
                     }
-                    waiting.push(Waiting { id, line: self.lines, key, events });
+                    let is_answer = events.iter().any(|event| event.kind == ContextEventKind::AssistantMessage);
+                    let entry = RunEntry { events, begins_step: is_answer && !self.counts_steps };
+                    waiting.push(Waiting { id, line: self.lines, key, entry });
                 }
                 Some(Err(refusal)) => {
                     self.record(&mut waiting, &mut done)?;
@@ -117,20 +156,27 @@ impl<'a> Recorder<'a> {
         }
     }
 
+    fn step(&mut self, id: Option<RawJson>) -> Result<Recorded> {
+        match self.run.next_step() {
+            Ok(step) => {
+                let taken = step.saturating_sub(self.steps_before);
+                let steps_left = self.run.run().max_steps.map(|most| most.saturating_sub(taken));
+                Ok(Recorded::Step(Step { id, step, steps_left }))
+            }
+            Err(error) => self.refused_line(id, self.lines, &error).ok_or_else(|| error.into()),
+        }
+    }
+
     fn record(&mut self, waiting: &mut Vec<Waiting>, done: &mut Vec<Recorded>) -> Result<()> {
         let waiting = std::mem::take(waiting);
-        if waiting.is_empty() {
-            return Ok(());
-        }
         match self.commit(&waiting) {
             Ok(acks) => {
-                for (ack, line) in acks.into_iter().zip(waiting) {
-                    done.push(Recorded::Ack(ack, line.events));
-                }
+                let acked = acks.into_iter().zip(waiting).map(|(ack, line)| Recorded::Ack(ack, line.entry.events));
+                done.extend(acked);
                 Ok(())
             }
-            Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::InvalidInput) => {
-                // One line of them is refused by the store: each stands or falls by itself.
+            Err(error) if is_of_a_line(&error) => {
+                // One line of them is refused: each stands or falls by itself.
                 for line in waiting {
                     done.push(self.record_one(line)?);
                 }
@@ -141,43 +187,62 @@ impl<'a> Recorder<'a> {
     }
 
     fn record_one(&mut self, line: Waiting) -> Result<Recorded> {
-        match self.commit(std::slice::from_ref(&line)) {
-            Ok(acks) => match acks.into_iter().next() {
-                Some(ack) => Ok(Recorded::Ack(ack, line.events)),
-                None => Err(crate::failure::Failure::other("the store acknowledged a line without saying where it is")),
-            },
-            Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::InvalidInput) => {
-                self.refused += 1;
-                let code = if error.kind() == ErrorKind::TooLarge { "too_large" } else { "invalid_message" };
-                Ok(Recorded::Refused(Refusal { id: line.id, line: line.line, code, message: error.to_string() }))
+        let error = match self.commit(std::slice::from_ref(&line)) {
+            Ok(acks) => {
+                let missing = || Failure::other("the store acknowledged a line without saying where it is");
+                let ack = acks.into_iter().next().ok_or_else(missing)?;
+                return Ok(Recorded::Ack(ack, line.entry.events));
             }
-            Err(error) => Err(error.into()),
+            // It pauses the run, and says that it did.
+            Err(error) if error.kind() == ErrorKind::LimitReached => self.run.next_step().err().unwrap_or(error),
+            Err(error) => error,
+        };
+        self.refused_line(line.id, line.line, &error).ok_or_else(|| error.into())
+    }
+
+    /// What an agent is answered that the store refused a line of; `None` when it isn't the line that is wrong.
+    fn refused_line(&mut self, id: Option<RawJson>, line: u64, error: &runlog::Error) -> Option<Recorded> {
+        if !is_of_a_line(error) {
+            return None;
         }
+        self.refused += 1;
+        let refusal = |code| Refusal { id, line, code, message: error.to_string() };
+        Some(match error.kind() {
+            ErrorKind::LimitReached => {
+                self.budget_spent = true;
+                Recorded::BudgetSpent(refusal("step_budget"))
+            }
+            ErrorKind::WrongStatus => Recorded::Refused(refusal("run_over")),
+            ErrorKind::TooLarge => Recorded::Refused(refusal("too_large")),
+            _ => Recorded::Refused(refusal("invalid_message")),
+        })
     }
 
     fn commit(&mut self, lines: &[Waiting]) -> runlog::Result<Vec<Ack>> {
-        let mut batch = EntryBatch::new(self.instance.session_id);
-        for line in lines {
-            batch.push_events(self.instance.id, &line.events)?;
-        }
         let key = match lines {
             [only] => only.key.as_deref(),
             _ => None,
         };
-        let whole = match key {
-            Some(key) => batch.batch().with_key(key.as_bytes()),
-            None => batch.batch(),
-        };
-        let appended = pollster::block_on(self.store.backend().commit(whole))?;
+        let entries: Vec<RunEntry> = lines.iter().map(|line| line.entry.clone()).collect();
+        let recorded = self.run.record_entries(&entries, key)?;
         let mut acks = Vec::with_capacity(lines.len());
-        for (line, result) in lines.iter().zip(&appended.ops) {
-            let last_sequence = result.last_sequence.0;
-            let sequence = (last_sequence + 1).saturating_sub(line.events.len() as u64);
-            acks.push(Ack { id: line.id.clone(), sequence, last_sequence });
-            if !appended.repeated {
-                self.events += line.events.len() as u64;
+        for (line, recorded) in lines.iter().zip(recorded) {
+            acks.push(Ack {
+                id: line.id.clone(),
+                sequence: recorded.sequence_number,
+                last_sequence: recorded.last_sequence,
+                step: recorded.step_number,
+            });
+            if !recorded.repeated {
+                self.events += line.entry.events.len() as u64;
             }
         }
         Ok(acks)
     }
+}
+
+/// Whether an error is about what a line says, and not about the store.
+fn is_of_a_line(error: &runlog::Error) -> bool {
+    let kinds = [ErrorKind::TooLarge, ErrorKind::InvalidInput, ErrorKind::LimitReached, ErrorKind::WrongStatus];
+    kinds.contains(&error.kind())
 }

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use runlog::{
     AgentInstance, ContextEvent, ContextEventKind, RawJson, Session, Store,
     transcript::{Format, render, runlog_lines},
@@ -35,6 +36,11 @@ turned into another's. A message that has no envelope of its own gets the least 
 
 The output is JSON lines in any case; --json changes nothing.";
 
+fn format_parser() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(Format::ALL.map(Format::name))
+        .map(|name| Format::from_name(&name).unwrap_or(Format::Runlog))
+}
+
 /// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -43,7 +49,7 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<String>,
     /// What to write
-    #[arg(long, default_value = "runlog", value_parser = super::import::format_parser())]
+    #[arg(long, default_value = "runlog", value_parser = format_parser())]
     format: Format,
     /// Write to this file, which must not be there yet
     #[arg(short, long, value_name = "FILE")]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use runlog::{Playback, PlaybackOptions, RunSnapshot, Speed};
+use runlog::{FlowRun, Playback, PlaybackOptions, RunSnapshot, RuntimeCommand, Speed};
 use serde::Serialize;
 
 use crate::{
@@ -13,9 +13,10 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-What is shown is the latest snapshot; events may have come after it.
+Nodes and sessions are those of the latest snapshot; the inbox is what waits now, and the events are all there are.
 
-With --json one document: {\"run_id\", \"snapshot\": the snapshot as it was saved or null, \"events\": {type: count}}.";
+With --json one document: {\"run_id\", \"snapshot\": the snapshot as it was saved or null, \"inbox\": [the commands that \
+wait now], \"events\": {type: count}}.";
 
 /// The arguments.
 #[derive(clap::Args)]
@@ -26,7 +27,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Sub {
-    /// Show the latest snapshot of a flow, and how many events it has of each type
+    /// Show the latest snapshot of a flow, the commands that wait for it, and how many events it has of each type
     #[command(after_help = AFTER_HELP)]
     Show(ShowArgs),
 }
@@ -42,6 +43,7 @@ struct ShowArgs {
 struct Shown<'a> {
     run_id: String,
     snapshot: Option<&'a RunSnapshot>,
+    inbox: Vec<RuntimeCommand>,
     events: BTreeMap<String, u64>,
 }
 
@@ -61,7 +63,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if snapshot.is_none() && events.is_empty() {
         return Err(Failure::new(Exit::NotFound, "not_found", format!("the run {run} has no flow")));
     }
-    let shown = Shown { run_id: run.to_string(), snapshot, events };
+    let shown = Shown { run_id: run.to_string(), snapshot, inbox: FlowRun::waiting(&store, run)?, events };
     if out.is_json() {
         out.value(&shown)?;
     } else {
@@ -84,13 +86,13 @@ fn print(shown: &Shown<'_>, out: &mut Out) -> Result<()> {
         let rows = nodes.into_iter().map(|(node, (status, session))| vec![node.into(), status, session.into()]);
         let columns = [table::left("node", 30), table::left("status", 7), table::left("agent session", 80)];
         section(&columns, &rows.collect::<Vec<_>>(), out)?;
-        let rows = snapshot.inbox.iter().map(|command| {
-            let message = command.message().unwrap_or_default();
-            vec![command.command_type.clone(), command.run_id.clone().unwrap_or_default(), message.to_owned()]
-        });
-        let columns = [table::left("inbox", 20), table::left("for", 36), table::left("message", 120)];
-        section(&columns, &rows.collect::<Vec<_>>(), out)?;
     }
+    let rows = shown.inbox.iter().map(|command| {
+        let message = command.message().unwrap_or_default();
+        vec![command.command_type.clone(), command.run_id.clone().unwrap_or_default(), message.to_owned()]
+    });
+    let columns = [table::left("inbox", 20), table::left("for", 36), table::left("message", 120)];
+    section(&columns, &rows.collect::<Vec<_>>(), out)?;
     let rows = shown.events.iter().map(|(name, count)| vec![text::thousands(*count), name.clone()]);
     section(&[table::right("events"), table::left("type", 80)], &rows.collect::<Vec<_>>(), out)
 }

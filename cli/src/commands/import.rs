@@ -1,15 +1,14 @@
 //! `runlog import`: transcripts into the store.
 
 use std::{
-    fs::File,
-    io::{self, Read},
+    io::{BufReader, Read},
     path::{Path, PathBuf},
     time::Instant,
 };
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use runlog::{
-    ErrorKind,
+    ErrorKind, Store,
     transcript::{Format, Issue, Item, Options, Parser, Severity},
 };
 use serde::Serialize;
@@ -17,7 +16,11 @@ use serde::Serialize;
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
-    import::{Importer, Outcome},
+    import::{
+        Importer, Outcome,
+        source::{PIECE_BYTES, is_stdin, name_of, open, read_piece},
+        tables::{FileFormat, Table, TableImporter},
+    },
     output::{Out, note},
     progress::Progress,
     store, text,
@@ -25,24 +28,25 @@ use crate::{
 
 /// The most issues of one file that are printed; the others are counted.
 const ISSUES_SHOWN: usize = 20;
-/// How much of a file is read at a time.
-const PIECE_BYTES: usize = 256 << 10;
 
 const AFTER_HELP: &str = "\
 The format is found out by looking: OpenAI-style chat messages (a run a line, or a message a line), Claude Code \
-session files, SWE-agent .traj files, and what `runlog export` wrote. Messages, tool calls and arguments are \
-kept byte for byte, and what stands around them is kept too.
+session files, SWE-agent .traj files, what `runlog export` wrote, and the tables agent_chat and agent_history with a \
+row of JSON a line. Messages, tool calls and arguments are kept byte for byte, and what stands around them is kept too.
 
 A session is called what its source calls it (a Claude Code sessionId, a run's id), else after the file. When the \
 store has a session of that name, the import goes on with it: what is there already is skipped, so that \
 importing twice changes nothing, and a file that grew adds what is new. One of the same name that says something \
 else gets a name beside it: NAME~2.
 
+The rows of agent_chat become chats, those of agent_history messages of these chats: import agent_chat first. A \
+row that is there already is left as it is.
+
 A line that is no JSON is left out and told (exit code 6); a line that is JSON but no message is kept beside the \
 messages, with a warning. --strict stops at either.
 
-With --json: a line for each file, {\"file\", \"format\", \"sessions\": [{\"id\", \"name\", \"outcome\"}], \"messages\", \
-\"tool_calls\", \"other\", \"skipped\", \"issues\": [{\"severity\", \"line\", \"column\", \"what\"}], \"seconds\"}.";
+With --json: a line for each file, {\"file\", \"format\", \"sessions\": [{\"id\", \"name\", \"outcome\"}], \"chats\", \
+\"messages\", \"tool_calls\", \"other\", \"skipped\", \"issues\": [{\"severity\", \"line\", \"column\", \"what\"}], \"seconds\"}.";
 
 /// The arguments.
 #[derive(clap::Args)]
@@ -55,17 +59,16 @@ pub(crate) struct Args {
     #[arg(long)]
     strict: bool,
     /// Take the files to be of this format
-    #[arg(long, value_parser = format_parser())]
-    format: Option<Format>,
-    /// Put the sessions into this project
+    #[arg(long, value_parser = file_format_parser())]
+    format: Option<FileFormat>,
+    /// Put the sessions into this project; a table has none
     #[arg(long)]
     project: Option<String>,
 }
 
-/// A parser for the name of a format.
-pub(crate) fn format_parser() -> impl TypedValueParser<Value = Format> {
-    PossibleValuesParser::new(Format::ALL.map(Format::name))
-        .map(|name| Format::from_name(&name).unwrap_or(Format::Runlog))
+fn file_format_parser() -> impl TypedValueParser<Value = FileFormat> {
+    PossibleValuesParser::new(FileFormat::named())
+        .map(|name| FileFormat::from_name(&name).unwrap_or(FileFormat::Transcript(Format::Runlog)))
 }
 
 /// What became of one file.
@@ -74,6 +77,8 @@ struct Report {
     file: String,
     format: Option<&'static str>,
     sessions: Vec<SessionReport>,
+    /// Chats of a table.
+    chats: u64,
     messages: u64,
     tool_calls: u64,
     other: u64,
@@ -117,8 +122,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     for file in &args.files {
         progress.about(&name_of(file));
         let started = Instant::now();
-        let (report, failure) = import_file(file, args, &mut importer, &mut progress);
-        any |= report.messages + report.other + report.skipped > 0;
+        let mut job = Job { file, args, store: &store, importer: &mut importer, progress: &mut progress };
+        let (report, failure) = import_file(&mut job);
+        any |= report.chats + report.messages + report.other + report.skipped > 0;
         let is_partial = report.issues.iter().any(|issue| issue.severity == "error");
         let report = Report { seconds: started.elapsed().as_secs_f64(), ..report };
         let mut printed = Ok(());
@@ -150,16 +156,22 @@ fn stops_all(failure: &Failure) -> bool {
     !of_the_file.contains(&failure.kind())
 }
 
-fn import_file(
-    file: &Path,
-    args: &Args,
-    importer: &mut Importer<'_>,
-    progress: &mut Progress,
-) -> (Report, Option<Failure>) {
+/// One file, and where it goes.
+struct Job<'a, 's> {
+    file: &'a Path,
+    args: &'a Args,
+    store: &'s Store,
+    importer: &'a mut Importer<'s>,
+    progress: &'a mut Progress,
+}
+
+fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
+    let file = job.file;
     let mut report = Report {
         file: file.display().to_string(),
         format: None,
         sessions: Vec::new(),
+        chats: 0,
         messages: 0,
         tool_calls: 0,
         other: 0,
@@ -168,28 +180,29 @@ fn import_file(
         told: 0,
         seconds: 0.0,
     };
-    let is_json = progress.is_json();
+    let is_json = job.progress.is_json();
     let mut issues = Vec::new();
     let name = text::path(file);
     // Told as they come: a file may be long, or never end.
-    let mut tell = |items: Vec<Item>, importer: &mut Importer<'_>, progress: &Progress| {
-        take(items, importer, &mut |issue| {
-            let issue = issue_report(&issue);
-            if !is_json && issues.len() < ISSUES_SHOWN {
-                progress.aside(|| tell_issue(&name, &issue));
-            }
-            issues.push(issue);
-        })
+    let mut tell = |issue: IssueReport, progress: &Progress| {
+        if !is_json && issues.len() < ISSUES_SHOWN {
+            progress.aside(|| tell_issue(&name, &issue));
+        }
+        issues.push(issue);
     };
-    let read = read_file(file, args, importer, progress, &mut tell, &mut report.format);
-    let done = importer.finish_file();
+    let read = open(file, job.args.format).and_then(|(format, source)| match format {
+        Some(FileFormat::Table(table)) => read_table(source, table, job, &mut tell, &mut report),
+        Some(FileFormat::Transcript(format)) => read_transcript(source, Some(format), job, &mut tell, &mut report),
+        None => read_transcript(source, None, job, &mut tell, &mut report),
+    });
+    let done = job.importer.finish_file();
     let failure = match (read, done) {
         (Err(failure), _) | (Ok(()), Err(failure)) => Some(failure.about(file.display())),
         (Ok(()), Ok(())) => None,
     };
     report.told = if is_json { 0 } else { issues.len().min(ISSUES_SHOWN) };
     report.issues = issues;
-    for outcome in importer.take_outcomes() {
+    for outcome in job.importer.take_outcomes() {
         let Outcome { session, what, messages, tool_calls, other, skipped, conflict } = outcome;
         report.messages += messages;
         report.tool_calls += tool_calls;
@@ -204,66 +217,72 @@ fn import_file(
     (report, failure)
 }
 
-fn read_file(
-    file: &Path,
-    args: &Args,
-    importer: &mut Importer<'_>,
-    progress: &mut Progress,
-    take: &mut Take<'_>,
-    format: &mut Option<&'static str>,
+/// Where issues go.
+type Tell<'a> = dyn FnMut(IssueReport, &Progress) + 'a;
+
+fn read_table(
+    source: impl Read,
+    table: Table,
+    job: &mut Job<'_, '_>,
+    tell: &mut Tell<'_>,
+    report: &mut Report,
 ) -> Result<()> {
-    let mut source: Box<dyn Read> = if is_stdin(file) {
-        Box::new(io::stdin().lock())
-    } else {
-        Box::new(File::open(file).map_err(|error| Failure::io(&error, "can't read it"))?)
-    };
+    if job.args.project.is_some() {
+        return Err(Failure::usage(format!("{} has no project; leave --project out", table.name())));
+    }
+    report.format = Some(table.name());
+    let mut importer = TableImporter::new(job.store, table, job.args.strict);
+    let shared = std::cell::RefCell::new(&mut *job.progress);
+    let imported = importer.import(
+        BufReader::new(source),
+        &mut |line, what| tell(IssueReport { severity: "error", line, column: 1, what }, &shared.borrow()),
+        &mut |bytes| shared.borrow_mut().add(bytes),
+    );
+    match table {
+        Table::Chat => report.chats = importer.imported,
+        Table::History => report.messages = importer.imported,
+    }
+    report.skipped = importer.skipped;
+    imported
+}
+
+fn read_transcript(
+    mut source: Box<dyn Read>,
+    format: Option<Format>,
+    job: &mut Job<'_, '_>,
+    tell: &mut Tell<'_>,
+    report: &mut Report,
+) -> Result<()> {
+    let Job { file, args, importer, progress, .. } = job;
     let mut options = Options::default();
-    options.format = args.format;
+    options.format = format;
     options.strict = args.strict;
     options.name = Some(name_of(file));
     importer.start_file(name_of(file));
+    let mut take = |items: Vec<Item>, progress: &Progress| {
+        items.into_iter().try_for_each(|item| match item {
+            Item::Issue(issue) => {
+                tell(issue_report(&issue), progress);
+                Ok(())
+            }
+            item => importer.take(item),
+        })
+    };
     let mut parser = Parser::new(options);
     let mut piece = vec![0; PIECE_BYTES];
     loop {
-        let length = match source.read(&mut piece) {
-            Ok(0) => break,
-            Ok(length) => length,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Failure::io(&error, "can't read it")),
-        };
-        let items = parser.push(&piece[..length])?;
-        *format = parser.format().map(Format::name);
-        take(items, importer, progress)?;
-        progress.add(length as u64);
+        let read = read_piece(&mut source, &mut piece)?;
+        if read.is_empty() {
+            break;
+        }
+        let items = parser.push(read)?;
+        report.format = parser.format().map(Format::name);
+        take(items, progress)?;
+        progress.add(read.len() as u64);
     }
     let (found, items) = parser.finish()?;
-    *format = Some(found.name());
-    take(items, importer, progress)
-}
-
-/// Where what was read goes.
-type Take<'a> = dyn FnMut(Vec<Item>, &mut Importer<'_>, &Progress) -> Result<()> + 'a;
-
-fn take(items: Vec<Item>, importer: &mut Importer<'_>, issues: &mut dyn FnMut(Issue)) -> Result<()> {
-    for item in items {
-        match item {
-            Item::Issue(issue) => issues(issue),
-            item => importer.take(item)?,
-        }
-    }
-    Ok(())
-}
-
-fn is_stdin(file: &Path) -> bool {
-    file.as_os_str() == "-"
-}
-
-/// What a file's sessions are called that have no name: the file's own, without its ending.
-fn name_of(file: &Path) -> String {
-    match file.file_stem() {
-        Some(stem) if !is_stdin(file) => stem.to_string_lossy().into_owned(),
-        _ => "stdin".to_owned(),
-    }
+    report.format = Some(found.name());
+    take(items, progress)
 }
 
 fn issue_report(issue: &Issue) -> IssueReport {
@@ -299,14 +318,18 @@ fn print(report: &Report, out: &mut Out) -> Result<()> {
         note(false, format!("… and {more} more in {file}"));
     }
     let Some(format) = report.format else { return Ok(()) };
-    let mut line = format!(
-        "{format}, {}, {}, {}",
-        text::count(report.sessions.len() as u64, "session", "sessions"),
-        text::count(report.messages, "message", "messages"),
-        text::count(report.tool_calls, "tool call", "tool calls"),
-    );
-    if report.other > 0 {
-        line += &format!(", {}", text::count(report.other, "other line", "other lines"));
+    let is_table = [Table::Chat, Table::History].iter().any(|table| table.name() == format);
+    let mut line = format.to_owned();
+    for (number, one, many, is_told) in [
+        (report.sessions.len() as u64, "session", "sessions", !is_table),
+        (report.chats, "chat", "chats", format == Table::Chat.name()),
+        (report.messages, "message", "messages", format != Table::Chat.name()),
+        (report.tool_calls, "tool call", "tool calls", !is_table),
+        (report.other, "other line", "other lines", report.other > 0),
+    ] {
+        if is_told {
+            line += &format!(", {}", text::count(number, one, many));
+        }
     }
     if report.skipped > 0 {
         line += &format!("; {} there already", text::thousands(report.skipped));

@@ -12,11 +12,11 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-A run is resumed by the agent's own program, with Runs::resume of the library: the context and a new run come back. \
-Runs that were resumed already are not listed, so a page may have fewer than it could.
+`runlog run --resume RUN -- CMD` goes on from one with an agent that speaks docs/agent-protocol.md; a program that \
+records its runs itself calls Runs::resume of the library. Runs that were resumed already are not listed, so a page may have fewer than it could.
 
 With --json one document: {\"items\": [{the run's fields, \"dangling\": [tool calls without a result], \"can_resume\", \
-\"call\"}], \"next\": the cursor of the next page or null}.";
+\"command\"}], \"next\": the cursor of the next page or null}.";
 
 /// The arguments.
 #[derive(clap::Args)]
@@ -36,7 +36,7 @@ struct Row {
     dangling: Vec<DanglingToolCall>,
     /// Whether steps are left of those that a run and its resumes may take together.
     can_resume: bool,
-    call: Option<String>,
+    command: Option<String>,
 }
 
 /// Does it.
@@ -75,8 +75,8 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 fn row(store: &Store, run: Run) -> Result<Row> {
     let dangling = store.context(run.instance_id)?.dangling_tool_calls()?;
     let can_resume = run.step_count < MAX_TOTAL_STEPS_PER_RUN;
-    let call = can_resume.then(|| format!("Runs::resume({}, ResumeOptions::default())", run.id));
-    Ok(Row { run, dangling, can_resume, call })
+    let command = can_resume.then(|| format!("runlog run --resume {} -- CMD", run.id));
+    Ok(Row { run, dangling, can_resume, command })
 }
 
 fn print(row: &Row, out: &mut Out) -> Result<()> {
@@ -86,7 +86,7 @@ fn print(row: &Row, out: &mut Out) -> Result<()> {
         None => call.name.clone(),
     });
     let calls = calls.collect::<Vec<_>>().join(", ");
-    let next = row.call.clone().unwrap_or_else(|| {
+    let next = row.command.clone().unwrap_or_else(|| {
         format!("not with the usual limit: all {MAX_TOTAL_STEPS_PER_RUN} steps are spent; see max_total_steps")
     });
     let fields = [

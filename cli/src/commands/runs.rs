@@ -13,8 +13,8 @@ use crate::{
 const AFTER_HELP: &str = "\
 The first column is the beginning of the run's id, as long as it has to be to name it.
 
-With --json one document: {\"items\": [the runs, with their fields], \"next\": the cursor of the next page or null}; \
-`runs show` prints the run alone.";
+With --json one document: {\"items\": [the runs, with their fields], \"next\": the cursor of the next page or null}. \
+`runlog run show` shows one of them.";
 
 const AFTER_HELP_PAGE: &str =
     "With --json one document: {\"items\": [each with its fields], \"next\": the cursor of the next page or null}.";
@@ -58,16 +58,21 @@ pub(crate) struct Page {
 
 #[derive(clap::Subcommand)]
 enum Sub {
-    /// Show a run's fields
+    /// Show a run's fields: the same as `run show`
+    #[command(hide = true)]
     Show(ShowArgs),
-    /// List the messages of a run
+    /// List the messages of a run: the same as `messages`
+    #[command(hide = true)]
     Messages(MessagesArgs),
-    /// List the tool calls of a run
+    /// List the tool calls of a run: the same as `tool-calls`
+    #[command(hide = true)]
     ToolCalls(ToolCallsArgs),
 }
 
+/// The arguments of `run show`.
 #[derive(clap::Args)]
-struct ShowArgs {
+#[command(after_help = "With --json one document: the run with its fields.")]
+pub(crate) struct ShowArgs {
     /// The run
     #[arg(value_name = "RUN")]
     run: String,
@@ -164,7 +169,8 @@ fn existing(store: &Store, text: &str) -> Result<RunId> {
     store.runs().get(id)?.map(|run| run.id).ok_or_else(|| store::no_run(text))
 }
 
-fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Exit> {
+/// Does what `run show` says.
+pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let run = store.runs().get(store::run_id(&store, &args.run)?)?.ok_or_else(|| store::no_run(&args.run))?;
     if out.is_json() {

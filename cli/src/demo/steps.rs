@@ -11,7 +11,7 @@ use std::{
 use runlog::{AgentInstance, Session, Store, transcript::NewContextEvent};
 use serde::{Deserialize, Serialize};
 
-use super::messages;
+use super::{GO_ON, is_go_on, messages};
 use crate::{
     args::Global,
     commands::{copy, truncate},
@@ -223,7 +223,7 @@ impl<'a> Steps<'a> {
     fn resume(&mut self) -> Result<()> {
         self.head(4, "Resume", "`runlog run --resume demo -- AGENT`: it gets its context and goes on")?;
         let started = Instant::now();
-        let mut running = self.recorder(&["--resume", NAME], 0)?;
+        let mut running = self.recorder(&["--resume", NAME, "--message", GO_ON, "--leave-tool-calls"], 0)?;
         let lines = running.0.stdout.take().map(BufReader::new);
         let mut last = self.report.found;
         for line in lines.into_iter().flat_map(BufRead::lines) {
@@ -231,11 +231,11 @@ impl<'a> Steps<'a> {
         }
         let status = running.0.wait().map_err(|error| Failure::io(&error, "can't wait for the recorder"))?;
         self.report.resume_seconds = started.elapsed().as_secs_f64();
-        self.report.resumed_events = last.saturating_sub(self.report.found);
+        self.report.resumed_events = last.saturating_sub(self.report.found + 1);
         let store = store::open_read_only(self.global)?;
         let (_, agent) = self.session(&store)?;
-        let is_whole =
-            self.is_prefix(&store, &agent)? && store.context(agent.id)?.get_last_sequence()? == self.report.events;
+        let last = store.context(agent.id)?.get_last_sequence()?;
+        let is_whole = self.is_prefix(&store, &agent)? && last == self.stored(self.report.events);
         let took = text::duration(Duration::from_secs_f64(self.report.resume_seconds));
         self.say(&format!(
             "     {} more events in {took}, the start of both processes included",
@@ -244,13 +244,13 @@ impl<'a> Steps<'a> {
         let messages = self.report.messages;
         self.check(
             status.success() && is_whole,
-            &format!("all {messages} messages are there, once, in order, byte for byte"),
+            &format!("all {messages} messages are there, once, in order, byte for byte, and {GO_ON:?}"),
         )
     }
 
     fn fork(&mut self) -> Result<()> {
-        let at = self.last_of[self.last_of.len() / 2];
-        let after = self.last_of[self.last_of.len() / 3];
+        let at = self.stored(self.last_of[self.last_of.len() / 2]);
+        let after = self.stored(self.last_of[self.last_of.len() / 3]);
         self.head(5, "Fork", &format!("copy it up to event {at}; in the copy, forget what came after {after}"))?;
         let store = store::open(self.global)?;
         let (session, agent) = self.session(&store)?;
@@ -278,7 +278,11 @@ impl<'a> Steps<'a> {
         self.report.original_events = original;
         self.report.fork_events = left;
         self.check(
-            copied == at && left == after && forgotten == at - after && original == self.report.events && same,
+            copied == at
+                && left == after
+                && forgotten == at - after
+                && original == self.stored(self.report.events)
+                && same,
             &format!("the copy has {left} events, the original still {original}, untouched"),
         )
     }
@@ -296,7 +300,7 @@ impl<'a> Steps<'a> {
         self.say("")?;
         let result = if self.report.ok { "All checks held." } else { "A check failed: see FAILED above." };
         self.say(&format!("{result} Look around:"))?;
-        for rest in ["ls", "show demo | less", "replay demo --speed 2", "stat", "show demo-fork | tail -n 20"] {
+        for rest in ["runs", "show demo | less", "replay demo --speed 2", "stat", "show demo-fork | tail -n 20"] {
             self.say(&format!("  {runlog} --store {store} {rest}"))?;
         }
         Ok(())
@@ -308,11 +312,17 @@ impl<'a> Steps<'a> {
         Ok((session, agent))
     }
 
-    /// Whether the messages of a context are the first ones of the transcript, byte for byte.
+    /// The sequence of an event of the transcript in the store: what tells the agent to go on stands between.
+    fn stored(&self, sequence: u64) -> u64 {
+        sequence + u64::from(sequence > self.report.found)
+    }
+
+    /// Whether the messages of a context are the first ones of the transcript, byte for byte, beside what tells the
+    /// agent to go on.
     fn is_prefix(&self, store: &Store, agent: &AgentInstance) -> Result<bool> {
         let stored = store.context(agent.id)?.get_messages()?;
-        let same = stored.iter().zip(&self.messages).all(|(stored, sent)| stored.json.as_str() == *sent);
-        Ok(same && stored.len() <= self.messages.len())
+        let stored: Vec<&str> = stored.iter().map(|it| it.json.as_str()).filter(|it| !is_go_on(it)).collect();
+        Ok(self.messages.starts_with(&stored))
     }
 
     /// Shows the event at a sequence of the transcript.
@@ -373,16 +383,36 @@ fn called(program: &Path) -> String {
 
 /// A path as a shell takes it.
 fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
-    if text.chars().any(char::is_control) {
-        // No terminal gets to see them, and a shell that knows this form takes them back.
-        let escaped = text.chars().map(|c| match c {
-            '\\' | '\'' => format!("\\{c}"),
-            c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
-            c => c.to_string(),
-        });
-        return format!("$'{}'", escaped.collect::<String>());
+    match path.to_str() {
+        Some(text) if !text.is_empty() && text.chars().all(is_plain) => text.to_owned(),
+        Some(text) if !text.chars().any(char::is_control) => format!("'{}'", text.replace('\'', "'\\''")),
+        _ => {
+            // No terminal gets to see what is in it, and a shell that knows this form takes it back.
+            let escaped = path.as_os_str().as_encoded_bytes().iter().map(|byte| match byte {
+                b'\\' | b'\'' => format!("\\{}", char::from(*byte)),
+                b' '..=b'~' => char::from(*byte).to_string(),
+                byte => format!("\\x{byte:02x}"),
+            });
+            format!("$'{}'", escaped.collect::<String>())
+        }
     }
-    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_path_is_one_word_of_a_shell() {
+        for (path, expected) in [
+            ("a/b-1.c", "a/b-1.c"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's", "'it'\\''s'"),
+            ("\x1b[31m'é", "$'\\x1b[31m\\'\\xc3\\xa9'"),
+        ] {
+            assert_eq!(quoted(Path::new(path)), expected);
+        }
+    }
 }

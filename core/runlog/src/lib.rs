@@ -46,12 +46,14 @@ pub use blocking::{
 };
 pub use catalog::CATALOG_STREAM;
 pub use chats::{
-    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportReport, NewRequest, RequestDraft, RequestEnd, ResumeAction,
-    Resumption, StackLevel,
+    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportOptions, ImportReport, NewRequest, RequestDraft, RequestEnd,
+    ResumeAction, Resumption, StackLevel,
 };
 pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};
 pub use flows::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed};
+#[cfg(all(target_family = "wasm", feature = "js"))]
+pub use orchestration::JsRuntime;
 #[cfg(not(target_family = "wasm"))]
 pub use orchestration::TokioRuntime;
 pub use orchestration::{
@@ -81,7 +83,7 @@ pub use runlog_model::{
 };
 pub use runs::{
     AsyncResumedRun, AsyncRunRecorder, AsyncRuns, Dangling, ListRunMessages, ListToolCalls, MAX_TOTAL_STEPS_PER_RUN,
-    NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions, RunPlace, ToolOutcome,
+    NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions, RunEntry, RunPlace, ToolOutcome,
 };
 pub use service::{AsyncContextService, RawMessage};
 pub use sessions::{CopiedInstance, CopiedSession, CopySession};

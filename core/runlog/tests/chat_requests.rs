@@ -11,8 +11,8 @@ use std::{
 };
 
 use runlog::{
-    Chat, ChatMessage, ChatRole, ErrorKind, MessageFilter, NewRequest, RawJson, RequestBuffer, RequestEnd,
-    ResumeAction, Step, StepStatus, StepType, Store, Updates, backend::Backend, engine::StreamId,
+    Chat, ChatMessage, ChatRole, ErrorKind, ImportOptions, MessageFilter, NewRequest, RawJson, RequestBuffer,
+    RequestEnd, ResumeAction, Step, StepStatus, StepType, Store, Updates, backend::Backend, engine::StreamId,
 };
 use watched::Watched;
 
@@ -476,6 +476,11 @@ fn the_old_tables_are_imported(store: &Store) {
 fn bad_lines_of_the_old_tables_are_reported_and_the_others_imported(store: &Store) {
     let chats = store.chats();
     let lines = "not json\n[]\n{\"chat_id\":\"c\",\"assistant_id\":\"a\"}\n{\"chat_id\":\"e\"}\n";
+    // Told to stop there, it takes nothing from the first bad line on.
+    let stop = ImportOptions { stop_at_issue: true };
+    let good = "{\"chat_id\":\"early\",\"assistant_id\":\"a\"}\n";
+    let report = chats.import_agent_chat_with(&format!("{good}{lines}"), stop).unwrap();
+    assert_eq!((report.imported, report.issues.iter().map(|issue| issue.line).collect::<Vec<_>>()), (1, vec![2]));
     let report = chats.import_agent_chat(lines).unwrap();
     assert_eq!(report.imported, 1);
     assert_eq!(report.issues.iter().map(|issue| issue.line).collect::<Vec<_>>(), [1, 2, 4]);
@@ -487,6 +492,8 @@ fn bad_lines_of_the_old_tables_are_reported_and_the_others_imported(store: &Stor
         r#"{"id":4,"chat_id":"c","role":"user","content":"x","created_at":"soon"}"#,
         r#"{"id":5,"chat_id":"c","role":"user","content":"fine","type":3,"sequence":"x"}"#,
     ];
+    let report = chats.import_agent_history_with(&lines.join("\n"), stop).unwrap();
+    assert_eq!((report.imported, report.issues.len(), report.issues[0].line), (0, 1, 1));
     let report = chats.import_agent_history(&lines.join("\n")).unwrap();
     assert_eq!(report.imported, 1, "{report:?}");
     assert_eq!(report.issues.iter().map(|issue| issue.line).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);

@@ -267,7 +267,11 @@ fn a_command_reaches_the_inbox_of_its_run_only(store: &Store) {
         commands.iter().map(|command| command.message().unwrap_or("-").to_owned()).collect::<String>()
     };
     assert_eq!(words(other.take_inbox("r1")), "");
+    assert_eq!(words(FlowRun::waiting(store, flow.run_id()).unwrap()), "123-");
+    assert_eq!(FlowRun::waiting(store, other.run_id()).unwrap(), []);
     assert_eq!(words(flow.take_inbox("r1")), "13");
+    flow.save_snapshot().unwrap();
+    assert_eq!(words(FlowRun::waiting(store, flow.run_id()).unwrap()), "2-");
     assert_eq!(words(flow.take_inbox("r1")), "");
     assert_eq!(words(flow.take_inbox("r2")), "2");
     assert_eq!(words(flow.take_own_inbox()), "-");

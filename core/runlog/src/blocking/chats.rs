@@ -10,7 +10,8 @@ use runlog_model::{Chat, ChatFilter, ChatList, ChatMessage, MessageFilter, RawJs
 
 use super::Store;
 use crate::{
-    AsyncChatStore, AsyncRequestBuffer, ImportReport, NewRequest, RequestDraft, RequestEnd, Result, Resumption,
+    AsyncChatStore, AsyncRequestBuffer, ImportOptions, ImportReport, NewRequest, RequestDraft, RequestEnd, Result,
+    Resumption,
 };
 
 /// The chats of a store: sessions as their users see them, with messages and steps.
@@ -232,12 +233,28 @@ impl ChatStore {
         block_on(self.inner.import_agent_chat(lines))
     }
 
+    /// As [`AsyncChatStore::import_agent_chat_with`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn import_agent_chat_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
+        block_on(self.inner.import_agent_chat_with(lines, options))
+    }
+
     /// As [`AsyncChatStore::import_agent_history`].
     ///
     /// # Errors
     /// As there.
     pub fn import_agent_history(&self, lines: &str) -> Result<ImportReport> {
         block_on(self.inner.import_agent_history(lines))
+    }
+
+    /// As [`AsyncChatStore::import_agent_history_with`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn import_agent_history_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
+        block_on(self.inner.import_agent_history_with(lines, options))
     }
 }
 

@@ -72,6 +72,14 @@ impl FlowRun {
         Ok((Self { inner }, resumed))
     }
 
+    /// As [`AsyncFlowRun::waiting`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn waiting(store: &Store, run: RunId) -> Result<Vec<RuntimeCommand>> {
+        block_on(AsyncFlowRun::waiting(store.as_async(), run))
+    }
+
     /// The run.
     pub fn run_id(&self) -> RunId {
         self.inner.run_id()

@@ -7,7 +7,7 @@ use runlog_model::{
 
 use crate::{
     AppendOptions, AsyncRunRecorder, AsyncRuns, ListRunMessages, ListToolCalls, NewRun, Paged, Recorded, Result,
-    ResumeOptions, ToolOutcome,
+    ResumeOptions, RunEntry, ToolOutcome,
 };
 
 /// The runs of a store. [`AsyncRuns`] is the same for callers that await.
@@ -66,6 +66,14 @@ impl Runs {
             messages: resumed.messages,
             dangling: resumed.dangling,
         })
+    }
+
+    /// The run, where it can be resumed; nothing is written.
+    ///
+    /// # Errors
+    /// As [`AsyncRuns::resumable`].
+    pub fn resumable(&self, id: RunId, max_total_steps: u32) -> Result<Run> {
+        block_on(self.inner.resumable(id, max_total_steps))
     }
 
     /// Pauses the runs that are `running` though nobody in this process records them, and says which they were.
@@ -228,6 +236,14 @@ impl RunRecorder {
     /// As [`AsyncRunRecorder::record_tool_call`].
     pub fn record_tool_call(&self, message: RawJson, outcomes: &[ToolOutcome]) -> Result<Recorded> {
         block_on(self.inner.record_tool_call(message, outcomes))
+    }
+
+    /// Records entries in their order and the steps that they begin, as one batch. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`AsyncRunRecorder::record_entries`].
+    pub fn record_entries(&self, entries: &[RunEntry], idempotency_key: Option<&str>) -> Result<Vec<Recorded>> {
+        block_on(self.inner.record_entries(entries, idempotency_key))
     }
 
     /// Pauses the run: it can be resumed. Durable when it returns.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::AsyncChatStore;
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     catalog::{Change, Guard},
     lookup::check_free,
 };
@@ -24,6 +24,13 @@ pub struct ImportReport {
     pub skipped: usize,
     /// The lines that were left out.
     pub issues: Vec<ImportIssue>,
+}
+
+/// How to import.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ImportOptions {
+    /// Take nothing of the first line that is left out, nor of those after it.
+    pub stop_at_issue: bool,
 }
 
 /// A line that was left out of an import, and why.
@@ -45,11 +52,22 @@ impl AsyncChatStore {
     /// # Errors
     /// Those of the storage; what was imported so far stays.
     pub async fn import_agent_chat(&self, lines: &str) -> Result<ImportReport> {
+        self.import_agent_chat_with(lines, ImportOptions::default()).await
+    }
+
+    /// [`import_agent_chat`](Self::import_agent_chat) with options.
+    ///
+    /// # Errors
+    /// As [`import_agent_chat`](Self::import_agent_chat).
+    pub async fn import_agent_chat_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
         let mut report = ImportReport::default();
         let mut seen = HashSet::new();
         let mut sessions = Vec::new();
-        for (line, row) in rows(lines, &mut report) {
-            match chat_of(row).and_then(|chat| self.session_of(chat)) {
+        for (line, row) in rows(lines) {
+            if report.is_over(options) {
+                break;
+            }
+            match row.and_then(chat_of).and_then(|chat| self.session_of(chat)) {
                 Ok(session) if seen.insert((session.name.clone(), session.name.is_none().then_some(session.id))) => {
                     sessions.push(session);
                 }
@@ -79,12 +97,23 @@ impl AsyncChatStore {
     /// # Errors
     /// Those of the storage; what was imported so far stays.
     pub async fn import_agent_history(&self, lines: &str) -> Result<ImportReport> {
+        self.import_agent_history_with(lines, ImportOptions::default()).await
+    }
+
+    /// [`import_agent_history`](Self::import_agent_history) with options.
+    ///
+    /// # Errors
+    /// As [`import_agent_history`](Self::import_agent_history).
+    pub async fn import_agent_history_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
         let mut report = ImportReport::default();
         let mut order: Vec<SessionId> = Vec::new();
         let mut messages: HashMap<SessionId, Vec<ChatMessage>> = HashMap::new();
         let mut chats: HashMap<String, SessionId> = HashMap::new();
-        for (line, row) in rows(lines, &mut report) {
-            let message = match message_of(row) {
+        for (line, row) in rows(lines) {
+            if report.is_over(options) {
+                break;
+            }
+            let message = match row.and_then(message_of) {
                 Ok(message) => message,
                 Err(error) => {
                     report.leave_out(line, &error);
@@ -93,7 +122,13 @@ impl AsyncChatStore {
             };
             let session = match chats.get(&message.chat_id) {
                 Some(session) => Ok(*session),
-                None => self.session_id(&message.chat_id).await,
+                None => self.session_id(&message.chat_id).await.map_err(|error| match error.kind() {
+                    ErrorKind::NotFound => Error::not_found(format!(
+                        "no chat {:?}, or it was deleted; import agent_chat first",
+                        message.chat_id
+                    )),
+                    _ => error,
+                }),
             };
             let completed = session.and_then(|session| {
                 chats.insert(message.chat_id.clone(), session);
@@ -138,24 +173,22 @@ impl AsyncChatStore {
 }
 
 impl ImportReport {
+    fn is_over(&self, options: ImportOptions) -> bool {
+        options.stop_at_issue && !self.issues.is_empty()
+    }
+
     fn leave_out(&mut self, line: usize, error: &Error) {
         self.issues.push(ImportIssue { line, what: error.to_string() });
     }
 }
 
-/// The objects of JSON lines, with their line numbers; what is none is reported.
-fn rows(lines: &str, report: &mut ImportReport) -> Vec<(usize, Row)> {
-    let mut rows = Vec::new();
-    for (line, text) in (1..).zip(lines.lines()) {
-        if text.trim().is_empty() {
-            continue;
-        }
-        match serde_json::from_str(text) {
-            Ok(row) => rows.push((line, row)),
-            Err(source) => report.leave_out(line, &Error::invalid(format!("the line is no JSON object: {source}"))),
-        }
-    }
-    rows
+/// The objects of JSON lines, with their line numbers.
+fn rows(lines: &str) -> impl Iterator<Item = (usize, Result<Row>)> {
+    let lines = (1..).zip(lines.lines()).filter(|(_, text)| !text.trim().is_empty());
+    lines.map(|(line, text)| {
+        let row = serde_json::from_str(text);
+        (line, row.map_err(|source| Error::invalid(format!("the line is no JSON object: {source}"))))
+    })
 }
 
 fn chat_of(mut row: Row) -> Result<Chat> {

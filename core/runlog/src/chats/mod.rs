@@ -14,7 +14,7 @@ mod store;
 
 pub(crate) use cache::ChatCache;
 pub use draft::{NewRequest, RequestDraft, RequestEnd};
-pub use import::{ImportIssue, ImportReport};
+pub use import::{ImportIssue, ImportOptions, ImportReport};
 pub use request::AsyncRequestBuffer;
 pub use resume::{ResumeAction, Resumption, StackLevel};
 pub use store::AsyncChatStore;

@@ -4,6 +4,7 @@
 
 mod playback;
 mod run;
+mod waiting;
 
 pub use playback::{AsyncPlayback, PlaybackOptions, RecordedEvent, Speed};
 pub use run::{AsyncFlowRun, Resumed, RunningNode};

@@ -24,6 +24,8 @@ pub(super) struct Live {
     pub(super) task: String,
     /// How many runs are above it.
     pub(super) depth: u32,
+    /// Whether somebody else works on it, or nobody does.
+    pub(super) is_outside: bool,
     /// Tells it and all below it to stop.
     pub(super) token: CancellationToken,
     /// Tells that its executor is over, or was never begun.
@@ -63,13 +65,29 @@ pub(super) struct Beginning {
 
 impl Live {
     pub(super) fn new(beginning: Beginning, parent: Option<&Arc<Self>>) -> Arc<Self> {
+        let live = Arc::new(Self::made(beginning, parent, false));
+        if let Some(parent) = parent {
+            locked(&parent.children).insert(live.id(), Arc::clone(&live));
+        }
+        live
+    }
+
+    /// A run that somebody else works on, or nobody does.
+    pub(super) fn outside(beginning: Beginning) -> Arc<Self> {
+        let live = Self::made(beginning, None, true);
+        live.over.cancel();
+        Arc::new(live)
+    }
+
+    fn made(beginning: Beginning, parent: Option<&Arc<Self>>, is_outside: bool) -> Self {
         let Beginning { recorder, definition, task, depth, space, inbox } = beginning;
         let token = parent.map_or_else(CancellationToken::new, |parent| parent.token.child_token());
-        let live = Arc::new(Self {
+        Self {
             recorder,
             definition,
             task,
             depth,
+            is_outside,
             token,
             over: CancellationToken::new(),
             abandoned: CancellationToken::new(),
@@ -82,11 +100,7 @@ impl Live {
             children: Mutex::default(),
             slot: Mutex::default(),
             failure: Mutex::default(),
-        });
-        if let Some(parent) = parent {
-            locked(&parent.children).insert(live.id(), Arc::clone(&live));
         }
-        live
     }
 
     pub(super) fn id(&self) -> RunId {

@@ -11,6 +11,8 @@ mod context;
 mod create;
 mod executor;
 mod inbox;
+#[cfg(all(target_family = "wasm", feature = "js"))]
+mod js;
 mod live;
 mod orchestrator;
 mod report;
@@ -28,6 +30,8 @@ pub(crate) use agents::AgentsFold;
 pub use agents::{AGENTS_STREAM, AsyncAgents};
 pub use context::RunContext;
 pub use executor::{AgentEnd, AgentError, Execution, Executor, executor_fn};
+#[cfg(all(target_family = "wasm", feature = "js"))]
+pub use js::JsRuntime;
 pub use orchestrator::{Orchestrator, RunHandle};
 pub use request::{OrchestratorOptions, SpawnRequest, SpawnResult, StartAgent, StartPlace};
 #[cfg(not(target_family = "wasm"))]

@@ -84,6 +84,10 @@ pub struct RunHandle {
 
 impl Orchestrator {
     /// An orchestrator of a store, whose tasks a runtime runs.
+    #[cfg_attr(
+        target_family = "wasm",
+        expect(clippy::arc_with_non_send_sync, reason = "there it isn't sent; elsewhere it is Send and Sync")
+    )]
     pub fn new(store: AsyncStore, runtime: impl Runtime, options: OrchestratorOptions) -> Self {
         let slots = options.concurrent_max.clamp(1, Semaphore::MAX_PERMITS);
         let inner = Inner {
@@ -170,7 +174,7 @@ impl Orchestrator {
     /// under way. Nothing is spawned then.
     pub async fn spawn_agents(&self, parent: RunId, requests: Vec<SpawnRequest>) -> Result<Vec<SpawnResult>> {
         let parent = self.inner.live_or_outside(parent).await?;
-        self.inner.spawn_agents(&parent, None, requests).await
+        self.inner.spawn_agents(parent.live(), None, requests).await
     }
 
     /// [`spawn_agents`](Self::spawn_agents) for a tool call that is in the run's context already, and gets its result
@@ -185,7 +189,7 @@ impl Orchestrator {
         requests: Vec<SpawnRequest>,
     ) -> Result<Vec<SpawnResult>> {
         let parent = self.inner.live_or_outside(parent).await?;
-        self.inner.spawn_agents(&parent, Some(tool_call_id.into()), requests).await
+        self.inner.spawn_agents(parent.live(), Some(tool_call_id.into()), requests).await
     }
 
     /// What an agent of a project is told of the agents there are.
@@ -203,8 +207,8 @@ impl Orchestrator {
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such run; else those of the storage.
     pub async fn cancel(&self, run_id: RunId) -> Result<()> {
-        let live = self.inner.live_or_outside(run_id).await?;
-        self.inner.clone().cancel(live).await
+        let run = self.inner.live_or_outside(run_id).await?;
+        self.inner.clone().cancel(Arc::clone(run.live())).await
     }
 
     /// Sends a command to a run that is under way here: it is recorded in the run's stream, and waits in its inbox.
@@ -227,6 +231,24 @@ impl Orchestrator {
     /// How many runs are under way here, those that wait for their turn included.
     pub fn live_count(&self) -> usize {
         self.inner.live_runs().len()
+    }
+}
+
+/// A run in the tree, for as long as something is asked of it.
+pub(super) struct Entered {
+    inner: Arc<Inner>,
+    live: Arc<Live>,
+}
+
+impl Entered {
+    pub(super) fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.inner.leave(&self.live);
     }
 }
 
@@ -345,9 +367,9 @@ impl Inner {
     }
 
     /// The run in the tree: it is there already, or somebody else works on it, or nobody does.
-    pub(super) async fn live_or_outside(&self, id: RunId) -> Result<Arc<Live>> {
+    pub(super) async fn live_or_outside(self: &Arc<Self>, id: RunId) -> Result<Entered> {
         if let Some(live) = self.live(id) {
-            return Ok(live);
+            return Ok(Entered { inner: Arc::clone(self), live });
         }
         let recorder = self.store.runs().recorder(id).await?;
         let depth = self.depth_of(recorder.run().parent_run_id).await?;
@@ -359,9 +381,18 @@ impl Inner {
             space: SharedSpace::default(),
             inbox: Inbox::new(Vec::new(), self.options.inbox_max),
         };
-        let live = Live::new(beginning, None);
-        live.over.cancel();
-        Ok(Arc::clone(self.live_runs().entry(id).or_insert(live)))
+        let live = Live::outside(beginning);
+        let live = Arc::clone(self.live_runs().entry(id).or_insert(live));
+        Ok(Entered { inner: Arc::clone(self), live })
+    }
+
+    /// Takes a run out that somebody else works on, once the caller is the last to care.
+    pub(super) fn leave(&self, live: &Arc<Live>) {
+        let mut runs = self.live_runs();
+        // The list's and the caller's; others get theirs from the list.
+        if live.is_outside && Arc::strong_count(live) <= 2 {
+            runs.remove(&live.id());
+        }
     }
 
     /// How many runs are above one that this run spawned.

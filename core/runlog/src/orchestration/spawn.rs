@@ -92,7 +92,11 @@ impl Inner {
         let unwanted = CancellationToken::new();
         let is_unwanted = unwanted.clone();
         // Not cut off in the middle, so that what is written is also begun, and what ends is also recorded.
-        let results = self.to_the_end(async move { inner.spawn_and_gather(&of, call_id, requests, is_unwanted).await });
+        let results = self.to_the_end(async move {
+            let results = Arc::clone(&inner).spawn_and_gather(&of, call_id, requests, is_unwanted).await;
+            inner.leave(&of);
+            results
+        });
         let wanted = unwanted.drop_guard();
         let results = parent.token.run_until_cancelled(results).await;
         drop(wanted.disarm());

@@ -92,6 +92,7 @@ impl Inner {
         let (definition, executor) = self.agent(run.project.as_deref(), &run.agent_id).await?;
         self.check_room(1)?;
         options.max_steps = options.max_steps.or(definition.max_steps);
+        options.max_total_steps = options.max_total_steps.min(self.options.max_total_steps);
         let task = options.message.as_ref().map(|message| message.content.to_value::<String>().unwrap_or_default());
         let left = self.left_by(id).await?;
         let resumed = self.store.runs().resume(id, &options).await?;

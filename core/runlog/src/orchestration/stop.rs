@@ -152,7 +152,8 @@ impl Inner {
             changes.push(change);
         }
         for live in tree {
-            if known.insert(live.id()) && live.recorder.run().status == RunStatus::Running {
+            // One that has paused meanwhile is left to those below, who are cancelled when this is.
+            if live.recorder.run().status == RunStatus::Running && known.insert(live.id()) {
                 changes.push(NewStatus::new(live.recorder.clone(), RunStatus::Cancelled));
             }
         }

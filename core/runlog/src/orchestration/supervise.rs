@@ -244,6 +244,18 @@ impl Revival {
         live.failure().map_or_else(|| Ok(live.result()), Err)
     }
 
+    /// The run once it is over: somebody else may have gone on with it.
+    async fn over(&self, parent: &Live, run: &Run) -> Result<Run> {
+        if run.status != RunStatus::Running {
+            return Ok(run.clone());
+        }
+        if let Some(live) = self.inner.live(run.id) {
+            parent.token.run_until_cancelled(live.ended.cancelled()).await;
+        }
+        let now = self.inner.store.runs().get(run.id).await?;
+        Ok(now.unwrap_or_else(|| run.clone()))
+    }
+
     /// What came of each request of a call, once those that were cut off have gone on.
     async fn finish_call(&self, parent: &Arc<Live>, call: &OpenCall) -> Result<Vec<SpawnResult>> {
         let came = (0..call.count).map(|index| async move {
@@ -259,9 +271,10 @@ impl Revival {
                 let below = Below { parent, call_id: call.id.clone(), count: call.count, agent };
                 return Ok(self.revive(run.id, Some(below)).await);
             }
+            let run = self.over(parent, run).await?;
             // What it told the others stays told.
             self.inner.left_by(run.id).await?.take_over(&parent.space)?;
-            Ok(SpawnResult::of(run.clone()))
+            Ok(SpawnResult::of(run))
         });
         join_all(came).await.into_iter().collect()
     }

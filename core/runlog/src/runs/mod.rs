@@ -13,6 +13,7 @@ mod load;
 mod outcome;
 mod recorder;
 mod recover;
+mod resumable;
 mod resume;
 mod start;
 
@@ -24,7 +25,7 @@ pub use index::RUNS_STREAM;
 pub(crate) use index::{RunsReader, RunsShared};
 pub(crate) use load::stream_of as run_stream;
 pub use outcome::ToolOutcome;
-pub use recorder::{AsyncRunRecorder, Recorded};
+pub use recorder::{AsyncRunRecorder, Recorded, RunEntry};
 pub use resume::{AsyncResumedRun, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions};
 pub(crate) use resume::{ResumeAlong, ResumedBy, check as check_resumable};
 pub use start::{NewRun, RunPlace};

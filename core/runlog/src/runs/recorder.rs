@@ -1,5 +1,7 @@
 //! [`AsyncRunRecorder`]: writes a run while it happens.
 
+mod entries;
+
 use std::{
     collections::HashMap,
     fmt,
@@ -12,6 +14,8 @@ use runlog_model::{
     RunId, RunStatus, StatusChange, ToolStyle, pause_reason, tool_calls_of,
 };
 use serde::Serialize;
+
+pub use entries::RunEntry;
 
 use super::{
     AsyncRuns, ToolOutcome,

@@ -225,6 +225,10 @@ impl AsyncRuns {
                 let message = format!("run {} is {}, and can't spawn sub-agents", parent.id, parent.status);
                 return Err(Error::new(ErrorKind::WrongStatus, message));
             }
+            if let Some(by) = parent.resumed_by {
+                let message = format!("run {} was resumed as run {by}, and has no sub-agents any more", parent.id);
+                return Err(Error::new(ErrorKind::WrongStatus, message));
+            }
             let (stream, expected) = (stream_of(parent.id), Expected::Last(last));
             ops.push(Op::Append { stream, expected, records: vec![record(event)] });
         }

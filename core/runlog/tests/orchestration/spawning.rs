@@ -42,6 +42,7 @@ claims! {
     a_panic_fails_the_run_with_its_message
     an_error_fails_the_run_with_its_message
     late_writes_are_refused
+    a_thousand_sub_agents_in_one_call_record_what_they_do
 }
 
 async fn scenario_agent_catalog_query(world: World) {
@@ -576,4 +577,28 @@ async fn late_writes_are_refused(world: World) {
     let spawn = run.spawn_agents(vec![SpawnRequest::new("stubborn", "t")]).await;
     assert_eq!(spawn.unwrap_err().kind(), ErrorKind::WrongStatus);
     assert_eq!(world.messages(handle.run_id()).await.len(), 1);
+}
+
+async fn a_thousand_sub_agents_in_one_call_record_what_they_do(world: World) {
+    world
+        .agent("worker", |run: RunContext| async move {
+            steps(&run, 10).await?;
+            Ok(AgentEnd::completed(run.task()))
+        })
+        .await;
+    let parent = world.parent().await;
+    // Their prompts and tasks are more than one batch holds.
+    let long = "x".repeat(8 << 10);
+    let requests = (0..1_000).map(|index| SpawnRequest::new("worker", format!("{index} {long}"))).collect();
+    let results = world.orchestrator.spawn_agents(parent, requests).await.unwrap();
+    assert_eq!(results.len(), 1_000);
+    for (index, result) in results.iter().enumerate() {
+        assert_eq!((result.status, result.steps), (RunStatus::Completed, 10));
+        assert!(result.summary.as_deref().unwrap().starts_with(&format!("{index} ")));
+        let instance = world.run(run_of(result)).await.instance_id;
+        assert_eq!(world.store.contexts().last_sequence(instance).await.unwrap(), 11);
+    }
+    let context = world.context(parent).await;
+    assert!(context[2].len() < 2 << 20, "what the parent's model is given is bounded: {}", context[2].len());
+    assert_eq!(world.orchestrator.live_count(), 0);
 }

@@ -1,73 +1,99 @@
 //! `runlog run`: an agent, recorded; in a new session, or going on with one.
 
-use std::{path::Path, time::Instant};
+mod start;
+mod tell;
 
+use std::{ffi::OsString, time::Instant};
+
+use clap::builder::RangedU64ValueParser;
 use runlog::{
-    AgentInstance, NewSession, RawJson, Session, Store,
+    RawJson, Run, RunStatus, Store,
     transcript::keep::{Aside, EntryBatch},
 };
-use serde::Serialize;
 
-use super::{copy, truncate};
+use self::{
+    start::Started,
+    tell::{Report, UNSUPPORTED_PROTOCOL, answer, tell_end, tell_start},
+};
+use super::{copy, runs};
 use crate::{
-    agent::{Child, ChildEvent, Dangling, Ended, Hello, Opening, PROTOCOL, Ready, Recorded, Recorder, ToAgent},
+    agent::{Child, ChildEvent, Dangling, Ended, Hello, Opening, PROTOCOL, Ready, Recorder, ToAgent},
     args::Global,
     failure::{Exit, Failure, Result},
     kept::OWN_BEGINNING,
-    output::{Out, note, to_stderr},
-    scripted, store, text, view,
+    output::Out,
+    scripted, store,
 };
 
 /// The most lines that are recorded with one flush.
 const LINES_TOGETHER: usize = 256;
-/// The most refused lines that are printed for people; the others are counted.
-const REFUSALS_SHOWN: u64 = 20;
 
 const AFTER_HELP: &str = "\
 CMD is a program that gets its context as lines of JSON on standard input and writes what it does as lines of JSON to \
 standard output: docs/agent-protocol.md has all of it. Each line is durable before it is acknowledged.
 
 In a new session:
-  runlog run -- ./agent.py \"fix the test\"
+  runlog run --message \"fix the test\" -- ./agent.py
 Go on where one stopped:
   runlog run --resume @last -- ./agent.py
 Go on from event 12, in a copy:
   runlog run --copy 019a2b3c --to-point 12 -- ./agent.py
 Forget what came after event 12, and go on from there:
   runlog run --overwrite 019a2b3c --from-point 12 -- ./agent.py
+Look at a run (a program that is called show is run with `runlog run -- show`):
+  runlog run show @last
 
-It ends with 0 if the agent did, with 7 if the agent failed, with 128 + n if signal n stopped it. When nobody reads \
-what is printed, it goes on recording.
+What the agent does is a run: `runlog runs` lists them. It is completed when the agent ended with 0, failed when it \
+ended otherwise, paused when a signal stopped it, its steps were spent, or Runlog was killed. --resume goes on from the \
+newest run of a session, and only if that is paused and has taken fewer than 500 steps with those before it (else exit \
+code 4); a session without a run gets its first one. It adds a message that tells the agent to continue, and before it \
+an error result for each tool call that has none.
+
+It ends with 0 if the agent did, with 7 if the agent failed, with 8 if its steps were spent, with 128 + n if signal n \
+stopped it. When nobody reads what is printed, it goes on recording.
 
 With --json a line for each thing that happens:
-  {\"started\": {\"session_id\", \"instance_id\", \"how\", \"last_sequence\"}}
-  {\"ack\": {\"id\", \"sequence\", \"last_sequence\"}}
+  {\"started\": {\"session_id\", \"instance_id\", \"run_id\", \"how\", \"last_sequence\", \"step_count\", \"resumed_from\"}}
+  {\"ack\": {\"id\", \"sequence\", \"last_sequence\", \"step\"}}
+  {\"step\": {\"id\", \"step\", \"steps_left\"}}
   {\"error\": {\"id\", \"line\", \"code\", \"message\"}}
-  {\"ended\": {\"exit_code\", \"signal\", \"events\", \"refused\", \"seconds\"}}
+  {\"ended\": {\"run_id\", \"status\", \"step_count\", \"summary\", \"exit_code\", \"signal\", \"events\", \"refused\", \"seconds\"}}
 where \"how\" is new, resumed, copied or overwritten.";
 
 /// The arguments.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
-    /// Go on with this session, from its last event
+    #[command(subcommand)]
+    command: Option<Sub>,
+    /// Go on from the paused run of this session; or from a run, by its id
     #[arg(long, value_name = "SESSION", group = "with")]
     resume: Option<String>,
-    /// Go on in a copy of this session
+    /// Start a run in a copy of this session
     #[arg(long, value_name = "SESSION", group = "with")]
     copy: Option<String>,
     /// Copy only up to this sequence
     #[arg(long, value_name = "N", requires = "copy")]
     to_point: Option<u64>,
-    /// Go on with this session, and with --from-point forget what came after it first; without, as --resume
+    /// Start a run in this session, however its last one ended
     #[arg(long, value_name = "SESSION", group = "with")]
     overwrite: Option<String>,
-    /// The last sequence that --overwrite leaves
+    /// The last sequence that --overwrite leaves: what came after it is forgotten first
     #[arg(long, value_name = "N", requires = "overwrite")]
     from_point: Option<u64>,
-    /// Record an error result for each tool call that has none, before the agent gets the context
+    /// What the user says to the agent before it begins; a resumed one is told to continue unless given
+    #[arg(short, long, value_name = "TEXT")]
+    message: Option<String>,
+    /// The steps that the agent may take; a resumed run may take as many as the one before unless given
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..))]
+    max_steps: Option<u32>,
+    /// Record an error result for each tool call that has none, before the agent gets the context; --resume does so
+    /// for a paused run
     #[arg(long)]
     close_tool_calls: bool,
+    /// With --resume: leave tool calls that have no result to the agent
+    #[arg(long, conflicts_with = "close_tool_calls", requires = "resume")]
+    leave_tool_calls: bool,
     /// What to call the new session (or the copy)
     #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
     name: Option<String>,
@@ -79,7 +105,13 @@ pub(crate) struct Args {
     agent: String,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
-    command: Vec<String>,
+    program: Vec<OsString>,
+}
+
+#[derive(clap::Subcommand)]
+enum Sub {
+    /// Show a run's fields
+    Show(runs::ShowArgs),
 }
 
 /// The arguments of the agent that the tests run.
@@ -93,94 +125,107 @@ pub(crate) struct ScriptedArgs {
 pub(crate) fn scripted_agent(args: &ScriptedArgs) -> Result<Exit> {
     scripted::run(&args.steps)
 }
-/// What is gone on with, and how it came to be.
-struct Started {
-    session: Session,
-    instance: AgentInstance,
-    how: &'static str,
-}
-
-#[derive(Serialize)]
-struct EndedReport {
-    exit_code: Option<i32>,
-    signal: Option<i32>,
-    events: u64,
-    refused: u64,
-    seconds: f64,
-}
 
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    if let Some(Sub::Show(args)) = &args.command {
+        return runs::show(global, args, out);
+    }
     check(args)?;
-    let program = args.command.first().map(String::as_str).unwrap_or_default();
-    let arguments = args.command.get(1..).unwrap_or_default();
+    let program = args.program.first().map(OsString::as_os_str).unwrap_or_default();
+    let arguments = args.program.get(1..).unwrap_or_default();
     let is_new = args.resume.is_none() && args.copy.is_none() && args.overwrite.is_none();
     // A program that can't be run leaves nothing behind and changes nothing: no store, no session, no point.
     let early = if is_new && !global.store.exists() { Some(Child::start(program, arguments)?) } else { None };
     let store = if is_new { store::open_or_create(global)? } else { store::open(global)? };
-    let source = [&args.resume, &args.copy, &args.overwrite].into_iter().flatten().next();
-    let source = source.map(|text| store::session(&store, text)).transpose()?;
+    let source = start::find(&store, args)?;
     let mut child = match early {
         Some(child) => child,
         None => Child::start(program, arguments)?,
     };
-    let started = start(&store, source, args)?;
+    let started = start::start(&store, source, args, out.is_json())?;
     out.go_on_unread();
-    let context = store.context(started.instance.id)?;
-    if args.close_tool_calls {
-        let closed = context.close_dangling_tool_calls("The tool call was interrupted; it has no result.")?;
-        if !closed.is_empty() {
-            let what = text::count(closed.len() as u64, "tool call", "tool calls");
-            note(out.is_json(), format!("closed {what} that had no result"));
-        }
-    }
-    let last_sequence = context.get_last_sequence()?;
+    let last_sequence = store.context(started.instance.id)?.get_last_sequence()?;
     tell_start(&started, last_sequence, out)?;
     let began = Instant::now();
     put_aside(
         &store,
         &started,
         &serde_json::json!({
-            "state": "started", "how": started.how, "program": program,
+            "state": "started", "how": started.how, "program": program.to_string_lossy(), "run_id": started.run.id(),
             "at_ms": store.backend().now_ms(), "last_sequence": last_sequence,
         }),
     )?;
     child.open(opening(&store, &started, last_sequence)?);
-    let mut recorder = Recorder::new(&store, started.instance.clone());
+    let mut recorder = Recorder::new(started.run.clone());
     let (ended, stopped_by) = match record(child, &mut recorder, out) {
         Ok(ran) => ran,
         Err(failure) => {
-            // Told beside the events, if the store still takes it; the failure itself is told either way.
-            let why = serde_json::json!({
-                "state": "failed", "why": failure.message(), "at_ms": store.backend().now_ms(),
-                "events": recorder.events(), "refused": recorder.refused(),
-            });
-            let _ = put_aside(&store, &started, &why);
+            give_up(&store, &started, &recorder, &failure);
             return Err(failure);
         }
     };
+    let run = conclude(&recorder, ended, stopped_by)?;
     put_aside(
         &store,
         &started,
         &serde_json::json!({
-            "state": "ended", "exit_code": ended.code, "signal": ended.signal,
+            "state": "ended", "run_id": run.id, "exit_code": ended.code, "signal": ended.signal,
             "events": recorder.events(), "refused": recorder.refused(), "at_ms": store.backend().now_ms(),
         }),
     )?;
-    let report = EndedReport {
-        exit_code: ended.code,
-        signal: ended.signal,
-        events: recorder.events(),
-        refused: recorder.refused(),
-        seconds: began.elapsed().as_secs_f64(),
-    };
-    tell_end(&started, &report, out)?;
+    tell_end(&started, &Report::new(&run, ended, &recorder, began.elapsed().as_secs_f64()), out)?;
     store.close()?;
-    Ok(match (stopped_by, ended.code) {
+    Ok(match (stopped_by, run.status) {
         (Some(signal), _) => Exit::Signal(u8::try_from(signal).unwrap_or_default()),
-        (None, Some(0)) => Exit::Ok,
-        (None, _) => Exit::Agent,
+        _ if recorder.is_budget_spent() => Exit::StepBudget,
+        (None, RunStatus::Failed) => Exit::Agent,
+        (None, _) => Exit::Ok,
     })
+}
+
+/// Says in the store how the run ended.
+fn conclude(recorder: &Recorder, ended: Ended, stopped_by: Option<i32>) -> Result<Run> {
+    let run = recorder.run();
+    if run.run().status != RunStatus::Running {
+        return Ok(run.run());
+    }
+    let done = recorder.done();
+    let error = done.and_then(|done| done.error_message.clone());
+    let failed = match (ended.code, ended.signal) {
+        (Some(0), _) => None,
+        (Some(code), _) => Some(format!("the agent ended with exit code {code}")),
+        (None, Some(signal)) => Some(format!("the agent was ended by signal {signal}")),
+        (None, None) => Some("the agent ended without saying how".to_owned()),
+    };
+    let is_done = done.is_some() && failed.is_none();
+    if let Some(signal) = stopped_by.filter(|_| !is_done) {
+        return Ok(run.pause(&format!("interrupted: signal {signal} told runlog to stop"))?);
+    }
+    if let Some(why) = error.or(failed) {
+        return Ok(run.fail(&why)?);
+    }
+    match done.and_then(|done| done.pause_reason.as_deref()) {
+        Some(reason) => Ok(run.pause(reason)?),
+        None => Ok(run.complete(done.and_then(|done| done.summary.as_deref()))?),
+    }
+}
+
+/// Says in the store that the run can't be recorded on, as far as the store takes it. The failure itself is told
+/// either way, and a run that is left as running is paused when the store is opened next.
+fn give_up(store: &Store, started: &Started, recorder: &Recorder, failure: &Failure) {
+    let why = failure.message();
+    // An agent that can't be run as it is failed; what befell the recorder doesn't keep the run from going on.
+    let _ = if failure.kind() == UNSUPPORTED_PROTOCOL {
+        recorder.run().fail(why)
+    } else {
+        recorder.run().pause(&format!("interrupted: {why}"))
+    };
+    let note = serde_json::json!({
+        "state": "failed", "why": why, "at_ms": store.backend().now_ms(), "run_id": started.run.id(),
+        "events": recorder.events(), "refused": recorder.refused(),
+    });
+    let _ = put_aside(store, started, &note);
 }
 
 /// What clap lets pass: it takes an option of one mode for given when another mode rules it out.
@@ -194,32 +239,6 @@ fn check(args: &Args) -> Result<()> {
     copy::check_name(args.name.as_deref())
 }
 
-/// Makes the session, or makes what is gone on with be as it was asked for; `source` is the one that was named.
-fn start(store: &Store, source: Option<Session>, args: &Args) -> Result<Started> {
-    let (session, how) = match source {
-        Some(source) if args.copy.is_some() => {
-            (copy::copy(store, &source, args.to_point, args.name.clone())?, "copied")
-        }
-        Some(session) if args.overwrite.is_some() => {
-            if let Some(point) = args.from_point {
-                truncate::truncate(store, &session, point)?;
-            }
-            (session, "overwritten")
-        }
-        Some(session) => (session, "resumed"),
-        None => {
-            // Not the arguments: there may be a key among them.
-            let program = args.command.first().map(Path::new).and_then(Path::file_name);
-            let title = args.title.clone().or_else(|| Some(program?.to_string_lossy().into_owned()));
-            let new = NewSession { name: args.name.clone(), title, ..NewSession::default() };
-            let (session, instance) = store.start_session(new, &args.agent)?;
-            return Ok(Started { session, instance, how: "new" });
-        }
-    };
-    let instance = store.root_instance(session.id)?;
-    Ok(Started { session, instance, how })
-}
-
 /// What the agent is told first: who it is, its context, and what is left open in it.
 fn opening(store: &Store, started: &Started, last_sequence: u64) -> Result<Opening> {
     let context = store.context(started.instance.id)?;
@@ -230,14 +249,19 @@ fn opening(store: &Store, started: &Started, last_sequence: u64) -> Result<Openi
         sequence: call.sequence_number,
     });
     let ready = Ready { dangling_tool_calls: dangling.collect() };
+    let run = started.run.run();
     let hello = Hello {
         protocol: PROTOCOL,
         runlog: env!("CARGO_PKG_VERSION"),
         session_id: started.session.id,
         instance_id: started.instance.id,
+        run_id: run.id,
         agent: started.instance.agent_name.clone(),
         started: started.how,
         last_sequence,
+        step_count: run.step_count,
+        max_steps: run.max_steps,
+        resumed_from: run.resumed_from,
     };
     let events = store.contexts().events(started.instance.id, 1)?;
     Ok(Box::new(move |write| {
@@ -258,7 +282,7 @@ fn opening(store: &Store, started: &Started, last_sequence: u64) -> Result<Openi
 }
 
 /// Records what the agent says until it has ended; gives how it ended, and the signal that Runlog was stopped by.
-fn record(mut child: Child, recorder: &mut Recorder<'_>, out: &mut Out) -> Result<(Ended, Option<i32>)> {
+fn record(mut child: Child, recorder: &mut Recorder, out: &mut Out) -> Result<(Ended, Option<i32>)> {
     let mut stopped_by = None;
     let mut next = None;
     let mut refusals = 0;
@@ -305,50 +329,6 @@ fn stop(child: &mut Child, signal: i32, again: bool) {
     }
 }
 
-/// Tells the agent and the reader what became of a line; `refusals` counts those that were told.
-fn answer(child: &mut Child, recorded: Recorded, refusals: &mut u64, out: &mut Out) -> Result<()> {
-    match recorded {
-        Recorded::Ack(ack, events) => {
-            child.send(ToAgent::Ack(&ack).line());
-            if out.is_json() {
-                return out.value(&serde_json::json!({"ack": ack}));
-            }
-            for (sequence, event) in (ack.sequence..).zip(&events) {
-                let kind = text::pad(view::kind_name(event.kind), 11);
-                let said = view::summary_of(event.kind, &event.content, out.width().saturating_sub(20));
-                out.line(format!("{sequence:>5}  {}  {said}", view::styled(event.kind, &kind)).trim_end())?;
-            }
-            Ok(())
-        }
-        Recorded::Refused(refusal) => {
-            child.send(ToAgent::Error(&refusal).line());
-            if out.is_json() {
-                return out.value(&serde_json::json!({"error": refusal}));
-            }
-            *refusals += 1;
-            if *refusals > REFUSALS_SHOWN {
-                if *refusals == REFUSALS_SHOWN + 1 {
-                    to_stderr("… more lines are refused; how many is told at the end, and --json tells each");
-                }
-                return Ok(());
-            }
-            let word = console::style("refused").for_stderr().red();
-            let what = text::one_line(&refusal.message, 300);
-            to_stderr(&format!("{word} line {} of the agent ({}): {what}", refusal.line, refusal.code));
-            Ok(())
-        }
-        Recorded::OtherProtocol(refusal) => {
-            child.send(ToAgent::Error(&refusal).line());
-            child.close_input();
-            Err(Failure::other(format!("the agent can't be run: {}", refusal.message)))
-        }
-        Recorded::Done => {
-            child.close_input();
-            Ok(())
-        }
-    }
-}
-
 /// Notes something of the run beside the session's messages.
 fn put_aside(store: &Store, started: &Started, what: &serde_json::Value) -> Result<()> {
     // The type comes first, which is how these notes are told from what was imported.
@@ -357,41 +337,5 @@ fn put_aside(store: &Store, started: &Started, what: &serde_json::Value) -> Resu
     let mut batch = EntryBatch::new(started.session.id);
     batch.push_aside(&Aside::Other(started.instance.id, json));
     pollster::block_on(store.backend().commit(batch.batch()))?;
-    Ok(())
-}
-
-fn tell_start(started: &Started, last_sequence: u64, out: &mut Out) -> Result<()> {
-    let Started { session, instance, how } = started;
-    if out.is_json() {
-        out.value(&serde_json::json!({"started": {
-            "session_id": session.id, "instance_id": instance.id, "how": how, "last_sequence": last_sequence,
-        }}))?;
-        return out.flush();
-    }
-    let from = match last_sequence {
-        0 => String::new(),
-        last => format!(", from event {}", last + 1),
-    };
-    note(false, format!("{how} session {}{from}", session.id));
-    Ok(())
-}
-
-fn tell_end(started: &Started, report: &EndedReport, out: &mut Out) -> Result<()> {
-    if out.is_json() {
-        return out.value(&serde_json::json!({"ended": report}));
-    }
-    let how = match (report.exit_code, report.signal) {
-        (Some(0), _) => "the agent is done".to_owned(),
-        (Some(code), _) => format!("the agent failed with exit code {code}"),
-        (None, Some(signal)) => format!("the agent was ended by signal {signal}"),
-        (None, None) => "the agent ended".to_owned(),
-    };
-    let mut line = format!("{how}; recorded {}", text::count(report.events, "event", "events"));
-    if report.refused > 0 {
-        line += &format!(", refused {}", text::count(report.refused, "line", "lines"));
-    }
-    out.flush()?;
-    note(false, line);
-    note(false, format!("`runlog show {}` shows the session", started.session.id));
     Ok(())
 }

@@ -2,10 +2,10 @@
 
 use std::io::{self, BufRead};
 
-/// The longest line of an agent: 64 MiB, what one event may have.
+/// The longest line that is read: 64 MiB, what one event may have.
 pub(crate) const LINE_BYTES_MAX: usize = 64 << 20;
 
-/// One line of an agent.
+/// One line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Line {
     /// A line, without its line feed.

@@ -1,0 +1,160 @@
+//! What an agent goes on with: a new session, a paused run, or a session that is there.
+
+use std::path::Path;
+
+use runlog::{
+    AgentInstance, Dangling, ListRuns, MAX_TOTAL_STEPS_PER_RUN, NewMessage, NewRun, NewSession, RawJson, ResumeOptions,
+    Run, RunRecorder, Session, Store,
+};
+
+use super::Args;
+use crate::{
+    commands::{copy, truncate},
+    failure::{Failure, Result},
+    output::note,
+    store, text,
+};
+
+/// What stands as the result of a call that was cut off, where the command line asks for one.
+const INTERRUPTED: &str = "The tool call was interrupted; it has no result.";
+
+/// What is there already to go on with.
+pub(super) enum Source {
+    /// Nothing.
+    New,
+    /// A session, which may be copied or truncated first.
+    Session(Session),
+    /// A paused run in a session.
+    Paused(Session, Box<Run>),
+}
+
+/// What is gone on with, and how it came to be.
+pub(super) struct Started {
+    pub(super) session: Session,
+    pub(super) instance: AgentInstance,
+    pub(super) run: RunRecorder,
+    /// `new`, `resumed`, `copied` or `overwritten`.
+    pub(super) how: &'static str,
+}
+
+/// Finds what the command line names, and refuses what can't be gone on with. Nothing is changed.
+pub(super) fn find(store: &Store, args: &Args) -> Result<Source> {
+    if let Some(text) = &args.resume {
+        return to_resume(store, text);
+    }
+    match args.copy.as_ref().or(args.overwrite.as_ref()) {
+        Some(text) => Ok(Source::Session(store::session(store, text)?)),
+        None => Ok(Source::New),
+    }
+}
+
+fn to_resume(store: &Store, text: &str) -> Result<Source> {
+    let (session, run) = match store::session(store, text) {
+        Ok(session) => {
+            let run = newest_run(store, &session)?;
+            (session, run)
+        }
+        // It may be a run's id: that of a sub-agent, say.
+        Err(failure) if failure.kind() == "not_found" => {
+            let run = match store::run_id(store, text) {
+                Ok(id) => store.runs().get(id)?,
+                Err(other) if other.kind() == "not_found" => None,
+                Err(other) => return Err(other),
+            };
+            let Some(run) = run else { return Err(failure) };
+            (store.get_session(run.session_id)?.ok_or(failure)?, Some(run))
+        }
+        Err(failure) => return Err(failure),
+    };
+    let Some(run) = run else { return Ok(Source::Session(session)) };
+    // Refused before a program is started for it.
+    let resumable = store.runs().resumable(run.id, MAX_TOTAL_STEPS_PER_RUN).map_err(|error| {
+        let id = session.id;
+        let instead = format!("--overwrite {id} starts a new run in the session as it is, --copy {id} one in a copy");
+        Failure::from(error).and(instead)
+    })?;
+    Ok(Source::Paused(session, Box::new(resumable)))
+}
+
+/// The newest run of a session's first agent: the one that its context ends with.
+fn newest_run(store: &Store, session: &Session) -> Result<Option<Run>> {
+    let Some(root) = store.instances(session.id)?.into_iter().next() else { return Ok(None) };
+    let mut options = ListRuns { session_id: Some(session.id), limit: 100, ..ListRuns::default() };
+    loop {
+        let page = store.runs().list(&options)?;
+        if let Some(run) = page.items.iter().find(|run| run.instance_id == root.id) {
+            return Ok(store.runs().get(run.id)?);
+        }
+        options.cursor = page.next;
+        if options.cursor.is_none() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Makes the session, or makes what is gone on with be as it was asked for, and starts the run.
+pub(super) fn start(store: &Store, source: Source, args: &Args, json: bool) -> Result<Started> {
+    let (session, how) = match source {
+        Source::New => return new(store, args),
+        Source::Paused(session, run) => return resume(store, session, &run, args, json),
+        Source::Session(source) if args.copy.is_some() => {
+            (copy::copy(store, &source, args.to_point, args.name.clone())?, "copied")
+        }
+        Source::Session(session) if args.overwrite.is_some() => {
+            if let Some(point) = args.from_point {
+                truncate::truncate(store, &session, point)?;
+            }
+            (session, "overwritten")
+        }
+        Source::Session(session) => (session, "resumed"),
+    };
+    let instance = store.root_instance(session.id)?;
+    if args.close_tool_calls {
+        let closed = store.context(instance.id)?.close_dangling_tool_calls(INTERRUPTED)?;
+        tell_closed(closed.len(), json);
+    }
+    let run = NewRun { max_steps: args.max_steps, messages: messages(args)?, ..NewRun::new(instance.id) };
+    Ok(Started { session, instance, run: store.runs().start(run)?, how })
+}
+
+fn new(store: &Store, args: &Args) -> Result<Started> {
+    // Not the arguments: there may be a key among them.
+    let program = args.program.first().map(Path::new).and_then(Path::file_name);
+    let title = args.title.clone().or_else(|| Some(program?.to_string_lossy().into_owned()));
+    let session = NewSession { name: args.name.clone(), title, ..NewSession::default() };
+    let run = NewRun::in_new_session(session, &args.agent);
+    let run = NewRun { max_steps: args.max_steps, messages: messages(args)?, ..run };
+    let run = store.runs().start(run)?;
+    let gone = || Failure::other("the session that was just made is not there");
+    let session = store.get_session(run.run().session_id)?.ok_or_else(gone)?;
+    let instance = store.get_instance(run.run().instance_id)?.ok_or_else(gone)?;
+    Ok(Started { session, instance, run, how: "new" })
+}
+
+fn resume(store: &Store, session: Session, run: &Run, args: &Args, json: bool) -> Result<Started> {
+    let options = ResumeOptions {
+        message: args.message.as_deref().map(NewMessage::user),
+        max_steps: args.max_steps,
+        dangling: if args.leave_tool_calls { Dangling::Report } else { Dangling::Close },
+        ..ResumeOptions::default()
+    };
+    let resumed = store.runs().resume(run.id, &options)?;
+    if !args.leave_tool_calls {
+        tell_closed(resumed.dangling.len(), json);
+    }
+    let gone = || Failure::other(format!("the agent instance of run {} is not there", run.id));
+    let instance = store.get_instance(run.instance_id)?.ok_or_else(gone)?;
+    Ok(Started { session, instance, run: resumed.recorder, how: "resumed" })
+}
+
+fn messages(args: &Args) -> Result<Vec<RawJson>> {
+    let message = args.message.as_deref().map(|text| NewMessage::user(text).to_json()).transpose();
+    Ok(message.map_err(runlog::Error::from)?.into_iter().collect())
+}
+
+fn tell_closed(calls: usize, json: bool) {
+    if calls > 0 {
+        let what = text::count(calls as u64, "tool call", "tool calls");
+        note(json, format!("closed {what} that had no result"));
+    }
+}

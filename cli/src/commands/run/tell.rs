@@ -1,0 +1,156 @@
+//! What `runlog run` prints, and answers the agent.
+
+use runlog::{Run, RunId, RunStatus};
+use serde::Serialize;
+
+use super::start::Started;
+use crate::{
+    agent::{Child, Ended, Recorded, Recorder, Refusal, ToAgent},
+    failure::{Exit, Failure, Result},
+    output::{Out, note, to_stderr},
+    text, view,
+};
+
+/// The most refused lines that are printed for people; the others are counted.
+const REFUSALS_SHOWN: u64 = 20;
+/// How long an agent has to end by itself once its steps are spent, and then again once it was asked to.
+const STOP_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+/// What a failure is called that is the agent's: it can't be run as it is.
+pub(super) const UNSUPPORTED_PROTOCOL: &str = "unsupported_protocol";
+
+/// How an agent ended, and what was recorded of it.
+#[derive(Serialize)]
+pub(super) struct Report<'a> {
+    run_id: RunId,
+    status: RunStatus,
+    step_count: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'a str>,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    events: u64,
+    refused: u64,
+    seconds: f64,
+}
+
+impl<'a> Report<'a> {
+    /// What is told of a run that took so long.
+    pub(super) fn new(run: &'a Run, ended: Ended, recorder: &Recorder, seconds: f64) -> Self {
+        Self {
+            run_id: run.id,
+            status: run.status,
+            step_count: run.step_count,
+            summary: run.summary.as_deref(),
+            exit_code: ended.code,
+            signal: ended.signal,
+            events: recorder.events(),
+            refused: recorder.refused(),
+            seconds,
+        }
+    }
+}
+
+/// Tells the agent and the reader what became of a line; `refusals` counts those that were told.
+pub(super) fn answer(child: &mut Child, recorded: Recorded, refusals: &mut u64, out: &mut Out) -> Result<()> {
+    match recorded {
+        Recorded::Ack(ack, events) => {
+            child.send(ToAgent::Ack(&ack).line());
+            if out.is_json() {
+                return out.value(&serde_json::json!({"ack": ack}));
+            }
+            for (sequence, event) in (ack.sequence..).zip(&events) {
+                let kind = text::pad(view::kind_name(event.kind), 11);
+                let said = view::summary_of(event.kind, &event.content, out.width().saturating_sub(20));
+                out.line(format!("{sequence:>5}  {}  {said}", view::styled(event.kind, &kind)).trim_end())?;
+            }
+            Ok(())
+        }
+        Recorded::Step(step) => {
+            child.send(ToAgent::Step(&step).line());
+            if out.is_json() {
+                return out.value(&serde_json::json!({"step": step}));
+            }
+            out.line(format!("       {}", console::style(format!("step {}", step.step)).dim()))
+        }
+        Recorded::Refused(refusal) => refused(child, &refusal, refusals, out),
+        Recorded::BudgetSpent(refusal) => {
+            refused(child, &refusal, refusals, out)?;
+            child.send(ToAgent::Stop { reason: "step_budget" }.line());
+            child.close_input();
+            child.end_within(STOP_PATIENCE);
+            Ok(())
+        }
+        Recorded::OtherProtocol(refusal) => {
+            child.send(ToAgent::Error(&refusal).line());
+            child.close_input();
+            let message = format!("the agent can't be run: {}", refusal.message);
+            Err(Failure::new(Exit::Failure, UNSUPPORTED_PROTOCOL, message))
+        }
+        Recorded::Done => {
+            child.close_input();
+            Ok(())
+        }
+    }
+}
+
+fn refused(child: &Child, refusal: &Refusal, refusals: &mut u64, out: &mut Out) -> Result<()> {
+    child.send(ToAgent::Error(refusal).line());
+    if out.is_json() {
+        return out.value(&serde_json::json!({"error": refusal}));
+    }
+    *refusals += 1;
+    if *refusals > REFUSALS_SHOWN {
+        if *refusals == REFUSALS_SHOWN + 1 {
+            to_stderr("… more lines are refused; how many is told at the end, and --json tells each");
+        }
+        return Ok(());
+    }
+    let word = console::style("refused").for_stderr().red();
+    let what = text::one_line(&refusal.message, 300);
+    to_stderr(&format!("{word} line {} of the agent ({}): {what}", refusal.line, refusal.code));
+    Ok(())
+}
+
+/// Says what is gone on with.
+pub(super) fn tell_start(started: &Started, last_sequence: u64, out: &mut Out) -> Result<()> {
+    let Started { session, instance, run, how } = started;
+    let run = run.run();
+    if out.is_json() {
+        out.value(&serde_json::json!({"started": {
+            "session_id": session.id, "instance_id": instance.id, "run_id": run.id, "how": how,
+            "last_sequence": last_sequence, "step_count": run.step_count, "resumed_from": run.resumed_from,
+        }}))?;
+        return out.flush();
+    }
+    let from = match last_sequence {
+        0 => String::new(),
+        last => format!(", from event {}", last + 1),
+    };
+    note(false, format!("{how} session {}{from}", session.id));
+    Ok(())
+}
+
+/// Says how it ended.
+pub(super) fn tell_end(started: &Started, report: &Report<'_>, out: &mut Out) -> Result<()> {
+    if out.is_json() {
+        return out.value(&serde_json::json!({"ended": report}));
+    }
+    let how = match (report.exit_code, report.signal) {
+        (Some(0), _) => "the agent is done".to_owned(),
+        (Some(code), _) => format!("the agent failed with exit code {code}"),
+        (None, Some(signal)) => format!("the agent was ended by signal {signal}"),
+        (None, None) => "the agent ended".to_owned(),
+    };
+    let mut line = format!("{how}; recorded {}", text::count(report.events, "event", "events"));
+    if report.step_count > 0 {
+        line += &format!(", {}", text::count(report.step_count.into(), "step", "steps"));
+    }
+    if report.refused > 0 {
+        line += &format!(", refused {}", text::count(report.refused, "line", "lines"));
+    }
+    out.flush()?;
+    note(false, line);
+    note(false, format!("run {} is {}; `runlog run show {}` tells of it", report.run_id, report.status, report.run_id));
+    note(false, format!("`runlog show {}` shows the session", started.session.id));
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! [`Importer`]: what a transcript says, into a store, in batches that are durable before the next one begins.
+//!
+//! Invariant: a session of the store only grows. Where it has what the transcript says already, that is skipped;
+//! where it has something else, nothing is written.
+
+mod place;
+pub(crate) mod source;
+pub(crate) mod tables;
+mod target;
+
+use std::collections::HashMap;
+
+use runlog::{
+    ContextEventKind, InstanceId, Session, SessionId, SessionStatus, Store,
+    transcript::{self, Entry, Item, keep::EntryBatch},
+};
+
+use self::{
+    place::find_or_create,
+    target::{Target, TargetInstance},
+};
+use crate::failure::Result;
+
+/// A batch is committed once it has so many entries,
+const BATCH_ENTRIES: usize = 1000;
+/// or so many bytes.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// What became of one session.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    /// The session; `None` when it could be neither found nor made.
+    pub(crate) session: Option<Session>,
+    /// `created`, `continued`, `unchanged` or `conflict`.
+    pub(crate) what: &'static str,
+    /// Messages that were added.
+    pub(crate) messages: u64,
+    /// Tool calls that were added.
+    pub(crate) tool_calls: u64,
+    /// Other entries that were added.
+    pub(crate) other: u64,
+    /// Entries that were there already.
+    pub(crate) skipped: u64,
+    /// Where the session went another way, and how.
+    pub(crate) conflict: Option<(u64, String)>,
+}
+
+/// Takes items and writes them.
+pub(crate) struct Importer<'a> {
+    store: &'a Store,
+    project: Option<String>,
+    source: String,
+    /// The sessions of the file under way, by their number in it.
+    targets: HashMap<usize, Target>,
+    /// The session and place of an instance, by its number in the file.
+    instances: HashMap<usize, (usize, usize)>,
+    outcomes: Vec<Outcome>,
+}
+
+impl<'a> Importer<'a> {
+    /// An importer into this store. `project` is that of the sessions it makes.
+    pub(crate) fn new(store: &'a Store, project: Option<String>) -> Self {
+        let (targets, instances) = (HashMap::new(), HashMap::new());
+        Self { store, project, source: String::new(), targets, instances, outcomes: Vec::new() }
+    }
+
+    /// The items that follow are from this source.
+    pub(crate) fn start_file(&mut self, source: String) {
+        self.source = source;
+    }
+
+    /// What became of the sessions of the file, in its order.
+    pub(crate) fn take_outcomes(&mut self) -> Vec<Outcome> {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    /// Takes the next item of a file.
+    pub(crate) fn take(&mut self, item: Item) -> Result<()> {
+        match item {
+            Item::Session(head) => {
+                self.targets.insert(head.number, Target::new(head));
+                Ok(())
+            }
+            Item::Instance(instance) => self.instance(instance),
+            Item::Entry(entry) => {
+                let Some((session, place)) = self.instances.get(&entry.instance).copied() else { return Ok(()) };
+                let Some(target) = self.targets.get_mut(&session) else { return Ok(()) };
+                target.waiting_bytes += entry.raw.as_bytes().len();
+                target.waiting.push((place, entry));
+                if target.waiting.len() >= BATCH_ENTRIES || target.waiting_bytes >= BATCH_BYTES {
+                    return self.flush(session);
+                }
+                Ok(())
+            }
+            Item::End { session } => self.end(session),
+            _ => Ok(()),
+        }
+    }
+
+    /// The file is over, whether whole or not: what was read of it is written.
+    pub(crate) fn finish_file(&mut self) -> Result<()> {
+        let mut open: Vec<usize> = self.targets.keys().copied().collect();
+        open.sort_unstable();
+        let mut done = Ok(());
+        for session in open {
+            done = done.and(self.end(session));
+        }
+        self.targets.clear();
+        self.instances.clear();
+        done
+    }
+
+    fn instance(&mut self, instance: transcript::Instance) -> Result<()> {
+        let Some(target) = self.targets.get_mut(&instance.session) else { return Ok(()) };
+        let parent = instance.parent.and_then(|parent| self.instances.get(&parent)).map(|(_, place)| *place);
+        let place = target.instances.len();
+        target.instances.push(TargetInstance::new(
+            instance.agent,
+            parent,
+            instance.id.map(InstanceId),
+            instance.created_at_ms,
+        ));
+        self.instances.insert(instance.number, (instance.session, place));
+        target.match_new_instances(self.store)
+    }
+
+    fn end(&mut self, session: usize) -> Result<()> {
+        let flushed = self.flush(session);
+        self.instances.retain(|_, (of, _)| *of != session);
+        let Some(target) = self.targets.remove(&session) else { return flushed };
+        let is_archived = target.head.record.as_ref().is_some_and(|it| it.status == SessionStatus::Archived);
+        let mut outcome = target.outcome;
+        if outcome.conflict.is_some() {
+            outcome.what = "conflict";
+        } else if outcome.what == "continued" && outcome.messages + outcome.tool_calls + outcome.other == 0 {
+            outcome.what = "unchanged";
+        }
+        if let Some(session) = outcome.session.take_if(|_| outcome.what == "created" && is_archived) {
+            outcome.session = Some(self.store.archive_session(session.id)?);
+        }
+        self.outcomes.push(outcome);
+        flushed
+    }
+
+    /// Writes what waits, and makes or finds the session first.
+    fn flush(&mut self, number: usize) -> Result<()> {
+        let Some(target) = self.targets.get_mut(&number) else { return Ok(()) };
+        let waiting = std::mem::take(&mut target.waiting);
+        target.waiting_bytes = 0;
+        let session = match &target.outcome.session {
+            Some(session) => session.clone(),
+            None => find_or_create(self.store, target, &waiting, &self.source, self.project.as_deref())?,
+        };
+        let mut batch = EntryBatch::new(session.id);
+        // Counted once it is there: the disk may be full.
+        let mut written = Outcome::default();
+        for (place, entry) in waiting {
+            if target.is_known(&entry, place)? {
+                target.outcome.skipped += 1;
+                continue;
+            }
+            if target.outcome.conflict.is_some() {
+                break;
+            }
+            let instance = target.instance_id(self.store, &session, place, entry.time_ms)?;
+            batch.push(instance, &entry)?;
+            written.count(&entry);
+            if batch.bytes() >= BATCH_BYTES {
+                commit(self.store, &mut batch, session.id)?;
+                target.outcome.add(&std::mem::take(&mut written));
+            }
+        }
+        commit(self.store, &mut batch, session.id)?;
+        target.outcome.add(&written);
+        Ok(())
+    }
+}
+
+impl Outcome {
+    fn count(&mut self, entry: &Entry) {
+        self.messages += u64::from(entry.is_message());
+        self.tool_calls += entry.events.iter().filter(|event| event.kind == ContextEventKind::ToolCall).count() as u64;
+        self.other += u64::from(entry.events.is_empty());
+    }
+
+    fn add(&mut self, written: &Self) {
+        self.messages += written.messages;
+        self.tool_calls += written.tool_calls;
+        self.other += written.other;
+    }
+}
+
+fn commit(store: &Store, batch: &mut EntryBatch, session: SessionId) -> Result<()> {
+    let batch = std::mem::replace(batch, EntryBatch::new(session));
+    if !batch.is_empty() {
+        pollster::block_on(store.backend().commit(batch.batch()))?;
+    }
+    Ok(())
+}

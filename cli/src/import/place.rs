@@ -1,0 +1,127 @@
+//! Where a session goes: into the one that the store has already, or into a new one.
+
+use runlog::{
+    ContextEventKind, ErrorKind, NewSession, RawJson, Session, SessionId, Store,
+    transcript::{
+        Entry,
+        keep::{Aside, EntryBatch},
+    },
+};
+
+use super::{commit, target::Target};
+use crate::{
+    failure::{Failure, Result},
+    text, view,
+};
+
+/// The most sessions of one name, told apart by `~2`, `~3`, ….
+const NAMESAKES_MAX: u32 = 1000;
+/// The longest title that is made from a user's first message.
+const TITLE_COLUMNS: usize = 80;
+
+/// The session that a transcript's one is in the store: found by id or name, or made.
+pub(super) fn find_or_create(
+    store: &Store,
+    target: &mut Target,
+    first: &[(usize, Entry)],
+    source: &str,
+    project: Option<&str>,
+) -> Result<Session> {
+    let by_id = match target.head.id {
+        Some(id) => store.get_session(SessionId(id))?,
+        None => None,
+    };
+    let wanted = target.head.name.clone().filter(|name| !name.is_empty());
+    let mut name = wanted.clone();
+    let mut candidate = match (by_id, &wanted) {
+        (None, Some(name)) => by_name(store, name)?,
+        (by_id, _) => by_id,
+    };
+    for next in 2..=NAMESAKES_MAX {
+        let Some(session) = candidate else { break };
+        target.outcome.what = "continued";
+        target.match_session(store, &session)?;
+        if target.is_of_kind(&session) && target.fits(store, first)? {
+            target.outcome.session = Some(session.clone());
+            return Ok(session);
+        }
+        // Another session has the name (or the id) and says something else: this one gets a name beside it.
+        target.forget_match();
+        let Some(wanted) = &wanted else { break };
+        let beside = format!("{wanted}~{next}");
+        candidate = by_name(store, &beside)?;
+        name = Some(beside);
+    }
+    target.outcome.what = "created";
+    let session = create(store, target, name, first, source, project)?;
+    target.outcome.session = Some(session.clone());
+    Ok(session)
+}
+
+fn by_name(store: &Store, name: &str) -> Result<Option<Session>> {
+    match store.find_session(name) {
+        Ok(session) if session.name.as_deref() == Some(name) => Ok(Some(session)),
+        Ok(_) => Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Ambiguous) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn create(
+    store: &Store,
+    target: &mut Target,
+    name: Option<String>,
+    first: &[(usize, Entry)],
+    source: &str,
+    project: Option<&str>,
+) -> Result<Session> {
+    let record = target.head.record.as_ref();
+    let metadata = match record {
+        Some(record) => record.metadata.clone(),
+        None => {
+            let metadata = serde_json::json!({"source": {"format": target.head.format.name(), "file": source}});
+            RawJson::parse(metadata.to_string()).ok()
+        }
+    };
+    let mut new = NewSession {
+        id: target.head.id.map(SessionId),
+        name,
+        project: record.and_then(|it| it.project.clone()).or_else(|| project.map(str::to_owned)),
+        title: record.map_or_else(|| title_of(first), |record| record.title.clone()),
+        metadata,
+        created_at_ms: match record {
+            Some(record) => Some(record.created_at_ms),
+            None => first.iter().find_map(|(_, entry)| entry.time_ms),
+        },
+    };
+    let made = match store.create_session(new.clone()) {
+        // The id is that of another session, or of one that was deleted.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && new.id.take().is_some() => {
+            target.instances.iter_mut().for_each(|instance| instance.wanted = None);
+            store.create_session(new)
+        }
+        made => made,
+    };
+    let session = made.map_err(|error| {
+        let name = target.head.name.as_deref().unwrap_or("without a name");
+        Failure::from(error).about(format!("session {}", text::one_line(name, 60)))
+    })?;
+    if let Some(wrapper) = &target.head.wrapper {
+        let mut batch = EntryBatch::new(session.id);
+        batch.push_aside(&Aside::Wrapper(wrapper.clone()));
+        commit(store, &mut batch, session.id)?;
+    }
+    Ok(session)
+}
+
+/// What a session is called for people: what the user said first.
+fn title_of(first: &[(usize, Entry)]) -> Option<String> {
+    let message = first
+        .iter()
+        .find(|(_, entry)| entry.events.first().is_some_and(|event| event.kind == ContextEventKind::UserMessage))?;
+    let said = view::parts(&message.1.raw).into_iter().find_map(|part| match part {
+        view::Part::Text(text) => text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned),
+        _ => None,
+    })?;
+    Some(text::one_line(&said, TITLE_COLUMNS)).filter(|title| !title.is_empty())
+}

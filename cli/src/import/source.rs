@@ -1,0 +1,88 @@
+//! Files to import: what they are called, and what they are, by their beginning.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+use runlog::transcript;
+
+use super::tables::{FileFormat, LOOKED_AT_BYTES, Table};
+use crate::{
+    failure::{Failure, Result},
+    lines::LINE_BYTES_MAX,
+};
+
+/// How much of a file is read at a time.
+pub(crate) const PIECE_BYTES: usize = 256 << 10;
+
+/// Opens a file and tells what it is, as far as its beginning tells it.
+pub(crate) fn open(file: &Path, format: Option<FileFormat>) -> Result<(Option<FileFormat>, Box<dyn Read>)> {
+    let mut source: Box<dyn Read> = if is_stdin(file) {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(File::open(file).map_err(|error| Failure::io(&error, "can't read it"))?)
+    };
+    if format.is_some() {
+        return Ok((format, source));
+    }
+    let beginning = beginning(&mut source)?;
+    let table = Table::detect(whole_lines(&beginning)).map(FileFormat::Table);
+    Ok((table, Box::new(io::Cursor::new(beginning).chain(source))))
+}
+
+/// The beginning of a file, as much as tells whether it is a table: at least a line, where it has any.
+fn beginning(source: &mut dyn Read) -> Result<Vec<u8>> {
+    let mut beginning = Vec::new();
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut bytes_max = LINE_BYTES_MAX;
+    while beginning.len() < bytes_max {
+        let read = read_piece(source, &mut piece)?;
+        beginning.extend_from_slice(read);
+        if read.is_empty() || read.contains(&0) {
+            break;
+        }
+        if read.contains(&b'\n') {
+            let lines = whole_lines(&beginning);
+            if Table::detect(lines).is_some() || transcript::detect(lines).is_ok() {
+                break;
+            }
+            bytes_max = LOOKED_AT_BYTES;
+        }
+    }
+    Ok(beginning)
+}
+
+/// Up to the last line break; everything where that is the end of what is short enough to be looked at.
+fn whole_lines(beginning: &[u8]) -> &[u8] {
+    match beginning.iter().rposition(|byte| *byte == b'\n') {
+        _ if beginning.len() < LOOKED_AT_BYTES => beginning,
+        Some(last) => &beginning[..last],
+        None => &[],
+    }
+}
+
+/// The next bytes of a file; none at its end.
+pub(crate) fn read_piece<'a>(source: &mut dyn Read, piece: &'a mut [u8]) -> Result<&'a [u8]> {
+    loop {
+        match source.read(piece) {
+            Ok(length) => return Ok(&piece[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Failure::io(&error, "can't read it")),
+        }
+    }
+}
+
+/// Whether a file is standard input.
+pub(crate) fn is_stdin(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+/// What a file's sessions are called that have no name: the file's own, without its ending.
+pub(crate) fn name_of(file: &Path) -> String {
+    match file.file_stem() {
+        Some(stem) if !is_stdin(file) => stem.to_string_lossy().into_owned(),
+        _ => "stdin".to_owned(),
+    }
+}

@@ -1,0 +1,230 @@
+//! The old tables `agent_chat` and `agent_history`, as lines of JSON: chats and their messages.
+
+use std::io::BufRead;
+
+use clap::builder::PossibleValue;
+use runlog::{
+    ErrorKind, ImportOptions, ImportReport, Store,
+    transcript::{self, Format},
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    failure::{Exit, Failure, Result},
+    lines::{LINE_BYTES_MAX, Line, Lines},
+};
+
+/// Lines are imported together up to so many bytes.
+const CHUNK_BYTES: usize = 4 << 20;
+/// So much of a file is looked at to tell whether it is a table.
+pub(crate) const LOOKED_AT_BYTES: usize = 256 << 10;
+/// At most so many lines are looked at.
+const LOOKED_AT_LINES: usize = 100;
+
+/// A table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Table {
+    /// Chats.
+    Chat,
+    /// Their messages.
+    History,
+}
+
+/// What a file is taken to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FileFormat {
+    /// A transcript.
+    Transcript(Format),
+    /// A table.
+    Table(Table),
+}
+
+impl Table {
+    const ALL: [Self; 2] = [Self::Chat, Self::History];
+
+    /// Its name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "agent_chat",
+            Self::History => "agent_history",
+        }
+    }
+
+    /// Its name as the other formats' are written.
+    const fn alias(self) -> &'static str {
+        match self {
+            Self::Chat => "agent-chat",
+            Self::History => "agent-history",
+        }
+    }
+
+    /// The table that a file is, by its beginning; `None` for what is a transcript, or neither.
+    pub(crate) fn detect(beginning: &[u8]) -> Option<Self> {
+        for line in beginning.split(|byte| *byte == b'\n').take(LOOKED_AT_LINES) {
+            if let Some(table) = Self::of_line(line) {
+                return Some(table);
+            }
+            if transcript::detect(line).is_ok() {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn of_line(line: &[u8]) -> Option<Self> {
+        let row: Map<String, Value> = serde_json::from_slice(line).ok()?;
+        let has = |name: &str| row.get(name).is_some_and(|value| value.is_string() || value.is_number());
+        if !has("chat_id") {
+            return None;
+        }
+        if row.contains_key("role") && row.contains_key("content") {
+            // A chat message of another program has no id that is the row's.
+            return (has("id") || has("message_id")).then_some(Self::History);
+        }
+        let is_other = ["role", "message", "messages", "type"].iter().any(|name| row.contains_key(*name));
+        (has("assistant_id") && !is_other).then_some(Self::Chat)
+    }
+
+    fn import(self, store: &Store, lines: &str, options: ImportOptions) -> Result<ImportReport> {
+        let chats = store.chats();
+        Ok(match self {
+            Self::Chat => chats.import_agent_chat_with(lines, options)?,
+            Self::History => chats.import_agent_history_with(lines, options)?,
+        })
+    }
+}
+
+impl FileFormat {
+    /// Each of them, as the command line names it.
+    pub(crate) fn named() -> Vec<PossibleValue> {
+        let transcripts = Format::ALL.map(|format| PossibleValue::new(format.name()));
+        let tables = Table::ALL.map(|table| PossibleValue::new(table.name()).alias(table.alias()));
+        transcripts.into_iter().chain(tables).collect()
+    }
+
+    /// The one that the command line names so.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        let table = Table::ALL.into_iter().find(|table| [table.name(), table.alias()].contains(&name));
+        table.map(Self::Table).or_else(|| Format::from_name(name).map(Self::Transcript))
+    }
+}
+
+/// Reads a table into a store.
+pub(crate) struct TableImporter<'a> {
+    store: &'a Store,
+    table: Table,
+    strict: bool,
+    chunk: String,
+    /// The number of the chunk's first line, and of the lines that were read.
+    first_line: u64,
+    lines: u64,
+    /// Rows that were imported, and that were there already.
+    pub(crate) imported: u64,
+    pub(crate) skipped: u64,
+}
+
+/// Told of a line that was left out, and why.
+pub(crate) type TellIssue<'a> = dyn FnMut(u64, String) + 'a;
+
+impl<'a> TableImporter<'a> {
+    /// An importer of this table. A strict one stops at the first line that is left out.
+    pub(crate) fn new(store: &'a Store, table: Table, strict: bool) -> Self {
+        Self { store, table, strict, chunk: String::new(), first_line: 1, lines: 0, imported: 0, skipped: 0 }
+    }
+
+    /// Imports everything that `from` gives; `progress` is told of the bytes as they are read.
+    ///
+    /// # Errors
+    /// Those of the store, those of reading, and the first line that is left out of a strict import. What came
+    /// before stays.
+    pub(crate) fn import(
+        &mut self,
+        from: impl BufRead,
+        tell: &mut TellIssue<'_>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let mut lines = Lines::new(from, LINE_BYTES_MAX);
+        while let Some(line) = lines.next().map_err(|error| Failure::io(&error, "can't read it"))? {
+            self.lines += 1;
+            let (bytes, read) = match line {
+                Line::Whole(bytes) | Line::Partial(bytes) => {
+                    let read = bytes.len() as u64 + 1;
+                    (String::from_utf8(bytes).map_err(|_| "the line isn't UTF-8".to_owned()), read)
+                }
+                Line::TooLong(bytes) => {
+                    (Err(format!("the line has {bytes} bytes, at most {LINE_BYTES_MAX} are read")), bytes + 1)
+                }
+            };
+            match bytes {
+                Ok(text) => {
+                    self.chunk.push_str(text.strip_prefix('\u{feff}').filter(|_| self.lines == 1).unwrap_or(&text));
+                }
+                Err(what) => {
+                    self.flush(tell)?;
+                    self.first_line = self.lines;
+                    self.leave_out(self.lines, what, tell)?;
+                }
+            }
+            self.chunk.push('\n');
+            if self.chunk.len() >= CHUNK_BYTES {
+                self.flush(tell)?;
+            }
+            progress(read);
+        }
+        self.flush(tell)
+    }
+
+    fn flush(&mut self, tell: &mut TellIssue<'_>) -> Result<()> {
+        let lines = std::mem::take(&mut self.chunk);
+        let first_line = std::mem::replace(&mut self.first_line, self.lines + 1);
+        let report = self.table.import(self.store, &lines, ImportOptions { stop_at_issue: self.strict })?;
+        self.imported += report.imported as u64;
+        self.skipped += report.skipped as u64;
+        report.issues.into_iter().try_for_each(|issue| {
+            let line = (first_line + issue.line as u64).saturating_sub(1);
+            self.leave_out(line, issue.what, tell)
+        })
+    }
+
+    fn leave_out(&self, line: u64, what: String, tell: &mut TellIssue<'_>) -> Result<()> {
+        if self.strict {
+            let kind = ErrorKind::InvalidInput.name();
+            return Err(Failure::new(Exit::Failure, kind, format!("line {line}: {what}; stopped here")));
+        }
+        tell(line, what);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_told_from_a_transcript() {
+        for (lines, expected) in [
+            (r#"{"id":1,"chat_id":"c","role":"user","content":"hi"}"#, Some(Table::History)),
+            (r#"{"message_id":"m","chat_id":3,"role":"assistant","content":null}"#, Some(Table::History)),
+            (r#"{"id":1,"chat_id":"c","assistant_id":"a","title":null}"#, Some(Table::Chat)),
+            ("not json\n\n{\"chat_id\":\"c\",\"assistant_id\":\"a\"}", Some(Table::Chat)),
+            (r#"{"chat_id":"c","role":"user","content":"hi"}"#, None),
+            (r#"{"chat_id":"c","assistant_id":"a","messages":[]}"#, None),
+            ("{\"role\":\"user\",\"content\":\"x\"}\n{\"chat_id\":\"c\",\"assistant_id\":\"a\"}", None),
+            (r#"{"id":1,"chat_id":{},"assistant_id":"a"}"#, None),
+            ("", None),
+        ] {
+            assert_eq!(Table::detect(lines.as_bytes()), expected, "{lines}");
+        }
+    }
+
+    #[test]
+    fn every_format_is_found_by_the_names_that_it_has() {
+        for value in FileFormat::named() {
+            for name in value.get_name_and_aliases() {
+                assert!(FileFormat::from_name(name).is_some(), "{name}");
+            }
+        }
+        assert_eq!(FileFormat::from_name("agent-chat"), Some(FileFormat::Table(Table::Chat)));
+        assert_eq!(FileFormat::from_name("nothing"), None);
+    }
+}

@@ -1,0 +1,160 @@
+//! Recording many things of a run at once, in one batch and one flush.
+
+use runlog_engine::{Appended, Batch, Expected, Op, Sequence};
+use runlog_model::{EncodedRunEvent, NewContextEvent, RunEvent};
+
+use super::{ATTEMPTS_MAX, AsyncRunRecorder, Recorded, State, remember_styles, running};
+use crate::{
+    Error, ErrorKind, Result, repository,
+    runs::{
+        load::stream_of,
+        start::{context_records, record},
+    },
+};
+
+/// One of the things that [`record_entries`](AsyncRunRecorder::record_entries) records: a message with its tool calls,
+/// or an event.
+///
+/// ```
+/// use runlog::{EventOptions, NewMessage, NewRun, NewSession, RunEntry, Store, transcript::NewContextEvent};
+///
+/// let store = Store::in_memory();
+/// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder"))?;
+/// let events = NewContextEvent::of_message(NewMessage::assistant("Done.").to_json()?, &EventOptions::default())?;
+/// let recorded = run.record_entries(&[RunEntry { events, begins_step: true }], None)?;
+/// assert_eq!((recorded[0].sequence_number, recorded[0].step_number), (1, 1));
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunEntry {
+    /// Its events, at least one. Run and step are put in.
+    pub events: Vec<NewContextEvent>,
+    /// Whether the next step begins with it.
+    pub begins_step: bool,
+}
+
+/// What is to be written.
+struct Plan {
+    /// The events of each entry with their metadata, and the step that they belong to.
+    entries: Vec<(Vec<NewContextEvent>, Vec<Vec<u8>>, u32)>,
+    /// The steps that the run's stream isn't told of yet.
+    steps: Vec<EncodedRunEvent>,
+    /// Where the run's stream stands.
+    last: Sequence,
+}
+
+impl AsyncRunRecorder {
+    /// Records entries in their order and the steps that they begin, as one batch: all of it or nothing. Says for
+    /// each where it is. An idempotency key of 1 to 255 bytes, unique in the context, makes it be recorded once: a
+    /// repeat is told what the first one was. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running,
+    /// [`LimitReached`](ErrorKind::LimitReached) when its budget has fewer steps left than the entries begin (the run
+    /// goes on running; [`next_step`](Self::next_step) pauses it), [`InvalidInput`](ErrorKind::InvalidInput) or
+    /// [`TooLarge`](ErrorKind::TooLarge) for an entry that is refused. Nothing is written then.
+    pub async fn record_entries(&self, entries: &[RunEntry], idempotency_key: Option<&str>) -> Result<Vec<Recorded>> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let instance = self.state().run.instance_id;
+        self.inner.runs.store.writable_instance(instance).await?;
+        let mut attempt = 1;
+        loop {
+            let plan = self.plan_entries(entries)?;
+            let mut ops: Vec<Op<'_>> = plan
+                .entries
+                .iter()
+                .map(|(events, metas, _)| Op::Append {
+                    stream: repository::stream_of(instance),
+                    expected: Expected::Any,
+                    records: context_records(events, metas),
+                })
+                .collect();
+            // Also without a record: it sees to it that the run hasn't ended.
+            ops.push(Op::Append {
+                stream: stream_of(self.id()),
+                expected: Expected::Last(plan.last),
+                records: plan.steps.iter().map(record).collect(),
+            });
+            let key = idempotency_key.map(str::as_bytes);
+            match self.inner.runs.store.backend().commit(Batch { ops, key, durability: None }).await {
+                Ok(appended) => return self.recorded_entries(&appended, &plan),
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                    self.refresh().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn plan_entries(&self, entries: &[RunEntry]) -> Result<Plan> {
+        let at_ms = self.inner.runs.store.backend().now_ms();
+        let state = self.state();
+        running(&state.run, "be written to")?;
+        self.check_steps(&state, entries)?;
+        let mut plan =
+            Plan { entries: Vec::with_capacity(entries.len()), steps: Vec::new(), last: state.last_sequence };
+        let (mut step_number, mut recorded_step) = (state.run.step_count, state.recorded_step);
+        for (index, entry) in entries.iter().enumerate() {
+            if entry.events.is_empty() {
+                return Err(Error::invalid(format!("entry {} of those to record has no event", index + 1)));
+            }
+            step_number = step_number.saturating_add(u32::from(entry.begins_step));
+            if step_number > recorded_step {
+                recorded_step = step_number;
+                plan.steps.push(RunEvent::StepStarted { step_number, at_ms }.encode()?);
+            }
+            let mut events = entry.events.clone();
+            for event in &mut events {
+                event.meta.run_id = Some(*self.id().as_uuid().as_bytes());
+                event.meta.step_number = Some(step_number);
+            }
+            let metas = events.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()?;
+            plan.entries.push((events, metas, step_number));
+        }
+        Ok(plan)
+    }
+
+    fn check_steps(&self, state: &State, entries: &[RunEntry]) -> Result<()> {
+        let Some(max_steps) = state.run.max_steps else { return Ok(()) };
+        let taken = state.run.step_count.saturating_sub(self.inner.steps_before);
+        let left = max_steps.saturating_sub(taken) as usize;
+        let begun = entries.iter().filter(|entry| entry.begins_step).count();
+        if begun <= left {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::LimitReached,
+            format!("run {} has {left} of its {max_steps} steps left, and {begun} more would begin", self.id()),
+        ))
+    }
+
+    fn recorded_entries(&self, appended: &Appended, plan: &Plan) -> Result<Vec<Recorded>> {
+        let told = || Error::new(ErrorKind::Io, "the backend acknowledged a batch without saying where it is");
+        let mut recorded = Vec::with_capacity(plan.entries.len());
+        for (index, (events, _, step_number)) in plan.entries.iter().enumerate() {
+            let written = appended.ops.get(index).ok_or_else(told)?;
+            recorded.push(Recorded {
+                id: written.position.0,
+                sequence_number: (written.last_sequence.0 + 1).saturating_sub(events.len() as u64),
+                last_sequence: written.last_sequence.0,
+                step_number: *step_number,
+                repeated: appended.repeated,
+            });
+        }
+        if appended.repeated {
+            return Ok(recorded);
+        }
+        let run = appended.ops.get(plan.entries.len()).ok_or_else(told)?;
+        let mut state = self.state();
+        state.last_sequence = state.last_sequence.max(run.last_sequence);
+        for (events, _, step_number) in &plan.entries {
+            state.recorded_step = state.recorded_step.max(*step_number);
+            state.run.step_count = state.run.step_count.max(*step_number);
+            remember_styles(&mut state.styles, events);
+        }
+        Ok(recorded)
+    }
+}

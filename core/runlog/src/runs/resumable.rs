@@ -1,0 +1,21 @@
+//! Whether a run can be resumed, before anything is done for it.
+
+use runlog_model::{Run, RunId};
+
+use super::{AsyncRuns, load::LoadedRun, resume::check};
+use crate::Result;
+
+impl AsyncRuns {
+    /// The run, where it can be resumed: it is paused, no other goes on from it, and fewer than `max_total_steps` are
+    /// taken. [`resume`](Self::resume) checks the same; this is for whoever has to prepare something first. Nothing is
+    /// written.
+    ///
+    /// # Errors
+    /// [`WrongStatus`](crate::ErrorKind::WrongStatus), [`LimitReached`](crate::ErrorKind::LimitReached) and
+    /// [`NotFound`](crate::ErrorKind::NotFound), as [`resume`](Self::resume) would say.
+    pub async fn resumable(&self, id: RunId, max_total_steps: u32) -> Result<Run> {
+        let LoadedRun { run, .. } = self.load(id).await?;
+        check(&run, max_total_steps)?;
+        Ok(run)
+    }
+}
