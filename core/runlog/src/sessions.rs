@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::{
     AsyncStore, Error, NewSession, Result,
     catalog::{Change, Guard},
-    lookup::{check_free, live_session, root_instance},
+    lookup::{check_free, check_unused, live_session, root_instance},
     repository::stream_of,
 };
 
@@ -76,6 +76,7 @@ impl AsyncStore {
         };
         session.check()?;
         instance.check()?;
+        check_unused(&**self.backend(), new.id.map(SessionId::as_uuid)).await?;
         let guard = Guard::of_new(&new);
         self.shared
             .catalog

@@ -6,7 +6,7 @@ use runlog_engine::{Batch, Durability, Expected, Kind, NewRecord, Op, ReadOption
 use runlog_model::{FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
 use serde::{Deserialize, Serialize};
 
-use crate::{AsyncStore, Error, ErrorKind, Result};
+use crate::{AsyncStore, Error, ErrorKind, Result, lookup::check_id};
 
 /// What a node that was running is resumed with where nothing else is said.
 const CONTINUE: &str = "continue";
@@ -75,7 +75,8 @@ impl AsyncFlowRun {
     /// Begins a flow in the stream of a run, with an empty state of status `running`. Durable when it returns.
     ///
     /// # Errors
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the run has a flow already: resume it.
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the run has a flow already: resume it, or when the id is that of
+    /// something else; [`InvalidInput`](ErrorKind::InvalidInput) for an id that the store itself uses.
     pub async fn create(store: &AsyncStore, run: Option<RunId>) -> Result<Self> {
         let run = run.unwrap_or_else(|| RunId(store.backend().new_id()));
         let state = RunSnapshot { run_id: Some(run.to_string()), ..RunSnapshot::new("running") };
@@ -83,10 +84,15 @@ impl AsyncFlowRun {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("run {run} has a flow already; resume it")));
         }
         let stream = stream_of(run);
-        let last = store.backend().stream(stream).await?.map_or(Sequence::ZERO, |info| info.last_sequence);
+        let info = store.backend().stream(stream).await?;
+        let (last, expected) = match info {
+            Some(info) => (info.last_sequence, Expected::Last(info.last_sequence)),
+            None => (Sequence::ZERO, Expected::Absent),
+        };
+        store.shared.catalog.read(|catalog| check_id(catalog, run.as_uuid())).await??;
         let (meta, payload) = state.encode()?;
         let ops = vec![
-            Op::Append { stream, expected: Expected::Last(last), records: Vec::new() },
+            Op::Append { stream, expected, records: Vec::new() },
             Op::Snapshot { stream, sequence: last, meta: &meta, payload: payload.as_bytes() },
         ];
         store.backend().commit(Batch::new(ops)).await?;
