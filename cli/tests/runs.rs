@@ -158,8 +158,9 @@ fn chats_and_their_steps_are_listed() {
     let second = place.expect(0, &["chats", "--page", "2", "--pagesize", "2", "--json"]).json();
     assert_eq!(second[0]["data"][0]["chat_id"], "chat_1");
     let first = place.expect(0, &["chats", "--limit", "2", "--json"]).json();
-    let next = first[0]["next"].to_string();
-    let rest = place.expect(0, &["chats", "--limit", "2", "--cursor", &next, "--json"]).json();
+    let next = first[0]["next"].as_str().unwrap();
+    let rest = place.expect(0, &["chats", "--limit", "2", "--cursor", next, "--json"]).json();
+    assert_eq!(error(&place, 2, &["chats", "--user", "mia", "--cursor", next]), "invalid_input");
     assert_eq!(rest[0]["data"], second[0]["data"]);
 
     let steps = place.expect(0, &["steps", "chat_1"]);
@@ -171,7 +172,7 @@ fn chats_and_their_steps_are_listed() {
     assert_eq!(place.expect(0, &["steps", "chat_2", "--json"]).json()[0]["items"], serde_json::json!([]));
 
     assert_eq!(error(&place, 2, &["chats", "--status", "tired"]), "usage");
-    assert_eq!(error(&place, 2, &["chats", "--cursor", "zzz"]), "usage");
+    assert_eq!(error(&place, 2, &["chats", "--cursor", "zzz"]), "invalid_input");
     assert_eq!(error(&place, 3, &["steps", "chat_9"]), "not_found");
     assert_eq!(error(&place, 3, &["steps", "chat_1", "--request", "nothing"]), "not_found");
     assert_eq!(error(&place, 3, &["steps", "chat_2", "--request", request]), "not_found");

@@ -1,4 +1,5 @@
-//! What must not grow with the store: what opening reads, and what a fork or a truncation does. Counted at the storage.
+//! What must not grow with the store: what opening reads, and what a fork or a truncation does; and what is one flush,
+//! whatever it is made of. Counted at the storage.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -8,6 +9,10 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use runlog::{
+    Chat, ChatMessage, ChatRole, CopySession, NewMessage, NewRequest, NewRun, NewSession, NewToolCall, RawJson,
+    RequestEnd, ResumeOptions, StepType, ToolOutcome,
+};
 use runlog_engine::{
     Appended, Expected, NewRecord, OpenOptions, Preallocation, Sequence, Store, StreamId,
     storage::{Access, File, MemoryStorage, Storage},
@@ -22,6 +27,7 @@ const STREAMS: u128 = 1000;
 struct Counts {
     reads: BTreeMap<String, Vec<(u64, u64)>>,
     writes: Vec<u64>,
+    flushes: u64,
 }
 
 /// A storage that counts.
@@ -95,6 +101,7 @@ impl File for CountingFile {
         self.file.write_at(offset, bytes)
     }
     fn sync(&self) -> io::Result<()> {
+        self.counts.lock().expect("no panic under this lock").flushes += 1;
         self.file.sync()
     }
     fn set_len(&self, bytes: u64) -> io::Result<()> {
@@ -202,4 +209,55 @@ fn fork_and_truncation_of_a_long_stream_do_the_work_of_a_short_one() {
     assert_eq!(long, short);
     assert_eq!(store.stream(stream(11)).unwrap().unwrap().last_sequence.0, last / 2);
     assert_eq!(store.stream(stream(1)).unwrap().unwrap().last_sequence.0, last / 3);
+}
+
+/// What each act of a run or a chat is: one write to the log, and one flush.
+#[test]
+fn a_message_with_its_tool_call_and_step_is_one_write_and_one_flush() {
+    let storage = Counting::default();
+    let store = runlog::Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let once = |act: &str| {
+        let counts = storage.take();
+        assert_eq!((counts.writes.len(), counts.flushes), (1, 1), "{act}");
+    };
+    storage.take();
+    let run = store.runs().start(NewRun::in_new_session(NewSession::titled("t"), "coder")).unwrap();
+    once("a session, its instance, a run and their places in two catalogs");
+    run.next_step().unwrap();
+    assert_eq!(storage.take().flushes, 0, "a step is written with its first message");
+    let message = NewMessage::assistant("").with_tool_calls([NewToolCall::new("a", "ls", "{}")]);
+    let outcome = ToolOutcome::completed("a", RawJson::null()).took_ms(7);
+    run.record_tool_call(message.to_json().unwrap(), &[outcome]).unwrap();
+    once("a message, its call, the result and the step");
+    run.next_step().unwrap();
+    run.record_message(message.clone()).unwrap();
+    once("a message, its call and the step");
+    run.record_tool_result(&ToolOutcome::error("a", RawJson::null())).unwrap();
+    once("a result");
+    run.record_message(message).unwrap();
+    once("a message and its call");
+    run.pause("lunch").unwrap();
+    once("a change of status");
+    let resumed = store.runs().resume(run.id(), &ResumeOptions::default()).unwrap().recorder;
+    once("a call that is closed, two runs, a message and their places in the catalog");
+    resumed.complete(None).unwrap();
+    once("an end");
+
+    let chats = store.chats();
+    let chat = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+    once("a chat");
+    let asked = ChatMessage::text(ChatRole::User, "Oslo?");
+    let mut request = chats.begin_request(&chat, NewRequest::new("travel"), asked).unwrap();
+    once("the entry of a request");
+    for step_type in [StepType::Llm, StepType::Tool, StepType::Llm] {
+        let step = request.start_step(step_type, RawJson::parse("{}").unwrap()).unwrap();
+        request.send(ChatMessage::text(ChatRole::Assistant, "Well …")).unwrap();
+        request.complete_step(&step, None).unwrap();
+    }
+    assert_eq!(storage.take().flushes, 0, "in between all is in memory");
+    request.finish(RequestEnd::Completed).unwrap();
+    once("its exit");
+    let session = store.find_session(&chat).unwrap().id;
+    store.copy_session(session, &CopySession::default()).unwrap();
+    once("a copy of a session");
 }

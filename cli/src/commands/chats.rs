@@ -1,10 +1,8 @@
 //! `runlog chats`, `runlog steps`: sessions as their users see them, and what assistants did in them.
 
-use std::collections::HashSet;
-
 use clap::{ValueEnum, builder::RangedU64ValueParser};
-use runlog::{ChatFilter, ErrorKind, SessionId, SessionStatus, Step, Store, engine::StreamId};
-use serde::{Deserialize, Serialize};
+use runlog::{ChatFilter, ErrorKind, ListSteps, SessionStatus, Step};
+use serde::Serialize;
 
 use crate::{
     args::Global,
@@ -19,8 +17,8 @@ With --json one document: {\"data\": [the chats, with their fields], \"page\", \
 
 const AFTER_HELP_STEPS: &str = "With --json one document: {\"items\": [the steps, with their fields]}.";
 
-/// The kind bytes of the records that save and change a step.
-const STEP_KINDS: std::ops::RangeInclusive<u8> = 67..=68;
+/// How many steps are read at a time.
+const STEPS_PER_PAGE: usize = 1_000;
 
 /// The arguments of `chats`.
 #[derive(clap::Args)]
@@ -51,7 +49,7 @@ pub(crate) struct Args {
     pagesize: usize,
     /// Go on where the page before ended, with the same filters
     #[arg(long, value_name = "C")]
-    cursor: Option<u64>,
+    cursor: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -86,7 +84,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         keywords: args.keywords.clone(),
         page: args.page.unwrap_or_default(),
         pagesize: args.pagesize,
-        cursor: args.cursor,
+        cursor: args.cursor.clone(),
         ..ChatFilter::default()
     };
     let list = store.chats().list_chats(&filter).map_err(Failure::of_argument)?;
@@ -131,17 +129,14 @@ pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<
         Err(error) => return Err(error.into()),
     };
     let chat = store.chats().get_chat(&session.id.to_string())?.chat_id;
-    let requests = match &args.request {
-        Some(request) => vec![request.clone()],
-        None => requests(&store, session.id)?,
-    };
+    let mut options = ListSteps { request_id: args.request.clone(), limit: STEPS_PER_PAGE, ..ListSteps::default() };
     let mut items = Vec::new();
-    for request in requests {
-        match store.chats().get_steps(&request) {
-            Ok(steps) => items.extend(steps.into_iter().filter(|step| step.chat_id == chat)),
-            // The steps that named it name another one now.
-            Err(error) if error.kind() == ErrorKind::NotFound && args.request.is_none() => {}
-            Err(error) => return Err(Failure::of_argument(error)),
+    loop {
+        let page = store.chats().list_steps(&chat, &options)?;
+        items.extend(page.items);
+        options.cursor = page.next;
+        if options.cursor.is_none() {
+            break;
         }
     }
     if let (Some(request), true) = (&args.request, items.is_empty()) {
@@ -179,27 +174,4 @@ pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<
     ];
     table::print(&columns, &rows.collect::<Vec<_>>(), out)?;
     Ok(Exit::Ok)
-}
-
-/// What the record of a step, or of a change of one, says of its request.
-#[derive(Deserialize)]
-struct Named {
-    request_id: Option<String>,
-    updates: Option<Box<Named>>,
-}
-
-/// The requests that the steps of a chat name or have named, in the order they came up.
-fn requests(store: &Store, session: SessionId) -> Result<Vec<String>> {
-    let mut seen = HashSet::new();
-    let mut requests = Vec::new();
-    for record in store::records(store, StreamId(session.as_uuid())) {
-        let record = record?;
-        if record.redacted || !STEP_KINDS.contains(&record.kind.0) {
-            continue;
-        }
-        let Ok(named) = serde_json::from_slice::<Named>(&record.payload) else { continue };
-        let request = named.request_id.or(named.updates.and_then(|updates| updates.request_id));
-        requests.extend(request.filter(|request| seen.insert(request.clone())));
-    }
-    Ok(requests)
 }

@@ -203,7 +203,7 @@ pub struct ListSessions {
     /// At most so many.
     pub limit: usize,
     /// Where to go on: the [`next`](SessionPage::next) of the page before.
-    pub cursor: Option<u64>,
+    pub cursor: Option<String>,
 }
 
 /// Whether what was deleted is shown.
@@ -227,8 +227,9 @@ impl Default for ListSessions {
 pub struct SessionPage {
     /// The sessions, newest first.
     pub sessions: Vec<Session>,
-    /// The cursor of the next page; `None` when this is the last. It stays right while sessions are made.
-    pub next: Option<u64>,
+    /// The cursor of the next page; `None` when this is the last. It stays right while sessions are made, and fits the
+    /// same list with the same filters only.
+    pub next: Option<String>,
 }
 
 impl Catalog {
@@ -377,21 +378,19 @@ impl Catalog {
             .collect()
     }
 
-    /// One page of sessions, newest first.
-    pub fn list(&self, options: &ListSessions) -> SessionPage {
-        let end = options.cursor.unwrap_or(u64::MAX);
-        let mut page = SessionPage { sessions: Vec::new(), next: None };
-        let mut last_seen = None;
-        for (sequence, id) in self.by_creation.range(..end).rev() {
+    /// One page of sessions, newest first, of those that were made before a place; and the place to go on before,
+    /// `None` when this is the last page.
+    pub fn list(&self, options: &ListSessions, before: Option<u64>) -> (Vec<Session>, Option<u64>) {
+        let (mut sessions, mut last_seen) = (Vec::new(), None);
+        for (sequence, id) in self.by_creation.range(..before.unwrap_or(u64::MAX)).rev() {
             let Some(session) = self.session(*id).filter(|session| options.admits(session)) else { continue };
-            if page.sessions.len() == options.limit {
-                page.next = last_seen;
-                break;
+            if sessions.len() == options.limit {
+                return (sessions, last_seen);
             }
-            page.sessions.push(session.clone());
+            sessions.push(session.clone());
             last_seen = Some(*sequence);
         }
-        page
+        (sessions, None)
     }
 
     /// The instance with this id.

@@ -26,6 +26,7 @@ pub mod backend;
 mod blocking;
 mod catalog;
 mod chats;
+mod cursor;
 mod embedded;
 mod error;
 mod flows;
@@ -46,8 +47,8 @@ pub use blocking::{
 };
 pub use catalog::CATALOG_STREAM;
 pub use chats::{
-    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportOptions, ImportReport, NewRequest, RequestDraft, RequestEnd,
-    ResumeAction, Resumption, StackLevel,
+    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportOptions, ImportReport, ListSteps, NewRequest, RequestDraft,
+    RequestEnd, ResumeAction, Resumption, StackLevel,
 };
 pub use embedded::{Embedded, Wait};
 pub use error::{Error, ErrorKind, Result};

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use runlog_engine::Op;
-use runlog_model::{AgentInstance, Catalog, CatalogEvent, ChatFields, InstanceId, Session, SessionId};
+use runlog_model::{AgentInstance, Catalog, CatalogEvent, InstanceId, Session, SessionId};
 
 use serde::Serialize;
 
 use crate::{
     AsyncStore, Error, NewSession, Result,
     catalog::{Change, Guard},
+    chats::{CopiedChat, Point},
     lookup::{check_free, check_unused, live_session, root_instance},
     repository::stream_of,
 };
@@ -91,11 +92,16 @@ impl AsyncStore {
             .await
     }
 
-    /// Copies a session: a new one with a fork of every instance's context, all of them or nothing. No content
-    /// is copied, however long the contexts are. Durable when it returns.
+    /// Copies a session: a new one with a fork of every instance's context, and of what it has as a chat, all of it or
+    /// nothing. No content is copied, however long the contexts are. Durable when it returns.
+    ///
+    /// Messages and steps of the copied chat are as they were, with ids of their own (message, step, request and stack
+    /// ids name one thing in the whole store): a request that was interrupted can be resumed in both.
     ///
     /// With a point, the root instance's context is copied up to there, and of the other instances those that
-    /// had been made by the time of the last event that is copied; their contexts are copied whole.
+    /// had been made by the time of the last event that is copied; their contexts are copied whole. Of the chat, it is
+    /// what had been saved before the first event that isn't copied, without the requests that began after the last
+    /// one that is.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a point is given and it has no
@@ -116,10 +122,17 @@ impl AsyncStore {
             Some(up_to) => Some(self.cut_at(source, up_to).await?),
             None => None,
         };
-        let session = self.copy_of(&original, options);
+        let mut session = self.copy_of(&original, options);
         session.check()?;
         let copied = self.copies_of(&instances, cut.as_ref(), session.id);
-        let ops = self.forks_of(&copied, cut.as_ref()).await?;
+        let point = cut.as_ref().map(|cut| cut.point);
+        let chat_id = session.name.clone().unwrap_or_else(|| session.id.to_string());
+        let chat = self.chat_to_copy(source, session.id, chat_id, point).await?;
+        if let Some(fields) = session.chat.as_mut().filter(|_| point.is_some()) {
+            fields.last_message_at = chat.as_ref().and_then(|chat| chat.last_message_at);
+        }
+        let mut ops = self.forks_of(&copied, cut.as_ref()).await?;
+        ops.extend(chat.iter().flat_map(CopiedChat::ops));
 
         let events: Vec<CatalogEvent> = std::iter::once(CatalogEvent::SessionCreated(session.clone()))
             .chain(copied.iter().map(|copy| CatalogEvent::InstanceCreated(copy.instance.clone())))
@@ -155,9 +168,7 @@ impl AsyncStore {
             metadata: source.metadata.clone(),
             ..NewSession::default()
         };
-        // The chat's own messages stay with the source, so that their ids go on naming one.
-        let chat = source.chat.clone().map(|chat| Box::new(ChatFields { last_message_at: None, ..*chat }));
-        Session { copied_from: Some(source.id), chat, ..self.session_from(&new) }
+        Session { copied_from: Some(source.id), chat: source.chat.clone(), ..self.session_from(&new) }
     }
 
     /// Which instance is cut, where, and what time that was.
@@ -170,11 +181,11 @@ impl AsyncStore {
                 "the context of session {session} ends at sequence {last}, before {up_to}; copy up to at most {last}"
             )));
         }
-        let time_ms = match contexts.event(root.id, up_to).await? {
-            Some(event) => event.created_at_ms,
-            None => root.created_at_ms,
-        };
-        Ok(Cut { instance: root.id, up_to, time_ms })
+        let event = contexts.event(root.id, up_to).await?;
+        let next = contexts.event(root.id, up_to + 1).await?.map(|event| event.position);
+        let point = Point { last: event.as_ref().map_or(0, |event| event.position), next };
+        let time_ms = event.map_or(root.created_at_ms, |event| event.created_at_ms);
+        Ok(Cut { instance: root.id, up_to, time_ms, point })
     }
 
     /// New instances for those that are copied, in the same order, so that a parent comes before its children.
@@ -225,6 +236,7 @@ struct Cut {
     instance: InstanceId,
     up_to: u64,
     time_ms: u64,
+    point: Point,
 }
 
 impl Guard {

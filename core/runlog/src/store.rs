@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use runlog_engine::storage::Storage;
 use runlog_model::{
-    AgentInstance, Catalog, CatalogEvent, InstanceId, ListSessions, RawJson, RunId, Session, SessionChanges,
+    AgentInstance, Catalog, CatalogEvent, Deleted, InstanceId, ListSessions, RawJson, RunId, Session, SessionChanges,
     SessionDeleted, SessionId, SessionPage, SessionStatus, SessionUpdated,
 };
 
@@ -13,13 +13,14 @@ use crate::{
     backend::Backend,
     catalog::{CatalogReader, Change, Guard},
     chats::ChatCache,
+    cursor::{Cursor, Kind as CursorKind},
     embedded::{Embedded, Wait},
     lookup::{check_free, check_instance, check_unused, find_session, live_session, root_instance},
     memory::MemoryBackend,
     orchestration::{AgentsFold, AsyncAgents},
     projection::Folded,
     repository::AsyncContextRepository,
-    runs::{AsyncRuns, RunsReader, RunsShared},
+    runs::{AsyncRuns, RunsReader, RunsShared, check_limit},
     service::AsyncContextService,
 };
 
@@ -287,12 +288,16 @@ impl AsyncStore {
     /// One page of sessions, newest first. Pages stay right while sessions are made.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0; else those of reading the store.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list; else those of
+    /// reading the store.
     pub async fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage> {
-        if options.limit == 0 {
-            return Err(Error::invalid("a page of 0 sessions lists nothing; give a limit of at least 1"));
-        }
-        self.shared.catalog.read(|catalog| catalog.list(options)).await
+        check_limit(options.limit)?;
+        let filter = (options.status, &options.project, options.deleted == Deleted::Shown);
+        let before = Cursor::read(options.cursor.as_deref(), CursorKind::Sessions, &filter)?;
+        let before = before.map(|cursor| cursor.first);
+        let (sessions, next) = self.shared.catalog.read(|catalog| catalog.list(options, before)).await?;
+        let next = next.map(|first| Cursor { first, second: 0 }.encode(CursorKind::Sessions, &filter));
+        Ok(SessionPage { sessions, next })
     }
 
     /// Changes a session's title, status or metadata. Durable when it returns.

@@ -539,3 +539,36 @@ fn an_aborted_task_saves_what_it_has() {
     assert_eq!(steps.len(), 1);
     assert_eq!(steps[0].status, StepStatus::Interrupted);
 }
+
+#[test]
+fn a_buffer_dropped_in_an_executor_of_one_thread_is_written_before_the_drop_returns() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = runlog::AsyncStore::open(&path).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let chats = store.chats();
+        chats.create_chat(Chat { chat_id: "c".into(), ..Chat::new("a") }).await.unwrap();
+        let asked = ChatMessage::text(ChatRole::User, "go");
+        let mut request = chats.begin_request("c", new_request(), asked).await.unwrap();
+        request.start_step(StepType::Llm, json("{}")).unwrap();
+        drop(request);
+        // Nothing is awaited in between: another process has it.
+        let reader = Store::open_read_only(&path).unwrap();
+        assert_eq!(reader.chats().get_steps("req").unwrap()[0].status, StepStatus::Interrupted);
+
+        // What a runtime drops that is shut down is written, too.
+        let asked = ChatMessage::text(ChatRole::User, "again");
+        let mut request = chats.begin_request("c", NewRequest::new("a"), asked).await.unwrap();
+        request.start_step(StepType::Tool, json("{}")).unwrap();
+        tokio::spawn(async move {
+            let _request = request;
+            std::future::pending::<()>().await;
+        });
+        tokio::task::yield_now().await;
+    });
+    drop(runtime);
+    let reader = Store::open_read_only(&path).unwrap();
+    let last = reader.chats().get_last_incomplete_step("c").unwrap().unwrap();
+    assert_eq!((last.step_type, last.status), (StepType::Tool, StepStatus::Interrupted));
+}

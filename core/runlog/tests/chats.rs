@@ -5,8 +5,9 @@
 mod both;
 
 use runlog::{
-    AsyncStore, Chat, ChatFilter, ChatMessage, ChatOrder, ChatRole, ChatShare, ErrorKind, MessageFilter, RawJson,
-    SessionStatus, Step, StepStatus, StepType, Store, Timestamp, Updates,
+    AsyncStore, Chat, ChatFilter, ChatMessage, ChatOrder, ChatRole, ChatShare, CopySession, Deleted, ErrorKind,
+    ListSessions, ListSteps, MessageFilter, NewMessage, NewRequest, RawJson, RequestEnd, SessionStatus, Step,
+    StepStatus, StepType, Store, Timestamp, Updates,
 };
 
 both! {
@@ -37,6 +38,11 @@ both! {
     chats_are_listed_by_filter
     chats_are_listed_by_page_and_by_cursor
     chats_are_listed_in_three_orders
+    a_cursor_of_chats_or_steps_fits_only_the_list_it_came_from
+    all_steps_of_a_chat_are_listed_in_pages
+    a_copied_chat_has_its_messages_and_steps_with_ids_of_their_own
+    a_chat_copied_up_to_a_point_is_the_chat_as_it_was
+    an_interrupted_request_is_resumed_in_a_copy_too
     unknown_things_are_not_found
     bad_input_is_refused_and_writes_nothing
     oversize_is_refused_and_writes_nothing
@@ -482,13 +488,207 @@ fn chats_are_listed_by_page_and_by_cursor(store: &Store) {
         seen.extend(list.data.iter().map(|chat| chat.chat_id.as_str()));
         chats.create_chat(Chat::new("new")).unwrap();
         filter.cursor = list.next;
-        if list.next.is_none() {
+        if filter.cursor.is_none() {
             break;
         }
     }
     assert_eq!(seen, "6543210");
     let huge = ChatFilter { pagesize: 1_001, ..ChatFilter::default() };
     assert_eq!(kind(chats.list_chats(&huge)), ErrorKind::InvalidInput);
+}
+
+fn a_cursor_of_chats_or_steps_fits_only_the_list_it_came_from(store: &Store) {
+    let chats = store.chats();
+    for id in ["a", "b", "c"] {
+        chats.create_chat(named(id)).unwrap();
+        chats.save_steps(vec![step(id, &format!("{id}1"), "s1"), step(id, &format!("{id}2"), "s2")]).unwrap();
+    }
+    let all = ChatFilter { pagesize: 1, ..ChatFilter::default() };
+    let next = chats.list_chats(&all).unwrap().next;
+    assert!(next.is_some());
+    let at = |filter: ChatFilter| chats.list_chats(&ChatFilter { cursor: next.clone(), pagesize: 2, ..filter });
+    assert_eq!(at(all.clone()).unwrap().data[0].chat_id, "b", "the size of a page may change");
+    let some = |text: &str| Some(text.to_owned());
+    for other in [
+        ChatFilter { user_id: some("u"), ..all.clone() },
+        ChatFilter { team_id: some("t"), ..all.clone() },
+        ChatFilter { assistant_id: some("x"), ..all.clone() },
+        ChatFilter { status: Some(SessionStatus::Active), ..all.clone() },
+        ChatFilter { keywords: some("k"), ..all.clone() },
+        ChatFilter { order: ChatOrder::Sort, ..all.clone() },
+    ] {
+        assert_eq!(kind(at(other)), ErrorKind::InvalidInput);
+    }
+    let one = ListSteps { limit: 1, ..ListSteps::default() };
+    let of_steps = chats.list_steps("a", &one).unwrap().next;
+    let go_on = |chat, options: ListSteps| chats.list_steps(chat, &ListSteps { cursor: of_steps.clone(), ..options });
+    assert_eq!(go_on("a", one.clone()).unwrap().items[0].step_id, "a2");
+    assert_eq!(kind(go_on("b", one.clone())), ErrorKind::InvalidInput);
+    assert_eq!(
+        kind(go_on("a", ListSteps { status: Some(StepStatus::Failed), ..one.clone() })),
+        ErrorKind::InvalidInput
+    );
+    assert_eq!(kind(chats.list_chats(&ChatFilter { cursor: of_steps.clone(), ..all })), ErrorKind::InvalidInput);
+    let sessions = ListSessions { limit: 1, ..ListSessions::default() };
+    let of_sessions = store.list_sessions(&sessions).unwrap().next;
+    assert!(of_sessions.is_some());
+    for wrong in [
+        ListSessions { cursor: of_steps.clone(), ..sessions.clone() },
+        ListSessions { cursor: of_sessions.clone(), project: some("p"), ..sessions.clone() },
+        ListSessions { cursor: of_sessions.clone(), deleted: Deleted::Shown, ..sessions.clone() },
+        ListSessions { cursor: some("7"), ..sessions.clone() },
+    ] {
+        assert_eq!(kind(store.list_sessions(&wrong)), ErrorKind::InvalidInput);
+    }
+    assert_eq!(kind(chats.list_steps("a", &ListSteps { limit: 0, ..one })), ErrorKind::InvalidInput);
+    assert_eq!(kind(chats.list_steps("d", &ListSteps::default())), ErrorKind::NotFound);
+}
+
+fn all_steps_of_a_chat_are_listed_in_pages(store: &Store) {
+    let chats = store.chats();
+    chats.create_chat(named("c")).unwrap();
+    let of_request = |id: &str, request: &str| Step { request_id: request.into(), ..step("c", id, "s") };
+    chats.save_steps(vec![of_request("1", "r1"), of_request("2", "r2")]).unwrap();
+    chats.save_steps(vec![of_request("3", "r1"), of_request("4", "r1"), of_request("5", "r2")]).unwrap();
+    chats.update_step("2", &updates(r#"{"status":"failed"}"#)).unwrap();
+    let list = |options: ListSteps| {
+        let (mut options, mut seen) = (ListSteps { limit: 2, ..options }, String::new());
+        loop {
+            let page = chats.list_steps("c", &options).unwrap();
+            seen.extend(page.items.iter().map(|step| step.step_id.as_str()));
+            options.cursor = page.next;
+            if options.cursor.is_none() {
+                return seen;
+            }
+        }
+    };
+    let all = ListSteps::default;
+    assert_eq!(list(all()), "12345");
+    assert_eq!(list(ListSteps { request_id: Some("r1".into()), ..all() }), "134");
+    assert_eq!(list(ListSteps { status: Some(StepStatus::Failed), ..all() }), "2");
+    assert_eq!(list(ListSteps { stack_id: Some("t".into()), ..all() }), "");
+    assert_eq!(list(ListSteps { step_type: Some(StepType::Delegate), ..all() }), "");
+    let first = chats.list_steps("c", &ListSteps { limit: 4, ..all() }).unwrap();
+    chats.save_steps(vec![of_request("6", "r1")]).unwrap();
+    chats.update_step("1", &updates(r#"{"status":"completed"}"#)).unwrap();
+    let rest = chats.list_steps("c", &ListSteps { cursor: first.next, ..all() }).unwrap().items;
+    assert_eq!(rest.iter().map(|step| step.step_id.as_str()).collect::<String>(), "56", "what came meanwhile, too");
+}
+
+fn messages(store: &Store, chat: &str) -> Vec<ChatMessage> {
+    store.chats().get_messages(chat, &MessageFilter::default()).unwrap()
+}
+
+fn copy(store: &Store, chat: &str, options: &CopySession) -> String {
+    let source = store.find_session(chat).unwrap();
+    let copied = store.copy_session(source.id, options).unwrap().session;
+    assert_eq!(copied.copied_from, Some(source.id));
+    copied.name.unwrap_or_else(|| copied.id.to_string())
+}
+
+fn a_copied_chat_has_its_messages_and_steps_with_ids_of_their_own(store: &Store) {
+    let chats = store.chats();
+    chats.create_chat(Chat { sort: 4, ..named("c") }).unwrap();
+    chats.save_messages("c", vec![message("m1"), message("m2"), message("m3")]).unwrap();
+    chats.delete_messages("c", &["m2"]).unwrap();
+    chats.save_steps(vec![step("c", "s1", "stk"), step("c", "s2", "stk")]).unwrap();
+    let source = chats.get_chat("c").unwrap();
+    let id = copy(store, "c", &CopySession { name: Some("d".into()), ..CopySession::default() });
+    assert_eq!(id, "d");
+    let chat = chats.get_chat("d").unwrap();
+    assert_eq!(
+        (chat.sort, chat.last_message_at, &chat.assistant_id),
+        (4, source.last_message_at, &source.assistant_id)
+    );
+
+    let (before, after) = (messages(store, "c"), messages(store, "d"));
+    let told = |messages: &[ChatMessage]| -> Vec<_> {
+        messages.iter().map(|one| (one.props.clone(), one.sequence, one.created_at, one.id)).collect()
+    };
+    assert_eq!(told(&after), told(&before));
+    assert!(after.iter().all(|message| message.chat_id == "d"));
+    let steps = |chat| chats.list_steps(chat, &ListSteps::default()).unwrap().items;
+    let told = |steps: &[Step]| -> Vec<_> { steps.iter().map(|step| (step.sequence, step.status)).collect() };
+    assert_eq!(told(&steps("d")), told(&steps("c")));
+
+    // Ids name one thing: the source's still name its own, the copy's the copy's.
+    let changed = updates(r#"{"props":{"content":"changed"}}"#);
+    chats.update_message("m1", &changed).unwrap();
+    chats.update_step("s1", &updates(r#"{"status":"failed"}"#)).unwrap();
+    assert_eq!(told(&steps("d")).iter().map(|(_, status)| *status).collect::<Vec<_>>(), [StepStatus::Pending; 2]);
+    assert_eq!(messages(store, "d"), after);
+    let again = chats.update_message(&after[1].message_id, &changed).unwrap();
+    assert_eq!((again.chat_id.as_str(), again.props.as_str()), ("d", r#"{"content":"changed"}"#));
+    assert_eq!(messages(store, "c")[1], before[1]);
+    assert_eq!(chats.get_steps(&steps("d")[0].request_id).unwrap().len(), 2);
+    assert_eq!(chats.get_steps("req_1").unwrap(), steps("c"));
+    assert_eq!(chats.get_stack_path(&steps("d")[0].stack_id).unwrap().len(), 1);
+
+    // Both go on, and a copy is copied.
+    chats.save_messages("d", vec![message("m9")]).unwrap();
+    assert_eq!((messages(store, "c").len(), messages(store, "d").len()), (2, 3));
+    let third = copy(store, "d", &CopySession::default());
+    assert_eq!(messages(store, &third).iter().map(|message| message.sequence).collect::<Vec<_>>(), [1, 3, 4]);
+    chats.delete_chat("c").unwrap();
+    assert_eq!((messages(store, "d").len(), messages(store, &third).len()), (3, 3));
+    assert_eq!(kind(chats.update_message("m1", &changed)), ErrorKind::NotFound);
+    // A handle that begins with nothing reads the same.
+    let other = Store::with_backend(std::sync::Arc::clone(store.backend()));
+    assert_eq!(messages(&other, &third), messages(store, &third));
+    assert_eq!(other.chats().list_steps("d", &ListSteps::default()).unwrap().items, steps("d"));
+}
+
+fn a_chat_copied_up_to_a_point_is_the_chat_as_it_was(store: &Store) {
+    let chats = store.chats();
+    chats.create_chat(named("c")).unwrap();
+    let session = store.find_session("c").unwrap().id;
+    let context = store.context(store.create_instance(session, "travel", None).unwrap().id).unwrap();
+    for asked in ["first", "second"] {
+        let mut request = chats.begin_request("c", NewRequest::new("travel"), text(asked)).unwrap();
+        context.append_message(NewMessage::user(asked)).unwrap();
+        let step = request.start_step(StepType::Llm, json(r#"{"messages":[]}"#)).unwrap();
+        context.append_message(NewMessage::assistant("…")).unwrap();
+        request.send(ChatMessage::text(ChatRole::Assistant, &format!("answer to {asked}"))).unwrap();
+        request.complete_step(&step, None).unwrap();
+        request.finish(RequestEnd::Completed).unwrap();
+    }
+    let up_to = |sequence| {
+        let chat = copy(store, "c", &CopySession { up_to_sequence: Some(sequence), ..CopySession::default() });
+        let said: Vec<_> = messages(store, &chat)
+            .into_iter()
+            .map(|one| one.props.to_value::<serde_json::Value>().unwrap()["content"].as_str().unwrap().to_owned())
+            .collect();
+        let steps = chats.list_steps(&chat, &ListSteps::default()).unwrap().items.len();
+        assert_eq!(chats.get_chat(&chat).unwrap().last_message_at.is_some(), !said.is_empty());
+        (said.join(", "), steps)
+    };
+    assert_eq!(up_to(0), (String::new(), 0));
+    assert_eq!(up_to(1), ("first".into(), 0), "the request had begun");
+    assert_eq!(up_to(2), ("first, answer to first".into(), 1), "the next one hadn't");
+    assert_eq!(up_to(3), ("first, answer to first, second".into(), 1));
+    assert_eq!(up_to(4), ("first, answer to first, second, answer to second".into(), 2));
+    let whole = copy(store, "c", &CopySession::default());
+    let of_whole = CopySession { up_to_sequence: Some(2), ..CopySession::default() };
+    assert_eq!(messages(store, &copy(store, &whole, &of_whole)).len(), 2, "also of a copy");
+}
+
+fn an_interrupted_request_is_resumed_in_a_copy_too(store: &Store) {
+    let chats = store.chats();
+    chats.create_chat(named("c")).unwrap();
+    let mut request = chats.begin_request("c", NewRequest::new("lead"), text("go")).unwrap();
+    request.space_mut().set("colour", json(r#""red""#));
+    request.start_step(StepType::Delegate, json("{}")).unwrap();
+    request.enter("helper").unwrap();
+    request.start_step(StepType::Llm, json(r#"{"n":1}"#)).unwrap();
+    drop(request);
+    let copied = copy(store, "c", &CopySession::default());
+    let (own, other) = (chats.resume("c").unwrap().unwrap(), chats.resume(&copied).unwrap().unwrap());
+    assert_eq!((own.input(), own.assistant_id()), (other.input(), other.assistant_id()));
+    assert_eq!((own.space.clone(), own.stack.len()), (other.space.clone(), other.stack.len()));
+    assert_ne!(own.stack_path(), other.stack_path());
+    assert_eq!(chats.complete_resumed(&other, &json(r#"{"done":true}"#)).unwrap().len(), 2);
+    assert_eq!(chats.resume(&copied).unwrap(), None);
+    assert_eq!(chats.resume("c").unwrap(), Some(own), "the source's waits still");
 }
 
 fn chats_are_listed_in_three_orders(store: &Store) {

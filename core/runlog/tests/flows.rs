@@ -4,11 +4,14 @@
 
 mod both;
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use runlog::{
-    AgentEvent, ErrorKind, FlowRun, NodeStatus, Playback, PlaybackOptions, RawJson, RunId, RunSnapshot, RuntimeCommand,
-    RuntimeEvent, Speed, Store,
+    AgentEvent, ErrorKind, FlowRun, NewMessage, NewRun, NewSession, NodeStatus, Playback, PlaybackOptions, RawJson,
+    RunId, RunSnapshot, RunStatus, RuntimeCommand, RuntimeEvent, Speed, Store,
 };
 
 both! {
@@ -33,6 +36,9 @@ both! {
     send_and_reply_without_a_run_id_are_rejected_and_recorded
     a_command_reaches_the_inbox_of_its_run_only
     a_command_outlives_a_crash_and_a_taken_one_a_snapshot
+    a_flow_is_looked_at_as_it_is_now
+    commands_that_another_handle_receives_are_taken_in
+    a_flow_goes_on_while_others_write_to_its_run
     playback_is_snapshot_and_events_in_order
     playback_is_filtered_by_sequence_and_type
     playback_goes_at_recorded_speed_a_multiple_or_at_once
@@ -289,6 +295,108 @@ fn a_command_outlives_a_crash_and_a_taken_one_a_snapshot(store: &Store) {
     let (mut flow, _) = FlowRun::resume(store, flow.run_id(), None).unwrap();
     assert_eq!(flow.take_inbox("r")[0].message(), Some("2"));
     assert_eq!(flow.take_inbox("r").len(), 0);
+}
+
+fn words(commands: &[RuntimeCommand]) -> String {
+    commands.iter().filter_map(RuntimeCommand::message).collect()
+}
+
+fn send(message: &str) -> RawJson {
+    json(&format!(r#"{{"type":"send","runId":"r","message":"{message}"}}"#))
+}
+
+fn a_flow_is_looked_at_as_it_is_now(store: &Store) {
+    let mut flow = FlowRun::create(store, None).unwrap();
+    let run = flow.run_id();
+    flow.command(&send("1")).unwrap();
+    flow.start_agent("plan", "sess").unwrap();
+    flow.command(&send("2")).unwrap();
+    flow.record(&event(r#"{"type":"node:tick"}"#)).unwrap();
+    flow.command(&send("3")).unwrap();
+    let before = types(store, run, at_once());
+    let state = FlowRun::inspect(store, run).unwrap();
+    assert_eq!((words(&state.inbox).as_str(), state.agent_sessions["plan"].as_str()), ("123", "sess"));
+    assert_eq!(types(store, run, at_once()), before, "nothing is written");
+    let inbox = |last| {
+        let options = PlaybackOptions { last, ..at_once() };
+        words(&Playback::new(store, run, options).unwrap().snapshot().unwrap().inbox)
+    };
+    assert_eq!(
+        [inbox(None), inbox(Some(4)), inbox(Some(3)), inbox(Some(2)), inbox(Some(1))],
+        ["123", "123", "12", "12", "1"]
+    );
+    assert_eq!(kind(FlowRun::inspect(store, RunId(uuid::Uuid::nil()))), ErrorKind::NotFound);
+}
+
+fn commands_that_another_handle_receives_are_taken_in(store: &Store) {
+    let mut flow = FlowRun::create(store, None).unwrap();
+    let (mut other, _) = FlowRun::resume(store, flow.run_id(), None).unwrap();
+    flow.command(&send("1")).unwrap();
+    other.command(&send("2")).unwrap();
+    other.command(&send("3")).unwrap();
+    assert_eq!(words(&flow.state().inbox), "1", "not known yet");
+    flow.command(&send("4")).unwrap();
+    assert_eq!(words(&flow.state().inbox), "1234", "in the order in which they came");
+    flow.save_snapshot().unwrap();
+    assert_eq!(words(&FlowRun::inspect(store, flow.run_id()).unwrap().inbox), "1234", "each once");
+    other.command(&send("5")).unwrap();
+    flow.refresh().unwrap();
+    assert_eq!(words(&flow.take_inbox("r")), "12345");
+    flow.refresh().unwrap();
+    assert_eq!(words(&flow.take_inbox("r")), "");
+}
+
+/// Ends a thread also when what it disturbs has failed.
+struct SetWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn a_flow_goes_on_while_others_write_to_its_run(store: &Store) {
+    for _ in 0..5 {
+        let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).unwrap();
+        let done = AtomicBool::new(false);
+        let mut flow = std::thread::scope(|scope| {
+            let _done = SetWhenDropped(&done);
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    run.next_step().unwrap();
+                    run.record_message(NewMessage::assistant("on and on")).unwrap();
+                }
+            });
+            // The recorder appends all the while.
+            while store.runs().get(run.id()).unwrap().unwrap().step_count < 3 {
+                std::thread::yield_now();
+            }
+            let mut flow = FlowRun::create(store, Some(run.id())).unwrap();
+            let commander = scope.spawn(|| {
+                let (mut other, _) = FlowRun::resume(store, run.id(), None).unwrap();
+                for number in 0..20 {
+                    other.command(&send(&format!("<{number}>"))).unwrap();
+                }
+            });
+            for _ in 0..20 {
+                flow.start_agent("plan", "sess").unwrap();
+                flow.record(&event(r#"{"type":"node:tick"}"#)).unwrap();
+                flow.finish_node("plan", serde_json::Value::Null).unwrap();
+            }
+            commander.join().unwrap();
+            flow
+        });
+        flow.refresh().unwrap();
+        flow.save_snapshot().unwrap();
+        let expected: String = (0..20).map(|number| format!("<{number}>")).collect();
+        assert_eq!(words(&flow.state().inbox), expected);
+        assert_eq!(words(&FlowRun::inspect(store, run.id()).unwrap().inbox), expected);
+        let ticks = types(store, run.id(), at_once()).into_iter().filter(|name| name == "node:tick").count();
+        assert_eq!(ticks, 20);
+        run.complete(None).unwrap();
+        let told = store.runs().get(run.id()).unwrap().unwrap();
+        assert_eq!((told.status, told.step_count), (RunStatus::Completed, run.run().step_count));
+    }
 }
 
 fn ticks(store: &Store) -> FlowRun {

@@ -40,7 +40,7 @@ pub struct ChatFilter {
     pub pagesize: usize,
     /// Where to go on, instead of a page number: the [`next`](ChatList::next) of the page before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<u64>,
+    pub cursor: Option<String>,
 }
 
 /// The order in which chats are listed.
@@ -69,9 +69,10 @@ pub struct ChatList {
     pub pagecount: usize,
     /// How many chats the filter admits.
     pub total: usize,
-    /// The cursor of the next page; `None` on the last page, and in an order that has none.
+    /// The cursor of the next page; `None` on the last page, and in an order that has none. It stays right while chats
+    /// are made, and fits the same list with the same filters only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next: Option<u64>,
+    pub next: Option<String>,
 }
 
 impl Catalog {
@@ -92,17 +93,19 @@ impl Catalog {
         self.sessions.get(&id).map(SessionEntry::chat)
     }
 
-    /// One page of chats. Looks through the chats in memory; only those of the page are copied.
+    /// One page of chats, of those that were made before a place where one is given; and the place to go on before,
+    /// `None` on the last page and in an order that has none. Looks through the chats in memory; only those of the page
+    /// are copied.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a page larger than [`CHAT_PAGE_MAX`], or a cursor in an
     /// order that has none.
-    pub fn chats(&self, filter: &ChatFilter) -> Result<ChatList> {
+    pub fn chats(&self, filter: &ChatFilter, before: Option<u64>) -> Result<(ChatList, Option<u64>)> {
         let pagesize = if filter.pagesize == 0 { PAGESIZE } else { filter.pagesize };
         if pagesize > CHAT_PAGE_MAX {
             return Err(Error::invalid(format!("a page has at most {CHAT_PAGE_MAX} chats, not {pagesize}")));
         }
-        if filter.cursor.is_some() && filter.order != ChatOrder::Created {
+        if before.is_some() && filter.order != ChatOrder::Created {
             return Err(Error::invalid("only the order `created` has a cursor; give a page number"));
         }
         let words: Vec<String> =
@@ -120,21 +123,22 @@ impl Catalog {
             ChatOrder::Sort => found.sort_by_key(|entry| entry.session.chat.as_ref().map_or(0, |chat| chat.sort)),
         }
         let total = found.len();
-        let skipped = match filter.cursor {
-            Some(cursor) => found.partition_point(|entry| entry.created >= cursor),
+        let skipped = match before {
+            Some(before) => found.partition_point(|entry| entry.created >= before),
             None => filter.page.saturating_sub(1).saturating_mul(pagesize),
         };
         let shown = found.get(skipped..).unwrap_or_default();
         let shown = shown.get(..pagesize).unwrap_or(shown);
         let last = shown.last().filter(|_| skipped + shown.len() < total && filter.order == ChatOrder::Created);
-        Ok(ChatList {
+        let list = ChatList {
             data: shown.iter().map(|entry| entry.chat()).collect(),
             page: skipped / pagesize + 1,
             pagesize,
             pagecount: total.div_ceil(pagesize),
             total,
-            next: last.map(|entry| entry.created),
-        })
+            next: None,
+        };
+        Ok((list, last.map(|entry| entry.created)))
     }
 }
 

@@ -94,22 +94,22 @@ fn an_event_that_does_not_follow_is_damage_and_changes_nothing() {
     assert_eq!(catalog.apply(3, created(3, None)).unwrap_err().kind(), ErrorKind::Damaged, "a hole");
     assert_eq!(catalog.session_named("x").unwrap().id, session(1, None).id);
     catalog.apply(1, created(9, None)).unwrap();
-    assert_eq!(catalog.list(&ListSessions::default()).sessions.len(), 1, "an event that was applied is skipped");
+    assert_eq!(catalog.list(&ListSessions::default(), None).0.len(), 1, "an event that was applied is skipped");
     catalog.apply(2, created(2, None)).unwrap();
 }
 
 #[test]
 fn pages_list_every_session_once_while_new_ones_are_made() {
     let mut catalog = catalog((1..=7).map(|number| created(number, None)));
-    let mut options = ListSessions { limit: 3, ..ListSessions::default() };
-    let mut seen = Vec::new();
+    let options = ListSessions { limit: 3, ..ListSessions::default() };
+    let (mut seen, mut before) = (Vec::new(), None);
     loop {
-        let page = catalog.list(&options);
-        seen.extend(page.sessions.iter().map(|session| session.id.0.as_u128()));
-        let next = catalog.last_sequence() + 1;
-        catalog.apply(next, created(u128::from(next), None)).unwrap();
-        options.cursor = page.next;
-        if page.next.is_none() {
+        let (sessions, next) = catalog.list(&options, before);
+        seen.extend(sessions.iter().map(|session| session.id.0.as_u128()));
+        let sequence = catalog.last_sequence() + 1;
+        catalog.apply(sequence, created(u128::from(sequence), None)).unwrap();
+        before = next;
+        if before.is_none() {
             break;
         }
     }
@@ -119,8 +119,8 @@ fn pages_list_every_session_once_while_new_ones_are_made() {
 #[test]
 fn a_full_last_page_has_no_next() {
     let catalog = catalog((1..=3).map(|number| created(number, None)));
-    assert_eq!(catalog.list(&ListSessions { limit: 3, ..ListSessions::default() }).next, None);
-    assert!(catalog.list(&ListSessions { limit: 2, ..ListSessions::default() }).next.is_some());
+    assert_eq!(catalog.list(&ListSessions { limit: 3, ..ListSessions::default() }, None).1, None);
+    assert!(catalog.list(&ListSessions { limit: 2, ..ListSessions::default() }, None).1.is_some());
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn a_deleted_session_is_hidden_and_gives_its_name_back() {
     let deleted = CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms: 9 });
     let catalog = catalog([created(1, Some("x")), deleted, created(2, Some("x"))]);
     assert_eq!(catalog.session_named("x").unwrap().id.0.as_u128(), 2);
-    assert_eq!(catalog.list(&ListSessions::default()).sessions.len(), 1);
-    assert_eq!(catalog.list(&ListSessions { deleted: Deleted::Shown, ..ListSessions::default() }).sessions.len(), 2);
+    assert_eq!(catalog.list(&ListSessions::default(), None).0.len(), 1);
+    assert_eq!(catalog.list(&ListSessions { deleted: Deleted::Shown, ..ListSessions::default() }, None).0.len(), 2);
     assert_eq!(catalog.session(id).unwrap().deleted_at_ms, Some(9));
 }
 
@@ -145,7 +145,7 @@ fn changes_touch_only_what_they_name() {
     assert_eq!((now.status, now.title.as_deref(), now.updated_at_ms), (SessionStatus::Archived, None, 9));
     assert_eq!(now.metadata, session(1, None).metadata);
     assert_eq!(
-        catalog.list(&ListSessions { status: Some(SessionStatus::Active), ..ListSessions::default() }).sessions,
+        catalog.list(&ListSessions { status: Some(SessionStatus::Active), ..ListSessions::default() }, None).0,
         []
     );
 }

@@ -2,13 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ChatMessage, Error, ErrorKind, Result, Step, Timestamp, Updates, codec, limits::CHAT_EVENT_BYTES_MAX};
+use crate::{
+    ChatMessage, Error, ErrorKind, Result, SessionId, Step, Timestamp, Updates, codec, limits::CHAT_EVENT_BYTES_MAX,
+};
 
 const MESSAGE_SAVED: u8 = 64;
 const MESSAGE_UPDATED: u8 = 65;
 const MESSAGES_DELETED: u8 = 66;
 const STEP_SAVED: u8 = 67;
 const STEP_UPDATED: u8 = 68;
+const CHAT_COPIED: u8 = 69;
 
 /// One event of a chat's stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +45,14 @@ pub enum ChatEvent {
         /// The new values.
         updates: Updates,
     },
+    /// What comes before is another chat's: this one is a copy of it. Messages, steps, requests and nodes of the call
+    /// stack have ids of their own from here on, since an id names one thing in the whole store.
+    Copied {
+        /// The copy's session.
+        session_id: SessionId,
+        /// The copy.
+        chat_id: String,
+    },
 }
 
 /// A chat event as the parts of a record.
@@ -67,6 +78,12 @@ struct StepUpdated {
     step_id: String,
     at: Timestamp,
     updates: Updates,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Copied {
+    session_id: SessionId,
+    chat_id: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -102,6 +119,7 @@ impl ChatEvent {
             Self::StepUpdated { step_id, at, updates } => {
                 (STEP_UPDATED, serde_json::to_vec(&StepUpdated { step_id, at, updates }))
             }
+            Self::Copied { session_id, chat_id } => (CHAT_COPIED, serde_json::to_vec(&Copied { session_id, chat_id })),
         };
         let payload = payload.map_err(|source| Error::invalid(format!("a chat event has no JSON form: {source}")))?;
         if payload.len() > CHAT_EVENT_BYTES_MAX {
@@ -129,6 +147,8 @@ impl ChatEvent {
             STEP_SAVED => serde_json::from_slice(&payload).map(Self::StepSaved),
             STEP_UPDATED => serde_json::from_slice(&payload)
                 .map(|StepUpdated { step_id, at, updates }| Self::StepUpdated { step_id, at, updates }),
+            CHAT_COPIED => serde_json::from_slice(&payload)
+                .map(|Copied { session_id, chat_id }| Self::Copied { session_id, chat_id }),
             _ => {
                 return Err(Error::new(
                     ErrorKind::UnsupportedVersion,

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::{ChatEvent, ChatMessage, ChatRole, Error, Result, Step, limits::STACK_DEPTH_MAX};
+use super::copied::id_in_copy;
+use crate::{ChatEvent, ChatMessage, ChatRole, Error, Result, SessionId, Step, limits::STACK_DEPTH_MAX};
 
 /// The messages and steps of a chat.
 ///
@@ -15,6 +16,8 @@ pub struct ChatFold {
     messages: HashMap<String, (u64, ChatMessage)>,
     last_message_sequence: u64,
     steps: Vec<Step>,
+    /// Where each step was saved first: its place in the order, whatever becomes of it.
+    step_positions: Vec<u64>,
     step_indexes: HashMap<String, usize>,
     /// The last sequence of each request's steps.
     requests: HashMap<String, u64>,
@@ -111,6 +114,7 @@ impl ChatFold {
                     Some(index) => self.steps[*index] = *step,
                     None => {
                         self.step_indexes.insert(step.step_id.clone(), self.steps.len());
+                        self.step_positions.push(position);
                         self.steps.push(*step);
                     }
                 }
@@ -120,8 +124,29 @@ impl ChatFold {
                     self.steps[*index] = self.steps[*index].updated(&updates, at)?;
                 }
             }
+            ChatEvent::Copied { session_id, chat_id } => self.become_copy(session_id, &chat_id),
         }
         Ok(())
+    }
+
+    /// What was folded so far is another chat's: from here on it is this one's, with ids of its own.
+    fn become_copy(&mut self, session: SessionId, chat_id: &str) {
+        let renew = |id: &mut String| *id = id_in_copy(session.0, id);
+        let messages = std::mem::take(&mut self.messages).into_values().map(|(position, mut message)| {
+            renew(&mut message.message_id);
+            message.request_id.as_mut().map(renew);
+            chat_id.clone_into(&mut message.chat_id);
+            (message.message_id.clone(), (position, message))
+        });
+        self.messages = messages.collect();
+        for step in &mut self.steps {
+            [&mut step.step_id, &mut step.request_id, &mut step.stack_id].into_iter().for_each(renew);
+            step.stack_parent_id.as_mut().map(renew);
+            chat_id.clone_into(&mut step.chat_id);
+        }
+        self.step_indexes = self.steps.iter().enumerate().map(|(index, step)| (step.step_id.clone(), index)).collect();
+        let requests = std::mem::take(&mut self.requests).into_iter();
+        self.requests = requests.map(|(request, last)| (id_in_copy(session.0, &request), last)).collect();
     }
 
     /// The message with this id.
@@ -165,6 +190,12 @@ impl ChatFold {
     /// Every step, in the order in which they were saved.
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// The steps that were saved after a position of the log, in that order, each with its own.
+    pub fn steps_after(&self, position: u64) -> impl Iterator<Item = (u64, &Step)> {
+        let first = self.step_positions.partition_point(|saved| *saved <= position);
+        self.step_positions.iter().copied().zip(&self.steps).skip(first)
     }
 
     /// The steps of a request, in its order.

@@ -4,6 +4,7 @@
 //! and steps are [`ChatEvent`]s in the session's own stream, folded by [`ChatFold`].
 
 mod check;
+mod copied;
 mod event;
 mod fold;
 mod message;

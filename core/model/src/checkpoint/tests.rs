@@ -31,6 +31,10 @@ impl Disk {
         bytes
     }
 
+    fn part(&self, sequence: u64) -> &[u8] {
+        &self.parts[usize::try_from(sequence).unwrap() - 1]
+    }
+
     fn checkpoint(&self) -> Result<Checkpoint> {
         let (_, meta, payload) = self.snapshot.as_ref().unwrap();
         Checkpoint::decode(meta, payload, self.parts.len() as u64)
@@ -39,7 +43,7 @@ impl Disk {
     fn restore<Fold: Checkpointed>(&self) -> Result<Fold> {
         let checkpoint = self.checkpoint()?;
         let sequences: Vec<u64> = checkpoint.parts().flatten().collect();
-        let parts = sequences.iter().map(|sequence| &self.parts[*sequence as usize - 1][..]);
+        let parts = sequences.iter().map(|sequence| self.part(*sequence));
         Fold::restore(self.snapshot.as_ref().unwrap().0, checkpoint, parts)
     }
 }
@@ -130,10 +134,10 @@ impl Listed for Catalog {
 
     fn everything(&self) -> String {
         let all = ListSessions { deleted: Deleted::Shown, limit: usize::MAX, ..ListSessions::default() };
-        let sessions = self.list(&all);
-        let instances: Vec<_> = sessions.sessions.iter().map(|session| self.instances(session.id)).collect();
+        let sessions = self.list(&all, None).0;
+        let instances: Vec<_> = sessions.iter().map(|session| self.instances(session.id)).collect();
         let names: Vec<_> = (0..5).map(|name| self.session_named(&format!("name {name}"))).collect();
-        let chats = self.chats(&ChatFilter { pagesize: 1_000, ..ChatFilter::default() }).unwrap();
+        let chats = self.chats(&ChatFilter { pagesize: 1_000, ..ChatFilter::default() }, None).unwrap();
         format!("{} {sessions:?} {instances:?} {names:?} {chats:?}", self.last_sequence())
     }
 }
@@ -208,11 +212,11 @@ fn survives<Fold: Listed>(disk: &Disk) {
     let Ok(mut checkpoint) = disk.checkpoint() else { return };
     for span in checkpoint.chunks.iter_mut().chain(checkpoint.changes.iter_mut().map(|changes| &mut changes.span)) {
         let mut crc = crc32fast::Hasher::new();
-        span.sequences().for_each(|sequence| crc.update(&disk.parts[sequence as usize - 1]));
+        span.sequences().for_each(|sequence| crc.update(disk.part(sequence)));
         span.crc = crc.finalize();
     }
     let sequences: Vec<u64> = checkpoint.parts().flatten().collect();
-    let parts = sequences.iter().map(|sequence| &disk.parts[*sequence as usize - 1][..]);
+    let parts = sequences.iter().map(|sequence| disk.part(*sequence));
     if let Ok(fold) = Fold::restore(disk.snapshot.as_ref().unwrap().0, checkpoint, parts) {
         let _ = fold.everything();
     }
@@ -317,7 +321,7 @@ fn many<Fold: Listed>(items: u32) -> (Fold, Disk) {
 /// What is written down follows what changed, also where changes are scattered over everything; and what is to be
 /// read again stays below twice the items.
 fn costs_what_changed<Fold: Listed + Debug>() {
-    let items = 100 * CHUNK as u32;
+    let items = 100 * u32::try_from(CHUNK).unwrap();
     let (mut fold, mut disk) = many::<Fold>(items);
     let (mut written, mut changed) = (0, 0);
     let mut place = 0_u32;

@@ -10,8 +10,8 @@ use runlog_model::{Chat, ChatFilter, ChatList, ChatMessage, MessageFilter, RawJs
 
 use super::Store;
 use crate::{
-    AsyncChatStore, AsyncRequestBuffer, ImportOptions, ImportReport, NewRequest, RequestDraft, RequestEnd, Result,
-    Resumption,
+    AsyncChatStore, AsyncRequestBuffer, ImportOptions, ImportReport, ListSteps, NewRequest, Paged, RequestDraft,
+    RequestEnd, Result, Resumption,
 };
 
 /// The chats of a store: sessions as their users see them, with messages and steps.
@@ -151,6 +151,14 @@ impl ChatStore {
     /// As there.
     pub fn update_step(&self, step_id: &str, updates: &Updates) -> Result<Step> {
         block_on(self.inner.update_step(step_id, updates))
+    }
+
+    /// As [`AsyncChatStore::list_steps`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Paged<Step>> {
+        block_on(self.inner.list_steps(chat_id, options))
     }
 
     /// As [`AsyncChatStore::get_steps`].

@@ -80,6 +80,22 @@ impl FlowRun {
         block_on(AsyncFlowRun::waiting(store.as_async(), run))
     }
 
+    /// As [`AsyncFlowRun::inspect`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn inspect(store: &Store, run: RunId) -> Result<RunSnapshot> {
+        block_on(AsyncFlowRun::inspect(store.as_async(), run))
+    }
+
+    /// As [`AsyncFlowRun::refresh`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn refresh(&mut self) -> Result<()> {
+        block_on(self.inner.refresh())
+    }
+
     /// The run.
     pub fn run_id(&self) -> RunId {
         self.inner.run_id()

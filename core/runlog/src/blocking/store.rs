@@ -173,7 +173,8 @@ impl Store {
     /// One page of sessions, newest first. Pages stay right while sessions are made.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0; else those of reading the store.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list; else those of
+    /// reading the store.
     pub fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage> {
         block_on(self.inner.list_sessions(options))
     }
@@ -266,17 +267,10 @@ impl Store {
         block_on(self.inner.start_session(new, agent_name))
     }
 
-    /// Copies a session: a new one with a fork of every instance's context, all of them or nothing. No content
-    /// is copied, however long the contexts are. Durable when it returns.
-    ///
-    /// With a point, the root instance's context is copied up to there, and of the other instances those that
-    /// had been made by the time of the last event that is copied; their contexts are copied whole.
+    /// Copies a session with its contexts and its chat. As [`AsyncStore::copy_session`].
     ///
     /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a point is given and it has no
-    /// instance;
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the point;
-    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the name is taken.
+    /// As there.
     pub fn copy_session(&self, source: SessionId, options: &CopySession) -> Result<CopiedSession> {
         block_on(self.inner.copy_session(source, options))
     }

@@ -5,6 +5,7 @@
 //! is room. A save is one batch; it tells the catalog when the chat's last message was.
 
 mod cache;
+mod copy;
 mod draft;
 mod import;
 mod request;
@@ -13,8 +14,10 @@ mod steps;
 mod store;
 
 pub(crate) use cache::ChatCache;
+pub(crate) use copy::{CopiedChat, Point};
 pub use draft::{NewRequest, RequestDraft, RequestEnd};
 pub use import::{ImportIssue, ImportOptions, ImportReport};
 pub use request::AsyncRequestBuffer;
 pub use resume::{ResumeAction, Resumption, StackLevel};
+pub use steps::ListSteps;
 pub use store::AsyncChatStore;

@@ -18,7 +18,12 @@ use crate::{AsyncStore, Error, Result, backend::Backend, embedded::Wait, lookup:
 /// exit. In between all is in memory, and lost if the process crashes.
 ///
 /// The exit is [`finish`](Self::finish), or the drop of the buffer: then the step under way is `failed` when the
-/// thread panics, else `interrupted`. A drop waits for the storage, and can't tell of an error.
+/// thread panics, else `interrupted`.
+///
+/// **A drop writes in the thread that drops**, which is blocked for as long as one flush takes: what was gathered is
+/// durable before anybody goes on, also while an executor is shut down, when nothing that was spawned would run any
+/// more. It can't tell of an error. A task that doesn't want its executor's thread blocked, or wants to know, awaits
+/// `finish`.
 ///
 /// ```
 /// use runlog::{AsyncStore, Chat, ChatMessage, ChatRole, NewRequest, RawJson, RequestEnd, StepType};

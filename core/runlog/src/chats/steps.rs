@@ -2,16 +2,93 @@
 
 use std::collections::HashSet;
 
-use runlog_model::{ChatEvent, Step, Timestamp, Updates};
+use runlog_model::{ChatEvent, Step, StepStatus, StepType, Timestamp, Updates};
 
 use super::{
     AsyncChatStore,
     cache::IdOf,
     store::{check_chat, exists, no},
 };
-use crate::{Error, Result};
+use crate::{
+    Error, Paged, Result,
+    cursor::{Cursor, Kind as CursorKind},
+    runs::check_limit,
+};
+
+/// Which steps of a chat to list, and how many.
+///
+/// ```
+/// use runlog::{Chat, ListSteps, Step, StepStatus, StepType, Store};
+///
+/// let chats = Store::in_memory().chats();
+/// let chat_id = chats.create_chat(Chat::new("travel"))?.chat_id;
+/// let step = Step { chat_id: chat_id.clone(), ..Step::new("req_1", "travel", "stk_1", StepType::Llm) };
+/// chats.save_steps(vec![step])?;
+/// let open = ListSteps { status: Some(StepStatus::Pending), limit: 10, ..ListSteps::default() };
+/// let page = chats.list_steps(&chat_id, &open)?;
+/// assert_eq!((page.items.len(), page.next), (1, None));
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListSteps {
+    /// Only steps of this request; `None` is all.
+    pub request_id: Option<String>,
+    /// Only steps of this node of the call stack; `None` is all.
+    pub stack_id: Option<String>,
+    /// Only steps of this type; `None` is all.
+    pub step_type: Option<StepType>,
+    /// Only steps of this status; `None` is all.
+    pub status: Option<StepStatus>,
+    /// At most so many.
+    pub limit: usize,
+    /// Where to go on: what the page before said comes next.
+    pub cursor: Option<String>,
+}
+
+impl Default for ListSteps {
+    fn default() -> Self {
+        Self { request_id: None, stack_id: None, step_type: None, status: None, limit: 50, cursor: None }
+    }
+}
+
+impl ListSteps {
+    fn admits(&self, step: &Step) -> bool {
+        self.request_id.as_ref().is_none_or(|request| step.request_id == *request)
+            && self.stack_id.as_ref().is_none_or(|stack| step.stack_id == *stack)
+            && self.step_type.is_none_or(|step_type| step.step_type == step_type)
+            && self.status.is_none_or(|status| step.status == status)
+    }
+}
 
 impl AsyncChatStore {
+    /// One page of a chat's steps, in the order in which they were saved, of all its requests.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
+    pub async fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Paged<Step>> {
+        check_limit(options.limit)?;
+        let session = self.session_id(chat_id).await?;
+        let ListSteps { request_id, stack_id, step_type, status, .. } = options;
+        let filter = (session, request_id, stack_id, step_type, status);
+        let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::Steps, &filter)?;
+        let fold = self.store.chat_fold(session).await?;
+        let mut page = Paged { items: Vec::new(), next: None };
+        let mut last = 0;
+        for (position, step) in fold.steps_after(cursor.map_or(0, |cursor| cursor.first)) {
+            if !options.admits(step) {
+                continue;
+            }
+            if page.items.len() == options.limit {
+                page.next = Some(Cursor { first: last, second: 0 }.encode(CursorKind::Steps, &filter));
+                break;
+            }
+            page.items.push(step.clone());
+            last = position;
+        }
+        Ok(page)
+    }
+
     /// Saves steps of one chat: all of them or none. Each says which chat it is in. What is left empty (id,
     /// sequence, times) is given by the store. Durable when it returns.
     ///

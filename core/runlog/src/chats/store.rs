@@ -12,6 +12,7 @@ use super::cache::{IdOf, stream_of};
 use crate::{
     AsyncStore, CATALOG_STREAM, Error, ErrorKind, NewSession, Result,
     catalog::{Change, Guard},
+    cursor::{Cursor, Kind as CursorKind},
     lookup::{check_free, check_unused},
 };
 
@@ -130,9 +131,15 @@ impl AsyncChatStore {
     /// made.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a page that is too large, or a cursor in an order that has none.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a page that is too large, a cursor of another list, or one in an
+    /// order that has none.
     pub async fn list_chats(&self, filter: &ChatFilter) -> Result<ChatList> {
-        Ok(self.store.shared.catalog.read(|catalog| catalog.chats(filter)).await??)
+        let ChatFilter { user_id, team_id, assistant_id, status, keywords, order, .. } = filter;
+        let bound = (user_id, team_id, assistant_id, status, keywords, order);
+        let before = Cursor::read(filter.cursor.as_deref(), CursorKind::Chats, &bound)?.map(|cursor| cursor.first);
+        let (list, next) = self.store.shared.catalog.read(|catalog| catalog.chats(filter, before)).await??;
+        let next = next.map(|first| Cursor { first, second: 0 }.encode(CursorKind::Chats, &bound));
+        Ok(ChatList { next, ..list })
     }
 
     /// Saves messages: all of them or none. What is left empty (id, chat, sequence, times) is given by the store.

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use runlog_engine::{Kind, ReadOptions, Sequence};
 use runlog_model::{FlowEventKind, RunId, RunSnapshot, RuntimeEvent};
 
-use super::run::{load_snapshot, stream_of};
+use super::run::{state_at, stream_of};
 use crate::{AsyncStore, Error, Result};
 
 /// How many events are read at a time.
@@ -93,12 +93,13 @@ impl AsyncPlayback {
             return Err(Error::not_found(format!("no run {run}")));
         }
         let last = options.last.map_or(Sequence::MAX, Sequence);
-        let snapshot = load_snapshot(store, run, last).await?.map(|(_, snapshot)| snapshot);
+        let snapshot = state_at(store, run, last).await?;
         let next = Some(Sequence(options.first));
         Ok(Self { store: store.clone(), run, options, snapshot, next, ready: VecDeque::new(), before_ms: None })
     }
 
-    /// The latest state of the flow, up to the last sequence asked for. For looking at, not for running.
+    /// The latest state of the flow, up to the last sequence asked for: its latest snapshot, with the commands received
+    /// since in its inbox. For looking at, not for running.
     pub fn snapshot(&self) -> Option<&RunSnapshot> {
         self.snapshot.as_ref()
     }

@@ -8,13 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AsyncStore, Error, ErrorKind, Result, lookup::check_id};
 
+/// How often a flow is tried to be begun after somebody appended to its run in between.
+const ATTEMPTS_MAX: u32 = 1_000;
 /// What a node that was running is resumed with where nothing else is said.
 const CONTINUE: &str = "continue";
 
 /// A flow under way, for callers that await. [`FlowRun`](crate::FlowRun) is the same for callers that wait.
 ///
 /// Its [state](Self::state) is in memory; [`save_snapshot`](Self::save_snapshot) makes it durable. One handle at a
-/// time should drive a run: the commands that one receives aren't known to another.
+/// time should drive a run. Others, of other tasks, may record events and receive commands, as a
+/// [recorder](crate::AsyncRunRecorder) of the same run may go on: their commands are taken in with the next event that
+/// this one records, or by [`refresh`](Self::refresh).
 ///
 /// ```
 /// use runlog::{AsyncFlowRun, AsyncStore, RuntimeEvent};
@@ -80,23 +84,41 @@ impl AsyncFlowRun {
     pub async fn create(store: &AsyncStore, run: Option<RunId>) -> Result<Self> {
         let run = run.unwrap_or_else(|| RunId(store.backend().new_id()));
         let state = RunSnapshot { run_id: Some(run.to_string()), ..RunSnapshot::new("running") };
-        if load_snapshot(store, run, Sequence::MAX).await?.is_some() {
-            return Err(Error::new(ErrorKind::AlreadyExists, format!("run {run} has a flow already; resume it")));
-        }
         let stream = stream_of(run);
-        let info = store.backend().stream(stream).await?;
-        let (last, expected) = match info {
-            Some(info) => (info.last_sequence, Expected::Last(info.last_sequence)),
-            None => (Sequence::ZERO, Expected::Absent),
-        };
         store.shared.catalog.read(|catalog| check_id(catalog, run.as_uuid())).await??;
         let (meta, payload) = state.encode()?;
-        let ops = vec![
-            Op::Append { stream, expected, records: Vec::new() },
-            Op::Snapshot { stream, sequence: last, meta: &meta, payload: payload.as_bytes() },
-        ];
-        store.backend().commit(Batch::new(ops)).await?;
-        Ok(Self { store: store.clone(), run, state, last_sequence: last.0 })
+        let mut attempt = 1;
+        loop {
+            if load_snapshot(store, run, Sequence::MAX).await?.is_some() {
+                return Err(Error::new(ErrorKind::AlreadyExists, format!("run {run} has a flow already; resume it")));
+            }
+            let (last, expected) = match store.backend().stream(stream).await? {
+                Some(info) => (info.last_sequence, Expected::Last(info.last_sequence)),
+                None => (Sequence::ZERO, Expected::Absent),
+            };
+            let ops = vec![
+                // Sees to it that nobody begins the same flow.
+                Op::Append { stream, expected, records: Vec::new() },
+                Op::Snapshot { stream, sequence: last, meta: &meta, payload: payload.as_bytes() },
+            ];
+            match store.backend().commit(Batch::new(ops)).await {
+                Ok(_) => return Ok(Self { store: store.clone(), run, state, last_sequence: last.0 }),
+                // The run's recorder went on.
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The state of a flow as it is now: its latest snapshot, with the commands received since in its inbox. For
+    /// looking at: nothing is written.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](ErrorKind::Damaged) when it can't be
+    /// read.
+    pub async fn inspect(store: &AsyncStore, run: RunId) -> Result<RunSnapshot> {
+        let state = state_at(store, run, Sequence::MAX).await?;
+        state.ok_or_else(|| Error::not_found(format!("run {run} has no snapshot of a flow")))
     }
 
     /// Resumes a flow: its latest snapshot, the commands received since, and a `flow:resumed` event; says which
@@ -187,10 +209,24 @@ impl AsyncFlowRun {
         let append = Op::Append { stream: stream_of(self.run), expected: Expected::Exists, records: records.collect() };
         let batch = Batch { ops: vec![append], key: None, durability };
         let appended = self.store.backend().commit(batch).await?;
-        if let Some(result) = appended.ops.first() {
-            self.last_sequence = result.last_sequence.0;
+        let Some(result) = appended.ops.first() else { return Ok(self.last_sequence) };
+        let last = result.last_sequence.0;
+        // What others wrote in between: their commands come before what was recorded now. It is recorded; where that
+        // can't be read, the next call tries again.
+        let before = last.saturating_sub(events.len() as u64);
+        if receive(&self.store, self.run, self.last_sequence, before, &mut self.state).await.is_ok() {
+            self.last_sequence = last;
         }
-        Ok(self.last_sequence)
+        Ok(last)
+    }
+
+    /// Takes in the commands that other handles of the run received.
+    ///
+    /// # Errors
+    /// Those of reading the store.
+    pub async fn refresh(&mut self) -> Result<()> {
+        self.last_sequence = receive_since(&self.store, self.run, self.last_sequence, &mut self.state).await?;
+        Ok(())
     }
 
     /// Saves the state as the run's latest snapshot. Durable when it returns.
@@ -329,6 +365,20 @@ pub(crate) async fn receive_since(
     state: &mut RunSnapshot,
 ) -> Result<u64> {
     let last = store.backend().stream(stream_of(run)).await?.map_or(0, |info| info.last_sequence.0);
+    receive(store, run, covered, last, state).await?;
+    Ok(last)
+}
+
+/// The state of a flow at a sequence: the latest snapshot, and the commands received since. `None` without a snapshot.
+pub(super) async fn state_at(store: &AsyncStore, run: RunId, last: Sequence) -> Result<Option<RunSnapshot>> {
+    let Some((covered, mut state)) = load_snapshot(store, run, last).await? else { return Ok(None) };
+    let end = store.backend().stream(stream_of(run)).await?.map_or(0, |info| info.last_sequence.0);
+    receive(store, run, covered, end.min(last.0), &mut state).await?;
+    Ok(Some(state))
+}
+
+/// Puts the commands of a range of the run's stream, after `covered` and up to `last`, into the inbox.
+async fn receive(store: &AsyncStore, run: RunId, covered: u64, last: u64, state: &mut RunSnapshot) -> Result<()> {
     let mut next = Some(Sequence(covered).next());
     while let Some(first) = next.filter(|first| first.0 <= last) {
         let kinds = vec![Kind(FlowEventKind::Command.byte())];
@@ -343,7 +393,7 @@ pub(crate) async fn receive_since(
             state.inbox.extend(command.filter(|command| received.error.is_none() && command.check().is_ok()));
         }
     }
-    Ok(last)
+    Ok(())
 }
 
 impl fmt::Debug for AsyncFlowRun {

@@ -7,12 +7,12 @@ use runlog_model::{
 };
 use serde::Serialize;
 
-use super::{
-    AsyncRuns,
+use super::{AsyncRuns, load::LoadedRun};
+use crate::{
+    Error, Result,
     cursor::{Cursor, Kind},
-    load::LoadedRun,
+    repository,
 };
-use crate::{Error, Result, repository};
 
 /// One page of a list, and where the next begins.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -80,7 +80,7 @@ impl AsyncRuns {
         check_limit(options.limit)?;
         let ListRuns { status, agent_id, parent_run_id, session_id, project, .. } = options;
         let filter = (status, agent_id, parent_run_id, session_id, project);
-        let cursor = decode(options.cursor.as_deref(), Kind::Runs, &filter)?;
+        let cursor = Cursor::read(options.cursor.as_deref(), Kind::Runs, &filter)?;
         let before = cursor.map(|cursor| u32::try_from(cursor.first)).transpose();
         let before = before.map_err(|_| Error::invalid("the cursor names no place of the list"))?;
         let page = self.index().read(|runs| runs.list(options, before)).await?;
@@ -122,7 +122,7 @@ impl AsyncRuns {
     pub async fn messages(&self, id: RunId, options: &ListRunMessages) -> Result<Paged<RunMessage>> {
         check_limit(options.limit)?;
         let filter = (id, options.step_number);
-        let cursor = decode(options.cursor.as_deref(), Kind::Messages, &filter)?;
+        let cursor = Cursor::read(options.cursor.as_deref(), Kind::Messages, &filter)?;
         let run = self.load(id).await?;
         let first = match cursor {
             Some(cursor) => cursor.first,
@@ -168,7 +168,7 @@ impl AsyncRuns {
     pub async fn tool_calls(&self, id: RunId, options: &ListToolCalls) -> Result<Paged<ToolCall>> {
         check_limit(options.limit)?;
         let filter = (id, &options.tool_name, options.status);
-        let cursor = decode(options.cursor.as_deref(), Kind::ToolCalls, &filter)?;
+        let cursor = Cursor::read(options.cursor.as_deref(), Kind::ToolCalls, &filter)?;
         let run = self.load(id).await?;
         // The fold begins at the message of the last call that was given.
         let (first, after) = match cursor {
@@ -346,11 +346,7 @@ impl Settled<'_> {
     }
 }
 
-fn decode(cursor: Option<&str>, kind: Kind, filter: &impl Serialize) -> Result<Option<Cursor>> {
-    cursor.map(|text| Cursor::decode(text, kind, filter)).transpose()
-}
-
-fn check_limit(limit: usize) -> Result<()> {
+pub(crate) fn check_limit(limit: usize) -> Result<()> {
     match limit {
         0 => Err(Error::invalid("a page of 0 lists nothing; give a limit of at least 1")),
         _ => Ok(()),

@@ -6,7 +6,6 @@
 //! as the run's own; folded in memory, it lists runs, and is written down now and then to open faster.
 
 mod along;
-mod cursor;
 mod history;
 mod index;
 mod load;
@@ -20,6 +19,7 @@ mod start;
 use std::fmt;
 
 pub(crate) use along::{Along, NewStatus};
+pub(crate) use history::check_limit;
 pub use history::{ListRunMessages, ListToolCalls, Paged};
 pub use index::RUNS_STREAM;
 pub(crate) use index::{RunsReader, RunsShared};

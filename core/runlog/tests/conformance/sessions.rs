@@ -63,7 +63,7 @@ pub async fn sessions_are_listed_newest_first_in_pages(backend: Shared) {
         seen += &titles(&page.sessions);
         store.create_session(NewSession::titled("new")).await.unwrap();
         options.cursor = page.next;
-        if page.next.is_none() {
+        if options.cursor.is_none() {
             break;
         }
     }

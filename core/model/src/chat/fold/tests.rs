@@ -101,3 +101,47 @@ fn what_is_no_chat_event_is_damage_or_from_the_future() {
     assert_eq!(decode(95, &[1], b"{}"), crate::ErrorKind::UnsupportedVersion);
     assert_eq!(decode(64, &[2], b"{}"), crate::ErrorKind::UnsupportedVersion);
 }
+
+#[test]
+fn a_copy_has_the_same_with_ids_of_its_own_and_goes_on_with_them() {
+    let copied = |number: u128| ChatEvent::Copied {
+        session_id: SessionId(uuid::Uuid::from_u128(number)),
+        chat_id: format!("copy {number}"),
+    };
+    let events = vec![saved("a"), step("s", "root", None), step("t", "leaf", Some("root"))];
+    let source = folded(events.clone());
+    let copy = folded([events.clone(), vec![copied(1)]].concat());
+    let again = folded([events.clone(), vec![copied(1), copied(2)]].concat());
+    let other = folded([events.clone(), vec![copied(2)]].concat());
+    let mut ids = std::collections::HashSet::new();
+    for fold in [&source, &copy, &again, &other] {
+        let message = fold.messages(&MessageFilter::default())[0];
+        assert_eq!((message.sequence, message.id, message.props.as_str()), (1, Some(10), r#"{"content":"a"}"#));
+        let steps = fold.steps();
+        assert_eq!(steps.iter().map(|step| step.sequence).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(fold.stack_path(&steps[1].stack_id).unwrap().unwrap(), [&*steps[0].stack_id, &*steps[1].stack_id]);
+        assert_eq!(fold.steps_of_request(&steps[0].request_id).len(), 2);
+        assert_eq!(fold.step(&steps[1].step_id), Some(&steps[1]));
+        assert_eq!(fold.message(&message.message_id), Some(message));
+        for id in [&message.message_id, &steps[0].step_id, &steps[1].step_id, &steps[0].stack_id, &steps[0].request_id]
+        {
+            assert!(ids.insert(id.clone()), "{id} names one thing");
+        }
+    }
+    assert_eq!((again.steps()[0].chat_id.as_str(), copy.steps()[0].chat_id.as_str()), ("copy 2", "copy 1"));
+
+    // What comes after names what came before as the copy does; the next number is the next.
+    let request = copy.steps()[0].request_id.clone();
+    let next = Step { step_id: "u".into(), ..Step::new(&request, "a", "root", StepType::Llm) };
+    let deleted = copy.messages(&MessageFilter::default())[0].message_id.clone();
+    let more = vec![
+        copied(1),
+        ChatEvent::StepSaved(Box::new(next)),
+        ChatEvent::MessagesDeleted { message_ids: vec![deleted], at: Timestamp(1) },
+        saved("b"),
+    ];
+    let fold = folded([events, more].concat());
+    assert_eq!(fold.step("u").unwrap().sequence, 3);
+    let told: Vec<_> = fold.messages(&MessageFilter::default()).iter().map(|message| message.sequence).collect();
+    assert_eq!(told, [2]);
+}

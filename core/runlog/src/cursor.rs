@@ -14,10 +14,13 @@ const BYTES: usize = 26;
 
 /// What is listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Runs,
     Messages,
     ToolCalls,
+    Sessions,
+    Chats,
+    Steps,
 }
 
 impl Kind {
@@ -26,20 +29,23 @@ impl Kind {
             Self::Runs => b'r',
             Self::Messages => b'm',
             Self::ToolCalls => b't',
+            Self::Sessions => b's',
+            Self::Chats => b'c',
+            Self::Steps => b'p',
         }
     }
 }
 
 /// Two numbers that say where a list goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Cursor {
-    pub(super) first: u64,
-    pub(super) second: u64,
+pub(crate) struct Cursor {
+    pub(crate) first: u64,
+    pub(crate) second: u64,
 }
 
 impl Cursor {
     /// The cursor as a string, bound to the list and its filter.
-    pub(super) fn encode(self, kind: Kind, filter: &impl Serialize) -> String {
+    pub(crate) fn encode(self, kind: Kind, filter: &impl Serialize) -> String {
         let mut bytes = vec![VERSION, kind.byte()];
         bytes.extend(hash(filter).to_be_bytes());
         bytes.extend(self.first.to_be_bytes());
@@ -50,8 +56,13 @@ impl Cursor {
         })
     }
 
+    /// Reads a cursor of this list and filter, where there is one.
+    pub(crate) fn read(text: Option<&str>, kind: Kind, filter: &impl Serialize) -> Result<Option<Self>> {
+        text.map(|text| Self::decode(text, kind, filter)).transpose()
+    }
+
     /// Reads a cursor of this list and filter.
-    pub(super) fn decode(text: &str, kind: Kind, filter: &impl Serialize) -> Result<Self> {
+    pub(crate) fn decode(text: &str, kind: Kind, filter: &impl Serialize) -> Result<Self> {
         let bytes = bytes_of(text).ok_or_else(|| {
             Error::invalid(format!(
                 "a cursor has {} hexadecimal digits and is given back as it came, but this one isn't: {:?}",
@@ -87,6 +98,9 @@ impl Kind {
             Self::Runs => "runs",
             Self::Messages => "messages",
             Self::ToolCalls => "tool calls",
+            Self::Sessions => "sessions",
+            Self::Chats => "chats",
+            Self::Steps => "steps",
         }
     }
 }
