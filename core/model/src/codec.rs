@@ -26,8 +26,11 @@ pub const RUN_META_VERSION: u8 = 1;
 /// The version that checkpoints and their parts are written in.
 pub const CHECKPOINT_VERSION: u8 = 2;
 
-const CONFIG: Configuration<LittleEndian, Fixint, Limit<META_BYTES_MAX>> =
-    bincode::config::standard().with_fixed_int_encoding().with_little_endian().with_limit::<META_BYTES_MAX>();
+/// What reading event metadata may allocate. An empty mark takes 3 bytes written down, and 56 in memory.
+const META_MEMORY_MAX: usize = META_BYTES_MAX / 3 * 64;
+
+const CONFIG: Configuration<LittleEndian, Fixint, Limit<META_MEMORY_MAX>> =
+    bincode::config::standard().with_fixed_int_encoding().with_little_endian().with_limit::<META_MEMORY_MAX>();
 
 const PART_CONFIG: Configuration<LittleEndian, Fixint, Limit<PART_BYTES_MAX>> =
     bincode::config::standard().with_fixed_int_encoding().with_little_endian().with_limit::<PART_BYTES_MAX>();
@@ -307,6 +310,19 @@ mod tests {
         let end = bytes.len();
         bytes[end - 8..].copy_from_slice(&u64::MAX.to_le_bytes());
         assert_eq!(decode_event_meta(&bytes).unwrap_err().kind(), ErrorKind::Damaged);
+    }
+
+    #[test]
+    fn metadata_up_to_the_limit_is_read_back() {
+        for mark in [ToolMark::default(), ToolMark { tool_call_id: Some("call_1".into()), ..ToolMark::default() }] {
+            let of = |count| EventMeta { tools: vec![mark.clone(); count], ..EventMeta::default() };
+            let counts: Vec<usize> = (1..META_BYTES_MAX).collect();
+            let largest = counts.partition_point(|count| encode_event_meta(&of(*count)).is_ok());
+            for count in (1..largest).step_by(999).chain([largest]) {
+                let bytes = encode_event_meta(&of(count)).unwrap();
+                assert_eq!(decode_event_meta(&bytes).unwrap().tools.len(), count, "{} bytes", bytes.len());
+            }
+        }
     }
 
     #[test]

@@ -25,6 +25,11 @@ pub(crate) fn fields<'a, const N: usize>(
     found.map_err(|source| Error::invalid(format!("{what} can't be read: {source}")))
 }
 
+/// Whether an object that was checked to be one has a field of this name, null or not.
+pub(crate) fn has_field(text: &str, name: &'static str) -> bool {
+    serde_json::Deserializer::from_str(text).deserialize_map(Has { name }).unwrap_or(false)
+}
+
 /// Gives every element of a JSON array to `take`, until that fails.
 ///
 /// # Errors
@@ -83,6 +88,27 @@ impl<'de, const N: usize> Visitor<'de> for Fields<N> {
 }
 
 /// Which of the names a key is. A key is read as bytes: it may be spelt with escapes that are no text.
+struct Has {
+    name: &'static str,
+}
+
+impl<'de> Visitor<'de> for Has {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<bool, A::Error> {
+        let mut found = false;
+        while let Some(place) = map.next_key_seed(Name { names: &[self.name] })? {
+            found |= place.is_some();
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(found)
+    }
+}
+
 struct Name<'n, const N: usize> {
     names: &'n [&'static str; N],
 }

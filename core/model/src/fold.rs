@@ -6,8 +6,14 @@ use serde::{Serialize, Serializer};
 
 use crate::{
     ContextEvent, ContextEventKind, RawJson, Result, Role,
+    limits::{MESSAGE_TOOLS_MAX, META_BYTES_MAX, TOOL_CALL_ID_BYTES_MAX},
     message::{self, ToolStyle},
 };
+
+/// What one tool result takes in its message's metadata beside its id, at most.
+const MARK_BYTES: usize = 24;
+/// What all tool results of a message may take there.
+const MARKS_BYTES: usize = META_BYTES_MAX - TOOL_CALL_ID_BYTES_MAX;
 
 /// One message of a context, exactly as it was sent to the model.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -212,9 +218,11 @@ pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
     for call in calls {
         let id = call.id.as_deref().map(RawJson::string);
         match (call.style, id) {
-            (ToolStyle::Anthropic, Some(id)) => blocks.push(format!(
-                "{{\"type\":\"tool_result\",\"tool_use_id\":{id},\"is_error\":true,\"content\":{reason}}}"
-            )),
+            (ToolStyle::Anthropic, Some(id)) => {
+                let block =
+                    format!("{{\"type\":\"tool_result\",\"tool_use_id\":{id},\"is_error\":true,\"content\":{reason}}}");
+                blocks.push((MARK_BYTES + call.id.as_ref().map_or(0, String::len), block));
+            }
             (ToolStyle::OpenAi, Some(id)) => {
                 messages.push(format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{reason}}}"));
             }
@@ -228,8 +236,17 @@ pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
             }
         }
     }
-    if !blocks.is_empty() {
-        messages.push(format!("{{\"role\":\"user\",\"content\":[{}]}}", blocks.join(",")));
+    // One message where it can be, as the provider wants it; as many as there must be where their ids are too long.
+    let mut blocks = blocks.into_iter().peekable();
+    while blocks.peek().is_some() {
+        let (mut marks, mut of_message) = (0, Vec::new());
+        while let Some((mark, block)) =
+            blocks.next_if(|(mark, _)| marks + mark <= MARKS_BYTES && of_message.len() < MESSAGE_TOOLS_MAX)
+        {
+            marks += mark;
+            of_message.push(block);
+        }
+        messages.push(format!("{{\"role\":\"user\",\"content\":[{}]}}", of_message.join(",")));
     }
     messages.into_iter().map(RawJson::from_own_text).collect()
 }

@@ -14,6 +14,7 @@ mod checkpoint;
 pub mod codec;
 mod error;
 mod event;
+mod extra;
 mod fields;
 mod flow;
 mod fold;

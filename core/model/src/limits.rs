@@ -36,6 +36,11 @@ pub const CHAT_EVENT_BYTES_MAX: usize = 16 << 20;
 pub const CHAT_PAGE_MAX: usize = 1_000;
 /// The deepest call stack of a request: 1,024 assistants.
 pub const STACK_DEPTH_MAX: usize = 1 << 10;
+/// The deepest that JSON which is kept as a value is nested: 100 levels. JSON that is kept byte for byte may be nested
+/// as deep as it likes.
+pub const JSON_DEPTH_MAX: usize = 100;
+/// The largest sequence that a caller gives a message or a step: 2⁵³ − 1, the largest integer that JavaScript counts.
+pub const CHAT_SEQUENCE_MAX: u64 = (1 << 53) - 1;
 /// The largest JSON of one flow event or run snapshot: 16 MiB.
 pub const FLOW_EVENT_BYTES_MAX: usize = 16 << 20;
 /// The longest description of an agent: 64 KiB.

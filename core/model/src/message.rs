@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::{
     ContextEventKind, Error, NewContextEvent, RawJson, Result, Role,
     codec::{EventMeta, ToolMark},
-    fields::{beginning, each_element, fields},
+    fields::{beginning, each_element, fields, has_field},
     limits::{MESSAGE_TOOLS_MAX, TOOL_CALL_ID_BYTES_MAX},
 };
 
@@ -122,6 +122,12 @@ pub(crate) fn check_event(
         Some(expected) => {
             let envelope = envelope(&content)?;
             let results = check_message(kind, expected, &envelope, &mut meta)?;
+            if meta.role_implied && has_field(content.as_str(), "role") {
+                return Err(Error::invalid(format!(
+                    "the role of a {kind} event's message is null; leave it out, or give {:?}",
+                    expected.name()
+                )));
+            }
             meta.tools = check_result_ids(kind, results, tool_call_id)?;
         }
     }

@@ -68,7 +68,12 @@ impl Session {
         check_length("the session's name", self.name.as_deref(), SESSION_NAME_BYTES_MAX)?;
         check_length("the session's title", self.title.as_deref(), TITLE_BYTES_MAX)?;
         check_length("the session's project", self.project.as_deref(), PROJECT_BYTES_MAX)?;
-        check_length("the session's metadata", self.metadata.as_ref().map(RawJson::as_str), SESSION_METADATA_BYTES_MAX)
+        check_length(
+            "the session's metadata",
+            self.metadata.as_ref().map(RawJson::as_str),
+            SESSION_METADATA_BYTES_MAX,
+        )?;
+        self.chat.as_deref().map_or(Ok(()), ChatFields::check)
     }
 }
 

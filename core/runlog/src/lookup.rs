@@ -1,11 +1,51 @@
 //! Looking things up in the catalog, with errors that say what to do when they aren't there.
 
-use runlog_model::{AgentInstance, Catalog, Session, SessionId};
+use runlog_engine::StreamId;
+use runlog_model::{AgentInstance, Catalog, InstanceId, Session, SessionId};
+use uuid::Uuid;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, backend::Backend};
 
 /// How many sessions an ambiguous id prefix is told with.
 const CANDIDATES_MAX: usize = 4;
+
+/// What the ids of the streams begin with that a store keeps its catalogs in.
+const RESERVED: &[u8] = b"runlog:";
+
+/// Checks that an id is that of no session and no instance, nor one that the store needs itself: an id names a stream,
+/// and what one stream holds, another kind of thing can't read.
+pub(crate) fn check_id(catalog: &Catalog, id: Uuid) -> Result<()> {
+    check_reserved(id)?;
+    let taken_by = match (catalog.session(SessionId(id)), catalog.instance(InstanceId(id))) {
+        (Some(_), _) => "a session",
+        (_, Some(_)) => "an agent instance",
+        (None, None) => return Ok(()),
+    };
+    Err(taken(id, taken_by))
+}
+
+/// Checks that an id that a caller gives to a new session or instance names no stream yet, such as that of a run.
+pub(crate) async fn check_unused(backend: &dyn Backend, id: Option<Uuid>) -> Result<()> {
+    let Some(id) = id else { return Ok(()) };
+    check_reserved(id)?;
+    match backend.stream(StreamId(id)).await? {
+        Some(_) => Err(taken(id, "something")),
+        None => Ok(()),
+    }
+}
+
+fn check_reserved(id: Uuid) -> Result<()> {
+    if id.as_bytes().starts_with(RESERVED) {
+        return Err(Error::invalid(format!(
+            "the id {id} is one that the store itself uses; leave it out for a fresh one"
+        )));
+    }
+    Ok(())
+}
+
+fn taken(id: Uuid, by: &str) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("the id {id} is that of {by} already; leave it out for a fresh one"))
+}
 
 pub(crate) fn check_free(catalog: &Catalog, session: &Session) -> Result<()> {
     let id = session.id;
@@ -14,6 +54,7 @@ pub(crate) fn check_free(catalog: &Catalog, session: &Session) -> Result<()> {
             format!("session {id} exists already, or did before it was deleted; leave the id out for a fresh one");
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
+    check_id(catalog, id.0)?;
     match session.name.as_deref().and_then(|name| catalog.session_named(name)) {
         Some(taken) => Err(Error::new(
             ErrorKind::AlreadyExists,
@@ -34,6 +75,7 @@ pub(crate) fn check_instance(catalog: &Catalog, instance: &AgentInstance) -> Res
         let message = format!("agent instance {id} exists already; leave the id out for a fresh one");
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
+    check_id(catalog, id.0)?;
     let Some(parent) = instance.parent_instance_id else { return Ok(()) };
     match catalog.instance(parent) {
         None => Err(Error::not_found(format!("no agent instance {parent} to be the parent; make it first"))),

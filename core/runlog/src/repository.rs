@@ -130,7 +130,8 @@ impl AsyncContextRepository {
         let event = NewContextEvent::new(kind, content, tool_call_id, &options.event)?;
         let appended = self.append(instance, std::slice::from_ref(&event), options).await?;
         match self.event(instance, appended.first_sequence).await {
-            Ok(Some(event)) => Ok(event),
+            // Not another one that has come in its place after a truncation.
+            Ok(Some(event)) if event.position == appended.position => Ok(event),
             // It is written, whatever became of it since: a truncation, or a read that failed.
             _ => {
                 let meta = event.encode_meta()?;

@@ -11,7 +11,7 @@ use crate::{
     AsyncStore, Error, NewSession, Result,
     catalog::{Change, Guard},
     chats::{CopiedChat, Point},
-    lookup::{check_free, live_session, root_instance},
+    lookup::{check_free, check_unused, live_session, root_instance},
     repository::stream_of,
 };
 
@@ -77,6 +77,7 @@ impl AsyncStore {
         };
         session.check()?;
         instance.check()?;
+        check_unused(&**self.backend(), new.id.map(SessionId::as_uuid)).await?;
         let guard = Guard::of_new(&new);
         self.shared
             .catalog

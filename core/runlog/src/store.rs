@@ -15,7 +15,7 @@ use crate::{
     chats::ChatCache,
     cursor::{Cursor, Kind as CursorKind},
     embedded::{Embedded, Wait},
-    lookup::{check_free, check_instance, find_session, live_session, root_instance},
+    lookup::{check_free, check_instance, check_unused, find_session, live_session, root_instance},
     memory::MemoryBackend,
     orchestration::{AgentsFold, AsyncAgents},
     projection::Folded,
@@ -239,6 +239,7 @@ impl AsyncStore {
     pub async fn create_session(&self, new: NewSession) -> Result<Session> {
         let session = self.session_from(&new);
         session.check()?;
+        check_unused(&**self.backend(), new.id.map(SessionId::as_uuid)).await?;
         let guard = Guard::of_new(&new);
         self.shared
             .catalog
@@ -381,6 +382,7 @@ impl AsyncStore {
             created_at_ms: new.created_at_ms.unwrap_or_else(|| self.backend().now_ms()),
         };
         instance.check()?;
+        check_unused(&**self.backend(), new.id.map(InstanceId::as_uuid)).await?;
         let guard = if new.id.is_some() { Guard::Unchanged } else { Guard::Any };
         self.shared
             .catalog

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     Error, RawJson, Result, Updates,
     chat::overlay,
+    extra,
     limits::{
         AGENT_DESCRIPTION_BYTES_MAX, AGENT_FLOW_TYPE_BYTES_MAX, AGENT_METADATA_BYTES_MAX, AGENT_NAME_BYTES_MAX,
         AGENT_PROMPT_BYTES_MAX, AGENT_TOOLS_MAX, PROJECT_BYTES_MAX, TOOL_NAME_BYTES_MAX,
@@ -135,6 +136,22 @@ pub struct AgentSummary {
 }
 
 impl AgentDefinition {
+    /// The names of its fields in JSON.
+    const NAMES: [&'static str; 12] = [
+        "project",
+        "name",
+        "description",
+        "system_prompt",
+        "tools",
+        "flow_type",
+        "visibility",
+        "default_timeout_ms",
+        "max_steps",
+        "metadata",
+        "created_at_ms",
+        "updated_at_ms",
+    ];
+
     /// An agent of no project, with no tools and no bounds.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
@@ -180,8 +197,8 @@ impl AgentDefinition {
     /// Checks what a caller may have put into a definition.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty name or a bound of 0,
-    /// [`TooLarge`](crate::ErrorKind::TooLarge) for a field over its limit.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty name, a bound of 0, or unknown fields that couldn't
+    /// be read back; [`TooLarge`](crate::ErrorKind::TooLarge) for a field over its limit.
     pub fn check(&self) -> Result<()> {
         if self.name.is_empty() {
             return Err(Error::invalid("the agent's name is empty; give one"));
@@ -211,7 +228,7 @@ impl AgentDefinition {
                 )));
             }
         }
-        Ok(())
+        extra::check("an agent definition", &self.extra, &Self::NAMES)
     }
 }
 

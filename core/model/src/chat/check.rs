@@ -1,6 +1,6 @@
 //! Checks that chats, messages and steps share.
 
-use crate::{Error, RawJson, Result};
+use crate::{Error, RawJson, Result, limits::CHAT_SEQUENCE_MAX};
 
 /// Checks the length of a text in characters.
 pub(super) fn length(what: &str, text: Option<&str>, chars_max: usize) -> Result<()> {
@@ -29,6 +29,14 @@ pub(super) fn object(what: &str, json: Option<&RawJson>) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Checks a sequence that a caller gave.
+pub(super) fn sequence(what: &str, sequence: u64) -> Result<()> {
+    if sequence <= CHAT_SEQUENCE_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{what} is {sequence}, at most {CHAT_SEQUENCE_MAX} is allowed; 0 is the next one")))
 }
 
 fn short(text: &str) -> String {

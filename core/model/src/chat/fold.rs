@@ -86,7 +86,7 @@ impl ChatFold {
             ChatEvent::MessageSaved(mut message) => {
                 if message.sequence == 0 {
                     let before = self.messages.get(&message.message_id).map(|(_, message)| message.sequence);
-                    message.sequence = before.unwrap_or(self.last_message_sequence + 1);
+                    message.sequence = before.unwrap_or(self.last_message_sequence.saturating_add(1));
                 }
                 self.last_message_sequence = self.last_message_sequence.max(message.sequence);
                 message.id = Some(position);
@@ -106,7 +106,7 @@ impl ChatFold {
             ChatEvent::StepSaved(mut step) => {
                 let last = self.requests.entry(step.request_id.clone()).or_default();
                 if step.sequence == 0 {
-                    step.sequence = *last + 1;
+                    step.sequence = last.saturating_add(1);
                 }
                 *last = step.sequence.max(*last);
                 step.id = Some(position);

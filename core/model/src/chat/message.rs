@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    check::{length, object, required},
+    check::{length, object, required, sequence},
     overlay,
 };
 use crate::{
-    RawJson, Result, Timestamp, Updates,
+    RawJson, Result, Timestamp, Updates, extra,
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX, CHAT_WORD_CHARS_MAX},
 };
 
@@ -83,6 +83,24 @@ impl ChatMessage {
     /// The fields that no update changes.
     pub const FIXED: [&'static str; 4] = ["id", "message_id", "chat_id", "created_at"];
 
+    /// The names of its fields in JSON.
+    const NAMES: [&'static str; 14] = [
+        "id",
+        "message_id",
+        "chat_id",
+        "request_id",
+        "role",
+        "type",
+        "props",
+        "block_id",
+        "thread_id",
+        "assistant_id",
+        "sequence",
+        "metadata",
+        "created_at",
+        "updated_at",
+    ];
+
     /// A message of this type; the store gives what is left out.
     pub fn new(role: ChatRole, message_type: impl Into<String>, props: RawJson) -> Self {
         Self {
@@ -124,7 +142,8 @@ impl ChatMessage {
     /// Checks what a caller may have put into a message.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty type or properties that aren't an object,
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty type, properties that aren't an object, or
+    /// unknown fields that couldn't be read back;
     /// [`TooLarge`](crate::ErrorKind::TooLarge) for a field over its limit.
     pub fn check(&self) -> Result<()> {
         required("the message's type", &self.message_type, CHAT_WORD_CHARS_MAX)?;
@@ -138,6 +157,7 @@ impl ChatMessage {
         ] {
             length(what, id.as_deref(), CHAT_ID_CHARS_MAX)?;
         }
-        Ok(())
+        sequence("the message's sequence", self.sequence)?;
+        extra::check("a message", &self.extra, &Self::NAMES)
     }
 }

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    check::{length, object, required},
+    check::{length, object, required, sequence},
     overlay,
 };
 use crate::{
-    RawJson, Result, Timestamp, Updates,
+    RawJson, Result, Timestamp, Updates, extra,
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX},
 };
 
@@ -152,6 +152,28 @@ impl Step {
     /// The fields that no update changes.
     pub const FIXED: [&'static str; 4] = ["id", "step_id", "chat_id", "created_at"];
 
+    /// The names of its fields in JSON.
+    const NAMES: [&'static str; 18] = [
+        "id",
+        "step_id",
+        "chat_id",
+        "request_id",
+        "assistant_id",
+        "stack_id",
+        "stack_parent_id",
+        "stack_depth",
+        "type",
+        "status",
+        "input",
+        "output",
+        "space_snapshot",
+        "error",
+        "sequence",
+        "metadata",
+        "created_at",
+        "updated_at",
+    ];
+
     /// A pending step at the root of the stack; the store gives what is left out.
     pub fn new(
         request_id: impl Into<String>,
@@ -197,7 +219,7 @@ impl Step {
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a missing id, or input, output or space that aren't
-    /// objects, [`TooLarge`](crate::ErrorKind::TooLarge) for a field over its limit.
+    /// objects, or unknown fields that couldn't be read back; [`TooLarge`](crate::ErrorKind::TooLarge) for a field over its limit.
     pub fn check(&self) -> Result<()> {
         length("the step_id", Some(&self.step_id), CHAT_ID_CHARS_MAX)?;
         required("the step's request_id", &self.request_id, CHAT_ID_CHARS_MAX)?;
@@ -206,6 +228,8 @@ impl Step {
         length("the step's stack_parent_id", self.stack_parent_id.as_deref(), CHAT_ID_CHARS_MAX)?;
         object("the step's input", self.input.as_ref())?;
         object("the step's output", self.output.as_ref())?;
-        object("the step's space_snapshot", self.space_snapshot.as_ref())
+        object("the step's space_snapshot", self.space_snapshot.as_ref())?;
+        sequence("the step's sequence", self.sequence)?;
+        extra::check("a step", &self.extra, &Self::NAMES)
     }
 }

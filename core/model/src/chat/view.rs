@@ -8,8 +8,10 @@ use super::{
     overlay,
 };
 use crate::{
-    RawJson, Result, Session, SessionStatus, Timestamp, Updates,
-    limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX, CHAT_TITLE_CHARS_MAX, CHAT_WORD_CHARS_MAX},
+    Error, RawJson, Result, Session, SessionStatus, Timestamp, Updates, extra,
+    limits::{
+        CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX, CHAT_TITLE_CHARS_MAX, CHAT_WORD_CHARS_MAX, SESSION_METADATA_BYTES_MAX,
+    },
 };
 
 const MODE: &str = "chat";
@@ -153,6 +155,28 @@ impl Chat {
     /// The fields that no update changes.
     pub const FIXED: [&'static str; 5] = ["id", "chat_id", "created_at", "__yao_created_by", "last_message_at"];
 
+    /// The names of its fields in JSON.
+    const NAMES: [&'static str; 18] = [
+        "id",
+        "chat_id",
+        "title",
+        "assistant_id",
+        "mode",
+        "status",
+        "preset",
+        "public",
+        "share",
+        "sort",
+        "last_message_at",
+        "metadata",
+        "created_at",
+        "updated_at",
+        "__yao_created_by",
+        "__yao_updated_by",
+        "__yao_team_id",
+        "__yao_tenant_id",
+    ];
+
     /// A chat with an assistant, everything else as S4 has it by default.
     pub fn new(assistant_id: impl Into<String>) -> Self {
         let assistant_id = assistant_id.into();
@@ -210,7 +234,8 @@ impl Chat {
     /// Checks what a caller may have put into a chat.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty mode, [`TooLarge`](crate::ErrorKind::TooLarge) for
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty mode, or unknown fields that couldn't be read
+    /// back; [`TooLarge`](crate::ErrorKind::TooLarge) for
     /// a field over its limit.
     pub fn check(&self) -> Result<()> {
         length("the chat's title", self.title.as_deref(), CHAT_TITLE_CHARS_MAX)?;
@@ -224,7 +249,7 @@ impl Chat {
         ] {
             length(what, owner.as_deref(), CHAT_OWNER_CHARS_MAX)?;
         }
-        Ok(())
+        check_extra(&self.extra)
     }
 
     /// [`check`](Self::check) of a chat that is new.
@@ -260,6 +285,27 @@ impl Chat {
             extra: fields.extra,
         }
     }
+}
+
+impl ChatFields {
+    /// Checks what can't be checked as it is read.
+    pub(crate) fn check(&self) -> Result<()> {
+        check_extra(&self.extra)
+    }
+}
+
+fn check_extra(fields: &Map<String, Value>) -> Result<()> {
+    if fields.is_empty() {
+        return Ok(());
+    }
+    extra::check("a chat", fields, &Chat::NAMES)?;
+    let bytes = serde_json::to_vec(fields).map_or(0, |json| json.len());
+    if bytes <= SESSION_METADATA_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::too_large(format!(
+        "the chat's unknown fields have {bytes} bytes, at most {SESSION_METADATA_BYTES_MAX} are allowed"
+    )))
 }
 
 fn mode() -> String {

@@ -48,10 +48,10 @@ impl RuntimeCommand {
         self.fields.get("message").and_then(Value::as_str)
     }
 
-    /// Checks that a `send` or `reply` says to which run.
+    /// Checks that a `send` or `reply` says to which run, and that the command can be kept in an inbox.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it doesn't.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it doesn't, or is nested too deep.
     pub fn check(&self) -> crate::Result<()> {
         let needs_run = matches!(self.command_type.as_str(), "send" | "reply");
         if needs_run && self.run_id.as_deref().unwrap_or_default().is_empty() {
@@ -60,7 +60,12 @@ impl RuntimeCommand {
                 self.command_type
             )));
         }
-        Ok(())
+        self.check_fields()
+    }
+
+    /// Checks that what it says beside can be read back from inside of a snapshot.
+    pub(super) fn check_fields(&self) -> crate::Result<()> {
+        crate::extra::check("a command", &self.fields, &["type", "runId"])
     }
 
     fn with_message(mut self, message: Option<String>) -> Self {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Error, RawJson, Result, RuntimeCommand, codec, limits::FLOW_EVENT_BYTES_MAX};
+use crate::{Error, RawJson, Result, RuntimeCommand, codec, extra, limits::FLOW_EVENT_BYTES_MAX};
 
 /// Says, in a snapshot's metadata, that it is a run snapshot and not another state of the same stream.
 const RUN_SNAPSHOT: u8 = 111;
@@ -78,6 +78,10 @@ pub struct RunSnapshot {
 }
 
 impl RunSnapshot {
+    /// The names of its fields in JSON.
+    const NAMES: [&'static str; 9] =
+        ["runId", "status", "outputs", "state", "nodeStatus", "edgeStatus", "loopCounters", "inbox", "agentSessions"];
+
     /// The state of a flow that hasn't begun: empty, agent sessions too.
     pub fn new(status: impl Into<String>) -> Self {
         Self { status: status.into(), ..Self::default() }
@@ -86,8 +90,10 @@ impl RunSnapshot {
     /// The snapshot as metadata and payload.
     ///
     /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a value that couldn't be read back,
     /// [`TooLarge`](crate::ErrorKind::TooLarge) over [`FLOW_EVENT_BYTES_MAX`].
     pub fn encode(&self) -> Result<(Vec<u8>, RawJson)> {
+        self.check()?;
         let json = RawJson::from_value(self)?;
         let length = json.as_bytes().len();
         if length > FLOW_EVENT_BYTES_MAX {
@@ -98,6 +104,14 @@ impl RunSnapshot {
         let mut meta = codec::encode_flow_meta();
         meta.push(RUN_SNAPSHOT);
         Ok((meta, json))
+    }
+
+    fn check(&self) -> Result<()> {
+        extra::check("a run snapshot", &self.extra, &Self::NAMES)?;
+        for value in self.outputs.values().chain(self.state.values()) {
+            extra::check_depth("a run snapshot", value)?;
+        }
+        self.inbox.iter().try_for_each(RuntimeCommand::check_fields)
     }
 
     /// Whether a snapshot with this metadata is a run snapshot.

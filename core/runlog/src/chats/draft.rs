@@ -73,6 +73,7 @@ pub struct RequestDraft {
     messages: Vec<Buffered>,
     message_indexes: HashMap<String, usize>,
     steps: Vec<Step>,
+    /// What all of it takes as it is now, at most.
     bytes: usize,
 }
 
@@ -84,6 +85,8 @@ pub(super) struct StackNode {
 
 struct Buffered {
     message: ChatMessage,
+    /// What it takes as JSON, at most.
+    bytes: usize,
     /// What was appended to its content since.
     appended: String,
 }
@@ -154,7 +157,7 @@ impl RequestDraft {
         if self.message_indexes.contains_key(&id) {
             return Err(super::store::exists("message", &id, "append or replace changes it"));
         }
-        self.room_for(message.props.as_bytes().len() + length(message.metadata.as_ref()) + extra(&message.extra))?;
+        self.check_count()?;
         message.chat_id.clone_from(&self.chat_id);
         message.request_id.get_or_insert_with(|| self.request_id.clone());
         if message.role == ChatRole::Assistant {
@@ -162,8 +165,10 @@ impl RequestDraft {
         }
         message.created_at = message.created_at.or(self.now());
         message.updated_at = message.updated_at.or(message.created_at);
+        let bytes = message_bytes(&message);
+        self.make_room(0, bytes)?;
         self.message_indexes.insert(id.clone(), self.messages.len());
-        self.messages.push(Buffered { message, appended: String::new() });
+        self.messages.push(Buffered { message, bytes, appended: String::new() });
         Ok(id)
     }
 
@@ -179,13 +184,11 @@ impl RequestDraft {
         if buffered.appended.is_empty() {
             content_of(&buffered.message)?;
         }
-        // As JSON, a character may take six bytes.
-        let length = buffered.message.props.as_bytes().len() + 6 * (buffered.appended.len() + text.len());
-        if length > CONTENT_BYTES_MAX {
-            return Err(too_large(length, CONTENT_BYTES_MAX));
-        }
-        self.room_for(text.len())?;
+        let before = buffered.bytes;
+        let after = before + text_bytes(text);
+        self.make_room(before, after)?;
         let buffered = self.message_mut(message_id)?;
+        buffered.bytes = after;
         buffered.appended.push_str(text);
         buffered.message.updated_at = now;
         Ok(())
@@ -198,10 +201,13 @@ impl RequestDraft {
     /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for what can't be saved.
     pub fn replace(&mut self, message_id: &str, props: RawJson) -> Result<()> {
         let now = self.now();
-        let changed = ChatMessage { props, updated_at: now, ..self.message_mut(message_id)?.message.clone() };
-        changed.check()?;
-        self.room_for(changed.props.as_bytes().len())?;
-        *self.message_mut(message_id)? = Buffered { message: changed, appended: String::new() };
+        let buffered = self.message_mut(message_id)?;
+        let before = buffered.bytes;
+        let message = ChatMessage { props, updated_at: now, ..buffered.message.clone() };
+        message.check()?;
+        let bytes = message_bytes(&message);
+        self.make_room(before, bytes)?;
+        *self.message_mut(message_id)? = Buffered { message, bytes, appended: String::new() };
         Ok(())
     }
 
@@ -227,7 +233,8 @@ impl RequestDraft {
             ..Step::new(&self.request_id, assistant_id, stack_id, step_type)
         };
         step.check()?;
-        self.room_for(length(step.input.as_ref()) + length(step.space_snapshot.as_ref()))?;
+        self.check_count()?;
+        self.make_room(0, step_bytes(&step))?;
         let id = step.step_id.clone();
         self.steps.push(step);
         Ok(id)
@@ -267,11 +274,7 @@ impl RequestDraft {
         }
         let ended = Step { status, output, error, updated_at: now, ..step.clone() };
         ended.check()?;
-        let more = length(ended.output.as_ref()) + ended.error.as_ref().map_or(0, String::len);
-        self.room_for(more)?;
-        if length(ended.input.as_ref()) + length(ended.space_snapshot.as_ref()) + more > CONTENT_BYTES_MAX {
-            return Err(too_large(more, CONTENT_BYTES_MAX));
-        }
+        self.make_room(step_bytes(&self.steps[index]), step_bytes(&ended))?;
         self.steps[index] = ended;
         Ok(())
     }
@@ -335,20 +338,27 @@ impl RequestDraft {
     }
 
     /// Refuses what couldn't be written at the end, as long as something can be done about it.
-    fn room_for(&mut self, bytes: usize) -> Result<()> {
-        if bytes > CONTENT_BYTES_MAX {
-            return Err(too_large(bytes, CONTENT_BYTES_MAX));
+    /// Makes room for a message or step that took so many bytes before, and takes so many from now on.
+    fn make_room(&mut self, before: usize, after: usize) -> Result<()> {
+        if after > CONTENT_BYTES_MAX {
+            return Err(too_large(after, CONTENT_BYTES_MAX));
         }
+        let bytes = self.bytes - before + after;
+        if bytes > REQUEST_BYTES_MAX {
+            return Err(too_large(bytes, REQUEST_BYTES_MAX));
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Checks that there may be one more message or step.
+    fn check_count(&self) -> Result<()> {
         if self.messages.len() + self.steps.len() >= REQUEST_RECORDS_MAX {
             return Err(Error::new(
                 ErrorKind::TooLarge,
                 format!("a request has at most {REQUEST_RECORDS_MAX} messages and steps; end it and begin another"),
             ));
         }
-        if self.bytes + bytes > REQUEST_BYTES_MAX {
-            return Err(too_large(self.bytes + bytes, REQUEST_BYTES_MAX));
-        }
-        self.bytes += bytes;
         Ok(())
     }
 }
@@ -383,6 +393,9 @@ fn settled(steps: &[Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
     let running = |step: &&Step| step.status == StepStatus::Running;
     let waited_for: HashSet<&str> =
         steps.iter().filter(running).filter_map(|step| step.stack_parent_id.as_deref()).collect();
+    // All of them are told the error, and together they must fit the batch.
+    let running_count = steps.iter().filter(running).count().max(1);
+    let chars_max = ERROR_CHARS_MAX.min(ERRORS_BYTES_MAX / CHAR_BYTES_MAX / running_count);
     let settle = |step: &Step| {
         let mut step = step.clone();
         let waits = step.step_type == StepType::Delegate && waited_for.contains(step.stack_id.as_str());
@@ -394,7 +407,7 @@ fn settled(steps: &[Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
             RequestEnd::Completed => StepStatus::Completed,
             RequestEnd::Interrupted => StepStatus::Interrupted,
             RequestEnd::Failed(error) => {
-                step.error = Some(error.chars().take(ERROR_CHARS_MAX).collect());
+                step.error = Some(error.chars().take(chars_max).collect());
                 StepStatus::Failed
             }
         };
@@ -405,6 +418,42 @@ fn settled(steps: &[Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
 
 /// The most that is kept of the error a request ends with.
 const ERROR_CHARS_MAX: usize = 16 << 10;
+/// What the errors of all steps take together, at most: 12 MiB.
+const ERRORS_BYTES_MAX: usize = 12 << 20;
+/// What a character takes in JSON, at most.
+const CHAR_BYTES_MAX: usize = 6;
+/// What a message or step takes beside its texts and its JSON, at most.
+const ROW_BYTES: usize = 512;
+
+/// What a message takes as JSON, at most.
+fn message_bytes(message: &ChatMessage) -> usize {
+    let ids = [&message.request_id, &message.block_id, &message.thread_id, &message.assistant_id];
+    let texts = [&message.message_id, &message.chat_id, &message.message_type];
+    let texts = texts.into_iter().chain(ids.into_iter().flatten());
+    let json = message.props.as_bytes().len() + length(message.metadata.as_ref()) + extra(&message.extra);
+    ROW_BYTES + json + texts.map(|text| text_bytes(text)).sum::<usize>()
+}
+
+/// What a step takes as JSON, at most.
+fn step_bytes(step: &Step) -> usize {
+    let texts = [&step.step_id, &step.chat_id, &step.request_id, &step.assistant_id, &step.stack_id];
+    let texts = texts.into_iter().chain([&step.stack_parent_id, &step.error].into_iter().flatten());
+    let json: usize = [&step.input, &step.output, &step.space_snapshot, &step.metadata]
+        .into_iter()
+        .map(|json| length(json.as_ref()))
+        .sum();
+    ROW_BYTES + json + extra(&step.extra) + texts.map(|text| text_bytes(text)).sum::<usize>()
+}
+
+/// What a text takes in a JSON string, at most.
+fn text_bytes(text: &str) -> usize {
+    let bytes = |byte| match byte {
+        b'"' | b'\\' => 2,
+        0..0x20 => CHAR_BYTES_MAX,
+        _ => 1,
+    };
+    text.bytes().map(bytes).sum()
+}
 
 fn length(json: Option<&RawJson>) -> usize {
     json.map_or(0, |json| json.as_bytes().len())

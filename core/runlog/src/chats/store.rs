@@ -13,7 +13,7 @@ use crate::{
     AsyncStore, CATALOG_STREAM, Error, ErrorKind, NewSession, Result,
     catalog::{Change, Guard},
     cursor::{Cursor, Kind as CursorKind},
-    lookup::check_free,
+    lookup::{check_free, check_unused},
 };
 
 /// How often a change is tried again after another writer changed the chat in between.
@@ -53,8 +53,11 @@ impl AsyncChatStore {
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the id is taken, [`InvalidInput`](ErrorKind::InvalidInput) or
     /// [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
     pub async fn create_chat(&self, chat: Chat) -> Result<Chat> {
+        let is_given = !chat.chat_id.is_empty();
         let session = self.session_of(chat)?;
-        let guard = if session.name.is_some() { Guard::Unchanged } else { Guard::Any };
+        check_unused(&**self.store.backend(), Some(session.id.as_uuid()).filter(|_| is_given)).await?;
+        // Whatever id the caller gave, another may be giving it at the same time.
+        let guard = if is_given { Guard::Unchanged } else { Guard::Any };
         self.store
             .shared
             .catalog

@@ -6,7 +6,7 @@ use runlog_engine::{Batch, Durability, Expected, Kind, NewRecord, Op, ReadOption
 use runlog_model::{FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
 use serde::{Deserialize, Serialize};
 
-use crate::{AsyncStore, Error, ErrorKind, Result};
+use crate::{AsyncStore, Error, ErrorKind, Result, lookup::check_id};
 
 /// How often a flow is tried to be begun after somebody appended to its run in between.
 const ATTEMPTS_MAX: u32 = 1_000;
@@ -79,21 +79,26 @@ impl AsyncFlowRun {
     /// Begins a flow in the stream of a run, with an empty state of status `running`. Durable when it returns.
     ///
     /// # Errors
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the run has a flow already: resume it.
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the run has a flow already: resume it, or when the id is that of
+    /// something else; [`InvalidInput`](ErrorKind::InvalidInput) for an id that the store itself uses.
     pub async fn create(store: &AsyncStore, run: Option<RunId>) -> Result<Self> {
         let run = run.unwrap_or_else(|| RunId(store.backend().new_id()));
         let state = RunSnapshot { run_id: Some(run.to_string()), ..RunSnapshot::new("running") };
         let stream = stream_of(run);
+        store.shared.catalog.read(|catalog| check_id(catalog, run.as_uuid())).await??;
         let (meta, payload) = state.encode()?;
         let mut attempt = 1;
         loop {
             if load_snapshot(store, run, Sequence::MAX).await?.is_some() {
                 return Err(Error::new(ErrorKind::AlreadyExists, format!("run {run} has a flow already; resume it")));
             }
-            let last = store.backend().stream(stream).await?.map_or(Sequence::ZERO, |info| info.last_sequence);
+            let (last, expected) = match store.backend().stream(stream).await? {
+                Some(info) => (info.last_sequence, Expected::Last(info.last_sequence)),
+                None => (Sequence::ZERO, Expected::Absent),
+            };
             let ops = vec![
                 // Sees to it that nobody begins the same flow.
-                Op::Append { stream, expected: Expected::Last(last), records: Vec::new() },
+                Op::Append { stream, expected, records: Vec::new() },
                 Op::Snapshot { stream, sequence: last, meta: &meta, payload: payload.as_bytes() },
             ];
             match store.backend().commit(Batch::new(ops)).await {

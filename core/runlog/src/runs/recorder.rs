@@ -1,6 +1,7 @@
 //! [`AsyncRunRecorder`]: writes a run while it happens.
 
 mod entries;
+mod repeat;
 
 use std::{
     collections::HashMap,
@@ -16,6 +17,7 @@ use runlog_model::{
 use serde::Serialize;
 
 pub use entries::RunEntry;
+use repeat::expected_of;
 
 use super::{
     AsyncRuns, ToolOutcome,
@@ -310,12 +312,13 @@ impl AsyncRunRecorder {
     ) -> Result<Recorded> {
         let instance = self.state().run.instance_id;
         self.inner.runs.store.writable_instance(instance).await?;
-        let mut attempt = 1;
+        let (mut attempt, mut refused) = (1, None);
         loop {
+            let key = options.idempotency_key.as_ref().map(String::as_bytes);
             let (step_number, recorded_step, last) = {
                 let state = self.state();
-                running(&state.run, "be written to")?;
-                (state.run.step_count, state.recorded_step, state.last_sequence)
+                let last = expected_of(&state, running(&state.run, "be written to"), key, &mut refused)?;
+                (state.run.step_count, state.recorded_step, last)
             };
             let events = self.events_of(messages, step_number)?;
             let metas = events.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()?;
@@ -335,10 +338,15 @@ impl AsyncRunRecorder {
                 records: step.iter().chain(along.run_events).map(record).collect(),
             });
             ops.extend(along.ops.iter().cloned());
-            let key = options.idempotency_key.as_ref().map(String::as_bytes);
             let batch = Batch { ops, key, durability: options.durability };
             match self.inner.runs.store.backend().commit(batch).await {
-                Ok(appended) => return self.recorded(&appended, &events, step_number),
+                Ok(appended) => {
+                    let recorded = self.recorded(&appended, &events, step_number)?;
+                    return Ok(if appended.repeated { self.as_it_was(recorded).await? } else { recorded });
+                }
+                Err(error) if error.kind() == ErrorKind::Conflict && refused.is_some() => {
+                    return Err(refused.unwrap_or(error));
+                }
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
                     attempt += 1;
                     // Nobody wrote to the run's stream: it was the context that wasn't as expected.

@@ -11,7 +11,7 @@ use super::{
     load::{LoadedRun, stream_of},
     start::{check_budget, context_records, creation, record},
 };
-use crate::{Error, ErrorKind, RawMessage, Result, repository};
+use crate::{Error, ErrorKind, RawMessage, Result, lookup::check_id, repository};
 
 /// The steps that a run and those it was resumed from may take together before no more resume is allowed.
 pub const MAX_TOTAL_STEPS_PER_RUN: u32 = 500;
@@ -151,6 +151,9 @@ impl AsyncRuns {
             && !self.index().read(|runs| runs.run(parent).is_some()).await?
         {
             return Err(Error::not_found(format!("no run {parent} to be the parent; start it first")));
+        }
+        if let Some(RunId(new)) = options.id {
+            self.store.shared.catalog.read(|catalog| check_id(catalog, new)).await??;
         }
         let message = options.message.clone().unwrap_or_else(|| NewMessage::user(CONTINUE));
         if message.role != Role::User {

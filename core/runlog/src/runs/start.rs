@@ -10,7 +10,7 @@ use super::{AsyncRunRecorder, AsyncRuns, index::RUNS_STREAM, load::stream_of};
 use crate::{
     Error, ErrorKind, NewInstance, NewSession, Result,
     catalog::{Change, Guard},
-    lookup::{check_free, check_instance, live_session},
+    lookup::{check_free, check_id, check_instance, check_unused, live_session},
     repository,
 };
 
@@ -112,6 +112,7 @@ impl AsyncRuns {
         }
         let made = self.place(&new.place).await?;
         let run = self.run_from(&new, &made);
+        self.check_run_id(new.id, &made).await?;
         let context = initial_events(&new.messages, run.id)?;
         let metas = context.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()?;
         let own = RunEvent::Created(Box::new(run.clone())).encode()?;
@@ -174,6 +175,7 @@ impl AsyncRuns {
                     parent_instance_id: new.parent_instance_id,
                     created_at_ms: new.created_at_ms.unwrap_or_else(|| backend.now_ms()),
                 };
+                check_unused(&**backend, new.id.map(InstanceId::as_uuid)).await?;
                 let guard = if new.id.is_some() { Guard::Unchanged } else { Guard::Any };
                 let project = self.project_of(instance.session_id).await?;
                 Made { session: None, new_instance: true, instance, project, guard }
@@ -181,6 +183,7 @@ impl AsyncRuns {
             RunPlace::NewSession(new, agent_name) => {
                 let session = self.store.session_from(new);
                 session.check()?;
+                check_unused(&**backend, new.id.map(SessionId::as_uuid)).await?;
                 let instance = AgentInstance {
                     id: InstanceId(backend.new_id()),
                     session_id: session.id,
@@ -194,6 +197,18 @@ impl AsyncRuns {
         };
         made.instance.check()?;
         Ok(made)
+    }
+
+    /// Checks that an id that a caller gives to a run is that of nothing else, also of what is made with it.
+    async fn check_run_id(&self, id: Option<RunId>, made: &Made) -> Result<()> {
+        let Some(RunId(id)) = id else { return Ok(()) };
+        self.store.shared.catalog.read(|catalog| check_id(catalog, id)).await??;
+        if id == made.instance.id.as_uuid() || id == made.instance.session_id.as_uuid() {
+            return Err(Error::invalid(format!(
+                "a run can't have the id {id} of its own instance or session; leave it out"
+            )));
+        }
+        Ok(())
     }
 
     async fn project_of(&self, session: SessionId) -> Result<Option<String>> {

@@ -3,7 +3,7 @@
 use runlog_engine::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{EncodedRunEvent, NewContextEvent, RunEvent};
 
-use super::{ATTEMPTS_MAX, AsyncRunRecorder, Recorded, State, remember_styles, running};
+use super::{ATTEMPTS_MAX, AsyncRunRecorder, Recorded, State, remember_styles, repeat::expected_of, running};
 use crate::{
     Error, ErrorKind, Result, repository,
     runs::{
@@ -41,6 +41,8 @@ struct Plan {
     steps: Vec<EncodedRunEvent>,
     /// Where the run's stream stands.
     last: Sequence,
+    /// Why nothing new may be written; a repeat is told all the same what the first one was.
+    refused: Option<Error>,
 }
 
 impl AsyncRunRecorder {
@@ -61,7 +63,8 @@ impl AsyncRunRecorder {
         self.inner.runs.store.writable_instance(instance).await?;
         let mut attempt = 1;
         loop {
-            let plan = self.plan_entries(entries)?;
+            let key = idempotency_key.map(str::as_bytes);
+            let plan = self.plan_entries(entries, key)?;
             let mut ops: Vec<Op<'_>> = plan
                 .entries
                 .iter()
@@ -77,9 +80,18 @@ impl AsyncRunRecorder {
                 expected: Expected::Last(plan.last),
                 records: plan.steps.iter().map(record).collect(),
             });
-            let key = idempotency_key.map(str::as_bytes);
             match self.inner.runs.store.backend().commit(Batch { ops, key, durability: None }).await {
+                Ok(appended) if appended.repeated => {
+                    let mut recorded = self.recorded_entries(&appended, &plan)?;
+                    for recorded in &mut recorded {
+                        *recorded = self.as_it_was(*recorded).await?;
+                    }
+                    return Ok(recorded);
+                }
                 Ok(appended) => return self.recorded_entries(&appended, &plan),
+                Err(error) if error.kind() == ErrorKind::Conflict && plan.refused.is_some() => {
+                    return Err(plan.refused.unwrap_or(error));
+                }
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
                     attempt += 1;
                     self.refresh().await?;
@@ -89,13 +101,13 @@ impl AsyncRunRecorder {
         }
     }
 
-    fn plan_entries(&self, entries: &[RunEntry]) -> Result<Plan> {
+    fn plan_entries(&self, entries: &[RunEntry], key: Option<&[u8]>) -> Result<Plan> {
         let at_ms = self.inner.runs.store.backend().now_ms();
         let state = self.state();
-        running(&state.run, "be written to")?;
-        self.check_steps(&state, entries)?;
-        let mut plan =
-            Plan { entries: Vec::with_capacity(entries.len()), steps: Vec::new(), last: state.last_sequence };
+        let checked = running(&state.run, "be written to").and_then(|()| self.check_steps(&state, entries));
+        let mut refused = None;
+        let last = expected_of(&state, checked, key, &mut refused)?;
+        let mut plan = Plan { entries: Vec::with_capacity(entries.len()), steps: Vec::new(), last, refused };
         let (mut step_number, mut recorded_step) = (state.run.step_count, state.recorded_step);
         for (index, entry) in entries.iter().enumerate() {
             if entry.events.is_empty() {
