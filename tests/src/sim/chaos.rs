@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use runlog::{ListRuns, Orchestrator, RawJson, ResumeOptions, RunHandle, RunId, RunStatus, Runtime, StartAgent};
+use runlog::{
+    ErrorKind, ListRuns, Orchestrator, RawJson, ResumeOptions, RunHandle, RunId, RunStatus, Runtime, StartAgent,
+};
 
 use super::{agents::AGENTS, ledger::Ledger, scheduler::Scheduler};
 use crate::random::Random;
@@ -108,7 +110,11 @@ impl Users {
         // A run whose steps are spent is paused, and its agent may not care.
         for run in self.all_runs(None).await? {
             if self.orchestrator.handle(run).is_some() {
-                self.cancel(run).await?;
+                match self.cancel(run).await {
+                    // Another goes on from it, and is cancelled in its turn; its agent is stopped all the same.
+                    Err(error) if error.kind() == ErrorKind::WrongStatus => {}
+                    cancelled => cancelled?,
+                }
             }
         }
         Ok(())

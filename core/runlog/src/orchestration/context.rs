@@ -97,10 +97,14 @@ impl RunContext {
     ///
     /// # Errors
     /// [`LimitReached`](ErrorKind::LimitReached) when the budget of steps is spent: the run is then paused, durably, and
-    /// the executor should return. [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running any more.
+    /// the executor should return; it is dropped after [a while](super::OrchestratorOptions::stop_grace). [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running any more.
     pub async fn next_step(&self) -> Result<u32> {
         let _pass = self.live.pass().await;
-        self.live.recorder.next_step().await
+        let step = self.live.recorder.next_step().await;
+        if step.as_ref().is_err_and(|error| error.kind() == ErrorKind::LimitReached) {
+            self.live.spent.cancel();
+        }
+        step
     }
 
     /// Records a message given in parts, with the tool calls it asks for.

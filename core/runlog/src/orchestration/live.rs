@@ -28,6 +28,8 @@ pub(super) struct Live {
     pub(super) is_outside: bool,
     /// Tells it and all below it to stop.
     pub(super) token: CancellationToken,
+    /// Tells that its steps are spent: the run is paused, whatever its executor makes of it.
+    pub(super) spent: CancellationToken,
     /// Tells that its executor is over, or was never begun.
     pub(super) over: CancellationToken,
     /// Tells that its executor has had its time to stop.
@@ -91,6 +93,7 @@ impl Live {
             depth,
             is_outside,
             token,
+            spent: CancellationToken::new(),
             over: CancellationToken::new(),
             abandoned: CancellationToken::new(),
             ended: CancellationToken::new(),

@@ -430,9 +430,15 @@ impl Inner {
     }
 
     async fn cancel(self: Arc<Self>, live: Arc<Live>) -> Result<()> {
-        check_not_resumed(&live)?;
         let inner = Arc::clone(&self);
         let work = async move {
+            if let Err(refused) = check_not_resumed(&live) {
+                // An agent that doesn't know it may still be at work, to no purpose.
+                if !live.is_outside {
+                    inner.end(vec![(live, Ending::Paused(String::new()))]).await?;
+                }
+                return Err(refused);
+            }
             inner.end(vec![(Arc::clone(&live), Ending::Cancelled)]).await?;
             // It may have been resumed in the meantime.
             live.recorder.refresh().await?;

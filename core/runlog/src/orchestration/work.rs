@@ -68,7 +68,15 @@ impl Inner {
                 None => std::future::pending().await,
             }
         };
-        let ended = first(&mut execution, first(live.token.cancelled(), time)).await;
+        let spent = async {
+            live.spent.cancelled().await;
+            pause_reason::STEP_BUDGET
+        };
+        let time = async {
+            time.await;
+            pause_reason::TIMEOUT
+        };
+        let ended = first(&mut execution, first(live.token.cancelled(), first(spent, time))).await;
         let ending = match ended {
             // Somebody stops it at this moment.
             Either::Left(_) if live.token.is_cancelled() => None,
@@ -82,10 +90,10 @@ impl Inner {
                 first(&mut execution, live.abandoned.cancelled()).await;
                 None
             }
-            Either::Right(Either::Right(())) => {
+            Either::Right(Either::Right(Either::Left(reason) | Either::Right(reason))) => {
                 live.token.cancel();
                 first(&mut execution, self.sleep(self.options.stop_grace)).await;
-                Some(Ending::Paused(pause_reason::TIMEOUT.to_owned()))
+                Some(Ending::Paused(reason.to_owned()))
             }
         };
         // Dropping what is left of it is the last that it does.

@@ -11,8 +11,8 @@ use std::{
 };
 
 use runlog::{
-    AgentEnd, ErrorKind, ListRuns, NewMessage, NewRun, NewSession, RunContext, RunId, RunStatus, SpawnRequest,
-    engine::Position,
+    AgentDefinition, AgentEnd, ErrorKind, ListRuns, NewMessage, NewRun, NewSession, RunContext, RunId, RunStatus,
+    SpawnRequest, engine::Position, pause_reason,
 };
 
 use crate::{
@@ -31,6 +31,7 @@ claims! {
     a_run_that_was_resumed_is_not_cancelled_in_its_stead
     a_run_of_another_hand_is_cancelled_with_those_it_spawned
     an_agent_that_blocks_is_not_waited_for
+    an_agent_whose_steps_are_spent_is_stopped
     dropping_the_callers_future_leaves_nothing_half_done
 }
 
@@ -345,4 +346,22 @@ async fn dropping_the_callers_future_leaves_nothing_half_done(world: World) {
     while !context.dangling_tool_calls().await.unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+}
+
+async fn an_agent_whose_steps_are_spent_is_stopped(world: World) {
+    let definition = AgentDefinition { max_steps: Some(2), ..AgentDefinition::new("tireless", "") };
+    world
+        .agent_as(definition, |run: RunContext| async move {
+            // It never looks at what it is told.
+            loop {
+                let _ = steps(&run, 1).await;
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    let handle = world.orchestrator.start(world.start("tireless")).await.unwrap();
+    let result = handle.wait().await.unwrap();
+    assert_eq!((result.status, result.steps), (RunStatus::Paused, 2));
+    assert_eq!(result.pause_reason.as_deref(), Some(pause_reason::STEP_BUDGET));
+    assert_eq!(world.orchestrator.live_count(), 0);
 }
