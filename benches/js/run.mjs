@@ -28,7 +28,8 @@ const built = join(target, "release", library);
 if (!existsSync(addon) || statSync(addon).mtimeMs < statSync(built).mtimeMs) copyFileSync(built, addon);
 if (!existsSync(join(root, "node_modules"))) run("npm", ["ci"]);
 run(process.execPath, ["sdk/scripts/build.mjs"]);
-if (!existsSync(join(here, "node_modules"))) run("npm", ["ci"], here);
+// Not `ci`: that wants every platform of optional packages in the lock file, which not every registry has.
+if (!existsSync(join(here, "node_modules"))) run("npm", ["install", "--no-save"], here);
 
 const node = join(here, "node_modules/.bin/node");
 const suffix = process.platform === "win32" ? ".exe" : "";
