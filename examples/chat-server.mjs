@@ -47,8 +47,8 @@ const server = createServer(async (request, response) => {
       await answer(chatId, JSON.parse(body).content, response);
     } else {
       response.setHeader("content-type", "application/json");
-      const messages = await store.chats.getMessages(chatId);
       const step = await store.chats.getLastIncompleteStep(chatId);
+      const messages = await store.chats.getMessages(chatId); // After it: both are of one write.
       response.write(JSON.stringify({ messages: messages.map((it) => it.props.content), waiting: step?.status ?? null }));
     }
   } catch (error) {
