@@ -230,7 +230,16 @@ async fn a_spawn_that_nobody_waits_for_is_cancelled(world: World) {
     world.agent("leaf", |_| async { forever().await }).await;
     let parent = world.parent().await;
     let spawn = world.orchestrator.spawn_agents(parent, vec![SpawnRequest::new("leaf", "t"); 3]);
-    tokio::time::timeout(Duration::from_millis(30), spawn).await.unwrap_err();
+    // Dropped once they are at work, beside the run that spawned them.
+    let at_work = async {
+        while world.orchestrator.live_count() < 4 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        _ = spawn => unreachable!("they never end"),
+        () = at_work => {}
+    }
     while world.orchestrator.live_count() > 1 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
