@@ -38,6 +38,13 @@ pub(crate) fn check_types() -> Outcome {
     outcome(run(&mut npm(&["run", "--silent", "check", "--workspaces", "--if-present"])))
 }
 
+/// Builds the pages of the public API of the npm package, into `target/docs-js`; every warning is an error.
+pub(crate) fn docs() -> Outcome {
+    ensure_node()?;
+    install(".")?;
+    outcome(run(&mut npm(&["run", "--silent", "docs", "--workspace", "sdk"]))).map(|_| "target/docs-js".to_owned())
+}
+
 /// `addon`: builds the addon, and says where it is.
 pub(crate) fn addon(report: &mut Report, arguments: &[&str]) {
     report.check("addon", || {
