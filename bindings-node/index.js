@@ -28,11 +28,11 @@ function places(name) {
   const found = [];
   if (typeof __dirname === "string") {
     const own = createRequire(join(__dirname, "index.js"));
-    // These paths are written so that tools which trace an application's files find what they name. Nothing is required by
-    // a name that a bundler can read, since no bundler can bundle an addon.
-    found.push([own, join(__dirname, `runlog.${name}.node`)]);
-    found.push([own, join(__dirname, `../runlog-native-${name}/runlog.${name}.node`)]);
-    found.push([own, `runlog-native-${name}`]);
+    // Nothing is required by a name that a bundler can read, since no bundler can bundle an addon. The paths stand by
+    // themselves, as tools that trace an application's files want them; what those copy has no package.json.
+    const builtHere = join(__dirname, `runlog.${name}.node`);
+    const beside = join(__dirname, `../runlog-native-${name}/runlog.${name}.node`);
+    found.push([own, builtHere], [own, beside], [own, `runlog-native-${name}`]);
   }
   if (!isInstalled()) {
     // A bundler has moved this file: from the folder of the application, in which it runs. Never otherwise, since that

@@ -15,7 +15,8 @@ export const native = join(sdk, "..", "bindings-node");
 
 /** Runs a program to its end, and says what it printed. One that takes too long is a failure. */
 export async function run(program: string, args: readonly string[], cwd: string, env = process.env): Promise<string> {
-  const { stdout } = await promisify(execFile)(program, args, { cwd, env, timeout: 120_000, maxBuffer: 64 << 20 });
+  const options = { cwd, env, timeout: 120_000, maxBuffer: 64 << 20 };
+  const { stdout } = await promisify(execFile)(program, args, options);
   return stdout;
 }
 
