@@ -38,7 +38,7 @@ import { type OpenOptions, type SharedStore, type Store, openedStore } from "./s
  * @example
  * ```ts
  * const store = await open("runlog-data");
- * const { items: paused } = await store.runs.list({ status: "paused" }); // what the last process left
+ * const { items: [last] } = await store.runs.list({ limit: 1 }); // its status is `paused` when the process died with it
  *
  * const reader = await open("runlog-data", { mode: "readOnly" }); // in another process, while this one writes
  * ```

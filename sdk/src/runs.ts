@@ -53,9 +53,9 @@ interface WirePage {
  * await run.recordMessage({ role: "assistant", content: "I'll write a test first." }); // durable when it resolves
  *
  * // In the next process, after a crash:
- * const { items } = await store.runs.list({ status: "paused" });
- * for (const { id } of items) {
- *   const { recorder, messages } = await store.runs.resume(id);
+ * const { items: [last] } = await store.runs.list({ agentId: "coder", limit: 1 });
+ * if (last?.status === "paused") {
+ *   const { recorder, messages } = await store.runs.resume(last.id);
  *   await work(recorder, messages);
  * }
  * ```
