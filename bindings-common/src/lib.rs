@@ -8,6 +8,7 @@
 //! Contents (messages, payloads) never go through a JSON value of Rust's: they come and go as the bytes they are.
 
 mod agents;
+mod appends;
 mod arguments;
 mod chats;
 mod contexts;

@@ -1,3 +1,4 @@
+import { AppendQueue, type Outcome, type Settle, eachOutcome } from "./appends.js";
 import { RunlogError, abortedError, errorOf, throwIfAborted } from "./error.js";
 
 /** A number, text, bytes, or nothing. */
@@ -14,6 +15,11 @@ export interface Binding {
    * `[ok, handle, json, bytes]`. `data` is read before it returns.
    */
   call(handle: number, method: string, args: string, data?: Uint8Array): number | Part[];
+  /**
+   * Appends many batches, each for itself, packed one after the other: the ticket of the first, those of the others
+   * follow it, and what is answered already, as {@link onReplies} tells it.
+   */
+  append(packed: Uint8Array): Part[];
   /** Sets who is told of answers that came: `[ticket, ok, handle, json, bytes, …]`. */
   onReplies(listener: (parts: Part[]) => void): void;
   /** Gives up waiting for an answer; whether there was one to wait for. A write can't be given up. */
@@ -68,6 +74,8 @@ interface Waiting {
 export class Channel {
   readonly #binding: Binding;
   readonly #waiting = new Map<number, Waiting>();
+  readonly #queue = new AppendQueue();
+  readonly #appending = new Map<number, Settle>();
   /** How many calls keep the process alive. */
   #alive = 0;
   #isAlive = false;
@@ -76,7 +84,7 @@ export class Channel {
 
   constructor(binding: Binding) {
     this.#binding = binding;
-    binding.onReplies((parts) => this.#receive(parts));
+    binding.onReplies((parts) => this.#receive(parts, 0));
   }
 
   /**
@@ -85,12 +93,12 @@ export class Channel {
    */
   call(handle: number, method: string, args = "", data?: Uint8Array, options?: CallOptions): Reply | Promise<Reply> {
     throwIfAborted(options?.signal);
+    this.#flush();
     let started: number | Part[];
     try {
       started = this.#binding.call(handle, method, args, data);
     } catch (cause) {
-      const message = cause instanceof Error ? cause.message : String(cause);
-      throw new RunlogError("internal", `a fault in Runlog, please report it: ${message}`, { cause });
+      throw faultOf(cause);
     }
     if (typeof started !== "number") return replyAt(started, 0);
     const ticket = started;
@@ -119,8 +127,39 @@ export class Channel {
     });
   }
 
+  /**
+   * Appends packed records. All appends of one turn of the event loop go to the core together, at its end or before the
+   * next call, so that calls are done in their order.
+   */
+  append(handle: number, packed: Uint8Array): Promise<Outcome> {
+    if (!this.#queue.hasRoomFor(packed)) this.#flush();
+    return new Promise<Outcome>((settle) => {
+      if (this.#queue.isEmpty) queueMicrotask(() => this.#flush());
+      this.#queue.add(handle, packed, settle);
+    });
+  }
+
   release(handle: number): void {
+    this.#flush();
     this.#binding.release(handle);
+  }
+
+  /** Hands over the appends that are queued. */
+  #flush(): void {
+    if (this.#queue.isEmpty) return;
+    const { bytes, settles } = this.#queue.take();
+    let parts: Part[];
+    try {
+      parts = this.#binding.append(bytes);
+    } catch (cause) {
+      const { code, message } = faultOf(cause);
+      const failure = JSON.stringify({ code, message });
+      for (const settle of settles) settle(failure);
+      return;
+    }
+    const first = parts[0] as number;
+    settles.forEach((settle, index) => this.#appending.set(first + index, settle));
+    this.#receive(parts, 1);
   }
 
   /** Has the agents of an orchestrator done by a function, or by none any more. */
@@ -129,11 +168,17 @@ export class Channel {
     else this.#executors.set(orchestrator, executor);
   }
 
-  #receive(parts: Part[]): void {
-    for (let at = 0; at < parts.length; at += 5) {
+  #receive(parts: Part[], from: number): void {
+    for (let at = from; at < parts.length; at += 5) {
       const ticket = parts[at] as number;
       if (ticket === 0) {
-        this.#asked(replyAt(parts, at + 1));
+        this.#told(replyAt(parts, at + 1));
+        continue;
+      }
+      const append = this.#appending.get(ticket);
+      if (append !== undefined) {
+        this.#appending.delete(ticket);
+        append(parts[at + 3] as string);
         continue;
       }
       const waiting = this.#waiting.get(ticket);
@@ -149,7 +194,14 @@ export class Channel {
     this.#keepAlive();
   }
 
-  #asked(reply: Reply): void {
+  #told(reply: Reply): void {
+    if (reply.bytes !== undefined) {
+      eachOutcome(reply.bytes, (ticket, appended) => {
+        this.#appending.get(ticket)?.(appended);
+        this.#appending.delete(ticket);
+      });
+      return;
+    }
     const ask = valueOf<Ask>(reply);
     switch (ask.ask) {
       case "sleep":
@@ -191,10 +243,16 @@ export class Channel {
 
   /** Keeps the process alive for what is waited for, and for what agents left to be written. */
   #keepAlive(): void {
-    const on = this.#alive > 0 || (this.#executors.size > 0 && this.#binding.isBusy());
+    const on =
+      this.#alive > 0 || this.#appending.size > 0 || (this.#executors.size > 0 && this.#binding.isBusy());
     if (on !== this.#isAlive) this.#binding.keepAlive(on);
     this.#isAlive = on;
   }
+}
+
+function faultOf(cause: unknown): RunlogError {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  return new RunlogError("internal", `a fault in Runlog, please report it: ${message}`, { cause });
 }
 
 function replyAt(parts: Part[], at: number): Reply {

@@ -1,3 +1,4 @@
+import type { Outcome } from "./appends.js";
 import { type CallOptions, type Channel, type Reply, bytesOf, check, valueOf } from "./binding.js";
 import { RunlogError } from "./error.js";
 import { encodeArguments } from "./json.js";
@@ -39,6 +40,12 @@ export class Handle {
   callText(method: string, args: string, data?: Uint8Array, options?: CallOptions): Reply | Promise<Reply> {
     if (!this.#open) throw new RunlogError("closed", `${this.#what} is closed`);
     return this.channel.call(this.#id, method, args, data, options);
+  }
+
+  /** Appends packed records, which are copied before it returns. */
+  append(packed: Uint8Array): Promise<Outcome> {
+    if (!this.#open) throw new RunlogError("closed", `${this.#what} is closed`);
+    return this.channel.append(this.#id, packed);
   }
 
   /** Calls a method that answers nothing. */

@@ -1,6 +1,6 @@
 import type { Handle } from "./handle.js";
 import { bytesOf, check, valueOf } from "./binding.js";
-import { invalid } from "./error.js";
+import { errorOf, invalid } from "./error.js";
 import { concat, stringify, utf8 } from "./json.js";
 import {
   type Durability,
@@ -101,6 +101,7 @@ export interface StreamSnapshot {
   payload: Uint8Array;
 }
 
+const QUEUED_BYTES_MAX = 64 << 10;
 const ALL = Number.MAX_SAFE_INTEGER;
 
 /**
@@ -133,7 +134,12 @@ export class Streams {
     options?: AppendRecordsOptions,
   ): Promise<Appended> {
     const batch = records instanceof RecordBatch ? records : filled(this.#scratch.clear(), records);
-    return valueOf<Appended>(await this.#handle.callText("append", "", batch.packed(stream, options)));
+    const packed = batch.packed(stream, options);
+    // Many small ones are handed over together; a large one is not copied for that.
+    if (packed.length > QUEUED_BYTES_MAX) return valueOf(await this.#handle.callText("append", "", packed));
+    const outcome = await this.#handle.append(packed);
+    if (typeof outcome === "string") throw errorOf(outcome);
+    return outcome;
   }
 
   /**
