@@ -1,6 +1,6 @@
 import type { Appended } from "./streams.js";
 
-// The layouts of `bindings-common/src/appends.rs`, this side of the boundary. All numbers are little-endian.
+// The layouts of `core/bindings/src/appends.rs`, this side of the boundary. All numbers are little-endian.
 
 const HEADER_BYTES = 8;
 const ANSWER_BYTES = 48;

@@ -2,7 +2,7 @@ import { RunlogError, invalid } from "./error.js";
 import { textOf } from "./json.js";
 import { uuidAt, uuidBytes } from "./uuid.js";
 
-// The layouts of `bindings-common/src/packed`, this side of the boundary. All numbers are little-endian.
+// The layouts of `core/bindings/src/packed`, this side of the boundary. All numbers are little-endian.
 
 const APPEND_HEADER_BYTES = 32;
 const RECORD_HEADER_BYTES = 8;
