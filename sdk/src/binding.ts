@@ -1,5 +1,14 @@
-import { AppendQueue, type Outcome, type Settle, eachOutcome } from "./appends.js";
-import { RunlogError, abortedError, errorOf, throwIfAborted } from "./error.js";
+import {
+  type Appended,
+  AppendQueue,
+  Awaited,
+  type OneRecord,
+  type Resolve,
+  eachOutcome,
+  roomOfOne,
+} from "./appends.js";
+import type { AppendHead } from "./batch.js";
+import { type Failure, RunlogError, abortedError, errorOf, throwIfAborted } from "./error.js";
 
 /** A number, text, bytes, or nothing. */
 export type Part = number | string | Uint8Array | null | undefined;
@@ -16,8 +25,8 @@ export interface Binding {
    */
   call(handle: number, method: string, args: string, data?: Uint8Array): number | Part[];
   /**
-   * Appends many batches, each for itself, packed one after the other: the ticket of the first, those of the others
-   * follow it, and what is answered already, as {@link onReplies} tells it.
+   * Appends many batches, each for itself, packed one after the other. Appends have tickets of their own: that of the
+   * first, those of the others follow it; after it what is answered already, as {@link onReplies} tells it.
    */
   append(packed: Uint8Array): Part[];
   /** Sets who is told of answers that came: `[ticket, ok, handle, json, bytes, …]`. */
@@ -75,7 +84,8 @@ export class Channel {
   readonly #binding: Binding;
   readonly #waiting = new Map<number, Waiting>();
   readonly #queue = new AppendQueue();
-  readonly #appending = new Map<number, Settle>();
+  #queued: Resolve[] = [];
+  readonly #appending = new Awaited();
   /** How many calls keep the process alive. */
   #alive = 0;
   #isAlive = false;
@@ -131,12 +141,35 @@ export class Channel {
    * Appends packed records. All appends of one turn of the event loop go to the core together, at its end or before the
    * next call, so that calls are done in their order.
    */
-  append(handle: number, packed: Uint8Array): Promise<Outcome> {
-    if (!this.#queue.hasRoomFor(packed)) this.#flush();
-    return new Promise<Outcome>((settle) => {
-      if (this.#queue.isEmpty) queueMicrotask(() => this.#flush());
-      this.#queue.add(handle, packed, settle);
-    });
+  append(handle: number, packed: Uint8Array): Promise<Appended> {
+    const room = this.#queue.room(packed.length);
+    if (room === "never") return this.#appendAlone(handle, packed);
+    if (room === "later") this.#flush();
+    this.#schedule();
+    this.#queue.addPacked(handle, packed);
+    return new Promise(this.#enqueue);
+  }
+
+  /** As {@link append}, of one record without a key; `undefined` when it is too large for that. */
+  appendRecord(handle: number, stream: string, head: AppendHead, record: OneRecord): Promise<Appended> | undefined {
+    const room = this.#queue.room(roomOfOne(record));
+    if (room === "never") return undefined;
+    if (room === "later") this.#flush();
+    this.#schedule();
+    this.#queue.addRecord(handle, stream, head, record);
+    return new Promise(this.#enqueue);
+  }
+
+  async #appendAlone(handle: number, packed: Uint8Array): Promise<Appended> {
+    return valueOf(await this.call(handle, "append", "", packed));
+  }
+
+  // Made once, since they are used for each append.
+  readonly #enqueue = (resolve: Resolve): void => void this.#queued.push(resolve);
+  readonly #flush = (): void => this.#handOver();
+
+  #schedule(): void {
+    if (this.#queue.isEmpty) queueMicrotask(this.#flush);
   }
 
   release(handle: number): void {
@@ -145,20 +178,19 @@ export class Channel {
   }
 
   /** Hands over the appends that are queued. */
-  #flush(): void {
+  #handOver(): void {
     if (this.#queue.isEmpty) return;
-    const { bytes, settles } = this.#queue.take();
+    const resolves = this.#queued;
+    this.#queued = [];
     let parts: Part[];
     try {
-      parts = this.#binding.append(bytes);
+      parts = this.#binding.append(this.#queue.take());
     } catch (cause) {
       const { code, message } = faultOf(cause);
-      const failure = JSON.stringify({ code, message });
-      for (const settle of settles) settle(failure);
+      for (const resolve of resolves) resolve(failed({ code, message }));
       return;
     }
-    const first = parts[0] as number;
-    settles.forEach((settle, index) => this.#appending.set(first + index, settle));
+    this.#appending.add(parts[0] as number, resolves);
     this.#receive(parts, 1);
   }
 
@@ -173,12 +205,6 @@ export class Channel {
       const ticket = parts[at] as number;
       if (ticket === 0) {
         this.#told(replyAt(parts, at + 1));
-        continue;
-      }
-      const append = this.#appending.get(ticket);
-      if (append !== undefined) {
-        this.#appending.delete(ticket);
-        append(parts[at + 3] as string);
         continue;
       }
       const waiting = this.#waiting.get(ticket);
@@ -196,10 +222,7 @@ export class Channel {
 
   #told(reply: Reply): void {
     if (reply.bytes !== undefined) {
-      eachOutcome(reply.bytes, (ticket, appended) => {
-        this.#appending.get(ticket)?.(appended);
-        this.#appending.delete(ticket);
-      });
+      this.#appended(reply.bytes, reply.json);
       return;
     }
     const ask = valueOf<Ask>(reply);
@@ -221,6 +244,15 @@ export class Channel {
         break;
       }
     }
+  }
+
+  #appended(outcomes: Uint8Array, json: string | undefined): void {
+    const failures = json === undefined ? [] : (JSON.parse(json) as Failure[]);
+    eachOutcome(
+      outcomes,
+      (ticket, appended) => this.#appending.take(ticket)?.(appended),
+      (ticket, failure) => this.#appending.take(ticket)?.(failed(failures[failure] as Failure)),
+    );
   }
 
   #sleep(timer: number, ms: number): void {
@@ -250,6 +282,12 @@ export class Channel {
   }
 }
 
+/** A promise that fails. Its error is made by a function that is awaited, so that the error's stack names who awaits. */
+async function failed(failure: Failure): Promise<never> {
+  await undefined;
+  throw errorOf(failure);
+}
+
 function faultOf(cause: unknown): RunlogError {
   const message = cause instanceof Error ? cause.message : String(cause);
   return new RunlogError("internal", `a fault in Runlog, please report it: ${message}`, { cause });
@@ -267,7 +305,7 @@ function replyAt(parts: Part[], at: number): Reply {
 
 /** The reply, if it is no failure. @internal */
 export function check(reply: Reply): Reply {
-  if (reply.failure !== undefined) throw errorOf(reply.failure);
+  if (reply.failure !== undefined) throw errorOf(JSON.parse(reply.failure) as Failure);
   return reply;
 }
 

@@ -1,4 +1,5 @@
-import type { Outcome } from "./appends.js";
+import type { Appended, OneRecord } from "./appends.js";
+import type { AppendHead } from "./batch.js";
 import { type CallOptions, type Channel, type Reply, bytesOf, check, valueOf } from "./binding.js";
 import { RunlogError } from "./error.js";
 import { encodeArguments } from "./json.js";
@@ -43,9 +44,15 @@ export class Handle {
   }
 
   /** Appends packed records, which are copied before it returns. */
-  append(packed: Uint8Array): Promise<Outcome> {
+  append(packed: Uint8Array): Promise<Appended> {
     if (!this.#open) throw new RunlogError("closed", `${this.#what} is closed`);
     return this.channel.append(this.#id, packed);
+  }
+
+  /** As {@link append}, of one record without a key; `undefined` when it is too large for that. */
+  appendRecord(stream: string, head: AppendHead, record: OneRecord): Promise<Appended> | undefined {
+    if (!this.#open) throw new RunlogError("closed", `${this.#what} is closed`);
+    return this.channel.appendRecord(this.#id, stream, head, record);
   }
 
   /** Calls a method that answers nothing. */

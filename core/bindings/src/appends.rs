@@ -2,7 +2,10 @@
 //!
 //! What is handed over, each append after the other: the handle of a store u32, the length u32, and that many bytes of a
 //! [`PackedAppend`]. What is answered, each as six f64: the ticket, the positions of the first and the last record, the
-//! sequences of the first and the last, and 1 when the same key had been used before. All little-endian.
+//! sequences of the first and the last, and 1 when the same key had been used before. Of one that failed: the ticket, the
+//! index of its failure, and -1 at the end. All little-endian.
+//!
+//! Tickets of appends count by themselves, from 1 on.
 
 use std::{
     future::Future,
@@ -13,7 +16,7 @@ use std::{
 
 use runlog::engine::{Appended, Commit, Store as Engine};
 
-use crate::{Failure, Result, packed::PackedAppend};
+use crate::{Failure, Reply, Result, packed::PackedAppend};
 
 const HEADER_BYTES: usize = 8;
 /// The bytes of one answer.
@@ -67,25 +70,29 @@ impl Future for Staged {
 /// The appends under way, in the order in which they were staged.
 #[derive(Default)]
 pub(crate) struct Appends {
+    last_ticket: u64,
     pending: Vec<(u64, Staged)>,
 }
 
 /// Appends that are over.
 #[derive(Default, Debug)]
 pub(crate) struct Settled {
-    /// Those that are in the log, as they are answered.
-    pub(crate) appended: Vec<u8>,
-    pub(crate) failed: Vec<(u64, Failure)>,
+    answers: Vec<u8>,
+    failures: Vec<Failure>,
 }
 
 impl Appends {
-    /// Stages what was handed over, under tickets that follow `last_ticket`. Those that are refused fail alone.
+    /// The ticket of the append that is staged next.
+    pub(crate) fn next_ticket(&self) -> u64 {
+        self.last_ticket + 1
+    }
+
+    /// Stages what was handed over. Those that are refused fail alone.
     ///
     /// Nothing is polled yet: a flush that the first asked for would begin without the others.
     pub(crate) fn stage(
         &mut self,
         handed_over: &[u8],
-        last_ticket: &mut u64,
         engine_of: impl Fn(u32) -> Result<Engine>,
         settled: &mut Settled,
     ) -> Result<()> {
@@ -95,15 +102,15 @@ impl Appends {
         while !rest.is_empty() {
             let (handle, packed, next) = split(rest)?;
             rest = next;
-            *last_ticket += 1;
+            self.last_ticket += 1;
             let engine = match &found {
                 Some((of, engine)) if *of == handle => Ok(engine),
                 _ => engine_of(handle).map(|engine| &found.insert((handle, engine)).1),
             };
             let staged = catch_unwind(AssertUnwindSafe(|| Staged::stage(engine?, packed)));
             match staged.unwrap_or_else(|panic| Err(Failure::panicked(&*panic))) {
-                Ok(staged) => self.pending.push((*last_ticket, staged)),
-                Err(failure) => settled.failed.push((*last_ticket, failure)),
+                Ok(staged) => self.pending.push((self.last_ticket, staged)),
+                Err(failure) => settled.fail(self.last_ticket, failure),
             }
         }
         Ok(())
@@ -117,7 +124,7 @@ impl Appends {
             match polled.unwrap_or_else(|panic| Poll::Ready(Err(Failure::panicked(&*panic)))) {
                 Poll::Pending => return true,
                 Poll::Ready(Ok(outcome)) => settled.add(*ticket, outcome),
-                Poll::Ready(Err(failure)) => settled.failed.push((*ticket, failure)),
+                Poll::Ready(Err(failure)) => settled.fail(*ticket, failure),
             }
             false
         });
@@ -127,10 +134,27 @@ impl Appends {
 impl Settled {
     fn add(&mut self, ticket: u64, outcome: Outcome) {
         let Outcome { position, last_position, first_sequence, last_sequence, repeated } = outcome;
-        self.appended.reserve(ANSWER_BYTES);
-        for number in [ticket, position, last_position, first_sequence, last_sequence, u64::from(repeated)] {
-            self.appended.extend((number as f64).to_le_bytes());
+        let numbers = [ticket, position, last_position, first_sequence, last_sequence, u64::from(repeated)];
+        self.answer(numbers.map(|number| number as f64));
+    }
+
+    fn fail(&mut self, ticket: u64, failure: Failure) {
+        self.answer([ticket as f64, self.failures.len() as f64, 0.0, 0.0, 0.0, -1.0]);
+        self.failures.push(failure);
+    }
+
+    fn answer(&mut self, numbers: [f64; 6]) {
+        self.answers.reserve(ANSWER_BYTES);
+        numbers.iter().for_each(|number| self.answers.extend(number.to_le_bytes()));
+    }
+
+    /// What is told of them, when there are any.
+    pub(crate) fn told(self) -> Option<Result<Reply>> {
+        if self.answers.is_empty() {
+            return None;
         }
+        let reply = if self.failures.is_empty() { Ok(Reply::DONE) } else { Reply::json(&self.failures) };
+        Some(reply.map(|reply| reply.with_bytes(self.answers)))
     }
 }
 

@@ -8,7 +8,6 @@ use std::{
 
 use crate::{
     Failure, Host, Reply, Result,
-    appends::Settled,
     arguments::Input,
     object::{Object, Scope},
     orchestrator,
@@ -42,6 +41,9 @@ pub struct Hub {
     tasks: Tasks,
 }
 
+/// Answers that came, each under its ticket.
+pub type Answers = Vec<(u64, Result<Reply>)>;
+
 /// How a call began.
 #[derive(Debug)]
 pub enum Started {
@@ -73,14 +75,15 @@ impl Hub {
     }
 
     /// Appends many batches, each for itself, as [packed](crate::appends) one after the other: the ticket of the first,
-    /// those of the others follow it, and what is answered already, as by a [poll](Self::poll).
+    /// those of the others follow it, and what is answered already, as by a [poll](Self::poll). Appends have tickets of
+    /// their own.
     ///
     /// # Errors
     /// `invalid_input` when they are not packed so; those that were whole are appended, but not answered.
-    pub fn append(&mut self, packed: &[u8]) -> Result<(u64, Vec<(u64, Result<Reply>)>)> {
+    pub fn append(&mut self, packed: &[u8]) -> Result<(u64, Answers)> {
         let Self { scope, root, tasks } = self;
         let (first, settled) = tasks.append(packed, |handle| object(scope, root, handle)?.engine())?;
-        Ok((first, told(settled)))
+        Ok((first, settled.told().map(|told| (ASKED, told)).into_iter().collect()))
     }
 
     fn answer(&self, handle: u32, input: Input<'_>) -> Result<Answer> {
@@ -92,14 +95,14 @@ impl Hub {
 
     /// The answers that have come since, by ticket. Under ticket 0 is what JavaScript is asked to do, as JSON:
     ///
-    /// - nothing, and contents: what [appends](Self::append) became;
+    /// - contents, and failures when there are any: what [appends](Self::append) became;
     /// - `{"ask":"sleep","timer":1,"ms":250}`: to call the root's `timerOver` with the timer after that time;
     /// - `{"ask":"forget","timer":1}`: that it needn't any more;
     /// - `{"ask":"execute","orchestrator":1,"run":{…},…}` and the handle of a run: to do an agent's work, and to call the
     ///   handle's `end` after it.
-    pub fn poll(&mut self) -> Vec<(u64, Result<Reply>)> {
+    pub fn poll(&mut self) -> Answers {
         let (mut ready, settled) = self.tasks.poll();
-        ready.extend(told(settled));
+        ready.extend(settled.told().map(|told| (ASKED, told)));
         loop {
             let tasks = self.scope.remote.take_tasks();
             if tasks.is_empty() {
@@ -138,15 +141,6 @@ fn object(scope: &Scope, root: &Rc<Root>, handle: u32) -> Result<Rc<dyn Object>>
         ROOT => Ok(root.clone()),
         _ => scope.objects.get(handle).ok_or_else(|| Failure::closed("what this handle named")),
     }
-}
-
-/// What appends became, as it is answered.
-fn told(settled: Settled) -> Vec<(u64, Result<Reply>)> {
-    let mut told: Vec<_> = settled.failed.into_iter().map(|(ticket, failure)| (ticket, Err(failure))).collect();
-    if !settled.appended.is_empty() {
-        told.push((ASKED, Ok(Reply::bytes(settled.appended))));
-    }
-    told
 }
 
 impl std::fmt::Debug for Hub {

@@ -35,5 +35,5 @@ mod watched;
 
 pub use failure::{Failure, Result};
 pub use host::{Host, Work};
-pub use hub::{Hub, Started};
+pub use hub::{Answers, Hub, Started};
 pub use reply::Reply;

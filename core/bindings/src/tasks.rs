@@ -173,9 +173,9 @@ impl Tasks {
         packed: &[u8],
         engine_of: impl Fn(u32) -> Result<Engine>,
     ) -> Result<(u64, Settled)> {
-        let first = self.last_ticket + 1;
+        let first = self.appends.next_ticket();
         let mut settled = Settled::default();
-        let staged = self.appends.stage(packed, &mut self.last_ticket, engine_of, &mut settled);
+        let staged = self.appends.stage(packed, engine_of, &mut settled);
         self.appends.poll(&self.write_waker, &mut settled);
         staged.map(|()| (first, settled))
     }

@@ -19,7 +19,7 @@ describe.each(places)("handles $name", ({ fresh }) => {
     await failure(context.getMessages(), "closed");
     await failure(run.recordMessage({ role: "user", content: "x" }), "closed");
     await failure(flow.record({ type: "node:tick" }), "closed");
-    await failure(store.streams.append(store.constructor.name, "x"), "invalid_input");
+    await failure(store.streams.append(store.newId(), "x"), "closed");
     await failure(store.runs.list(), "closed");
     await failure(store.stat(), "closed");
     await store[Symbol.asyncDispose]();
