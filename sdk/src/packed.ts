@@ -4,7 +4,7 @@ import { uuidAt } from "./uuid.js";
 // The layouts of `core/bindings/src/packed`, this side of the boundary: what is read. All numbers are little-endian.
 
 const PAGE_HEADER_BYTES = 16;
-const HEAD_BYTES = 56;
+const HEAD_BYTES = 64;
 
 /** One record of the log. Its contents are looked at when they are asked for. */
 export class LogRecord {
@@ -18,46 +18,34 @@ export class LogRecord {
   readonly kind: number;
   /** Whether its contents were taken out of the store; they are then empty. */
   readonly redacted: boolean;
-  readonly #page: Uint8Array;
+  readonly #page: DataView;
   readonly #head: number;
-  readonly #metaAt: number;
-  readonly #payloadAt: number;
-  readonly #payloadLength: number;
   #payload: Uint8Array | undefined;
 
   /** @internal */
-  constructor(page: Uint8Array, view: DataView, head: number, metaAt: number, payloadAt: number) {
-    this.position = view.getFloat64(head, true);
-    this.sequence = view.getFloat64(head + 8, true);
-    this.timeMs = view.getFloat64(head + 16, true);
-    this.kind = view.getUint8(head + 32);
-    this.redacted = view.getUint8(head + 33) === 1;
+  constructor(page: DataView, head: number) {
+    this.position = page.getFloat64(head, true);
+    this.sequence = page.getFloat64(head + 8, true);
+    this.timeMs = page.getFloat64(head + 16, true);
+    this.kind = page.getUint8(head + 24);
+    this.redacted = page.getUint8(head + 25) === 1;
     this.#page = page;
     this.#head = head;
-    this.#metaAt = metaAt;
-    this.#payloadAt = payloadAt;
-    this.#payloadLength = view.getUint32(head + 28, true);
   }
 
   /** The small part beside the payload. */
   get meta(): Uint8Array {
-    const { buffer, byteOffset } = this.#page;
-    const view = new DataView(buffer, byteOffset);
-    return new Uint8Array(buffer, byteOffset + this.#metaAt, view.getUint32(this.#head + 24, true));
+    return part(this.#page, this.#head + 28);
   }
 
   /** The payload, byte for byte. */
   get payload(): Uint8Array {
-    return (this.#payload ??= new Uint8Array(
-      this.#page.buffer,
-      this.#page.byteOffset + this.#payloadAt,
-      this.#payloadLength,
-    ));
+    return (this.#payload ??= part(this.#page, this.#head + 36));
   }
 
   /** The stream it was appended to. For a record that a fork inherits, the stream it was first appended to. */
   get stream(): string {
-    return uuidAt(this.#page, this.#head + 40);
+    return uuidAt(new Uint8Array(this.#page.buffer, this.#page.byteOffset), this.#head + 48);
   }
 
   /** The payload as text. */
@@ -78,33 +66,27 @@ export interface RecordPage {
   next: number;
 }
 
+/** The part of a page whose place and length stand at an offset. */
+function part(page: DataView, at: number): Uint8Array {
+  return new Uint8Array(page.buffer, page.byteOffset + page.getUint32(at, true), page.getUint32(at + 4, true));
+}
+
 /** Reads a page of records. @internal */
-export function unpackRecords(page: Uint8Array): RecordPage {
-  const view = new DataView(page.buffer, page.byteOffset, page.byteLength);
-  const count = view.getUint32(0, true);
-  const next = view.getFloat64(8, true);
-  let meta = PAGE_HEADER_BYTES + count * HEAD_BYTES;
-  let payload = meta;
-  for (let index = 0; index < count; index++) payload += view.getUint32(PAGE_HEADER_BYTES + index * HEAD_BYTES + 24, true);
-  // After the bracket of the array.
-  payload += 1;
-  const records = new Array<LogRecord>(count);
-  for (let index = 0; index < count; index++) {
-    const head = PAGE_HEADER_BYTES + index * HEAD_BYTES;
-    const record = new LogRecord(page, view, head, meta, payload);
-    records[index] = record;
-    meta += view.getUint32(head + 24, true);
-    payload += (record.redacted ? 4 : view.getUint32(head + 28, true)) + 1;
+export function unpackRecords(bytes: Uint8Array): RecordPage {
+  const page = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const records = new Array<LogRecord>(page.getUint32(0, true));
+  for (let index = 0, head = PAGE_HEADER_BYTES; index < records.length; index++, head += HEAD_BYTES) {
+    records[index] = new LogRecord(page, head);
   }
-  return { records, next };
+  return { records, next: page.getFloat64(8, true) };
 }
 
 /** The payloads of a page of records, as the values they are in JSON, read in one go. @internal */
 export function unpackValues(page: Uint8Array): { values: unknown[]; next: number } {
   const view = new DataView(page.buffer, page.byteOffset, page.byteLength);
   const count = view.getUint32(0, true);
-  let start = PAGE_HEADER_BYTES + count * HEAD_BYTES;
-  for (let index = 0; index < count; index++) start += view.getUint32(PAGE_HEADER_BYTES + index * HEAD_BYTES + 24, true);
+  // Before the first payload is the bracket of the array.
+  const start = count === 0 ? PAGE_HEADER_BYTES : view.getUint32(PAGE_HEADER_BYTES + 36, true) - 1;
   return { values: JSON.parse(textOf(page.subarray(start))) as unknown[], next: view.getFloat64(8, true) };
 }
 

@@ -212,15 +212,18 @@ export class Streams {
     const { signal, limit = ALL, ...range } = options;
     const wire = { stream, ...range };
     let left = limit;
-    while (left > 0) {
-      const reply = await this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
-      const page = unpack(bytesOf(reply));
+    const read = async () => this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
+    let reading = left > 0 ? read() : undefined;
+    while (reading !== undefined) {
+      const page: P = unpack(bytesOf(await reading));
       const items = itemsOf(page);
-      if (items.length > 0) yield items;
-      if (page.next === 0) return;
       left -= items.length;
       if (range.backward) wire.last = page.next;
       else wire.first = page.next;
+      // The next page is read while this one is used; that it failed is told when it is asked for.
+      reading = page.next > 0 && left > 0 ? read() : undefined;
+      reading?.catch(() => {});
+      if (items.length > 0) yield items;
     }
   }
 }
