@@ -103,8 +103,8 @@ describe("stores that last", () => {
     await failure(reader.createSession(), "read_only");
     const seen: string[] = [];
     const stop = new AbortController();
+    const from = (await reader.lastPosition()) + 1;
     const tailing = (async () => {
-      const from = (await reader.lastPosition()) + 1;
       for await (const record of reader.tail({ from, signal: stop.signal })) {
         seen.push(record.text());
         if (seen.length === 3) stop.abort();
