@@ -53,8 +53,9 @@ export type { ClaudeNode, ClaudeNodeInput, ClaudeNodeOptions, ClaudeNodeResult }
 export type { QueryFn, QueryMessage, QueryParams } from "./claude/query.js";
 export { type ErrorCode, RunlogError } from "./error.js";
 export { RawJson } from "./json.js";
-export { RecordBatch } from "./packed.js";
-export type { Durability, Expected, LogRecord } from "./packed.js";
+export type { Appended } from "./appends.js";
+export { type Durability, type Expected, RecordBatch } from "./batch.js";
+export type { LogRecord } from "./packed.js";
 export type { Page, Pages } from "./pages.js";
 export type { LogOptions, OpenOptions, Recovery, SharedStore, Stat, Store, Verification } from "./store.js";
 export type {
@@ -85,7 +86,6 @@ export type {
 } from "./context.js";
 export type {
   AppendRecordsOptions,
-  Appended,
   Committed,
   NewRecord,
   ReadOptions,
