@@ -2,7 +2,8 @@ import type { Handle } from "./handle.js";
 import { bytesOf, valueOf } from "./binding.js";
 import { type RawJson, jsonBytes, jsonList, parseBytes, textOf } from "./json.js";
 import { namesOf, renamed, withoutNulls } from "./names.js";
-import { type Durability, unpackContents } from "./packed.js";
+import type { Durability } from "./batch.js";
+import { unpackContents } from "./packed.js";
 import { Pages } from "./pages.js";
 import { follow } from "./follow.js";
 

@@ -107,16 +107,16 @@ export class RunlogError extends Error {
   }
 }
 
-/** A failure as a binding tells it. */
-interface Failure {
+/** A failure as a binding tells it. @internal */
+export interface Failure {
   code: ErrorCode;
   message: string;
   causes?: string[];
 }
 
-/** The error of a failure that a binding told as JSON. @internal */
-export function errorOf(json: string): RunlogError {
-  const { code, message, causes = [] } = JSON.parse(json) as Failure;
+/** The error of a failure. @internal */
+export function errorOf(failure: Failure): RunlogError {
+  const { code, message, causes = [] } = failure;
   const cause = causes.reduceRight<Error | undefined>(
     (below, text) => new Error(text, below && { cause: below }),
     undefined,

@@ -13,7 +13,8 @@ import { follow, sleep } from "./follow.js";
 import { Handle } from "./handle.js";
 import { type RawJson, jsonBytes, jsonList, textOf } from "./json.js";
 import { namesOf, renamed } from "./names.js";
-import { type Durability, unpackContents, unpackRecords } from "./packed.js";
+import type { Durability } from "./batch.js";
+import { unpackContents, unpackRecords } from "./packed.js";
 import { Pages } from "./pages.js";
 
 /** The kinds of the records that flow events are kept as. */

@@ -96,8 +96,9 @@ export type {
 export type { QueryFn, QueryMessage, QueryParams } from "./claude/query.js";
 export { type ErrorCode, RunlogError } from "./error.js";
 export { RawJson } from "./json.js";
-export { RecordBatch } from "./packed.js";
-export type { Durability, Expected, FlushInterval, LogRecord } from "./packed.js";
+export type { Appended } from "./appends.js";
+export { type Durability, type Expected, type FlushInterval, RecordBatch } from "./batch.js";
+export type { LogRecord } from "./packed.js";
 export type { Page, Pages } from "./pages.js";
 export type {
   LogOptions,
@@ -141,7 +142,6 @@ export type {
 export type {
   AppendOperation,
   AppendRecordsOptions,
-  Appended,
   Committed,
   CommittedOperation,
   DeleteOperation,

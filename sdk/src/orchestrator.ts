@@ -1,5 +1,5 @@
 import { type Reply, check, valueOf } from "./binding.js";
-import { RunlogError, errorOf } from "./error.js";
+import { type Failure, RunlogError, errorOf } from "./error.js";
 import type { RuntimeCommand } from "./flow-types.js";
 import { Handle } from "./handle.js";
 import { type RawJson, jsonBytes } from "./json.js";
@@ -235,11 +235,11 @@ export class Orchestrator implements AsyncDisposable {
    * function are left as they are.
    */
   async resumeAll(): Promise<ResumeReport> {
-    type Wire = { resumed: [string, object][]; left: [string, object][] };
+    type Wire = { resumed: [string, object][]; left: [string, Failure][] };
     const report = await this.#handle.value<Wire>("resumeAll", undefined, undefined, { idle: true });
     return {
       resumed: report.resumed.map(([runId, result]) => ({ runId, result: spawnResultOf(result) })),
-      left: report.left.map(([runId, failure]) => ({ runId, error: errorOf(JSON.stringify(failure)) })),
+      left: report.left.map(([runId, failure]) => ({ runId, error: errorOf(failure) })),
     };
   }
 

@@ -6,7 +6,8 @@ import { Flows } from "./flows.js";
 import { follow } from "./follow.js";
 import { Handle } from "./handle.js";
 import { Orchestrator, type OrchestratorOptions } from "./orchestrator.js";
-import { type Durability, type LogRecord, unpackRecords } from "./packed.js";
+import type { Durability } from "./batch.js";
+import { type LogRecord, unpackRecords } from "./packed.js";
 import { Pages } from "./pages.js";
 import { Runs } from "./runs.js";
 import {

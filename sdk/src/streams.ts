@@ -1,16 +1,10 @@
 import type { Handle } from "./handle.js";
 import { bytesOf, check, valueOf } from "./binding.js";
+import type { Appended, OneRecord } from "./appends.js";
+import { type Durability, type Expected, RecordBatch } from "./batch.js";
 import { invalid } from "./error.js";
 import { concat, stringify, utf8 } from "./json.js";
-import {
-  type Durability,
-  type Expected,
-  type LogRecord,
-  RecordBatch,
-  type RecordPage,
-  unpackRecords,
-  unpackValues,
-} from "./packed.js";
+import { type LogRecord, type RecordPage, unpackRecords, unpackValues } from "./packed.js";
 import { Pages } from "./pages.js";
 
 /** A record to append: bytes, text, or with a kind and metadata; `json` is a value that is kept as JSON. */
@@ -24,20 +18,6 @@ export interface AppendRecordsOptions {
   key?: string;
   /** How durable it is when acknowledged; left out, the store's own setting. */
   durability?: Durability;
-}
-
-/** What an append became. */
-export interface Appended {
-  /** The position of the first record. */
-  position: number;
-  /** The position of the last record. */
-  lastPosition: number;
-  /** The sequence of the first record. */
-  firstSequence: number;
-  /** The stream's last sequence after it. */
-  lastSequence: number;
-  /** Whether the same key had been used before, so that nothing was appended now. */
-  repeated: boolean;
 }
 
 /** One step of a batch that is done as a whole or not at all. */
@@ -209,13 +189,29 @@ export class Streams {
    * @throws {@link RunlogError} `conflict`, `invalid_input`, `too_large`, `storage_full`: nothing was written.
    * `outcome_unknown`: it may or may not be written; a `key` makes it safe to try again after reopening.
    */
-  async append(
+  append(
     stream: string,
     records: NewRecord | readonly NewRecord[] | RecordBatch,
     options?: AppendRecordsOptions,
   ): Promise<Appended> {
-    const batch = records instanceof RecordBatch ? records : filled(this.#scratch.clear(), records);
-    return valueOf<Appended>(await this.#handle.callText("append", "", batch.packed(stream, options)));
+    try {
+      return this.#append(stream, records, options);
+    } catch (error) {
+      return Promise.reject(error as Error);
+    }
+  }
+
+  #append(
+    stream: string,
+    records: NewRecord | readonly NewRecord[] | RecordBatch,
+    options: AppendRecordsOptions = {},
+  ): Promise<Appended> {
+    if (records instanceof RecordBatch) return this.#handle.append(records.packed(stream, options));
+    if (!Array.isArray(records) && options.key === undefined) {
+      const appended = this.#handle.appendRecord(stream, options, oneRecord(records as NewRecord));
+      if (appended !== undefined) return appended;
+    }
+    return this.#handle.append(filled(this.#scratch.clear(), records).packed(stream, options));
   }
 
   /**
@@ -320,15 +316,18 @@ export class Streams {
     const { signal, limit = ALL, ...range } = options;
     const wire = { stream, ...range };
     let left = limit;
-    while (left > 0) {
-      const reply = await this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
-      const page = unpack(bytesOf(reply));
+    const read = async () => this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
+    let reading = left > 0 ? read() : undefined;
+    while (reading !== undefined) {
+      const page: P = unpack(bytesOf(await reading));
       const items = itemsOf(page);
-      if (items.length > 0) yield items;
-      if (page.next === 0) return;
       left -= items.length;
       if (range.backward) wire.last = page.next;
       else wire.first = page.next;
+      // The next page is read while this one is used; that it failed is told when it is asked for.
+      reading = page.next > 0 && left > 0 ? read() : undefined;
+      reading?.catch(() => {});
+      if (items.length > 0) yield items;
     }
   }
 }
@@ -350,10 +349,16 @@ function filled(batch: RecordBatch, records: NewRecord | readonly NewRecord[]): 
 }
 
 function addRecord(batch: RecordBatch, record: NewRecord): void {
-  if (typeof record === "string" || record instanceof Uint8Array) batch.add(record);
-  else if ("json" in record) batch.add(stringify(record.json), record.kind, record.meta);
-  else if ("payload" in record) batch.add(record.payload, record.kind, record.meta);
-  else throw invalid("a record is bytes, text, or an object with payload or json");
+  const { payload, kind, meta } = oneRecord(record);
+  batch.add(payload, kind, meta);
+}
+
+function oneRecord(record: NewRecord): OneRecord {
+  if (typeof record === "string" || record instanceof Uint8Array) return { payload: record };
+  if (typeof record !== "object" || record === null) throw invalid(`a record is no ${record === null ? "null" : typeof record}`);
+  if ("json" in record) return { payload: stringify(record.json), kind: record.kind, meta: record.meta };
+  if ("payload" in record) return record;
+  throw invalid("a record is bytes, text, or an object with payload or json");
 }
 
 function bytesOrText(value: Uint8Array | string): Uint8Array {
