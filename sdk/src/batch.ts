@@ -13,7 +13,13 @@ const META_BYTES_MAX = 32 << 10;
 const encoder = new TextEncoder();
 
 /** How durable an append is when it is acknowledged. `sync` is on the device; `os` is with the operating system. */
-export type Durability = "sync" | "os" | { intervalMs: number };
+export type Durability = "sync" | "os" | FlushInterval;
+
+/** An append is with the operating system when it is acknowledged, and on the device soon after. */
+export interface FlushInterval {
+  /** How long after at the latest, in whole milliseconds from 1. */
+  intervalMs: number;
+}
 
 /** What a writer believes of a stream; a mismatch is a `conflict`. A number is the last sequence. */
 export type Expected = "any" | "exists" | "absent" | number;

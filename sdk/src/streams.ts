@@ -8,11 +8,7 @@ import { type LogRecord, type RecordPage, unpackRecords, unpackValues } from "./
 import { Pages } from "./pages.js";
 
 /** A record to append: bytes, text, or with a kind and metadata; `json` is a value that is kept as JSON. */
-export type NewRecord =
-  | Uint8Array
-  | string
-  | { payload: Uint8Array | string; kind?: number; meta?: Uint8Array }
-  | { json: unknown; kind?: number; meta?: Uint8Array };
+export type NewRecord = Uint8Array | string | PayloadRecord | JsonRecord;
 
 /** What an append asks for beside its records. */
 export interface AppendRecordsOptions {
@@ -26,19 +22,19 @@ export interface AppendRecordsOptions {
 
 /** One step of a batch that is done as a whole or not at all. */
 export type StreamOperation =
-  | { append: string; records: NewRecord | readonly NewRecord[] | RecordBatch; expected?: Expected }
-  | { truncate: string; after: number; expected?: Expected }
-  | { fork: string; at: number; child: string }
-  | { snapshot: string; sequence: number; payload: Uint8Array | string; meta?: Uint8Array }
-  | { delete: string; expected?: Expected }
-  | { redact: number; reason: string };
+  | AppendOperation
+  | TruncateOperation
+  | ForkOperation
+  | SnapshotOperation
+  | DeleteOperation
+  | RedactOperation;
 
 /** What a batch became. */
 export interface Committed {
   /** The position of the batch's last record. */
   lastPosition: number;
   /** One for each step, in order: where it is, and the stream's last sequence after it. */
-  operations: { position: number; lastSequence: number }[];
+  operations: CommittedOperation[];
   /** Whether an earlier batch had the same key, so that nothing was written now. */
   repeated: boolean;
 }
@@ -79,6 +75,92 @@ export interface StreamSnapshot {
   meta: Uint8Array;
   /** The state. */
   payload: Uint8Array;
+}
+
+/** What a record says beside its payload. */
+export interface RecordHead {
+  /** What it is: 0 to 127, the caller's own; 0 when left out. */
+  kind?: number;
+  /** A small part beside the payload, at most 32 KiB. */
+  meta?: Uint8Array;
+}
+
+/** A record whose payload is bytes or text. */
+export interface PayloadRecord extends RecordHead {
+  /** The payload, kept byte for byte; text as its UTF-8. */
+  payload: Uint8Array | string;
+}
+
+/** A record whose payload is a value, kept as JSON. */
+export interface JsonRecord extends RecordHead {
+  /** The value; a {@link RawJson} is kept byte for byte. */
+  json: unknown;
+}
+
+/** Appends records to a stream, as {@link Streams.append}. */
+export interface AppendOperation {
+  /** The stream. */
+  append: string;
+  /** The records. */
+  records: NewRecord | readonly NewRecord[] | RecordBatch;
+  /** What the stream is expected to be; `any` when left out. */
+  expected?: Expected;
+}
+
+/** Forgets a stream's records after a sequence, as {@link Streams.truncate}. */
+export interface TruncateOperation {
+  /** The stream. */
+  truncate: string;
+  /** The last sequence that stays; 0 for none. */
+  after: number;
+  /** What the stream is expected to be; `any` when left out. */
+  expected?: Expected;
+}
+
+/** Makes a stream that shares another's records, as {@link Streams.fork}. */
+export interface ForkOperation {
+  /** The stream whose records are shared. */
+  fork: string;
+  /** The last sequence that is shared. */
+  at: number;
+  /** The id of the new stream. */
+  child: string;
+}
+
+/** Saves a state at a sequence of a stream, as {@link Streams.snapshot}. */
+export interface SnapshotOperation {
+  /** The stream. */
+  snapshot: string;
+  /** The last sequence that the state covers. */
+  sequence: number;
+  /** The state. */
+  payload: Uint8Array | string;
+  /** A small part beside the payload, at most 32 KiB. */
+  meta?: Uint8Array;
+}
+
+/** Deletes a stream, as {@link Streams.delete}. */
+export interface DeleteOperation {
+  /** The stream. */
+  delete: string;
+  /** What the stream is expected to be; `any` when left out. */
+  expected?: Expected;
+}
+
+/** Takes the content of a record out of every read, as {@link Store.redact}. */
+export interface RedactOperation {
+  /** The position of the record. */
+  redact: number;
+  /** Why; it is kept. */
+  reason: string;
+}
+
+/** What one step of a batch became. */
+export interface CommittedOperation {
+  /** The position of the step's last record. */
+  position: number;
+  /** The stream's last sequence after it; 0 for a redaction. */
+  lastSequence: number;
 }
 
 const ALL = Number.MAX_SAFE_INTEGER;
@@ -153,17 +235,30 @@ export class Streams {
     return { lastPosition: done.lastPosition, operations: done.ops, repeated: done.repeated };
   }
 
-  /** Forgets a stream's records after a sequence; later ones continue there. However many: it takes the same time. */
+  /**
+   * Forgets a stream's records after a sequence; later ones continue there. However many: it takes the same time.
+   *
+   * @throws {@link RunlogError} as {@link commit}.
+   */
   async truncate(stream: string, after: number, expected?: Expected): Promise<void> {
     await this.commit([{ truncate: stream, after, ...(expected !== undefined && { expected }) }]);
   }
 
-  /** Makes a stream that shares another's records up to a sequence, without copying them. */
+  /**
+   * Makes a stream that shares another's records up to a sequence, without copying them.
+   *
+   * @throws {@link RunlogError} as {@link commit}; `not_found` when the parent isn't there, `already_exists` when the
+   * child's id was used before.
+   */
   async fork(parent: string, at: number, child: string): Promise<void> {
     await this.commit([{ fork: parent, at, child }]);
   }
 
-  /** Saves a state at a sequence of a stream. */
+  /**
+   * Saves a state at a sequence of a stream.
+   *
+   * @throws {@link RunlogError} as {@link commit}.
+   */
   async snapshot(stream: string, sequence: number, payload: Uint8Array | string, meta?: Uint8Array): Promise<void> {
     await this.commit([{ snapshot: stream, sequence, payload, ...(meta && { meta }) }]);
   }
@@ -178,7 +273,11 @@ export class Streams {
     return { ...rest, meta: bytes.subarray(0, metaLength), payload: bytes.subarray(metaLength) };
   }
 
-  /** Deletes a stream. Forks of it keep what they share; its id can't be used again. */
+  /**
+   * Deletes a stream. Forks of it keep what they share; its id can't be used again.
+   *
+   * @throws {@link RunlogError} as {@link commit}.
+   */
   async delete(stream: string): Promise<void> {
     await this.commit([{ delete: stream }]);
   }
@@ -193,7 +292,12 @@ export class Streams {
     return this.#handle.value("streams");
   }
 
-  /** Reads a stream. A stream that isn't there is an error at the first read. */
+  /**
+   * Reads a stream. A stream that isn't there is an error at the first read.
+   *
+   * @throws {@link RunlogError} `not_found` at the first read when the stream isn't there; `aborted` when the signal
+   * is.
+   */
   read(stream: string, options: ReadOptions = {}): Pages<LogRecord> {
     return new Pages(() => this.#pages(stream, options, unpackRecords, (page) => page.records));
   }
