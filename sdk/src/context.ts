@@ -1,5 +1,6 @@
 import type { Handle } from "./handle.js";
 import { bytesOf, valueOf } from "./binding.js";
+import { objectOf, optionsOf } from "./checks.js";
 import { type RawJson, jsonBytes, jsonList, parseBytes, textOf } from "./json.js";
 import { namesOf, renamed, withoutNulls } from "./names.js";
 import { type Durability, unpackContents } from "./packed.js";
@@ -231,7 +232,7 @@ export class Contexts {
     content: RawJson | Uint8Array | object,
     options: AppendOptions & { toolCallId?: string } = {},
   ): Promise<ContextEvent> {
-    const { toolCallId, ...rest } = options;
+    const { toolCallId, ...rest } = objectOf(options, "what is asked for beside it");
     const args = { instance: instanceId, eventType, toolCallId, options: rest };
     const bytes = bytesOf(await this.#handle.call("appendEvent", args, jsonBytes(content)));
     return unpackEvents(bytes).events[0] as ContextEvent;
@@ -244,7 +245,8 @@ export class Contexts {
 
   /** The events of a context from a sequence on, a page at a time. */
   events(instanceId: string, options: { from?: number; signal?: AbortSignal } = {}): Pages<ContextEvent> {
-    return new Pages(() => this.#eventPages(instanceId, options.from ?? 0, options.signal));
+    const { from = 0, signal } = optionsOf(options, ["from", "signal"]);
+    return new Pages(() => this.#eventPages(instanceId, from, signal));
   }
 
   async *#eventPages(instance: string, first: number, signal: AbortSignal | undefined) {
@@ -333,7 +335,7 @@ export class Context {
    * @throws {@link RunlogError} as {@link appendMessage}, for any of them.
    */
   async appendMessages(messages: readonly MessageInput[], options: AppendOptions = {}): Promise<AppendResult> {
-    const { event, ...rest } = options;
+    const { event, ...rest } = objectOf(options, "what is asked for beside it");
     const { lengths, data } = jsonList(messages);
     const args = { instance: this.instanceId, options: rest, messages: lengths.map((length) => ({ length, event })) };
     return appendResultOf(await this.#handle.value<object>("appendMessages", args, data));
@@ -386,8 +388,8 @@ export class Context {
    * signal is aborted. After a truncation it goes on with what comes after the last sequence it gave.
    */
   follow(options: { from?: number; signal?: AbortSignal } = {}): Pages<ContextEvent> {
-    const { from = 1, signal } = options;
-    return follow(this.#handle, signal, from, async (next) => {
+    const { from = 1, signal } = optionsOf(options, ["from", "signal"]);
+    return follow(this.#handle, signal, from, async (next, signal) => {
       const page = await this.#contexts.eventPage(this.instanceId, next, signal);
       return { items: page.events, next: page.next ?? next };
     });

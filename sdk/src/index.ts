@@ -10,6 +10,7 @@
  */
 
 import { check } from "./binding.js";
+import { checkText, objectOf } from "./checks.js";
 import { nodeChannel } from "./node.js";
 import { type ToolDefinition, toolsOf } from "./orchestrator.js";
 import { type OpenOptions, type SharedStore, type Store, openedStore } from "./store.js";
@@ -22,12 +23,13 @@ import { type OpenOptions, type SharedStore, type Store, openedStore } from "./s
  * something else; `damaged` when what was durable is damaged; `not_found` for a reader where there is none.
  */
 export async function open(path: string, options: OpenOptions = {}): Promise<Store> {
-  return openedStore(nodeChannel(), "open", { ...options, path });
+  checkText(path, "the path of a store's folder");
+  return openedStore(nodeChannel(), "open", { ...objectOf(options, "how a store is opened"), path });
 }
 
 /** Opens a store in memory, gone when it is closed. Everything works as in a folder, but for lasting. */
 export async function openInMemory(options: Pick<OpenOptions, "segmentBytesMax"> = {}): Promise<Store> {
-  return openedStore(nodeChannel(), "openInMemory", options);
+  return openedStore(nodeChannel(), "openInMemory", objectOf(options, "how a store is opened"));
 }
 
 /**
@@ -37,7 +39,7 @@ export async function openInMemory(options: Pick<OpenOptions, "segmentBytesMax">
  * @throws {@link RunlogError} `closed` when it was closed.
  */
 export async function attach(shared: SharedStore): Promise<Store> {
-  return openedStore(nodeChannel(), "attach", { token: shared.runlogStore });
+  return openedStore(nodeChannel(), "attach", { token: objectOf(shared, "what a store was shared as").runlogStore });
 }
 
 /**

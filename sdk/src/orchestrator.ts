@@ -1,5 +1,6 @@
 import { type Reply, check, valueOf } from "./binding.js";
-import { RunlogError, errorOf } from "./error.js";
+import { checkFunction, checkText, objectOf, optionsOf } from "./checks.js";
+import { RunlogError, errorOf, messageOf } from "./error.js";
 import type { RuntimeCommand } from "./flow-types.js";
 import { Handle } from "./handle.js";
 import { type RawJson, jsonBytes } from "./json.js";
@@ -136,7 +137,7 @@ export class Orchestrator implements AsyncDisposable {
       if (typeof returned === "string") end = { summary: returned };
       else end = returned ?? {};
     } catch (error) {
-      end = { error: describe(error) };
+      end = { error: messageOf(error) };
     }
     watching.abort();
     try {
@@ -164,12 +165,15 @@ export class Orchestrator implements AsyncDisposable {
    * are under way go on with theirs.
    */
   async register(agentName: string, work: AgentFunction): Promise<void> {
+    checkText(agentName, "the name of an agent");
+    checkFunction(work, `the work of ${agentName}`);
     this.#functions.set(agentName, work);
     await this.#handle.done("register", { agentName });
   }
 
   /** Has a function do the work of every agent that has none of its own. */
   async registerDefault(work: AgentFunction): Promise<void> {
+    checkFunction(work, "the work of other agents");
     this.#ofOthers = work;
     await this.#handle.done("register", {});
   }
@@ -186,7 +190,7 @@ export class Orchestrator implements AsyncDisposable {
 
   /** Goes on with a paused run, as its agent. The new run is durable when it resolves, and about to begin. */
   async resume(runId: string, options: ResumeOptions & { timeoutMs?: number } = {}): Promise<RunHandle> {
-    const { timeoutMs, ...rest } = options;
+    const { timeoutMs, ...rest } = objectOf(options, "how to resume");
     return this.#run(await this.#handle.call("resume", { run: runId, options: wireResume(rest), timeoutMs }));
   }
 
@@ -218,7 +222,7 @@ export class Orchestrator implements AsyncDisposable {
     requests: readonly SpawnRequest[],
     options: { toolCallId?: string; signal?: AbortSignal } = {},
   ): Promise<SpawnResult[]> {
-    const { signal, ...rest } = options;
+    const { signal, ...rest } = objectOf(options, "what is asked for beside it");
     const wire = { run: parentRunId, requests, ...rest };
     const results = await this.#handle.value<object[]>("spawnAgents", wire, undefined, { signal, idle: true });
     return results.map(spawnResultOf);
@@ -287,7 +291,8 @@ export class RunHandle {
 
   /** What became of the run, once it has ended or paused. */
   async wait(options: { signal?: AbortSignal } = {}): Promise<SpawnResult> {
-    return spawnResultOf(await this.#handle.value<object>("wait", undefined, undefined, { ...options, idle: true }));
+    const { signal } = optionsOf(options, ["signal"]);
+    return spawnResultOf(await this.#handle.value<object>("wait", undefined, undefined, { signal, idle: true }));
   }
 
   /** As {@link Orchestrator.cancel}. */
@@ -298,17 +303,6 @@ export class RunHandle {
   /** As {@link Orchestrator.send}. */
   async send(command: RuntimeCommand | RawJson): Promise<void> {
     await this.#handle.done("send", undefined, jsonBytes(command));
-  }
-}
-
-/** What an error says, for the run that it fails. */
-function describe(error: unknown): string {
-  if (error instanceof Error) return error.message || error.name;
-  if (typeof error === "string") return error;
-  try {
-    return JSON.stringify(error) ?? String(error);
-  } catch {
-    return String(error);
   }
 }
 

@@ -1,5 +1,7 @@
 import type { Handle } from "./handle.js";
 import type { AppendOptions, MessageInput } from "./context.js";
+import { listOf, objectOf } from "./checks.js";
+import { messageOf } from "./error.js";
 import { jsonBytes, jsonList } from "./json.js";
 import { type Recorded, type Run, type ToolOutcome, recordedOf, runOf, wholeMs } from "./run-types.js";
 
@@ -91,7 +93,7 @@ export class RunRecorder implements AsyncDisposable {
 
   /** Ends the run with an error: its message, or what it says as text. */
   async fail(error: unknown): Promise<Run> {
-    return this.#end("fail", error instanceof Error ? error.message : String(error));
+    return this.#end("fail", messageOf(error));
   }
 
   /** Ends the run because nobody wants it any more. A paused run can be cancelled too, unless another goes on from it. */
@@ -117,7 +119,7 @@ export class RunRecorder implements AsyncDisposable {
 
 /** Records what a tool gave, in a run. @internal */
 export async function recordToolResult(run: Handle, outcome: ToolOutcome): Promise<Recorded> {
-  const data = jsonBytes(outcome.output);
+  const data = jsonBytes(objectOf(outcome, "what a tool gave").output);
   return recordedOf(await run.value<object>("recordToolResult", wireOutcome(outcome, data.length), data));
 }
 
@@ -127,6 +129,7 @@ export async function recordToolCall(
   message: MessageInput,
   outcomes: readonly ToolOutcome[],
 ): Promise<Recorded> {
+  listOf(outcomes, "what the tools gave").forEach((outcome) => objectOf(outcome, "what a tool gave"));
   const { lengths, data } = jsonList([message, ...outcomes.map((outcome) => outcome.output)]);
   const wire = outcomes.map((outcome, index) => wireOutcome(outcome, lengths[index + 1] as number));
   return recordedOf(await run.value<object>("recordToolCall", { messageLength: lengths[0], outcomes: wire }, data));

@@ -1,5 +1,6 @@
 import { type AgentDefinition, type AgentSummary, agentOf } from "./agents.js";
 import { check } from "./binding.js";
+import { objectOf, optionsOf } from "./checks.js";
 import { type AppendOptions, type Message, type MessageInput, unpackMessages } from "./context.js";
 import type { RunSnapshot, RuntimeCommand, RuntimeEvent } from "./flow-types.js";
 import type { Handle } from "./handle.js";
@@ -114,7 +115,7 @@ export class RunContext {
 
   /** The next command that was sent to it, once there is one. */
   async nextCommand(options: { signal?: AbortSignal } = {}): Promise<RuntimeCommand> {
-    const { signal = this.signal } = options;
+    const { signal = this.signal } = optionsOf(options, ["signal"]);
     return this.#handle.value("nextCommand", undefined, undefined, { signal, idle: true });
   }
 
@@ -135,7 +136,7 @@ export class RunContext {
     requests: readonly SpawnRequest[],
     options: { toolCallId?: string; signal?: AbortSignal } = {},
   ): Promise<SpawnResult[]> {
-    const { signal, ...rest } = options;
+    const { signal, ...rest } = objectOf(options, "what is asked for beside it");
     const results = await this.#handle.value<object[]>("spawnAgents", { requests, ...rest }, undefined, {
       signal,
       idle: true,

@@ -1,6 +1,7 @@
 import { Agents } from "./agents.js";
 import { type Channel, check, valueOf } from "./binding.js";
 import { Chats } from "./chats.js";
+import { checkFunction, checkLimit, objectOf, optionsOf } from "./checks.js";
 import { Context, Contexts } from "./context.js";
 import { Flows } from "./flows.js";
 import { follow } from "./follow.js";
@@ -23,6 +24,7 @@ import {
   sessionOf,
 } from "./sessions.js";
 import { Streams, scanPage } from "./streams.js";
+import { encodeArguments } from "./json.js";
 import { newUuid } from "./uuid.js";
 
 /** How a store is opened. The defaults suit an agent: durable appends, made if it isn't there. */
@@ -258,7 +260,8 @@ export class Store implements AsyncDisposable {
 
   /** Starts agents whose work is done by functions, and goes on with those that a crash cut off. */
   async orchestrator(options: OrchestratorOptions = {}): Promise<Orchestrator> {
-    const { agents = {}, ...bounds } = options;
+    const { agents = {}, ...bounds } = objectOf(options, "what is asked of an orchestrator");
+    for (const [name, work] of Object.entries(objectOf(agents, "the functions of agents"))) checkFunction(work, name);
     const reply = check(await this.#handle.call("orchestrate", bounds));
     const handle = new Handle(this.#handle.channel, reply.handle, "the orchestrator");
     const orchestrator = new Orchestrator(handle, valueOf<{ id: number }>(reply).id);
@@ -269,7 +272,8 @@ export class Store implements AsyncDisposable {
 
   /** The whole log in order of position, a page at a time: as history, what was truncated since included. */
   read(options: LogOptions = {}): Pages<LogRecord> {
-    const { from = 1, limit, signal } = options;
+    const { from = 1, limit, signal } = optionsOf(options, ["from", "limit", "signal"]);
+    checkLimit(limit);
     const handle = this.#handle;
     async function* pages(): AsyncGenerator<LogRecord[], void, undefined> {
       let next = from;
@@ -290,8 +294,8 @@ export class Store implements AsyncDisposable {
    * another process writes. It ends when the signal is aborted or the store is closed.
    */
   tail(options: Omit<LogOptions, "limit"> = {}): Pages<LogRecord> {
-    const { from = 1, signal } = options;
-    return follow(this.#handle, signal, from, async (next) => {
+    const { from = 1, signal } = optionsOf(options, ["from", "signal"]);
+    return follow(this.#handle, signal, from, async (next, signal) => {
       const page = await scanPage(this.#handle, next, undefined, signal);
       return { items: page.records, next: page.records.length > 0 ? page.next : next };
     });
@@ -361,6 +365,6 @@ export class Store implements AsyncDisposable {
 
 /** A store that a binding has opened. @internal */
 export async function openedStore(channel: Channel, method: string, args: object): Promise<Store> {
-  const reply = check(await channel.call(0, method, JSON.stringify(args)));
+  const reply = check(await channel.call(0, method, encodeArguments(args)));
   return new Store(new Handle(channel, reply.handle, "the store"), valueOf<Recovery>(reply));
 }
