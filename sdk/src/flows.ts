@@ -1,4 +1,5 @@
 import { check, valueOf } from "./binding.js";
+import { checkText, optionsOf } from "./checks.js";
 import { invalid } from "./error.js";
 import type {
   PlaybackOptions,
@@ -9,9 +10,9 @@ import type {
   RuntimeCommand,
   RuntimeEvent,
 } from "./flow-types.js";
-import { follow, sleep } from "./follow.js";
+import { Either, follow, sleep } from "./follow.js";
 import { Handle } from "./handle.js";
-import { type RawJson, jsonBytes, jsonList, textOf } from "./json.js";
+import { RawJson, jsonBytes, jsonList, textOf } from "./json.js";
 import { namesOf, renamed } from "./names.js";
 import { type Durability, unpackContents, unpackRecords } from "./packed.js";
 import { Pages } from "./pages.js";
@@ -86,8 +87,8 @@ export class Flows {
 
   /** The events of a flow from a sequence on, then those that come, also while another process records them. */
   follow(runId: string, options: { from?: number; signal?: AbortSignal } = {}): Pages<RecordedEvent> {
-    const { from = 1, signal } = options;
-    return follow(this.#handle, signal, from, async (first) => {
+    const { from = 1, signal } = optionsOf(options, ["from", "signal"]);
+    return follow(this.#handle, signal, from, async (first, signal) => {
       const wire = { stream: runId, first, kinds: EVENT_KINDS };
       const page = unpackRecords(await this.#handle.bytes("read", wire, undefined, { signal }));
       const items = page.records
@@ -159,7 +160,7 @@ export class FlowRun implements AsyncDisposable {
 
   /** Saves the state as the run's latest snapshot. On the device when it resolves, whatever the store's setting. */
   async saveSnapshot(): Promise<void> {
-    this.state = await this.#handle.value("saveSnapshot", undefined, jsonBytes(this.state));
+    await this.#save("saveSnapshot", undefined, []);
   }
 
   /**
@@ -167,12 +168,37 @@ export class FlowRun implements AsyncDisposable {
    * be awaited before the agent is called: from then on a crash can be resumed from.
    */
   async startAgent(nodeId: string, sessionId: string): Promise<void> {
-    this.state = await this.#handle.value("startAgent", { nodeId, sessionId }, jsonBytes(this.state));
+    await this.#save("startAgent", { nodeId, sessionId }, [
+      ["agentSessions", nodeId, sessionId],
+      ["nodeStatus", nodeId, "running"],
+    ]);
   }
 
   /** Notes that a node has finished with an output, and saves the snapshot. The agent's session stays, for more turns. */
   async finishNode(nodeId: string, output: unknown = null): Promise<void> {
-    this.state = await this.#handle.value("finishNode", { nodeId, output }, jsonBytes(this.state));
+    const kept = RawJson.from(output);
+    await this.#save("finishNode", { nodeId, output: kept }, [
+      ["outputs", nodeId, kept.value()],
+      ["nodeStatus", nodeId, "done"],
+    ]);
+  }
+
+  /**
+   * Saves the state with some entries of it changed. They are changed here before anything is awaited, so that a call that
+   * comes meanwhile saves them too, and taken back when they couldn't be saved.
+   */
+  async #save(method: string, args: object | undefined, changes: readonly Change[]): Promise<void> {
+    const { state } = this;
+    if (typeof state !== "object" || state === null) throw invalid("the state of a flow is an object");
+    if (args !== undefined) for (const [, node] of changes) checkText(node, "the id of a node");
+    const undo = changes.map((change) => changed(state, change));
+    try {
+      const saved = this.#handle.value<RunSnapshot>(method, args, jsonBytes(state));
+      this.state.inbox = (await saved).inbox;
+    } catch (error) {
+      for (const back of undo.reverse()) back();
+      throw error;
+    }
   }
 
   /**
@@ -229,6 +255,24 @@ export class FlowRun implements AsyncDisposable {
   }
 }
 
+/** A new value of a node, in one of the parts of a state. */
+type Change = readonly [part: "agentSessions" | "nodeStatus" | "outputs", node: string, value: unknown];
+
+/** Makes a change, and says how it is taken back, unless something else was written over it. */
+function changed(state: RunSnapshot, [part, node, value]: Change): () => void {
+  const values = state[part] as Record<string, unknown> | undefined;
+  // What isn't as it should be is refused where the state is read.
+  if (typeof values !== "object" || values === null) return () => {};
+  const before = Object.getOwnPropertyDescriptor(values, node);
+  // Any name can be a node's, `__proto__` too.
+  Object.defineProperty(values, node, { value, writable: true, enumerable: true, configurable: true });
+  return () => {
+    if (values[node] !== value) return;
+    if (before === undefined) delete values[node];
+    else Object.defineProperty(values, node, before);
+  };
+}
+
 /**
  * A flow played back: its events in order, each after the time to let pass before it. Going through it again goes on
  * where it was.
@@ -247,10 +291,23 @@ export class Playback implements AsyncIterable<RecordedEvent> {
   }
 
   /** The events, after their delays. */
-  async *[Symbol.asyncIterator](): AsyncGenerator<RecordedEvent, void, undefined> {
-    for await (const event of this.events()) {
-      if (event.delayMs > 0) await sleep(event.delayMs, this.#signal);
-      yield event;
+  [Symbol.asyncIterator](): AsyncIterator<RecordedEvent, void, undefined> {
+    return new Pages((stop) => this.#paced(stop))[Symbol.asyncIterator]();
+  }
+
+  async *#paced(stop: AbortSignal): AsyncGenerator<RecordedEvent[], void, undefined> {
+    const either = new Either(stop);
+    try {
+      either.watch(this.#signal);
+      for await (const event of this.events()) {
+        if (event.delayMs > 0) await sleep(event.delayMs, either.signal);
+        yield [event];
+      }
+    } catch (error) {
+      // Nobody waits for what is left.
+      if (!stop.aborted) throw error;
+    } finally {
+      either.end();
     }
   }
 

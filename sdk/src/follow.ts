@@ -16,17 +16,20 @@ interface Read<T> {
  */
 export function follow<T>(
   store: Handle,
-  signal: AbortSignal | undefined,
+  given: AbortSignal | undefined,
   from: number,
-  read: (from: number) => Promise<Read<T>>,
+  read: (from: number, signal: AbortSignal) => Promise<Read<T>>,
 ): Pages<T> {
-  async function* pages(): AsyncGenerator<T[], void, undefined> {
+  async function* pages(stop: AbortSignal): AsyncGenerator<T[], void, undefined> {
     let next = from;
+    const either = new Either(stop);
     try {
+      either.watch(given);
+      const { signal } = either;
       for (;;) {
         // Asked for before reading, so that nothing that comes in between is slept through.
         const seen = await store.value<number>("lastPosition", undefined, undefined, { signal });
-        const page = await read(next);
+        const page = await read(next, signal);
         next = page.next;
         if (page.items.length > 0) yield page.items;
         else await store.value<number>("waitPast", { position: seen }, undefined, { signal });
@@ -34,9 +37,38 @@ export function follow<T>(
     } catch (error) {
       if (error instanceof RunlogError && (error.code === "aborted" || error.code === "closed")) return;
       throw error;
+    } finally {
+      either.end();
     }
   }
   return new Pages(pages);
+}
+
+/** A signal that is aborted with either of two, and lets go of them at its end. @internal */
+export class Either {
+  readonly #controller = new AbortController();
+  readonly #watched: { signal: AbortSignal; onAbort: () => void }[] = [];
+
+  constructor(stop: AbortSignal) {
+    this.watch(stop);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Watches another signal, unless there is none. Throws when it is aborted already, or is none. */
+  watch(signal: AbortSignal | undefined): void {
+    throwIfAborted(signal);
+    if (signal === undefined) return;
+    const onAbort = () => this.#controller.abort(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    this.#watched.push({ signal, onAbort });
+  }
+
+  end(): void {
+    for (const { signal, onAbort } of this.#watched) signal.removeEventListener("abort", onAbort);
+  }
 }
 
 /** Lets some time pass. @internal */

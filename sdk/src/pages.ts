@@ -10,18 +10,21 @@
  * ```
  */
 export class Pages<T> implements AsyncIterable<T> {
-  readonly #open: () => AsyncGenerator<T[], void, undefined>;
+  readonly #open: (stop: AbortSignal) => AsyncGenerator<T[], void, undefined>;
 
-  /** @internal */
-  constructor(open: () => AsyncGenerator<T[], void, undefined>) {
+  /** `open` begins to read; what it waits for ends when its signal is aborted. @internal */
+  constructor(open: (stop: AbortSignal) => AsyncGenerator<T[], void, undefined>) {
     this.#open = open;
   }
 
   /** The items, one by one. */
   [Symbol.asyncIterator](): AsyncIterator<T, void, undefined> {
-    const pages = this.#open();
+    const stop = new AbortController();
+    const pages = this.#open(stop.signal);
     let page: T[] = [];
     let at = 0;
+    /** The last of those that wait for a page: they are served one after the other. */
+    let last: Promise<unknown> | undefined;
     const next = async (): Promise<IteratorResult<T, void>> => {
       for (;;) {
         if (at < page.length) return { done: false, value: page[at++] as T };
@@ -32,10 +35,21 @@ export class Pages<T> implements AsyncIterable<T> {
       }
     };
     return {
-      // Nothing is waited for within a page.
-      next: () => (at < page.length ? Promise.resolve({ done: false, value: page[at++] as T }) : next()),
+      next: () => {
+        // Nothing is waited for within a page.
+        if (last === undefined && at < page.length) return Promise.resolve({ done: false, value: page[at++] as T });
+        const mine = last === undefined ? next() : last.then(next, next);
+        const served = () => {
+          if (last === mine) last = undefined;
+        };
+        last = mine;
+        mine.then(served, served);
+        return mine;
+      },
       return: async () => {
         page = [];
+        // What is waited for may never come.
+        stop.abort();
         await pages.return();
         return { done: true, value: undefined };
       },
@@ -44,7 +58,17 @@ export class Pages<T> implements AsyncIterable<T> {
 
   /** The items a page at a time: fewer waits, the same memory. */
   pages(): AsyncIterable<T[]> {
-    return { [Symbol.asyncIterator]: this.#open };
+    return {
+      [Symbol.asyncIterator]: () => {
+        const stop = new AbortController();
+        const pages = this.#open(stop.signal);
+        const end = async (): Promise<IteratorResult<T[], void>> => {
+          stop.abort();
+          return pages.return();
+        };
+        return { next: () => pages.next(), return: end };
+      },
+    };
   }
 
   /** All items at once. */
