@@ -111,8 +111,8 @@ export class Channel {
         reject(abortedError(signal));
       };
       const settled = (reply: Reply) => {
-        signal.removeEventListener("abort", onAbort);
         resolve(reply);
+        signal.removeEventListener("abort", onAbort);
       };
       this.#waiting.set(ticket, { resolve: settled, idle });
       signal.addEventListener("abort", onAbort, { once: true });

@@ -1,3 +1,4 @@
+import { bytesGiven, optionsOf, shown } from "./checks.js";
 import { RunlogError, invalid } from "./error.js";
 import { textOf } from "./json.js";
 import { uuidAt, uuidBytes } from "./uuid.js";
@@ -10,6 +11,8 @@ const PAGE_HEADER_BYTES = 16;
 const HEAD_BYTES = 56;
 const KIND_END = 128;
 const META_BYTES_MAX = 32 << 10;
+const PAYLOAD_BYTES_MAX = 64 << 20;
+const BATCH_BYTES_MAX = 128 << 20;
 
 const encoder = new TextEncoder();
 
@@ -39,6 +42,9 @@ export class RecordBatch {
 
   /** A batch with room for so many bytes; it grows. */
   constructor(capacity = 64 << 10) {
+    if (!Number.isInteger(capacity) || capacity < 0 || capacity > BATCH_BYTES_MAX) {
+      throw invalid(`the capacity of a batch is a whole number from 0 to ${BATCH_BYTES_MAX}, not ${shown(capacity)}`);
+    }
     this.#bytes = new Uint8Array(Math.max(capacity, 256));
     this.#view = new DataView(this.#bytes.buffer);
   }
@@ -60,8 +66,13 @@ export class RecordBatch {
    */
   add(payload: Uint8Array | string, kind = 0, meta?: Uint8Array): this {
     if (!Number.isInteger(kind) || kind < 0 || kind >= KIND_END) {
-      throw invalid(`the kind of a record is a whole number from 0 to 127, not ${kind}`);
+      throw invalid(`the kind of a record is a whole number from 0 to 127, not ${shown(kind)}`);
     }
+    if (typeof payload !== "string") bytesGiven(payload, "the payload of a record that isn't text");
+    if (payload.length > PAYLOAD_BYTES_MAX) {
+      throw new RunlogError("too_large", `a payload has ${payload.length} bytes, at most ${PAYLOAD_BYTES_MAX} are allowed`);
+    }
+    if (meta !== undefined) bytesGiven(meta, "the metadata of a record");
     const metaLength = meta?.length ?? 0;
     if (metaLength > META_BYTES_MAX) {
       throw new RunlogError("too_large", `metadata has ${metaLength} bytes, at most ${META_BYTES_MAX} are allowed`);
@@ -73,6 +84,9 @@ export class RecordBatch {
     const room = typeof payload === "string" ? payload.length * 3 : payload.length;
     const start = this.#end;
     const body = start + RECORD_HEADER_BYTES + metaLength;
+    if (body > BATCH_BYTES_MAX) {
+      throw new RunlogError("too_large", `a batch has over ${body} bytes, at most ${BATCH_BYTES_MAX} are allowed`);
+    }
     this.#reserve(body + room);
     if (meta !== undefined) this.#bytes.set(meta, start + RECORD_HEADER_BYTES);
     let length = room;
@@ -100,6 +114,7 @@ export class RecordBatch {
 
   /** The records with the header of an append to a stream. @internal */
   packed(stream: string, options: AppendHead = {}): Uint8Array {
+    optionsOf(options, ["expected", "key", "durability"]);
     const { key } = options;
     if (key !== undefined) return this.#withKey(stream, options, key);
     this.#writeHead(this.#bytes, this.#view, stream, options, 0);
@@ -107,6 +122,7 @@ export class RecordBatch {
   }
 
   #withKey(stream: string, options: AppendHead, key: string): Uint8Array {
+    if (typeof key !== "string") throw invalid(`an idempotency key is text, not ${shown(key)}`);
     const keyBytes = encoder.encode(key);
     if (keyBytes.length === 0 || keyBytes.length > 255) {
       throw invalid(`an idempotency key has 1 to 255 bytes, not ${keyBytes.length}`);
@@ -121,9 +137,9 @@ export class RecordBatch {
   #writeHead(bytes: Uint8Array, view: DataView, stream: string, options: AppendHead, keyLength: number): void {
     bytes.set(uuidBytes(stream), 0);
     const { expected = "any", durability } = options;
-    const interval = typeof durability === "object" ? checkedInterval(durability.intervalMs) : 0;
+    const interval = typeof durability === "object" ? checkedInterval(durability?.intervalMs) : 0;
     view.setUint8(16, expectedTag(expected));
-    view.setUint8(17, durability === undefined ? 0 : durability === "sync" ? 1 : durability === "os" ? 2 : 3);
+    view.setUint8(17, durabilityTag(durability));
     view.setUint16(18, keyLength, true);
     view.setUint32(20, interval, true);
     view.setFloat64(24, typeof expected === "number" ? expected : 0, true);
@@ -155,13 +171,21 @@ function expectedTag(expected: Expected): number {
       return 3;
     default:
       if (typeof expected === "number") return 1;
-      throw invalid(`a stream is expected to be "any", "exists", "absent" or a last sequence, not ${String(expected)}`);
+      throw invalid(`a stream is expected to be "any", "exists", "absent" or a last sequence, not ${shown(expected)}`);
   }
+}
+
+function durabilityTag(durability: Durability | undefined): number {
+  if (durability === undefined) return 0;
+  if (durability === "sync") return 1;
+  if (durability === "os") return 2;
+  if (typeof durability === "object") return 3;
+  throw invalid(`a durability is "sync", "os" or { intervalMs }, not ${shown(durability)}`);
 }
 
 function checkedInterval(ms: number): number {
   if (Number.isInteger(ms) && ms >= 1 && ms <= 0xffff_ffff) return ms;
-  throw invalid(`an interval is a whole number of milliseconds from 1, not ${ms}`);
+  throw invalid(`an interval is a whole number of milliseconds from 1, not ${shown(ms)}`);
 }
 
 /** One record of the log. Its contents are looked at when they are asked for. */

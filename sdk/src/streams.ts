@@ -1,5 +1,6 @@
 import type { Handle } from "./handle.js";
 import { bytesOf, check, valueOf } from "./binding.js";
+import { bytesGiven, checkLimit, listOf, objectOf, shown } from "./checks.js";
 import { invalid } from "./error.js";
 import { concat, stringify, utf8 } from "./json.js";
 import {
@@ -102,6 +103,8 @@ export interface StreamSnapshot {
 }
 
 const ALL = Number.MAX_SAFE_INTEGER;
+/** Memory for larger appends isn't kept. */
+const SCRATCH_BYTES_MAX = 1 << 20;
 
 /**
  * Streams of opaque records, without any notion of agents: the engine that everything else is kept in. Got from
@@ -113,7 +116,7 @@ const ALL = Number.MAX_SAFE_INTEGER;
 export class Streams {
   readonly #handle: Handle;
   /** Used for one append after the other: what it holds is copied before the call returns. */
-  readonly #scratch = new RecordBatch();
+  #scratch: RecordBatch | undefined;
 
   /** @internal */
   constructor(handle: Handle) {
@@ -132,7 +135,17 @@ export class Streams {
     records: NewRecord | readonly NewRecord[] | RecordBatch,
     options?: AppendRecordsOptions,
   ): Promise<Appended> {
-    const batch = records instanceof RecordBatch ? records : filled(this.#scratch.clear(), records);
+    if (records instanceof RecordBatch) return await this.#append(records, stream, options);
+    // Away while it is in use: what is appended may be code that appends.
+    const scratch = this.#scratch?.clear() ?? new RecordBatch();
+    this.#scratch = undefined;
+    const appending = this.#append(filled(scratch, records), stream, options);
+    if (scratch.byteLength <= SCRATCH_BYTES_MAX) this.#scratch = scratch;
+    // Awaited here, so that the stack of a failure names who called.
+    return await appending;
+  }
+
+  async #append(batch: RecordBatch, stream: string, options: AppendRecordsOptions | undefined): Promise<Appended> {
     return valueOf<Appended>(await this.#handle.callText("append", "", batch.packed(stream, options)));
   }
 
@@ -151,7 +164,7 @@ export class Streams {
       contents.push(content.slice());
       return content.length;
     };
-    const ops = operations.map((operation) => wireOperation(operation, add));
+    const ops = listOf(operations, "the steps of a batch").map((operation) => wireOperation(operation, add));
     type Wire = { lastPosition: number; ops: Committed["operations"]; repeated: boolean };
     const done = await this.#handle.value<Wire>("commit", { ops, ...options }, concat(contents));
     return { lastPosition: done.lastPosition, operations: done.ops, repeated: done.repeated };
@@ -213,7 +226,8 @@ export class Streams {
     unpack: (bytes: Uint8Array) => P,
     itemsOf: (page: P) => T[],
   ): AsyncGenerator<T[], void, undefined> {
-    const { signal, limit = ALL, ...range } = options;
+    const { signal, limit = ALL, ...range } = objectOf(options, "what is to be read");
+    checkLimit(limit);
     const wire = { stream, ...range };
     let left = limit;
     while (left > 0) {
@@ -247,16 +261,20 @@ function filled(batch: RecordBatch, records: NewRecord | readonly NewRecord[]): 
 
 function addRecord(batch: RecordBatch, record: NewRecord): void {
   if (typeof record === "string" || record instanceof Uint8Array) batch.add(record);
+  else if (typeof record !== "object" || record === null) {
+    throw invalid(`a record is bytes, text, or an object with payload or json, not ${shown(record)}`);
+  }
   else if ("json" in record) batch.add(stringify(record.json), record.kind, record.meta);
   else if ("payload" in record) batch.add(record.payload, record.kind, record.meta);
   else throw invalid("a record is bytes, text, or an object with payload or json");
 }
 
 function bytesOrText(value: Uint8Array | string): Uint8Array {
-  return typeof value === "string" ? utf8(value) : value;
+  return typeof value === "string" ? utf8(value) : bytesGiven(value, "what is saved");
 }
 
 function wireOperation(operation: StreamOperation, add: (content: Uint8Array) => number): object {
+  objectOf(operation, "a step of a batch");
   if ("append" in operation) {
     const { append: stream, records, expected } = operation;
     const batch = records instanceof RecordBatch ? records : filled(new RecordBatch(), records);
@@ -270,7 +288,7 @@ function wireOperation(operation: StreamOperation, add: (content: Uint8Array) =>
   }
   if ("snapshot" in operation) {
     const { snapshot: stream, sequence, payload, meta } = operation;
-    const metaLength = add(meta ?? new Uint8Array());
+    const metaLength = add(meta === undefined ? new Uint8Array() : bytesGiven(meta, "the metadata"));
     return { op: "snapshot", stream, sequence, metaLength, payloadLength: add(bytesOrText(payload)) };
   }
   if ("delete" in operation) return { op: "delete", stream: operation.delete, expected: operation.expected };
