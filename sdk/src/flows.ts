@@ -1,5 +1,5 @@
 import { check, valueOf } from "./binding.js";
-import { checkText, optionsOf } from "./checks.js";
+import { checkText, objectOf, optionsOf, shown } from "./checks.js";
 import { invalid } from "./error.js";
 import type {
   PlaybackOptions,
@@ -77,8 +77,8 @@ export class Flows {
    * @throws {@link RunlogError} `not_found` when there is no such run.
    */
   async playback(runId: string, options: PlaybackOptions = {}): Promise<Playback> {
-    const { speed = 1, signal, ...rest } = options;
-    if (!(speed > 0)) throw invalid(`a flow is played back at more than 0 times its speed, not ${speed}`);
+    const { speed = 1, signal, ...rest } = objectOf(options, "how to play back");
+    if (!(speed > 0)) throw invalid(`a flow is played back at more than 0 times its speed, not ${shown(speed)}`);
     const wire = { run: runId, ...rest, speed: speed === Infinity ? 0 : speed };
     const reply = check(await this.#handle.call("playback", wire, undefined, { signal }));
     const snapshot = valueOf<RunSnapshot | null>(reply) ?? undefined;

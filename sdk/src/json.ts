@@ -40,7 +40,7 @@ export class RawJson {
 
   /** The JSON of a value. */
   static from(value: unknown): RawJson {
-    return value instanceof RawJson ? value : new RawJson(stringify(value));
+    return value instanceof RawJson && typeof value.text === "string" ? value : new RawJson(stringify(value));
   }
 
   /** The value of the text. */
