@@ -1,4 +1,5 @@
 import { RunlogError, abortedError, errorOf, throwIfAborted } from "./error.js";
+import { whenAborted } from "./signals.js";
 
 /** A number, text, bytes, or nothing. */
 export type Part = number | string | Uint8Array | null | undefined;
@@ -111,11 +112,11 @@ export class Channel {
         reject(abortedError(signal));
       };
       const settled = (reply: Reply) => {
+        forget();
         resolve(reply);
-        signal.removeEventListener("abort", onAbort);
       };
       this.#waiting.set(ticket, { resolve: settled, idle });
-      signal.addEventListener("abort", onAbort, { once: true });
+      const forget = whenAborted(signal, onAbort);
     });
   }
 
