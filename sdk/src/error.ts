@@ -113,6 +113,12 @@ export function abortedError(signal: AbortSignal): RunlogError {
 /** Throws when a signal is aborted already, or is none. @internal */
 export function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal === undefined) return;
+  checkSignal(signal);
+  if (signal.aborted) throw abortedError(signal);
+}
+
+/** Throws when a signal is none. @internal */
+export function checkSignal(signal: AbortSignal): void {
   const isSignal =
     typeof signal === "object" &&
     signal !== null &&
@@ -120,7 +126,6 @@ export function throwIfAborted(signal: AbortSignal | undefined): void {
     typeof signal.addEventListener === "function" &&
     typeof signal.removeEventListener === "function";
   if (!isSignal) throw invalid(`a signal is an AbortSignal, not ${signal === null ? "null" : typeof signal}`);
-  if (signal.aborted) throw abortedError(signal);
 }
 
 /** An argument that is refused. @internal */

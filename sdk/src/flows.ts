@@ -1,6 +1,6 @@
 import { check, valueOf } from "./binding.js";
 import { checkText, objectOf, optionsOf, shown } from "./checks.js";
-import { invalid } from "./error.js";
+import { checkSignal, invalid } from "./error.js";
 import type {
   PlaybackOptions,
   RecordedEvent,
@@ -16,6 +16,7 @@ import { RawJson, jsonBytes, jsonList, textOf } from "./json.js";
 import { namesOf, renamed } from "./names.js";
 import { type Durability, unpackContents, unpackRecords } from "./packed.js";
 import { Pages } from "./pages.js";
+import { whenAborted } from "./signals.js";
 
 /** The kinds of the records that flow events are kept as. */
 const EVENT_KINDS = [96, 97, 98, 99, 100, 101];
@@ -67,7 +68,8 @@ export class Flows {
 
   #flow(reply: Awaited<ReturnType<Handle["call"]>>): { flow: FlowRun; wire: WireFlow } {
     const wire = valueOf<WireFlow>(reply);
-    return { flow: new FlowRun(new Handle(this.#handle.channel, reply.handle, "the flow"), wire.run, wire.state), wire };
+    const handle = new Handle(this.#handle.channel, reply.handle, "the flow");
+    return { flow: new FlowRun(handle, this.#handle, wire.run, wire.state), wire };
   }
 
   /**
@@ -128,12 +130,14 @@ export class FlowRun implements AsyncDisposable {
    */
   state: RunSnapshot;
   readonly #handle: Handle;
-  /** Called whenever a command was received. */
+  readonly #store: Handle;
+  /** Called whenever a command was received, or none will be. */
   readonly #listeners = new Set<() => void>();
 
   /** @internal */
-  constructor(handle: Handle, runId: string, state: RunSnapshot) {
+  constructor(handle: Handle, store: Handle, runId: string, state: RunSnapshot) {
     this.#handle = handle;
+    this.#store = store;
     this.runId = runId;
     this.state = state;
   }
@@ -226,17 +230,23 @@ export class FlowRun implements AsyncDisposable {
 
   /** Takes the commands that wait for a run, once there are any; `undefined` when the signal is aborted before. */
   async nextCommands(runId: string, signal: AbortSignal): Promise<RuntimeCommand[] | undefined> {
+    checkSignal(signal);
     while (!signal.aborted) {
       const commands = await this.takeInbox(runId);
       if (commands.length > 0) return commands;
+      const stop = new AbortController();
       await new Promise<void>((resolve) => {
         const done = () => {
           this.#listeners.delete(done);
-          signal.removeEventListener("abort", done);
+          forget();
+          stop.abort();
           resolve();
         };
         this.#listeners.add(done);
-        signal.addEventListener("abort", done);
+        const forget = whenAborted(signal, done);
+        // When the store is closed, the next look at the inbox says so.
+        const never = { position: Number.MAX_SAFE_INTEGER };
+        this.#store.done("waitPast", never, undefined, { signal: stop.signal, idle: true }).then(done, done);
         // One that came since was taken for nobody's.
         if (signal.aborted || this.state.inbox.some((command) => command.runId === runId)) done();
       });
@@ -244,9 +254,10 @@ export class FlowRun implements AsyncDisposable {
     return undefined;
   }
 
-  /** Lets go of the flow; what was recorded and saved stays. */
+  /** Lets go of the flow; what was recorded and saved stays. Whoever waits for commands is told that it is closed. */
   async close(): Promise<void> {
     this.#handle.release();
+    for (const listener of this.#listeners) listener();
   }
 
   /** As {@link close}. */

@@ -1,6 +1,7 @@
 import type { Handle } from "./handle.js";
 import { RunlogError, abortedError, throwIfAborted } from "./error.js";
 import { Pages } from "./pages.js";
+import { whenAborted } from "./signals.js";
 
 /** What there was to read from a place on, and where to go on. */
 interface Read<T> {
@@ -47,7 +48,7 @@ export function follow<T>(
 /** A signal that is aborted with either of two, and lets go of them at its end. @internal */
 export class Either {
   readonly #controller = new AbortController();
-  readonly #watched: { signal: AbortSignal; onAbort: () => void }[] = [];
+  readonly #forget: (() => void)[] = [];
 
   constructor(stop: AbortSignal) {
     this.watch(stop);
@@ -61,13 +62,11 @@ export class Either {
   watch(signal: AbortSignal | undefined): void {
     throwIfAborted(signal);
     if (signal === undefined) return;
-    const onAbort = () => this.#controller.abort(signal.reason);
-    signal.addEventListener("abort", onAbort, { once: true });
-    this.#watched.push({ signal, onAbort });
+    this.#forget.push(whenAborted(signal, () => this.#controller.abort(signal.reason)));
   }
 
   end(): void {
-    for (const { signal, onAbort } of this.#watched) signal.removeEventListener("abort", onAbort);
+    for (const forget of this.#forget) forget();
   }
 }
 
@@ -79,14 +78,14 @@ export function sleep(ms: number, signal: AbortSignal | undefined): Promise<void
       clearTimeout(timer);
       if (signal) reject(abortedError(signal));
     };
+    const forget = signal && whenAborted(signal, onAbort);
     // Longer ones would overflow, and fire at once.
     const timer = setTimeout(
       () => {
-        signal?.removeEventListener("abort", onAbort);
+        forget?.();
         resolve();
       },
       Math.min(ms, 2 ** 31 - 1),
     );
-    signal?.addEventListener("abort", onAbort, { once: true });
   });
 }

@@ -1,4 +1,4 @@
-import { type Reply, check, valueOf } from "./binding.js";
+import { type Channel, type Execution, type Reply, check, valueOf } from "./binding.js";
 import { checkFunction, checkText, objectOf, optionsOf } from "./checks.js";
 import { RunlogError, errorOf, messageOf } from "./error.js";
 import type { RuntimeCommand } from "./flow-types.js";
@@ -80,6 +80,24 @@ export interface ToolDefinition {
   anthropic: Record<string, unknown>;
 }
 
+/** Orchestrators with runs under way, and how many: they do the work also where nobody holds them. */
+const atWork = new Map<Orchestrator, number>();
+
+/** Lets go of the executors of orchestrators that nobody holds any more. */
+const gone = new FinalizationRegistry<{ channel: Channel; id: number }>(({ channel, id }) => {
+  channel.executor(id, undefined);
+});
+
+/** A function that is at work. */
+interface Work {
+  handle: Handle;
+  context: RunContext;
+  /** Tells the function to stop. */
+  stop: AbortController;
+  /** Ends the watching for that. */
+  watching: AbortController;
+}
+
 /**
  * Starts agents, lets them spawn others, stops them, and goes on with them: each as a run of the store. Got from
  * {@link Store.orchestrator}.
@@ -110,24 +128,37 @@ export class Orchestrator implements AsyncDisposable {
   readonly #id: number;
   readonly #functions = new Map<string, AgentFunction>();
   #ofOthers: AgentFunction | undefined;
-  /** The contexts of functions that are at work: held, also where the function forgets them. */
-  readonly #atWork = new Set<RunContext>();
+  /** The functions that are at work: their contexts are held, also where the function forgets them. */
+  readonly #atWork = new Set<Work>();
+  /** Called when it is closed. */
+  readonly #waiting = new Set<() => void>();
+  #isOpen = true;
 
   /** @internal */
   constructor(handle: Handle, id: number) {
     this.#handle = handle;
     this.#id = id;
-    handle.channel.executor(id, (work, run) => {
-      const handle = new Handle(this.#handle.channel, run, "the agent's context");
-      const stop = new AbortController();
-      const context = new RunContext(handle, work, stop.signal);
-      this.#atWork.add(context);
-      void this.#execute(handle, context, stop).finally(() => this.#atWork.delete(context));
+    const { channel } = handle;
+    // Weakly: the functions hold whatever they please, this and the store among it.
+    const weak = new WeakRef(this);
+    channel.executor(id, (work, run) => {
+      const orchestrator = weak.deref();
+      if (orchestrator === undefined) channel.release(run);
+      else orchestrator.#begin(work, run);
     });
+    gone.register(this, { channel, id }, this);
   }
 
-  async #execute(handle: Handle, context: RunContext, stop: AbortController): Promise<void> {
-    const watching = new AbortController();
+  #begin(execution: Execution, run: number): void {
+    const handle = new Handle(this.#handle.channel, run, "the agent's context");
+    const stop = new AbortController();
+    const context = new RunContext(handle, execution, stop.signal, (waiting) => this.untilClosed(waiting));
+    const work = { handle, context, stop, watching: new AbortController() };
+    this.#atWork.add(work);
+    void this.#execute(work).finally(() => this.#atWork.delete(work));
+  }
+
+  async #execute({ handle, context, stop, watching }: Work): Promise<void> {
     void this.#watch(handle, stop, watching.signal);
     let end: object;
     try {
@@ -196,7 +227,32 @@ export class Orchestrator implements AsyncDisposable {
 
   #run(reply: Awaited<ReturnType<Handle["call"]>>): RunHandle {
     const id = valueOf<string>(reply);
-    return new RunHandle(new Handle(this.#handle.channel, reply.handle, "the agent's run"), id, this);
+    const handle = new Handle(this.#handle.channel, reply.handle, "the agent's run");
+    if (this.#isOpen) void this.#hold(handle);
+    return new RunHandle(handle, id, this);
+  }
+
+  /** Sees to it that this is there as long as the run is under way. */
+  async #hold(run: Handle): Promise<void> {
+    atWork.set(this, (atWork.get(this) ?? 0) + 1);
+    await run.call("wait", undefined, undefined, { idle: true });
+    const others = (atWork.get(this) ?? 1) - 1;
+    if (others > 0) atWork.set(this, others);
+    else atWork.delete(this);
+  }
+
+  /** Waits for what never comes once this is closed, and no longer. @internal */
+  async untilClosed<T>(waiting: Promise<T>): Promise<T> {
+    let close: (() => void) | undefined;
+    const closed = new Promise<never>((_, reject) => {
+      close = () => reject(new RunlogError("closed", "the orchestrator was closed while the run was under way"));
+      this.#waiting.add(close);
+    });
+    try {
+      return await Promise.race([waiting, closed]);
+    } finally {
+      if (close !== undefined) this.#waiting.delete(close);
+    }
   }
 
   /**
@@ -206,7 +262,9 @@ export class Orchestrator implements AsyncDisposable {
    */
   async resumeAll(): Promise<ResumeReport> {
     type Wire = { resumed: [string, object][]; left: [string, object][] };
-    const report = await this.#handle.value<Wire>("resumeAll", undefined, undefined, { idle: true });
+    const report = await this.untilClosed(
+      this.#handle.value<Wire>("resumeAll", undefined, undefined, { idle: true }),
+    );
     return {
       resumed: report.resumed.map(([runId, result]) => ({ runId, result: spawnResultOf(result) })),
       left: report.left.map(([runId, failure]) => ({ runId, error: errorOf(JSON.stringify(failure)) })),
@@ -224,7 +282,8 @@ export class Orchestrator implements AsyncDisposable {
   ): Promise<SpawnResult[]> {
     const { signal, ...rest } = objectOf(options, "what is asked for beside it");
     const wire = { run: parentRunId, requests, ...rest };
-    const results = await this.#handle.value<object[]>("spawnAgents", wire, undefined, { signal, idle: true });
+    const spawning = this.#handle.value<object[]>("spawnAgents", wire, undefined, { signal, idle: true });
+    const results = await this.untilClosed(spawning);
     return results.map(spawnResultOf);
   }
 
@@ -258,11 +317,24 @@ export class Orchestrator implements AsyncDisposable {
 
   /**
    * Does no more agents' work: functions that are called for fail. Runs that are under way stay `running` until the store
-   * is opened next, and are paused then.
+   * is opened next, and are paused then. Whoever waits for one is told that this is `closed`.
    */
   async close(): Promise<void> {
+    this.#isOpen = false;
+    gone.unregister(this);
+    atWork.delete(this);
     this.#handle.channel.executor(this.#id, undefined);
     this.#handle.release();
+    for (const close of [...this.#waiting]) close();
+  }
+
+  /** Lets go of the functions at work, whose store is closed: nothing that they do can be recorded. @internal */
+  abandon(): void {
+    for (const { handle, stop, watching } of [...this.#atWork]) {
+      watching.abort();
+      handle.release();
+      stop.abort(new RunlogError("closed", "the store is closed"));
+    }
   }
 
   /** As {@link close}. */
@@ -292,7 +364,8 @@ export class RunHandle {
   /** What became of the run, once it has ended or paused. */
   async wait(options: { signal?: AbortSignal } = {}): Promise<SpawnResult> {
     const { signal } = optionsOf(options, ["signal"]);
-    return spawnResultOf(await this.#handle.value<object>("wait", undefined, undefined, { signal, idle: true }));
+    const waiting = this.#handle.value<object>("wait", undefined, undefined, { signal, idle: true });
+    return spawnResultOf(await this.orchestrator.untilClosed(waiting));
   }
 
   /** As {@link Orchestrator.cancel}. */

@@ -35,14 +35,17 @@ export class RunContext {
   /** What it shares with the run that spawned it, and with those it spawns; written down with its next message. */
   readonly space: Space;
   readonly #handle: Handle;
+  readonly #untilClosed: <T>(waiting: Promise<T>) => Promise<T>;
 
   /** @internal */
   constructor(
     handle: Handle,
     work: { run: object; definition: object; task: string; depth: number },
     signal: AbortSignal,
+    untilClosed: <T>(waiting: Promise<T>) => Promise<T>,
   ) {
     this.#handle = handle;
+    this.#untilClosed = untilClosed;
     this.run = runOf(work.run);
     this.runId = this.run.id;
     this.definition = agentOf(work.definition);
@@ -116,7 +119,8 @@ export class RunContext {
   /** The next command that was sent to it, once there is one. */
   async nextCommand(options: { signal?: AbortSignal } = {}): Promise<RuntimeCommand> {
     const { signal = this.signal } = optionsOf(options, ["signal"]);
-    return this.#handle.value("nextCommand", undefined, undefined, { signal, idle: true });
+    const waiting = this.#handle.value<RuntimeCommand>("nextCommand", undefined, undefined, { signal, idle: true });
+    return this.#untilClosed(waiting);
   }
 
   /** The next command that waits, if there is one. */
@@ -137,10 +141,9 @@ export class RunContext {
     options: { toolCallId?: string; signal?: AbortSignal } = {},
   ): Promise<SpawnResult[]> {
     const { signal, ...rest } = objectOf(options, "what is asked for beside it");
-    const results = await this.#handle.value<object[]>("spawnAgents", { requests, ...rest }, undefined, {
-      signal,
-      idle: true,
-    });
+    const wire = { requests, ...rest };
+    const spawning = this.#handle.value<object[]>("spawnAgents", wire, undefined, { signal, idle: true });
+    const results = await this.#untilClosed(spawning);
     return results.map(spawnResultOf);
   }
 
@@ -155,7 +158,8 @@ export class RunContext {
     args: RawJson | Uint8Array | string | object,
   ): Promise<{ output: unknown; isError: boolean } | undefined> {
     const wire = { toolCallId, name };
-    const reply = await this.#handle.call("answerToolCall", wire, jsonBytes(args), { idle: true });
+    const answering = Promise.resolve(this.#handle.call("answerToolCall", wire, jsonBytes(args), { idle: true }));
+    const reply = await this.#untilClosed(answering);
     return (JSON.parse(check(reply).json ?? "null") as { output: unknown; isError: boolean } | null) ?? undefined;
   }
 

@@ -142,11 +142,13 @@ export class Store implements AsyncDisposable {
   /** What opening found. */
   readonly recovery: Recovery;
   readonly #handle: Handle;
+  readonly #owns: boolean;
   readonly #orchestrators = new Set<Orchestrator>();
 
   /** @internal */
-  constructor(handle: Handle, recovery: Recovery) {
+  constructor(handle: Handle, recovery: Recovery, owns: boolean) {
     this.#handle = handle;
+    this.#owns = owns;
     this.recovery = recovery;
     this.contexts = new Contexts(handle);
     this.runs = new Runs(handle);
@@ -355,6 +357,8 @@ export class Store implements AsyncDisposable {
     this.#handle.release();
     for (const orchestrator of this.#orchestrators) await orchestrator.close();
     check(await closing);
+    // In a thread that was given the store, it goes on elsewhere.
+    if (this.#owns) for (const orchestrator of this.#orchestrators) orchestrator.abandon();
   }
 
   /** As {@link close}. */
@@ -366,5 +370,5 @@ export class Store implements AsyncDisposable {
 /** A store that a binding has opened. @internal */
 export async function openedStore(channel: Channel, method: string, args: object): Promise<Store> {
   const reply = check(await channel.call(0, method, encodeArguments(args)));
-  return new Store(new Handle(channel, reply.handle, "the store"), valueOf<Recovery>(reply));
+  return new Store(new Handle(channel, reply.handle, "the store"), valueOf<Recovery>(reply), method !== "attach");
 }
