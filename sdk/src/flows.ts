@@ -10,7 +10,7 @@ import type {
   RuntimeCommand,
   RuntimeEvent,
 } from "./flow-types.js";
-import { Either, follow, sleep } from "./follow.js";
+import { follow, sleep, withEither } from "./follow.js";
 import { Handle } from "./handle.js";
 import { RawJson, jsonBytes, jsonList, textOf } from "./json.js";
 import { namesOf, renamed } from "./names.js";
@@ -307,18 +307,14 @@ export class Playback implements AsyncIterable<RecordedEvent> {
   }
 
   async *#paced(stop: AbortSignal): AsyncGenerator<RecordedEvent[], void, undefined> {
-    const either = new Either(stop);
     try {
-      either.watch(this.#signal);
       for await (const event of this.events()) {
-        if (event.delayMs > 0) await sleep(event.delayMs, either.signal);
+        if (event.delayMs > 0) await withEither(stop, this.#signal, (signal) => sleep(event.delayMs, signal));
         yield [event];
       }
     } catch (error) {
       // Nobody waits for what is left.
       if (!stop.aborted) throw error;
-    } finally {
-      either.end();
     }
   }
 

@@ -23,50 +23,47 @@ export function follow<T>(
 ): Pages<T> {
   async function* pages(stop: AbortSignal): AsyncGenerator<T[], void, undefined> {
     let next = from;
-    const either = new Either(stop);
+    const readOrWait = async (signal: AbortSignal): Promise<T[]> => {
+      // Asked for before reading, so that nothing that comes in between is slept through.
+      const seen = await store.value<number>("lastPosition", undefined, undefined, { signal });
+      const page = await read(next, signal);
+      next = page.next;
+      if (page.items.length === 0) await store.value<number>("waitPast", { position: seen }, undefined, { signal });
+      return page.items;
+    };
     try {
-      either.watch(given);
-      const { signal } = either;
       for (;;) {
-        // Asked for before reading, so that nothing that comes in between is slept through.
-        const seen = await store.value<number>("lastPosition", undefined, undefined, { signal });
-        const page = await read(next, signal);
-        next = page.next;
-        if (page.items.length > 0) yield page.items;
-        else await store.value<number>("waitPast", { position: seen }, undefined, { signal });
+        const items = await withEither(stop, given, readOrWait);
+        if (items.length > 0) yield items;
       }
     } catch (error) {
       if (error instanceof RunlogError && (error.code === "aborted" || error.code === "closed")) return;
       throw error;
-    } finally {
-      either.end();
     }
   }
   return new Pages(pages);
 }
 
-/** A signal that is aborted with either of two, and lets go of them at its end. @internal */
-export class Either {
-  readonly #controller = new AbortController();
-  readonly #forget: (() => void)[] = [];
-
-  constructor(stop: AbortSignal) {
-    this.watch(stop);
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  /** Watches another signal, unless there is none. Throws when it is aborted already, or is none. */
-  watch(signal: AbortSignal | undefined): void {
-    throwIfAborted(signal);
-    if (signal === undefined) return;
-    this.#forget.push(whenAborted(signal, () => this.#controller.abort(signal.reason)));
-  }
-
-  end(): void {
-    for (const forget of this.#forget) forget();
+/**
+ * Does something with a signal that is aborted with either of two. They hold nothing of it afterwards, so that a reader may
+ * be let go of without being told. Throws when one is aborted already, or is no signal.
+ *
+ * @internal
+ */
+export async function withEither<T>(
+  one: AbortSignal,
+  other: AbortSignal | undefined,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  if (other === undefined) return work(one);
+  throwIfAborted(one);
+  throwIfAborted(other);
+  const controller = new AbortController();
+  const forget = [one, other].map((signal) => whenAborted(signal, () => controller.abort(signal.reason)));
+  try {
+    return await work(controller.signal);
+  } finally {
+    for (const each of forget) each();
   }
 }
 

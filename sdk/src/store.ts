@@ -143,7 +143,9 @@ export class Store implements AsyncDisposable {
   readonly recovery: Recovery;
   readonly #handle: Handle;
   readonly #owns: boolean;
-  readonly #orchestrators = new Set<Orchestrator>();
+  /** Those that somebody still holds, and some that nobody does any more. */
+  #orchestrators: WeakRef<Orchestrator>[] = [];
+  #orchestratorsMax = 64;
 
   /** @internal */
   constructor(handle: Handle, recovery: Recovery, owns: boolean) {
@@ -267,7 +269,11 @@ export class Store implements AsyncDisposable {
     const reply = check(await this.#handle.call("orchestrate", bounds));
     const handle = new Handle(this.#handle.channel, reply.handle, "the orchestrator");
     const orchestrator = new Orchestrator(handle, valueOf<{ id: number }>(reply).id);
-    this.#orchestrators.add(orchestrator);
+    if (this.#orchestrators.length >= this.#orchestratorsMax) {
+      this.#orchestrators = this.#orchestrators.filter((weak) => weak.deref() !== undefined);
+      this.#orchestratorsMax = Math.max(64, 2 * this.#orchestrators.length);
+    }
+    this.#orchestrators.push(new WeakRef(orchestrator));
     for (const [name, work] of Object.entries(agents)) await orchestrator.register(name, work);
     return orchestrator;
   }
@@ -355,10 +361,10 @@ export class Store implements AsyncDisposable {
     if (!this.#handle.isOpen) return;
     const closing = this.#handle.call("close");
     this.#handle.release();
-    for (const orchestrator of this.#orchestrators) await orchestrator.close();
+    for (const weak of this.#orchestrators) await weak.deref()?.close();
     check(await closing);
     // In a thread that was given the store, it goes on elsewhere.
-    if (this.#owns) for (const orchestrator of this.#orchestrators) orchestrator.abandon();
+    if (this.#owns) for (const weak of this.#orchestrators) weak.deref()?.abandon();
   }
 
   /** As {@link close}. */
