@@ -98,8 +98,14 @@ export function stringify(value: unknown): string {
 export function jsonBytes(value: unknown): Uint8Array {
   // Their JSON would be `{}`, or an object of numbers.
   if (ArrayBuffer.isView(value) || isBuffer(value) || value instanceof Uint8Array) return bytesGiven(value, "JSON in UTF-8");
-  return utf8(stringify(value));
+  const text = stringify(value);
+  // Told at once, not after a copy or two of it.
+  if (text.length <= JSON_BYTES_MAX) return utf8(text);
+  throw new RunlogError("too_large", `a value has ${text.length} characters of JSON, at most ${JSON_BYTES_MAX} bytes are allowed`);
 }
+
+/** What one record can hold: 64 MiB. */
+const JSON_BYTES_MAX = 64 << 20;
 
 function isBuffer(value: unknown): boolean {
   return value instanceof ArrayBuffer || (typeof SharedArrayBuffer === "function" && value instanceof SharedArrayBuffer);

@@ -23,8 +23,9 @@ export class Pages<T> implements AsyncIterable<T> {
     const pages = this.#open(stop.signal);
     let page: T[] = [];
     let at = 0;
-    /** The last of those that wait for a page: they are served one after the other. */
-    let last: Promise<unknown> | undefined;
+    /** How many wait for a page, and the last of them: they are served one after the other. */
+    let waiting = 0;
+    let last: Promise<unknown> = Promise.resolve();
     const next = async (): Promise<IteratorResult<T, void>> => {
       for (;;) {
         if (at < page.length) return { done: false, value: page[at++] as T };
@@ -34,16 +35,22 @@ export class Pages<T> implements AsyncIterable<T> {
         at = 0;
       }
     };
+    const turn = async (before: Promise<unknown> | undefined): Promise<IteratorResult<T, void>> => {
+      waiting += 1;
+      try {
+        // Whoever asked before is told how that went.
+        if (before !== undefined) await before.catch(() => {});
+        return await next();
+      } finally {
+        waiting -= 1;
+      }
+    };
     return {
       next: () => {
         // Nothing is waited for within a page.
-        if (last === undefined && at < page.length) return Promise.resolve({ done: false, value: page[at++] as T });
-        const mine = last === undefined ? next() : last.then(next, next);
-        const served = () => {
-          if (last === mine) last = undefined;
-        };
+        if (waiting === 0 && at < page.length) return Promise.resolve({ done: false, value: page[at++] as T });
+        const mine = turn(waiting === 0 ? undefined : last);
         last = mine;
-        mine.then(served, served);
         return mine;
       },
       return: async () => {
