@@ -111,7 +111,8 @@ export class Flows {
 
 /**
  * A flow under way: its events, the state it is resumed from, and the commands it is sent. One handle at a time should
- * drive a run. Its calls are done one after the other, in the order in which they come.
+ * drive a run. Its calls are done one after the other, in the order in which they come, and needn't be awaited for that:
+ * what each changes of the state is changed at once, and changed back if it couldn't be saved.
  *
  * @example
  * ```ts

@@ -29,7 +29,8 @@ export class RunContext {
   readonly depth: number;
   /**
    * Aborted when the run is to stop: it was cancelled, its time is up, or the run above it ended. It may then record what
-   * it has, for a while (`stopGraceMs`).
+   * it has, for a while (`stopGraceMs`). Also aborted when the store was closed, with a reason whose code is `closed`:
+   * then nothing can be recorded any more.
    */
   readonly signal: AbortSignal;
   /** What it shares with the run that spawned it, and with those it spawns; written down with its next message. */

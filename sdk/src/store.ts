@@ -354,8 +354,8 @@ export class Store implements AsyncDisposable {
 
   /**
    * Flushes, saves what makes the next opening fast, and lets another process write. Later calls are refused with
-   * `closed`, those of other threads too; closing twice does nothing. In a thread that was given the store it only
-   * lets go of it.
+   * `closed`, those of other threads too; closing twice does nothing. Whoever waits for an agent's run is told that it is
+   * `closed`, and the signals of agents at work are aborted. In a thread that was given the store it only lets go of it.
    */
   async close(): Promise<void> {
     if (!this.#handle.isOpen) return;
