@@ -1,3 +1,4 @@
+import { bytesGiven, shown } from "./checks.js";
 import { RunlogError, invalid } from "./error.js";
 import { utf8 } from "./json.js";
 import { uuidBytes } from "./uuid.js";
@@ -9,6 +10,8 @@ export const APPEND_HEADER_BYTES = 32;
 const RECORD_HEADER_BYTES = 8;
 const KIND_END = 128;
 const META_BYTES_MAX = 32 << 10;
+const PAYLOAD_BYTES_MAX = 64 << 20;
+const BATCH_BYTES_MAX = 128 << 20;
 
 const encoder = new TextEncoder();
 
@@ -52,6 +55,9 @@ export class RecordBatch {
 
   /** A batch with room for so many bytes; it grows. */
   constructor(capacity = 64 << 10) {
+    if (!Number.isInteger(capacity) || capacity < 0 || capacity > BATCH_BYTES_MAX) {
+      throw invalid(`the capacity of a batch is a whole number from 0 to ${BATCH_BYTES_MAX}, not ${shown(capacity)}`);
+    }
     this.#bytes = new Uint8Array(Math.max(capacity, 256));
     this.#view = new DataView(this.#bytes.buffer);
     this.#writeText = textWriter(this.#bytes);
@@ -70,7 +76,8 @@ export class RecordBatch {
   /**
    * Adds a record: its payload, as bytes or as text, its kind (0 to 127), and a small part beside the payload.
    *
-   * @throws {@link RunlogError} `invalid_input` for a kind out of range, `too_large` for metadata over 32 KiB.
+   * @throws {@link RunlogError} `invalid_input` for a kind out of range or what is neither bytes nor text, `too_large`
+   * for metadata over 32 KiB, a payload over 64 MiB, or a batch over 128 MiB.
    */
   add(payload: Uint8Array | string, kind = 0, meta?: Uint8Array): this {
     const room = recordRoom(payload, kind, meta);
@@ -99,6 +106,7 @@ export class RecordBatch {
       writeHead(this.#bytes, this.#view, 0, stream, options, 0);
       return this.#bytes.subarray(0, this.#end);
     }
+    if (typeof key !== "string") throw invalid(`an idempotency key is text, not ${shown(key)}`);
     const keyBytes = utf8(key);
     if (keyBytes.length === 0 || keyBytes.length > 255) {
       throw invalid(`an idempotency key has 1 to 255 bytes, not ${keyBytes.length}`);
@@ -111,6 +119,9 @@ export class RecordBatch {
   }
 
   #grow(end: number): void {
+    if (this.#end > BATCH_BYTES_MAX) {
+      throw new RunlogError("too_large", `a batch has ${this.#end} bytes, at most ${BATCH_BYTES_MAX} are allowed`);
+    }
     const larger = new Uint8Array(Math.max(end, this.#bytes.length * 2));
     larger.set(this.#bytes.subarray(0, this.#end));
     this.#bytes = larger;
@@ -136,21 +147,22 @@ export function textWriter(bytes: Uint8Array): WriteText {
 /** Checks a record; the most bytes that it has. @internal */
 export function recordRoom(payload: Uint8Array | string, kind: number, meta: Uint8Array | undefined): number {
   if (!Number.isInteger(kind) || kind < 0 || kind >= KIND_END) {
-    throw invalid(`the kind of a record is a whole number from 0 to 127, not ${kind}`);
+    throw invalid(`the kind of a record is a whole number from 0 to 127, not ${shown(kind)}`);
   }
-  const metaLength = meta === undefined ? 0 : meta.length;
+  const metaLength = meta === undefined ? 0 : bytesGiven(meta, "the metadata of a record").length;
   if (metaLength > META_BYTES_MAX) {
     throw new RunlogError("too_large", `metadata has ${metaLength} bytes, at most ${META_BYTES_MAX} are allowed`);
   }
-  if (typeof payload === "string") {
-    if (!payload.isWellFormed()) {
-      throw invalid("the text has half a surrogate pair, which UTF-8 has no form for; give bytes");
-    }
-    // A character takes at most three bytes of UTF-8.
-    return RECORD_HEADER_BYTES + metaLength + payload.length * 3;
+  if (typeof payload !== "string") bytesGiven(payload, "the payload of a record that isn't text");
+  const length = payload.length;
+  if (length > PAYLOAD_BYTES_MAX) {
+    throw new RunlogError("too_large", `a payload has ${length} bytes, at most ${PAYLOAD_BYTES_MAX} are allowed`);
   }
-  if (!(payload instanceof Uint8Array)) throw invalid(`a payload is bytes or text, not ${typeof payload}`);
-  return RECORD_HEADER_BYTES + metaLength + payload.length;
+  if (typeof payload === "string" && !payload.isWellFormed()) {
+    throw invalid("the text has half a surrogate pair, which UTF-8 has no form for; give bytes");
+  }
+  // A character takes at most three bytes of UTF-8.
+  return RECORD_HEADER_BYTES + metaLength + (typeof payload === "string" ? length * 3 : length);
 }
 
 /** Writes a record that was checked to where there is room for it; where it ends. @internal */
@@ -190,9 +202,9 @@ export function writeHead(
 ): void {
   bytes.set(uuidBytes(stream), at);
   const { expected = "any", durability } = head;
-  const interval = typeof durability === "object" ? checkedInterval(durability.intervalMs) : 0;
+  const interval = typeof durability === "object" ? checkedInterval(durability?.intervalMs) : 0;
   view.setUint8(at + 16, expectedTag(expected));
-  view.setUint8(at + 17, durability === undefined ? 0 : durability === "sync" ? 1 : durability === "os" ? 2 : 3);
+  view.setUint8(at + 17, durabilityTag(durability));
   view.setUint16(at + 18, keyLength, true);
   view.setUint32(at + 20, interval, true);
   view.setFloat64(at + 24, typeof expected === "number" ? expected : 0, true);
@@ -208,11 +220,19 @@ function expectedTag(expected: Expected): number {
       return 3;
     default:
       if (typeof expected === "number") return 1;
-      throw invalid(`a stream is expected to be "any", "exists", "absent" or a last sequence, not ${String(expected)}`);
+      throw invalid(`a stream is expected to be "any", "exists", "absent" or a last sequence, not ${shown(expected)}`);
   }
+}
+
+function durabilityTag(durability: Durability | undefined): number {
+  if (durability === undefined) return 0;
+  if (durability === "sync") return 1;
+  if (durability === "os") return 2;
+  if (typeof durability === "object") return 3;
+  throw invalid(`a durability is "sync", "os" or { intervalMs }, not ${shown(durability)}`);
 }
 
 function checkedInterval(ms: number): number {
   if (Number.isInteger(ms) && ms >= 1 && ms <= 0xffff_ffff) return ms;
-  throw invalid(`an interval is a whole number of milliseconds from 1, not ${ms}`);
+  throw invalid(`an interval is a whole number of milliseconds from 1, not ${shown(ms)}`);
 }

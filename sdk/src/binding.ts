@@ -9,6 +9,7 @@ import {
 } from "./appends.js";
 import type { AppendHead } from "./batch.js";
 import { type Failure, RunlogError, abortedError, errorOf, throwIfAborted } from "./error.js";
+import { whenAborted } from "./signals.js";
 
 /** A number, text, bytes, or nothing. */
 export type Part = number | string | Uint8Array | null | undefined;
@@ -129,11 +130,11 @@ export class Channel {
         reject(abortedError(signal));
       };
       const settled = (reply: Reply) => {
-        signal.removeEventListener("abort", onAbort);
+        forget();
         resolve(reply);
       };
       this.#waiting.set(ticket, { resolve: settled, idle });
-      signal.addEventListener("abort", onAbort, { once: true });
+      const forget = whenAborted(signal, onAbort);
     });
   }
 
@@ -282,8 +283,12 @@ export class Channel {
   }
 }
 
-/** A promise that fails. Its error is made by a function that is awaited, so that the error's stack names who awaits. */
+/**
+ * A promise that fails, for a promise to be resolved with. Its error is made when that one waits for this one, which takes
+ * two turns: only then does the error's stack name who awaits.
+ */
 async function failed(failure: Failure): Promise<never> {
+  await undefined;
   await undefined;
   throw errorOf(failure);
 }

@@ -14,6 +14,7 @@ import {
   type Updates,
   wire,
 } from "./chat-types.js";
+import { listOf, objectOf } from "./checks.js";
 import { Handle } from "./handle.js";
 import type { RawJson } from "./json.js";
 import type { Page } from "./pages.js";
@@ -141,7 +142,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat; `already_exists` for a message id that is taken.
    */
   async saveMessages(chatId: string, messages: readonly NewChatMessage[]): Promise<ChatMessage[]> {
-    const args = { chat: chatId, messages: messages.map(wire.toMessage) };
+    const args = { chat: chatId, messages: listOf(messages, "messages").map(wire.toMessage) };
     return (await this.#handle.value<object[]>("saveMessages", args)).map(wire.message);
   }
 
@@ -182,7 +183,7 @@ export class Chats {
    * id that is taken; `invalid_input` when they are of several chats, or a field is refused.
    */
   async saveSteps(steps: readonly NewStep[]): Promise<Step[]> {
-    return (await this.#handle.value<object[]>("saveSteps", { steps: steps.map(wire.toStep) })).map(wire.step);
+    return (await this.#handle.value<object[]>("saveSteps", { steps: listOf(steps, "steps").map(wire.toStep) })).map(wire.step);
   }
 
   /**
@@ -252,7 +253,7 @@ export class Chats {
    * @throws {@link RunlogError} `invalid_input` when the message isn't the user's; else as {@link saveMessages}.
    */
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
-    const { message, ...rest } = request;
+    const { message, ...rest } = objectOf(request, "a request");
     const args = { chat: chatId, ...rest, message: wire.toMessage({ role: "user", ...message }) };
     return requestOf(this.#handle.channel, check(await this.#handle.call("beginRequest", args)));
   }

@@ -1,5 +1,6 @@
 import type { Handle } from "./handle.js";
 import { bytesOf, valueOf } from "./binding.js";
+import { objectOf, optionsOf } from "./checks.js";
 import { type RawJson, jsonBytes, jsonList, parseBytes, textOf } from "./json.js";
 import { namesOf, renamed, withoutNulls } from "./names.js";
 import type { Durability } from "./batch.js";
@@ -242,7 +243,7 @@ export class Contexts {
     content: RawJson | Uint8Array | object,
     options: AppendOptions & { toolCallId?: string } = {},
   ): Promise<ContextEvent> {
-    const { toolCallId, ...rest } = options;
+    const { toolCallId, ...rest } = objectOf(options, "what is asked for beside it");
     const args = { instance: instanceId, eventType, toolCallId, options: rest };
     const bytes = bytesOf(await this.#handle.call("appendEvent", args, jsonBytes(content)));
     return unpackEvents(bytes).events[0] as ContextEvent;
@@ -263,7 +264,8 @@ export class Contexts {
    * @throws {@link RunlogError} `not_found` when there is no such instance, at the first read.
    */
   events(instanceId: string, options: { from?: number; signal?: AbortSignal } = {}): Pages<ContextEvent> {
-    return new Pages(() => this.#eventPages(instanceId, options.from ?? 0, options.signal));
+    const { from = 0, signal } = optionsOf(options, ["from", "signal"]);
+    return new Pages(() => this.#eventPages(instanceId, from, signal));
   }
 
   async *#eventPages(instance: string, first: number, signal: AbortSignal | undefined) {
@@ -369,7 +371,7 @@ export class Context {
    * @throws {@link RunlogError} as {@link appendMessage}, for any of them.
    */
   async appendMessages(messages: readonly MessageInput[], options: AppendOptions = {}): Promise<AppendResult> {
-    const { event, ...rest } = options;
+    const { event, ...rest } = objectOf(options, "what is asked for beside it");
     const { lengths, data } = jsonList(messages);
     const args = { instance: this.instanceId, options: rest, messages: lengths.map((length) => ({ length, event })) };
     return appendResultOf(await this.#handle.value<object>("appendMessages", args, data));
@@ -422,8 +424,8 @@ export class Context {
    * signal is aborted. After a truncation it goes on with what comes after the last sequence it gave.
    */
   follow(options: { from?: number; signal?: AbortSignal } = {}): Pages<ContextEvent> {
-    const { from = 1, signal } = options;
-    return follow(this.#handle, signal, from, async (next) => {
+    const { from = 1, signal } = optionsOf(options, ["from", "signal"]);
+    return follow(this.#handle, signal, from, async (next, signal) => {
       const page = await this.#contexts.eventPage(this.instanceId, next, signal);
       return { items: page.events, next: page.next ?? next };
     });

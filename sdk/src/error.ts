@@ -124,16 +124,39 @@ export function errorOf(failure: Failure): RunlogError {
   return new RunlogError(code, message, cause && { cause });
 }
 
+/** What an error says; anything can be thrown, also what refuses to be text. @internal */
+export function messageOf(error: unknown): string {
+  try {
+    if (error instanceof Error) return String(error.message || error.name);
+    if (typeof error === "object" && error !== null) return JSON.stringify(error) ?? String(error);
+    return String(error);
+  } catch {
+    return `a value of type ${typeof error} that has no text`;
+  }
+}
+
 /** The error of a signal that is aborted. @internal */
 export function abortedError(signal: AbortSignal): RunlogError {
   const reason: unknown = signal.reason;
-  const why = reason instanceof Error ? reason.message : String(reason);
-  return new RunlogError("aborted", `given up: ${why}`, { cause: reason });
+  return new RunlogError("aborted", `given up: ${messageOf(reason)}`, { cause: reason });
 }
 
-/** Throws when a signal is aborted already. @internal */
+/** Throws when a signal is aborted already, or is none. @internal */
 export function throwIfAborted(signal: AbortSignal | undefined): void {
-  if (signal?.aborted) throw abortedError(signal);
+  if (signal === undefined) return;
+  checkSignal(signal);
+  if (signal.aborted) throw abortedError(signal);
+}
+
+/** Throws when a signal is none. @internal */
+export function checkSignal(signal: AbortSignal): void {
+  const isSignal =
+    typeof signal === "object" &&
+    signal !== null &&
+    typeof signal.aborted === "boolean" &&
+    typeof signal.addEventListener === "function" &&
+    typeof signal.removeEventListener === "function";
+  if (!isSignal) throw invalid(`a signal is an AbortSignal, not ${signal === null ? "null" : typeof signal}`);
 }
 
 /** An argument that is refused. @internal */

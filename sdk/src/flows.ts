@@ -1,5 +1,6 @@
 import { check, valueOf } from "./binding.js";
-import { invalid } from "./error.js";
+import { checkText, objectOf, optionsOf, shown } from "./checks.js";
+import { checkSignal, invalid } from "./error.js";
 import type {
   PlaybackOptions,
   RecordedEvent,
@@ -9,13 +10,14 @@ import type {
   RuntimeCommand,
   RuntimeEvent,
 } from "./flow-types.js";
-import { follow, sleep } from "./follow.js";
+import { follow, sleep, withEither } from "./follow.js";
 import { Handle } from "./handle.js";
-import { type RawJson, jsonBytes, jsonList, textOf } from "./json.js";
+import { RawJson, jsonBytes, jsonList, textOf } from "./json.js";
 import { namesOf, renamed } from "./names.js";
 import type { Durability } from "./batch.js";
 import { unpackContents, unpackRecords } from "./packed.js";
 import { Pages } from "./pages.js";
+import { whenAborted } from "./signals.js";
 
 /** The kinds of the records that flow events are kept as. */
 const EVENT_KINDS = [96, 97, 98, 99, 100, 101];
@@ -83,7 +85,8 @@ export class Flows {
 
   #flow(reply: Awaited<ReturnType<Handle["call"]>>): { flow: FlowRun; wire: WireFlow } {
     const wire = valueOf<WireFlow>(reply);
-    return { flow: new FlowRun(new Handle(this.#handle.channel, reply.handle, "the flow"), wire.run, wire.state), wire };
+    const handle = new Handle(this.#handle.channel, reply.handle, "the flow");
+    return { flow: new FlowRun(handle, this.#handle, wire.run, wire.state), wire };
   }
 
   /**
@@ -93,8 +96,8 @@ export class Flows {
    * @throws {@link RunlogError} `not_found` when there is no such run.
    */
   async playback(runId: string, options: PlaybackOptions = {}): Promise<Playback> {
-    const { speed = 1, signal, ...rest } = options;
-    if (!(speed > 0)) throw invalid(`a flow is played back at more than 0 times its speed, not ${speed}`);
+    const { speed = 1, signal, ...rest } = objectOf(options, "how to play back");
+    if (!(speed > 0)) throw invalid(`a flow is played back at more than 0 times its speed, not ${shown(speed)}`);
     const wire = { run: runId, ...rest, speed: speed === Infinity ? 0 : speed };
     const reply = check(await this.#handle.call("playback", wire, undefined, { signal }));
     const snapshot = valueOf<RunSnapshot | null>(reply) ?? undefined;
@@ -103,8 +106,8 @@ export class Flows {
 
   /** The events of a flow from a sequence on, then those that come, also while another process records them. */
   follow(runId: string, options: { from?: number; signal?: AbortSignal } = {}): Pages<RecordedEvent> {
-    const { from = 1, signal } = options;
-    return follow(this.#handle, signal, from, async (first) => {
+    const { from = 1, signal } = optionsOf(options, ["from", "signal"]);
+    return follow(this.#handle, signal, from, async (first, signal) => {
       const wire = { stream: runId, first, kinds: EVENT_KINDS };
       const page = unpackRecords(await this.#handle.bytes("read", wire, undefined, { signal }));
       const items = page.records
@@ -125,7 +128,8 @@ export class Flows {
 
 /**
  * A flow under way: its events, the state it is resumed from, and the commands it is sent. One handle at a time should
- * drive a run. Its calls are done one after the other, in the order in which they come.
+ * drive a run. Its calls are done one after the other, in the order in which they come, and needn't be awaited for that:
+ * what each changes of the state is changed at once, and changed back if it couldn't be saved.
  *
  * @example
  * ```ts
@@ -144,12 +148,14 @@ export class FlowRun implements AsyncDisposable {
    */
   state: RunSnapshot;
   readonly #handle: Handle;
-  /** Called whenever a command was received. */
+  readonly #store: Handle;
+  /** Called whenever a command was received, or none will be. */
   readonly #listeners = new Set<() => void>();
 
   /** @internal */
-  constructor(handle: Handle, runId: string, state: RunSnapshot) {
+  constructor(handle: Handle, store: Handle, runId: string, state: RunSnapshot) {
     this.#handle = handle;
+    this.#store = store;
     this.runId = runId;
     this.state = state;
   }
@@ -180,7 +186,7 @@ export class FlowRun implements AsyncDisposable {
    * @throws {@link RunlogError} `too_large` when the state is over 16 MiB.
    */
   async saveSnapshot(): Promise<void> {
-    this.state = await this.#handle.value("saveSnapshot", undefined, jsonBytes(this.state));
+    await this.#save("saveSnapshot", undefined, []);
   }
 
   /**
@@ -190,7 +196,10 @@ export class FlowRun implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link saveSnapshot}. The state is as before then.
    */
   async startAgent(nodeId: string, sessionId: string): Promise<void> {
-    this.state = await this.#handle.value("startAgent", { nodeId, sessionId }, jsonBytes(this.state));
+    await this.#save("startAgent", { nodeId, sessionId }, [
+      ["agentSessions", nodeId, sessionId],
+      ["nodeStatus", nodeId, "running"],
+    ]);
   }
 
   /**
@@ -199,7 +208,29 @@ export class FlowRun implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link saveSnapshot}. The state is as before then.
    */
   async finishNode(nodeId: string, output: unknown = null): Promise<void> {
-    this.state = await this.#handle.value("finishNode", { nodeId, output }, jsonBytes(this.state));
+    const kept = RawJson.from(output);
+    await this.#save("finishNode", { nodeId, output: kept }, [
+      ["outputs", nodeId, kept.value()],
+      ["nodeStatus", nodeId, "done"],
+    ]);
+  }
+
+  /**
+   * Saves the state with some entries of it changed. They are changed here before anything is awaited, so that a call that
+   * comes meanwhile saves them too, and taken back when they couldn't be saved.
+   */
+  async #save(method: string, args: object | undefined, changes: readonly Change[]): Promise<void> {
+    const { state } = this;
+    if (typeof state !== "object" || state === null) throw invalid("the state of a flow is an object");
+    if (args !== undefined) for (const [, node] of changes) checkText(node, "the id of a node");
+    const undo = changes.map((change) => changed(state, change));
+    try {
+      const saved = this.#handle.value<RunSnapshot>(method, args, jsonBytes(state));
+      this.state.inbox = (await saved).inbox;
+    } catch (error) {
+      for (const back of undo.reverse()) back();
+      throw error;
+    }
   }
 
   /**
@@ -227,17 +258,23 @@ export class FlowRun implements AsyncDisposable {
 
   /** Takes the commands that wait for a run, once there are any; `undefined` when the signal is aborted before. */
   async nextCommands(runId: string, signal: AbortSignal): Promise<RuntimeCommand[] | undefined> {
+    checkSignal(signal);
     while (!signal.aborted) {
       const commands = await this.takeInbox(runId);
       if (commands.length > 0) return commands;
+      const stop = new AbortController();
       await new Promise<void>((resolve) => {
         const done = () => {
           this.#listeners.delete(done);
-          signal.removeEventListener("abort", done);
+          forget();
+          stop.abort();
           resolve();
         };
         this.#listeners.add(done);
-        signal.addEventListener("abort", done);
+        const forget = whenAborted(signal, done);
+        // When the store is closed, the next look at the inbox says so.
+        const never = { position: Number.MAX_SAFE_INTEGER };
+        this.#store.done("waitPast", never, undefined, { signal: stop.signal, idle: true }).then(done, done);
         // One that came since was taken for nobody's.
         if (signal.aborted || this.state.inbox.some((command) => command.runId === runId)) done();
       });
@@ -245,15 +282,34 @@ export class FlowRun implements AsyncDisposable {
     return undefined;
   }
 
-  /** Lets go of the flow; what was recorded and saved stays. */
+  /** Lets go of the flow; what was recorded and saved stays. Whoever waits for commands is told that it is closed. */
   async close(): Promise<void> {
     this.#handle.release();
+    for (const listener of this.#listeners) listener();
   }
 
   /** As {@link close}. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+/** A new value of a node, in one of the parts of a state. */
+type Change = readonly [part: "agentSessions" | "nodeStatus" | "outputs", node: string, value: unknown];
+
+/** Makes a change, and says how it is taken back, unless something else was written over it. */
+function changed(state: RunSnapshot, [part, node, value]: Change): () => void {
+  const values = state[part] as Record<string, unknown> | undefined;
+  // What isn't as it should be is refused where the state is read.
+  if (typeof values !== "object" || values === null) return () => {};
+  const before = Object.getOwnPropertyDescriptor(values, node);
+  // Any name can be a node's, `__proto__` too.
+  Object.defineProperty(values, node, { value, writable: true, enumerable: true, configurable: true });
+  return () => {
+    if (values[node] !== value) return;
+    if (before === undefined) delete values[node];
+    else Object.defineProperty(values, node, before);
+  };
 }
 
 /**
@@ -274,10 +330,19 @@ export class Playback implements AsyncIterable<RecordedEvent> {
   }
 
   /** The events, after their delays. */
-  async *[Symbol.asyncIterator](): AsyncGenerator<RecordedEvent, void, undefined> {
-    for await (const event of this.events()) {
-      if (event.delayMs > 0) await sleep(event.delayMs, this.#signal);
-      yield event;
+  [Symbol.asyncIterator](): AsyncIterator<RecordedEvent, void, undefined> {
+    return new Pages((stop) => this.#paced(stop))[Symbol.asyncIterator]();
+  }
+
+  async *#paced(stop: AbortSignal): AsyncGenerator<RecordedEvent[], void, undefined> {
+    try {
+      for await (const event of this.events()) {
+        if (event.delayMs > 0) await withEither(stop, this.#signal, (signal) => sleep(event.delayMs, signal));
+        yield [event];
+      }
+    } catch (error) {
+      // Nobody waits for what is left.
+      if (!stop.aborted) throw error;
     }
   }
 

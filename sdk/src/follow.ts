@@ -1,6 +1,7 @@
 import type { Handle } from "./handle.js";
 import { RunlogError, abortedError, throwIfAborted } from "./error.js";
 import { Pages } from "./pages.js";
+import { whenAborted } from "./signals.js";
 
 /** What there was to read from a place on, and where to go on. */
 interface Read<T> {
@@ -16,20 +17,24 @@ interface Read<T> {
  */
 export function follow<T>(
   store: Handle,
-  signal: AbortSignal | undefined,
+  given: AbortSignal | undefined,
   from: number,
-  read: (from: number) => Promise<Read<T>>,
+  read: (from: number, signal: AbortSignal) => Promise<Read<T>>,
 ): Pages<T> {
-  async function* pages(): AsyncGenerator<T[], void, undefined> {
+  async function* pages(stop: AbortSignal): AsyncGenerator<T[], void, undefined> {
     let next = from;
+    const readOrWait = async (signal: AbortSignal): Promise<T[]> => {
+      // Asked for before reading, so that nothing that comes in between is slept through.
+      const seen = await store.value<number>("lastPosition", undefined, undefined, { signal });
+      const page = await read(next, signal);
+      next = page.next;
+      if (page.items.length === 0) await store.value<number>("waitPast", { position: seen }, undefined, { signal });
+      return page.items;
+    };
     try {
       for (;;) {
-        // Asked for before reading, so that nothing that comes in between is slept through.
-        const seen = await store.value<number>("lastPosition", undefined, undefined, { signal });
-        const page = await read(next);
-        next = page.next;
-        if (page.items.length > 0) yield page.items;
-        else await store.value<number>("waitPast", { position: seen }, undefined, { signal });
+        const items = await withEither(stop, given, readOrWait);
+        if (items.length > 0) yield items;
       }
     } catch (error) {
       if (error instanceof RunlogError && (error.code === "aborted" || error.code === "closed")) return;
@@ -37,6 +42,29 @@ export function follow<T>(
     }
   }
   return new Pages(pages);
+}
+
+/**
+ * Does something with a signal that is aborted with either of two. They hold nothing of it afterwards, so that a reader may
+ * be let go of without being told. Throws when one is aborted already, or is no signal.
+ *
+ * @internal
+ */
+export async function withEither<T>(
+  one: AbortSignal,
+  other: AbortSignal | undefined,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  if (other === undefined) return work(one);
+  throwIfAborted(one);
+  throwIfAborted(other);
+  const controller = new AbortController();
+  const forget = [one, other].map((signal) => whenAborted(signal, () => controller.abort(signal.reason)));
+  try {
+    return await work(controller.signal);
+  } finally {
+    for (const each of forget) each();
+  }
 }
 
 /** Lets some time pass. @internal */
@@ -47,14 +75,14 @@ export function sleep(ms: number, signal: AbortSignal | undefined): Promise<void
       clearTimeout(timer);
       if (signal) reject(abortedError(signal));
     };
+    const forget = signal && whenAborted(signal, onAbort);
     // Longer ones would overflow, and fire at once.
     const timer = setTimeout(
       () => {
-        signal?.removeEventListener("abort", onAbort);
+        forget?.();
         resolve();
       },
       Math.min(ms, 2 ** 31 - 1),
     );
-    signal?.addEventListener("abort", onAbort, { once: true });
   });
 }

@@ -32,6 +32,11 @@ export class Handle {
     return this.#open;
   }
 
+  /** Throws when it can't be used any more. */
+  check(): void {
+    if (!this.#open) throw new RunlogError("closed", `${this.#what} is closed`);
+  }
+
   /** Calls a method; a failure is in the reply. */
   call(method: string, args?: object, data?: Uint8Array, options?: CallOptions): Reply | Promise<Reply> {
     return this.callText(method, args === undefined ? "" : encodeArguments(args), data, options);
@@ -39,19 +44,19 @@ export class Handle {
 
   /** As `call`, with arguments that are JSON text already. */
   callText(method: string, args: string, data?: Uint8Array, options?: CallOptions): Reply | Promise<Reply> {
-    if (!this.#open) throw new RunlogError("closed", `${this.#what} is closed`);
+    this.check();
     return this.channel.call(this.#id, method, args, data, options);
   }
 
   /** Appends packed records, which are copied before it returns. */
   append(packed: Uint8Array): Promise<Appended> {
-    if (!this.#open) throw new RunlogError("closed", `${this.#what} is closed`);
+    this.check();
     return this.channel.append(this.#id, packed);
   }
 
   /** As {@link append}, of one record without a key; `undefined` when it is too large for that. */
   appendRecord(stream: string, head: AppendHead, record: OneRecord): Promise<Appended> | undefined {
-    if (!this.#open) throw new RunlogError("closed", `${this.#what} is closed`);
+    this.check();
     return this.channel.appendRecord(this.#id, stream, head, record);
   }
 

@@ -23,6 +23,7 @@
  */
 
 import { check } from "./binding.js";
+import { checkText, objectOf } from "./checks.js";
 import { nodeChannel } from "./node.js";
 import { type ToolDefinition, toolsOf } from "./orchestrator.js";
 import { type OpenOptions, type SharedStore, type Store, openedStore } from "./store.js";
@@ -44,7 +45,8 @@ import { type OpenOptions, type SharedStore, type Store, openedStore } from "./s
  * ```
  */
 export async function open(path: string, options: OpenOptions = {}): Promise<Store> {
-  return openedStore(nodeChannel(), "open", { ...options, path });
+  checkText(path, "the path of a store's folder");
+  return openedStore(nodeChannel(), "open", { ...objectOf(options, "how a store is opened"), path });
 }
 
 /**
@@ -58,7 +60,7 @@ export async function open(path: string, options: OpenOptions = {}): Promise<Sto
  * ```
  */
 export async function openInMemory(options: Pick<OpenOptions, "segmentBytesMax"> = {}): Promise<Store> {
-  return openedStore(nodeChannel(), "openInMemory", options);
+  return openedStore(nodeChannel(), "openInMemory", objectOf(options, "how a store is opened"));
 }
 
 /**
@@ -75,7 +77,7 @@ export async function openInMemory(options: Pick<OpenOptions, "segmentBytesMax">
  * ```
  */
 export async function attach(shared: SharedStore): Promise<Store> {
-  return openedStore(nodeChannel(), "attach", { token: shared.runlogStore });
+  return openedStore(nodeChannel(), "attach", { token: objectOf(shared, "what a store was shared as").runlogStore });
 }
 
 /**

@@ -1,4 +1,5 @@
-import { RunlogError, invalid } from "./error.js";
+import { bytesGiven, listOf, shown } from "./checks.js";
+import { RunlogError, invalid, messageOf } from "./error.js";
 
 /**
  * JSON text that is kept byte for byte: white space, key order and the spelling of numbers included.
@@ -27,18 +28,19 @@ export class RawJson {
    * @throws {@link RunlogError} `invalid_input` when it isn't.
    */
   static parse(text: string): RawJson {
+    if (typeof text !== "string") throw invalid(`raw JSON is text, not ${shown(text)}`);
     if (!text.isWellFormed()) throw invalid("the text has half a surrogate pair, which UTF-8 has no form for");
     try {
       JSON.parse(text);
     } catch (cause) {
-      throw invalid(`not valid JSON: ${(cause as Error).message}`, cause);
+      throw invalid(`not valid JSON: ${messageOf(cause)}`, cause);
     }
     return new RawJson(text);
   }
 
   /** The JSON of a value. */
   static from(value: unknown): RawJson {
-    return value instanceof RawJson ? value : new RawJson(stringify(value));
+    return value instanceof RawJson && typeof value.text === "string" ? value : new RawJson(stringify(value));
   }
 
   /** The value of the text. */
@@ -81,12 +83,12 @@ export function parseBytes<T>(bytes: Uint8Array): T {
 
 /** The JSON of a value, or an error that says that it has none. @internal */
 export function stringify(value: unknown): string {
-  if (value instanceof RawJson) return value.text;
+  if (value instanceof RawJson) return textGiven(value);
   let text: string | undefined;
   try {
     text = JSON.stringify(value);
   } catch (cause) {
-    throw invalid(`the value has no JSON form: ${(cause as Error).message}`, cause);
+    throw invalid(`the value has no JSON form: ${messageOf(cause)}`, cause);
   }
   if (text === undefined) throw invalid(`the value has no JSON form: it is ${typeof value}`);
   return text;
@@ -94,7 +96,25 @@ export function stringify(value: unknown): string {
 
 /** The UTF-8 JSON of a value; bytes are taken for JSON in UTF-8 already. @internal */
 export function jsonBytes(value: unknown): Uint8Array {
-  return value instanceof Uint8Array ? value : utf8(stringify(value));
+  // Their JSON would be `{}`, or an object of numbers.
+  if (ArrayBuffer.isView(value) || isBuffer(value) || value instanceof Uint8Array) return bytesGiven(value, "JSON in UTF-8");
+  const text = stringify(value);
+  // Told at once, not after a copy or two of it.
+  if (text.length <= JSON_BYTES_MAX) return utf8(text);
+  throw new RunlogError("too_large", `a value has ${text.length} characters of JSON, at most ${JSON_BYTES_MAX} bytes are allowed`);
+}
+
+/** What one record can hold: 64 MiB. */
+const JSON_BYTES_MAX = 64 << 20;
+
+function isBuffer(value: unknown): boolean {
+  return value instanceof ArrayBuffer || (typeof SharedArrayBuffer === "function" && value instanceof SharedArrayBuffer);
+}
+
+/** The text of raw JSON, which somebody may have made without {@link RawJson.parse}. */
+function textGiven({ text }: RawJson): string {
+  if (typeof text !== "string") throw invalid("raw JSON is made by RawJson.parse or RawJson.from");
+  return text;
 }
 
 /** Marks where raw JSON goes, in a way that nobody can guess. */
@@ -107,32 +127,46 @@ export function encodeArguments(args: object): string {
     const own = (this as Record<string, unknown>)[key];
     if (!(own instanceof RawJson)) return value;
     raw ??= [];
-    raw.push(own.text);
+    raw.push(textGiven(own));
     return MARK + (raw.length - 1);
   };
-  let text: string;
+  let text: string | undefined;
   try {
     // Most arguments have none, and are faster without being looked at.
     text = hasRaw(args) ? JSON.stringify(args, replacer) : JSON.stringify(args);
   } catch (cause) {
-    throw invalid(`an argument has no JSON form: ${(cause as Error).message}`, cause);
+    throw invalid(`an argument has no JSON form: ${messageOf(cause)}`, cause);
   }
+  if (text === undefined) throw invalid(`an argument has no JSON form: it is ${shown(args)}`);
   if (raw === undefined) return text;
   const texts: string[] = raw;
   return text.replaceAll(new RegExp(`"${MARK}(\\d+)"`, "g"), (_, index: string) => texts[Number(index)] ?? "null");
 }
 
+/** What is counted or measured: `null`, which JSON has for a number that is none, would be taken for left out. */
+const NUMBERS = new Set(
+  ["after", "afterSequence", "at", "atOrBefore", "concurrentMax", "createdAtMs", "defaultTimeoutMs", "default_timeout_ms"]
+    .concat(["depthMax", "durationMs", "expected", "expectedLastSequence", "first", "from", "inboxMax", "intervalMs", "last"])
+    .concat(["limit", "liveMax", "maxSteps", "maxTotalSteps", "max_steps", "offset", "page", "pageSize", "pagesize"])
+    .concat(["position", "segmentBytesMax", "sequence", "spawnMax", "stepNumber", "stopGraceMs", "timeoutMs"])
+    .concat(["toolDurationMs", "upToSequence"]),
+);
+
 /** Whether there is raw JSON at most a few levels down, where callers may put it. */
 function hasRaw(value: unknown, depth = 4): boolean {
   if (value instanceof RawJson) return true;
   if (typeof value !== "object" || value === null || depth === 0) return false;
-  for (const item of Object.values(value)) if (hasRaw(item, depth - 1)) return true;
-  return false;
+  let has = false;
+  for (const [name, item] of Object.entries(value)) {
+    if (typeof item === "number" && !Number.isFinite(item) && NUMBERS.has(name)) throw invalid(`${name} is ${item}`);
+    has = hasRaw(item, depth - 1) || has;
+  }
+  return has;
 }
 
 /** Several JSON values, one after the other, with the length of each. @internal */
 export function jsonList(values: readonly unknown[]): { lengths: number[]; data: Uint8Array } {
-  const parts = values.map(jsonBytes);
+  const parts = listOf(values, "the values").map(jsonBytes);
   const lengths = parts.map((part) => part.length);
   return { lengths, data: concat(parts) };
 }

@@ -1,5 +1,6 @@
-import { type Reply, check, valueOf } from "./binding.js";
-import { type Failure, RunlogError, errorOf } from "./error.js";
+import { type Channel, type Execution, type Reply, check, valueOf } from "./binding.js";
+import { checkFunction, checkText, objectOf, optionsOf } from "./checks.js";
+import { type Failure, RunlogError, errorOf, messageOf } from "./error.js";
 import type { RuntimeCommand } from "./flow-types.js";
 import { Handle } from "./handle.js";
 import { type RawJson, jsonBytes } from "./json.js";
@@ -109,6 +110,24 @@ export interface ToolDefinition {
   anthropic: Record<string, unknown>;
 }
 
+/** Orchestrators with runs under way, and how many: they do the work also where nobody holds them. */
+const atWork = new Map<Orchestrator, number>();
+
+/** Lets go of the executors of orchestrators that nobody holds any more. */
+const gone = new FinalizationRegistry<{ channel: Channel; id: number }>(({ channel, id }) => {
+  channel.executor(id, undefined);
+});
+
+/** A function that is at work. */
+interface Work {
+  handle: Handle;
+  context: RunContext;
+  /** Tells the function to stop. */
+  stop: AbortController;
+  /** Ends the watching for that. */
+  watching: AbortController;
+}
+
 /**
  * Starts agents, lets them spawn others, stops them, and goes on with them: each as a run of the store. Got from
  * {@link Store.orchestrator}.
@@ -139,24 +158,37 @@ export class Orchestrator implements AsyncDisposable {
   readonly #id: number;
   readonly #functions = new Map<string, AgentFunction>();
   #ofOthers: AgentFunction | undefined;
-  /** The contexts of functions that are at work: held, also where the function forgets them. */
-  readonly #atWork = new Set<RunContext>();
+  /** The functions that are at work: their contexts are held, also where the function forgets them. */
+  readonly #atWork = new Set<Work>();
+  /** Called when it is closed. */
+  readonly #waiting = new Set<() => void>();
+  #isOpen = true;
 
   /** @internal */
   constructor(handle: Handle, id: number) {
     this.#handle = handle;
     this.#id = id;
-    handle.channel.executor(id, (work, run) => {
-      const handle = new Handle(this.#handle.channel, run, "the agent's context");
-      const stop = new AbortController();
-      const context = new RunContext(handle, work, stop.signal);
-      this.#atWork.add(context);
-      void this.#execute(handle, context, stop).finally(() => this.#atWork.delete(context));
+    const { channel } = handle;
+    // Weakly: the functions hold whatever they please, this and the store among it.
+    const weak = new WeakRef(this);
+    channel.executor(id, (work, run) => {
+      const orchestrator = weak.deref();
+      if (orchestrator === undefined) channel.release(run);
+      else orchestrator.#begin(work, run);
     });
+    gone.register(this, { channel, id }, this);
   }
 
-  async #execute(handle: Handle, context: RunContext, stop: AbortController): Promise<void> {
-    const watching = new AbortController();
+  #begin(execution: Execution, run: number): void {
+    const handle = new Handle(this.#handle.channel, run, "the agent's context");
+    const stop = new AbortController();
+    const context = new RunContext(handle, execution, stop.signal, (waiting) => this.untilClosed(waiting));
+    const work = { handle, context, stop, watching: new AbortController() };
+    this.#atWork.add(work);
+    void this.#execute(work).finally(() => this.#atWork.delete(work));
+  }
+
+  async #execute({ handle, context, stop, watching }: Work): Promise<void> {
     void this.#watch(handle, stop, watching.signal);
     let end: object;
     try {
@@ -166,7 +198,7 @@ export class Orchestrator implements AsyncDisposable {
       if (typeof returned === "string") end = { summary: returned };
       else end = returned ?? {};
     } catch (error) {
-      end = { error: describe(error) };
+      end = { error: messageOf(error) };
     }
     watching.abort();
     try {
@@ -194,12 +226,15 @@ export class Orchestrator implements AsyncDisposable {
    * are under way go on with theirs.
    */
   async register(agentName: string, work: AgentFunction): Promise<void> {
+    checkText(agentName, "the name of an agent");
+    checkFunction(work, `the work of ${agentName}`);
     this.#functions.set(agentName, work);
     await this.#handle.done("register", { agentName });
   }
 
   /** Has a function do the work of every agent that has none of its own. */
   async registerDefault(work: AgentFunction): Promise<void> {
+    checkFunction(work, "the work of other agents");
     this.#ofOthers = work;
     await this.#handle.done("register", {});
   }
@@ -220,13 +255,38 @@ export class Orchestrator implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link Runs.resume}; `not_found` when the agent isn't defined, or has no function.
    */
   async resume(runId: string, options: ResumeOptions & { timeoutMs?: number } = {}): Promise<RunHandle> {
-    const { timeoutMs, ...rest } = options;
+    const { timeoutMs, ...rest } = objectOf(options, "how to resume");
     return this.#run(await this.#handle.call("resume", { run: runId, options: wireResume(rest), timeoutMs }));
   }
 
   #run(reply: Awaited<ReturnType<Handle["call"]>>): RunHandle {
     const id = valueOf<string>(reply);
-    return new RunHandle(new Handle(this.#handle.channel, reply.handle, "the agent's run"), id, this);
+    const handle = new Handle(this.#handle.channel, reply.handle, "the agent's run");
+    if (this.#isOpen) void this.#hold(handle);
+    return new RunHandle(handle, id, this);
+  }
+
+  /** Sees to it that this is there as long as the run is under way. */
+  async #hold(run: Handle): Promise<void> {
+    atWork.set(this, (atWork.get(this) ?? 0) + 1);
+    await run.call("wait", undefined, undefined, { idle: true });
+    const others = (atWork.get(this) ?? 1) - 1;
+    if (others > 0) atWork.set(this, others);
+    else atWork.delete(this);
+  }
+
+  /** Waits for what never comes once this is closed, and no longer. @internal */
+  async untilClosed<T>(waiting: Promise<T>): Promise<T> {
+    let close: (() => void) | undefined;
+    const closed = new Promise<never>((_, reject) => {
+      close = () => reject(new RunlogError("closed", "the orchestrator was closed while the run was under way"));
+      this.#waiting.add(close);
+    });
+    try {
+      return await Promise.race([waiting, closed]);
+    } finally {
+      if (close !== undefined) this.#waiting.delete(close);
+    }
   }
 
   /**
@@ -236,7 +296,9 @@ export class Orchestrator implements AsyncDisposable {
    */
   async resumeAll(): Promise<ResumeReport> {
     type Wire = { resumed: [string, object][]; left: [string, Failure][] };
-    const report = await this.#handle.value<Wire>("resumeAll", undefined, undefined, { idle: true });
+    const report = await this.untilClosed(
+      this.#handle.value<Wire>("resumeAll", undefined, undefined, { idle: true }),
+    );
     return {
       resumed: report.resumed.map(([runId, result]) => ({ runId, result: spawnResultOf(result) })),
       left: report.left.map(([runId, failure]) => ({ runId, error: errorOf(failure) })),
@@ -254,9 +316,10 @@ export class Orchestrator implements AsyncDisposable {
     requests: readonly SpawnRequest[],
     options: { toolCallId?: string; signal?: AbortSignal } = {},
   ): Promise<SpawnResult[]> {
-    const { signal, ...rest } = options;
+    const { signal, ...rest } = objectOf(options, "what is asked for beside it");
     const wire = { run: parentRunId, requests, ...rest };
-    const results = await this.#handle.value<object[]>("spawnAgents", wire, undefined, { signal, idle: true });
+    const spawning = this.#handle.value<object[]>("spawnAgents", wire, undefined, { signal, idle: true });
+    const results = await this.untilClosed(spawning);
     return results.map(spawnResultOf);
   }
 
@@ -292,11 +355,24 @@ export class Orchestrator implements AsyncDisposable {
 
   /**
    * Does no more agents' work: functions that are called for fail. Runs that are under way stay `running` until the store
-   * is opened next, and are paused then.
+   * is opened next, and are paused then. Whoever waits for one is told that this is `closed`.
    */
   async close(): Promise<void> {
+    this.#isOpen = false;
+    gone.unregister(this);
+    atWork.delete(this);
     this.#handle.channel.executor(this.#id, undefined);
     this.#handle.release();
+    for (const close of [...this.#waiting]) close();
+  }
+
+  /** Lets go of the functions at work, whose store is closed: nothing that they do can be recorded. @internal */
+  abandon(): void {
+    for (const { handle, stop, watching } of [...this.#atWork]) {
+      watching.abort();
+      handle.release();
+      stop.abort(new RunlogError("closed", "the store is closed"));
+    }
   }
 
   /** As {@link close}. */
@@ -330,7 +406,9 @@ export class RunHandle {
    * run stays `running`, and is paused when the store is opened next.
    */
   async wait(options: { signal?: AbortSignal } = {}): Promise<SpawnResult> {
-    return spawnResultOf(await this.#handle.value<object>("wait", undefined, undefined, { ...options, idle: true }));
+    const { signal } = optionsOf(options, ["signal"]);
+    const waiting = this.#handle.value<object>("wait", undefined, undefined, { signal, idle: true });
+    return spawnResultOf(await this.orchestrator.untilClosed(waiting));
   }
 
   /**
@@ -349,17 +427,6 @@ export class RunHandle {
    */
   async send(command: RuntimeCommand | RawJson): Promise<void> {
     await this.#handle.done("send", undefined, jsonBytes(command));
-  }
-}
-
-/** What an error says, for the run that it fails. */
-function describe(error: unknown): string {
-  if (error instanceof Error) return error.message || error.name;
-  if (typeof error === "string") return error;
-  try {
-    return JSON.stringify(error) ?? String(error);
-  } catch {
-    return String(error);
   }
 }
 

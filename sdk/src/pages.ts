@@ -10,18 +10,22 @@
  * ```
  */
 export class Pages<T> implements AsyncIterable<T> {
-  readonly #open: () => AsyncGenerator<T[], void, undefined>;
+  readonly #open: (stop: AbortSignal) => AsyncGenerator<T[], void, undefined>;
 
-  /** @internal */
-  constructor(open: () => AsyncGenerator<T[], void, undefined>) {
+  /** `open` begins to read; what it waits for ends when its signal is aborted. @internal */
+  constructor(open: (stop: AbortSignal) => AsyncGenerator<T[], void, undefined>) {
     this.#open = open;
   }
 
   /** The items, one by one. */
   [Symbol.asyncIterator](): AsyncIterator<T, void, undefined> {
-    const pages = this.#open();
+    const stop = new AbortController();
+    const pages = this.#open(stop.signal);
     let page: T[] = [];
     let at = 0;
+    /** How many wait for a page, and the last of them: they are served one after the other. */
+    let waiting = 0;
+    let last: Promise<unknown> = Promise.resolve();
     const next = async (): Promise<IteratorResult<T, void>> => {
       for (;;) {
         if (at < page.length) return { done: false, value: page[at++] as T };
@@ -31,11 +35,28 @@ export class Pages<T> implements AsyncIterable<T> {
         at = 0;
       }
     };
+    const turn = async (before: Promise<unknown> | undefined): Promise<IteratorResult<T, void>> => {
+      waiting += 1;
+      try {
+        // Whoever asked before is told how that went.
+        if (before !== undefined) await before.catch(() => {});
+        return await next();
+      } finally {
+        waiting -= 1;
+      }
+    };
     return {
-      // Nothing is waited for within a page.
-      next: () => (at < page.length ? Promise.resolve({ done: false, value: page[at++] as T }) : next()),
+      next: () => {
+        // Nothing is waited for within a page.
+        if (waiting === 0 && at < page.length) return Promise.resolve({ done: false, value: page[at++] as T });
+        const mine = turn(waiting === 0 ? undefined : last);
+        last = mine;
+        return mine;
+      },
       return: async () => {
         page = [];
+        // What is waited for may never come.
+        stop.abort();
         await pages.return();
         return { done: true, value: undefined };
       },
@@ -44,7 +65,17 @@ export class Pages<T> implements AsyncIterable<T> {
 
   /** The items a page at a time: fewer waits, the same memory. */
   pages(): AsyncIterable<T[]> {
-    return { [Symbol.asyncIterator]: this.#open };
+    return {
+      [Symbol.asyncIterator]: () => {
+        const stop = new AbortController();
+        const pages = this.#open(stop.signal);
+        const end = async (): Promise<IteratorResult<T[], void>> => {
+          stop.abort();
+          return pages.return();
+        };
+        return { next: () => pages.next(), return: end };
+      },
+    };
   }
 
   /** All items at once. */

@@ -1,5 +1,7 @@
 import type { Handle } from "./handle.js";
 import type { AppendOptions, MessageInput } from "./context.js";
+import { listOf, objectOf } from "./checks.js";
+import { messageOf } from "./error.js";
 import { jsonBytes, jsonList } from "./json.js";
 import { type Recorded, type Run, type ToolOutcome, recordedOf, runOf, wholeMs } from "./run-types.js";
 
@@ -107,7 +109,7 @@ export class RunRecorder implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link pause}.
    */
   async fail(error: unknown): Promise<Run> {
-    return this.#end("fail", error instanceof Error ? error.message : String(error));
+    return this.#end("fail", messageOf(error));
   }
 
   /**
@@ -139,7 +141,7 @@ export class RunRecorder implements AsyncDisposable {
 
 /** Records what a tool gave, in a run. @internal */
 export async function recordToolResult(run: Handle, outcome: ToolOutcome): Promise<Recorded> {
-  const data = jsonBytes(outcome.output);
+  const data = jsonBytes(objectOf(outcome, "what a tool gave").output);
   return recordedOf(await run.value<object>("recordToolResult", wireOutcome(outcome, data.length), data));
 }
 
@@ -149,6 +151,7 @@ export async function recordToolCall(
   message: MessageInput,
   outcomes: readonly ToolOutcome[],
 ): Promise<Recorded> {
+  listOf(outcomes, "what the tools gave").forEach((outcome) => objectOf(outcome, "what a tool gave"));
   const { lengths, data } = jsonList([message, ...outcomes.map((outcome) => outcome.output)]);
   const wire = outcomes.map((outcome, index) => wireOutcome(outcome, lengths[index + 1] as number));
   return recordedOf(await run.value<object>("recordToolCall", { messageLength: lengths[0], outcomes: wire }, data));

@@ -1,6 +1,7 @@
 import { type Channel, type Reply, valueOf } from "./binding.js";
 import { type NewChatMessage, type StepType, wire } from "./chat-types.js";
 import { Handle } from "./handle.js";
+import { messageOf } from "./error.js";
 import { type RawJson, jsonBytes } from "./json.js";
 
 /** Where a request is. */
@@ -116,7 +117,7 @@ export class RequestBuffer implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link completeStep}.
    */
   async failStep(stepId: string, error: unknown): Promise<void> {
-    await this.#handle.done("failStep", { id: stepId, error: error instanceof Error ? error.message : String(error) });
+    await this.#handle.done("failStep", { id: stepId, error: messageOf(error) });
   }
 
   /**
@@ -147,14 +148,23 @@ export class RequestBuffer implements AsyncDisposable {
    * already; else those of the storage.
    */
   async finish(end: RequestEnd): Promise<void> {
-    await this.#handle.done("finish", { end });
     this.#ended = true;
+    try {
+      await this.#handle.done("finish", { end });
+    } catch (error) {
+      this.#ended = false;
+      throw error;
+    }
   }
 
   /** Writes the request as interrupted, unless it has ended, and lets go of it. */
   async close(): Promise<void> {
-    if (!this.#ended) await this.finish("interrupted");
-    this.#handle.release();
+    if (!this.#handle.isOpen) return;
+    try {
+      if (!this.#ended) await this.finish("interrupted");
+    } finally {
+      this.#handle.release();
+    }
   }
 
   /** As {@link close}. */

@@ -1,5 +1,6 @@
 import { type AgentDefinition, type AgentSummary, agentOf } from "./agents.js";
 import { check } from "./binding.js";
+import { objectOf, optionsOf } from "./checks.js";
 import { type AppendOptions, type Message, type MessageInput, unpackMessages } from "./context.js";
 import type { RunSnapshot, RuntimeCommand, RuntimeEvent } from "./flow-types.js";
 import type { Handle } from "./handle.js";
@@ -36,20 +37,24 @@ export class RunContext {
   readonly depth: number;
   /**
    * Aborted when the run is to stop: it was cancelled, its time is up, or the run above it ended. It may then record what
-   * it has, for a while (`stopGraceMs`).
+   * it has, for a while (`stopGraceMs`). Also aborted when the store was closed, with a reason whose code is `closed`:
+   * then nothing can be recorded any more.
    */
   readonly signal: AbortSignal;
   /** What it shares with the run that spawned it, and with those it spawns; written down with its next message. */
   readonly space: Space;
   readonly #handle: Handle;
+  readonly #untilClosed: <T>(waiting: Promise<T>) => Promise<T>;
 
   /** @internal */
   constructor(
     handle: Handle,
     work: { run: object; definition: object; task: string; depth: number },
     signal: AbortSignal,
+    untilClosed: <T>(waiting: Promise<T>) => Promise<T>,
   ) {
     this.#handle = handle;
+    this.#untilClosed = untilClosed;
     this.run = runOf(work.run);
     this.runId = this.run.id;
     this.definition = agentOf(work.definition);
@@ -153,8 +158,9 @@ export class RunContext {
    * @throws {@link RunlogError} `aborted` when the signal is: the run's own, unless another is given.
    */
   async nextCommand(options: { signal?: AbortSignal } = {}): Promise<RuntimeCommand> {
-    const { signal = this.signal } = options;
-    return this.#handle.value("nextCommand", undefined, undefined, { signal, idle: true });
+    const { signal = this.signal } = optionsOf(options, ["signal"]);
+    const waiting = this.#handle.value<RuntimeCommand>("nextCommand", undefined, undefined, { signal, idle: true });
+    return this.#untilClosed(waiting);
   }
 
   /** The next command that waits, if there is one. */
@@ -174,11 +180,10 @@ export class RunContext {
     requests: readonly SpawnRequest[],
     options: { toolCallId?: string; signal?: AbortSignal } = {},
   ): Promise<SpawnResult[]> {
-    const { signal, ...rest } = options;
-    const results = await this.#handle.value<object[]>("spawnAgents", { requests, ...rest }, undefined, {
-      signal,
-      idle: true,
-    });
+    const { signal, ...rest } = objectOf(options, "what is asked for beside it");
+    const wire = { requests, ...rest };
+    const spawning = this.#handle.value<object[]>("spawnAgents", wire, undefined, { signal, idle: true });
+    const results = await this.#untilClosed(spawning);
     return results.map(spawnResultOf);
   }
 
@@ -195,7 +200,8 @@ export class RunContext {
     args: RawJson | Uint8Array | string | object,
   ): Promise<ToolAnswer | undefined> {
     const wire = { toolCallId, name };
-    const reply = await this.#handle.call("answerToolCall", wire, jsonBytes(args), { idle: true });
+    const answering = Promise.resolve(this.#handle.call("answerToolCall", wire, jsonBytes(args), { idle: true }));
+    const reply = await this.#untilClosed(answering);
     return (JSON.parse(check(reply).json ?? "null") as ToolAnswer | null) ?? undefined;
   }
 

@@ -1,4 +1,6 @@
 import type { MessageInput, Role } from "./context.js";
+import { listOf, objectOf, shown } from "./checks.js";
+import { invalid } from "./error.js";
 import { namesOf, renamed } from "./names.js";
 import { parseBytes, textOf } from "./json.js";
 import type { NewInstance, NewSession } from "./sessions.js";
@@ -350,13 +352,16 @@ export function recordedOf(wire: object): Recorded {
 
 /** How to resume a run, as it is told to the core. @internal */
 export function wireResume(options: ResumeOptions): object {
-  const { dangling } = options;
+  const { dangling } = objectOf(options, "how to resume");
+  if (dangling === null) throw invalid("what becomes of tool calls without a result is not null");
   if (typeof dangling !== "object" || !("answer" in dangling)) return options;
-  const answer = dangling.answer.map((outcome) => ({ status: "completed", ...outcome, ...wholeMs(outcome.durationMs) }));
+  const answer = listOf(dangling.answer, "the answers").map((outcome) => ({ status: "completed", ...outcome, ...wholeMs(outcome.durationMs) }));
   return { ...options, dangling: { answer } };
 }
 
 /** Clocks tell parts of a millisecond, the log keeps whole ones. @internal */
 export function wholeMs(durationMs: number | undefined): { durationMs?: number } {
-  return durationMs === undefined ? {} : { durationMs: Math.max(0, Math.round(durationMs)) };
+  if (durationMs === undefined) return {};
+  if (!Number.isFinite(durationMs)) throw invalid(`a duration is a number of milliseconds, not ${shown(durationMs)}`);
+  return { durationMs: Math.max(0, Math.round(durationMs)) };
 }

@@ -1,4 +1,5 @@
 import { bytesOf, valueOf } from "./binding.js";
+import { objectOf } from "./checks.js";
 import { type DanglingToolCall, type Message, danglingOf, unpackMessages } from "./context.js";
 import { Handle } from "./handle.js";
 import { jsonList } from "./json.js";
@@ -75,7 +76,7 @@ export class Runs {
    * id or name is taken; `invalid_input`, `too_large` for a field that is refused.
    */
   async start(run: NewRun): Promise<RunRecorder> {
-    const { messages = [], ...rest } = run as NewRun & { instanceId?: string };
+    const { messages = [], ...rest } = objectOf(run, "a run") as NewRun & { instanceId?: string };
     const { instanceId: instance, ...others } = rest;
     const { lengths, data } = jsonList(messages);
     return this.#recorder(await this.#handle.call("startRun", { ...others, instance, lengths }, data));

@@ -1,6 +1,7 @@
 import { Agents } from "./agents.js";
 import { type Channel, check, valueOf } from "./binding.js";
 import { Chats } from "./chats.js";
+import { checkFunction, checkLimit, objectOf, optionsOf } from "./checks.js";
 import { Context, Contexts } from "./context.js";
 import { Flows } from "./flows.js";
 import { follow } from "./follow.js";
@@ -25,6 +26,7 @@ import {
   sessionOf,
 } from "./sessions.js";
 import { Streams, scanPage } from "./streams.js";
+import { encodeArguments } from "./json.js";
 import { newUuid } from "./uuid.js";
 
 /** How a store is opened. The defaults suit an agent: durable appends, made if it isn't there. */
@@ -152,11 +154,15 @@ export class Store implements AsyncDisposable {
   /** What opening found. */
   readonly recovery: Recovery;
   readonly #handle: Handle;
-  readonly #orchestrators = new Set<Orchestrator>();
+  readonly #owns: boolean;
+  /** Those that somebody still holds, and some that nobody does any more. */
+  #orchestrators: WeakRef<Orchestrator>[] = [];
+  #orchestratorsMax = 64;
 
   /** @internal */
-  constructor(handle: Handle, recovery: Recovery) {
+  constructor(handle: Handle, recovery: Recovery, owns: boolean) {
     this.#handle = handle;
+    this.#owns = owns;
     this.recovery = recovery;
     this.contexts = new Contexts(handle);
     this.runs = new Runs(handle);
@@ -331,11 +337,16 @@ export class Store implements AsyncDisposable {
    * ```
    */
   async orchestrator(options: OrchestratorOptions = {}): Promise<Orchestrator> {
-    const { agents = {}, ...bounds } = options;
+    const { agents = {}, ...bounds } = objectOf(options, "what is asked of an orchestrator");
+    for (const [name, work] of Object.entries(objectOf(agents, "the functions of agents"))) checkFunction(work, name);
     const reply = check(await this.#handle.call("orchestrate", bounds));
     const handle = new Handle(this.#handle.channel, reply.handle, "the orchestrator");
     const orchestrator = new Orchestrator(handle, valueOf<{ id: number }>(reply).id);
-    this.#orchestrators.add(orchestrator);
+    if (this.#orchestrators.length >= this.#orchestratorsMax) {
+      this.#orchestrators = this.#orchestrators.filter((weak) => weak.deref() !== undefined);
+      this.#orchestratorsMax = Math.max(64, 2 * this.#orchestrators.length);
+    }
+    this.#orchestrators.push(new WeakRef(orchestrator));
     for (const [name, work] of Object.entries(agents)) await orchestrator.register(name, work);
     return orchestrator;
   }
@@ -349,7 +360,8 @@ export class Store implements AsyncDisposable {
    * ```
    */
   read(options: LogOptions = {}): Pages<LogRecord> {
-    const { from = 1, limit, signal } = options;
+    const { from = 1, limit, signal } = optionsOf(options, ["from", "limit", "signal"]);
+    checkLimit(limit);
     const handle = this.#handle;
     async function* pages(): AsyncGenerator<LogRecord[], void, undefined> {
       let next = from;
@@ -370,8 +382,8 @@ export class Store implements AsyncDisposable {
    * another process writes. It ends when the signal is aborted or the store is closed.
    */
   tail(options: Omit<LogOptions, "limit"> = {}): Pages<LogRecord> {
-    const { from = 1, signal } = options;
-    return follow(this.#handle, signal, from, async (next) => {
+    const { from = 1, signal } = optionsOf(options, ["from", "signal"]);
+    return follow(this.#handle, signal, from, async (next, signal) => {
       const page = await scanPage(this.#handle, next, undefined, signal);
       return { items: page.records, next: page.records.length > 0 ? page.next : next };
     });
@@ -431,8 +443,8 @@ export class Store implements AsyncDisposable {
 
   /**
    * Flushes, saves what makes the next opening fast, and lets another process write. Later calls are refused with
-   * `closed`, those of other threads too; closing twice does nothing. In a thread that was given the store it only
-   * lets go of it.
+   * `closed`, those of other threads too; closing twice does nothing. Whoever waits for an agent's run is told that it is
+   * `closed`, and the signals of agents at work are aborted. In a thread that was given the store it only lets go of it.
    *
    * @throws {@link RunlogError} `io` when the file system refuses; what was acknowledged is safe all the same.
    */
@@ -440,8 +452,10 @@ export class Store implements AsyncDisposable {
     if (!this.#handle.isOpen) return;
     const closing = this.#handle.call("close");
     this.#handle.release();
-    for (const orchestrator of this.#orchestrators) await orchestrator.close();
+    for (const weak of this.#orchestrators) await weak.deref()?.close();
     check(await closing);
+    // In a thread that was given the store, it goes on elsewhere.
+    if (this.#owns) for (const weak of this.#orchestrators) weak.deref()?.abandon();
   }
 
   /** As {@link close}. */
@@ -452,6 +466,6 @@ export class Store implements AsyncDisposable {
 
 /** A store that a binding has opened. @internal */
 export async function openedStore(channel: Channel, method: string, args: object): Promise<Store> {
-  const reply = check(await channel.call(0, method, JSON.stringify(args)));
-  return new Store(new Handle(channel, reply.handle, "the store"), valueOf<Recovery>(reply));
+  const reply = check(await channel.call(0, method, encodeArguments(args)));
+  return new Store(new Handle(channel, reply.handle, "the store"), valueOf<Recovery>(reply), method !== "attach");
 }

@@ -2,6 +2,7 @@ import type { Handle } from "./handle.js";
 import { bytesOf, check, valueOf } from "./binding.js";
 import type { Appended, OneRecord } from "./appends.js";
 import { type Durability, type Expected, RecordBatch } from "./batch.js";
+import { bytesGiven, checkLimit, listOf, objectOf, optionsOf, shown } from "./checks.js";
 import { invalid } from "./error.js";
 import { concat, stringify, utf8 } from "./json.js";
 import { type LogRecord, type RecordPage, unpackRecords, unpackValues } from "./packed.js";
@@ -164,6 +165,9 @@ export interface CommittedOperation {
 }
 
 const ALL = Number.MAX_SAFE_INTEGER;
+const NO_OPTIONS: AppendRecordsOptions = {};
+/** Memory for larger appends isn't kept. */
+const SCRATCH_BYTES_MAX = 1 << 20;
 
 /**
  * Streams of opaque records, without any notion of agents: the engine that everything else is kept in. Got from
@@ -175,7 +179,7 @@ const ALL = Number.MAX_SAFE_INTEGER;
 export class Streams {
   readonly #handle: Handle;
   /** Used for one append after the other: what it holds is copied before the call returns. */
-  readonly #scratch = new RecordBatch();
+  #scratch: RecordBatch | undefined;
 
   /** @internal */
   constructor(handle: Handle) {
@@ -204,14 +208,20 @@ export class Streams {
   #append(
     stream: string,
     records: NewRecord | readonly NewRecord[] | RecordBatch,
-    options: AppendRecordsOptions = {},
+    options: AppendRecordsOptions = NO_OPTIONS,
   ): Promise<Appended> {
+    if (options !== NO_OPTIONS) optionsOf(options, ["expected", "key", "durability"]);
     if (records instanceof RecordBatch) return this.#handle.append(records.packed(stream, options));
     if (!Array.isArray(records) && options.key === undefined) {
       const appended = this.#handle.appendRecord(stream, options, oneRecord(records as NewRecord));
       if (appended !== undefined) return appended;
     }
-    return this.#handle.append(filled(this.#scratch.clear(), records).packed(stream, options));
+    // Away while it is in use: what is appended may be code that appends.
+    const scratch = this.#scratch?.clear() ?? new RecordBatch();
+    this.#scratch = undefined;
+    const appending = this.#handle.append(filled(scratch, records).packed(stream, options));
+    if (scratch.byteLength <= SCRATCH_BYTES_MAX) this.#scratch = scratch;
+    return appending;
   }
 
   /**
@@ -229,7 +239,7 @@ export class Streams {
       contents.push(content.slice());
       return content.length;
     };
-    const ops = operations.map((operation) => wireOperation(operation, add));
+    const ops = listOf(operations, "the steps of a batch").map((operation) => wireOperation(operation, add));
     type Wire = { lastPosition: number; ops: Committed["operations"]; repeated: boolean };
     const done = await this.#handle.value<Wire>("commit", { ops, ...options }, concat(contents));
     return { lastPosition: done.lastPosition, operations: done.ops, repeated: done.repeated };
@@ -313,7 +323,8 @@ export class Streams {
     unpack: (bytes: Uint8Array) => P,
     itemsOf: (page: P) => T[],
   ): AsyncGenerator<T[], void, undefined> {
-    const { signal, limit = ALL, ...range } = options;
+    const { signal, limit = ALL, ...range } = objectOf(options, "what is to be read");
+    checkLimit(limit);
     const wire = { stream, ...range };
     let left = limit;
     const read = async () => this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
@@ -328,6 +339,8 @@ export class Streams {
       reading = page.next > 0 && left > 0 ? read() : undefined;
       reading?.catch(() => {});
       if (items.length > 0) yield items;
+      // What was read ahead doesn't outlive the store.
+      if (reading !== undefined) this.#handle.check();
     }
   }
 }
@@ -353,19 +366,23 @@ function addRecord(batch: RecordBatch, record: NewRecord): void {
   batch.add(payload, kind, meta);
 }
 
+/** A record, each part of it looked at once: looking may run a caller's code. */
 function oneRecord(record: NewRecord): OneRecord {
   if (typeof record === "string" || record instanceof Uint8Array) return { payload: record };
-  if (typeof record !== "object" || record === null) throw invalid(`a record is no ${record === null ? "null" : typeof record}`);
+  if (typeof record !== "object" || record === null) {
+    throw invalid(`a record is bytes, text, or an object with payload or json, not ${shown(record)}`);
+  }
   if ("json" in record) return { payload: stringify(record.json), kind: record.kind, meta: record.meta };
-  if ("payload" in record) return record;
+  if ("payload" in record) return { payload: record.payload, kind: record.kind, meta: record.meta };
   throw invalid("a record is bytes, text, or an object with payload or json");
 }
 
 function bytesOrText(value: Uint8Array | string): Uint8Array {
-  return typeof value === "string" ? utf8(value) : value;
+  return typeof value === "string" ? utf8(value) : bytesGiven(value, "what is saved");
 }
 
 function wireOperation(operation: StreamOperation, add: (content: Uint8Array) => number): object {
+  objectOf(operation, "a step of a batch");
   if ("append" in operation) {
     const { append: stream, records, expected } = operation;
     const batch = records instanceof RecordBatch ? records : filled(new RecordBatch(), records);
@@ -379,7 +396,7 @@ function wireOperation(operation: StreamOperation, add: (content: Uint8Array) =>
   }
   if ("snapshot" in operation) {
     const { snapshot: stream, sequence, payload, meta } = operation;
-    const metaLength = add(meta ?? new Uint8Array());
+    const metaLength = add(meta === undefined ? new Uint8Array() : bytesGiven(meta, "the metadata"));
     return { op: "snapshot", stream, sequence, metaLength, payloadLength: add(bytesOrText(payload)) };
   }
   if ("delete" in operation) return { op: "delete", stream: operation.delete, expected: operation.expected };

@@ -1,6 +1,6 @@
 //! [`FlowObject`]: a flow under way; [`PlaybackObject`]: one that is played back.
 
-use std::{cell::RefCell, rc::Rc};
+use std::rc::Rc;
 
 use runlog::{
     AsyncFlowRun, AsyncPlayback, Durability, PlaybackOptions, RawJson, RecordedEvent, Resumed, RunId, RunSnapshot,
@@ -32,7 +32,7 @@ pub(crate) struct FlowObject {
 /// A flow that is played back, one page after the other.
 pub(crate) struct PlaybackObject {
     of: Rc<StoreObject>,
-    playback: RefCell<Option<AsyncPlayback>>,
+    playback: Mutex<AsyncPlayback>,
 }
 
 #[derive(Deserialize)]
@@ -139,7 +139,7 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             Answer::wait(async move {
                 let playback = opening.await?;
                 let reply = Reply::json(&playback.snapshot())?;
-                let object = PlaybackObject { of, playback: RefCell::new(Some(playback)) };
+                let object = PlaybackObject { of, playback: Mutex::new(playback) };
                 Ok(reply.with_handle(scope.objects.add(Rc::new(object))?))
             })
         }
@@ -258,22 +258,23 @@ impl Object for PlaybackObject {
         if input.method != "nextPage" {
             return Ok(None);
         }
-        // While a page is read the playback is elsewhere; who asks again meanwhile gets none.
-        let Some(mut playback) = self.playback.take() else {
-            return Ok(Some(Answer::known(Ok(Reply::bytes(pack_played(&[])?)))));
-        };
-        let reading = self.of.elsewhere(async move {
-            let (mut page, mut bytes) = (Vec::new(), 0);
-            while page.len() < PAGE_EVENTS && bytes < PAGE_BYTES {
-                let Some((delay, event)) = playback.next_event().await? else { break };
-                bytes += event.event.json.as_bytes().len();
-                page.push((delay.as_secs_f64() * 1000.0, event));
-            }
-            Ok((playback, page))
-        });
         Ok(Some(Answer::wait(async move {
-            let (playback, page) = reading.await?;
-            *self.playback.borrow_mut() = Some(playback);
+            // One page after the other. One that can't be read, or that nobody waits for any more, is still to come.
+            let mut playback = self.playback.lock().await;
+            let mut reading = playback.clone();
+            let (read, page) = self
+                .of
+                .elsewhere(async move {
+                    let (mut page, mut bytes) = (Vec::new(), 0);
+                    while page.len() < PAGE_EVENTS && bytes < PAGE_BYTES {
+                        let Some((delay, event)) = reading.next_event().await? else { break };
+                        bytes += event.event.json.as_bytes().len();
+                        page.push((delay.as_secs_f64() * 1000.0, event));
+                    }
+                    Ok((reading, page))
+                })
+                .await?;
+            *playback = read;
             Ok(Reply::bytes(pack_played(&page)?))
         })))
     }

@@ -1,4 +1,4 @@
-import { type AgentEvent, RawJson } from "#runlog";
+import { type AgentEvent, RawJson, type RunlogError } from "#runlog";
 import { lastingPlace, places } from "#places";
 import { describe, expect, test } from "vitest";
 
@@ -23,6 +23,9 @@ const AGENT_EVENTS: AgentEvent[] = [
     numTurns: 1,
   },
 ];
+
+/** The code of what a promise fails with. */
+const failureOf = (promise: Promise<unknown>) => promise.then(() => undefined, (error: RunlogError) => error.code);
 
 describe.each(places)("flows $name", ({ fresh }) => {
   test("the eight agent events, and those of the flow, are recorded and played back", async () => {
@@ -94,6 +97,45 @@ describe.each(places)("flows $name", ({ fresh }) => {
     expect(types).toEqual(["flow:resumed", "command:received", "flow:resumed"]);
     await failure(store.flows.resume(store.newId()), "not_found");
     await failure(store.flows.create(flow.runId), "already_exists");
+  });
+
+  test("calls at the same time all have what they changed saved, and one that is refused leaves nothing", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const nodes = Array.from({ length: 20 }, (_, index) => `n${index}`).concat("__proto__", "constructor");
+    const starting = nodes.map((node) => flow.startAgent(node, `session of ${node}`));
+    flow.state.loopCounters["meanwhile"] = 1;
+    await Promise.all(starting);
+    expect(flow.state.loopCounters["meanwhile"]).toBe(1);
+    const finishing = nodes.slice(0, 10).map((node, index) => flow.finishNode(node, index));
+    await failure(flow.startAgent("late", 1 as never), "invalid_input");
+    await failure(flow.finishNode("late", () => {}), "invalid_input");
+    await failure(flow.startAgent(Symbol("late") as never, "s"), "invalid_input");
+    await Promise.all([...finishing, flow.saveSnapshot()]);
+    const kept = (await store.flows.resume(flow.runId)).flow.state;
+    expect(Object.keys(kept.nodeStatus).sort()).toEqual([...nodes].sort());
+    expect(Object.keys(kept.agentSessions).sort()).toEqual([...nodes].sort());
+    expect(kept.outputs).toEqual(Object.fromEntries(nodes.slice(0, 10).map((node, index) => [node, index])));
+    expect(kept.nodeStatus["n9"]).toBe("done");
+    expect(kept.nodeStatus["n10"]).toBe("running");
+    expect(kept.loopCounters).toEqual({ meanwhile: 1 });
+    for (const part of ["nodeStatus", "agentSessions", "outputs"] as const) {
+      expect(Object.entries(flow.state[part]).sort()).toEqual(Object.entries(kept[part]).sort());
+    }
+  });
+
+  test("a page of a playback that was given up, or asked for twice at a time, is still played once", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    await flow.recordAll(Array.from({ length: 700 }, (_, index) => ({ type: "node:tick", timestamp: index })));
+    const stop = new AbortController();
+    const playback = await store.flows.playback(flow.runId, { speed: Infinity, signal: stop.signal });
+    const [first, second] = [playback.events()[Symbol.asyncIterator](), playback.events()[Symbol.asyncIterator]()];
+    const [one, other] = await Promise.all([first.next(), second.next()]);
+    expect([one.value?.sequence, other.value?.sequence]).toEqual([1, 257]);
+    const third = failureOf(playback.events().toArray());
+    stop.abort();
+    expect(["aborted", undefined]).toContain(await third);
   });
 
   test("a command reaches the inbox of its run only, and one to nobody is refused and recorded", async () => {

@@ -84,6 +84,14 @@ describe.each(places)("handles $name", ({ fresh }) => {
     const error = await failure(aFunctionOfTheCallers(), "not_found");
     expect(error.message).toContain('"nobody"');
     expect(error.stack).toContain("aFunctionOfTheCallers");
+    async function aLoopOfTheCallers() {
+      for await (const record of store.streams.read(store.newId())) void record;
+    }
+    expect((await failure(aLoopOfTheCallers(), "not_found")).stack).toContain("aLoopOfTheCallers");
+    async function anAppendOfTheCallers() {
+      await store.streams.append(store.newId(), "x", { expected: 7 });
+    }
+    expect((await failure(anAppendOfTheCallers(), "conflict")).stack).toContain("anAppendOfTheCallers");
     expect(error).toBeInstanceOf(Error);
     expect(String(error)).toMatch(/^RunlogError: /);
   });

@@ -39,6 +39,21 @@ describe("a process with agents", () => {
     expect(ended).toMatchObject({ code: 0, stderr: "", stdout: "paused timeout\n" });
   });
 
+  test("isn't kept by one whose store is closed, however long it may take", async () => {
+    const path = await freshFolder();
+    expect(await run("agents.mjs", [path, "closed"])).toMatchObject({ code: 0, stderr: "", stdout: "closed\n" });
+    expect(await statuses(path)).toEqual(["running"]);
+  });
+
+  test("outlives whatever a function throws, rejects with or returns, and its run has failed", async () => {
+    const ended = await run("agents.mjs", [await freshFolder(), "throws"]);
+    expect(ended).toMatchObject({ code: 0, stderr: "" });
+    const lines = ended.stdout.trim().split("\n");
+    expect(lines).toHaveLength(11);
+    for (const line of lines) expect(line).toMatch(/^failed: .+/);
+    for (const [at, said] of ["an exception", "a rejection", "null"].entries()) expect(lines[at]).toContain(said);
+  });
+
   test("may exit in the middle of one, and goes on with it the next time", async () => {
     const path = await freshFolder();
     expect(await run("agents.mjs", [path, "exit"])).toMatchObject({ code: 5, stderr: "" });

@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { freshFolder } from "../places.node.js";
 import { start } from "./child.js";
 
-/** How often a process is killed; `RUNLOG_KILLS=100` for a long run. */
-const KILLS = Number(process.env["RUNLOG_KILLS"] ?? 6);
+/** How often a process is killed; 100 times in a long run, or `RUNLOG_KILLS` times. */
+const KILLS = Number(process.env["RUNLOG_KILLS"] ?? (process.env["RUNLOG_TORTURE"] === undefined ? 6 : 100));
 
 test(`every event whose append was acknowledged is there after a kill, ${KILLS} times out of ${KILLS}`, async () => {
   const path = await freshFolder();

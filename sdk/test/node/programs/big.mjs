@@ -1,5 +1,6 @@
 // Reads a large stream slowly, and says how much memory that took.
 
+import { readFileSync } from "node:fs";
 import { open } from "runlog";
 
 const [path, megabytes] = process.argv.slice(2);
@@ -11,7 +12,14 @@ for (let written = 0; written < Number(megabytes) * 16; written += 16) {
 }
 globalThis.gc();
 const before = process.memoryUsage();
-let [read, most, mostOutside] = [0, 0, 0];
+let [read, most, mostOutside, mostResident] = [0, 0, 0, 0];
+// The pages of the log that are mapped are the system's, to take back when it likes.
+const resident = () => {
+  const status = process.platform === "linux" ? readFileSync("/proc/self/status", "utf8") : "";
+  const anonymous = /RssAnon:\s+(\d+) kB/.exec(status);
+  return anonymous === null ? 0 : Number(anonymous[1]) << 10;
+};
+const residentBefore = resident();
 for await (const record of store.streams.read(stream)) {
   read += record.payload.length;
   // A reader that takes its time now and then.
@@ -19,8 +27,9 @@ for await (const record of store.streams.read(stream)) {
     await new Promise((resolve) => setTimeout(resolve, 2));
     const { heapUsed, arrayBuffers, external } = process.memoryUsage();
     most = Math.max(most, heapUsed - before.heapUsed);
+    mostResident = Math.max(mostResident, resident() - residentBefore);
     mostOutside = Math.max(mostOutside, Math.max(arrayBuffers, external) - before.external);
   }
 }
 await store.close();
-console.log(JSON.stringify({ read, heap: most >> 20, outside: mostOutside >> 20 }));
+console.log(JSON.stringify({ read, heap: most >> 20, outside: mostOutside >> 20, resident: mostResident >> 20 }));

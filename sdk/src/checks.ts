@@ -1,0 +1,84 @@
+import { invalid } from "./error.js";
+
+// What callers give is looked at before it is used, so that what is wrong with it is told by name.
+
+/** A value as messages show it: any value, also one that refuses to be text. @internal */
+export function shown(value: unknown): string {
+  switch (typeof value) {
+    case "string":
+      return JSON.stringify(value.length > 100 ? `${value.slice(0, 100)}…` : value);
+    case "bigint":
+      return `${value}n`;
+    case "object":
+      if (value === null) return "null";
+      return Array.isArray(value) ? "a list" : "an object";
+    case "function":
+      return "a function";
+    default:
+      return String(value);
+  }
+}
+
+/** A list, or an error that says what isn't one. @internal */
+export function listOf<T>(value: readonly T[], what: string): readonly T[] {
+  if (!Array.isArray(value)) throw invalid(`${what} come as an array, not as ${shown(value)}`);
+  return value as readonly T[];
+}
+
+/** An object, or an error that says what isn't one. @internal */
+export function objectOf<T extends object>(value: T, what: string): T {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw invalid(`${what} is an object, not ${shown(value)}`);
+  }
+  return value;
+}
+
+/** Text, or an error that says what isn't. @internal */
+export function checkText(value: unknown, what: string): void {
+  if (typeof value !== "string") throw invalid(`${what} is text, not ${shown(value)}`);
+}
+
+/** A function, or an error that says what isn't. @internal */
+export function checkFunction(value: unknown, what: string): void {
+  if (typeof value !== "function") throw invalid(`${what} is a function, not ${shown(value)}`);
+}
+
+/** How many there may be at most, where that is said. @internal */
+export function checkLimit(value: number | undefined): void {
+  if (value === undefined || value === Infinity || (Number.isSafeInteger(value) && value >= 0)) return;
+  throw invalid(`a limit is a whole number from 0, or Infinity, not ${shown(value)}`);
+}
+
+/** Options that have no names but these, where they are looked at here and not in the core. @internal */
+export function optionsOf<T extends object>(options: T, names: readonly (keyof T & string)[]): T {
+  for (const name of Object.keys(objectOf(options, "what is asked for beside it"))) {
+    if ((names as readonly string[]).includes(name)) continue;
+    throw invalid(`no option ${shown(name)} is known here, but ${names.join(", ")}`);
+  }
+  return options;
+}
+
+/**
+ * Bytes, or an error that says what isn't: something else than a `Uint8Array`, or one whose memory was given away, which
+ * would pass for an empty one.
+ *
+ * @internal
+ */
+export function bytesGiven(value: unknown, what: string): Uint8Array {
+  // One that only looks so, such as a proxy, has no memory.
+  if (!ArrayBuffer.isView(value) || !(value instanceof Uint8Array)) {
+    throw invalid(`${what} is a Uint8Array, not ${shown(value)}`);
+  }
+  if (isSound(value)) return value;
+  throw invalid(`${what} has no memory any more: its buffer was transferred or made smaller`);
+}
+
+function isSound(bytes: Uint8Array): boolean {
+  if (bytes.length > 0) return true;
+  try {
+    new Uint8Array(bytes.buffer, bytes.byteOffset, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

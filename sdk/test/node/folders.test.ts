@@ -1,0 +1,151 @@
+import { spawnSync } from "node:child_process";
+import { chmod, mkdir, mkdtemp, open as openFile, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { RunlogError, open } from "#runlog";
+import { expect, onTestFinished, test } from "vitest";
+
+import { failure } from "../code.js";
+import { freshFolder } from "../places.node.js";
+import { start } from "./child.js";
+
+const isRoot = process.getuid?.() === 0;
+
+test("a path that is no folder, no store, or of no right form is refused by name", async () => {
+  const path = await freshFolder();
+  await mkdir(path, { recursive: true });
+  const file = join(path, "file");
+  await writeFile(file, "not a store");
+  for (const wrong of [file, join(file, "below")]) {
+    const error = await open(wrong).catch((error: unknown) => error);
+    expect(error).toBeInstanceOf(RunlogError);
+    expect(["not_a_store", "io", "not_found"]).toContain((error as RunlogError).code);
+    expect((error as RunlogError).message).toContain("file");
+  }
+  await failure(open(path), "not_a_store");
+  await failure(open(join(path, "x".repeat(300))), "io");
+  await symlink(join(path, "loop"), join(path, "loop"));
+  await failure(open(join(path, "loop")), "io");
+  for (const wrong of ["", "a\0b", "\ud800", undefined, 5, null, {}, new URL("file:///tmp"), Buffer.from("x")]) {
+    await failure(open(wrong as never), "invalid_input");
+  }
+  await failure(open("/proc/runlog"), "io");
+});
+
+test("thousands of openings at a time: one has the store, the others are told, and it opens again", async () => {
+  const path = await freshFolder();
+  const opened = await Promise.allSettled(Array.from({ length: 2000 }, () => open(path)));
+  const stores = opened.flatMap((it) => (it.status === "fulfilled" ? [it.value] : []));
+  const codes = opened.flatMap((it) => (it.status === "rejected" ? [(it.reason as RunlogError).code] : []));
+  expect(stores).toHaveLength(1);
+  expect(new Set(codes)).toEqual(new Set(["locked"]));
+  const readers = await Promise.all(Array.from({ length: 100 }, () => open(path, { mode: "readOnly" })));
+  await stores[0]?.createSession({ title: "one" });
+  for (const reader of readers) expect((await reader.listSessions()).sessions.length).toBeLessThanOrEqual(1);
+  await Promise.all([...readers, ...stores].map((store) => store.close()));
+  await (await open(path)).close();
+});
+
+test("a store that another process has open is locked until that process is gone", async () => {
+  const path = await freshFolder();
+  const store = await open(path);
+  const { instance } = await store.startSession({}, "a");
+  await store.close();
+  const child = start("appender.mjs", [path, instance.id]);
+  while (!child.said().includes("ready\n")) await new Promise((resolve) => setTimeout(resolve, 5));
+  await failure(open(path), "locked");
+  const reader = await open(path, { mode: "readOnly" });
+  await failure(reader.createSession(), "read_only");
+  child.process.kill("SIGKILL");
+  await child.ended;
+  await (await open(path)).close();
+  expect((await reader.verify()).sound).toBe(true);
+  await reader.close();
+});
+
+test("a damaged segment is told, by every way of reading, and nothing is written over", async () => {
+  const path = await freshFolder();
+  const store = await open(path, { segmentBytesMax: 64 << 10 });
+  const stream = store.newId();
+  for (let index = 0; index < 40; index++) await store.streams.append(stream, new Uint8Array(8 << 10).fill(index));
+  await store.close();
+  const [first] = (await readdir(path, { recursive: true })).filter((name) => /seg|\.log|0000/.test(name)).sort();
+  const file = await openFile(join(path, first as string), "r+");
+  await file.write(Buffer.from("damaged!"), 0, 8, 20_000);
+  await file.close();
+  const again = await open(path).catch((error: RunlogError) => error);
+  if (again instanceof RunlogError) expect(again.code).toBe("damaged");
+  else {
+    await failure(again.streams.read(stream).toArray(), "damaged");
+    await failure(again.read().toArray(), "damaged");
+    const found = await again.verify();
+    expect(found.sound).toBe(false);
+    expect(found.problems[0]?.message).not.toBe("");
+    // What is sound can be read, and written on.
+    await again.streams.append(stream, "after");
+    expect((await again.streams.read(stream, { backward: true, limit: 1 }).toArray())[0]?.text()).toBe("after");
+    await again.close();
+  }
+});
+
+test.skipIf(isRoot)("a folder without rights is refused", async () => {
+  const path = await freshFolder();
+  await (await open(path)).close();
+  await chmod(path, 0o500);
+  const error = await open(path).catch((error: RunlogError) => error);
+  await chmod(path, 0o700);
+  expect(["read_only", "io"]).toContain((error as RunlogError).code);
+});
+
+const canMount = isRoot && process.platform === "linux" && spawnSync("unshare", ["-m", "true"]).status === 0;
+
+async function mounted(options: string): Promise<string | undefined> {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-disk-"));
+  if (spawnSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", folder]).status !== 0) return undefined;
+  onTestFinished(async () => {
+    spawnSync("umount", ["-l", folder]);
+    await rm(folder, { recursive: true, force: true });
+  });
+  return folder;
+}
+
+test.runIf(canMount)("a full disk is told, nothing acknowledged is lost, and it goes on when there is space", async (context) => {
+  const folder = await mounted("size=3m");
+  if (folder === undefined) return context.skip("no file system can be mounted here");
+  const ballast = join(folder, "ballast");
+  const store = await open(join(folder, "store"), { segmentBytesMax: 256 << 10, preallocation: "none" });
+  const stream = store.newId();
+  await writeFile(ballast, new Uint8Array(512 << 10));
+  let acknowledged = 0;
+  let full: unknown;
+  while (full === undefined && acknowledged < 1000) {
+    full = await store.streams.append(stream, new Uint8Array(16 << 10)).then(() => void acknowledged++, (error: unknown) => error);
+  }
+  expect(full).toBeInstanceOf(RunlogError);
+  expect(["storage_full", "outcome_unknown", "poisoned"]).toContain((full as RunlogError).code);
+  // Reading goes on.
+  expect((await store.streams.read(stream).toArray()).length).toBe(acknowledged);
+  await store.close().catch(() => {});
+  await rm(ballast);
+  const again = await open(join(folder, "store"), { segmentBytesMax: 256 << 10, preallocation: "none" });
+  expect((await again.streams.get(stream))?.lastSequence).toBeGreaterThanOrEqual(acknowledged);
+  await again.streams.append(stream, "there is space again");
+  expect((await again.verify()).sound).toBe(true);
+  await again.close();
+});
+
+test.runIf(canMount)("a file system that is read-only is told, and read", async (context) => {
+  const folder = await mounted("size=64m");
+  if (folder === undefined) return context.skip("no file system can be mounted here");
+  const path = join(folder, "store");
+  const store = await open(path);
+  await store.createSession({ title: "kept" });
+  await store.close();
+  spawnSync("mount", ["-o", "remount,ro", folder]);
+  await failure(open(path), "read_only");
+  await failure(open(join(folder, "other")), "read_only");
+  const reader = await open(path, { mode: "readOnly" });
+  expect((await reader.listSessions()).sessions[0]?.title).toBe("kept");
+  await reader.close();
+});
