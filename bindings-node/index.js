@@ -2,42 +2,79 @@
 
 // Finds and loads the addon of this platform: the one that was built here, or that of the platform's package.
 
+const { existsSync } = require("node:fs");
 const { join } = require("node:path");
+const { familySync } = require("detect-libc");
+const platforms = require("./platforms.json");
+const { name: own, version } = require("./package.json");
 
-/** The platforms there is a package for, by what Node calls them. On Linux the right C library is the one that loads. */
-const PLATFORMS = {
-  "linux-x64": ["linux-x64-gnu", "linux-x64-musl"],
-  "linux-arm64": ["linux-arm64-gnu", "linux-arm64-musl"],
-  "darwin-x64": ["darwin-x64"],
-  "darwin-arm64": ["darwin-arm64"],
-  "win32-x64": ["win32-x64-msvc"],
-};
+/** The platforms that this process may be: one, unless Linux doesn't tell which C library its Node was built for. */
+function candidates() {
+  const { platform: os, arch: cpu } = process;
+  const found = platforms.filter((platform) => platform.os === os && platform.cpu === cpu);
+  if (found.length === 0) {
+    const known = platforms.map(({ name }) => name).join(", ");
+    throw new Error(
+      `runlog has no addon for ${os}-${cpu}; it has one for ${known}. ` +
+        "Elsewhere it has to be built from its sources: bindings-node/README.md in its repository tells how.",
+    );
+  }
+  const libc = os === "linux" ? familySync() : null;
+  return libc === null ? found : found.filter((platform) => platform.libc === libc);
+}
+
+/** Whether a package is there, whatever comes of loading it. */
+function isInstalled(name) {
+  try {
+    require.resolve(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Why there is nothing to load, and what to do. */
+function missing(packages) {
+  if (existsSync(join(__dirname, "Cargo.toml"))) {
+    return "the addon of runlog isn't built yet; in a clone of its repository `cargo xtask addon --release` does that";
+  }
+  const others = platforms.map(({ name }) => `${own}-${name}`).filter(isInstalled);
+  const why =
+    others.length === 0
+      ? "The package manager left it out: optional dependencies were omitted, or the lock file was made on another platform."
+      : `There is ${others.join(" and ")} instead: node_modules was installed for another platform.`;
+  const wanted = packages.map((name) => `${name}@${version}`).join(" or ");
+  return (
+    `the addon of runlog for this platform is not installed; it is in ${wanted}. ${why} ` +
+    "On the platform that runs it, delete node_modules and install again, without --omit=optional or --no-optional; " +
+    "if that doesn't help, without the lock file."
+  );
+}
 
 function load() {
-  const platform = `${process.platform}-${process.arch}`;
-  const names = PLATFORMS[platform];
-  if (names === undefined) {
-    const known = Object.keys(PLATFORMS).join(", ");
-    throw new Error(`runlog has no addon for ${platform}; it has one for ${known}`);
-  }
   const failures = [];
-  for (const name of names) {
-    for (const place of [join(__dirname, `runlog.${name}.node`), `runlog-native-${name}`]) {
+  const packages = [];
+  for (const { name } of candidates()) {
+    const built = join(__dirname, `runlog.${name}.node`);
+    const fromPackage = `${own}-${name}`;
+    packages.push(fromPackage);
+    for (const place of [existsSync(built) && built, isInstalled(fromPackage) && fromPackage]) {
+      if (!place) continue;
       try {
         return require(place);
       } catch (error) {
-        const missing = error?.code === "MODULE_NOT_FOUND" && String(error.message).includes(place);
-        failures.push({ missing, error, line: `  ${place}: ${missing ? "not installed" : error?.message}` });
+        failures.push({ place, error });
       }
     }
   }
-  // One that is there but doesn't load tells more than those that aren't.
-  const cause = (failures.find((failure) => !failure.missing) ?? failures[0])?.error;
-  const lines = failures.map((failure) => failure.line).join("\n");
+  if (failures.length === 0) throw new Error(missing(packages));
+  const lines = failures.map(({ place, error }) => `  ${place}: ${error?.message}`).join("\n");
+  const promised = platforms.find(({ name }) => failures[0].place.includes(name))?.versionMin;
+  const system = { linux: "glibc", darwin: "macOS" }[process.platform];
   throw new Error(
-    `the addon of runlog for ${platform} could not be loaded:\n${lines}\n` +
-      "It comes as an optional dependency: install again without --omit=optional, on the platform that runs it.",
-    { cause },
+    `the addon of runlog is there, but doesn't load:\n${lines}` +
+      (promised ? `\nIt needs ${system} ${promised} or later.` : ""),
+    { cause: failures[0].error },
   );
 }
 
