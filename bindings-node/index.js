@@ -4,11 +4,31 @@
 
 const { existsSync } = require("node:fs");
 const { join } = require("node:path");
-const { familySync } = require("detect-libc");
 const platforms = require("./platforms.json");
 const { name: own, version } = require("./package.json");
 
-/** The platforms that this process may be: one, unless Linux doesn't tell which C library its Node was built for. */
+/**
+ * The C library that this process runs on: what it says of itself, where the files of the system may be those of another.
+ * `null` when it doesn't say.
+ */
+function libc() {
+  const { report } = process;
+  if (report === undefined) return null;
+  // Otherwise the report asks for the names of everything that this process is connected to.
+  const { excludeNetwork } = report;
+  report.excludeNetwork = true;
+  try {
+    const { header, sharedObjects } = report.getReport();
+    if (header?.glibcVersionRuntime) return "glibc";
+    return sharedObjects?.some((path) => path.includes("ld-musl-") || path.includes("libc.musl-")) ? "musl" : null;
+  } catch {
+    return null;
+  } finally {
+    report.excludeNetwork = excludeNetwork;
+  }
+}
+
+/** The platforms that this process may be: one, unless its C library isn't known. */
 function candidates() {
   const { platform: os, arch: cpu } = process;
   const found = platforms.filter((platform) => platform.os === os && platform.cpu === cpu);
@@ -19,8 +39,8 @@ function candidates() {
         "Elsewhere it has to be built from its sources: bindings-node/README.md in its repository tells how.",
     );
   }
-  const libc = os === "linux" ? familySync() : null;
-  return libc === null ? found : found.filter((platform) => platform.libc === libc);
+  const known = os === "linux" ? libc() : null;
+  return known === null ? found : found.filter((platform) => platform.libc === known);
 }
 
 /** Whether a package is there, whatever comes of loading it. */

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
@@ -22,7 +22,6 @@ beforeEach(async () => {
   for (const file of ["index.js", "package.json", "platforms.json"]) {
     await cp(join(native, file), join(modules, "runlog-native", file));
   }
-  await cp(dirname(require.resolve("detect-libc/package.json")), join(modules, "detect-libc"), { recursive: true });
 });
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
@@ -34,29 +33,13 @@ async function install(platform: string, content = `module.exports = "${platform
   await writeFile(join(place, "index.js"), content);
 }
 
-/** What a Node for Linux starts with: the loader it asks for, which is that of its C library. */
-async function nodeFor(interpreter: string): Promise<string> {
-  const file = Buffer.alloc(2048);
-  file.write("\x7fELF\x02\x01\x01", "latin1");
-  file.writeBigUInt64LE(64n, 32); // the program headers
-  file.writeUInt16LE(56, 54);
-  file.writeUInt16LE(1, 56);
-  file.writeUInt32LE(3, 64); // the interpreter
-  file.writeBigUInt64LE(256n, 64 + 8);
-  file.writeBigUInt64LE(BigInt(interpreter.length + 1), 64 + 32);
-  file.write(interpreter, 256, "latin1");
-  const path = join(folder, "node");
-  await writeFile(path, file);
-  return path;
-}
-
 /** Loads the addon in a process that takes itself for another platform: what it got, or why not. */
 async function load(platform: string, arch: string, libc?: "glibc" | "musl"): Promise<string> {
-  const loader = libc === "musl" ? `/lib/ld-musl-${arch}.so.1` : `/lib64/ld-linux-${arch}.so.2`;
-  const self = libc ? await nodeFor(loader) : process.execPath;
+  const glibc = { header: { glibcVersionRuntime: "2.36" }, sharedObjects: [`/lib/${arch}-linux-gnu/libc.so.6`] };
+  const musl = { header: {}, sharedObjects: [`/usr/bin/node`, `/lib/ld-musl-${arch}.so.1`] };
+  const report = { glibc, musl, unknown: {} }[libc ?? "unknown"];
   const script = `
-    const fs = require("node:fs"), { openSync } = fs;
-    fs.openSync = (path, ...rest) => openSync(path === "/proc/self/exe" ? ${JSON.stringify(self)} : path, ...rest);
+    process.report.getReport = () => (${JSON.stringify(report)});
     for (const [name, value] of Object.entries(${JSON.stringify({ platform, arch })})) Object.defineProperty(process, name, { value });
     try { console.log(require("runlog-native")) } catch (error) { console.log(error.message) }`;
   const { stdout } = await execute(process.execPath, ["-e", script], { cwd: folder });
@@ -76,6 +59,23 @@ describe("the loader", () => {
     const platforms = require("./platforms.json") as { name: string }[];
     for (const { name } of platforms) await install(name);
     expect(await load(platform, arch, libc)).toBe(expected);
+  });
+
+  test("tries both packages of Linux where the C library isn't known", async () => {
+    await install("linux-x64-gnu", `throw new Error("libc.so.6: no such file")`);
+    await install("linux-x64-musl");
+    expect(await load("linux", "x64")).toBe("linux-x64-musl");
+  });
+
+  test("tells the C library of this process by what that says of itself", async () => {
+    const script = `require(${JSON.stringify(join(modules, "runlog-native/index.js"))})`;
+    const platforms = require("./platforms.json") as { name: string; os: string }[];
+    const here = platforms.filter(({ os }) => os === process.platform);
+    for (const { name } of here) await install(name);
+    const { stdout } = await execute(process.execPath, ["-p", script], { cwd: folder });
+    const { header } = process.report.getReport() as { header: { glibcVersionRuntime?: string } };
+    const libc = process.platform === "linux" ? (header.glibcVersionRuntime ? "-gnu" : "-musl") : "";
+    expect(stdout.trim()).toBe(`${process.platform}-${process.arch}${libc}`);
   });
 
   test("names the package that is missing, and says what to do", async () => {
