@@ -120,3 +120,40 @@ fn macos_version(found: macho::Version) -> Version {
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The head of a library for macOS on arm64, which is all that says what it needs.
+    fn macho() -> Vec<u8> {
+        let library = b"/usr/lib/libSystem.B.dylib\0\0\0\0\0\0";
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        [
+            // A library with three commands, which are 96 bytes.
+            words(&[0xfeed_facf, 0x0100_000c, 0, 6, 3, 96, 0, 0]),
+            words(&[0xc, 56, 24, 0, 0, 0]),
+            library.to_vec(),
+            words(&[0x32, 24, 1, 11 << 16 | 3 << 8, 0, 0]),
+            words(&[0x1d, 16, 0, 0]),
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn a_library_for_macos_says_what_it_needs() {
+        let binary = Binary::read(&macho()).expect("it is one");
+        assert_eq!((binary.format, binary.architecture), (BinaryFormat::MachO, Architecture::Aarch64));
+        assert_eq!(binary.libraries, ["/usr/lib/libSystem.B.dylib"]);
+        assert_eq!(binary.macos_version_min, Some((11, 3)));
+        assert!(binary.is_signed && binary.exports.is_empty() && binary.symbol_versions.is_empty());
+    }
+
+    #[test]
+    fn a_library_that_is_cut_off_is_refused() {
+        let whole = macho();
+        for length in 0..whole.len() {
+            assert!(Binary::read(whole.get(..length).expect("it is shorter")).is_err(), "{length} bytes");
+        }
+    }
+}
