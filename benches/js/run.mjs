@@ -21,7 +21,7 @@ function run(command, args, cwd = root, env = {}) {
 run("cargo", ["build", "--release", "--quiet", "--package", "runlog-node", "--package", "runlog-benches", "--bin", "in_flight", "--lib"]);
 const library = { linux: "librunlog_node.so", darwin: "librunlog_node.dylib", win32: "runlog_node.dll" }[process.platform];
 const isMusl = process.platform === "linux" && !process.report.getReport().header.glibcVersionRuntime;
-const abi = { linux: isMusl ? "-musl" : "-gnu", darwin: "", win32: "-msvc" }[process.platform];
+const abi = { linux: isMusl ? "-musl" : "-gnu", darwin: "", win32: "" }[process.platform];
 const addon = join(root, "bindings-node", `runlog.${process.platform}-${process.arch}${abi}.node`);
 const built = join(target, "release", library);
 // One that is older may be in use: it is written anew only when it isn't this one.

@@ -5,7 +5,7 @@
 // makes FOLDER/runlog-native, the loader, which names every platform's package as an optional dependency, and
 // FOLDER/runlog-native-NAME for each addon that is given.
 
-import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -22,6 +22,7 @@ function stage(folder, name, manifest, files) {
   writeFileSync(join(place, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
   for (const license of ["LICENSE-MIT", "LICENSE-APACHE"]) cpSync(join(root, "..", license), join(place, license));
   for (const [from, to] of files) cpSync(from, join(place, to));
+  if (!existsSync(join(place, "README.md"))) writeFileSync(join(place, "README.md"), `# ${name}\n\n${manifest.description}\n`);
   return place;
 }
 

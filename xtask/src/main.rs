@@ -2,14 +2,19 @@
 //!
 //! Every verb runs all of its checks even when one fails, streams what they print, and ends in one line
 //! `N passed, N failed`; it exits with 1 when anything failed and with 2 when it was called wrongly.
-//! The crate has no dependencies, so that the door opens fast and never changes under a running `cargo test`.
+//! The crate depends on nothing but a small reader of libraries, with the same features in every build, so that the
+//! door opens fast and never changes under a running `cargo test`.
 
+mod addon;
+mod binary;
 mod child;
 mod floors;
+mod gate;
 mod lengths;
 mod lint;
 mod measure;
 mod node;
+mod platforms;
 mod report;
 mod sources;
 mod test;
@@ -30,6 +35,9 @@ usage: cargo xtask <verb>
   integrations         the packed npm package built by Next, and beside the Claude Agent SDK's types (three minutes)
   docs                 the pages of the public APIs, of the crates and of the npm package (lint does it too)
   addon [--release]    the addon of Node's for this machine, where the tests and benches/js find it
+  addon --release (--target NAME | --all)
+                       npm packages of the addon, built for any platform of bindings-node/platforms.json, looked
+                       into, and laid out in target/npm; docs/releasing.md tells the rest
   bench [filter]       criterion benchmarks, those whose name contains the filter
   ratios [--json] [--quick] [--rounds N] [words]
                        runlog against raw floors of this machine, interleaved, with the targets
@@ -50,7 +58,7 @@ fn main() -> ExitCode {
     match (verb, rest) {
         ("test", []) => test::all(&mut report),
         ("node", []) => node::test(&mut report),
-        ("addon", rest) => node::addon(&mut report, rest),
+        ("addon", rest) => addon::run_verb(&mut report, rest),
         ("wasm", []) => test::wasm(&mut report),
         ("integrations", []) => node::integrations(&mut report),
         ("docs", []) => lint::docs(&mut report),

@@ -1,32 +1,31 @@
 //! The JavaScript side: the addon of Node's, the npm packages, their types and their tests.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::SystemTime,
-};
+use std::{fs, path::Path, process::Command, time::SystemTime};
 
 use crate::{
-    child::{answer, cargo, command, root, run, run_watched},
+    addon::{self, Profile},
+    child::{answer, command, root, run, run_watched},
+    platforms::{Version, version},
     report::{Counts, Outcome, Report, outcome},
 };
 
 /// The oldest Node that will do.
-const NODE_VERSION_MIN: (u32, u32) = (20, 12);
+const NODE_VERSION_MIN: Version = (20, 12);
 /// The folders with a package-lock.json of their own that tests need.
 const LOCKED: [&str; 2] = [".", "sdk/test/runtimes"];
 
 /// Builds what the tests need, and runs them.
 pub(crate) fn test(report: &mut Report) {
-    let mut ready = true;
+    let mut built = None;
     report.check("addon and packages of Node", || {
-        let made = ensure_node().and_then(|()| install_all()).and_then(|()| build_addon(Profile::Dev));
-        ready = made.is_ok();
-        made.map(|addon| addon.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default())
+        let addon = ensure_node().and_then(|()| install_all()).and_then(|()| addon::build_here(Profile::Dev))?;
+        let name = addon.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        built = Some(addon);
+        Ok(name)
     });
     // Without them every test would fail for the same reason.
-    if ready {
+    if let Some(addon) = built {
+        report.check("what the addon needs", || addon::check_here(&addon));
         report.count("tests of the npm package", || vitest("test"));
     }
 }
@@ -34,7 +33,7 @@ pub(crate) fn test(report: &mut Report) {
 /// `integrations`: the packed package in what others have published, which is installed anew each time.
 pub(crate) fn integrations(report: &mut Report) {
     report.count("integrations of the npm package", || {
-        match ensure_node().and_then(|()| install(".")).and_then(|()| build_addon(Profile::Dev)) {
+        match ensure_node().and_then(|()| install(".")).and_then(|()| addon::build_here(Profile::Dev)) {
             Ok(_) => vitest("test:integrations"),
             Err(why) => (Counts { failed: 1, ..Counts::default() }, why),
         }
@@ -55,86 +54,20 @@ pub(crate) fn docs() -> Outcome {
     outcome(run(&mut npm(&["run", "--silent", "docs", "--workspace", "sdk"]))).map(|_| "target/docs-js".to_owned())
 }
 
-/// `addon`: builds the addon, and says where it is.
-pub(crate) fn addon(report: &mut Report, arguments: &[&str]) {
-    report.check("addon", || {
-        let profile = match arguments {
-            [] => Profile::Dev,
-            ["--release"] => Profile::Release,
-            other => return Err(format!("`addon` does not take {}", other.join(" "))),
-        };
-        Ok(build_addon(profile)?.display().to_string())
-    });
-}
-
-#[derive(Clone, Copy)]
-enum Profile {
-    Dev,
-    Release,
-}
-
-/// Builds the addon of this machine, and puts it where the loader finds it.
-fn build_addon(profile: Profile) -> Result<PathBuf, String> {
-    let mut arguments = vec!["build", "--package", "runlog-node"];
-    let folder = match profile {
-        Profile::Dev => "debug",
-        Profile::Release => {
-            arguments.push("--release");
-            "release"
-        }
-    };
-    outcome(run(&mut cargo(&arguments)))?;
-    let built = target_folder().join(folder).join(library());
-    let name = platform().ok_or("there is no package for this platform; see bindings-node/platforms.json")?;
-    let place = root().join("bindings-node").join(format!("runlog.{name}.node"));
-    // A process may have the old one open: it is replaced, not written to.
-    let beside = place.with_extension("new");
-    fs::copy(&built, &beside).map_err(|error| format!("{}: {error}", built.display()))?;
-    fs::rename(&beside, &place).map_err(|error| format!("{}: {error}", place.display()))?;
-    Ok(place)
-}
-
-fn target_folder() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
-}
-
-fn library() -> &'static str {
-    match env::consts::OS {
-        "windows" => "runlog_node.dll",
-        "macos" => "librunlog_node.dylib",
-        _ => "librunlog_node.so",
-    }
-}
-
-/// What the package of this platform is called.
-fn platform() -> Option<&'static str> {
-    Some(match (env::consts::OS, env::consts::ARCH, cfg!(target_env = "musl")) {
-        ("linux", "x86_64", false) => "linux-x64-gnu",
-        ("linux", "x86_64", true) => "linux-x64-musl",
-        ("linux", "aarch64", false) => "linux-arm64-gnu",
-        ("linux", "aarch64", true) => "linux-arm64-musl",
-        ("macos", "x86_64", _) => "darwin-x64",
-        ("macos", "aarch64", _) => "darwin-arm64",
-        ("windows", "x86_64", _) => "win32-x64-msvc",
-        _ => return None,
-    })
-}
-
 /// Makes sure that Node and npm are there. They come with the system or with nvm, never from here.
 fn ensure_node() -> Result<(), String> {
     let (major, minor) = NODE_VERSION_MIN;
     let wanted = format!("Node {major}.{minor} or later is needed, with npm: https://nodejs.org");
-    let version = answer(command("node").arg("--version")).ok_or_else(|| format!("node is missing. {wanted}"))?;
-    if parse_version(&version).is_none_or(|found| found < NODE_VERSION_MIN) {
-        return Err(format!("node is {}. {wanted}", version.trim()));
+    let found = answer(command("node").arg("--version")).ok_or_else(|| format!("node is missing. {wanted}"))?;
+    if parse_version(&found).is_none_or(|found| found < NODE_VERSION_MIN) {
+        return Err(format!("node is {}. {wanted}", found.trim()));
     }
     answer(&mut npm(&["--version"])).map(drop).ok_or_else(|| format!("npm is missing. {wanted}"))
 }
 
 /// Reads `v20.20.2`.
-fn parse_version(version: &str) -> Option<(u32, u32)> {
-    let mut numbers = version.trim().strip_prefix('v')?.split('.').map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+fn parse_version(text: &str) -> Option<Version> {
+    version(text.trim().strip_prefix('v')?)
 }
 
 fn install_all() -> Result<(), String> {

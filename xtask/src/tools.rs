@@ -16,15 +16,17 @@ const CARGO_DENY_VERSION: &str = "0.20.2";
 /// The version of the tool that has to be that of the crate `wasm-bindgen`, which Cargo.toml pins.
 const WASM_BINDGEN_VERSION: &str = "0.2.130";
 
+/// The versions of the tools that build packages for other platforms, which were tried together.
+const ZIGBUILD_VERSION: &str = "0.24.0";
+const ZIG_VERSION: &str = "0.16.0";
+
 /// Makes sure that the tool is there which runs WebAssembly tests in Node, and says where. It has a folder of its own
 /// for each version, next to what cargo keeps for the machine.
 pub(crate) fn ensure_wasm_test_runner() -> Result<PathBuf, String> {
     if answer(command("node").arg("--version")).is_none() {
         return Err("Node is missing, in which the WebAssembly tests run; install version 20 or later".to_owned());
     }
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")));
-    let home = home.ok_or("neither CARGO_HOME nor a home folder is known, to keep wasm-bindgen in")?;
-    let root = home.join("runlog-tools").join(format!("wasm-bindgen-{WASM_BINDGEN_VERSION}"));
+    let root = tools_folder()?.join(format!("wasm-bindgen-{WASM_BINDGEN_VERSION}"));
     let runner = root.join("bin").join(format!("wasm-bindgen-test-runner{}", env::consts::EXE_SUFFIX));
     if runner.is_file() {
         return Ok(runner);
@@ -35,6 +37,42 @@ pub(crate) fn ensure_wasm_test_runner() -> Result<PathBuf, String> {
     outcome(run(install.arg(&root).env_remove("CARGO_TARGET_DIR")))
         .map(|_| runner)
         .map_err(|why| format!("wasm-bindgen-cli {WASM_BINDGEN_VERSION} could not be installed: {why}"))
+}
+
+/// Makes sure that cargo-zigbuild and Zig are there, which build for platforms that this machine isn't, and says where
+/// the first is. Both come from PyPI as they are, into an environment of their own for each pair of versions.
+pub(crate) fn ensure_zigbuild() -> Result<PathBuf, String> {
+    let root = tools_folder()?.join(format!("zigbuild-{ZIGBUILD_VERSION}-zig-{ZIG_VERSION}"));
+    let folder = root.join(if cfg!(windows) { "Scripts" } else { "bin" });
+    let zigbuild = folder.join(format!("cargo-zigbuild{}", env::consts::EXE_SUFFIX));
+    if zigbuild.is_file() {
+        return Ok(zigbuild);
+    }
+    eprintln!(
+        "cargo-zigbuild {ZIGBUILD_VERSION} and Zig {ZIG_VERSION} are missing; they are installed once for a machine"
+    );
+    let python = if cfg!(windows) { "python" } else { "python3" };
+    outcome(run(command(python).args(["-m", "venv"]).arg(&root)))
+        .map_err(|why| format!("Python 3 with venv is needed, to install Zig with: {why}"))?;
+    let mut install = command(folder.join(format!("python{}", env::consts::EXE_SUFFIX)));
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    install.arg(format!("ziglang=={ZIG_VERSION}")).arg(format!("cargo-zigbuild=={ZIGBUILD_VERSION}"));
+    outcome(run(&mut install))
+        .map(|_| zigbuild)
+        .map_err(|why| format!("cargo-zigbuild {ZIGBUILD_VERSION} and Zig {ZIG_VERSION} could not be installed: {why}"))
+}
+
+/// Where the tools of fixed versions are, each in a folder of its own.
+fn tools_folder() -> Result<PathBuf, String> {
+    Ok(cargo_home()?.join("runlog-tools"))
+}
+
+/// Where cargo keeps what belongs to the machine.
+pub(crate) fn cargo_home() -> Result<PathBuf, String> {
+    env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(env::home_dir()?.join(".cargo")))
+        .ok_or_else(|| "neither CARGO_HOME nor a home folder is known".to_owned())
 }
 
 /// Makes sure that the standard library of `target` is there.

@@ -81,16 +81,6 @@ describe("the packed package runs", () => {
   });
 });
 
-test("without an addon it says which are missing, and what to do", async () => {
-  const alone = join(folder, "alone");
-  await cp(join(app, "node_modules/runlog-native"), join(alone, "node_modules/runlog-native"), { recursive: true });
-  const script = "try { require('runlog-native') } catch (error) { console.log(error.message) }";
-  const said = await run(process.execPath, ["-e", script], alone);
-  expect(said).toContain("could not be loaded");
-  expect(said).toContain("not installed");
-  expect(said).toContain("--omit=optional");
-});
-
 test("every package says the same version", async () => {
   const version = async (file: string) => (JSON.parse(await readFile(file, "utf8")) as { version: string }).version;
   const versions = await Promise.all([join(sdk, "package.json"), join(native, "package.json")].map(version));
