@@ -135,13 +135,17 @@ impl Inner {
         Ok(calls)
     }
 
-    /// The last of the runs that went on from one another.
+    /// The last of the runs that went on from one another below the same parent. One that another run has taken over,
+    /// by resuming it as its own sub-agent, is waited for there.
     async fn newest(&self, id: RunId) -> Result<Option<Run>> {
-        let mut run = self.store.runs().get(id).await?;
-        while let Some(by) = run.as_ref().and_then(|run| run.resumed_by) {
-            run = self.store.runs().get(by).await?;
+        let Some(mut run) = self.store.runs().get(id).await? else { return Ok(None) };
+        while let Some(by) = run.resumed_by {
+            match self.store.runs().get(by).await? {
+                Some(next) if next.parent_run_id == run.parent_run_id => run = next,
+                _ => break,
+            }
         }
-        Ok(run)
+        Ok(Some(run))
     }
 }
 
