@@ -41,7 +41,7 @@ pub use catalog::{
 };
 pub use chat::{
     Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent, MessageFilter, Space,
-    Step, StepStatus, StepType, Updates,
+    Step, StepStatus, StepType, Touched, Updates,
 };
 pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use error::{Error, ErrorKind, Result};

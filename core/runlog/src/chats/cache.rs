@@ -1,12 +1,12 @@
 //! [`ChatCache`]: the folds of the chats in use, and which chat an id belongs to.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard},
 };
 
 use runlog_engine::{Kind, ReadOptions, Sequence, StreamId};
-use runlog_model::{ChatEvent, ChatFold, SessionId};
+use runlog_model::{Catalog, ChatEvent, ChatFold, SessionId, Touched};
 
 use crate::{AsyncStore, Error, Result};
 
@@ -44,7 +44,14 @@ pub(crate) enum IdOf {
 struct Ids {
     chats: HashMap<(IdOf, String), Vec<SessionId>>,
     /// Up to where each chat was looked through.
-    seen: HashMap<SessionId, u64>,
+    seen: HashMap<SessionId, Seen>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    last_sequence: u64,
+    /// That of the last event that had saved or changed something.
+    position: u64,
 }
 
 impl ChatCache {
@@ -101,18 +108,18 @@ impl AsyncStore {
     /// [`NotFound`](crate::ErrorKind::NotFound) when none has, [`Ambiguous`](crate::ErrorKind::Ambiguous) when
     /// several have.
     pub(crate) async fn chat_with(&self, of: IdOf, id: &str) -> Result<SessionId> {
-        let live: HashSet<SessionId> =
-            self.shared.catalog.read(|catalog| catalog.live_sessions().map(|session| session.id).collect()).await?;
+        self.shared.catalog.read(|_| ()).await?;
         // What is known, then the chats in use, then all others: mostly the first or the second is enough.
-        let mut found = self.chat_cache().ids().find(of, id, &live);
+        let mut found = self.live_chats_with(of, id);
         if found.is_empty() {
             let used = self.chat_cache().folds().kept.keys().copied().collect::<Vec<_>>();
-            self.learn_ids(used.into_iter().filter(|session| live.contains(session))).await?;
-            found = self.chat_cache().ids().find(of, id, &live);
+            self.learn_ids(self.shared.catalog.peek(|catalog| live_of(catalog, used))).await?;
+            found = self.live_chats_with(of, id);
         }
         if found.is_empty() {
-            self.learn_ids(live.iter().copied()).await?;
-            found = self.chat_cache().ids().find(of, id, &live);
+            let all = self.shared.catalog.peek(|catalog| catalog.live_sessions().map(|session| session.id).collect());
+            self.learn_ids(all).await?;
+            found = self.live_chats_with(of, id);
         }
         let mut found = found.into_iter();
         match (found.next(), found.next()) {
@@ -127,12 +134,18 @@ impl AsyncStore {
 }
 
 impl AsyncStore {
-    /// Looks through the chats that have changed since they were looked through.
-    async fn learn_ids(&self, chats: impl Iterator<Item = SessionId> + Send) -> Result<()> {
+    fn live_chats_with(&self, of: IdOf, id: &str) -> Vec<SessionId> {
+        let found = self.chat_cache().ids().find(of, id);
+        self.shared.catalog.peek(|catalog| live_of(catalog, found))
+    }
+
+    /// Looks through what the chats got since they were looked through.
+    async fn learn_ids(&self, chats: Vec<SessionId>) -> Result<()> {
         let cache = self.chat_cache();
         for session in chats {
             let Some(info) = self.backend().stream(stream_of(session)).await? else { continue };
-            if cache.ids().seen.get(&session) != Some(&info.last_sequence.0) {
+            let seen = cache.ids().seen.get(&session).map(|seen| seen.last_sequence);
+            if seen != Some(info.last_sequence.0) {
                 let fold = self.chat_fold(session).await?;
                 cache.ids().learn(session, &fold);
             }
@@ -176,24 +189,44 @@ impl Folds {
 }
 
 impl Ids {
-    fn find(&self, of: IdOf, id: &str, live: &HashSet<SessionId>) -> Vec<SessionId> {
-        let chats = self.chats.get(&(of, id.to_owned())).map(Vec::as_slice).unwrap_or_default();
-        chats.iter().copied().filter(|session| live.contains(session)).collect()
+    fn find(&self, of: IdOf, id: &str) -> Vec<SessionId> {
+        self.chats.get(&(of, id.to_owned())).cloned().unwrap_or_default()
     }
 
     fn learn(&mut self, session: SessionId, fold: &ChatFold) {
-        let messages = fold.message_ids().map(|id| (IdOf::Message, id));
-        let requests = fold.request_ids().map(|id| (IdOf::Request, id));
-        let steps =
-            fold.steps().iter().flat_map(|step| [(IdOf::Step, step.step_id.as_str()), (IdOf::Stack, &step.stack_id)]);
-        for (of, id) in messages.chain(requests).chain(steps) {
-            let chats = self.chats.entry((of, id.to_owned())).or_default();
-            if !chats.contains(&session) {
-                chats.push(session);
+        let seen = self.seen.get(&session).copied().unwrap_or_default();
+        if seen.last_sequence > fold.last_sequence() {
+            return;
+        }
+        for touched in fold.touched_after(seen.position) {
+            match touched {
+                Touched::Message(message) => {
+                    self.name(session, IdOf::Message, &message.message_id);
+                    message.request_id.iter().for_each(|request| self.name(session, IdOf::Request, request));
+                }
+                Touched::Step(step) => {
+                    self.name(session, IdOf::Step, &step.step_id);
+                    self.name(session, IdOf::Request, &step.request_id);
+                    self.name(session, IdOf::Stack, &step.stack_id);
+                }
             }
         }
-        self.seen.insert(session, fold.last_sequence());
+        let seen = Seen { last_sequence: fold.last_sequence(), position: fold.touched_at() };
+        self.seen.insert(session, seen);
     }
+
+    fn name(&mut self, session: SessionId, of: IdOf, id: &str) {
+        let chats = self.chats.entry((of, id.to_owned())).or_default();
+        if !chats.contains(&session) {
+            chats.push(session);
+        }
+    }
+}
+
+/// Those of some sessions that aren't deleted.
+fn live_of(catalog: &Catalog, mut sessions: Vec<SessionId>) -> Vec<SessionId> {
+    sessions.retain(|id| catalog.session(*id).is_some_and(|session| session.deleted_at_ms.is_none()));
+    sessions
 }
 
 /// The stream that a chat's messages and steps are kept in: the session's own.
