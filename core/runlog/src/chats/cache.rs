@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, Weak},
 };
 
 use runlog_engine::{Kind, ReadOptions, Sequence, StreamId};
@@ -12,7 +12,7 @@ use crate::{AsyncStore, Error, Result};
 
 /// The most chats whose folds are kept.
 const FOLDS_MAX: usize = 256;
-/// The most bytes of payload that the kept folds were made from.
+/// The most bytes of payload that the kept folds were made from, where there is more than one.
 const FOLDS_BYTES_MAX: usize = 64 << 20;
 
 /// Owns the folds of chats, each of which is never ahead of what is durable.
@@ -27,6 +27,8 @@ struct Folds {
     /// By chat, with when it was last used.
     kept: HashMap<SessionId, (u64, Arc<ChatFold>)>,
     uses: u64,
+    /// Held by whoever catches up the fold of a chat.
+    turns: HashMap<SessionId, Weak<tokio::sync::Mutex<()>>>,
 }
 
 /// What an id names.
@@ -69,8 +71,15 @@ impl AsyncStore {
     pub(crate) async fn chat_fold(&self, session: SessionId) -> Result<Arc<ChatFold>> {
         let stream = stream_of(session);
         let Some(info) = self.backend().stream(stream).await? else { return Ok(Arc::default()) };
-        let last = info.last_sequence.0;
         let cache = self.chat_cache();
+        if let Some(fold) = cache.folds().used(session).filter(|fold| fold.last_sequence() == info.last_sequence.0) {
+            return Ok(fold);
+        }
+        // One at a time: another would find none to catch up, and fold the whole chat.
+        let turn = cache.folds().turn_of(session);
+        let _alone = turn.lock().await;
+        let Some(info) = self.backend().stream(stream).await? else { return Ok(Arc::default()) };
+        let last = info.last_sequence.0;
         let kept = cache.folds().take(session);
         let mut fold = kept.filter(|fold| fold.last_sequence() <= last).unwrap_or_default();
         if fold.last_sequence() < last {
@@ -166,6 +175,26 @@ impl IdOf {
 }
 
 impl Folds {
+    /// The fold as far as it is kept.
+    fn used(&mut self, session: SessionId) -> Option<Arc<ChatFold>> {
+        self.uses += 1;
+        let (used, fold) = self.kept.get_mut(&session)?;
+        *used = self.uses;
+        Some(Arc::clone(fold))
+    }
+
+    fn turn_of(&mut self, session: SessionId) -> Arc<tokio::sync::Mutex<()>> {
+        if let Some(turn) = self.turns.get(&session).and_then(Weak::upgrade) {
+            return turn;
+        }
+        if self.turns.len() >= FOLDS_MAX {
+            self.turns.retain(|_, turn| turn.strong_count() > 0);
+        }
+        let turn = Arc::default();
+        self.turns.insert(session, Arc::downgrade(&turn));
+        turn
+    }
+
     fn take(&mut self, session: SessionId) -> Option<Arc<ChatFold>> {
         self.kept.remove(&session).map(|(_, fold)| fold)
     }
@@ -173,10 +202,11 @@ impl Folds {
     fn keep(&mut self, session: SessionId, fold: &Arc<ChatFold>) {
         self.uses += 1;
         let further = self.kept.get(&session).is_none_or(|(_, kept)| kept.last_sequence() <= fold.last_sequence());
-        if fold.bytes() <= FOLDS_BYTES_MAX && further {
+        if further {
             self.kept.insert(session, (self.uses, Arc::clone(fold)));
         }
-        while self.kept.len() > FOLDS_MAX || self.bytes() > FOLDS_BYTES_MAX {
+        // The last one stays, however large: each call in its chat would make it again.
+        while self.kept.len() > FOLDS_MAX || (self.bytes() > FOLDS_BYTES_MAX && self.kept.len() > 1) {
             let oldest = self.kept.iter().min_by_key(|(_, (used, _))| *used).map(|(session, _)| *session);
             let Some(oldest) = oldest else { break };
             self.kept.remove(&oldest);
