@@ -75,12 +75,11 @@ fn looking_at_a_run_reads_no_steps_but_the_last() {
 #[test]
 fn the_messages_of_a_step_are_found_by_halving() {
     reads_at_most(300, "the messages of a step", |steps| {
-        let read = read_of_a_run(steps, |store, run| {
+        read_of_a_run(steps, |store, run| {
             let of_step = ListRunMessages { step_number: Some(steps - 3), ..ListRunMessages::default() };
             let messages = store.runs().messages(run, &of_step).unwrap().items;
             assert_eq!(messages.iter().map(|message| message.step_number).collect::<Vec<_>>(), [steps - 3; 2]);
-        });
-        read
+        })
     });
 }
 

@@ -18,6 +18,10 @@ impl Numbers {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
+
+    fn place(&mut self, end: u64) -> usize {
+        usize::try_from(self.below(end)).unwrap()
+    }
 }
 
 fn id(number: u64) -> SessionId {
@@ -56,7 +60,7 @@ fn event(next: u64, numbers: &mut Numbers) -> CatalogEvent {
     match numbers.below(12) {
         0 if next > 0 => CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }),
         1 | 2 if next > 0 => {
-            let status = [SessionStatus::Active, SessionStatus::Archived][numbers.below(2) as usize];
+            let status = [SessionStatus::Active, SessionStatus::Archived][numbers.place(2)];
             let changes = SessionChanges { status: Some(status), ..SessionChanges::default() };
             CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes })
         }
@@ -77,11 +81,11 @@ fn filter(numbers: &mut Numbers) -> ChatFilter {
         user_id: some(numbers).then(|| format!("user {}", numbers.below(4))),
         team_id: some(numbers).then(|| format!("team {}", numbers.below(3))),
         assistant_id: some(numbers).then(|| format!("assistant {}", numbers.below(3))),
-        status: some(numbers).then(|| [SessionStatus::Active, SessionStatus::Archived][numbers.below(2) as usize]),
+        status: some(numbers).then(|| [SessionStatus::Active, SessionStatus::Archived][numbers.place(2)]),
         keywords: (numbers.below(6) == 0).then(|| "title 1".to_owned()),
-        order: [ChatOrder::Created, ChatOrder::LastMessage, ChatOrder::Sort][numbers.below(3) as usize],
-        page: numbers.below(4) as usize,
-        pagesize: 1 + numbers.below(9) as usize,
+        order: [ChatOrder::Created, ChatOrder::LastMessage, ChatOrder::Sort][numbers.place(3)],
+        page: numbers.place(4),
+        pagesize: 1 + numbers.place(9),
         cursor: None,
     }
 }

@@ -170,7 +170,7 @@ fn mixed(seed: u64) -> ChatFold {
             }
             4 => ChatEvent::MessagesDeleted { message_ids: vec![id], at: Timestamp(number) },
             5 => {
-                let status = StepStatus::ALL[below(5) as usize].to_string();
+                let status = StepStatus::ALL[usize::try_from(below(5)).unwrap()].to_string();
                 let updates = Updates::new()
                     .with("status", RawJson::string(&status))
                     .with("stack_id", RawJson::string(&format!("s{}", below(4))));
