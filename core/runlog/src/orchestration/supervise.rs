@@ -21,7 +21,7 @@ use super::{
     space::SharedSpace,
 };
 use crate::{
-    Dangling, Error, Result, ResumeOptions, ToolOutcome,
+    Dangling, Error, ErrorKind, Result, ResumeOptions, ToolOutcome,
     runs::{ResumeAlong, ResumedBy, run_stream},
 };
 
@@ -211,7 +211,7 @@ impl Revival {
         }
         let slots = Arc::clone(&inner.slots);
         let permit = paused.token.run_until_cancelled(slots.acquire_owned()).await;
-        let Some(Ok(permit)) = permit else { return Ok(paused.result()) };
+        let Some(Ok(permit)) = permit else { return stopped(paused).await };
         let left = inner.left_by(run.id).await?;
         let id = RunId(inner.store.backend().new_id());
         let record = below.map(|below| {
@@ -243,7 +243,7 @@ impl Revival {
             None => None,
         };
         if paused.token.is_cancelled() {
-            return Ok(paused.result());
+            return stopped(paused).await;
         }
         let resumed = inner.store.runs().resume_along(run.id, &options, &ResumeAlong { parent }).await?;
         let waiting = left.take_over(&paused.space)?;
@@ -300,4 +300,16 @@ impl Revival {
         });
         join_all(came).await.into_iter().collect()
     }
+}
+
+/// What is told of a run that is to stop before it has gone on: what became of it, or that it is paused as it was, such as
+/// when somebody else went on with the run above it.
+async fn stopped(paused: &Live) -> Result<SpawnResult> {
+    paused.recorder.refresh().await?;
+    let run = paused.recorder.run();
+    if run.status == RunStatus::Paused && run.resumed_by.is_none() {
+        let message = format!("run {} was told to stop before it went on, and is paused as it was", run.id);
+        return Err(Error::new(ErrorKind::WrongStatus, message));
+    }
+    Ok(paused.result())
 }
