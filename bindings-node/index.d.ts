@@ -9,6 +9,8 @@ declare const addon: {
   start(wake: () => void): void;
   /** A ticket, or the answer: `[ok, handle, json, bytes]`. */
   call(handle: number, method: string, args: string, data?: Uint8Array): number | addon.Part[];
+  /** Many appends, packed: the ticket of the first, and what is answered already, as by `poll`. */
+  append(packed: Uint8Array): addon.Part[];
   /** The answers that have come: `[ticket, ok, handle, json, bytes, …]`. */
   poll(): addon.Part[];
   /** Whether there is something to do that nobody awaits. */

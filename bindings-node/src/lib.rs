@@ -25,7 +25,7 @@ use napi::{
 use napi_derive::napi;
 use runlog_bindings::{Host, Hub, Started, Work};
 
-use parts::{Part, push};
+use parts::{Part, push, push_all};
 
 thread_local! {
     static HUB: RefCell<Option<Hub>> = const { RefCell::new(None) };
@@ -84,15 +84,24 @@ pub fn call(
     }
 }
 
+/// Appends many batches, each for itself: the ticket of the first, those of the others follow it, and what is answered
+/// already, as by [`poll`].
+#[napi(catch_unwind)]
+pub fn append(env: Env, packed: &[u8]) -> Result<Vec<Part<'static>>> {
+    let (first, ready) =
+        with_hub(|hub| hub.append(packed))?.map_err(|failure| Error::from_reason(failure.to_string()))?;
+    let mut parts = Vec::with_capacity(1 + 5 * ready.len());
+    parts.push(Part::A(first as f64));
+    push_all(&env, &mut parts, ready)?;
+    Ok(parts)
+}
+
 /// The answers that have come: `[ticket, ok, handle, json, bytes, …]`, five parts for each. Under ticket 0 is what is asked.
 #[napi(catch_unwind)]
 pub fn poll(env: Env) -> Result<Vec<Part<'static>>> {
     let ready = with_hub(Hub::poll)?;
     let mut parts = Vec::with_capacity(5 * ready.len());
-    for (ticket, result) in ready {
-        parts.push(Part::A(ticket as f64));
-        push(&env, &mut parts, result)?;
-    }
+    push_all(&env, &mut parts, ready)?;
     Ok(parts)
 }
 

@@ -4,10 +4,19 @@ use napi::{
     Env, Result,
     bindgen_prelude::{BufferSlice, Either4, Undefined},
 };
-use runlog_bindings::Reply;
+use runlog_bindings::{Answers, Reply};
 
 /// A number, text, bytes, or nothing.
 pub(crate) type Part<'env> = Either4<f64, String, BufferSlice<'env>, Undefined>;
+
+/// Adds the ticket of each reply, and its parts.
+pub(crate) fn push_all(env: &Env, parts: &mut Vec<Part<'static>>, ready: Answers) -> Result<()> {
+    for (ticket, result) in ready {
+        parts.push(Part::A(ticket as f64));
+        push(env, parts, result)?;
+    }
+    Ok(())
+}
 
 /// Adds `ok` (1 or 0), handle, JSON and bytes. A failure is its JSON.
 pub(crate) fn push(env: &Env, parts: &mut Vec<Part<'static>>, result: runlog_bindings::Result<Reply>) -> Result<()> {

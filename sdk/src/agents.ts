@@ -9,33 +9,34 @@ export type AgentVisibility = "external" | "project" | "internal";
 export interface AgentDefinition {
   /** The project it belongs to; left out, none. */
   project?: string;
-  /** Its name, unique in its project. */
+  /** Its name, unique in its project, at most 256 bytes. */
   name: string;
-  /** What it is good for, for the agents that choose among several. */
+  /** What it is good for, for the agents that choose among several; at most 64 KiB. */
   description: string;
-  /** What it is told first. Never listed. */
+  /** What it is told first, at most 1 MiB. Never listed. */
   systemPrompt?: string;
-  /** The names of the tools it may use. */
+  /** The names of the tools it may use, at most 1,024. */
   tools: string[];
   /** How it works, by a name of the caller's; `single` unless given. */
   flowType: string;
   /** Who is meant to use it; `project` unless given. */
   visibility: AgentVisibility;
-  /** How long one run of it may take, where the request doesn't say; left out, as long as it likes. */
+  /** How long one run of it may take, in milliseconds, where the request doesn't say; left out, as long as it likes. */
   defaultTimeoutMs?: number;
   /** The steps one run of it may take; left out, as many as it likes. */
   maxSteps?: number;
-  /** Whatever its function needs to know beside: a model, a command. */
+  /** Whatever its function needs to know beside: a model, a command. Kept as JSON, at most 1 MiB. */
   metadata?: unknown;
   /** When it was defined: milliseconds since 1970-01-01 UTC. */
   createdAtMs: number;
   /** When it was last changed: milliseconds since 1970-01-01 UTC. */
   updatedAtMs: number;
+  /** Whatever else a newer build says of it, kept as it is. */
   [field: string]: unknown;
 }
 
 /** An agent to define. */
-export type NewAgent = Partial<Omit<AgentDefinition, "createdAtMs" | "updatedAtMs">> & { name: string };
+export type NewAgent = Partial<Omit<AgentDefinition, "createdAtMs" | "updatedAtMs">> & Pick<AgentDefinition, "name">;
 
 /** What other agents are told of an agent: not its prompt, which would fill their contexts. */
 export interface AgentSummary {
@@ -49,6 +50,14 @@ export interface AgentSummary {
   flowType: string;
   /** Who is meant to use it. */
   visibility: AgentVisibility;
+}
+
+/** One page of definitions. */
+export interface AgentPage {
+  /** The definitions, in the order of their names. */
+  agents: AgentDefinition[];
+  /** The cursor of the next page; `undefined` when this is the last. */
+  next: string | undefined;
 }
 
 /** Which definitions to list, and how many. */
@@ -96,13 +105,19 @@ export class Agents {
   /**
    * Defines an agent. Durable when it resolves.
    *
-   * @throws {@link RunlogError} `already_exists` when its project has an agent of this name.
+   * @throws {@link RunlogError} `already_exists` when its project has an agent of this name; `invalid_input`, `too_large` for a
+   * field that is refused.
    */
   async define(agent: NewAgent): Promise<AgentDefinition> {
     return agentOf(await this.#handle.value<object>("defineAgent", renamed(agent, AGENT.there)));
   }
 
-  /** Sees to it that an agent is defined so: defines it, or changes it, or leaves it as it is. */
+  /**
+   * Sees to it that an agent is defined so: defines it, or changes it, or leaves it as it is. Durable when it
+   * resolves.
+   *
+   * @throws {@link RunlogError} `invalid_input`, `too_large` for a field that is refused.
+   */
   async put(agent: NewAgent): Promise<AgentDefinition> {
     return agentOf(await this.#handle.value<object>("putAgent", renamed(agent, AGENT.there)));
   }
@@ -127,8 +142,12 @@ export class Agents {
     return wire === null ? undefined : agentOf(wire);
   }
 
-  /** One page of a project's definitions, in the order of their names. */
-  async list(options: ListAgents = {}): Promise<{ agents: AgentDefinition[]; next: string | undefined }> {
+  /**
+   * One page of a project's definitions, in the order of their names.
+   *
+   * @throws {@link RunlogError} `invalid_input` for a limit of 0.
+   */
+  async list(options: ListAgents = {}): Promise<AgentPage> {
     const page = await this.#handle.value<{ agents: object[]; next: string | null }>("listAgents", options);
     return { agents: page.agents.map((agent) => agentOf(agent)), next: page.next ?? undefined };
   }

@@ -1,4 +1,14 @@
-import { RunlogError, abortedError, errorOf, throwIfAborted } from "./error.js";
+import {
+  type Appended,
+  AppendQueue,
+  Awaited,
+  type OneRecord,
+  type Resolve,
+  eachOutcome,
+  roomOfOne,
+} from "./appends.js";
+import type { AppendHead } from "./batch.js";
+import { type Failure, RunlogError, abortedError, errorOf, throwIfAborted } from "./error.js";
 
 /** A number, text, bytes, or nothing. */
 export type Part = number | string | Uint8Array | null | undefined;
@@ -14,6 +24,11 @@ export interface Binding {
    * `[ok, handle, json, bytes]`. `data` is read before it returns.
    */
   call(handle: number, method: string, args: string, data?: Uint8Array): number | Part[];
+  /**
+   * Appends many batches, each for itself, packed one after the other. Appends have tickets of their own: that of the
+   * first, those of the others follow it; after it what is answered already, as {@link onReplies} tells it.
+   */
+  append(packed: Uint8Array): Part[];
   /** Sets who is told of answers that came: `[ticket, ok, handle, json, bytes, …]`. */
   onReplies(listener: (parts: Part[]) => void): void;
   /** Gives up waiting for an answer; whether there was one to wait for. A write can't be given up. */
@@ -68,6 +83,9 @@ interface Waiting {
 export class Channel {
   readonly #binding: Binding;
   readonly #waiting = new Map<number, Waiting>();
+  readonly #queue = new AppendQueue();
+  #queued: Resolve[] = [];
+  readonly #appending = new Awaited();
   /** How many calls keep the process alive. */
   #alive = 0;
   #isAlive = false;
@@ -76,7 +94,7 @@ export class Channel {
 
   constructor(binding: Binding) {
     this.#binding = binding;
-    binding.onReplies((parts) => this.#receive(parts));
+    binding.onReplies((parts) => this.#receive(parts, 0));
   }
 
   /**
@@ -85,12 +103,12 @@ export class Channel {
    */
   call(handle: number, method: string, args = "", data?: Uint8Array, options?: CallOptions): Reply | Promise<Reply> {
     throwIfAborted(options?.signal);
+    this.#flush();
     let started: number | Part[];
     try {
       started = this.#binding.call(handle, method, args, data);
     } catch (cause) {
-      const message = cause instanceof Error ? cause.message : String(cause);
-      throw new RunlogError("internal", `a fault in Runlog, please report it: ${message}`, { cause });
+      throw faultOf(cause);
     }
     if (typeof started !== "number") return replyAt(started, 0);
     const ticket = started;
@@ -119,8 +137,61 @@ export class Channel {
     });
   }
 
+  /**
+   * Appends packed records. All appends of one turn of the event loop go to the core together, at its end or before the
+   * next call, so that calls are done in their order.
+   */
+  append(handle: number, packed: Uint8Array): Promise<Appended> {
+    const room = this.#queue.room(packed.length);
+    if (room === "never") return this.#appendAlone(handle, packed);
+    if (room === "later") this.#flush();
+    this.#schedule();
+    this.#queue.addPacked(handle, packed);
+    return new Promise(this.#enqueue);
+  }
+
+  /** As {@link append}, of one record without a key; `undefined` when it is too large for that. */
+  appendRecord(handle: number, stream: string, head: AppendHead, record: OneRecord): Promise<Appended> | undefined {
+    const room = this.#queue.room(roomOfOne(record));
+    if (room === "never") return undefined;
+    if (room === "later") this.#flush();
+    this.#schedule();
+    this.#queue.addRecord(handle, stream, head, record);
+    return new Promise(this.#enqueue);
+  }
+
+  async #appendAlone(handle: number, packed: Uint8Array): Promise<Appended> {
+    return valueOf(await this.call(handle, "append", "", packed));
+  }
+
+  // Made once, since they are used for each append.
+  readonly #enqueue = (resolve: Resolve): void => void this.#queued.push(resolve);
+  readonly #flush = (): void => this.#handOver();
+
+  #schedule(): void {
+    if (this.#queue.isEmpty) queueMicrotask(this.#flush);
+  }
+
   release(handle: number): void {
+    this.#flush();
     this.#binding.release(handle);
+  }
+
+  /** Hands over the appends that are queued. */
+  #handOver(): void {
+    if (this.#queue.isEmpty) return;
+    const resolves = this.#queued;
+    this.#queued = [];
+    let parts: Part[];
+    try {
+      parts = this.#binding.append(this.#queue.take());
+    } catch (cause) {
+      const { code, message } = faultOf(cause);
+      for (const resolve of resolves) resolve(failed({ code, message }));
+      return;
+    }
+    this.#appending.add(parts[0] as number, resolves);
+    this.#receive(parts, 1);
   }
 
   /** Has the agents of an orchestrator done by a function, or by none any more. */
@@ -129,11 +200,11 @@ export class Channel {
     else this.#executors.set(orchestrator, executor);
   }
 
-  #receive(parts: Part[]): void {
-    for (let at = 0; at < parts.length; at += 5) {
+  #receive(parts: Part[], from: number): void {
+    for (let at = from; at < parts.length; at += 5) {
       const ticket = parts[at] as number;
       if (ticket === 0) {
-        this.#asked(replyAt(parts, at + 1));
+        this.#told(replyAt(parts, at + 1));
         continue;
       }
       const waiting = this.#waiting.get(ticket);
@@ -149,7 +220,11 @@ export class Channel {
     this.#keepAlive();
   }
 
-  #asked(reply: Reply): void {
+  #told(reply: Reply): void {
+    if (reply.bytes !== undefined) {
+      this.#appended(reply.bytes, reply.json);
+      return;
+    }
     const ask = valueOf<Ask>(reply);
     switch (ask.ask) {
       case "sleep":
@@ -169,6 +244,15 @@ export class Channel {
         break;
       }
     }
+  }
+
+  #appended(outcomes: Uint8Array, json: string | undefined): void {
+    const failures = json === undefined ? [] : (JSON.parse(json) as Failure[]);
+    eachOutcome(
+      outcomes,
+      (ticket, appended) => this.#appending.take(ticket)?.(appended),
+      (ticket, failure) => this.#appending.take(ticket)?.(failed(failures[failure] as Failure)),
+    );
   }
 
   #sleep(timer: number, ms: number): void {
@@ -191,10 +275,22 @@ export class Channel {
 
   /** Keeps the process alive for what is waited for, and for what agents left to be written. */
   #keepAlive(): void {
-    const on = this.#alive > 0 || (this.#executors.size > 0 && this.#binding.isBusy());
+    const on =
+      this.#alive > 0 || this.#appending.size > 0 || (this.#executors.size > 0 && this.#binding.isBusy());
     if (on !== this.#isAlive) this.#binding.keepAlive(on);
     this.#isAlive = on;
   }
+}
+
+/** A promise that fails. Its error is made by a function that is awaited, so that the error's stack names who awaits. */
+async function failed(failure: Failure): Promise<never> {
+  await undefined;
+  throw errorOf(failure);
+}
+
+function faultOf(cause: unknown): RunlogError {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  return new RunlogError("internal", `a fault in Runlog, please report it: ${message}`, { cause });
 }
 
 function replyAt(parts: Part[], at: number): Reply {
@@ -209,7 +305,7 @@ function replyAt(parts: Part[], at: number): Reply {
 
 /** The reply, if it is no failure. @internal */
 export function check(reply: Reply): Reply {
-  if (reply.failure !== undefined) throw errorOf(reply.failure);
+  if (reply.failure !== undefined) throw errorOf(JSON.parse(reply.failure) as Failure);
   return reply;
 }
 

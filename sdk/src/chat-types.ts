@@ -38,11 +38,12 @@ export interface Chat {
   teamId?: string;
   /** The tenant it belongs to. */
   tenantId?: string;
+  /** Whatever else a newer build says of it, kept as it is. */
   [field: string]: unknown;
 }
 
 /** A chat to make. What is left out is given by the store; a `chatId` that is a UUID becomes the session's id. */
-export type NewChat = Partial<Omit<Chat, "id" | "lastMessageAt" | "updatedAt">> & { assistantId: string };
+export type NewChat = Partial<Omit<Chat, "id" | "lastMessageAt" | "updatedAt">> & Pick<Chat, "assistantId">;
 
 /** Which chats to list, and which page of them. */
 export interface ChatFilter {
@@ -112,16 +113,16 @@ export interface ChatMessage {
   createdAt: string;
   /** When it was last changed: RFC 3339, in UTC. */
   updatedAt: string;
+  /** Whatever else a newer build says of it, kept as it is. */
   [field: string]: unknown;
 }
 
 /** A message to save. What is left out is given by the store. */
-export type NewChatMessage = Partial<Omit<ChatMessage, "id" | "props" | "role" | "type">> & {
-  role: "user" | "assistant";
-  type: string;
-  /** What it shows: an object, kept as JSON. */
-  props: object;
-};
+export type NewChatMessage = Partial<Omit<ChatMessage, "id" | "props" | "role" | "type">> &
+  Pick<ChatMessage, "role" | "type"> & {
+    /** What it shows: an object, kept as JSON. */
+    props: object;
+  };
 
 /** Which steps of a chat to list. What is left out is all. */
 export interface StepFilter {
@@ -197,6 +198,7 @@ export interface Step {
   createdAt: string;
   /** When it was last changed: RFC 3339, in UTC. */
   updatedAt: string;
+  /** Whatever else a newer build says of it, kept as it is. */
   [field: string]: unknown;
 }
 
@@ -207,6 +209,14 @@ export type NewStep = Partial<Omit<Step, "id">> &
 /** New values for some fields; `null` takes a value away, and a field that isn't known is kept. */
 export type Updates<T> = { [Field in keyof T]?: T[Field] | null };
 
+/** A line that an import left out. */
+export interface ImportIssue {
+  /** Which line, from 1. */
+  line: number;
+  /** Why. */
+  what: string;
+}
+
 /** What an import did. */
 export interface ImportReport {
   /** How many chats or messages were imported. */
@@ -214,7 +224,7 @@ export interface ImportReport {
   /** How many were there already, and left as they are. */
   skipped: number;
   /** The lines that were left out, counted from 1, and why. */
-  issues: { line: number; what: string }[];
+  issues: ImportIssue[];
 }
 
 const CHAT = namesOf(["chat_id", "assistant_id", "last_message_at", "created_at", "updated_at"], {

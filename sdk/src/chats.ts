@@ -31,6 +31,9 @@ export interface StackLevel {
   waiting?: Step;
 }
 
+/** The message of a user that begins a request. Its role may be left out. */
+export type UserMessage = Omit<NewChatMessage, "role"> & Partial<Pick<NewChatMessage, "role">>;
+
 /** A request to begin. */
 export interface NewRequest {
   /** The assistant it is for: the root of the call stack. */
@@ -40,7 +43,7 @@ export interface NewRequest {
   /** The root's id in the call stack; left out, a fresh one. */
   stackId?: string;
   /** The user's message, of any type. */
-  message: Omit<NewChatMessage, "role"> & { role?: "user" };
+  message: UserMessage;
 }
 
 interface WireLevel {
@@ -80,7 +83,12 @@ export class Chats {
     this.#handle = handle;
   }
 
-  /** Makes a chat. Durable when it resolves. */
+  /**
+   * Makes a chat. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `already_exists` when the id is taken; `invalid_input`, `too_large` for a field that is
+   * refused.
+   */
   async create(chat: NewChat): Promise<Chat> {
     // An id that is left out is an empty one.
     return wire.chat(await this.#handle.value<object>("createChat", { chat_id: "", ...wire.toChat(chat) }));
@@ -95,17 +103,31 @@ export class Chats {
     return wire.chat(await this.#handle.value<object>("getChat", { chat: chatId }));
   }
 
-  /** Changes fields of a chat. */
+  /**
+   * Changes fields of a chat, and says what it became. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted; `invalid_input`, `too_large`
+   * for a field that is refused.
+   */
   async update(chatId: string, updates: Updates<Chat>): Promise<Chat> {
     return wire.chat(await this.#handle.value<object>("updateChat", { id: chatId, updates: wire.toChat(updates) }));
   }
 
-  /** Deletes a chat, softly: it is no longer found, listed or written to; its events stay in the log. */
+  /**
+   * Deletes a chat, softly: it is no longer found, listed or written to; its events stay in the log.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted already.
+   */
   async delete(chatId: string): Promise<void> {
     await this.#handle.done("deleteChat", { chat: chatId });
   }
 
-  /** One page of chats, by page and page size, or by cursor. */
+  /**
+   * One page of chats, by page and page size, or by cursor.
+   *
+   * @throws {@link RunlogError} `invalid_input` for a page that is too large, a cursor of another list, or one in an
+   * order that has none.
+   */
   async list(filter: ChatFilter = {}): Promise<ChatList> {
     type Wire = { data: object[]; page: number; pagesize: number; pagecount: number; total: number; next?: string };
     const page = await this.#handle.value<Wire>("listChats", wire.toChatFilter(filter));
@@ -123,57 +145,102 @@ export class Chats {
     return (await this.#handle.value<object[]>("saveMessages", args)).map(wire.message);
   }
 
-  /** The messages of a chat that a filter admits, in the chat's order. */
+  /**
+   * The messages of a chat that a filter admits, in the chat's order.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
+   */
   async getMessages(chatId: string, filter: MessageFilter = {}): Promise<ChatMessage[]> {
     const args = { chat: chatId, filter: wire.toMessageFilter(filter) };
     return (await this.#handle.value<object[]>("getChatMessages", args)).map(wire.message);
   }
 
-  /** Changes fields of a message. */
+  /**
+   * Changes fields of a message, and says what it became. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when no chat has the message; `ambiguous` when several have;
+   * `invalid_input`, `too_large` for a field that is refused.
+   */
   async updateMessage(messageId: string, updates: Updates<ChatMessage>): Promise<ChatMessage> {
     const args = { id: messageId, updates: wire.toMessage(updates) };
     return wire.message(await this.#handle.value<object>("updateMessage", args));
   }
 
-  /** Deletes messages of a chat: all of them or none. Their events stay in the log. */
+  /**
+   * Deletes messages of a chat: all of them or none. Their events stay in the log.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or one of the messages isn't in it.
+   */
   async deleteMessages(chatId: string, messageIds: readonly string[]): Promise<void> {
     await this.#handle.done("deleteMessages", { chat: chatId, ids: messageIds });
   }
 
-  /** Saves steps of one chat: all of them or none. */
+  /**
+   * Saves steps of one chat: all of them or none. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted; `already_exists` for a step
+   * id that is taken; `invalid_input` when they are of several chats, or a field is refused.
+   */
   async saveSteps(steps: readonly NewStep[]): Promise<Step[]> {
     return (await this.#handle.value<object[]>("saveSteps", { steps: steps.map(wire.toStep) })).map(wire.step);
   }
 
-  /** Changes fields of a step, its status among them. */
+  /**
+   * Changes fields of a step, its status among them, and says what it became. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when no chat has the step; `ambiguous` when several have; `invalid_input`,
+   * `too_large` for a field that is refused.
+   */
   async updateStep(stepId: string, updates: Updates<Step>): Promise<Step> {
     return wire.step(await this.#handle.value<object>("updateStep", { id: stepId, updates: wire.toStep(updates) }));
   }
 
-  /** The steps of a request, in its order. */
+  /**
+   * The steps of a request, in its order.
+   *
+   * @throws {@link RunlogError} `not_found` when no chat has the request; `ambiguous` when several have.
+   */
   async getSteps(requestId: string): Promise<Step[]> {
     return (await this.#handle.value<object[]>("getSteps", { id: requestId })).map(wire.step);
   }
 
-  /** One page of all steps of a chat, in the order in which they were saved. */
+  /**
+   * One page of all steps of a chat, in the order in which they were saved.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted; `invalid_input` for a limit
+   * of 0, or a cursor of another list.
+   */
   async listSteps(chatId: string, filter: StepFilter = {}): Promise<Page<Step>> {
     type Answer = { steps: object[]; next: string | null };
     const page = await this.#handle.value<Answer>("listSteps", { chat: chatId, filter });
     return { items: page.steps.map(wire.step), next: page.next ?? undefined };
   }
 
-  /** The chat's last step that isn't completed; `undefined` when there is nothing to resume. */
+  /**
+   * The chat's last step that isn't completed; `undefined` when there is nothing to resume.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
+   */
   async getLastIncompleteStep(chatId: string): Promise<Step | undefined> {
     const step = await this.#handle.value<object | null>("getLastIncompleteStep", { chat: chatId });
     return step === null ? undefined : wire.step(step);
   }
 
-  /** The steps of a node of the call stack, in their order. */
+  /**
+   * The steps of a node of the call stack, in their order.
+   *
+   * @throws {@link RunlogError} `not_found` when no chat has the node; `ambiguous` when several have.
+   */
   async getStepsByStackId(stackId: string): Promise<Step[]> {
     return (await this.#handle.value<object[]>("getStepsByStackId", { id: stackId })).map(wire.step);
   }
 
-  /** The nodes of the call stack from the root to this one. */
+  /**
+   * The nodes of the call stack from the root to this one.
+   *
+   * @throws {@link RunlogError} `not_found` when no chat has the node; `invalid_input` when its steps' parents go round
+   * in a circle.
+   */
   async getStackPath(stackId: string): Promise<string[]> {
     return this.#handle.value("getStackPath", { id: stackId });
   }
@@ -181,6 +248,8 @@ export class Chats {
   /**
    * Begins a request: the user's message is durable when it resolves; everything else is in memory until the request
    * ends, and is then written as one atomic batch.
+   *
+   * @throws {@link RunlogError} `invalid_input` when the message isn't the user's; else as {@link saveMessages}.
    */
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
     const { message, ...rest } = request;
@@ -188,7 +257,12 @@ export class Chats {
     return requestOf(this.#handle.channel, check(await this.#handle.call("beginRequest", args)));
   }
 
-  /** How to go on with the chat's interrupted request; `undefined` when there is nothing to resume. Nothing is written. */
+  /**
+   * How to go on with the chat's interrupted request; `undefined` when there is nothing to resume. Nothing is written.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted; `invalid_input` when the
+   * step's space or stack can't be restored.
+   */
   async resume(chatId: string): Promise<Resumption | undefined> {
     const reply = check(await this.#handle.call("resumeChat", { chat: chatId }));
     const found = valueOf<WireResumption | null>(reply);
@@ -199,24 +273,48 @@ export class Chats {
   /**
    * Tells that the assistant of a node has returned with an output: the delegate step that waits for it is completed. For
    * the levels above the one that was resumed.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or no step waits for the node.
    */
   async completeDelegate(chatId: string, stackId: string, output: object | RawJson): Promise<Step> {
     const args = { chat: chatId, stack: stackId, output };
     return wire.step(await this.#handle.value<object>("completeDelegate", args));
   }
 
-  /** Imports the old table `agent_chat`, one JSON object a line. What is there already is left as it is. */
+  /**
+   * Imports the old table `agent_chat`, one JSON object a line. What is there already is left as it is.
+   *
+   * @throws {@link RunlogError} those of the storage; what was imported so far stays. A line that can't be read is told
+   * in the report.
+   */
   async importAgentChat(lines: string): Promise<ImportReport> {
     return this.#handle.value("importAgentChat", { lines });
   }
 
-  /** Imports the old table `agent_history`, one JSON object a line; the chats have to be there. */
+  /**
+   * Imports the old table `agent_history`, one JSON object a line; the chats have to be there.
+   *
+   * @throws {@link RunlogError} those of the storage; what was imported so far stays. A line that can't be read is told
+   * in the report.
+   */
   async importAgentHistory(lines: string): Promise<ImportReport> {
     return this.#handle.value("importAgentHistory", { lines });
   }
 }
 
-/** An interrupted request, and how to go on with it. Got from {@link Chats.resume}. */
+/**
+ * An interrupted request, and how to go on with it. Got from {@link Chats.resume}.
+ *
+ * @example
+ * ```ts
+ * const interrupted = await store.chats.resume(chat.chatId);
+ * if (interrupted !== undefined) {
+ *   await using request = await interrupted.goOn(); // its space and its call stack are as they were
+ *   await request.send({ role: "assistant", type: "text", props: { content: await ask(interrupted.input) } });
+ *   await request.finish("completed");
+ * }
+ * ```
+ */
 export class Resumption {
   /** The step that was cut off: its assistant goes on, with its input. */
   readonly step: Step;
@@ -259,7 +357,11 @@ export class Resumption {
     return this.stack.map((level) => level.stackId);
   }
 
-  /** The buffer in which the request goes on: its space restored, its stack rebuilt. Nothing is written at its entry. */
+  /**
+   * The buffer in which the request goes on: its space restored, its stack rebuilt. Nothing is written at its entry.
+   *
+   * @throws {@link RunlogError} `not_found` when the chat was deleted meanwhile.
+   */
   async goOn(): Promise<RequestBuffer> {
     return requestOf(this.#handle.channel, check(await this.#handle.call("goOn")));
   }

@@ -2,7 +2,8 @@ import type { Handle } from "./handle.js";
 import { bytesOf, valueOf } from "./binding.js";
 import { type RawJson, jsonBytes, jsonList, parseBytes, textOf } from "./json.js";
 import { namesOf, renamed, withoutNulls } from "./names.js";
-import { type Durability, unpackContents } from "./packed.js";
+import type { Durability } from "./batch.js";
+import { unpackContents } from "./packed.js";
 import { Pages } from "./pages.js";
 import { follow } from "./follow.js";
 
@@ -16,7 +17,17 @@ export type Role = "system" | "user" | "assistant" | "tool";
  * A message as a provider writes it: OpenAI's form or Anthropic's. An object is kept as `JSON.stringify` writes it; a
  * {@link RawJson}, or JSON in UTF-8, byte for byte.
  */
-export type MessageInput = RawJson | Uint8Array | { role: string; content?: unknown; [field: string]: unknown };
+export type MessageInput = RawJson | Uint8Array | MessageObject | Pick<MessageObject, "role">;
+
+/** A message as an object, in OpenAI's form or Anthropic's. */
+export interface MessageObject {
+  /** Who it is from: `system`, `developer`, `user`, `assistant`, `tool` or `function`. */
+  role: string;
+  /** What it says: text, or an array of content parts. */
+  content?: unknown;
+  /** Whatever else the provider's form has: `tool_calls`, `tool_call_id`, `name`, … */
+  [field: string]: unknown;
+}
 
 /** One result of a tool call, as far as its event tells beside the content. */
 export interface ToolResultMark {
@@ -237,12 +248,20 @@ export class Contexts {
     return unpackEvents(bytes).events[0] as ContextEvent;
   }
 
-  /** The events of a context from a sequence on; 0 and 1 are all of them. */
+  /**
+   * The events of a context from a sequence on; 0 and 1 are all of them.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such instance.
+   */
   async getEvents(instanceId: string, fromSequence = 0): Promise<ContextEvent[]> {
     return this.events(instanceId, { from: fromSequence }).toArray();
   }
 
-  /** The events of a context from a sequence on, a page at a time. */
+  /**
+   * The events of a context from a sequence on, a page at a time.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such instance, at the first read.
+   */
   events(instanceId: string, options: { from?: number; signal?: AbortSignal } = {}): Pages<ContextEvent> {
     return new Pages(() => this.#eventPages(instanceId, options.from ?? 0, options.signal));
   }
@@ -261,24 +280,41 @@ export class Contexts {
     return unpackEvents(await this.#handle.bytes("events", { instance, from }, undefined, { signal }));
   }
 
-  /** The event at a sequence of a context; `undefined` when the context doesn't reach it. */
+  /**
+   * The event at a sequence of a context; `undefined` when the context doesn't reach it.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such instance.
+   */
   async event(instanceId: string, sequence: number): Promise<ContextEvent | undefined> {
     return unpackEvents(await this.#handle.bytes("event", { instance: instanceId, sequence })).events[0];
   }
 
-  /** The last sequence of a context, 0 when it is empty. */
+  /**
+   * The last sequence of a context, 0 when it is empty.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such instance.
+   */
   async lastSequence(instanceId: string): Promise<number> {
     return this.#handle.value("getLastSequence", { instance: instanceId });
   }
 
-  /** Deletes the events after a sequence, and says how many they were. Forks keep what they share. */
+  /**
+   * Deletes the events after a sequence, and says how many they were. Forks keep what they share. Durable when it
+   * resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such instance; `invalid_input` when the context ends
+   * before the sequence.
+   */
   async deleteEventsAfter(instanceId: string, sequence: number): Promise<number> {
     return this.#handle.value("deleteEventsAfter", { instance: instanceId, sequence });
   }
 
   /**
    * Copies the events of one context, up to a sequence, to another one that is empty, and says how many they were. To an
-   * instance that never had an event this is a fork: no bytes are copied, however many events.
+   * instance that never had an event this is a fork: no bytes are copied, however many events. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when either instance isn't there; `already_exists` when the target has
+   * events; `invalid_input` when the source ends before the sequence. Nothing is copied then.
    */
   async copyEvents(sourceInstanceId: string, targetInstanceId: string, upToSequence?: number): Promise<number> {
     return this.#handle.value("copyEvents", { source: sourceInstanceId, target: targetInstanceId, upToSequence });
@@ -328,7 +364,7 @@ export class Context {
   }
 
   /**
-   * Appends several messages, all or none of them: one flush for a whole conversation.
+   * Appends several messages, all or none of them: one flush for a whole conversation. Durable when it resolves.
    *
    * @throws {@link RunlogError} as {@link appendMessage}, for any of them.
    */
@@ -398,12 +434,20 @@ export class Context {
     return this.#contexts.lastSequence(this.instanceId);
   }
 
-  /** Copies the context, up to a sequence, to another instance whose context is empty; says how many events that were. */
+  /**
+   * Copies the context, up to a sequence, to another instance whose context is empty; says how many events that were.
+   *
+   * @throws {@link RunlogError} as {@link Contexts.copyEvents}.
+   */
   async copyToNewInstance(targetInstanceId: string, upToSequence?: number): Promise<number> {
     return this.#contexts.copyEvents(this.instanceId, targetInstanceId, upToSequence);
   }
 
-  /** Deletes the events after a sequence, and says how many they were. */
+  /**
+   * Deletes the events after a sequence, and says how many they were.
+   *
+   * @throws {@link RunlogError} `invalid_input` when the context ends before the sequence.
+   */
   async truncateAfterSequence(sequence: number): Promise<number> {
     return this.#contexts.deleteEventsAfter(this.instanceId, sequence);
   }

@@ -1,4 +1,33 @@
-/** What the caller can do about a {@link RunlogError}; the same words as in Rust, the CLI and HTTP. */
+/**
+ * What the caller can do about a {@link RunlogError}; the same words as in Rust, the CLI and HTTP.
+ *
+ * | code | meaning |
+ * | --- | --- |
+ * | `invalid_input` | the argument is refused; change it |
+ * | `too_large` | over a documented limit; make it smaller |
+ * | `not_found` | no such session, instance, event or store |
+ * | `already_exists` | it exists already, or its id was used before |
+ * | `ambiguous` | more than one thing fits; be more precise |
+ * | `conflict` | the last sequence isn't the expected one; read again, then decide |
+ * | `wrong_status` | the run has ended, or isn't paused |
+ * | `limit_reached` | a budget is spent, of steps or of all steps together |
+ * | `locked` | another process, or another handle of this one, has the store open for writing |
+ * | `read_only` | the store or the folder can't be written to |
+ * | `storage_full` | no space is left on the device; nothing acknowledged is lost |
+ * | `io` | the operating system refused or failed an operation |
+ * | `damaged` | bytes that were durable are damaged; verify, then restore or repair |
+ * | `unsupported_version` | a newer build wrote it |
+ * | `not_a_store` | the folder holds something else |
+ * | `outcome_unknown` | a write failed while this was under way: it may or may not be there after reopening |
+ * | `poisoned` | an earlier write failed: the store refuses appends until it is reopened |
+ * | `closed` | the store, or what the handle named, was closed |
+ * | `aborted` | the `AbortSignal` that was given is aborted |
+ * | `internal` | a fault in Runlog itself |
+ *
+ * Where nothing else is said, a call that fails has written nothing, unless it fails with `outcome_unknown`. Any call can
+ * fail with `closed`, `io` or `damaged`, and any write with `storage_full`, `read_only`, `outcome_unknown` or `poisoned`;
+ * what a call says it throws comes beside those.
+ */
 export type ErrorCode =
   /** The argument is refused; change it. Nothing was written. */
   | "invalid_input"
@@ -36,7 +65,7 @@ export type ErrorCode =
   | "poisoned"
   /** The store, or what the handle named, was closed. */
   | "closed"
-  /** The {@link AbortSignal} that was given is aborted; `cause` is its reason. */
+  /** The `AbortSignal` that was given is aborted; `cause` is its reason. */
   | "aborted"
   /** A fault in Runlog itself. Please report it. */
   | "internal";
@@ -62,6 +91,7 @@ export class RunlogError extends Error {
   /** What the caller can do about it. */
   readonly code: ErrorCode;
 
+  /** An error of this package; for what stands in for it in tests. `cause` is the error below it. */
   constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
     super(message, options);
     this.name = "RunlogError";
@@ -69,6 +99,7 @@ export class RunlogError extends Error {
     Object.defineProperty(this, BRAND, { value: true });
   }
 
+  /** Whether a value is such an error, of this copy of the package or of another one. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     // A subclass of a caller's is told apart as usual.
     if (this !== RunlogError) return Function.prototype[Symbol.hasInstance].call(this, value);
@@ -76,16 +107,16 @@ export class RunlogError extends Error {
   }
 }
 
-/** A failure as a binding tells it. */
-interface Failure {
+/** A failure as a binding tells it. @internal */
+export interface Failure {
   code: ErrorCode;
   message: string;
   causes?: string[];
 }
 
-/** The error of a failure that a binding told as JSON. @internal */
-export function errorOf(json: string): RunlogError {
-  const { code, message, causes = [] } = JSON.parse(json) as Failure;
+/** The error of a failure. @internal */
+export function errorOf(failure: Failure): RunlogError {
+  const { code, message, causes = [] } = failure;
   const cause = causes.reduceRight<Error | undefined>(
     (below, text) => new Error(text, below && { cause: below }),
     undefined,

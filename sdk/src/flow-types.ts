@@ -13,9 +13,11 @@ export interface AgentEventBase {
 
 /** The agent begins. */
 export interface AgentStartEvent extends AgentEventBase {
+  /** Which event it is. */
   type: "agent:start";
   /** The agent's own session, to go on with later. */
   sessionId: string;
+  /** The model, where the agent tells it. */
   model?: string;
   /** The whole prompt, or the messages. */
   prompt: string | ClaudeMessageInput[];
@@ -23,46 +25,63 @@ export interface AgentStartEvent extends AgentEventBase {
 
 /** A piece of thinking, as it streams. */
 export interface AgentThinkingDeltaEvent extends AgentEventBase {
+  /** Which event it is. */
   type: "agent:thinking:delta";
+  /** The piece. */
   content: string;
+  /** How many tokens the piece has, where that is told. */
   tokenCount?: number;
 }
 
 /** A whole block of thinking, where nothing streams. */
 export interface AgentThinkingEvent extends AgentEventBase {
+  /** Which event it is. */
   type: "agent:thinking";
+  /** The whole block. */
   content: string;
+  /** How many tokens the block has, where that is told. */
   tokenCount?: number;
 }
 
 /** A piece of text, as it streams. */
 export interface AgentTextDeltaEvent extends AgentEventBase {
+  /** Which event it is. */
   type: "agent:text:delta";
+  /** The piece. */
   content: string;
 }
 
 /** A whole block of text, where nothing streams. */
 export interface AgentTextEvent extends AgentEventBase {
+  /** Which event it is. */
   type: "agent:text";
+  /** The whole block. */
   content: string;
 }
 
 /** The agent called a tool. */
 export interface AgentToolEvent extends AgentEventBase {
+  /** Which event it is. */
   type: "agent:tool";
+  /** The tool. */
   toolName: string;
+  /** What it was called with: any JSON. */
   toolInput: unknown;
+  /** What it gave: any JSON; `null` when it gave nothing. */
   toolOutput: unknown;
+  /** How long it took, in milliseconds of wall clock. */
   durationMs?: number;
-  /** Why it failed. */
+  /** Why it failed; left out when it succeeded. */
   error?: string;
 }
 
 /** Something went wrong; the flow's own policy says whether that ends it. */
 export interface AgentErrorEvent extends AgentEventBase {
+  /** Which event it is. */
   type: "agent:error";
   /** Its kind, such as `error_max_turns`. */
   errorType: string;
+  /** What the error says to people. */
   message: string;
   /** What the agent's library told of it. */
   details?: unknown;
@@ -70,23 +89,41 @@ export interface AgentErrorEvent extends AgentEventBase {
 
 /** The tokens an agent took. */
 export interface AgentUsage {
+  /** Tokens read. */
   inputTokens: number;
+  /** Tokens written. */
   outputTokens: number;
+  /** Tokens written to the provider's cache. */
   cacheCreationInputTokens?: number;
+  /** Tokens read from the provider's cache. */
   cacheReadInputTokens?: number;
+}
+
+/** The tokens that one model took. */
+export interface ModelUsage {
+  /** Tokens read. */
+  inputTokens: number;
+  /** Tokens written. */
+  outputTokens: number;
 }
 
 /** The agent finished. */
 export interface AgentCompleteEvent extends AgentEventBase {
+  /** Which event it is. */
   type: "agent:complete";
   /** The final text. */
   result: string;
   /** The output by its schema, where there is one. */
   structuredOutput?: unknown;
+  /** The tokens of the whole call. */
   usage: AgentUsage;
-  modelUsage?: Record<string, { inputTokens: number; outputTokens: number }>;
+  /** The tokens by model. */
+  modelUsage?: Record<string, ModelUsage>;
+  /** What the call cost, in US dollars. */
   totalCostUsd?: number;
+  /** How long the call took, in milliseconds of wall clock. */
   durationMs: number;
+  /** How many turns the agent took. */
   numTurns: number;
 }
 
@@ -103,21 +140,55 @@ export type AgentEvent =
 
 /** What the flow itself, its nodes and its edges tell, and the commands it received; any other fields are kept. */
 export interface FlowEvent {
+  /** Which event it is; what comes after the colon is the flow's own. */
   type: `flow:${string}` | `node:${string}` | `edge:${string}` | "command:received";
+  /** The node it is about, where it is about one. */
   nodeId?: string;
+  /** Which execution of the node. */
   runId?: string;
+  /** When: milliseconds since 1970-01-01 UTC. */
   timestamp?: number;
+  /** Whatever else it tells, kept as it is. */
   [field: string]: unknown;
 }
 
 /** An event of a flow. */
 export type RuntimeEvent = AgentEvent | FlowEvent;
 
+/** A command that is for one run: without its `runId` it is refused. */
+export interface RunCommand {
+  /** Which of the two it is. */
+  type: "send" | "reply";
+  /** The run it is for: that of an execution of a node. */
+  runId: string;
+  /** What to tell the agent. */
+  message?: string;
+  /** Whatever else it says, kept as it is. */
+  [field: string]: unknown;
+}
+
+/** A command that a flow is resumed with. */
+export interface ResumeCommand {
+  /** Which command it is. */
+  type: "resume";
+  /** What to tell the agents that were running, instead of `continue`. */
+  message?: string;
+  /** Whatever else it says, kept as it is. */
+  [field: string]: unknown;
+}
+
+/** A command of the caller's own. */
+export interface OtherCommand {
+  /** Which command it is. */
+  type: string;
+  /** The run it is for; left out, the flow. */
+  runId?: string;
+  /** Whatever else it says, kept as it is. */
+  [field: string]: unknown;
+}
+
 /** What is asked of a run while it works. `send` and `reply` say which run they are for. */
-export type RuntimeCommand =
-  | { type: "send" | "reply"; runId: string; message?: string; [field: string]: unknown }
-  | { type: "resume"; message?: string; [field: string]: unknown }
-  | { type: string; runId?: string; [field: string]: unknown };
+export type RuntimeCommand = RunCommand | ResumeCommand | OtherCommand;
 
 /** How far a node is. */
 export type NodeStatus = "pending" | "running" | "done" | "failed";
@@ -129,7 +200,7 @@ export type EdgeStatus = "pending" | "fired" | "skipped";
 export interface RunSnapshot {
   /** The run. */
   runId?: string;
-  /** How far the flow is. */
+  /** How far the flow is: a word of the flow's own; `running` when it begins. */
   status: string;
   /** The final output of each node that finished. */
   outputs: Record<string, unknown>;
@@ -145,6 +216,7 @@ export interface RunSnapshot {
   inbox: RuntimeCommand[];
   /** The agent's own session for each node. */
   agentSessions: Record<string, string>;
+  /** Whatever else it says, kept as it is. */
   [field: string]: unknown;
 }
 
@@ -168,9 +240,9 @@ export interface Resumed {
 
 /** What to play back, and how fast. */
 export interface PlaybackOptions {
-  /** The first sequence; 1 when left out. */
+  /** The first sequence, inclusive; 1 when left out. */
   first?: number;
-  /** The last sequence, inclusive. */
+  /** The last sequence, inclusive; left out, all. */
   last?: number;
   /** Only events of these types; a type that ends in `*` stands for all that begin so. */
   types?: readonly string[];
@@ -188,7 +260,7 @@ export interface RecordedEvent {
   position: number;
   /** When it was recorded: milliseconds since 1970-01-01 UTC. */
   recordedAtMs: number;
-  /** How long after the event before it, at the speed of the playback: milliseconds. */
+  /** How long after the event before it, at the speed of the playback, in milliseconds; 0 for one that was followed. */
   delayMs: number;
   /** The event. */
   event: RuntimeEvent;

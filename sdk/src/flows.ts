@@ -13,7 +13,8 @@ import { follow, sleep } from "./follow.js";
 import { Handle } from "./handle.js";
 import { type RawJson, jsonBytes, jsonList, textOf } from "./json.js";
 import { namesOf, renamed } from "./names.js";
-import { type Durability, unpackContents, unpackRecords } from "./packed.js";
+import type { Durability } from "./batch.js";
+import { unpackContents, unpackRecords } from "./packed.js";
 import { Pages } from "./pages.js";
 
 /** The kinds of the records that flow events are kept as. */
@@ -27,9 +28,25 @@ interface WireFlow {
   resumed?: { running: object[]; sequence: number };
 }
 
+/** A flow that goes on. */
+export interface ResumedFlow {
+  /** The flow, with the state of its latest snapshot. */
+  flow: FlowRun;
+  /** What it goes on with. */
+  resumed: Resumed;
+}
+
 /**
  * The flows of a store: runs of nodes and edges, recorded as events, and resumed from snapshots. Got from
  * {@link Store.flows}.
+ *
+ * @example
+ * ```ts
+ * const { flow, resumed } = await store.flows.resume(runId);
+ * for (const { nodeId, sessionId, prompt } of resumed.running) await callAgent(nodeId, sessionId, prompt);
+ *
+ * for await (const { event } of await store.flows.playback(runId, { speed: 8, types: ["node:*", "agent:text"] })) show(event);
+ * ```
  */
 export class Flows {
   readonly #handle: Handle;
@@ -54,7 +71,7 @@ export class Flows {
    *
    * @throws {@link RunlogError} `not_found` when the run has no snapshot.
    */
-  async resume(runId: string, message?: string): Promise<{ flow: FlowRun; resumed: Resumed }> {
+  async resume(runId: string, message?: string): Promise<ResumedFlow> {
     const { flow, wire } = this.#flow(await this.#handle.call("resumeFlow", { run: runId, message }));
     const { running = [], sequence = 0 } = wire.resumed ?? {};
     const nodes = running.map((node) => {
@@ -157,7 +174,11 @@ export class FlowRun implements AsyncDisposable {
     return this.#handle.value("record", { lengths, durability }, data);
   }
 
-  /** Saves the state as the run's latest snapshot. On the device when it resolves, whatever the store's setting. */
+  /**
+   * Saves the state as the run's latest snapshot. On the device when it resolves, whatever the store's setting.
+   *
+   * @throws {@link RunlogError} `too_large` when the state is over 16 MiB.
+   */
   async saveSnapshot(): Promise<void> {
     this.state = await this.#handle.value("saveSnapshot", undefined, jsonBytes(this.state));
   }
@@ -165,12 +186,18 @@ export class FlowRun implements AsyncDisposable {
   /**
    * Notes an agent's own session and that its node is running, and saves the snapshot, with what the state says else. To
    * be awaited before the agent is called: from then on a crash can be resumed from.
+   *
+   * @throws {@link RunlogError} as {@link saveSnapshot}. The state is as before then.
    */
   async startAgent(nodeId: string, sessionId: string): Promise<void> {
     this.state = await this.#handle.value("startAgent", { nodeId, sessionId }, jsonBytes(this.state));
   }
 
-  /** Notes that a node has finished with an output, and saves the snapshot. The agent's session stays, for more turns. */
+  /**
+   * Notes that a node has finished with an output, and saves the snapshot. The agent's session stays, for more turns.
+   *
+   * @throws {@link RunlogError} as {@link saveSnapshot}. The state is as before then.
+   */
   async finishNode(nodeId: string, output: unknown = null): Promise<void> {
     this.state = await this.#handle.value("finishNode", { nodeId, output }, jsonBytes(this.state));
   }

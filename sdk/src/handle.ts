@@ -1,3 +1,5 @@
+import type { Appended, OneRecord } from "./appends.js";
+import type { AppendHead } from "./batch.js";
 import { type CallOptions, type Channel, type Reply, bytesOf, check, valueOf } from "./binding.js";
 import { RunlogError } from "./error.js";
 import { encodeArguments } from "./json.js";
@@ -39,6 +41,18 @@ export class Handle {
   callText(method: string, args: string, data?: Uint8Array, options?: CallOptions): Reply | Promise<Reply> {
     if (!this.#open) throw new RunlogError("closed", `${this.#what} is closed`);
     return this.channel.call(this.#id, method, args, data, options);
+  }
+
+  /** Appends packed records, which are copied before it returns. */
+  append(packed: Uint8Array): Promise<Appended> {
+    if (!this.#open) throw new RunlogError("closed", `${this.#what} is closed`);
+    return this.channel.append(this.#id, packed);
+  }
+
+  /** As {@link append}, of one record without a key; `undefined` when it is too large for that. */
+  appendRecord(stream: string, head: AppendHead, record: OneRecord): Promise<Appended> | undefined {
+    if (!this.#open) throw new RunlogError("closed", `${this.#what} is closed`);
+    return this.channel.appendRecord(this.#id, stream, head, record);
   }
 
   /** Calls a method that answers nothing. */

@@ -4,9 +4,22 @@
  * An embedded event log for AI-agent runs: every message, tool call and tool result is durable before the next, so that a
  * run can be replayed, resumed, truncated and forked at any point.
  *
- * Begin with {@link open}.
+ * Begin with {@link open}, which gives a {@link Store}. On it hang:
  *
- * @packageDocumentation
+ * - {@link Runs}: start, record, pause, resume and look back on runs, each written by a {@link RunRecorder}
+ * - {@link Context}: what an agent's model sees, message by message; {@link Store.copySession} forks whole sessions
+ * - {@link Orchestrator}: agents as functions, which spawn others, and go on after a crash; what they are says {@link Agents}
+ * - {@link Flows}: runs of nodes and edges, resumed from snapshots, played back; {@link createClaudeNode} is a node
+ * - {@link Chats}: conversations as their users see them, with requests of two writes ({@link RequestBuffer})
+ * - {@link Streams}: the log below all of it, records of bytes
+ *
+ * What resolves is durable, unless its documentation says otherwise: on the device with {@link OpenOptions.durability} left
+ * as it is. Writes are done in the order in which they are called, and those that wait at the same time share one flush.
+ * Everything that fails rejects with a {@link RunlogError}, whose {@link ErrorCode} says what to do. Positions, sequences and
+ * ids that are numbers are whole numbers from 1; times end in `Ms`, and are milliseconds, since 1970-01-01 UTC where they are
+ * points in time.
+ *
+ * @module runlog
  */
 
 import { check } from "./binding.js";
@@ -19,13 +32,31 @@ import { type OpenOptions, type SharedStore, type Store, openedStore } from "./s
  * paused.
  *
  * @throws {@link RunlogError} `locked` when another process has it open for writing; `not_a_store` when the folder holds
- * something else; `damaged` when what was durable is damaged; `not_found` for a reader where there is none.
+ * something else; `damaged` when what was durable is damaged; `not_found` for a reader where there is none;
+ * `unsupported_version` when a newer build wrote it; `invalid_input` for options out of range.
+ *
+ * @example
+ * ```ts
+ * const store = await open("runlog-data");
+ * const { items: [last] } = await store.runs.list({ limit: 1 }); // its status is `paused` when the process died with it
+ *
+ * const reader = await open("runlog-data", { mode: "readOnly" }); // in another process, while this one writes
+ * ```
  */
 export async function open(path: string, options: OpenOptions = {}): Promise<Store> {
   return openedStore(nodeChannel(), "open", { ...options, path });
 }
 
-/** Opens a store in memory, gone when it is closed. Everything works as in a folder, but for lasting. */
+/**
+ * Opens a store in memory, gone when it is closed. Everything works as in a folder, but for lasting.
+ *
+ * @throws {@link RunlogError} `invalid_input` for a segment size out of range.
+ *
+ * @example
+ * ```ts
+ * const store = await openInMemory(); // in a test
+ * ```
+ */
 export async function openInMemory(options: Pick<OpenOptions, "segmentBytesMax"> = {}): Promise<Store> {
   return openedStore(nodeChannel(), "openInMemory", options);
 }
@@ -35,6 +66,13 @@ export async function openInMemory(options: Pick<OpenOptions, "segmentBytesMax">
  * to it, in one log.
  *
  * @throws {@link RunlogError} `closed` when it was closed.
+ *
+ * @example
+ * ```ts
+ * const worker = new Worker("./worker.mjs", { workerData: await store.share() });
+ * // worker.mjs
+ * const store = await attach(workerData);
+ * ```
  */
 export async function attach(shared: SharedStore): Promise<Store> {
   return openedStore(nodeChannel(), "attach", { token: shared.runlogStore });
@@ -49,16 +87,32 @@ export async function toolDefinitions(): Promise<ToolDefinition[]> {
 }
 
 export { ClaudeNodeError, createClaudeNode } from "./claude/node.js";
-export type { ClaudeNode, ClaudeNodeInput, ClaudeNodeOptions, ClaudeNodeResult } from "./claude/node.js";
+export type {
+  ClaudeNode,
+  ClaudeNodeInput,
+  ClaudeNodeOptions,
+  ClaudeNodeResult,
+} from "./claude/node.js";
 export type { QueryFn, QueryMessage, QueryParams } from "./claude/query.js";
 export { type ErrorCode, RunlogError } from "./error.js";
 export { RawJson } from "./json.js";
-export { RecordBatch } from "./packed.js";
-export type { Durability, Expected, LogRecord } from "./packed.js";
+export type { Appended } from "./appends.js";
+export { type Durability, type Expected, type FlushInterval, RecordBatch } from "./batch.js";
+export type { LogRecord } from "./packed.js";
 export type { Page, Pages } from "./pages.js";
-export type { LogOptions, OpenOptions, Recovery, SharedStore, Stat, Store, Verification } from "./store.js";
+export type {
+  LogOptions,
+  OpenOptions,
+  Problem,
+  Recovery,
+  SharedStore,
+  Stat,
+  Store,
+  Verification,
+} from "./store.js";
 export type {
   AgentInstance,
+  CopiedInstance,
   CopiedSession,
   CopySession,
   ListSessions,
@@ -68,6 +122,7 @@ export type {
   SessionChanges,
   SessionPage,
   SessionStatus,
+  StartedSession,
 } from "./sessions.js";
 export type {
   AppendOptions,
@@ -80,23 +135,35 @@ export type {
   EventOptions,
   Message,
   MessageInput,
+  MessageObject,
   Role,
   ToolResultMark,
 } from "./context.js";
 export type {
+  AppendOperation,
   AppendRecordsOptions,
-  Appended,
   Committed,
+  CommittedOperation,
+  DeleteOperation,
+  ForkOperation,
+  JsonRecord,
   NewRecord,
+  PayloadRecord,
   ReadOptions,
+  RecordHead,
+  RedactOperation,
+  SnapshotOperation,
   StreamInfo,
   StreamOperation,
   StreamSnapshot,
   Streams,
+  TruncateOperation,
 } from "./streams.js";
 export type { ResumedRun, Runs } from "./runs.js";
 export type { RunRecorder } from "./recorder.js";
 export type {
+  AnswerDangling,
+  CloseDangling,
   ListRunMessages,
   ListRuns,
   ListToolCalls,
@@ -104,6 +171,9 @@ export type {
   Recorded,
   ResumeOptions,
   Run,
+  RunInInstance,
+  RunInNewInstance,
+  RunInNewSession,
   RunMessage,
   RunPlace,
   RunStatus,
@@ -112,28 +182,41 @@ export type {
   ToolCallStatus,
   ToolOutcome,
 } from "./run-types.js";
-export type { AgentDefinition, AgentSummary, AgentVisibility, Agents, ListAgents, NewAgent } from "./agents.js";
 export type {
+  AgentDefinition,
+  AgentPage,
+  AgentSummary,
+  AgentVisibility,
+  Agents,
+  ListAgents,
+  NewAgent,
+} from "./agents.js";
+export type {
+  AgentDone,
   AgentEnd,
   AgentFunction,
+  AgentPaused,
+  LeftPaused,
   Orchestrator,
   OrchestratorOptions,
   ResumeReport,
+  ResumedAgent,
   RunHandle,
   StartAgent,
   ToolDefinition,
 } from "./orchestrator.js";
-export type { RunContext } from "./run-context.js";
+export type { RunContext, ToolAnswer } from "./run-context.js";
 export type { SpawnRequest, SpawnResult } from "./spawn.js";
-export type { FlowRun, Flows, Playback } from "./flows.js";
+export type { FlowRun, Flows, Playback, ResumedFlow } from "./flows.js";
 export type * from "./flow-types.js";
-export type { Chats, NewRequest, Resumption, StackLevel } from "./chats.js";
-export type { RequestBuffer, RequestEnd, Space } from "./request.js";
+export type { Chats, NewRequest, Resumption, StackLevel, UserMessage } from "./chats.js";
+export type { RequestBuffer, RequestEnd, RequestFailed, Space } from "./request.js";
 export type {
   Chat,
   ChatFilter,
   ChatList,
   ChatMessage,
+  ImportIssue,
   ImportReport,
   MessageFilter,
   NewChat,

@@ -20,6 +20,7 @@ function nodeBinding(): Binding {
   timer.unref();
   return {
     call: addon.call,
+    append: addon.append,
     cancel: addon.cancel,
     release: addon.release,
     isBusy: addon.isBusy,

@@ -1,5 +1,5 @@
 import { type Reply, check, valueOf } from "./binding.js";
-import { RunlogError, errorOf } from "./error.js";
+import { type Failure, RunlogError, errorOf } from "./error.js";
 import type { RuntimeCommand } from "./flow-types.js";
 import { Handle } from "./handle.js";
 import { type RawJson, jsonBytes } from "./json.js";
@@ -10,7 +10,19 @@ import type { NewSession } from "./sessions.js";
 import { type SpawnRequest, type SpawnResult, spawnResultOf } from "./spawn.js";
 
 /** What an agent's function returns: its final text, or nothing, or that it stopped on the way and can be resumed. */
-export type AgentEnd = string | void | null | { summary?: string } | { paused: string };
+export type AgentEnd = string | void | null | AgentDone | AgentPaused;
+
+/** An agent has done its work. */
+export interface AgentDone {
+  /** Its final text, the `summary` of its run. */
+  summary?: string;
+}
+
+/** An agent stops on the way: its run becomes `paused`, and can be resumed. */
+export interface AgentPaused {
+  /** Why. */
+  paused: string;
+}
 
 /**
  * Does the work of an agent. It reads what to do from the context's messages, which is the same for a run that begins and
@@ -23,21 +35,23 @@ export type AgentFunction = (context: RunContext) => AgentEnd | Promise<AgentEnd
 export interface OrchestratorOptions {
   /** The functions of agents, by the agent's name; {@link Orchestrator.register} adds others. */
   agents?: Readonly<Record<string, AgentFunction>>;
-  /** The most agents that work at one time; others wait for their turn. 1,024. */
+  /** The most agents that work at one time; others wait for their turn. 1,024 when left out. */
   concurrentMax?: number;
-  /** The most runs that are begun and not ended at one time. 65,536. */
+  /** The most runs that are begun and not ended at one time. 65,536 when left out. */
   liveMax?: number;
-  /** The most sub-agents of one call. 16,384. */
+  /** The most sub-agents of one call. 16,384 when left out. */
   spawnMax?: number;
-  /** How deep agents may spawn agents. 8. */
+  /** How deep agents may spawn agents. 8 when left out. */
   depthMax?: number;
-  /** How long an agent that is stopped may take to record what it has. 250 ms. */
+  /** How long an agent that is stopped may take to record what it has, in milliseconds. 250 when left out. */
   stopGraceMs?: number;
-  /** The cumulative steps from which on no run is resumed. 500. */
+  /** The cumulative steps, over all resumes, from which on no run is resumed. 500 when left out. */
   maxTotalSteps?: number;
-  /** The most commands that wait for one run. 1,024. */
+  /** The most commands that wait for one run. 1,024 when left out. */
   inboxMax?: number;
-  /** How a spawn that no model asked for is written into the context of the run that makes it. */
+  /**
+   * How a spawn that no model asked for is written into the context of the run that makes it; `openai` when left out.
+   */
   toolStyle?: "openai" | "anthropic";
 }
 
@@ -47,7 +61,7 @@ export interface StartAgent {
   agentName: string;
   /** What it is to do: its first user message, or the next one of a context that is there. */
   task: string;
-  /** How long it may work, in place of its definition's default. */
+  /** How long it may work, in milliseconds, in place of its definition's default. */
   timeoutMs?: number;
   /** A session to make with the run; one of no project when nothing is given. */
   session?: NewSession;
@@ -57,12 +71,28 @@ export interface StartAgent {
   instanceId?: string;
 }
 
+/** A run that was gone on with. */
+export interface ResumedAgent {
+  /** The paused run. */
+  runId: string;
+  /** What became of the run that went on from it. */
+  result: SpawnResult;
+}
+
+/** A run that was left paused. */
+export interface LeftPaused {
+  /** The paused run. */
+  runId: string;
+  /** Why it couldn't be gone on with. */
+  error: RunlogError;
+}
+
 /** What became of the runs that a crash had cut off. */
 export interface ResumeReport {
   /** The runs that were gone on with, by the id of the paused one, and what became of each. */
-  resumed: { runId: string; result: SpawnResult }[];
+  resumed: ResumedAgent[];
   /** The runs that were left paused, and why. */
-  left: { runId: string; error: RunlogError }[];
+  left: LeftPaused[];
 }
 
 /** A tool as a model is told of it. */
@@ -184,7 +214,11 @@ export class Orchestrator implements AsyncDisposable {
     return this.#run(await this.#handle.call("start", agent));
   }
 
-  /** Goes on with a paused run, as its agent. The new run is durable when it resolves, and about to begin. */
+  /**
+   * Goes on with a paused run, as its agent. The new run is durable when it resolves, and about to begin.
+   *
+   * @throws {@link RunlogError} as {@link Runs.resume}; `not_found` when the agent isn't defined, or has no function.
+   */
   async resume(runId: string, options: ResumeOptions & { timeoutMs?: number } = {}): Promise<RunHandle> {
     const { timeoutMs, ...rest } = options;
     return this.#run(await this.#handle.call("resume", { run: runId, options: wireResume(rest), timeoutMs }));
@@ -201,17 +235,19 @@ export class Orchestrator implements AsyncDisposable {
    * function are left as they are.
    */
   async resumeAll(): Promise<ResumeReport> {
-    type Wire = { resumed: [string, object][]; left: [string, object][] };
+    type Wire = { resumed: [string, object][]; left: [string, Failure][] };
     const report = await this.#handle.value<Wire>("resumeAll", undefined, undefined, { idle: true });
     return {
       resumed: report.resumed.map(([runId, result]) => ({ runId, result: spawnResultOf(result) })),
-      left: report.left.map(([runId, failure]) => ({ runId, error: errorOf(JSON.stringify(failure)) })),
+      left: report.left.map(([runId, failure]) => ({ runId, error: errorOf(failure) })),
     };
   }
 
   /**
    * Spawns sub-agents of a run that is running, as {@link RunContext.spawnAgents} does; for runs that no function of this
    * orchestrator works on.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link RunContext.spawnAgents}.
    */
   async spawnAgents(
     parentRunId: string,
@@ -227,6 +263,8 @@ export class Orchestrator implements AsyncDisposable {
   /**
    * Cancels a run and all below it, also those that are paused; `cancelled` is durable for all of them when it resolves.
    * Functions at work are told by their signals. A run that has ended stays as it is.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such run.
    */
   async cancel(runId: string): Promise<void> {
     await this.#handle.done("cancel", { run: runId });
@@ -235,7 +273,7 @@ export class Orchestrator implements AsyncDisposable {
   /**
    * Sends a command to a run that is under way here: it is recorded in the run's stream, and waits in its inbox.
    *
-   * @throws {@link RunlogError} `wrong_status` when the run isn't under way here.
+   * @throws {@link RunlogError} `wrong_status` when the run isn't under way here; `limit_reached` when too many commands wait for it.
    */
   async send(runId: string, command: RuntimeCommand | RawJson): Promise<void> {
     await this.#handle.done("send", { run: runId }, jsonBytes(command));
@@ -285,17 +323,30 @@ export class RunHandle {
     this.space = new Space(handle);
   }
 
-  /** What became of the run, once it has ended or paused. */
+  /**
+   * What became of the run, once it has ended or paused.
+   *
+   * @throws {@link RunlogError} `aborted` when the signal is: the run goes on; `closed` when the orchestrator is: the
+   * run stays `running`, and is paused when the store is opened next.
+   */
   async wait(options: { signal?: AbortSignal } = {}): Promise<SpawnResult> {
     return spawnResultOf(await this.#handle.value<object>("wait", undefined, undefined, { ...options, idle: true }));
   }
 
-  /** As {@link Orchestrator.cancel}. */
+  /**
+   * As {@link Orchestrator.cancel}.
+   *
+   * @throws {@link RunlogError} as {@link Orchestrator.cancel}.
+   */
   async cancel(): Promise<void> {
     await this.#handle.done("cancel");
   }
 
-  /** As {@link Orchestrator.send}. */
+  /**
+   * As {@link Orchestrator.send}.
+   *
+   * @throws {@link RunlogError} as {@link Orchestrator.send}.
+   */
   async send(command: RuntimeCommand | RawJson): Promise<void> {
     await this.#handle.done("send", undefined, jsonBytes(command));
   }

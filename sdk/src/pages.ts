@@ -1,6 +1,6 @@
 /**
- * Items that are read a page at a time: only one page is in memory, and the next is read when this one is used up, so
- * that a slow reader holds up the reading and nothing piles up.
+ * Items that are read a page at a time: only this page and the next are in memory, so that a slow reader holds up the
+ * reading and nothing piles up.
  *
  * @example
  * ```ts
@@ -49,9 +49,12 @@ export class Pages<T> implements AsyncIterable<T> {
 
   /** All items at once. */
   async toArray(): Promise<T[]> {
-    const all: T[] = [];
-    for await (const page of this.pages()) for (const item of page) all.push(item);
-    return all;
+    let all: T[] | undefined;
+    for await (const page of this.pages()) {
+      if (all === undefined) all = page;
+      else for (const item of page) all.push(item);
+    }
+    return all ?? [];
   }
 }
 

@@ -64,7 +64,11 @@ export class RunRecorder implements AsyncDisposable {
     return recordedOf(await this.#handle.value<object>("recordMessage", options, jsonBytes(message)));
   }
 
-  /** Records what a tool gave for a call that was recorded before, as a message in the provider's form. */
+  /**
+   * Records what a tool gave for a call that was recorded before, as a message in the provider's form.
+   *
+   * @throws {@link RunlogError} as {@link recordMessage}.
+   */
   async recordToolResult(outcome: ToolOutcome): Promise<Recorded> {
     return recordToolResult(this.#handle, outcome);
   }
@@ -79,22 +83,40 @@ export class RunRecorder implements AsyncDisposable {
     return recordToolCall(this.#handle, message, outcomes);
   }
 
-  /** Pauses the run: it can be resumed. */
+  /**
+   * Pauses the run: it can be resumed. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `wrong_status` when the run isn't running; `too_large` for a reason over 1 MiB.
+   */
   async pause(reason?: string): Promise<Run> {
     return this.#end("pause", reason);
   }
 
-  /** Ends the run well, with what came of it. */
+  /**
+   * Ends the run well, with what came of it. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} as {@link pause}.
+   */
   async complete(summary?: string): Promise<Run> {
     return this.#end("complete", summary);
   }
 
-  /** Ends the run with an error: its message, or what it says as text. */
+  /**
+   * Ends the run with an error: its message, or what it says as text. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} as {@link pause}.
+   */
   async fail(error: unknown): Promise<Run> {
     return this.#end("fail", error instanceof Error ? error.message : String(error));
   }
 
-  /** Ends the run because nobody wants it any more. A paused run can be cancelled too, unless another goes on from it. */
+  /**
+   * Ends the run because nobody wants it any more. A paused run can be cancelled too, unless another goes on from it.
+   * Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `wrong_status` when the run has ended or was resumed; `too_large` for a summary over 1
+   * MiB.
+   */
   async cancel(summary?: string): Promise<Run> {
     return this.#end("cancel", summary);
   }

@@ -12,7 +12,13 @@ interface Place {
 }
 
 /** How a request ended, which decides what becomes of the step that was under way. */
-export type RequestEnd = "completed" | "interrupted" | { failed: string };
+export type RequestEnd = "completed" | "interrupted" | RequestFailed;
+
+/** A request ended with an error. */
+export interface RequestFailed {
+  /** What the error says; the step under way keeps it. */
+  failed: string;
+}
 
 /**
  * A request under way: the user's message was written at its entry, everything else is written as one atomic batch at
@@ -55,43 +61,79 @@ export class RequestBuffer implements AsyncDisposable {
     return this.#place.assistantId;
   }
 
-  /** Adds a message, and says its id. Chat, request and assistant are filled in where they are left out. */
+  /**
+   * Adds a message, and says its id. Chat, request and assistant are filled in where they are left out.
+   *
+   * @throws {@link RunlogError} `already_exists` for an id that the request has already; `invalid_input`, `too_large`
+   * for what can't be saved.
+   */
   async send(message: NewChatMessage): Promise<string> {
     return this.#handle.value("send", wire.toMessage(message));
   }
 
-  /** Appends text to a message's `content`. */
+  /**
+   * Appends text to a message's `content`.
+   *
+   * @throws {@link RunlogError} `not_found` when the request has no such message; `invalid_input` when its content
+   * isn't text; `too_large`.
+   */
   async append(messageId: string, text: string): Promise<void> {
     await this.#handle.done("append", { id: messageId, value: text });
   }
 
-  /** Replaces a message's properties. */
+  /**
+   * Replaces a message's properties.
+   *
+   * @throws {@link RunlogError} `not_found` when the request has no such message; `invalid_input`, `too_large` for what
+   * can't be saved.
+   */
   async replace(messageId: string, props: object | RawJson): Promise<void> {
     await this.#handle.done("replace", { id: messageId, value: props });
   }
 
-  /** Begins a step of the assistant at work, with a snapshot of the space, and says the step's id. */
+  /**
+   * Begins a step of the assistant at work, with a snapshot of the space, and says the step's id.
+   *
+   * @throws {@link RunlogError} `invalid_input` when the input isn't an object; `too_large` when it can't be saved.
+   */
   async startStep(type: StepType, input: object | RawJson): Promise<string> {
     return this.#handle.value("startStep", { type, input });
   }
 
-  /** Completes a step, with what came of it. */
+  /**
+   * Completes a step, with what came of it.
+   *
+   * @throws {@link RunlogError} `not_found` when the request has no such step; `invalid_input` when the output isn't an
+   * object, or the step has ended already; `too_large`.
+   */
   async completeStep(stepId: string, output?: object | RawJson): Promise<void> {
     await this.#handle.done("completeStep", { id: stepId, output });
   }
 
-  /** Ends a step as failed, and says why. */
+  /**
+   * Ends a step as failed, and says why.
+   *
+   * @throws {@link RunlogError} as {@link completeStep}.
+   */
   async failStep(stepId: string, error: unknown): Promise<void> {
     await this.#handle.done("failStep", { id: stepId, error: error instanceof Error ? error.message : String(error) });
   }
 
-  /** Calls another assistant: what follows is done by it, one level deeper in the stack. Says the node's id. */
+  /**
+   * Calls another assistant: what follows is done by it, one level deeper in the stack. Says the node's id.
+   *
+   * @throws {@link RunlogError} `too_large` when the stack is deeper than 1,024.
+   */
   async enter(assistantId: string, stackId?: string): Promise<string> {
     this.#place = await this.#handle.value<Place>("enter", { assistantId, stackId });
     return this.#place.stackId;
   }
 
-  /** Returns to the assistant that called. */
+  /**
+   * Returns to the assistant that called.
+   *
+   * @throws {@link RunlogError} `invalid_input` at the root.
+   */
   async leave(): Promise<void> {
     this.#place = await this.#handle.value<Place>("leave");
   }
@@ -135,7 +177,11 @@ export class Space {
     return (await this.#handle.value<T | null>("spaceGet", { key })) ?? undefined;
   }
 
-  /** Gives a key a value. */
+  /**
+   * Gives a key a value.
+   *
+   * @throws {@link RunlogError} `invalid_input` when the value has no JSON form.
+   */
   async set(key: string, value: unknown): Promise<void> {
     await this.#handle.done("spaceSet", { key, value: value ?? null });
   }
@@ -150,7 +196,11 @@ export class Space {
     return this.#handle.value("spaceSnapshot");
   }
 
-  /** Sets the keys of a snapshot; others stay as they are. */
+  /**
+   * Sets the keys of a snapshot; others stay as they are.
+   *
+   * @throws {@link RunlogError} `invalid_input` when it isn't a JSON object. Nothing is set then.
+   */
   async restore(snapshot: object | RawJson): Promise<void> {
     await this.#handle.done("spaceRestore", undefined, jsonBytes(snapshot));
   }

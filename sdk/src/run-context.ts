@@ -9,6 +9,14 @@ import { Space } from "./request.js";
 import { type Recorded, type Run, type ToolOutcome, recordedOf, runOf } from "./run-types.js";
 import { type SpawnRequest, type SpawnResult, spawnResultOf } from "./spawn.js";
 
+/** What answered a model's tool call; it is recorded already. */
+export interface ToolAnswer {
+  /** What the model is given: any JSON. */
+  output: unknown;
+  /** Whether the call was refused, with `output` saying why. */
+  isError: boolean;
+}
+
 /**
  * The run that an agent's function works on: its context, its record, and what it shares with others.
  *
@@ -76,33 +84,60 @@ export class RunContext {
     return this.#handle.value("nextStep");
   }
 
-  /** Records a message in the provider's own form, with the tool calls it asks for. */
+  /**
+   * Records a message in the provider's own form, with the tool calls it asks for.
+   *
+   * @throws {@link RunlogError} as {@link RunRecorder.recordMessage}.
+   */
   async recordMessage(message: MessageInput, options?: AppendOptions): Promise<Recorded> {
     return recordedOf(await this.#handle.value<object>("recordMessage", options, jsonBytes(message)));
   }
 
-  /** Records what a tool gave for a call that was recorded before. */
+  /**
+   * Records what a tool gave for a call that was recorded before.
+   *
+   * @throws {@link RunlogError} as {@link recordMessage}.
+   */
   async recordToolResult(outcome: ToolOutcome): Promise<Recorded> {
     return recordToolResult(this.#handle, outcome);
   }
 
-  /** Records the message that asked for tool calls together with what the tools gave, as one batch. */
+  /**
+   * Records the message that asked for tool calls together with what the tools gave, as one batch.
+   *
+   * @throws {@link RunlogError} as {@link recordMessage}; `invalid_input` when an outcome answers no call of the
+   * message.
+   */
   async recordToolCall(message: MessageInput, outcomes: readonly ToolOutcome[]): Promise<Recorded> {
     return recordToolCall(this.#handle, message, outcomes);
   }
 
-  /** Records an event for those who look on, such as one of the eight `agent:*` ones. */
+  /**
+   * Records an event for those who look on, such as one of the eight `agent:*` ones.
+   *
+   * @throws {@link RunlogError} as {@link recordEvents}.
+   */
   async recordEvent(event: RuntimeEvent | RawJson): Promise<void> {
     await this.recordEvents([event]);
   }
 
-  /** Records events, all of them or none, with one flush. */
+  /**
+   * Records events, all of them or none, with one flush.
+   *
+   * @throws {@link RunlogError} `wrong_status` when the run isn't running any more; `invalid_input` when the type of
+   * one isn't known, or it lacks a field; `too_large` for one over 16 MiB.
+   */
   async recordEvents(events: readonly (RuntimeEvent | RawJson)[]): Promise<void> {
     const { lengths, data } = jsonList(events);
     await this.#handle.done("recordEvents", { lengths }, data);
   }
 
-  /** Saves a state, from which whoever goes on with the run can begin. On the device when it resolves. */
+  /**
+   * Saves a state, from which whoever goes on with the run can begin. On the device when it resolves.
+   *
+   * @throws {@link RunlogError} `wrong_status` when the run isn't running any more; `too_large` for a state over 16
+   * MiB.
+   */
   async saveSnapshot(state: RunSnapshot): Promise<void> {
     await this.#handle.done("saveSnapshot", undefined, jsonBytes(state));
   }
@@ -112,7 +147,11 @@ export class RunContext {
     return (await this.#handle.value<RunSnapshot | null>("snapshot")) ?? undefined;
   }
 
-  /** The next command that was sent to it, once there is one. */
+  /**
+   * The next command that was sent to it, once there is one.
+   *
+   * @throws {@link RunlogError} `aborted` when the signal is: the run's own, unless another is given.
+   */
   async nextCommand(options: { signal?: AbortSignal } = {}): Promise<RuntimeCommand> {
     const { signal = this.signal } = options;
     return this.#handle.value("nextCommand", undefined, undefined, { signal, idle: true });
@@ -147,15 +186,17 @@ export class RunContext {
    * Does what a model's call of `list_available_agents` or `spawn_agents` asks for, and records the result in the context,
    * as that of the call. `undefined` when the tool is another one: then nothing is done. What is wrong with the arguments
    * is told to the model.
+   *
+   * @throws {@link RunlogError} `wrong_status` when the run is being stopped.
    */
   async answerToolCall(
     toolCallId: string,
     name: string,
     args: RawJson | Uint8Array | string | object,
-  ): Promise<{ output: unknown; isError: boolean } | undefined> {
+  ): Promise<ToolAnswer | undefined> {
     const wire = { toolCallId, name };
     const reply = await this.#handle.call("answerToolCall", wire, jsonBytes(args), { idle: true });
-    return (JSON.parse(check(reply).json ?? "null") as { output: unknown; isError: boolean } | null) ?? undefined;
+    return (JSON.parse(check(reply).json ?? "null") as ToolAnswer | null) ?? undefined;
   }
 
   /** What there is to spawn. */

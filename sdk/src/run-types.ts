@@ -53,11 +53,28 @@ export interface Run extends RunSummary {
   nodeId?: string;
 }
 
+/** A run works in the context of an instance that is there. */
+export interface RunInInstance {
+  /** The instance. */
+  instanceId: string;
+}
+
+/** A run works in a context that is made with it, in a session that is there. */
+export interface RunInNewInstance {
+  /** The instance to make. */
+  newInstance: NewInstance;
+}
+
+/** A run works in the root context of a session that is made with it. */
+export interface RunInNewSession {
+  /** The session to make. */
+  session: NewSession;
+  /** The name of the agent of its root instance. */
+  agentName: string;
+}
+
 /** The context that a run works in: an instance that is there, one made with the run, or a session made with it. */
-export type RunPlace =
-  | { instanceId: string }
-  | { newInstance: NewInstance }
-  | { session: NewSession; agentName: string };
+export type RunPlace = RunInInstance | RunInNewInstance | RunInNewSession;
 
 /** A run to start. */
 export type NewRun = RunPlace & {
@@ -77,20 +94,32 @@ export type NewRun = RunPlace & {
   messages?: readonly MessageInput[];
 };
 
+/** Closes each tool call without a result with an error result of this text. */
+export interface CloseDangling {
+  /** What each error result says to the model. */
+  closeWith: string;
+}
+
+/** Answers tool calls without a result with what the tools gave. Those that none of the outcomes is for are closed. */
+export interface AnswerDangling {
+  /** The outcomes, each for one of the calls. */
+  answer: readonly ToolOutcome[];
+}
+
 /** How to resume a run. */
 export interface ResumeOptions {
   /** What the agent is told, from the user: text, or content parts. Left out, it is told to continue. */
   message?: string | readonly object[];
   /** The steps the new run may take; left out, as many as the run before could. */
   maxSteps?: number;
-  /** The cumulative steps from which on no resume is allowed; 500 when left out. */
+  /** The cumulative steps, over all resumes, from which on no resume is allowed; 500 when left out. */
   maxTotalSteps?: number;
   /**
    * What becomes of tool calls without a result: each gets an error result that says it was interrupted (`close`, and
    * when left out), or one with this text; or its outcome, for the caller has found the calls with
    * {@link Context.danglingToolCalls} and asked the tools; or they are only told, for the caller to see to.
    */
-  dangling?: "close" | "report" | { closeWith: string } | { answer: readonly ToolOutcome[] };
+  dangling?: "close" | "report" | CloseDangling | AnswerDangling;
   /** The id of the new run, where the caller has one already. */
   id?: string;
   /** The run that spawns the new one; left out, the one that spawned the run before. */
@@ -99,10 +128,15 @@ export interface ResumeOptions {
 
 /** Which runs to list, and how many. A filter that is left out lets every run pass. */
 export interface ListRuns {
+  /** Only runs that have come so far. */
   status?: RunStatus;
+  /** Only runs of this agent, by its name. */
   agentId?: string;
+  /** Only runs that this run spawned. */
   parentRunId?: string;
+  /** Only runs in this session. */
   sessionId?: string;
+  /** Only runs of this project. */
   project?: string;
   /** At most so many; 50 when left out. */
   limit?: number;

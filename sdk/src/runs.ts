@@ -45,6 +45,20 @@ interface WirePage {
  *
  * A run is owned by the process that runs it. When a process dies, its runs are found when the store is opened next, and
  * become `paused`, with their recorded work intact.
+ *
+ * @example
+ * ```ts
+ * const run = await store.runs.start({ session: { title: "Fix the parser" }, agentName: "coder", maxSteps: 50 });
+ * await run.nextStep();
+ * await run.recordMessage({ role: "assistant", content: "I'll write a test first." }); // durable when it resolves
+ *
+ * // In the next process, after a crash:
+ * const { items: [last] } = await store.runs.list({ agentId: "coder", limit: 1 });
+ * if (last?.status === "paused") {
+ *   const { recorder, messages } = await store.runs.resume(last.id);
+ *   await work(recorder, messages);
+ * }
+ * ```
  */
 export class Runs {
   readonly #handle: Handle;
@@ -90,7 +104,11 @@ export class Runs {
     };
   }
 
-  /** Writes on with a run, from where it is. It may have ended: writes are then refused. */
+  /**
+   * Writes on with a run, from where it is. It may have ended: writes are then refused.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such run.
+   */
   async recorder(runId: string): Promise<RunRecorder> {
     return this.#recorder(await this.#handle.call("recorder", { run: runId }));
   }
@@ -105,12 +123,20 @@ export class Runs {
     return this.#handle.value("recoverRuns");
   }
 
-  /** One page of runs, newest first. It costs the page, however many runs there are. */
+  /**
+   * One page of runs, newest first. It costs the page, however many runs there are.
+   *
+   * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
+   */
   async list(options: ListRuns = {}): Promise<Page<RunSummary>> {
     return summaries(await this.#handle.value<WirePage>("listRuns", options));
   }
 
-  /** The runs that a run spawned, newest first, in pages. */
+  /**
+   * The runs that a run spawned, newest first, in pages.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link list}.
+   */
   async children(runId: string, options: { limit?: number; cursor?: string } = {}): Promise<Page<RunSummary>> {
     return summaries(await this.#handle.value<WirePage>("childRuns", { run: runId, ...options }));
   }
@@ -121,22 +147,39 @@ export class Runs {
     return wire === null ? undefined : runOf(wire);
   }
 
-  /** One page of a run's messages, in the order they were recorded, which is that of its steps. */
+  /**
+   * One page of a run's messages, in the order they were recorded, which is that of its steps.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such run; `invalid_input` for a limit of 0, or a cursor of
+   * another list.
+   */
   async messages(runId: string, options: ListRunMessages = {}): Promise<Page<RunMessage>> {
     return unpackRunMessages(await this.#handle.bytes("runMessages", { run: runId, ...options }));
   }
 
-  /** One message of a run, by its id. */
+  /**
+   * One message of a run, by its id.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such run.
+   */
   async message(runId: string, messageId: number): Promise<RunMessage | undefined> {
     return unpackRunMessages(await this.#handle.bytes("runMessage", { run: runId, id: messageId })).items[0];
   }
 
-  /** One page of a run's tool calls, in the order they were made, which is that of its steps. */
+  /**
+   * One page of a run's tool calls, in the order they were made, which is that of its steps.
+   *
+   * @throws {@link RunlogError} as {@link messages}.
+   */
   async toolCalls(runId: string, options: ListToolCalls = {}): Promise<Page<ToolCall>> {
     return unpackToolCalls(await this.#handle.bytes("toolCalls", { run: runId, ...options }));
   }
 
-  /** One tool call of a run, by its id, with its whole input and output. */
+  /**
+   * One tool call of a run, by its id, with its whole input and output.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such run.
+   */
   async toolCall(runId: string, callId: number): Promise<ToolCall | undefined> {
     return unpackToolCalls(await this.#handle.bytes("toolCall", { run: runId, id: callId })).items[0];
   }

@@ -32,13 +32,13 @@ export type SessionStatus = "active" | "archived";
 export interface NewSession {
   /** Its id, where the caller has one already; else a fresh one. */
   id?: string;
-  /** Its name elsewhere; unique among the store's sessions. */
+  /** Its name elsewhere, at most 512 bytes; unique among the store's sessions. */
   name?: string;
-  /** The project it belongs to. */
+  /** The project it belongs to, at most 256 bytes. */
   project?: string;
-  /** Its title, for people. */
+  /** Its title, for people, at most 4 KiB. */
   title?: string;
-  /** Whatever its source says of it, kept as JSON. */
+  /** Whatever its source says of it, kept as JSON, at most 1 MiB. */
   metadata?: unknown;
   /** When it was made, where that isn't now: milliseconds since 1970-01-01 UTC. */
   createdAtMs?: number;
@@ -46,7 +46,9 @@ export interface NewSession {
 
 /** New values for some fields of a session; what is left out stays as it was. An empty title takes the title away. */
 export interface SessionChanges {
+  /** Its title, at most 4 KiB; an empty one takes the title away. */
   title?: string;
+  /** Whether it is in use. */
   status?: SessionStatus;
   /** The metadata, replaced as a whole. */
   metadata?: unknown;
@@ -89,7 +91,23 @@ export interface CopiedSession {
   /** The new session. */
   session: Session;
   /** Its instances, each with the one it is a copy of, the root first. */
-  instances: { source: string; instance: AgentInstance }[];
+  instances: CopiedInstance[];
+}
+
+/** An instance of a copied session. */
+export interface CopiedInstance {
+  /** The id of the instance it is a copy of. */
+  source: string;
+  /** The new instance. */
+  instance: AgentInstance;
+}
+
+/** What {@link Store.startSession} made. */
+export interface StartedSession {
+  /** The new session. */
+  session: Session;
+  /** Its root instance, whose context is empty. */
+  instance: AgentInstance;
 }
 
 /** One agent at work in a session, with a context of its own. */
@@ -110,7 +128,7 @@ export interface AgentInstance {
 export interface NewInstance {
   /** The session it works in. */
   sessionId: string;
-  /** The agent's name. */
+  /** The agent's name, at most 256 bytes. */
   agentName: string;
   /** The instance that spawned it. */
   parentInstanceId?: string;

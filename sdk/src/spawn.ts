@@ -7,7 +7,10 @@ export interface SpawnRequest {
   agentName: string;
   /** What it is to do: its first user message. For a run that is resumed, what it is told beside to continue. */
   task?: string;
-  /** How long it may work, in place of its definition's default. */
+  /**
+   * How long it may work, in milliseconds, in place of its definition's default. Then it is `paused`, and can be
+   * resumed.
+   */
   timeoutMs?: number;
   /** The paused run to go on from. */
   resumeRunId?: string;

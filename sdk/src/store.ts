@@ -6,7 +6,8 @@ import { Flows } from "./flows.js";
 import { follow } from "./follow.js";
 import { Handle } from "./handle.js";
 import { Orchestrator, type OrchestratorOptions } from "./orchestrator.js";
-import { type Durability, type LogRecord, unpackRecords } from "./packed.js";
+import type { Durability } from "./batch.js";
+import { type LogRecord, unpackRecords } from "./packed.js";
 import { Pages } from "./pages.js";
 import { Runs } from "./runs.js";
 import {
@@ -19,6 +20,7 @@ import {
   type Session,
   type SessionChanges,
   type SessionPage,
+  type StartedSession,
   instanceOf,
   sessionOf,
 } from "./sessions.js";
@@ -30,15 +32,15 @@ export interface OpenOptions {
   /** How durable an append is when acknowledged, unless it says otherwise; `sync` when left out. */
   durability?: Durability;
   /**
-   * `write` (the one writer, refused with `locked` while another has the store), or `readOnly`: a reader, beside a writer
-   * in another process or without one, which changes no file.
+   * `write` (the one writer, refused with `locked` while another has the store; when left out), or `readOnly`: a
+   * reader, beside a writer in another process or without one, which changes no file.
    */
   mode?: "write" | "readOnly";
-  /** What a missing store means: it is made, or `not_found`. */
+  /** What a missing store means: it is made (when left out), or the error `not_found`. */
   missing?: "create" | "fail";
-  /** The largest size of a segment file, from 64 KiB to 1 GiB. */
+  /** The largest size of a segment file in bytes, from 64 KiB to 1 GiB; 32 MiB when left out. */
   segmentBytesMax?: number;
-  /** Whether the space of segments is made ahead of need, so that a flush is faster. */
+  /** Whether the space of segments is made ahead of need, so that a flush is faster; `auto` when left out. */
   preallocation?: "auto" | "none";
 }
 
@@ -76,6 +78,16 @@ export interface Stat {
   usedBytes: number;
 }
 
+/** A damage that a verification found. */
+export interface Problem {
+  /** The file, by its name in the store's folder. */
+  file: string;
+  /** Where in it, in bytes from its beginning. */
+  offset: number;
+  /** What was expected there, and what was found. */
+  message: string;
+}
+
 /** What a verification found. */
 export interface Verification {
   /** Whether nothing is damaged. */
@@ -89,7 +101,7 @@ export interface Verification {
   /** Bytes that a crash cut off, never acknowledged: no damage. */
   tornBytes: number;
   /** Each damage, at most 1,000 of them: the file, where in it, and what was expected and found. */
-  problems: { file: string; offset: number; message: string }[];
+  problems: Problem[];
   /** How many problems there are. */
   problemsCount: number;
 }
@@ -154,13 +166,22 @@ export class Store implements AsyncDisposable {
     this.streams = new Streams(handle);
   }
 
-  /** Makes a session. Durable when it resolves. */
+  /**
+   * Makes a session. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `already_exists` when its id or name is taken; `invalid_input`, `too_large` for a field
+   * that is refused.
+   */
   async createSession(session: NewSession = {}): Promise<Session> {
     return sessionOf(await this.#handle.value<object>("createSession", session));
   }
 
-  /** Makes a session and its root instance together. */
-  async startSession(session: NewSession, agentName: string): Promise<{ session: Session; instance: AgentInstance }> {
+  /**
+   * Makes a session and its root instance together, as one batch. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} as {@link createSession} and {@link createInstance}. Nothing is made then.
+   */
+  async startSession(session: NewSession, agentName: string): Promise<StartedSession> {
     const [made, instance] = await this.#handle.value<[object, object]>("startSession", { session, agentName });
     return { session: sessionOf(made), instance: instanceOf(instance) };
   }
@@ -180,30 +201,49 @@ export class Store implements AsyncDisposable {
     return sessionOf(await this.#handle.value<object>("findSession", { text }));
   }
 
-  /** One page of sessions, newest first. */
+  /**
+   * One page of sessions, newest first.
+   *
+   * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
+   */
   async listSessions(options: ListSessions = {}): Promise<SessionPage> {
     const page = await this.#handle.value<{ sessions: object[]; next: string | null }>("listSessions", options);
     return { sessions: page.sessions.map(sessionOf), next: page.next ?? undefined };
   }
 
-  /** Changes a session's title, status or metadata. */
+  /**
+   * Changes a session's title, status or metadata, and says what it became. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session, or it was deleted; `too_large` for a field
+   * over its limit.
+   */
   async updateSession(id: string, changes: SessionChanges): Promise<Session> {
     return sessionOf(await this.#handle.value<object>("updateSession", { id, ...changes }));
   }
 
-  /** Puts a session away: it is listed as archived, and can still be read and written. */
+  /**
+   * Puts a session away: it is listed as archived, and can still be read and written.
+   *
+   * @throws {@link RunlogError} as {@link updateSession}.
+   */
   async archiveSession(id: string): Promise<Session> {
     return sessionOf(await this.#handle.value<object>("archiveSession", { id }));
   }
 
-  /** Takes an archived session back into use. */
+  /**
+   * Takes an archived session back into use.
+   *
+   * @throws {@link RunlogError} as {@link updateSession}.
+   */
   async unarchiveSession(id: string): Promise<Session> {
     return sessionOf(await this.#handle.value<object>("unarchiveSession", { id }));
   }
 
   /**
    * Deletes a session, softly: it is no longer found or listed, its name is free again, and nothing can be appended to
-   * its contexts; its events stay in the log.
+   * its contexts; its events stay in the log. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session, or it was deleted already.
    */
   async deleteSession(id: string): Promise<void> {
     await this.#handle.done("deleteSession", { id });
@@ -211,7 +251,10 @@ export class Store implements AsyncDisposable {
 
   /**
    * Copies a session: a new one with a fork of every instance's context, all of them or nothing. No content is copied,
-   * however long the contexts are.
+   * however long the contexts are. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session; `invalid_input` when the root's context ends
+   * before the point; `already_exists` when the name is taken.
    */
   async copySession(id: string, options: CopySession = {}): Promise<CopiedSession> {
     type Wire = { session: object; instances: { source: string; instance: object }[] };
@@ -220,12 +263,23 @@ export class Store implements AsyncDisposable {
     return { session: sessionOf(wire.session), instances };
   }
 
-  /** Deletes the events of a session's root instance after a sequence, and says how many they were. */
+  /**
+   * Deletes the events of a session's root instance after a sequence, and says how many they were. Durable when it
+   * resolves; copies of the session keep what they share.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session, or it has no instance; `invalid_input` when
+   * the root's context ends before the sequence.
+   */
   async truncateSession(id: string, afterSequence: number): Promise<number> {
     return this.#handle.value("truncateSession", { id, afterSequence });
   }
 
-  /** Makes an agent instance in a session, with an empty context. */
+  /**
+   * Makes an agent instance in a session, with an empty context. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session or parent; `invalid_input` when the parent is
+   * in another session, or the name is empty; `already_exists` when the id is taken.
+   */
   async createInstance(instance: NewInstance): Promise<AgentInstance> {
     return instanceOf(await this.#handle.value<object>("createInstance", instance));
   }
@@ -236,12 +290,20 @@ export class Store implements AsyncDisposable {
     return wire === null ? undefined : instanceOf(wire);
   }
 
-  /** The instances of a session, in the order they were made. */
+  /**
+   * The instances of a session, in the order they were made.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session, or it was deleted.
+   */
   async instances(sessionId: string): Promise<AgentInstance[]> {
     return (await this.#handle.value<object[]>("instances", { id: sessionId })).map(instanceOf);
   }
 
-  /** The first instance of a session that nobody spawned: the one a session is resumed with. */
+  /**
+   * The first instance of a session that nobody spawned: the one a session is resumed with.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session, or it has no instance yet.
+   */
   async rootInstance(sessionId: string): Promise<AgentInstance> {
     return instanceOf(await this.#handle.value<object>("rootInstance", { id: sessionId }));
   }
@@ -256,7 +318,18 @@ export class Store implements AsyncDisposable {
     return new Context(this.#handle, this.contexts, instanceId);
   }
 
-  /** Starts agents whose work is done by functions, and goes on with those that a crash cut off. */
+  /**
+   * Starts agents whose work is done by functions, and goes on with those that a crash cut off. One for a store is enough;
+   * it is closed with the store.
+   *
+   * @example
+   * ```ts
+   * await store.agents.put({ name: "greeter" });
+   * const orchestrator = await store.orchestrator({ agents: { greeter: async (context) => `hello, ${context.task}` } });
+   * const run = await orchestrator.start({ agentName: "greeter", task: "world" });
+   * console.log((await run.wait()).summary); // hello, world
+   * ```
+   */
   async orchestrator(options: OrchestratorOptions = {}): Promise<Orchestrator> {
     const { agents = {}, ...bounds } = options;
     const reply = check(await this.#handle.call("orchestrate", bounds));
@@ -267,7 +340,14 @@ export class Store implements AsyncDisposable {
     return orchestrator;
   }
 
-  /** The whole log in order of position, a page at a time: as history, what was truncated since included. */
+  /**
+   * The whole log in order of position, a page at a time: as history, what was truncated since included.
+   *
+   * @example
+   * ```ts
+   * for await (const record of store.read({ from: 1, limit: 100 })) console.log(record.position, record.kind, record.stream);
+   * ```
+   */
   read(options: LogOptions = {}): Pages<LogRecord> {
     const { from = 1, limit, signal } = options;
     const handle = this.#handle;
@@ -302,12 +382,17 @@ export class Store implements AsyncDisposable {
     return unpackRecords(await this.#handle.bytes("record", { position })).records[0];
   }
 
-  /** The last position that readers see: the tail of the log is after it. */
+  /** The last position that readers see, 0 in an empty store: the tail of the log is after it. */
   async lastPosition(): Promise<number> {
     return this.#handle.value("lastPosition");
   }
 
-  /** Takes the content of a record out of every read at once, in forks too. Its place and its sequence stay. */
+  /**
+   * Takes the content of a record out of every read at once, in forks too. Its place and its sequence stay, and its
+   * bytes stay on the disk. Durable when it resolves; the reason is kept.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such record; `invalid_input` when it is one of the engine's own.
+   */
   async redact(position: number, reason: string): Promise<void> {
     await this.streams.commit([{ redact: position, reason }]);
   }
@@ -322,7 +407,11 @@ export class Store implements AsyncDisposable {
     return this.#handle.value("verify");
   }
 
-  /** Makes everything that was acknowledged so far durable, whatever its durability. */
+  /**
+   * Makes everything that was acknowledged so far durable, on the device when it resolves, whatever its durability.
+   *
+   * @throws {@link RunlogError} `io`: the store then refuses appends until it is reopened.
+   */
   async sync(): Promise<void> {
     await this.#handle.done("sync");
   }
@@ -344,6 +433,8 @@ export class Store implements AsyncDisposable {
    * Flushes, saves what makes the next opening fast, and lets another process write. Later calls are refused with
    * `closed`, those of other threads too; closing twice does nothing. In a thread that was given the store it only
    * lets go of it.
+   *
+   * @throws {@link RunlogError} `io` when the file system refuses; what was acknowledged is safe all the same.
    */
   async close(): Promise<void> {
     if (!this.#handle.isOpen) return;

@@ -1,24 +1,14 @@
 import type { Handle } from "./handle.js";
 import { bytesOf, check, valueOf } from "./binding.js";
+import type { Appended, OneRecord } from "./appends.js";
+import { type Durability, type Expected, RecordBatch } from "./batch.js";
 import { invalid } from "./error.js";
 import { concat, stringify, utf8 } from "./json.js";
-import {
-  type Durability,
-  type Expected,
-  type LogRecord,
-  RecordBatch,
-  type RecordPage,
-  unpackRecords,
-  unpackValues,
-} from "./packed.js";
+import { type LogRecord, type RecordPage, unpackRecords, unpackValues } from "./packed.js";
 import { Pages } from "./pages.js";
 
 /** A record to append: bytes, text, or with a kind and metadata; `json` is a value that is kept as JSON. */
-export type NewRecord =
-  | Uint8Array
-  | string
-  | { payload: Uint8Array | string; kind?: number; meta?: Uint8Array }
-  | { json: unknown; kind?: number; meta?: Uint8Array };
+export type NewRecord = Uint8Array | string | PayloadRecord | JsonRecord;
 
 /** What an append asks for beside its records. */
 export interface AppendRecordsOptions {
@@ -30,35 +20,21 @@ export interface AppendRecordsOptions {
   durability?: Durability;
 }
 
-/** What an append became. */
-export interface Appended {
-  /** The position of the first record. */
-  position: number;
-  /** The position of the last record. */
-  lastPosition: number;
-  /** The sequence of the first record. */
-  firstSequence: number;
-  /** The stream's last sequence after it. */
-  lastSequence: number;
-  /** Whether the same key had been used before, so that nothing was appended now. */
-  repeated: boolean;
-}
-
 /** One step of a batch that is done as a whole or not at all. */
 export type StreamOperation =
-  | { append: string; records: NewRecord | readonly NewRecord[] | RecordBatch; expected?: Expected }
-  | { truncate: string; after: number; expected?: Expected }
-  | { fork: string; at: number; child: string }
-  | { snapshot: string; sequence: number; payload: Uint8Array | string; meta?: Uint8Array }
-  | { delete: string; expected?: Expected }
-  | { redact: number; reason: string };
+  | AppendOperation
+  | TruncateOperation
+  | ForkOperation
+  | SnapshotOperation
+  | DeleteOperation
+  | RedactOperation;
 
 /** What a batch became. */
 export interface Committed {
   /** The position of the batch's last record. */
   lastPosition: number;
   /** One for each step, in order: where it is, and the stream's last sequence after it. */
-  operations: { position: number; lastSequence: number }[];
+  operations: CommittedOperation[];
   /** Whether an earlier batch had the same key, so that nothing was written now. */
   repeated: boolean;
 }
@@ -101,6 +77,92 @@ export interface StreamSnapshot {
   payload: Uint8Array;
 }
 
+/** What a record says beside its payload. */
+export interface RecordHead {
+  /** What it is: 0 to 127, the caller's own; 0 when left out. */
+  kind?: number;
+  /** A small part beside the payload, at most 32 KiB. */
+  meta?: Uint8Array;
+}
+
+/** A record whose payload is bytes or text. */
+export interface PayloadRecord extends RecordHead {
+  /** The payload, kept byte for byte; text as its UTF-8. */
+  payload: Uint8Array | string;
+}
+
+/** A record whose payload is a value, kept as JSON. */
+export interface JsonRecord extends RecordHead {
+  /** The value; a {@link RawJson} is kept byte for byte. */
+  json: unknown;
+}
+
+/** Appends records to a stream, as {@link Streams.append}. */
+export interface AppendOperation {
+  /** The stream. */
+  append: string;
+  /** The records. */
+  records: NewRecord | readonly NewRecord[] | RecordBatch;
+  /** What the stream is expected to be; `any` when left out. */
+  expected?: Expected;
+}
+
+/** Forgets a stream's records after a sequence, as {@link Streams.truncate}. */
+export interface TruncateOperation {
+  /** The stream. */
+  truncate: string;
+  /** The last sequence that stays; 0 for none. */
+  after: number;
+  /** What the stream is expected to be; `any` when left out. */
+  expected?: Expected;
+}
+
+/** Makes a stream that shares another's records, as {@link Streams.fork}. */
+export interface ForkOperation {
+  /** The stream whose records are shared. */
+  fork: string;
+  /** The last sequence that is shared. */
+  at: number;
+  /** The id of the new stream. */
+  child: string;
+}
+
+/** Saves a state at a sequence of a stream, as {@link Streams.snapshot}. */
+export interface SnapshotOperation {
+  /** The stream. */
+  snapshot: string;
+  /** The last sequence that the state covers. */
+  sequence: number;
+  /** The state. */
+  payload: Uint8Array | string;
+  /** A small part beside the payload, at most 32 KiB. */
+  meta?: Uint8Array;
+}
+
+/** Deletes a stream, as {@link Streams.delete}. */
+export interface DeleteOperation {
+  /** The stream. */
+  delete: string;
+  /** What the stream is expected to be; `any` when left out. */
+  expected?: Expected;
+}
+
+/** Takes the content of a record out of every read, as {@link Store.redact}. */
+export interface RedactOperation {
+  /** The position of the record. */
+  redact: number;
+  /** Why; it is kept. */
+  reason: string;
+}
+
+/** What one step of a batch became. */
+export interface CommittedOperation {
+  /** The position of the step's last record. */
+  position: number;
+  /** The stream's last sequence after it; 0 for a redaction. */
+  lastSequence: number;
+}
+
 const ALL = Number.MAX_SAFE_INTEGER;
 
 /**
@@ -127,13 +189,29 @@ export class Streams {
    * @throws {@link RunlogError} `conflict`, `invalid_input`, `too_large`, `storage_full`: nothing was written.
    * `outcome_unknown`: it may or may not be written; a `key` makes it safe to try again after reopening.
    */
-  async append(
+  append(
     stream: string,
     records: NewRecord | readonly NewRecord[] | RecordBatch,
     options?: AppendRecordsOptions,
   ): Promise<Appended> {
-    const batch = records instanceof RecordBatch ? records : filled(this.#scratch.clear(), records);
-    return valueOf<Appended>(await this.#handle.callText("append", "", batch.packed(stream, options)));
+    try {
+      return this.#append(stream, records, options);
+    } catch (error) {
+      return Promise.reject(error as Error);
+    }
+  }
+
+  #append(
+    stream: string,
+    records: NewRecord | readonly NewRecord[] | RecordBatch,
+    options: AppendRecordsOptions = {},
+  ): Promise<Appended> {
+    if (records instanceof RecordBatch) return this.#handle.append(records.packed(stream, options));
+    if (!Array.isArray(records) && options.key === undefined) {
+      const appended = this.#handle.appendRecord(stream, options, oneRecord(records as NewRecord));
+      if (appended !== undefined) return appended;
+    }
+    return this.#handle.append(filled(this.#scratch.clear(), records).packed(stream, options));
   }
 
   /**
@@ -157,17 +235,30 @@ export class Streams {
     return { lastPosition: done.lastPosition, operations: done.ops, repeated: done.repeated };
   }
 
-  /** Forgets a stream's records after a sequence; later ones continue there. However many: it takes the same time. */
+  /**
+   * Forgets a stream's records after a sequence; later ones continue there. However many: it takes the same time.
+   *
+   * @throws {@link RunlogError} as {@link commit}.
+   */
   async truncate(stream: string, after: number, expected?: Expected): Promise<void> {
     await this.commit([{ truncate: stream, after, ...(expected !== undefined && { expected }) }]);
   }
 
-  /** Makes a stream that shares another's records up to a sequence, without copying them. */
+  /**
+   * Makes a stream that shares another's records up to a sequence, without copying them.
+   *
+   * @throws {@link RunlogError} as {@link commit}; `not_found` when the parent isn't there, `already_exists` when the
+   * child's id was used before.
+   */
   async fork(parent: string, at: number, child: string): Promise<void> {
     await this.commit([{ fork: parent, at, child }]);
   }
 
-  /** Saves a state at a sequence of a stream. */
+  /**
+   * Saves a state at a sequence of a stream.
+   *
+   * @throws {@link RunlogError} as {@link commit}.
+   */
   async snapshot(stream: string, sequence: number, payload: Uint8Array | string, meta?: Uint8Array): Promise<void> {
     await this.commit([{ snapshot: stream, sequence, payload, ...(meta && { meta }) }]);
   }
@@ -182,7 +273,11 @@ export class Streams {
     return { ...rest, meta: bytes.subarray(0, metaLength), payload: bytes.subarray(metaLength) };
   }
 
-  /** Deletes a stream. Forks of it keep what they share; its id can't be used again. */
+  /**
+   * Deletes a stream. Forks of it keep what they share; its id can't be used again.
+   *
+   * @throws {@link RunlogError} as {@link commit}.
+   */
   async delete(stream: string): Promise<void> {
     await this.commit([{ delete: stream }]);
   }
@@ -197,7 +292,12 @@ export class Streams {
     return this.#handle.value("streams");
   }
 
-  /** Reads a stream. A stream that isn't there is an error at the first read. */
+  /**
+   * Reads a stream. A stream that isn't there is an error at the first read.
+   *
+   * @throws {@link RunlogError} `not_found` at the first read when the stream isn't there; `aborted` when the signal
+   * is.
+   */
   read(stream: string, options: ReadOptions = {}): Pages<LogRecord> {
     return new Pages(() => this.#pages(stream, options, unpackRecords, (page) => page.records));
   }
@@ -216,15 +316,18 @@ export class Streams {
     const { signal, limit = ALL, ...range } = options;
     const wire = { stream, ...range };
     let left = limit;
-    while (left > 0) {
-      const reply = await this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
-      const page = unpack(bytesOf(reply));
+    const read = async () => this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
+    let reading = left > 0 ? read() : undefined;
+    while (reading !== undefined) {
+      const page: P = unpack(bytesOf(await reading));
       const items = itemsOf(page);
-      if (items.length > 0) yield items;
-      if (page.next === 0) return;
       left -= items.length;
       if (range.backward) wire.last = page.next;
       else wire.first = page.next;
+      // The next page is read while this one is used; that it failed is told when it is asked for.
+      reading = page.next > 0 && left > 0 ? read() : undefined;
+      reading?.catch(() => {});
+      if (items.length > 0) yield items;
     }
   }
 }
@@ -246,10 +349,16 @@ function filled(batch: RecordBatch, records: NewRecord | readonly NewRecord[]): 
 }
 
 function addRecord(batch: RecordBatch, record: NewRecord): void {
-  if (typeof record === "string" || record instanceof Uint8Array) batch.add(record);
-  else if ("json" in record) batch.add(stringify(record.json), record.kind, record.meta);
-  else if ("payload" in record) batch.add(record.payload, record.kind, record.meta);
-  else throw invalid("a record is bytes, text, or an object with payload or json");
+  const { payload, kind, meta } = oneRecord(record);
+  batch.add(payload, kind, meta);
+}
+
+function oneRecord(record: NewRecord): OneRecord {
+  if (typeof record === "string" || record instanceof Uint8Array) return { payload: record };
+  if (typeof record !== "object" || record === null) throw invalid(`a record is no ${record === null ? "null" : typeof record}`);
+  if ("json" in record) return { payload: stringify(record.json), kind: record.kind, meta: record.meta };
+  if ("payload" in record) return record;
+  throw invalid("a record is bytes, text, or an object with payload or json");
 }
 
 function bytesOrText(value: Uint8Array | string): Uint8Array {

@@ -71,7 +71,11 @@ fn every_test_that_the_model_page_names_exists() {
         .skip(1)
         .filter_map(|rest| rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next())
         .collect();
-    let cells = column(&page, "test");
+    let in_javascript = column(&page, "test in JavaScript");
+    assert_eq!(in_javascript.len(), column(&page, "Rust").len(), "a table has no column of JavaScript's tests");
+    let is_named = |cell: &&str| cell.contains("---") || quoted(cell).any(|name| name.contains(' '));
+    assert!(in_javascript.iter().all(is_named), "a row has no test in JavaScript");
+    let cells = [column(&page, "test"), in_javascript].concat();
     let names: Vec<&str> = cells.iter().flat_map(|cell| quoted(cell)).collect();
     assert!(names.len() > 100, "only {} tests were found on the page", names.len());
     // Those of JavaScript are sentences.

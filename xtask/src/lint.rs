@@ -26,10 +26,7 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
         tools::ensure_component("clippy", "clippy")?;
         outcome(run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])))
     });
-    report.check("documentation", || {
-        // Libraries only: the command and the library of the same name would write to one folder.
-        outcome(run(cargo(&["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings")))
-    });
+    docs(report);
     report.check("dependencies", || {
         tools::ensure_cargo_deny()?;
         let mut command = cargo(&["deny", "--all-features", "check", "licenses", "bans", "sources"]);
@@ -42,6 +39,15 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
     report.check("one set of clippy rules for core/*", same_clippy_rules);
     report.check("floors of the engine", floors::check);
     report.check("length of files", lengths::check);
+}
+
+/// The pages of the public APIs: everything public has documentation, and every link in it leads somewhere.
+pub(crate) fn docs(report: &mut Report) {
+    report.check("documentation of the crates", || {
+        // Libraries only: the command and the library of the same name would write to one folder.
+        outcome(run(cargo(&["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings")))
+    });
+    report.check("documentation of the npm package", node::docs);
 }
 
 /// Clippy reads one file for a crate and has no way to include another, so the copies are compared.

@@ -27,6 +27,8 @@ usage: cargo xtask <verb>
                        --advisories also asks the RustSec database, which needs the network
   wasm                 core/* built for wasm32-unknown-unknown, and tested there in Node, alone
   node                 the npm packages' tests, alone
+  integrations         the packed npm package built by Next, and beside the Claude Agent SDK's types (three minutes)
+  docs                 the pages of the public APIs, of the crates and of the npm package (lint does it too)
   addon [--release]    the addon of Node's for this machine, where the tests and benches/js find it
   bench [filter]       criterion benchmarks, those whose name contains the filter
   ratios [--json] [--quick] [--rounds N] [words]
@@ -50,6 +52,8 @@ fn main() -> ExitCode {
         ("node", []) => node::test(&mut report),
         ("addon", rest) => node::addon(&mut report, rest),
         ("wasm", []) => test::wasm(&mut report),
+        ("integrations", []) => node::integrations(&mut report),
+        ("docs", []) => lint::docs(&mut report),
         ("lint", []) => lint::all(&mut report, lint::Advisories::Skip),
         ("lint", ["--advisories"]) => lint::all(&mut report, lint::Advisories::Ask),
         ("bench", rest) => measure::bench(&mut report, rest),
@@ -62,7 +66,7 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
         }
-        ("test" | "wasm" | "node" | "lint", _) => {
+        ("test" | "wasm" | "node" | "integrations" | "docs" | "lint", _) => {
             return refuse(&format!("`{verb}` does not take {}", rest.join(" ")));
         }
         _ => return refuse(&format!("there is no verb `{verb}`")),

@@ -27,8 +27,18 @@ pub(crate) fn test(report: &mut Report) {
     });
     // Without them every test would fail for the same reason.
     if ready {
-        report.count("tests of the npm package", vitest);
+        report.count("tests of the npm package", || vitest("test"));
     }
+}
+
+/// `integrations`: the packed package in what others have published, which is installed anew each time.
+pub(crate) fn integrations(report: &mut Report) {
+    report.count("integrations of the npm package", || {
+        match ensure_node().and_then(|()| install(".")).and_then(|()| build_addon(Profile::Dev)) {
+            Ok(_) => vitest("test:integrations"),
+            Err(why) => (Counts { failed: 1, ..Counts::default() }, why),
+        }
+    });
 }
 
 /// Checks the types of everything in TypeScript.
@@ -36,6 +46,13 @@ pub(crate) fn check_types() -> Outcome {
     ensure_node()?;
     install(".")?;
     outcome(run(&mut npm(&["run", "--silent", "check", "--workspaces", "--if-present"])))
+}
+
+/// Builds the pages of the public API of the npm package, into `target/docs-js`; every warning is an error.
+pub(crate) fn docs() -> Outcome {
+    ensure_node()?;
+    install(".")?;
+    outcome(run(&mut npm(&["run", "--silent", "docs", "--workspace", "sdk"]))).map(|_| "target/docs-js".to_owned())
 }
 
 /// `addon`: builds the addon, and says where it is.
@@ -146,10 +163,10 @@ fn npm(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the tests of the SDK, and reads how many there were.
-fn vitest() -> (Counts, String) {
+/// Runs a script of the SDK's that runs tests, and reads how many there were.
+fn vitest(script: &str) -> (Counts, String) {
     let mut counts = Counts::default();
-    let mut command = npm(&["run", "--silent", "test", "--workspace", "sdk"]);
+    let mut command = npm(&["run", "--silent", script, "--workspace", "sdk"]);
     let status = run_watched(command.env("NO_COLOR", "1"), |line| {
         if let Some(found) = parse_tests_line(line) {
             counts = found;

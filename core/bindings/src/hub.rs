@@ -19,7 +19,7 @@ use crate::{
 
 /// The handle of what is there from the beginning: opening stores, and what needs none.
 const ROOT: u32 = 0;
-/// The ticket of what is asked, not answered.
+/// The ticket of what is told or asked without being an answer to one call.
 const ASKED: u64 = 0;
 
 /// The objects and the calls of one JavaScript thread.
@@ -40,6 +40,9 @@ pub struct Hub {
     root: Rc<Root>,
     tasks: Tasks,
 }
+
+/// Answers that came, each under its ticket.
+pub type Answers = Vec<(u64, Result<Reply>)>;
 
 /// How a call began.
 #[derive(Debug)]
@@ -71,11 +74,20 @@ impl Hub {
         }
     }
 
+    /// Appends many batches, each for itself, as [packed](crate::appends) one after the other: the ticket of the first,
+    /// those of the others follow it, and what is answered already, as by a [poll](Self::poll). Appends have tickets of
+    /// their own.
+    ///
+    /// # Errors
+    /// `invalid_input` when they are not packed so; those that were whole are appended, but not answered.
+    pub fn append(&mut self, packed: &[u8]) -> Result<(u64, Answers)> {
+        let Self { scope, root, tasks } = self;
+        let (first, settled) = tasks.append(packed, |handle| object(scope, root, handle)?.engine())?;
+        Ok((first, settled.told().map(|told| (ASKED, told)).into_iter().collect()))
+    }
+
     fn answer(&self, handle: u32, input: Input<'_>) -> Result<Answer> {
-        let object: Rc<dyn Object> = match handle {
-            ROOT => self.root.clone(),
-            _ => self.scope.objects.get(handle).ok_or_else(|| Failure::closed("what this handle named"))?,
-        };
+        let object = object(&self.scope, &self.root, handle)?;
         let name = object.name();
         let answer = object.call(&self.scope, input)?;
         answer.ok_or_else(|| Failure::invalid(format!("{name} has no method {:?}", input.method)))
@@ -83,12 +95,14 @@ impl Hub {
 
     /// The answers that have come since, by ticket. Under ticket 0 is what JavaScript is asked to do, as JSON:
     ///
+    /// - contents, and failures when there are any: what [appends](Self::append) became;
     /// - `{"ask":"sleep","timer":1,"ms":250}`: to call the root's `timerOver` with the timer after that time;
     /// - `{"ask":"forget","timer":1}`: that it needn't any more;
     /// - `{"ask":"execute","orchestrator":1,"run":{…},…}` and the handle of a run: to do an agent's work, and to call the
     ///   handle's `end` after it.
-    pub fn poll(&mut self) -> Vec<(u64, Result<Reply>)> {
-        let mut ready = self.tasks.poll();
+    pub fn poll(&mut self) -> Answers {
+        let (mut ready, settled) = self.tasks.poll();
+        ready.extend(settled.told().map(|told| (ASKED, told)));
         loop {
             let tasks = self.scope.remote.take_tasks();
             if tasks.is_empty() {
@@ -118,6 +132,14 @@ impl Hub {
     /// Forgets an object. The last handle of a store that is forgotten closes it, elsewhere.
     pub fn release(&mut self, handle: u32) {
         drop(self.scope.objects.remove(handle));
+    }
+}
+
+/// What a handle names.
+fn object(scope: &Scope, root: &Rc<Root>, handle: u32) -> Result<Rc<dyn Object>> {
+    match handle {
+        ROOT => Ok(root.clone()),
+        _ => scope.objects.get(handle).ok_or_else(|| Failure::closed("what this handle named")),
     }
 }
 

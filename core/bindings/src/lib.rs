@@ -8,6 +8,7 @@
 //! Contents (messages, payloads) never go through a JSON value of Rust's: they come and go as the bytes they are.
 
 mod agents;
+mod appends;
 mod arguments;
 mod chats;
 mod contexts;
@@ -34,5 +35,5 @@ mod watched;
 
 pub use failure::{Failure, Result};
 pub use host::{Host, Work};
-pub use hub::{Hub, Started};
+pub use hub::{Answers, Hub, Started};
 pub use reply::Reply;

@@ -2,6 +2,8 @@
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 
+use runlog::engine::Store as Engine;
+
 use crate::{Failure, Host, Result, arguments::Input, remote::Remote, tasks::Answer, watched::UnderWay};
 
 /// What a handle names. One file for each class.
@@ -11,6 +13,11 @@ pub(crate) trait Object {
 
     /// Answers a call; `None` for a method that it doesn't have.
     fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>>;
+
+    /// The engine that it appends to; only stores have one.
+    fn engine(&self) -> Result<Engine> {
+        Err(Failure::invalid(format!("{} has no streams to append to", self.name())))
+    }
 }
 
 /// What calls have to work with.

@@ -73,11 +73,6 @@ impl StoreObject {
         Ok(self.shared()?.store.clone())
     }
 
-    /// The engine below it.
-    pub(crate) fn engine(&self) -> Result<Engine> {
-        Ok(self.shared()?.engine.clone())
-    }
-
     /// An answer that reads: where it blocks nobody.
     pub(crate) fn offload(&self, future: impl Future<Output = Result<Reply>> + Send + 'static) -> Answer {
         Answer::wait(self.elsewhere(future))
@@ -173,6 +168,10 @@ impl StoreObject {
 impl Object for StoreObject {
     fn name(&self) -> &'static str {
         "a store"
+    }
+
+    fn engine(&self) -> Result<Engine> {
+        Ok(self.shared()?.engine.clone())
     }
 
     fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {

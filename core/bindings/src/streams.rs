@@ -15,9 +15,10 @@ use uuid::Uuid;
 
 use crate::{
     Failure, Reply, Result,
+    appends::{Outcome, Staged},
     arguments::{DurabilityArgument, Input},
-    object::Scope,
-    packed::{PackedAppend, pack_records, packed_records},
+    object::{Object, Scope},
+    packed::{pack_records, packed_records},
     store::StoreObject,
     tasks::Answer,
 };
@@ -138,6 +139,13 @@ struct AppendReply {
     repeated: bool,
 }
 
+impl From<Outcome> for AppendReply {
+    fn from(outcome: Outcome) -> Self {
+        let Outcome { position, last_position, first_sequence, last_sequence, repeated } = outcome;
+        Self { position, last_position, first_sequence, last_sequence, repeated }
+    }
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct StreamReply {
@@ -166,21 +174,8 @@ impl From<Appended> for AppendedReply {
 }
 
 fn append(engine: &Engine, input: Input<'_>) -> Result<Answer> {
-    let packed = PackedAppend::read(input.data)?;
-    let records = packed.records as u64;
-    let commit = engine.stage(&packed.batch)?;
-    Ok(Answer::write(async move {
-        let appended = commit.await?;
-        let op = appended.ops.first().copied();
-        let op = op.ok_or_else(|| Failure::invalid("an append of nothing"))?;
-        Reply::json(&AppendReply {
-            position: op.position.0,
-            last_position: appended.last_position.0,
-            first_sequence: (op.last_sequence.0 + 1).saturating_sub(records),
-            last_sequence: op.last_sequence.0,
-            repeated: appended.repeated,
-        })
-    }))
+    let staged = Staged::stage(engine, input.data)?;
+    Ok(Answer::write(async move { Reply::json(&AppendReply::from(staged.await?)) }))
 }
 
 fn commit(engine: &Engine, input: Input<'_>) -> Result<Answer> {

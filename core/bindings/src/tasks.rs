@@ -13,7 +13,12 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use crate::{Failure, Reply, Result};
+use runlog::engine::Store as Engine;
+
+use crate::{
+    Failure, Reply, Result,
+    appends::{Appends, Settled},
+};
 
 /// What answers a call.
 pub(crate) struct Answer {
@@ -62,6 +67,7 @@ impl Answer {
 pub(crate) struct Tasks {
     last_ticket: u64,
     writes: Vec<(u64, Answer)>,
+    appends: Appends,
     others: BTreeMap<u64, Answer>,
     woken: Arc<Woken>,
     write_waker: Waker,
@@ -131,7 +137,14 @@ impl Tasks {
     pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         let woken = Arc::new(Woken { state: Mutex::default(), wake: Box::new(wake) });
         let write_waker = Waker::from(Arc::new(WakeWrites(Arc::clone(&woken))));
-        Self { last_ticket: 0, writes: Vec::new(), others: BTreeMap::new(), woken, write_waker }
+        Self {
+            last_ticket: 0,
+            writes: Vec::new(),
+            appends: Appends::default(),
+            others: BTreeMap::new(),
+            woken,
+            write_waker,
+        }
     }
 
     /// What was woken.
@@ -154,15 +167,30 @@ impl Tasks {
         Err(ticket)
     }
 
+    /// Stages many appends, then looks at all of them: the ticket of the first, and what is settled already.
+    pub(crate) fn append(
+        &mut self,
+        packed: &[u8],
+        engine_of: impl Fn(u32) -> Result<Engine>,
+    ) -> Result<(u64, Settled)> {
+        let first = self.appends.next_ticket();
+        let mut settled = Settled::default();
+        let staged = self.appends.stage(packed, engine_of, &mut settled);
+        self.appends.poll(&self.write_waker, &mut settled);
+        staged.map(|()| (first, settled))
+    }
+
     /// Polls what was woken, and gives what is ready.
-    pub(crate) fn poll(&mut self) -> Vec<(u64, Result<Reply>)> {
+    pub(crate) fn poll(&mut self) -> (Vec<(u64, Result<Reply>)>, Settled) {
         let (writes, tickets) = {
             let mut state = self.woken.state();
             state.asked = false;
             (std::mem::take(&mut state.writes), std::mem::take(&mut state.tickets))
         };
         let mut ready = Vec::new();
+        let mut settled = Settled::default();
         if writes {
+            self.appends.poll(&self.write_waker, &mut settled);
             let waker = &self.write_waker;
             self.writes.retain_mut(|(ticket, answer)| match poll(answer, waker) {
                 Poll::Ready(result) => {
@@ -181,7 +209,7 @@ impl Tasks {
                 Poll::Pending => drop(self.others.insert(ticket, answer)),
             }
         }
-        ready
+        (ready, settled)
     }
 
     /// Forgets a future that is no write; what it waited for goes on without it.
@@ -239,8 +267,8 @@ mod tests {
         }
         send.into_iter().for_each(|send| send.send(()).unwrap());
         assert_eq!(wakes.load(Ordering::SeqCst), 1);
-        assert_eq!(tasks.poll().len(), 10);
-        assert_eq!(tasks.poll(), []);
+        assert_eq!(tasks.poll().0.len(), 10);
+        assert_eq!(tasks.poll().0, []);
     }
 
     #[test]
@@ -253,7 +281,7 @@ mod tests {
         });
         let ticket = tasks.start(panics).unwrap_err();
         drop(send);
-        let (found, result) = tasks.poll().remove(0);
+        let (found, result) = tasks.poll().0.remove(0);
         assert_eq!((found, result.unwrap_err().code), (ticket, "internal"));
         assert!(tasks.start(Answer::known(Ok(Reply::DONE))).is_ok());
     }

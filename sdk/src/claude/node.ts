@@ -50,9 +50,13 @@ export interface ClaudeNodeResult {
   structuredOutput?: unknown;
   /** The agent's own session, to go on with. */
   sessionId: string;
+  /** The tokens of the whole call. */
   usage: AgentUsage;
+  /** What the call cost, in US dollars, where that is told. */
   totalCostUsd?: number;
+  /** How long the call took, in milliseconds of wall clock. */
   durationMs: number;
+  /** How many turns the agent took. */
   numTurns: number;
 }
 
@@ -78,6 +82,7 @@ export class ClaudeNodeError extends Error {
   /** The agent's own session. */
   readonly sessionId: string;
 
+  /** Made where the agent fails. */
   constructor(nodeId: string, sessionId: string, errorType: string, message: string, options?: { cause?: unknown }) {
     super(`the agent of ${nodeId} failed (${errorType}): ${message}`, options);
     this.name = "ClaudeNodeError";

@@ -2,6 +2,7 @@ import type { AgentEvent } from "../flow-types.js";
 
 /** A message of a query: what the agent's library tells while it works. */
 export interface QueryMessage {
+  /** What the message is: a type of the agent's library, or of a fixture's event. */
   readonly type: string;
 }
 
@@ -19,7 +20,10 @@ export interface QueryParams {
  * A function that calls an agent, such as `query` of `@anthropic-ai/claude-agent-sdk`, or one of `runlog/testing`.
  */
 // A method, so that a function with narrower options fits.
-export type QueryFn = { call(params: QueryParams): AsyncIterable<QueryMessage> }["call"];
+export type QueryFn = {
+  /** Calls the agent; what it tells comes while it works. */
+  call(params: QueryParams): AsyncIterable<QueryMessage>;
+}["call"];
 
 /** The types of the events of an agent. @internal */
 export const EVENT_TYPES: readonly string[] = [

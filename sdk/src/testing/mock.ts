@@ -13,7 +13,12 @@ export interface MockQueryOptions {
 }
 
 /** The last message of a mock query: how the recorded call ended. */
-export type MockResult = { type: "result"; subtype: string } & FixtureOutput;
+export interface MockResult extends FixtureOutput {
+  /** Which message it is. */
+  type: "result";
+  /** How the call ended: `success`, or the kind of the error. */
+  subtype: string;
+}
 
 /** A query that plays what was recorded. */
 export type MockQuery = (params: QueryParams) => AsyncGenerator<FixtureEvent | MockResult, void, undefined>;
@@ -25,6 +30,9 @@ export type MockQuery = (params: QueryParams) => AsyncGenerator<FixtureEvent | M
  *
  * Give the type of the query that it stands in for where that is needed: `createMockQuery<typeof query>(…)`.
  *
+ * @typeParam Query - The type of the query that it stands in for; left out, {@link MockQuery}.
+ *
+ * @remarks
  * Its calls throw {@link RunlogError}: `not_found` when no call is recorded, `ambiguous` when it can't be told whose it is.
  * A call that threw when it was recorded throws again.
  *

@@ -37,6 +37,11 @@ const UNTOLD = new Set(["env", "headers", "abortController", "nodeId"]);
  * Wraps a query that calls an agent: it does what it did, and each call is written as a fixture when it is over, however it
  * ended. Of the options those with a JSON form are kept, but for `env` and `headers`, which have secrets.
  *
+ * @typeParam Query - The type of the query, which the wrapped one has too.
+ *
+ * @throws {@link RunlogError} `invalid_input` when no folder is named. Its calls throw what the query throws; `invalid_input`
+ * when a call doesn't say its node, and nothing else does; `io` when the fixture can't be written.
+ *
  * @example
  * ```ts
  * const recorded = recordFixtures(query, { output: "tests/fixtures/recordings/my-workflow/" });

@@ -3,22 +3,39 @@ import type { AgentEvent } from "../flow-types.js";
 
 /** The part of JSON Schema that {@link fixtureSchema} uses. */
 export interface Schema {
+  /** The version of JSON Schema. */
   $schema?: string;
+  /** The id of the schema. */
   $id?: string;
+  /** The schema that stands here, by its place in the file. */
   $ref?: string;
+  /** Schemas that are referred to. */
   $defs?: Record<string, Schema>;
+  /** Its name, for people. */
   title?: string;
+  /** What the value is, for people. */
   description?: string;
+  /** What kind of value it is. */
   type?: "object" | "array" | "string" | "number" | "integer" | readonly ("string" | "array")[];
+  /** What the fields are, by name. */
   properties?: Record<string, Schema>;
+  /** What the other fields are. */
   additionalProperties?: Schema;
+  /** The fields that may not be left out. */
   required?: readonly string[];
+  /** What the entries of an array are. */
   items?: Schema;
+  /** The values that are allowed. */
   enum?: readonly string[];
+  /** The one value that is allowed. */
   const?: string;
+  /** The least number that is allowed. */
   minimum?: number;
+  /** What holds beside. */
   allOf?: readonly Schema[];
+  /** When `then` holds. */
   if?: Schema;
+  /** What holds when `if` does. */
   then?: Schema;
 }
 

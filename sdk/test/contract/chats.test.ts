@@ -60,6 +60,21 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect(second.next).toBeUndefined();
   });
 
+  test("chats are listed in three orders", async () => {
+    const { chats } = await fresh();
+    const createdAt = "2024-01-02T03:04:05Z";
+    for (const [chatId, sort] of [["a", 3], ["b", 1], ["c", 2]] as const) {
+      await chats.create({ chatId, sort, assistantId: "x", createdAt });
+    }
+    const listed = async (order: "created" | "last_message" | "sort") =>
+      (await chats.list({ order })).data.map((chat) => chat.chatId);
+    expect(await listed("created")).toEqual(["c", "b", "a"]);
+    expect(await listed("sort")).toEqual(["b", "c", "a"]);
+    await chats.saveMessages("b", [text("hello")]);
+    expect((await listed("last_message"))[0]).toBe("b");
+    expect((await chats.get("b")).lastMessageAt).toMatch(/Z$/);
+  });
+
   test("messages are saved, filtered, changed and deleted", async () => {
     const { chats } = await fresh();
     const { chatId } = await chats.create({ assistantId: "travel" });
@@ -124,6 +139,28 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect(steps[0]).toMatchObject({ spaceSnapshot: { currency: { code: "NOK" } }, stackDepth: 0, chatId });
     await failure(request.finish("completed"), "invalid_input");
     await failure(request.send(text("late")), "invalid_input");
+  });
+
+  test.each([
+    ["interrupted", "interrupted", undefined],
+    [{ failed: "the model is gone" }, "failed", "the model is gone"],
+  ] as const)("a request that ends as %j keeps what it sent, and says so of its step", async (end, status, error) => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "a" });
+    const message = { type: "text", props: { content: "hi" } };
+    const request = await chats.beginRequest(chatId, { assistantId: "a", requestId: "r", message });
+    await request.completeStep(await request.startStep("hook_create", {}), {});
+    await request.startStep("llm", { prompt: "hi" });
+    await request.send(text("partly"));
+    expect(await chats.getMessages(chatId)).toHaveLength(1);
+    await request.finish(end);
+    expect((await chats.getMessages(chatId)).map(({ role }) => role)).toEqual(["user", "assistant"]);
+    const steps = await chats.getSteps("r");
+    expect(steps.map((step) => [step.type, step.status, step.error])).toEqual([
+      ["hook_create", "completed", undefined],
+      ["llm", status, error],
+    ]);
+    expect((await chats.resume(chatId))?.input).toEqual({ prompt: "hi" });
   });
 
   test("the space is shared, restored and emptied", async () => {

@@ -121,6 +121,18 @@ describe.each(places)("contexts $name", ({ fresh }) => {
     await failure(it.truncateAfterSequence(4), "invalid_input");
   });
 
+  test("events are copied and deleted by the ids of their instances", async () => {
+    const { context: it, session, store } = await context();
+    for (const content of ["a", "b", "c"]) await it.appendMessage({ role: "user", content });
+    const other = await store.createInstance({ sessionId: session.id, agentName: "copy" });
+    expect(await store.contexts.copyEvents(it.instanceId, other.id)).toBe(await it.getLastSequence());
+    expect(await store.contexts.deleteEventsAfter(it.instanceId, 1)).toBe(2);
+    expect(await store.contexts.lastSequence(it.instanceId)).toBe(1);
+    expect(await store.contexts.getEvents(other.id)).toHaveLength(3);
+    await failure(store.contexts.deleteEventsAfter(it.instanceId, 4), "invalid_input");
+    await failure(store.contexts.copyEvents(it.instanceId, store.newId()), "not_found");
+  });
+
   test("calls without a result are found and closed", async () => {
     const { context: it } = await context();
     await it.appendMessage({

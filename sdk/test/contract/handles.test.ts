@@ -19,7 +19,7 @@ describe.each(places)("handles $name", ({ fresh }) => {
     await failure(context.getMessages(), "closed");
     await failure(run.recordMessage({ role: "user", content: "x" }), "closed");
     await failure(flow.record({ type: "node:tick" }), "closed");
-    await failure(store.streams.append(store.constructor.name, "x"), "invalid_input");
+    await failure(store.streams.append(store.newId(), "x"), "closed");
     await failure(store.runs.list(), "closed");
     await failure(store.stat(), "closed");
     await store[Symbol.asyncDispose]();
@@ -103,8 +103,8 @@ describe("stores that last", () => {
     await failure(reader.createSession(), "read_only");
     const seen: string[] = [];
     const stop = new AbortController();
+    const from = (await reader.lastPosition()) + 1;
     const tailing = (async () => {
-      const from = (await reader.lastPosition()) + 1;
       for await (const record of reader.tail({ from, signal: stop.signal })) {
         seen.push(record.text());
         if (seen.length === 3) stop.abort();

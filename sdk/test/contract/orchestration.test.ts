@@ -308,6 +308,28 @@ describe.each(places)("agents $name", ({ fresh }) => {
     await failure(orchestrator.resume(runs[0]?.runId as string), "wrong_status");
   });
 
+  test("that paused are gone on with by whoever spawns them again", async () => {
+    const store = await fresh();
+    const orchestrator = await world(store, {
+      lead: async (context) => {
+        const [first] = await context.spawnAgents([{ agentName: "worker", task: "Begin." }]);
+        expect(first).toMatchObject({ status: "paused", pauseReason: "for now", agentName: "worker" });
+        const again = { agentName: "worker", task: "Go on.", resumeRunId: first?.runId as string };
+        const [second] = await context.spawnAgents([again]);
+        expect(second).toMatchObject({ status: "completed", summary: "2 steps" });
+        const [third] = await context.spawnAgents([again]);
+        return `${third?.status}: ${third?.error}`;
+      },
+      worker: async (context) => {
+        const step = await context.nextStep();
+        await context.recordMessage({ role: "assistant", content: `${step}` });
+        return step === 1 ? { paused: "for now" } : `${step} steps`;
+      },
+    });
+    const lead = await orchestrator.start({ agentName: "lead", task: "x" });
+    expect((await lead.wait()).summary).toMatch(/^failed: .*resumed already/);
+  });
+
   test("a thousand sub-agents are spawned in one call", async () => {
     const store = await fresh();
     const orchestrator = await world(store, {

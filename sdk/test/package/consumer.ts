@@ -2,11 +2,20 @@
 import { type AgentEvent, RawJson, RunlogError, type Store, open } from "runlog";
 import { type FixtureSet, createClaudeNode, createMockQuery, loadFixtures, recordFixtures } from "runlog/testing";
 
+/** A message as a library types it: an interface, without a place for other fields. */
+interface LibraryMessage {
+  role: "assistant";
+  content: string | null;
+  tool_calls?: { id: string }[];
+}
+
 export async function main(path: string): Promise<string[]> {
   await using store: Store = await open(path, { durability: { intervalMs: 100 } });
   const { instance } = await store.startSession({ title: "x", metadata: { a: 1 } }, "agent");
   const context = await store.context(instance.id);
   await context.appendMessage(RawJson.parse('{"role":"user","content":"hi"}'));
+  const typed: LibraryMessage = { role: "assistant", content: "Hello." };
+  await context.appendMessages([typed, { role: "assistant", content: null, tool_calls: [] }]);
   const event: AgentEvent = { type: "agent:text", nodeId: "n", runId: "r", timestamp: 1, content: "x" };
   const flow = await store.flows.create();
   await flow.record(event);

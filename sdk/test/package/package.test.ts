@@ -1,58 +1,34 @@
-import { execFile } from "node:child_process";
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
-const here = dirname(fileURLToPath(import.meta.url));
-const sdk = join(here, "..", "..");
-const native = join(sdk, "..", "bindings-node");
-const require = createRequire(import.meta.url);
-const execute = promisify(execFile);
+import { type Packed, native, pack, run, sdk } from "./packed.js";
 
+const here = dirname(fileURLToPath(import.meta.url));
+const require = createRequire(import.meta.url);
+
+let packed: Packed;
 let folder: string;
 let app: string;
 let tarball: string;
 
-async function run(program: string, args: string[], cwd = app): Promise<string> {
-  const { stdout } = await execute(program, args, { cwd, timeout: 120_000, maxBuffer: 64 << 20 });
-  return stdout;
-}
-
-/** The addon that was built for this machine. */
-function addon(): string {
-  const loaded = Object.keys(require.cache).find((file) => file.endsWith(".node") && file.startsWith(native));
-  if (loaded === undefined) throw new Error("the addon wasn't built; run `cargo xtask addon`");
-  return loaded;
-}
-
 /** Packs the packages, and installs them in an empty folder as a user would. */
 beforeAll(async () => {
-  require("runlog-native");
-  folder = await mkdtemp(join(tmpdir(), "runlog-package-"));
-  app = join(folder, "app");
-  await mkdir(app);
-  const name = addon().replace(/^.*runlog\.|\.node$/g, "");
-  const staged = await run(process.execPath, [join(native, "scripts/stage.mjs"), join(folder, "npm"), `${name}=${addon()}`]);
-  const tarballs: string[] = [];
-  for (const place of [sdk, ...staged.trim().split("\n")]) {
-    const packed = await run("npm", ["pack", "--silent", "--pack-destination", folder, place], folder);
-    tarballs.push(join(folder, packed.trim()));
-  }
-  tarball = tarballs[0] as string;
+  packed = await pack("package");
+  ({ folder, app } = packed);
+  tarball = packed.tarballs[0] as string;
   await writeFile(join(app, "package.json"), JSON.stringify({ name: "app", private: true }));
-  await run("npm", ["install", "--no-audit", "--no-fund", ...tarballs]);
+  await packed.install();
   for (const file of ["smoke.cjs", "smoke.mjs", "consumer.ts"]) await cp(join(here, file), join(app, file));
 }, 180_000);
 
-afterAll(() => rm(folder, { recursive: true, force: true }));
+afterAll(() => packed?.remove());
 
 test("the package holds what it should and no more", async () => {
-  const listed = await run("tar", ["-tzf", tarball]);
+  const listed = await run("tar", ["-tzf", tarball], app);
   const names = listed.trim().split("\n");
   expect(names).toContain("package/dist/esm/index.js");
   expect(names).toContain("package/dist/cjs/index.d.ts");
@@ -66,7 +42,7 @@ test("publint and arethetypeswrong have nothing to say", async () => {
   const { messages } = await publint({ pkgDir: sdk, strict: true });
   expect(messages).toEqual([]);
   const attw = join(dirname(require.resolve("@arethetypeswrong/cli/package.json")), "dist/index.js");
-  expect(await run(process.execPath, [attw, tarball, "--exclude-entrypoints", "./fixture.schema.json"])).toContain("No problems found");
+  expect(await run(process.execPath, [attw, tarball, "--exclude-entrypoints", "./fixture.schema.json"], app)).toContain("No problems found");
 });
 
 test.each(["nodenext", "bundler", "commonjs"])("its types are right for module %s", async (kind) => {
@@ -84,7 +60,7 @@ test.each(["nodenext", "bundler", "commonjs"])("its types are right for module %
   await cp(join(here, "consumer.ts"), join(app, file));
   await writeFile(config, JSON.stringify({ compilerOptions: options, files: [file] }));
   const tsc = require.resolve("typescript/bin/tsc");
-  const said = await run(process.execPath, [tsc, "-p", config]).catch((error: { stdout: string }) => error.stdout);
+  const said = await run(process.execPath, [tsc, "-p", config], app).catch((error: { stdout: string }) => error.stdout);
   expect(said).toBe("");
 });
 
@@ -100,8 +76,8 @@ describe("the packed package runs", () => {
     ["Deno", bin("deno"), ["run", "--allow-all", "--quiet"]],
   ])("on %s", async (name, program, flags) => {
     const place = (kind: string) => join(folder, `${name}-${kind}`.replace(/\s/g, "-"));
-    expect(await run(program, [...flags, "smoke.mjs", place("esm")])).toBe("100 100\n");
-    expect(await run(program, [...flags, "smoke.cjs", place("cjs")])).toBe("100 100\n");
+    expect(await run(program, [...flags, "smoke.mjs", place("esm")], app)).toBe("100 100\n");
+    expect(await run(program, [...flags, "smoke.cjs", place("cjs")], app)).toBe("100 100\n");
   });
 });
 

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// So many bytes are read for one record at first; a longer one takes a second read.
-const READ_BYTES: u64 = 4096;
+pub(crate) const READ_BYTES: u64 = 4096;
 
 /// One segment. Its records below an offset that the caller knows are immutable.
 pub(crate) struct Segment {
@@ -167,12 +167,15 @@ impl Segment {
 
     /// The record at an offset that the index names; `end` is where the records known to be there end.
     pub(crate) fn frame(&self, offset: u64, end: u64) -> Result<Frame> {
-        if offset < segment::HEADER_BYTES as u64 || end.saturating_sub(offset) < record::HEADER_BYTES as u64 {
-            return Err(self.damaged(offset, format!("no record can begin here: records end at {end}")));
-        }
+        self.check_start(offset, end)?;
         let mapped = self.map().is_some();
         let first_read = if mapped { record::HEADER_BYTES as u64 } else { READ_BYTES.min(end - offset) };
-        let bytes = self.bytes_at(offset, first_read)?;
+        self.frame_in(self.bytes_at(offset, first_read)?, offset, end)
+    }
+
+    /// As [`frame`](Self::frame), where `bytes`, read at the offset, have at least the record's header.
+    pub(crate) fn frame_in(&self, bytes: Bytes, offset: u64, end: u64) -> Result<Frame> {
+        self.check_start(offset, end)?;
         let header = self.header_in(&bytes, offset, end)?;
         let body_bytes = header.padded_body_bytes();
         let whole = record::HEADER_BYTES + body_bytes;
@@ -182,6 +185,13 @@ impl Segment {
             self.bytes_at(offset + record::HEADER_BYTES as u64, body_bytes as u64)?
         };
         self.checked(offset, header, body)
+    }
+
+    fn check_start(&self, offset: u64, end: u64) -> Result<()> {
+        if offset < segment::HEADER_BYTES as u64 || end.saturating_sub(offset) < record::HEADER_BYTES as u64 {
+            return Err(self.damaged(offset, format!("no record can begin here: records end at {end}")));
+        }
+        Ok(())
     }
 
     /// The header that `bytes`, read at `offset`, begin with.

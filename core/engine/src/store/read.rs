@@ -2,18 +2,23 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use bytes::Bytes;
+
 use super::{durable::Durable, shared::Shared};
 use crate::{
     Direction, Error, ErrorKind, Kind, Position, ReadOptions, Record, Result, Sequence, Snapshot, StreamId,
+    format::record,
     index::lineage::Range,
     log::{
         scan::Scan,
-        segment::{Frame, Segment},
+        segment::{Frame, READ_BYTES, Segment},
     },
 };
 
 /// So many records are looked up at a time.
 const WINDOW_RECORDS: usize = 1024;
+/// At most so many bytes are read at once. A record that is kept keeps all of them.
+const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 
 /// The records of a stream, one by one, in bounded memory.
 ///
@@ -26,6 +31,7 @@ pub struct Reader {
     kinds: Vec<Kind>,
     remaining: u64,
     window: VecDeque<Located>,
+    together: Option<Together>,
     failed: bool,
 }
 
@@ -35,6 +41,22 @@ struct Located {
     offset: u64,
     source: u32,
     sequence: u32,
+}
+
+/// What was read at once for several records of a segment that isn't mapped.
+struct Together {
+    segment: Arc<Segment>,
+    start: u64,
+    bytes: Bytes,
+}
+
+impl Together {
+    /// The bytes from a record on, when its header is among them.
+    fn from(&self, located: &Located) -> Option<Bytes> {
+        let at = usize::try_from(located.offset.checked_sub(self.start)?).ok()?;
+        let is_there = Arc::ptr_eq(&self.segment, &located.segment) && at + record::HEADER_BYTES <= self.bytes.len();
+        is_there.then(|| self.bytes.slice(at..))
+    }
 }
 
 impl Reader {
@@ -55,6 +77,7 @@ impl Reader {
             kinds: options.kinds,
             remaining: options.limit,
             window: VecDeque::new(),
+            together: None,
             failed: false,
         })
     }
@@ -105,13 +128,49 @@ impl Reader {
         }
     }
 
+    /// The record at a place, which is no longer in the window.
+    fn frame(&mut self, located: &Located) -> Result<Frame> {
+        let segment = &located.segment;
+        if segment.map().is_some() {
+            return segment.frame(located.offset, located.end);
+        }
+        let mut bytes = self.together.as_ref().and_then(|together| together.from(located));
+        if bytes.is_none() {
+            self.together = self.read_together(located)?;
+            bytes = self.together.as_ref().and_then(|together| together.from(located));
+        }
+        match bytes {
+            Some(bytes) => segment.frame_in(bytes, located.offset, located.end),
+            None => segment.frame(located.offset, located.end),
+        }
+    }
+
+    /// Reads a record and those of the window that follow close to it, with one call. What lies between them is no more
+    /// than would be read with each alone.
+    fn read_together(&self, first: &Located) -> Result<Option<Together>> {
+        let (mut start, mut end) = (first.offset, first.offset + READ_BYTES);
+        for next in &self.window {
+            let (low, high) = (start.min(next.offset), end.max(next.offset + READ_BYTES));
+            let is_close = next.offset + READ_BYTES >= start && next.offset <= end;
+            if !is_close || !Arc::ptr_eq(&next.segment, &first.segment) || high - low > TOGETHER_BYTES_MAX {
+                break;
+            }
+            (start, end) = (low, high);
+        }
+        if end - start == READ_BYTES {
+            return Ok(None);
+        }
+        let bytes = first.segment.bytes_at(start, end.min(first.end) - start)?;
+        Ok(Some(Together { segment: first.segment.clone(), start, bytes }))
+    }
+
     fn read(&mut self) -> Result<Option<Record>> {
         while self.remaining > 0 {
             if self.window.is_empty() {
                 self.fill_window()?;
             }
             let Some(located) = self.window.pop_front() else { break };
-            let frame = located.segment.frame(located.offset, located.end)?;
+            let frame = self.frame(&located)?;
             if (frame.header.stream, frame.header.sequence) != (located.source, located.sequence) {
                 let message = format!(
                     "expected sequence {} of stream number {}, found sequence {} of {}",

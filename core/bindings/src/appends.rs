@@ -1,0 +1,194 @@
+//! [`Appends`]: appends that JavaScript hands over and is answered about many at a time, as numbers alone.
+//!
+//! What is handed over, each append after the other: the handle of a store u32, the length u32, and that many bytes of a
+//! [`PackedAppend`]. What is answered, each as six f64: the ticket, the positions of the first and the last record, the
+//! sequences of the first and the last, and 1 when the same key had been used before. Of one that failed: the ticket, the
+//! index of its failure, and -1 at the end. All little-endian.
+//!
+//! Tickets of appends count by themselves, from 1 on.
+
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+
+use runlog::engine::{Appended, Commit, Store as Engine};
+
+use crate::{Failure, Reply, Result, packed::PackedAppend};
+
+const HEADER_BYTES: usize = 8;
+/// The bytes of one answer.
+const ANSWER_BYTES: usize = 48;
+
+/// What an append of records to one stream became.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) position: u64,
+    pub(crate) last_position: u64,
+    pub(crate) first_sequence: u64,
+    pub(crate) last_sequence: u64,
+    pub(crate) repeated: bool,
+}
+
+/// An append that was put in line.
+pub(crate) struct Staged {
+    records: u64,
+    commit: Commit,
+}
+
+impl Staged {
+    /// Puts packed records in line.
+    pub(crate) fn stage(engine: &Engine, packed: &[u8]) -> Result<Self> {
+        let packed = PackedAppend::read(packed)?;
+        let commit = engine.stage(&packed.batch)?;
+        Ok(Self { records: packed.records as u64, commit })
+    }
+
+    fn outcome(&self, appended: &Appended) -> Result<Outcome> {
+        let op = appended.ops.first().ok_or_else(|| Failure::invalid("an append of nothing"))?;
+        Ok(Outcome {
+            position: op.position.0,
+            last_position: appended.last_position.0,
+            first_sequence: (op.last_sequence.0 + 1).saturating_sub(self.records),
+            last_sequence: op.last_sequence.0,
+            repeated: appended.repeated,
+        })
+    }
+}
+
+impl Future for Staged {
+    type Output = Result<Outcome>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Poll::Ready(result) = Pin::new(&mut self.commit).poll(context) else { return Poll::Pending };
+        Poll::Ready(result.map_err(Failure::from).and_then(|appended| self.outcome(&appended)))
+    }
+}
+
+/// The appends under way, in the order in which they were staged.
+#[derive(Default)]
+pub(crate) struct Appends {
+    last_ticket: u64,
+    pending: Vec<(u64, Staged)>,
+}
+
+/// Appends that are over.
+#[derive(Default, Debug)]
+pub(crate) struct Settled {
+    answers: Vec<u8>,
+    failures: Vec<Failure>,
+}
+
+impl Appends {
+    /// The ticket of the append that is staged next.
+    pub(crate) fn next_ticket(&self) -> u64 {
+        self.last_ticket + 1
+    }
+
+    /// Stages what was handed over. Those that are refused fail alone.
+    ///
+    /// Nothing is polled yet: a flush that the first asked for would begin without the others.
+    pub(crate) fn stage(
+        &mut self,
+        handed_over: &[u8],
+        engine_of: impl Fn(u32) -> Result<Engine>,
+        settled: &mut Settled,
+    ) -> Result<()> {
+        // Callers append to one store again and again.
+        let mut found: Option<(u32, Engine)> = None;
+        let mut rest = handed_over;
+        while !rest.is_empty() {
+            let (handle, packed, next) = split(rest)?;
+            rest = next;
+            self.last_ticket += 1;
+            let engine = match &found {
+                Some((of, engine)) if *of == handle => Ok(engine),
+                _ => engine_of(handle).map(|engine| &found.insert((handle, engine)).1),
+            };
+            let staged = catch_unwind(AssertUnwindSafe(|| Staged::stage(engine?, packed)));
+            match staged.unwrap_or_else(|panic| Err(Failure::panicked(&*panic))) {
+                Ok(staged) => self.pending.push((self.last_ticket, staged)),
+                Err(failure) => settled.fail(self.last_ticket, failure),
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at all that are under way; those that are not over wake `waker` when they are.
+    pub(crate) fn poll(&mut self, waker: &Waker, settled: &mut Settled) {
+        let mut context = Context::from_waker(waker);
+        self.pending.retain_mut(|(ticket, staged)| {
+            let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(staged).poll(&mut context)));
+            match polled.unwrap_or_else(|panic| Poll::Ready(Err(Failure::panicked(&*panic)))) {
+                Poll::Pending => return true,
+                Poll::Ready(Ok(outcome)) => settled.add(*ticket, outcome),
+                Poll::Ready(Err(failure)) => settled.fail(*ticket, failure),
+            }
+            false
+        });
+    }
+}
+
+impl Settled {
+    fn add(&mut self, ticket: u64, outcome: Outcome) {
+        let Outcome { position, last_position, first_sequence, last_sequence, repeated } = outcome;
+        let numbers = [ticket, position, last_position, first_sequence, last_sequence, u64::from(repeated)];
+        self.answer(numbers.map(|number| number as f64));
+    }
+
+    fn fail(&mut self, ticket: u64, failure: Failure) {
+        self.answer([ticket as f64, self.failures.len() as f64, 0.0, 0.0, 0.0, -1.0]);
+        self.failures.push(failure);
+    }
+
+    fn answer(&mut self, numbers: [f64; 6]) {
+        self.answers.reserve(ANSWER_BYTES);
+        numbers.iter().for_each(|number| self.answers.extend(number.to_le_bytes()));
+    }
+
+    /// What is told of them, when there are any.
+    pub(crate) fn told(self) -> Option<Result<Reply>> {
+        if self.answers.is_empty() {
+            return None;
+        }
+        let reply = if self.failures.is_empty() { Ok(Reply::DONE) } else { Reply::json(&self.failures) };
+        Some(reply.map(|reply| reply.with_bytes(self.answers)))
+    }
+}
+
+/// The handle and the records of the first append, and the appends after it.
+fn split(bytes: &[u8]) -> Result<(u32, &[u8], &[u8])> {
+    let short = || Failure::invalid("appends that were handed over end inside of one");
+    let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or_else(short)?;
+    let [a, b, c, d, length @ ..] = *header;
+    let length = u32::from_le_bytes(length) as usize;
+    let (packed, rest) = rest.split_at_checked(length).ok_or_else(short)?;
+    Ok((u32::from_le_bytes([a, b, c, d]), packed, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn appends_are_split_and_no_length_reads_beyond_the_end() {
+        let mut bytes = Vec::new();
+        for (handle, packed) in [(7_u32, &b"one"[..]), (8, b""), (9, b"three")] {
+            bytes.extend(handle.to_le_bytes());
+            bytes.extend(u32::try_from(packed.len()).unwrap().to_le_bytes());
+            bytes.extend_from_slice(packed);
+        }
+        let (handle, packed, rest) = split(&bytes).unwrap();
+        assert_eq!((handle, packed), (7, &b"one"[..]));
+        let (handle, packed, rest) = split(rest).unwrap();
+        assert_eq!((handle, packed), (8, &b""[..]));
+        assert_eq!(split(rest).unwrap(), (9, &b"three"[..], &b""[..]));
+        for length in 0..11 {
+            assert_eq!(split(&bytes[..length]).unwrap_err().code, "invalid_input");
+        }
+        bytes[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(split(&bytes).is_err());
+    }
+}
