@@ -15,8 +15,10 @@ use crate::{
 
 mod chats;
 mod checkpoint;
+mod listed;
 
-pub use chats::{ChatFilter, ChatList, ChatOrder};
+pub use chats::{ChatFilter, ChatList, ChatOrder, ChatPlace};
+use listed::{Created, Field, Listed};
 
 const SESSION_CREATED: u8 = 16;
 const SESSION_UPDATED: u8 = 17;
@@ -167,6 +169,10 @@ pub struct Catalog {
     sessions: BTreeMap<SessionId, SessionEntry>,
     /// The sessions by the sequence of their creation, for listing them in an order that stays.
     by_creation: BTreeMap<u64, SessionId>,
+    /// Those of each project, deleted or not.
+    by_project: HashMap<String, Created>,
+    /// Those that aren't deleted.
+    listed: Listed,
     by_name: HashMap<String, SessionId>,
     instances: HashMap<InstanceId, AgentInstance>,
     /// Sessions and instances in the order they were made.
@@ -267,39 +273,52 @@ impl Catalog {
     fn apply_next(&mut self, sequence: u64, event: CatalogEvent) -> std::result::Result<u32, String> {
         match event {
             CatalogEvent::SessionCreated(session) => self.add_session(sequence, session),
-            CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes }) => {
-                let (place, session) = self.entry(id)?;
+            CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes }) => self.change(id, |session| {
                 session.updated_at_ms = at_ms;
                 if let Some(title) = changes.title {
                     session.title = Some(title).filter(|title| !title.is_empty());
                 }
                 session.status = changes.status.unwrap_or(session.status);
                 session.metadata = changes.metadata.or(session.metadata.take());
-                Ok(place)
-            }
+                Ok(())
+            }),
             CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }) => {
-                let (place, session) = self.entry(id)?;
-                session.updated_at_ms = at_ms;
-                session.deleted_at_ms = Some(at_ms);
-                if let Some(name) = session.name.clone() {
+                let name = self.session(id).and_then(|session| session.name.clone());
+                let place = self.change(id, |session| {
+                    session.updated_at_ms = at_ms;
+                    session.deleted_at_ms = Some(at_ms);
+                    Ok(())
+                })?;
+                if let Some(name) = name {
                     self.by_name.remove(&name);
                 }
                 Ok(place)
             }
             CatalogEvent::InstanceCreated(instance) => self.add_instance(instance),
-            CatalogEvent::ChatUpdated(ChatUpdated { id, at_ms, updates }) => {
-                let (place, session) = self.entry(id)?;
+            CatalogEvent::ChatUpdated(ChatUpdated { id, at_ms, updates }) => self.change(id, |session| {
                 let chat = Chat::of(session, sequence).updated(&updates, Timestamp(at_ms));
                 chat.map_err(|error| error.to_string())?.write_to(session);
-                Ok(place)
-            }
-            CatalogEvent::ChatTouched(ChatTouched { id, at_ms }) => {
-                let (place, session) = self.entry(id)?;
+                Ok(())
+            }),
+            CatalogEvent::ChatTouched(ChatTouched { id, at_ms }) => self.change(id, |session| {
                 let chat = session.chat.get_or_insert_default();
                 chat.last_message_at = chat.last_message_at.max(Some(Timestamp(at_ms)));
-                Ok(place)
-            }
+                Ok(())
+            }),
         }
+    }
+
+    /// Changes a session, and says its place.
+    fn change(
+        &mut self,
+        id: SessionId,
+        change: impl FnOnce(&mut Session) -> std::result::Result<(), String>,
+    ) -> std::result::Result<u32, String> {
+        let entry = self.sessions.get_mut(&id).ok_or_else(|| format!("no session {id}"))?;
+        self.listed.remove(entry);
+        let changed = change(&mut entry.session);
+        self.listed.insert(entry);
+        changed.map(|()| entry.place)
     }
 
     fn add_session(&mut self, created: u64, session: Session) -> std::result::Result<u32, String> {
@@ -309,10 +328,11 @@ impl Catalog {
         let (id, name) = (session.id, session.name.clone());
         let place = self.add_nameless(created, session)?;
         self.by_name.extend(name.map(|name| (name, id)));
+        self.sessions.get(&id).into_iter().for_each(|entry| self.listed.insert(entry));
         Ok(place)
     }
 
-    /// Adds a session that isn't found by its name yet.
+    /// Adds a session that isn't found by its name yet, nor listed by what it is now.
     fn add_nameless(&mut self, created: u64, session: Session) -> std::result::Result<u32, String> {
         let id = session.id;
         if self.sessions.contains_key(&id) {
@@ -320,6 +340,7 @@ impl Catalog {
         }
         let place = self.add_item(Item::Session(id))?;
         self.by_creation.insert(created, id);
+        listed::add(&mut self.by_project, session.project.as_deref(), created);
         self.sessions.insert(id, SessionEntry { place, session, created, instances: Vec::new() });
         Ok(place)
     }
@@ -343,11 +364,6 @@ impl Catalog {
         let place = u32::try_from(self.items.len()).map_err(|_| "there are too many sessions and instances")?;
         self.items.push(item);
         Ok(place)
-    }
-
-    fn entry(&mut self, id: SessionId) -> std::result::Result<(u32, &mut Session), String> {
-        let entry = self.sessions.get_mut(&id).ok_or_else(|| format!("no session {id}"))?;
-        Ok((entry.place, &mut entry.session))
     }
 
     /// The session with this id, deleted or not.
@@ -379,18 +395,46 @@ impl Catalog {
     }
 
     /// One page of sessions, newest first, of those that were made before a place; and the place to go on before,
-    /// `None` when this is the last page.
+    /// `None` when this is the last page. It costs the page, and the sessions that one of the filters lets pass and
+    /// another doesn't: the one that lets the fewest pass is followed.
     pub fn list(&self, options: &ListSessions, before: Option<u64>) -> (Vec<Session>, Option<u64>) {
         let (mut sessions, mut last_seen) = (Vec::new(), None);
-        for (sequence, id) in self.by_creation.range(..before.unwrap_or(u64::MAX)).rev() {
-            let Some(session) = self.session(*id).filter(|session| options.admits(session)) else { continue };
+        for sequence in self.walk(options, before.unwrap_or(u64::MAX)) {
+            let Some(session) = self.made_at(sequence).map(|entry| &entry.session) else { continue };
+            if !options.admits(session) {
+                continue;
+            }
             if sessions.len() == options.limit {
                 return (sessions, last_seen);
             }
             sessions.push(session.clone());
-            last_seen = Some(*sequence);
+            last_seen = Some(sequence);
         }
         (sessions, None)
+    }
+
+    /// Where the sessions of a list were made, newest first, some others among them.
+    fn walk(&self, options: &ListSessions, before: u64) -> Box<dyn Iterator<Item = u64> + '_> {
+        let nothing = || -> Box<dyn Iterator<Item = u64>> { Box::new(std::iter::empty()) };
+        let mut lists = Vec::new();
+        if let Some(project) = &options.project {
+            let Some(of_project) = self.by_project.get(project) else { return nothing() };
+            lists.push(of_project);
+        }
+        if options.deleted == Deleted::Hidden {
+            lists.push(options.status.map_or(self.listed.all(), |status| self.listed.of(Field::Status(status))));
+        }
+        match lists.into_iter().min_by_key(|list| list.len()) {
+            Some(list) => Box::new(list.range(..before).rev().copied()),
+            None => Box::new(self.by_creation.range(..before).rev().map(|(sequence, _)| *sequence)),
+        }
+    }
+
+    /// The session that was made at a sequence.
+    fn made_at(&self, sequence: u64) -> Option<&SessionEntry> {
+        #[cfg(test)]
+        LOOKED_AT.set(LOOKED_AT.get() + 1);
+        self.sessions.get(self.by_creation.get(&sequence)?)
     }
 
     /// The instance with this id.
@@ -399,9 +443,9 @@ impl Catalog {
     }
 
     /// The instances of a session, in the order they were made.
-    pub fn instances(&self, session: SessionId) -> Vec<&AgentInstance> {
+    pub fn instances(&self, session: SessionId) -> impl Iterator<Item = &AgentInstance> {
         let ids = self.sessions.get(&session).map(|entry| entry.instances.as_slice()).unwrap_or_default();
-        ids.iter().filter_map(|id| self.instance(*id)).collect()
+        ids.iter().filter_map(|id| self.instance(*id))
     }
 }
 
@@ -411,6 +455,12 @@ impl ListSessions {
             && self.status.is_none_or(|status| session.status == status)
             && self.project.as_ref().is_none_or(|project| session.project.as_ref() == Some(project))
     }
+}
+
+#[cfg(test)]
+std::thread_local! {
+    /// How many sessions lists looked at, in this thread: what a list costs.
+    static LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]

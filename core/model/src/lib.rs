@@ -36,12 +36,12 @@ pub use agent::{
     SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
 };
 pub use catalog::{
-    Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatTouched, ChatUpdated, Deleted, EncodedCatalogEvent,
-    ListSessions, SessionChanges, SessionDeleted, SessionPage, SessionUpdated,
+    Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatPlace, ChatTouched, ChatUpdated, Deleted,
+    EncodedCatalogEvent, ListSessions, SessionChanges, SessionDeleted, SessionPage, SessionUpdated,
 };
 pub use chat::{
     Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent, MessageFilter, Space,
-    Step, StepStatus, StepType, Updates,
+    Step, StepStatus, StepType, Touched, Updates,
 };
 pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use error::{Error, ErrorKind, Result};

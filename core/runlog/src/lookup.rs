@@ -97,8 +97,7 @@ pub(crate) fn live_session(catalog: &Catalog, id: SessionId) -> Result<&Session>
 
 pub(crate) fn root_instance(catalog: &Catalog, session: SessionId) -> Result<&AgentInstance> {
     live_session(catalog, session)?;
-    let instances = catalog.instances(session);
-    let root = instances.iter().find(|instance| instance.parent_instance_id.is_none()).copied();
+    let root = catalog.instances(session).find(|instance| instance.parent_instance_id.is_none());
     root.ok_or_else(|| {
         Error::not_found(format!("session {session} has no agent instance yet; make one with create_instance"))
     })

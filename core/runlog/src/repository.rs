@@ -3,7 +3,7 @@
 use std::fmt;
 
 use runlog_engine::{
-    Batch, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions, Record, Sequence, StreamId,
+    Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions, Record, Sequence, StreamId,
 };
 use runlog_model::{
     AgentInstance, ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent, RawJson, SessionId,
@@ -211,7 +211,32 @@ impl AsyncContextRepository {
             instance,
             next: Some(Sequence(from_sequence)),
             last: Sequence::MAX,
+            limit: u64::MAX,
         })
+    }
+
+    /// What `look` finds first in the events of some kinds, from a context's end.
+    pub(crate) async fn find_back<T>(
+        &self,
+        instance: InstanceId,
+        kinds: &[ContextEventKind],
+        mut look: impl FnMut(&ContextEvent) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let kinds: Vec<Kind> = kinds.iter().map(|kind| Kind(kind.byte())).collect();
+        // Mostly it is near the end; what is further away is read in larger pages.
+        let (mut next, mut limit) = (Some(Sequence::MAX), 4);
+        while let Some(last) = next {
+            let direction = Direction::Backward;
+            let options = ReadOptions { last, kinds: kinds.clone(), direction, limit, ..ReadOptions::default() };
+            let page = self.read_page(instance, options).await?;
+            (next, limit) = (page.next, 1_024);
+            for record in page.records {
+                if let Some(found) = look(&decode(instance, record)?) {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// The event at a sequence of a context, `None` when the context doesn't reach it, or for sequence 0.
@@ -355,18 +380,27 @@ pub struct AsyncEventPages {
     instance: InstanceId,
     next: Option<Sequence>,
     last: Sequence,
+    /// The most events of the next page; each page has twice as many as the one before.
+    limit: u64,
 }
 
 impl AsyncEventPages {
+    /// Begins with a page of so many events, for who may need no more.
+    #[must_use]
+    pub(crate) fn beginning_with(self, limit: u64) -> Self {
+        Self { limit, ..self }
+    }
+
     /// The next page, about 1 MiB of content beyond its first event; `None` at the end.
     ///
     /// # Errors
     /// Those of reading the store; [`Damaged`](ErrorKind::Damaged) for a record that isn't a context event.
     pub async fn next_page(&mut self) -> Result<Option<Vec<ContextEvent>>> {
         let Some(first) = self.next else { return Ok(None) };
-        let options = ReadOptions { first, last: self.last, ..ReadOptions::default() };
+        let options = ReadOptions { first, last: self.last, limit: self.limit, ..ReadOptions::default() };
         let page = self.repository.read_page(self.instance, options).await?;
         self.next = page.next;
+        self.limit = self.limit.saturating_mul(2);
         if page.records.is_empty() {
             self.next = None;
             return Ok(None);

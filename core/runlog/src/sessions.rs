@@ -114,7 +114,7 @@ impl AsyncStore {
             .catalog
             .read(|catalog| {
                 let session = live_session(catalog, source)?.clone();
-                let instances: Vec<AgentInstance> = catalog.instances(source).into_iter().cloned().collect();
+                let instances: Vec<AgentInstance> = catalog.instances(source).cloned().collect();
                 Ok::<_, Error>((session, instances))
             })
             .await??;

@@ -411,7 +411,7 @@ impl AsyncStore {
             .catalog
             .read(|catalog| {
                 live_session(catalog, session)?;
-                Ok(catalog.instances(session).into_iter().cloned().collect())
+                Ok(catalog.instances(session).cloned().collect())
             })
             .await?
     }

@@ -525,11 +525,13 @@ fn an_aborted_task_saves_what_it_has() {
         chats.create_chat(Chat { chat_id: "c".into(), ..Chat::new("a") }).await.unwrap();
         let asked = ChatMessage::text(ChatRole::User, "go");
         let mut request = chats.begin_request("c", new_request(), asked).await.unwrap();
+        let (begun, is_begun) = tokio::sync::oneshot::channel();
         let task = tokio::spawn(async move {
             request.start_step(StepType::Llm, json("{}")).unwrap();
+            begun.send(()).unwrap();
             std::future::pending::<()>().await;
         });
-        tokio::task::yield_now().await;
+        is_begun.await.unwrap();
         while !task.is_finished() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             task.abort();

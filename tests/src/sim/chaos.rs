@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use runlog::{
-    ErrorKind, ListRuns, Orchestrator, RawJson, ResumeOptions, RunHandle, RunId, RunStatus, Runtime, StartAgent,
+    Embedded, ErrorKind, ListRuns, Orchestrator, RawJson, ResumeOptions, RunHandle, RunId, RunStatus, Runtime,
+    StartAgent,
 };
 
 use super::{agents::AGENTS, ledger::Ledger, scheduler::Scheduler};
@@ -15,6 +16,7 @@ pub(super) struct Users {
     pub(super) scheduler: Scheduler,
     pub(super) ledger: Ledger,
     pub(super) orchestrator: Orchestrator,
+    pub(super) embedded: Embedded,
 }
 
 impl Users {
@@ -91,7 +93,8 @@ impl Users {
 
     async fn cancel(&self, run: RunId) -> runlog::Result<()> {
         self.orchestrator.cancel(run).await?;
-        self.ledger.cancelled(run);
+        let seen = self.embedded.engine().last_position().map_or(0, |seen| seen.0);
+        self.ledger.cancelled(run, seen);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use runlog_model::{SPACE_SAVED, SPAWNED, SpawnedAgent, StatusChange};
 use super::{
     agents::AGENTS,
     facts::{Facts, RecordedResults, RunFacts},
-    ledger::Told,
+    ledger::{Told, ToldCancelled},
 };
 
 /// The first law that is broken, told for a person.
@@ -336,23 +336,25 @@ impl Laws<'_> {
         Ok(())
     }
 
-    /// Whoever was told that a tree is cancelled finds nothing of it going on.
+    /// Whoever was told that a tree is cancelled finds nothing of it going on, nor of what the runs had left that those
+    /// of the tree go on from.
     fn cancellations(&self) -> Kept {
-        for (root, position) in &self.told.cancelled {
-            let is_below = |run: &RunFacts| {
-                let mut next = Some(run.run.id);
-                while let Some(id) = next {
-                    if id == *root {
-                        return true;
-                    }
-                    next = self.facts.runs.get(&id).and_then(|run| run.run.parent_run_id);
-                }
-                false
-            };
-            let there = self.facts.runs.values().filter(|run| run.created <= *position && is_below(run));
-            for run in there.filter(|run| run.resumed.is_empty()) {
-                let (id, status) = (run.run.id, run.status_at(*position));
-                law!(status.is_final(), "run {root} was told to be cancelled, but run {id} below it was {status}");
+        let mut children = BTreeMap::<RunId, Vec<RunId>>::new();
+        for run in self.facts.runs.values() {
+            run.run.parent_run_id.into_iter().for_each(|parent| children.entry(parent).or_default().push(run.run.id));
+        }
+        for ToldCancelled { root, told, seen } in &self.told.cancelled {
+            let (mut tree, mut next) = (BTreeSet::new(), vec![*root]);
+            while let Some(id) = next.pop() {
+                let Some(run) = self.facts.runs.get(&id).filter(|run| run.created <= *told && tree.insert(run.run.id))
+                else {
+                    continue;
+                };
+                next.extend(run.run.resumed_from);
+                next.extend(children.get(&id).into_iter().flatten());
+                let status = run.status_at(*seen);
+                let is_over = status.is_final() || !run.resumed.is_empty();
+                law!(is_over, "run {root} was told to be cancelled, but run {id} below it was {status}");
             }
         }
         Ok(())

@@ -24,8 +24,8 @@ pub(super) struct Told {
     pub(super) messages: Vec<ToldMessage>,
     /// Results that an agent was given while its run went on.
     pub(super) spawns: Vec<ToldSpawn>,
-    /// Runs that somebody was told are cancelled, with all below them, and up to where the log was durable then.
-    pub(super) cancelled: Vec<(RunId, u64)>,
+    /// The trees that somebody was told are cancelled.
+    pub(super) cancelled: Vec<ToldCancelled>,
     /// What waiting for a run gave.
     pub(super) ends: Vec<SpawnResult>,
     /// The runs that a recovery left paused, with why.
@@ -36,6 +36,16 @@ pub(super) struct Told {
     working: i64,
     /// What was wrong at once.
     pub(super) faults: Vec<String>,
+}
+
+/// A run that somebody was told is cancelled, with all below it.
+#[derive(Clone)]
+pub(super) struct ToldCancelled {
+    pub(super) root: RunId,
+    /// Up to where somebody had been told that the log is durable. What was made by then has to be over.
+    pub(super) told: u64,
+    /// Up to where readers saw it. Whoever cancels reads ends that those who wrote them haven't been told of yet.
+    pub(super) seen: u64,
 }
 
 #[derive(Clone)]
@@ -65,10 +75,11 @@ impl Ledger {
         told.position = told.position.max(position);
     }
 
-    pub(super) fn cancelled(&self, run: RunId) {
+    /// Notes that somebody was told that a tree is cancelled; readers see the log up to `seen`.
+    pub(super) fn cancelled(&self, root: RunId, seen: u64) {
         let mut told = self.told();
         let position = told.position;
-        told.cancelled.push((run, position));
+        told.cancelled.push(ToldCancelled { root, told: position, seen: seen.max(position) });
     }
 
     /// Notes that a run is executed; tells which execution of it this is.

@@ -173,7 +173,7 @@ impl World {
             options: self.options.clone(),
             runs: Arc::new(AtomicU32::new(0)),
         });
-        let users = Users { scheduler: scheduler.clone(), ledger, orchestrator };
+        let users = Users { scheduler: scheduler.clone(), ledger, orchestrator, embedded: embedded.clone() };
         Life { scheduler, embedded, users }
     }
 

@@ -1,8 +1,13 @@
 //! The catalog's sessions as chats: finding one by its id, and listing them by filter.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Catalog, SessionEntry};
+use super::{
+    Catalog, SessionEntry,
+    listed::{Created, Field},
+};
 use crate::{Chat, Error, Result, Session, SessionId, SessionStatus, limits::CHAT_PAGE_MAX};
 
 const PAGESIZE: usize = 20;
@@ -75,6 +80,15 @@ pub struct ChatList {
     pub next: Option<String>,
 }
 
+/// Where a list of chats in the order of their creation goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChatPlace {
+    /// Before the chat that was made here.
+    pub created: u64,
+    /// How many chats the pages before had.
+    pub passed: u64,
+}
+
 impl Catalog {
     /// The session that a chat id names: that of this name, or of this id. Not a deleted one.
     pub fn chat_session(&self, chat_id: &str) -> Option<&Session> {
@@ -84,8 +98,7 @@ impl Catalog {
 
     /// The sessions that aren't deleted, the newest first.
     pub fn live_sessions(&self) -> impl Iterator<Item = &Session> {
-        let newest_first = self.by_creation.values().rev().filter_map(|id| self.session(*id));
-        newest_first.filter(|session| session.deleted_at_ms.is_none())
+        self.listed.all().iter().rev().filter_map(|created| self.made_at(*created)).map(|entry| &entry.session)
     }
 
     /// A session as a chat, deleted or not.
@@ -94,13 +107,15 @@ impl Catalog {
     }
 
     /// One page of chats, of those that were made before a place where one is given; and the place to go on before,
-    /// `None` on the last page and in an order that has none. Looks through the chats in memory; only those of the page
-    /// are copied.
+    /// `None` on the last page and in an order that has none.
+    ///
+    /// By at most one of the filters, without keywords, it costs the page and those that a page number passes over. With
+    /// more of them, it looks through the chats in memory that the narrowest of them admits, to count them.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a page larger than [`CHAT_PAGE_MAX`], or a cursor in an
     /// order that has none.
-    pub fn chats(&self, filter: &ChatFilter, before: Option<u64>) -> Result<(ChatList, Option<u64>)> {
+    pub fn chats(&self, filter: &ChatFilter, before: Option<ChatPlace>) -> Result<(ChatList, Option<ChatPlace>)> {
         let pagesize = if filter.pagesize == 0 { PAGESIZE } else { filter.pagesize };
         if pagesize > CHAT_PAGE_MAX {
             return Err(Error::invalid(format!("a page has at most {CHAT_PAGE_MAX} chats, not {pagesize}")));
@@ -110,35 +125,61 @@ impl Catalog {
         }
         let words: Vec<String> =
             filter.keywords.iter().flat_map(|words| words.split_whitespace()).map(str::to_lowercase).collect();
-        let mut found: Vec<&SessionEntry> = self
-            .by_creation
-            .values()
-            .rev()
-            .filter_map(|id| self.sessions.get(id))
-            .filter(|entry| filter.admits(&entry.session, &words))
-            .collect();
-        match filter.order {
-            ChatOrder::Created => {}
-            ChatOrder::LastMessage => found.sort_by_key(|entry| std::cmp::Reverse(entry.last_message_at())),
-            ChatOrder::Sort => found.sort_by_key(|entry| entry.session.chat.as_ref().map_or(0, |chat| chat.sort)),
+        let (mut found, mut counted) = (self.narrowest(filter), Created::new());
+        if filter.fields().count() > 1 || !words.is_empty() {
+            let admits =
+                |created: &&u64| self.made_at(**created).is_some_and(|entry| filter.admits(&entry.session, &words));
+            counted.extend(found.iter().filter(admits));
+            found = &counted;
         }
-        let total = found.len();
         let skipped = match before {
-            Some(before) => found.partition_point(|entry| entry.created >= before),
+            Some(before) => usize::try_from(before.passed).unwrap_or(usize::MAX),
             None => filter.page.saturating_sub(1).saturating_mul(pagesize),
         };
-        let shown = found.get(skipped..).unwrap_or_default();
-        let shown = shown.get(..pagesize).unwrap_or(shown);
-        let last = shown.last().filter(|_| skipped + shown.len() < total && filter.order == ChatOrder::Created);
+        let places: Vec<u64> = match (before, filter.order) {
+            (Some(before), _) => found.range(..before.created).rev().take(pagesize).copied().collect(),
+            (None, ChatOrder::Created) => found.iter().rev().skip(skipped).take(pagesize).copied().collect(),
+            (None, order) => self.in_order(found, order, skipped, pagesize),
+        };
+        let is_more = |last: &&u64| filter.order == ChatOrder::Created && found.range(..**last).next().is_some();
+        let next = places
+            .last()
+            .filter(is_more)
+            .map(|last| ChatPlace { created: *last, passed: skipped.saturating_add(places.len()) as u64 });
         let list = ChatList {
-            data: shown.iter().map(|entry| entry.chat()).collect(),
+            data: places.iter().filter_map(|created| self.made_at(*created)).map(SessionEntry::chat).collect(),
             page: skipped / pagesize + 1,
             pagesize,
-            pagecount: total.div_ceil(pagesize),
-            total,
+            pagecount: found.len().div_ceil(pagesize),
+            total: found.len(),
             next: None,
         };
-        Ok((list, last.map(|entry| entry.created)))
+        Ok((list, next))
+    }
+
+    /// The chats that the filter's narrowest field admits; all of them where it has none.
+    fn narrowest(&self, filter: &ChatFilter) -> &Created {
+        let lists = filter.fields().map(|field| self.listed.of(field));
+        lists.min_by_key(|list| list.len()).unwrap_or(self.listed.all())
+    }
+
+    /// Where some of the chats were made, in an order.
+    fn in_order(&self, found: &Created, order: ChatOrder, skipped: usize, count: usize) -> Vec<u64> {
+        let all = self.listed.all().len();
+        // All chats are in order already: whether looking for the page among them is less than ordering those found.
+        if skipped.saturating_add(count).saturating_mul(all) <= found.len().saturating_mul(found.len()) {
+            let ordered: Box<dyn Iterator<Item = u64>> = match order {
+                ChatOrder::LastMessage => Box::new(self.listed.by_last_message()),
+                ChatOrder::Created | ChatOrder::Sort => Box::new(self.listed.by_sort()),
+            };
+            return ordered.filter(|created| found.contains(created)).skip(skipped).take(count).collect();
+        }
+        let mut entries: Vec<&SessionEntry> = found.iter().rev().filter_map(|created| self.made_at(*created)).collect();
+        match order {
+            ChatOrder::LastMessage => entries.sort_by_key(|entry| Reverse(entry.last_message_at())),
+            ChatOrder::Created | ChatOrder::Sort => entries.sort_by_key(|entry| entry.sort()),
+        }
+        entries.into_iter().skip(skipped).take(count).map(|entry| entry.created).collect()
     }
 }
 
@@ -147,13 +188,26 @@ impl SessionEntry {
         Chat::of(&self.session, self.created)
     }
 
-    fn last_message_at(&self) -> u64 {
+    pub(super) fn sort(&self) -> i64 {
+        self.session.chat.as_ref().map_or(0, |chat| chat.sort)
+    }
+
+    pub(super) fn last_message_at(&self) -> u64 {
         let at = self.session.chat.as_ref().and_then(|chat| chat.last_message_at);
         at.map_or(self.session.created_at_ms, |at| at.0)
     }
 }
 
 impl ChatFilter {
+    /// The fields that it limits to one value.
+    fn fields(&self) -> impl Iterator<Item = Field<'_>> {
+        let status = self.status.map(Field::Status).into_iter();
+        let user = self.user_id.as_deref().map(Field::User);
+        let team = self.team_id.as_deref().map(Field::Team);
+        let assistant = self.assistant_id.as_deref().map(Field::Assistant);
+        status.chain(user).chain(team).chain(assistant)
+    }
+
     fn admits(&self, session: &Session, words: &[String]) -> bool {
         let chat = session.chat.as_deref();
         let is = |wanted: &Option<String>, found: Option<&str>| wanted.is_none() || wanted.as_deref() == found;
@@ -169,3 +223,6 @@ impl ChatFilter {
             && (words.is_empty() || has_words())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,6 +108,7 @@ impl Checkpointed for Catalog {
         if self.by_creation.len() != self.sessions.len() {
             return Err(wrong("two sessions were made at once".to_owned()));
         }
+        self.sessions.values().for_each(|entry| self.listed.insert(entry));
         self.last_sequence = sequence;
         Ok(())
     }

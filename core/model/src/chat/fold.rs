@@ -1,6 +1,6 @@
 //! [`ChatFold`]: a chat's messages and steps, folded from its events.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::copied::id_in_copy;
 use crate::{ChatEvent, ChatMessage, ChatRole, Error, Result, SessionId, Step, limits::STACK_DEPTH_MAX};
@@ -9,18 +9,68 @@ use crate::{ChatEvent, ChatMessage, ChatRole, Error, Result, SessionId, Step, li
 ///
 /// What it owns: an id names one message, or one step; a message's sequence is the one it was given, or the
 /// next in the chat; a step's likewise in its request. An id that is saved once more takes the place of the first.
+///
+/// Each event costs what it changes, and each lookup what it gives: a chat of 10,000 steps is not looked through.
 #[derive(Clone, Debug, Default)]
 pub struct ChatFold {
     last_sequence: u64,
     bytes: usize,
-    messages: HashMap<String, (u64, ChatMessage)>,
+    /// In the order in which they were saved first; one that is deleted leaves its place empty.
+    messages: Vec<Option<SavedMessage>>,
+    message_places: HashMap<String, usize>,
+    message_order: BTreeSet<MessageOrder>,
     last_message_sequence: u64,
     steps: Vec<Step>,
     /// Where each step was saved first: its place in the order, whatever becomes of it.
     step_positions: Vec<u64>,
-    step_indexes: HashMap<String, usize>,
-    /// The last sequence of each request's steps.
-    requests: HashMap<String, u64>,
+    step_places: HashMap<String, usize>,
+    /// The steps that can be resumed.
+    open_steps: BTreeSet<usize>,
+    requests: HashMap<String, Request>,
+    /// The steps of each node of the call stack.
+    stacks: HashMap<String, BTreeSet<usize>>,
+    /// The positions of the events, and what each saved or changed.
+    touched: Vec<(u64, Place)>,
+}
+
+#[derive(Clone, Debug)]
+struct SavedMessage {
+    /// Where it was saved last.
+    position: u64,
+    message: Box<ChatMessage>,
+}
+
+impl SavedMessage {
+    fn order(&self, place: usize) -> MessageOrder {
+        (self.message.sequence, self.position, place)
+    }
+}
+
+/// Sequence, position and place: the order of a chat.
+type MessageOrder = (u64, u64, usize);
+
+/// What belongs to a request.
+#[derive(Clone, Debug, Default)]
+struct Request {
+    messages: BTreeSet<MessageOrder>,
+    /// With their sequences.
+    steps: BTreeSet<(u64, usize)>,
+    last_step_sequence: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Message(usize),
+    Step(usize),
+}
+
+/// What an event saved or changed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Touched<'a> {
+    /// A message.
+    Message(&'a ChatMessage),
+    /// A step.
+    Step(&'a Step),
 }
 
 /// Which messages of a chat to get.
@@ -83,45 +133,33 @@ impl ChatFold {
 
     fn apply_next(&mut self, position: u64, event: ChatEvent) -> Result<()> {
         match event {
-            ChatEvent::MessageSaved(mut message) => {
-                if message.sequence == 0 {
-                    let before = self.messages.get(&message.message_id).map(|(_, message)| message.sequence);
-                    message.sequence = before.unwrap_or(self.last_message_sequence.saturating_add(1));
-                }
-                self.last_message_sequence = self.last_message_sequence.max(message.sequence);
-                message.id = Some(position);
-                self.messages.insert(message.message_id.clone(), (position, *message));
-            }
+            ChatEvent::MessageSaved(message) => self.save_message(position, message),
             ChatEvent::MessageUpdated { message_id, at, updates } => {
                 // A message may be redacted or deleted: its updates then change nothing.
-                if let Some((_, message)) = self.messages.get_mut(&message_id) {
-                    *message = message.updated(&updates, at)?;
+                if let Some(place) = self.message_places.get(&message_id).copied()
+                    && let Some(saved) = &self.messages[place]
+                {
+                    let message = Box::new(saved.message.updated(&updates, at)?);
+                    let saved = SavedMessage { position: saved.position, message };
+                    self.put_message(place, Some(saved));
+                    self.touched.push((position, Place::Message(place)));
                 }
             }
             ChatEvent::MessagesDeleted { message_ids, .. } => {
                 for id in message_ids {
-                    self.messages.remove(&id);
-                }
-            }
-            ChatEvent::StepSaved(mut step) => {
-                let last = self.requests.entry(step.request_id.clone()).or_default();
-                if step.sequence == 0 {
-                    step.sequence = last.saturating_add(1);
-                }
-                *last = step.sequence.max(*last);
-                step.id = Some(position);
-                match self.step_indexes.get(&step.step_id) {
-                    Some(index) => self.steps[*index] = *step,
-                    None => {
-                        self.step_indexes.insert(step.step_id.clone(), self.steps.len());
-                        self.step_positions.push(position);
-                        self.steps.push(*step);
+                    if let Some(place) = self.message_places.remove(&id) {
+                        self.put_message(place, None);
                     }
                 }
             }
+            ChatEvent::StepSaved(step) => self.save_step(position, *step),
             ChatEvent::StepUpdated { step_id, at, updates } => {
-                if let Some(index) = self.step_indexes.get(&step_id) {
-                    self.steps[*index] = self.steps[*index].updated(&updates, at)?;
+                if let Some(place) = self.step_places.get(&step_id).copied() {
+                    let step = self.steps[place].updated(&updates, at)?;
+                    self.unlink_step(place);
+                    self.steps[place] = step;
+                    self.link_step(place);
+                    self.touched.push((position, Place::Step(place)));
                 }
             }
             ChatEvent::Copied { session_id, chat_id } => self.become_copy(session_id, &chat_id),
@@ -129,62 +167,168 @@ impl ChatFold {
         Ok(())
     }
 
+    fn save_message(&mut self, position: u64, mut message: Box<ChatMessage>) {
+        let place = self.message_places.get(&message.message_id).copied();
+        if message.sequence == 0 {
+            let before = place.and_then(|place| self.messages[place].as_ref()).map(|saved| saved.message.sequence);
+            message.sequence = before.unwrap_or(self.last_message_sequence.saturating_add(1));
+        }
+        self.last_message_sequence = self.last_message_sequence.max(message.sequence);
+        message.id = Some(position);
+        let place = place.unwrap_or_else(|| {
+            self.message_places.insert(message.message_id.clone(), self.messages.len());
+            self.messages.push(None);
+            self.messages.len() - 1
+        });
+        self.put_message(place, Some(SavedMessage { position, message }));
+        self.touched.push((position, Place::Message(place)));
+    }
+
+    fn put_message(&mut self, place: usize, saved: Option<SavedMessage>) {
+        if let Some(before) = &self.messages[place] {
+            let order = before.order(place);
+            self.message_order.remove(&order);
+            if let Some(request) = before.message.request_id.as_ref().and_then(|id| self.requests.get_mut(id)) {
+                request.messages.remove(&order);
+            }
+        }
+        self.messages[place] = saved;
+        self.link_message(place);
+    }
+
+    fn link_message(&mut self, place: usize) {
+        let Some(saved) = &self.messages[place] else { return };
+        let order = saved.order(place);
+        self.message_order.insert(order);
+        if let Some(request) = &saved.message.request_id {
+            entry(&mut self.requests, request).messages.insert(order);
+        }
+    }
+
+    fn save_step(&mut self, position: u64, mut step: Step) {
+        let request = entry(&mut self.requests, &step.request_id);
+        if step.sequence == 0 {
+            step.sequence = request.last_step_sequence.saturating_add(1);
+        }
+        request.last_step_sequence = step.sequence.max(request.last_step_sequence);
+        step.id = Some(position);
+        let place = match self.step_places.get(&step.step_id).copied() {
+            Some(place) => {
+                self.unlink_step(place);
+                self.steps[place] = step;
+                place
+            }
+            None => {
+                self.step_places.insert(step.step_id.clone(), self.steps.len());
+                self.step_positions.push(position);
+                self.steps.push(step);
+                self.steps.len() - 1
+            }
+        };
+        self.link_step(place);
+        self.touched.push((position, Place::Step(place)));
+    }
+
+    fn unlink_step(&mut self, place: usize) {
+        let step = &self.steps[place];
+        self.open_steps.remove(&place);
+        if let Some(request) = self.requests.get_mut(&step.request_id) {
+            request.steps.remove(&(step.sequence, place));
+        }
+        if let Some(stack) = self.stacks.get_mut(&step.stack_id) {
+            stack.remove(&place);
+            if stack.is_empty() {
+                self.stacks.remove(&step.stack_id);
+            }
+        }
+    }
+
+    fn link_step(&mut self, place: usize) {
+        let step = &self.steps[place];
+        if step.status.can_resume() {
+            self.open_steps.insert(place);
+        }
+        entry(&mut self.requests, &step.request_id).steps.insert((step.sequence, place));
+        entry(&mut self.stacks, &step.stack_id).insert(place);
+    }
+
     /// What was folded so far is another chat's: from here on it is this one's, with ids of its own.
     fn become_copy(&mut self, session: SessionId, chat_id: &str) {
         let renew = |id: &mut String| *id = id_in_copy(session.0, id);
-        let messages = std::mem::take(&mut self.messages).into_values().map(|(position, mut message)| {
+        self.message_places.clear();
+        self.step_places.clear();
+        self.stacks.clear();
+        let requests = std::mem::take(&mut self.requests).into_iter();
+        self.requests = requests
+            .map(|(id, request)| {
+                let last_step_sequence = request.last_step_sequence;
+                (id_in_copy(session.0, &id), Request { last_step_sequence, ..Request::default() })
+            })
+            .collect();
+        for place in 0..self.messages.len() {
+            let Some(SavedMessage { message, .. }) = &mut self.messages[place] else { continue };
             renew(&mut message.message_id);
             message.request_id.as_mut().map(renew);
             chat_id.clone_into(&mut message.chat_id);
-            (message.message_id.clone(), (position, message))
-        });
-        self.messages = messages.collect();
-        for step in &mut self.steps {
+            self.message_places.insert(message.message_id.clone(), place);
+            self.link_message(place);
+        }
+        for place in 0..self.steps.len() {
+            let step = &mut self.steps[place];
             [&mut step.step_id, &mut step.request_id, &mut step.stack_id].into_iter().for_each(renew);
             step.stack_parent_id.as_mut().map(renew);
             chat_id.clone_into(&mut step.chat_id);
+            self.step_places.insert(step.step_id.clone(), place);
+            self.link_step(place);
         }
-        self.step_indexes = self.steps.iter().enumerate().map(|(index, step)| (step.step_id.clone(), index)).collect();
-        let requests = std::mem::take(&mut self.requests).into_iter();
-        self.requests = requests.map(|(request, last)| (id_in_copy(session.0, &request), last)).collect();
     }
 
     /// The message with this id.
     pub fn message(&self, id: &str) -> Option<&ChatMessage> {
-        self.messages.get(id).map(|(_, message)| message)
+        self.message_places.get(id).and_then(|place| self.message_at(*place))
     }
 
-    /// The messages that a filter admits, in the chat's order.
+    fn message_at(&self, place: usize) -> Option<&ChatMessage> {
+        self.messages.get(place)?.as_ref().map(|saved| &*saved.message)
+    }
+
+    /// The messages that a filter admits, in the chat's order. Those of a request are not looked for among the others;
+    /// an offset costs what is passed over.
     pub fn messages(&self, filter: &MessageFilter) -> Vec<&ChatMessage> {
-        let same = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
-        let mut found: Vec<&(u64, ChatMessage)> = self
-            .messages
-            .values()
-            .filter(|(_, message)| {
-                same(&filter.request_id, &message.request_id)
-                    && same(&filter.block_id, &message.block_id)
-                    && filter.role.is_none_or(|role| message.role == role)
-            })
-            .collect();
-        found.sort_unstable_by_key(|(position, message)| (message.sequence, *position));
+        let nothing = BTreeSet::new();
+        let order = match &filter.request_id {
+            Some(request) => self.requests.get(request).map_or(&nothing, |request| &request.messages),
+            None => &self.message_order,
+        };
         let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
-        found.into_iter().skip(filter.offset).take(limit).map(|(_, message)| message).collect()
+        order
+            .iter()
+            .filter_map(|(.., place)| self.message_at(*place))
+            .filter(|message| filter.role.is_none_or(|role| message.role == role))
+            .filter(|message| filter.block_id.is_none() || filter.block_id == message.block_id)
+            .skip(filter.offset)
+            .take(limit)
+            .collect()
     }
 
-    /// The ids of the messages.
-    pub fn message_ids(&self) -> impl Iterator<Item = &str> {
-        self.messages.keys().map(String::as_str)
+    /// What was saved or changed after a position of the log and is still there, in the order of the events; some more
+    /// than once.
+    pub fn touched_after(&self, position: u64) -> impl Iterator<Item = Touched<'_>> {
+        let first = self.touched.partition_point(|(touched, _)| *touched <= position);
+        self.touched.iter().skip(first).filter_map(|(_, place)| match place {
+            Place::Message(place) => self.message_at(*place).map(Touched::Message),
+            Place::Step(place) => self.steps.get(*place).map(Touched::Step),
+        })
     }
 
-    /// The ids of the requests that messages or steps belong to; some more than once.
-    pub fn request_ids(&self) -> impl Iterator<Item = &str> {
-        let of_messages = self.messages.values().filter_map(|(_, message)| message.request_id.as_deref());
-        of_messages.chain(self.requests.keys().map(String::as_str))
+    /// The position of the last event that saved or changed something, 0 where none did.
+    pub fn touched_at(&self) -> u64 {
+        self.touched.last().map_or(0, |(position, _)| *position)
     }
 
     /// The step with this id.
     pub fn step(&self, id: &str) -> Option<&Step> {
-        self.step_indexes.get(id).map(|index| &self.steps[*index])
+        self.step_places.get(id).map(|place| &self.steps[*place])
     }
 
     /// Every step, in the order in which they were saved.
@@ -200,19 +344,18 @@ impl ChatFold {
 
     /// The steps of a request, in its order.
     pub fn steps_of_request(&self, request_id: &str) -> Vec<&Step> {
-        let mut steps: Vec<&Step> = self.steps.iter().filter(|step| step.request_id == request_id).collect();
-        steps.sort_by_key(|step| step.sequence);
-        steps
+        let steps = self.requests.get(request_id).into_iter().flat_map(|request| &request.steps);
+        steps.map(|(_, place)| &self.steps[*place]).collect()
     }
 
     /// The steps of a node of the call stack, in the order in which they were saved.
     pub fn steps_of_stack(&self, stack_id: &str) -> Vec<&Step> {
-        self.steps.iter().filter(|step| step.stack_id == stack_id).collect()
+        self.stacks.get(stack_id).into_iter().flatten().map(|place| &self.steps[*place]).collect()
     }
 
     /// The last step that can be resumed.
     pub fn last_incomplete_step(&self) -> Option<&Step> {
-        self.steps.iter().rev().find(|step| step.status.can_resume())
+        self.open_steps.last().map(|place| &self.steps[*place])
     }
 
     /// The nodes of the call stack from the root to this one; `None` when no step has this node.
@@ -221,13 +364,15 @@ impl ChatFold {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the steps' parents go round in a circle, or deeper
     /// than [`STACK_DEPTH_MAX`].
     pub fn stack_path(&self, stack_id: &str) -> Result<Option<Vec<String>>> {
-        let parents: HashMap<&str, Option<&str>> =
-            self.steps.iter().map(|step| (step.stack_id.as_str(), step.stack_parent_id.as_deref())).collect();
-        if !parents.contains_key(stack_id) {
+        let parent_of = |stack: &str| {
+            let last = self.stacks.get(stack)?.last()?;
+            self.steps[*last].stack_parent_id.as_deref()
+        };
+        if !self.stacks.contains_key(stack_id) {
             return Ok(None);
         }
         let mut path = vec![stack_id.to_owned()];
-        let mut next = parents.get(stack_id).copied().flatten();
+        let mut next = parent_of(stack_id);
         while let Some(stack) = next {
             if path.len() >= STACK_DEPTH_MAX || path.iter().any(|above| above == stack) {
                 return Err(Error::invalid(format!(
@@ -235,11 +380,19 @@ impl ChatFold {
                 )));
             }
             path.push(stack.to_owned());
-            next = parents.get(stack).copied().flatten();
+            next = parent_of(stack);
         }
         path.reverse();
         Ok(Some(path))
     }
+}
+
+/// The value of a key, made where there is none; the key is copied only then.
+fn entry<'a, V: Default>(map: &'a mut HashMap<String, V>, key: &str) -> &'a mut V {
+    if !map.contains_key(key) {
+        map.insert(key.to_owned(), V::default());
+    }
+    map.get_mut(key).expect("it was put in where it wasn't there")
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ mod updates;
 mod view;
 
 pub use event::{ChatEvent, EncodedChatEvent};
-pub use fold::{ChatFold, MessageFilter};
+pub use fold::{ChatFold, MessageFilter, Touched};
 pub use message::{ChatMessage, ChatRole};
 pub use space::Space;
 pub use step::{Step, StepStatus, StepType};

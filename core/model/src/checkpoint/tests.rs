@@ -135,7 +135,7 @@ impl Listed for Catalog {
     fn everything(&self) -> String {
         let all = ListSessions { deleted: Deleted::Shown, limit: usize::MAX, ..ListSessions::default() };
         let sessions = self.list(&all, None).0;
-        let instances: Vec<_> = sessions.iter().map(|session| self.instances(session.id)).collect();
+        let instances: Vec<_> = sessions.iter().map(|session| self.instances(session.id).collect::<Vec<_>>()).collect();
         let names: Vec<_> = (0..5).map(|name| self.session_named(&format!("name {name}"))).collect();
         let chats = self.chats(&ChatFilter { pagesize: 1_000, ..ChatFilter::default() }, None).unwrap();
         format!("{} {sessions:?} {instances:?} {names:?} {chats:?}", self.last_sequence())

@@ -1,18 +1,18 @@
 //! [`ChatCache`]: the folds of the chats in use, and which chat an id belongs to.
 
 use std::{
-    collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard},
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, Weak},
 };
 
 use runlog_engine::{Kind, ReadOptions, Sequence, StreamId};
-use runlog_model::{ChatEvent, ChatFold, SessionId};
+use runlog_model::{Catalog, ChatEvent, ChatFold, SessionId, Touched};
 
 use crate::{AsyncStore, Error, Result};
 
 /// The most chats whose folds are kept.
 const FOLDS_MAX: usize = 256;
-/// The most bytes of payload that the kept folds were made from.
+/// The most bytes of payload that the kept folds were made from, where there is more than one.
 const FOLDS_BYTES_MAX: usize = 64 << 20;
 
 /// Owns the folds of chats, each of which is never ahead of what is durable.
@@ -27,6 +27,8 @@ struct Folds {
     /// By chat, with when it was last used.
     kept: HashMap<SessionId, (u64, Arc<ChatFold>)>,
     uses: u64,
+    /// Held by whoever catches up the fold of a chat.
+    turns: HashMap<SessionId, Weak<tokio::sync::Mutex<()>>>,
 }
 
 /// What an id names.
@@ -44,7 +46,14 @@ pub(crate) enum IdOf {
 struct Ids {
     chats: HashMap<(IdOf, String), Vec<SessionId>>,
     /// Up to where each chat was looked through.
-    seen: HashMap<SessionId, u64>,
+    seen: HashMap<SessionId, Seen>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    last_sequence: u64,
+    /// That of the last event that had saved or changed something.
+    position: u64,
 }
 
 impl ChatCache {
@@ -62,8 +71,15 @@ impl AsyncStore {
     pub(crate) async fn chat_fold(&self, session: SessionId) -> Result<Arc<ChatFold>> {
         let stream = stream_of(session);
         let Some(info) = self.backend().stream(stream).await? else { return Ok(Arc::default()) };
-        let last = info.last_sequence.0;
         let cache = self.chat_cache();
+        if let Some(fold) = cache.folds().used(session).filter(|fold| fold.last_sequence() == info.last_sequence.0) {
+            return Ok(fold);
+        }
+        // One at a time: another would find none to catch up, and fold the whole chat.
+        let turn = cache.folds().turn_of(session);
+        let _alone = turn.lock().await;
+        let Some(info) = self.backend().stream(stream).await? else { return Ok(Arc::default()) };
+        let last = info.last_sequence.0;
         let kept = cache.folds().take(session);
         let mut fold = kept.filter(|fold| fold.last_sequence() <= last).unwrap_or_default();
         if fold.last_sequence() < last {
@@ -101,18 +117,18 @@ impl AsyncStore {
     /// [`NotFound`](crate::ErrorKind::NotFound) when none has, [`Ambiguous`](crate::ErrorKind::Ambiguous) when
     /// several have.
     pub(crate) async fn chat_with(&self, of: IdOf, id: &str) -> Result<SessionId> {
-        let live: HashSet<SessionId> =
-            self.shared.catalog.read(|catalog| catalog.live_sessions().map(|session| session.id).collect()).await?;
+        self.shared.catalog.read(|_| ()).await?;
         // What is known, then the chats in use, then all others: mostly the first or the second is enough.
-        let mut found = self.chat_cache().ids().find(of, id, &live);
+        let mut found = self.live_chats_with(of, id);
         if found.is_empty() {
             let used = self.chat_cache().folds().kept.keys().copied().collect::<Vec<_>>();
-            self.learn_ids(used.into_iter().filter(|session| live.contains(session))).await?;
-            found = self.chat_cache().ids().find(of, id, &live);
+            self.learn_ids(self.shared.catalog.peek(|catalog| live_of(catalog, used))).await?;
+            found = self.live_chats_with(of, id);
         }
         if found.is_empty() {
-            self.learn_ids(live.iter().copied()).await?;
-            found = self.chat_cache().ids().find(of, id, &live);
+            let all = self.shared.catalog.peek(|catalog| catalog.live_sessions().map(|session| session.id).collect());
+            self.learn_ids(all).await?;
+            found = self.live_chats_with(of, id);
         }
         let mut found = found.into_iter();
         match (found.next(), found.next()) {
@@ -127,12 +143,18 @@ impl AsyncStore {
 }
 
 impl AsyncStore {
-    /// Looks through the chats that have changed since they were looked through.
-    async fn learn_ids(&self, chats: impl Iterator<Item = SessionId> + Send) -> Result<()> {
+    fn live_chats_with(&self, of: IdOf, id: &str) -> Vec<SessionId> {
+        let found = self.chat_cache().ids().find(of, id);
+        self.shared.catalog.peek(|catalog| live_of(catalog, found))
+    }
+
+    /// Looks through what the chats got since they were looked through.
+    async fn learn_ids(&self, chats: Vec<SessionId>) -> Result<()> {
         let cache = self.chat_cache();
         for session in chats {
             let Some(info) = self.backend().stream(stream_of(session)).await? else { continue };
-            if cache.ids().seen.get(&session) != Some(&info.last_sequence.0) {
+            let seen = cache.ids().seen.get(&session).map(|seen| seen.last_sequence);
+            if seen != Some(info.last_sequence.0) {
                 let fold = self.chat_fold(session).await?;
                 cache.ids().learn(session, &fold);
             }
@@ -153,6 +175,26 @@ impl IdOf {
 }
 
 impl Folds {
+    /// The fold as far as it is kept.
+    fn used(&mut self, session: SessionId) -> Option<Arc<ChatFold>> {
+        self.uses += 1;
+        let (used, fold) = self.kept.get_mut(&session)?;
+        *used = self.uses;
+        Some(Arc::clone(fold))
+    }
+
+    fn turn_of(&mut self, session: SessionId) -> Arc<tokio::sync::Mutex<()>> {
+        if let Some(turn) = self.turns.get(&session).and_then(Weak::upgrade) {
+            return turn;
+        }
+        if self.turns.len() >= FOLDS_MAX {
+            self.turns.retain(|_, turn| turn.strong_count() > 0);
+        }
+        let turn = Arc::default();
+        self.turns.insert(session, Arc::downgrade(&turn));
+        turn
+    }
+
     fn take(&mut self, session: SessionId) -> Option<Arc<ChatFold>> {
         self.kept.remove(&session).map(|(_, fold)| fold)
     }
@@ -160,10 +202,11 @@ impl Folds {
     fn keep(&mut self, session: SessionId, fold: &Arc<ChatFold>) {
         self.uses += 1;
         let further = self.kept.get(&session).is_none_or(|(_, kept)| kept.last_sequence() <= fold.last_sequence());
-        if fold.bytes() <= FOLDS_BYTES_MAX && further {
+        if further {
             self.kept.insert(session, (self.uses, Arc::clone(fold)));
         }
-        while self.kept.len() > FOLDS_MAX || self.bytes() > FOLDS_BYTES_MAX {
+        // The last one stays, however large: each call in its chat would make it again.
+        while self.kept.len() > FOLDS_MAX || (self.bytes() > FOLDS_BYTES_MAX && self.kept.len() > 1) {
             let oldest = self.kept.iter().min_by_key(|(_, (used, _))| *used).map(|(session, _)| *session);
             let Some(oldest) = oldest else { break };
             self.kept.remove(&oldest);
@@ -176,24 +219,44 @@ impl Folds {
 }
 
 impl Ids {
-    fn find(&self, of: IdOf, id: &str, live: &HashSet<SessionId>) -> Vec<SessionId> {
-        let chats = self.chats.get(&(of, id.to_owned())).map(Vec::as_slice).unwrap_or_default();
-        chats.iter().copied().filter(|session| live.contains(session)).collect()
+    fn find(&self, of: IdOf, id: &str) -> Vec<SessionId> {
+        self.chats.get(&(of, id.to_owned())).cloned().unwrap_or_default()
     }
 
     fn learn(&mut self, session: SessionId, fold: &ChatFold) {
-        let messages = fold.message_ids().map(|id| (IdOf::Message, id));
-        let requests = fold.request_ids().map(|id| (IdOf::Request, id));
-        let steps =
-            fold.steps().iter().flat_map(|step| [(IdOf::Step, step.step_id.as_str()), (IdOf::Stack, &step.stack_id)]);
-        for (of, id) in messages.chain(requests).chain(steps) {
-            let chats = self.chats.entry((of, id.to_owned())).or_default();
-            if !chats.contains(&session) {
-                chats.push(session);
+        let seen = self.seen.get(&session).copied().unwrap_or_default();
+        if seen.last_sequence > fold.last_sequence() {
+            return;
+        }
+        for touched in fold.touched_after(seen.position) {
+            match touched {
+                Touched::Message(message) => {
+                    self.name(session, IdOf::Message, &message.message_id);
+                    message.request_id.iter().for_each(|request| self.name(session, IdOf::Request, request));
+                }
+                Touched::Step(step) => {
+                    self.name(session, IdOf::Step, &step.step_id);
+                    self.name(session, IdOf::Request, &step.request_id);
+                    self.name(session, IdOf::Stack, &step.stack_id);
+                }
             }
         }
-        self.seen.insert(session, fold.last_sequence());
+        let seen = Seen { last_sequence: fold.last_sequence(), position: fold.touched_at() };
+        self.seen.insert(session, seen);
     }
+
+    fn name(&mut self, session: SessionId, of: IdOf, id: &str) {
+        let chats = self.chats.entry((of, id.to_owned())).or_default();
+        if !chats.contains(&session) {
+            chats.push(session);
+        }
+    }
+}
+
+/// Those of some sessions that aren't deleted.
+fn live_of(catalog: &Catalog, mut sessions: Vec<SessionId>) -> Vec<SessionId> {
+    sessions.retain(|id| catalog.session(*id).is_some_and(|session| session.deleted_at_ms.is_none()));
+    sessions
 }
 
 /// The stream that a chat's messages and steps are kept in: the session's own.

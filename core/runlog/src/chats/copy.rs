@@ -1,10 +1,13 @@
 //! What a copy of a session takes of its chat: messages and steps, up to where the session is copied.
 
-use runlog_engine::{Expected, Kind, NewRecord, Op, ReadOptions, Record, Sequence};
+use runlog_engine::{Direction, Expected, Kind, NewRecord, Op, ReadOptions, Record, Sequence};
 use runlog_model::{ChatEvent, ChatRole, EncodedChatEvent, SessionId, Timestamp};
 
 use super::cache::stream_of;
 use crate::{AsyncStore, Result};
+
+/// How many records are read at a time around the point of a copy.
+const FEW: u64 = 32;
 
 /// The part of a log that a session is copied up to: the positions of the last context event that is copied, and of
 /// the first that isn't.
@@ -39,30 +42,61 @@ impl AsyncStore {
         point: Option<Point>,
     ) -> Result<Option<CopiedChat>> {
         let Some(info) = self.backend().stream(stream_of(source)).await? else { return Ok(None) };
-        let (mut at, mut last_message_at) = (info.last_sequence, None);
-        if let Some(point) = point {
-            at = Sequence::ZERO;
-            let mut next = Some(Sequence::FIRST);
-            'pages: while let Some(first) = next {
-                let page =
-                    self.backend().read(stream_of(source), ReadOptions { first, ..ReadOptions::default() }).await?;
-                next = page.next;
-                for record in &page.records {
-                    let is_later = point.next.is_some_and(|next| record.position.0 > next);
-                    let saved = saved_by(record);
-                    if is_later || (record.position.0 > point.last && saved == Some(ChatRole::User)) {
-                        break 'pages;
-                    }
-                    at = record.sequence;
-                    last_message_at = saved.map(|_| Timestamp(record.time_ms)).or(last_message_at);
-                }
-            }
-        }
+        let at = match point {
+            Some(point) => self.saved_by_then(source, info.last_sequence, point).await?,
+            None => info.last_sequence,
+        };
         if at == Sequence::ZERO {
             return Ok(None);
         }
         let mark = ChatEvent::Copied { session_id: copy, chat_id }.encode()?;
+        let last_message_at = if point.is_some() { self.last_message_at(source, at).await? } else { None };
         Ok(Some(CopiedChat { source, copy, at, mark, last_message_at }))
+    }
+
+    /// The last sequence of a chat that belongs to a point: found by halving, since positions grow with sequences, and
+    /// then read on from there.
+    async fn saved_by_then(&self, source: SessionId, last: Sequence, point: Point) -> Result<Sequence> {
+        let (mut first, mut end) = (1, last.0 + 1);
+        while first < end {
+            let middle = Sequence(first + (end - first) / 2);
+            let one = ReadOptions { first: middle, last: middle, ..ReadOptions::default() };
+            let page = self.backend().read(stream_of(source), one).await?;
+            match page.records.first() {
+                Some(record) if record.position.0 <= point.last => first = middle.0 + 1,
+                _ => end = middle.0,
+            }
+        }
+        let (mut at, mut next) = (Sequence(first - 1), Some(Sequence(first)));
+        while let Some(first) = next.filter(|first| *first <= last) {
+            let options = ReadOptions { first, last, limit: FEW, ..ReadOptions::default() };
+            let page = self.backend().read(stream_of(source), options).await?;
+            next = page.next;
+            for record in &page.records {
+                let is_later = point.next.is_some_and(|next| record.position.0 > next);
+                if is_later || saved_by(record) == Some(ChatRole::User) {
+                    return Ok(at);
+                }
+                at = record.sequence;
+            }
+        }
+        Ok(at)
+    }
+
+    /// When the last message was saved, up to a sequence of a chat.
+    async fn last_message_at(&self, source: SessionId, at: Sequence) -> Result<Option<Timestamp>> {
+        let mut next = Some(at);
+        while let Some(last) = next {
+            let direction = Direction::Backward;
+            let options = ReadOptions { last, direction, limit: FEW, ..ReadOptions::default() };
+            let page = self.backend().read(stream_of(source), options).await?;
+            next = page.next;
+            let saved = page.records.iter().find(|record| saved_by(record).is_some());
+            if let Some(record) = saved {
+                return Ok(Some(Timestamp(record.time_ms)));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, Sequence};
 use runlog_model::{
-    CatalogEvent, Chat, ChatEvent, ChatFilter, ChatFold, ChatList, ChatMessage, ChatTouched, ChatUpdated,
+    CatalogEvent, Chat, ChatEvent, ChatFilter, ChatFold, ChatList, ChatMessage, ChatPlace, ChatTouched, ChatUpdated,
     EncodedChatEvent, MessageFilter, Session, SessionId, Timestamp, Updates,
 };
 
@@ -136,9 +136,11 @@ impl AsyncChatStore {
     pub async fn list_chats(&self, filter: &ChatFilter) -> Result<ChatList> {
         let ChatFilter { user_id, team_id, assistant_id, status, keywords, order, .. } = filter;
         let bound = (user_id, team_id, assistant_id, status, keywords, order);
-        let before = Cursor::read(filter.cursor.as_deref(), CursorKind::Chats, &bound)?.map(|cursor| cursor.first);
+        let before = Cursor::read(filter.cursor.as_deref(), CursorKind::Chats, &bound)?;
+        let before = before.map(|Cursor { first, second }| ChatPlace { created: first, passed: second });
         let (list, next) = self.store.shared.catalog.read(|catalog| catalog.chats(filter, before)).await??;
-        let next = next.map(|first| Cursor { first, second: 0 }.encode(CursorKind::Chats, &bound));
+        let next = next.map(|place| Cursor { first: place.created, second: place.passed });
+        let next = next.map(|cursor| cursor.encode(CursorKind::Chats, &bound));
         Ok(ChatList { next, ..list })
     }
 

@@ -43,6 +43,8 @@ pub(super) struct Live {
     nursery: Arc<RwLock<()>>,
     children: Mutex<BTreeMap<RunId, Arc<Live>>>,
     slot: Mutex<Slot>,
+    /// Held by the one that waits for the run's turn to work again.
+    returning: tokio::sync::Mutex<()>,
     failure: Mutex<Option<Error>>,
 }
 
@@ -104,6 +106,7 @@ impl Live {
             nursery: Arc::default(),
             children: Mutex::default(),
             slot: Mutex::default(),
+            returning: tokio::sync::Mutex::default(),
             failure: Mutex::default(),
         }
     }
@@ -158,6 +161,23 @@ impl Live {
         Waiting { live: Arc::clone(self) }
     }
 
+    /// Whether it has to wait for its turn before it works again.
+    fn is_out_of_turn(&self) -> bool {
+        let slot = locked(&self.slot);
+        slot.waits == 0 && slot.lent
+    }
+
+    /// Goes on working with the leave that it had given back; without it, where it has begun to wait for others again:
+    /// these may need the leave that it would keep, and it comes back when they are done.
+    fn work_again(&self, permit: OwnedSemaphorePermit) {
+        let mut slot = locked(&self.slot);
+        if slot.waits > 0 {
+            return;
+        }
+        slot.lent = false;
+        slot.permit = Some(permit).filter(|_| !slot.is_over);
+    }
+
     /// Gives the leave to work back for good.
     pub(super) fn stop_working(&self) {
         let mut slot = locked(&self.slot);
@@ -193,18 +213,19 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Goes on working, once there is room, or the run is to stop.
+    /// Goes on working, once there is room, or the run is to stop. A run that waits for others beside has no turn.
     pub(super) async fn over(self, slots: &Arc<Semaphore>) {
-        {
-            let mut slot = locked(&self.live.slot);
-            if slot.waits > 1 || !std::mem::take(&mut slot.lent) {
-                return;
+        let live = Arc::clone(&self.live);
+        drop(self);
+        let turn = async {
+            let _returning = live.returning.lock().await;
+            if live.is_out_of_turn()
+                && let Ok(permit) = Arc::clone(slots).acquire_owned().await
+            {
+                live.work_again(permit);
             }
-        }
-        let permit = self.live.token.run_until_cancelled(Arc::clone(slots).acquire_owned()).await;
-        if let Some(Ok(permit)) = permit {
-            self.live.work_with(permit);
-        }
+        };
+        live.token.run_until_cancelled(turn).await;
     }
 }
 

@@ -21,7 +21,7 @@ use super::{
     space::SharedSpace,
 };
 use crate::{
-    Dangling, Error, Result, ResumeOptions, ToolOutcome,
+    Dangling, Error, ErrorKind, Result, ResumeOptions, ToolOutcome,
     runs::{ResumeAlong, ResumedBy, run_stream},
 };
 
@@ -135,13 +135,17 @@ impl Inner {
         Ok(calls)
     }
 
-    /// The last of the runs that went on from one another.
+    /// The last of the runs that went on from one another below the same parent. One that another run has taken over,
+    /// by resuming it as its own sub-agent, is waited for there.
     async fn newest(&self, id: RunId) -> Result<Option<Run>> {
-        let mut run = self.store.runs().get(id).await?;
-        while let Some(by) = run.as_ref().and_then(|run| run.resumed_by) {
-            run = self.store.runs().get(by).await?;
+        let Some(mut run) = self.store.runs().get(id).await? else { return Ok(None) };
+        while let Some(by) = run.resumed_by {
+            match self.store.runs().get(by).await? {
+                Some(next) if next.parent_run_id == run.parent_run_id => run = next,
+                _ => break,
+            }
         }
-        Ok(run)
+        Ok(Some(run))
     }
 }
 
@@ -207,7 +211,7 @@ impl Revival {
         }
         let slots = Arc::clone(&inner.slots);
         let permit = paused.token.run_until_cancelled(slots.acquire_owned()).await;
-        let Some(Ok(permit)) = permit else { return Ok(paused.result()) };
+        let Some(Ok(permit)) = permit else { return stopped(paused).await };
         let left = inner.left_by(run.id).await?;
         let id = RunId(inner.store.backend().new_id());
         let record = below.map(|below| {
@@ -239,7 +243,7 @@ impl Revival {
             None => None,
         };
         if paused.token.is_cancelled() {
-            return Ok(paused.result());
+            return stopped(paused).await;
         }
         let resumed = inner.store.runs().resume_along(run.id, &options, &ResumeAlong { parent }).await?;
         let waiting = left.take_over(&paused.space)?;
@@ -296,4 +300,16 @@ impl Revival {
         });
         join_all(came).await.into_iter().collect()
     }
+}
+
+/// What is told of a run that is to stop before it has gone on: what became of it, or that it is paused as it was, such as
+/// when somebody else went on with the run above it.
+async fn stopped(paused: &Live) -> Result<SpawnResult> {
+    paused.recorder.refresh().await?;
+    let run = paused.recorder.run();
+    if run.status == RunStatus::Paused && run.resumed_by.is_none() {
+        let message = format!("run {} was told to stop before it went on, and is paused as it was", run.id);
+        return Err(Error::new(ErrorKind::WrongStatus, message));
+    }
+    Ok(paused.result())
 }

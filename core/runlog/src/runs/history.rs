@@ -126,10 +126,10 @@ impl AsyncRuns {
         let run = self.load(id).await?;
         let first = match cursor {
             Some(cursor) => cursor.first,
-            None => self.first_sequence(&run).await?,
+            None => self.first_of_step(&run, options.step_number.unwrap_or(0)).await?,
         };
         let mut page = Paged { items: Vec::new(), next: None };
-        self.each_event(&run, first, |event| {
+        self.each_event(&run, first, few(options.limit), |event| {
             let Some(message) = RunMessage::of_event(event)? else { return Ok(More::Wanted) };
             if options.step_number.is_some_and(|step| message.step_number > step) {
                 return Ok(More::Unwanted);
@@ -178,7 +178,7 @@ impl AsyncRuns {
         let mut fold = ToolCallFold::new();
         let mut settled = Settled { options, after, looked_at: 0, found: 0 };
         let end = self
-            .each_event(&run, first, |event| {
+            .each_event(&run, first, few(options.limit), |event| {
                 fold.push(event);
                 Ok(if settled.is_full(fold.calls()) { More::Unwanted } else { More::Wanted })
             })
@@ -214,7 +214,7 @@ impl AsyncRuns {
         }
         let mut fold = ToolCallFold::new();
         let end = self
-            .each_event(&run, first, |event| {
+            .each_event(&run, first, few(1), |event| {
                 fold.push(event);
                 let call = fold.calls().iter().find(|call| call.id == call_id);
                 let is_open = call.is_none_or(|call| call.status == ToolCallStatus::Pending);
@@ -225,15 +225,17 @@ impl AsyncRuns {
         Ok(fold.finish().into_iter().find(|call| call.id == call_id))
     }
 
-    /// Gives the run's events from a sequence of its context on to `take`, until that wants no more. Says where the
-    /// context goes on after the run, where it came so far.
+    /// Gives the run's events from a sequence of its context on to `take`, until that wants no more; about so many are
+    /// expected to be enough. Says where the context goes on after the run, where it came so far.
     async fn each_event(
         &self,
         run: &LoadedRun,
         first: u64,
+        expected: usize,
         mut take: impl FnMut(&ContextEvent) -> Result<More>,
     ) -> Result<Option<u64>> {
-        let mut pages = self.store.contexts().events(run.run.instance_id, first).await?;
+        let pages = self.store.contexts().events(run.run.instance_id, first).await?;
+        let mut pages = pages.beginning_with(expected as u64);
         while let Some(page) = pages.next_page().await? {
             for event in &page {
                 if run.ended_position.is_some_and(|ended| event.position > ended) {
@@ -270,6 +272,31 @@ impl AsyncRuns {
             let middle = first + (end - first) / 2;
             match contexts.event(instance, middle).await? {
                 Some(event) if event.position <= run.created_position => first = middle + 1,
+                _ => end = middle,
+            }
+        }
+        Ok(first)
+    }
+
+    /// A sequence of the context from which on the run's messages of a step come, by halving: steps follow each other.
+    async fn first_of_step(&self, run: &LoadedRun, step: u32) -> Result<u64> {
+        let instance = run.run.instance_id;
+        let mut first = self.first_sequence(run).await?;
+        if step <= run.fold.steps_before() {
+            return Ok(first);
+        }
+        let mut end = self.store.contexts().last_sequence(instance).await? + 1;
+        while first < end {
+            let middle = first + (end - first) / 2;
+            // Somebody else's events may stand in between.
+            let mut own = None;
+            self.each_event(run, middle, 1, |event| {
+                own = Some((event.sequence_number, event.step_number.unwrap_or(0)));
+                Ok(More::Unwanted)
+            })
+            .await?;
+            match own.filter(|(sequence, _)| *sequence < end) {
+                Some((sequence, of)) if of < step => first = sequence + 1,
                 _ => end = middle,
             }
         }
@@ -344,6 +371,11 @@ impl Settled<'_> {
         }
         false
     }
+}
+
+/// How many events a page of messages or tool calls mostly takes: each with those around it, and the next one.
+fn few(limit: usize) -> usize {
+    limit.saturating_add(1).saturating_mul(2)
 }
 
 pub(crate) fn check_limit(limit: usize) -> Result<()> {

@@ -1,13 +1,17 @@
 //! [`LoadedRun`]: one run, folded from its own stream.
 
-use runlog_engine::{Direction, Kind, ReadOptions, Sequence, StreamId};
+use runlog_engine::{Direction, Kind, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{RUN_EVENT_KINDS, Run, RunEvent, RunFold, RunId, RunStatus};
 
 use super::AsyncRuns;
 use crate::{Error, ErrorKind, Result};
 
+/// The kind byte of a run's creation.
+const CREATED: Kind = Kind(RUN_EVENT_KINDS[0]);
 /// The kind byte of a step's beginning.
 const STEP_STARTED: Kind = Kind(RUN_EVENT_KINDS[1]);
+/// How many events are read at a time from the end of a run's stream: one that has ended has two after its last step.
+const LAST_EVENTS: u64 = 4;
 
 /// A run, and where its stream stands.
 pub(super) struct LoadedRun {
@@ -28,35 +32,59 @@ pub(crate) fn stream_of(run: RunId) -> StreamId {
 
 impl AsyncRuns {
     /// Folds a run from its stream. [`NotFound`](ErrorKind::NotFound) for one that isn't there.
+    ///
+    /// It begins with its creation, and only the last step tells of the steps: those before aren't read, however many
+    /// there are. Nothing but a change of status and a resume comes after the last step.
     pub(super) async fn load(&self, id: RunId) -> Result<LoadedRun> {
         let missing = || Error::not_found(format!("no run {id}"));
         let backend = self.store.backend();
         let info = backend.stream(stream_of(id)).await?.ok_or_else(missing)?;
-        let mut fold = RunFold::new();
-        let (mut created_position, mut ended_position) = (0, None);
-        let mut next = Some(Sequence::FIRST);
-        while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
-            let kinds = RUN_EVENT_KINDS.map(Kind).to_vec();
-            let options = ReadOptions { first, last: info.last_sequence, kinds, ..ReadOptions::default() };
-            let page = backend.read(stream_of(id), options).await?;
-            next = page.next;
-            for record in &page.records {
-                let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
-                let event = event.map_err(|error| name_run(error.into(), id, record.sequence))?;
-                match event {
-                    RunEvent::Created(_) => created_position = record.position.0,
-                    RunEvent::StepStarted { .. } => {}
-                    RunEvent::StatusChanged(_) | RunEvent::Resumed { .. } => ended_position = Some(record.position.0),
-                }
-                fold.push(event).map_err(|error| name_run(error.into(), id, record.sequence))?;
+        let first = ReadOptions { last: Sequence::FIRST, kinds: vec![CREATED], ..ReadOptions::default() };
+        let page = backend.read(stream_of(id), first).await?;
+        // A stream of that id that isn't a run's begins with something else.
+        let created = page.records.into_iter().next().ok_or_else(missing)?;
+        let created_position = created.position.0;
+        let mut events = self.last_events(id, info.last_sequence).await?;
+        events.push(created);
+
+        let (mut fold, mut ended_position) = (RunFold::new(), None);
+        for record in events.iter().rev() {
+            let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
+            let event = event.map_err(|error| name_run(error.into(), id, record.sequence))?;
+            if matches!(event, RunEvent::StatusChanged(_) | RunEvent::Resumed { .. }) {
+                ended_position = Some(record.position.0);
             }
+            fold.push(event).map_err(|error| name_run(error.into(), id, record.sequence))?;
         }
-        // A stream of that id that isn't a run's has no events of one.
         let run = fold.run().cloned().ok_or_else(missing)?;
         if run.status == RunStatus::Running {
             ended_position = None;
         }
         Ok(LoadedRun { run, fold, last_sequence: info.last_sequence, created_position, ended_position })
+    }
+
+    /// The last step that a run's stream tells of and what came of the run since, from the end, without its creation.
+    async fn last_events(&self, id: RunId, last: Sequence) -> Result<Vec<Record>> {
+        let (mut events, mut next) = (Vec::new(), Some(last));
+        while let Some(last) = next.filter(|last| *last > Sequence::FIRST) {
+            let options = ReadOptions {
+                first: Sequence::FIRST.next(),
+                last,
+                kinds: RUN_EVENT_KINDS.map(Kind).to_vec(),
+                direction: Direction::Backward,
+                limit: LAST_EVENTS,
+            };
+            let page = self.store.backend().read(stream_of(id), options).await?;
+            next = page.next;
+            for record in page.records {
+                let is_step = record.kind == STEP_STARTED;
+                events.push(record);
+                if is_step {
+                    return Ok(events);
+                }
+            }
+        }
+        Ok(events)
     }
 
     /// Takes in what a run's stream has got since, and says where it ends now.

@@ -2,6 +2,7 @@
 
 mod entries;
 mod repeat;
+mod styles;
 
 use std::{
     collections::HashMap,
@@ -11,13 +12,14 @@ use std::{
 
 use runlog_engine::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
-    ContextEventKind, EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunCatalogEvent, RunEvent, RunFold,
-    RunId, RunStatus, StatusChange, ToolStyle, pause_reason, tool_calls_of,
+    EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunCatalogEvent, RunEvent, RunFold, RunId, RunStatus,
+    StatusChange, ToolStyle, pause_reason, tool_calls_of,
 };
 use serde::Serialize;
 
 pub use entries::RunEntry;
 use repeat::expected_of;
+use styles::remember_styles;
 
 use super::{
     AsyncRuns, ToolOutcome,
@@ -225,19 +227,6 @@ impl AsyncRunRecorder {
         outcome.check()?;
         let style = self.style_of(&outcome.tool_call_id).await?;
         self.record_along(&[outcome.message(style)], &AppendOptions::default(), along).await
-    }
-
-    /// How the provider wrote a call. One that another recorder recorded, such as that of the run before a resume, is
-    /// looked up in the context.
-    async fn style_of(&self, tool_call_id: &str) -> Result<ToolStyle> {
-        let known = self.state().styles.get(tool_call_id).copied();
-        if let Some(style) = known {
-            return Ok(style);
-        }
-        let instance = self.state().run.instance_id;
-        let open = self.inner.runs.store.context(instance).await?.dangling_tool_calls().await?;
-        let call = open.into_iter().find(|call| call.id.as_deref() == Some(tool_call_id));
-        Ok(call.map_or(ToolStyle::OpenAi, |call| call.style))
     }
 
     /// Records the assistant message that asked for tool calls together with what the tools gave: message,
@@ -485,17 +474,6 @@ fn changeable(run: &Run, to: RunStatus) -> Result<()> {
         }
         (status, ..) => {
             Err(Error::new(ErrorKind::WrongStatus, format!("run {} is {status}, and can't become {to}", run.id)))
-        }
-    }
-}
-
-/// Keeps the style of the calls of the last message that made some: results come before the next calls.
-fn remember_styles(styles: &mut HashMap<String, ToolStyle>, events: &[NewContextEvent]) {
-    for event in events.iter().filter(|event| event.kind == ContextEventKind::AssistantMessage) {
-        let calls = tool_calls_of(&event.content).unwrap_or_default();
-        if !calls.is_empty() {
-            styles.clear();
-            styles.extend(calls.into_iter().filter_map(|call| Some((call.id?, call.style))));
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use runlog::{
     AgentDefinition, AgentEnd, ErrorKind, ListRuns, NewMessage, NewToolCall, OrchestratorOptions, RawJson,
-    ResumeOptions, RunContext, RunId, RunStatus, SpawnRequest, SpawnResult, ToolOutcome, pause_reason,
+    ResumeOptions, RunContext, RunId, RunStatus, SpawnRequest, SpawnResult, StartAgent, ToolOutcome, pause_reason,
 };
 
 use crate::{
@@ -34,6 +34,7 @@ claims! {
     runs_without_an_executor_are_left_as_they_are
     the_orchestrators_bound_of_steps_holds_for_every_resume
     a_sub_agent_that_somebody_else_goes_on_with_is_waited_for
+    a_sub_agent_that_another_run_took_over_goes_on_below_that_one_alone
 }
 
 async fn spawn(world: &World, parent: RunId, request: SpawnRequest) -> SpawnResult {
@@ -438,4 +439,62 @@ async fn a_sub_agent_that_somebody_else_goes_on_with_is_waited_for(world: World)
     assert_eq!(report.resumed.len(), 1, "{report:?}");
     let summary = report.resumed[0].1.summary.clone().unwrap();
     assert!(summary.contains("went on"), "{summary}");
+}
+
+async fn a_sub_agent_that_another_run_took_over_goes_on_below_that_one_alone(world: World) {
+    world
+        .agent("worker", |run: RunContext| async move {
+            if run.run().resumed_from.is_none() {
+                return Ok(AgentEnd::paused("a rest"));
+            }
+            steps(&run, 1).await?;
+            forever().await
+        })
+        .await;
+    world
+        .agent("slow", |run: RunContext| async move {
+            steps(&run, 1).await?;
+            forever().await
+        })
+        .await;
+    world
+        .agent("lead", |run: RunContext| async move {
+            let two = vec![SpawnRequest::new("worker", "t"), SpawnRequest::new("slow", "t")];
+            run.spawn_agents(two).await?;
+            Ok(AgentEnd::from(()))
+        })
+        .await;
+    world
+        .agent("taker", |run: RunContext| async move {
+            let worker = run.task().parse().unwrap();
+            run.spawn_agents(vec![SpawnRequest::resume("worker", worker)]).await?;
+            Ok(AgentEnd::from(()))
+        })
+        .await;
+    let lead = world.orchestrator.start(world.start("lead")).await.unwrap().run_id();
+    let of_worker = ListRuns { agent_id: Some("worker".into()), ..ListRuns::default() };
+    let worker = loop {
+        let workers = world.store.runs().list(&of_worker).await.unwrap().items;
+        if let Some(paused) = workers.iter().find(|run| run.status == RunStatus::Paused) {
+            break paused.id;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    };
+    let start = StartAgent { task: worker.to_string(), ..world.start("taker") };
+    let taker = world.orchestrator.start(start).await.unwrap().run_id();
+    until_steps(&world, "worker", 1, 1).await;
+    until_steps(&world, "slow", 1, 1).await;
+
+    let next = next_process(&world);
+    for agent in ["worker", "slow", "lead", "taker"] {
+        next.agent(agent, |_| async { Ok(AgentEnd::completed("done")) }).await;
+    }
+    let report = next.orchestrator.resume_all().await.unwrap();
+    assert_eq!((report.resumed.len(), report.left.len()), (4, 0), "{report:?}");
+    let workers = next.store.runs().list(&of_worker).await.unwrap().items;
+    assert_eq!(workers.iter().map(|run| run.parent_run_id).collect::<Vec<_>>(), [Some(taker), Some(taker), Some(lead)]);
+    let told = next.context(lead).await.concat();
+    assert!(told.contains("paused") && told.contains("completed"), "the lead is told what its own became: {told}");
+    let told = next.context(taker).await.concat();
+    assert!(!told.contains("paused") && told.contains("completed"), "{told}");
 }

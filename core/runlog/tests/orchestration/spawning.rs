@@ -12,7 +12,7 @@ use runlog::{
     AgentDefinition, AgentEnd, AgentVisibility, ErrorKind, ListRuns, NewMessage, OrchestratorOptions, RawJson,
     RunContext, RunStatus, SpawnRequest, pause_reason,
 };
-use tokio::sync::Barrier;
+use tokio::sync::{Barrier, Notify};
 
 use crate::{
     claims,
@@ -37,6 +37,7 @@ claims! {
     bounds_are_refused_with_what_they_are
     no_more_agents_work_at_a_time_than_allowed
     agents_that_wait_for_their_own_let_others_work
+    an_agent_that_waits_again_before_its_turn_came_lets_others_work
     a_space_is_shared_by_the_whole_tree
     commands_reach_the_run_they_are_for
     a_panic_fails_the_run_with_its_message
@@ -482,6 +483,54 @@ async fn agents_that_wait_for_their_own_let_others_work(world: World) {
     assert_eq!(root.wait().await.unwrap().status, RunStatus::Completed);
     let all = ListRuns { status: Some(RunStatus::Completed), limit: 1_000, ..ListRuns::default() };
     assert_eq!(world.store.runs().list(&all).await.unwrap().items.len(), 1 + 4 + 16 + 64 + 256);
+}
+
+async fn an_agent_that_waits_again_before_its_turn_came_lets_others_work(world: World) {
+    let world = world.bounded(OrchestratorOptions { concurrent_max: 1, ..options() });
+    let begins_again = Arc::new(Notify::new());
+    let begins = Arc::clone(&begins_again);
+    let a_moment = || tokio::time::sleep(Duration::from_millis(50));
+    // It has the turn when the first sub-agent is done, and until the lead waits for its turn and for the second.
+    world
+        .agent("between", move |_| {
+            let begins = Arc::clone(&begins);
+            async move {
+                a_moment().await;
+                begins.notify_one();
+                a_moment().await;
+                Ok(AgentEnd::from(()))
+            }
+        })
+        .await;
+    let start = world.start("between");
+    world
+        .agent("first", move |run: RunContext| {
+            let start = start.clone();
+            async move {
+                run.orchestrator().start(start).await?;
+                a_moment().await;
+                Ok(AgentEnd::from(()))
+            }
+        })
+        .await;
+    world.agent("second", |_| async { Ok(AgentEnd::from(())) }).await;
+    world
+        .agent("lead", move |run: RunContext| {
+            let begins_again = Arc::clone(&begins_again);
+            async move {
+                let second = async {
+                    begins_again.notified().await;
+                    run.spawn_agents(vec![SpawnRequest::new("second", "t")]).await
+                };
+                let (first, second) = tokio::join!(run.spawn_agents(vec![SpawnRequest::new("first", "t")]), second);
+                Ok(AgentEnd::completed(format!("{} {}", first?[0].status, second?[0].status)))
+            }
+        })
+        .await;
+    let lead = world.orchestrator.start(world.start("lead")).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(120), lead.wait()).await;
+    let ended = ended.expect("the second sub-agent gets the turn that its parent waited for").unwrap();
+    assert_eq!(ended.summary.as_deref(), Some("completed completed"));
 }
 
 async fn a_space_is_shared_by_the_whole_tree(world: World) {

@@ -8,6 +8,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    task::Poll,
 };
 
 use runlog::{
@@ -27,6 +28,7 @@ pub struct Watched {
     refused: Mutex<Option<StreamId>>,
     refusals: AtomicU64,
     hides_snapshots: AtomicBool,
+    gives_way: AtomicBool,
 }
 
 impl Watched {
@@ -39,6 +41,7 @@ impl Watched {
             refused: Mutex::default(),
             refusals: AtomicU64::new(0),
             hides_snapshots: AtomicBool::new(false),
+            gives_way: AtomicBool::new(false),
         })
     }
 
@@ -72,6 +75,11 @@ impl Watched {
         self.hides_snapshots.store(true, Ordering::Relaxed);
     }
 
+    /// Lets others go on before each read from now on.
+    pub fn give_way(&self) {
+        self.gives_way.store(true, Ordering::Relaxed);
+    }
+
     fn admit(&self, batch: &Batch<'_>) -> Result<()> {
         let refused = *self.refused.lock().unwrap();
         let is_refused = batch.ops.iter().any(|op| matches!(op, Op::Append { stream, .. } if Some(*stream) == refused));
@@ -95,6 +103,15 @@ impl Backend for Watched {
 
     fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
         Box::pin(async move {
+            let mut waits = self.gives_way.load(Ordering::Relaxed);
+            std::future::poll_fn(|context| {
+                if !std::mem::take(&mut waits) {
+                    return Poll::Ready(());
+                }
+                context.waker().wake_by_ref();
+                Poll::Pending
+            })
+            .await;
             let page = self.inner.read(stream, options).await?;
             *self.read.lock().unwrap().entry(stream).or_default() += page.records.len() as u64;
             Ok(page)

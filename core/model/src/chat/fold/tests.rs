@@ -145,3 +145,87 @@ fn a_copy_has_the_same_with_ids_of_its_own_and_goes_on_with_them() {
     let told: Vec<_> = fold.messages(&MessageFilter::default()).iter().map(|message| message.sequence).collect();
     assert_eq!(told, [2]);
 }
+
+/// A fold of messages and steps, updated, deleted and saved once more, in an order that a number says.
+fn mixed(seed: u64) -> ChatFold {
+    let mut state = seed;
+    let mut below = |end: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % end
+    };
+    let mut events = Vec::new();
+    for number in 0..120 {
+        let (id, request) = (format!("i{}", below(30)), format!("r{}", below(4)));
+        let sequence = if below(8) == 0 { below(40) } else { 0 };
+        events.push(match below(8) {
+            0..3 => {
+                let request_id = Some(request).filter(|_| below(4) > 0);
+                let text = ChatMessage::text(ChatRole::User, "x");
+                let message = ChatMessage { message_id: id, request_id, sequence, ..text };
+                ChatEvent::MessageSaved(Box::new(message))
+            }
+            3 => {
+                let updates = Updates::new().with("request_id", RawJson::string(&request));
+                ChatEvent::MessageUpdated { message_id: id, at: Timestamp(number), updates }
+            }
+            4 => ChatEvent::MessagesDeleted { message_ids: vec![id], at: Timestamp(number) },
+            5 => {
+                let status = StepStatus::ALL[usize::try_from(below(5)).unwrap()].to_string();
+                let updates = Updates::new()
+                    .with("status", RawJson::string(&status))
+                    .with("stack_id", RawJson::string(&format!("s{}", below(4))));
+                ChatEvent::StepUpdated { step_id: id, at: Timestamp(number), updates }
+            }
+            _ => {
+                let new = Step::new(request, "a", format!("s{}", below(4)), StepType::Llm);
+                ChatEvent::StepSaved(Box::new(Step { step_id: id, sequence, ..new }))
+            }
+        });
+    }
+    if seed % 2 == 1 {
+        events
+            .insert(60, ChatEvent::Copied { session_id: SessionId(uuid::Uuid::from_u128(7)), chat_id: "copy".into() });
+    }
+    folded(events)
+}
+
+#[test]
+fn what_is_found_by_request_stack_and_status_is_what_looking_through_finds() {
+    for seed in 0..40 {
+        let fold = mixed(seed);
+        let all = fold.messages(&MessageFilter::default());
+        assert!(all.is_sorted_by_key(|message| message.sequence) && !all.is_empty());
+        assert!(all.iter().all(|message| fold.message(&message.message_id) == Some(message)));
+        let told: Vec<Option<&str>> = all.iter().map(|message| message.request_id.as_deref()).collect();
+        for request in told.into_iter().flatten() {
+            let filter = MessageFilter { request_id: Some(request.to_owned()), ..MessageFilter::default() };
+            let of_request = |message: &&&ChatMessage| message.request_id.as_deref() == Some(request);
+            assert_eq!(fold.messages(&filter), all.iter().filter(of_request).copied().collect::<Vec<_>>());
+        }
+        for step in fold.steps() {
+            assert_eq!(fold.step(&step.step_id), Some(step));
+            let mut of_request: Vec<&Step> =
+                fold.steps().iter().filter(|other| other.request_id == step.request_id).collect();
+            of_request.sort_by_key(|step| step.sequence);
+            assert_eq!(fold.steps_of_request(&step.request_id), of_request);
+            let of_stack: Vec<&Step> = fold.steps().iter().filter(|other| other.stack_id == step.stack_id).collect();
+            assert_eq!(fold.steps_of_stack(&step.stack_id), of_stack);
+        }
+        assert_eq!(fold.last_incomplete_step(), fold.steps().iter().rev().find(|step| step.status.can_resume()));
+    }
+}
+
+#[test]
+fn what_was_touched_since_is_told_without_what_was_before() {
+    let mut fold = folded((0..1_000).map(|number| step(&number.to_string(), "s", None)).collect());
+    let before = fold.touched_at();
+    assert_eq!((before, fold.touched_after(0).count(), fold.touched_after(before).count()), (10_000, 1_000, 0));
+    fold.apply(1_001, 10_010, 1, saved("m")).unwrap();
+    let updates = Updates::parse(r#"{"status":"completed"}"#).unwrap();
+    fold.apply(1_002, 10_020, 1, ChatEvent::StepUpdated { step_id: "7".into(), at: Timestamp(1), updates }).unwrap();
+    let touched: Vec<_> = fold.touched_after(before).collect();
+    assert_eq!(touched, [Touched::Message(fold.message("m").unwrap()), Touched::Step(fold.step("7").unwrap())]);
+    let deleted = ChatEvent::MessagesDeleted { message_ids: vec!["m".into()], at: Timestamp(1) };
+    fold.apply(1_003, 10_030, 1, deleted).unwrap();
+    assert_eq!(fold.touched_after(before).count(), 1);
+}

@@ -1,0 +1,184 @@
+//! What costs as much in a large store as in a small one: the records that calls read are counted.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+mod watched;
+
+use std::sync::Arc;
+
+use pollster::block_on;
+use runlog::{
+    AsyncStore, Chat, ChatMessage, ChatRole, CopySession, ListRunMessages, ListToolCalls, MessageFilter, NewMessage,
+    NewRun, NewSession, NewToolCall, RawJson, RunId, RunRecorder, SessionId, Step, StepType, Store, ToolOutcome,
+    Updates, backend::Backend, engine::StreamId, memory::MemoryBackend,
+};
+use uuid::Uuid;
+use watched::Watched;
+
+/// A small store, and one ten times as large.
+const SIZES: [u32; 2] = [400, 4_000];
+
+fn store() -> (Arc<Watched>, Store) {
+    let watched = Watched::new(Arc::new(MemoryBackend::new()));
+    let backend: Arc<dyn Backend> = watched.clone();
+    (watched, Store::with_backend(backend))
+}
+
+/// Asserts that what is done reads at most so many records in stores of both sizes.
+fn reads_at_most(most: u64, what: &str, done: impl Fn(u32) -> u64) {
+    for size in SIZES {
+        let read = done(size);
+        assert!(read <= most, "{what}: {read} records read with {size}, at most {most} expected");
+    }
+}
+
+fn step(run: &RunRecorder, number: u32) {
+    run.next_step().unwrap();
+    let call = NewToolCall::new(format!("call {number}"), "ls", "{}");
+    run.record_message(NewMessage::assistant("ok").with_tool_calls([call])).unwrap();
+    run.record_tool_result(&ToolOutcome::completed(format!("call {number}"), RawJson::string("x"))).unwrap();
+}
+
+/// What something reads of a run with so many steps, each with a tool call.
+fn read_of_a_run(steps: u32, what: impl Fn(&Store, RunId)) -> u64 {
+    let (watched, store) = store();
+    let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).unwrap();
+    (1..=steps).for_each(|number| step(&run, number));
+    let streams = [StreamId(run.id().as_uuid()), StreamId(run.run().instance_id.as_uuid())];
+    let before: u64 = streams.iter().map(|stream| watched.read(*stream)).sum();
+    what(&store, run.id());
+    streams.iter().map(|stream| watched.read(*stream)).sum::<u64>() - before
+}
+
+#[test]
+fn looking_at_a_run_reads_no_steps_but_the_last() {
+    let read = |what: fn(&Store, RunId)| move |steps| read_of_a_run(steps, what);
+    reads_at_most(8, "get", read(|store, run| assert!(store.runs().get(run).unwrap().unwrap().step_count >= SIZES[0])));
+    reads_at_most(8, "recorder", read(|store, run| drop(store.runs().recorder(run).unwrap())));
+    reads_at_most(
+        300,
+        "the first page of messages",
+        read(|store, run| {
+            let page = store.runs().messages(run, &ListRunMessages::default()).unwrap();
+            assert_eq!((page.items.len(), page.next.is_some()), (50, true));
+        }),
+    );
+    reads_at_most(
+        400,
+        "the first page of tool calls",
+        read(|store, run| {
+            assert_eq!(store.runs().tool_calls(run, &ListToolCalls::default()).unwrap().items.len(), 50);
+        }),
+    );
+}
+
+#[test]
+fn the_messages_of_a_step_are_found_by_halving() {
+    reads_at_most(300, "the messages of a step", |steps| {
+        read_of_a_run(steps, |store, run| {
+            let of_step = ListRunMessages { step_number: Some(steps - 3), ..ListRunMessages::default() };
+            let messages = store.runs().messages(run, &of_step).unwrap().items;
+            assert_eq!(messages.iter().map(|message| message.step_number).collect::<Vec<_>>(), [steps - 3; 2]);
+        })
+    });
+}
+
+#[test]
+fn a_fresh_recorder_finds_the_call_that_a_result_answers_from_the_end() {
+    reads_at_most(20, "a tool result", |steps| {
+        read_of_a_run(steps, |store, run| {
+            let block = r#"{"type":"tool_use","id":"last","name":"ls","input":{}}"#;
+            let message = format!(r#"{{"role":"assistant","content":[{block}]}}"#);
+            store.runs().recorder(run).unwrap().record_raw_message(RawJson::parse(message).unwrap()).unwrap();
+            let answer = ToolOutcome::completed("last", RawJson::string("x"));
+            let recorded = store.runs().recorder(run).unwrap().record_tool_result(&answer).unwrap();
+            let told = store.runs().message(run, recorded.id).unwrap().unwrap();
+            assert!(told.content.as_str().contains("tool_result"), "{:?}", told.content);
+        })
+    });
+}
+
+/// A chat with so many messages and steps, and the stream that they are in.
+fn chat(store: &Store, size: u32) -> (String, StreamId) {
+    let chats = store.chats();
+    let id = Uuid::from_u128(7);
+    let chat = chats.create_chat(Chat { chat_id: SessionId(id).to_string(), ..Chat::new("travel") }).unwrap().chat_id;
+    let message = || ChatMessage::text(ChatRole::User, "Oslo");
+    chats.save_messages(&chat, (0..size).map(|_| message()).collect()).unwrap();
+    let new = |number| Step {
+        step_id: format!("step {number}"),
+        chat_id: chat.clone(),
+        ..Step::new("request", "travel", "stack", StepType::Llm)
+    };
+    chats.save_steps((0..size).map(new).collect()).unwrap();
+    (chat, StreamId(id))
+}
+
+#[test]
+fn a_change_of_a_chat_reads_itself() {
+    reads_at_most(4, "a step saved and updated", |size| {
+        let (watched, store) = store();
+        let (chat, stream) = chat(&store, size);
+        store.chats().get_steps("request").unwrap();
+        let before = watched.read(stream);
+        let new = Step { chat_id: chat, step_id: "s".into(), ..Step::new("r", "a", "stack", StepType::Llm) };
+        store.chats().save_steps(vec![new]).unwrap();
+        store.chats().update_step("s", &Updates::parse(r#"{"status":"completed"}"#).unwrap()).unwrap();
+        watched.read(stream) - before
+    });
+}
+
+#[test]
+fn two_who_look_at_a_chat_at_once_fold_it_once() {
+    reads_at_most(4, "two looks at once", |size| {
+        let (watched, store) = store();
+        let (chat, stream) = chat(&store, size);
+        let backend: Arc<dyn Backend> = watched.clone();
+        // Another handle of the log writes, so that both find something new.
+        Store::with_backend(backend)
+            .chats()
+            .save_messages(&chat, vec![ChatMessage::text(ChatRole::User, "x")])
+            .unwrap();
+        let (before, reader) = (watched.read(stream), AsyncStore::chats(&store.to_async()));
+        watched.give_way();
+        let filter = MessageFilter { limit: 1, ..MessageFilter::default() };
+        let look = || reader.get_messages(&chat, &filter);
+        let (one, other) = block_on(futures_util::future::join(look(), look()));
+        assert_eq!((one.unwrap().len(), other.unwrap().len()), (1, 1));
+        watched.read(stream) - before
+    });
+}
+
+#[test]
+fn a_chat_larger_than_the_cache_is_folded_once() {
+    let (watched, store) = store();
+    let (chat, stream) = chat(&store, 1);
+    let large = "x".repeat(8 << 20);
+    for _ in 0..9 {
+        store.chats().save_messages(&chat, vec![ChatMessage::text(ChatRole::User, &large)]).unwrap();
+    }
+    let before = watched.read(stream);
+    store.chats().save_messages(&chat, vec![ChatMessage::text(ChatRole::User, "small")]).unwrap();
+    assert!(watched.read(stream) - before <= 2, "{} records read", watched.read(stream) - before);
+}
+
+#[test]
+fn a_copy_up_to_a_point_looks_for_the_point_by_halving() {
+    reads_at_most(200, "a copy", |size| {
+        let (watched, store) = store();
+        let (chat, stream) = chat(&store, size);
+        let session = store.find_session(&chat).unwrap().id;
+        let agent = store.create_instance(session, "travel", None).unwrap();
+        let context = store.context(agent.id).unwrap();
+        context.append_message(NewMessage::user("Oslo")).unwrap();
+        store.chats().save_messages(&chat, vec![ChatMessage::text(ChatRole::Assistant, "By train?")]).unwrap();
+        context.append_message(NewMessage::user("Yes.")).unwrap();
+        let before = watched.read(stream);
+        let point = CopySession { up_to_sequence: Some(1), ..CopySession::default() };
+        let copy = store.copy_session(session, &point).unwrap();
+        let read = watched.read(stream) - before;
+        let copied = store.chats().get_messages(&copy.session.id.to_string(), &MessageFilter::default()).unwrap();
+        assert_eq!(copied.len(), size as usize + 1);
+        read
+    });
+}
