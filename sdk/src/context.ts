@@ -421,7 +421,7 @@ export class Context {
 
   /**
    * The events from a sequence on, then those that come, also while another process writes them. It ends when the
-   * signal is aborted. After a truncation it goes on with what comes after the last sequence it gave.
+   * signal is aborted or the store is closed, not with a run: another one may go on in the context. After a truncation it goes on with what comes after the last sequence it gave.
    */
   follow(options: { from?: number; signal?: AbortSignal } = {}): Pages<ContextEvent> {
     const { from = 1, signal } = optionsOf(options, ["from", "signal"]);

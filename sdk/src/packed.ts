@@ -48,12 +48,21 @@ export class LogRecord {
     return uuidAt(new Uint8Array(this.#page.buffer, this.#page.byteOffset), this.#head + 48);
   }
 
-  /** The payload as text. */
+  /**
+   * The payload as text.
+   *
+   * @throws {@link RunlogError} `damaged` when it isn't UTF-8: also where it was never meant to be, as in records of bytes
+   * and those of the engine itself ({@link kind} from 128). Nothing is wrong with the store then.
+   */
   text(): string {
     return textOf(this.payload);
   }
 
-  /** The payload as JSON. */
+  /**
+   * The payload as JSON, as a value. {@link text} is the text of it.
+   *
+   * @throws {@link RunlogError} as {@link text}; JavaScript's `SyntaxError` when it is text but no JSON.
+   */
   json<T = unknown>(): T {
     return JSON.parse(this.text()) as T;
   }

@@ -67,7 +67,8 @@ export class RunRecorder implements AsyncDisposable {
   }
 
   /**
-   * Records what a tool gave for a call that was recorded before, as a message in the provider's form.
+   * Records what a tool gave for a call that was recorded before, as a message in the provider's form. The call isn't
+   * looked up: a result of no call, or a second one of the same, is kept as well, and providers refuse such a context.
    *
    * @throws {@link RunlogError} as {@link recordMessage}.
    */

@@ -21,7 +21,7 @@ export interface RunSummary {
   sessionId: string;
   /** The agent instance whose context it writes. */
   instanceId: string;
-  /** The agent's name. */
+  /** The agent's name: the `agentName` that the run's instance was made with, unless the run was given another. */
   agentId: string;
   /** How far it has come. */
   status: RunStatus;
@@ -132,7 +132,7 @@ export interface ResumeOptions {
 export interface ListRuns {
   /** Only runs that have come so far. */
   status?: RunStatus;
-  /** Only runs of this agent, by its name. */
+  /** Only runs of this agent, by its name: what a run was started with as `agentName`. */
   agentId?: string;
   /** Only runs that this run spawned. */
   parentRunId?: string;

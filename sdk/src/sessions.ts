@@ -78,7 +78,11 @@ export interface SessionPage {
 
 /** How much of a session to copy, and what the copy is called. */
 export interface CopySession {
-  /** The last sequence to copy of the root instance's context; left out, all of it. */
+  /**
+   * The last sequence to copy of the root instance's context; left out, all of it. A message with tool calls is several
+   * events ({@link Recorded.lastSequence} is the last of them); calls whose results are beyond it are without one in the
+   * copy, for {@link Context.closeDanglingToolCalls}.
+   */
   upToSequence?: number;
   /** The external name of the copy. */
   name?: string;

@@ -312,7 +312,12 @@ export class Streams {
     return new Pages(() => this.#pages(stream, options, unpackRecords, (page) => page.records));
   }
 
-  /** Reads a stream whose payloads are JSON, as values: the fastest way to them. A redacted one is `null`. */
+  /**
+   * Reads a stream whose payloads are JSON, as values: the fastest way to them. A redacted one is `null`.
+   *
+   * @throws {@link RunlogError} as {@link read}. A payload that isn't JSON fails the page that it is in: `damaged` where it
+   * isn't UTF-8, else JavaScript's `SyntaxError`.
+   */
   readValues<T = unknown>(stream: string, options: ReadOptions = {}): Pages<T> {
     return new Pages(() => this.#pages(stream, options, unpackValues, (page) => page.values as T[]));
   }
