@@ -72,13 +72,18 @@ export function textOf(bytes: Uint8Array): string {
   try {
     return decoder.decode(bytes);
   } catch (cause) {
-    throw new RunlogError("damaged", "the stored bytes aren't text in UTF-8", { cause });
+    throw invalid("the bytes aren't text in UTF-8; they can be had as they are", cause);
   }
 }
 
 /** The value of JSON in UTF-8. @internal */
 export function parseBytes<T>(bytes: Uint8Array): T {
-  return JSON.parse(textOf(bytes)) as T;
+  const text = textOf(bytes);
+  try {
+    return JSON.parse(text) as T;
+  } catch (cause) {
+    throw invalid(`the text isn't JSON: ${(cause as Error).message}`, cause);
+  }
 }
 
 /** The JSON of a value, or an error that says that it has none. @internal */

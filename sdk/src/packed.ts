@@ -1,4 +1,5 @@
-import { textOf } from "./json.js";
+import { invalid } from "./error.js";
+import { parseBytes, textOf } from "./json.js";
 import { uuidAt } from "./uuid.js";
 
 // The layouts of `core/bindings/src/packed`, this side of the boundary: what is read. All numbers are little-endian.
@@ -51,8 +52,8 @@ export class LogRecord {
   /**
    * The payload as text.
    *
-   * @throws {@link RunlogError} `damaged` when it isn't UTF-8: also where it was never meant to be, as in records of bytes
-   * and those of the engine itself ({@link kind} from 128). Nothing is wrong with the store then.
+   * @throws {@link RunlogError} `invalid_input` when it isn't UTF-8, as in records of bytes and those of the engine itself
+   * ({@link kind} from 128).
    */
   text(): string {
     return textOf(this.payload);
@@ -61,10 +62,10 @@ export class LogRecord {
   /**
    * The payload as JSON, as a value. {@link text} is the text of it.
    *
-   * @throws {@link RunlogError} as {@link text}; JavaScript's `SyntaxError` when it is text but no JSON.
+   * @throws {@link RunlogError} `invalid_input` when it isn't.
    */
   json<T = unknown>(): T {
-    return JSON.parse(this.text()) as T;
+    return parseBytes<T>(this.payload);
   }
 }
 
@@ -96,7 +97,23 @@ export function unpackValues(page: Uint8Array): { values: unknown[]; next: numbe
   const count = view.getUint32(0, true);
   // Before the first payload is the bracket of the array.
   const start = count === 0 ? PAGE_HEADER_BYTES : view.getUint32(PAGE_HEADER_BYTES + 36, true) - 1;
-  return { values: JSON.parse(textOf(page.subarray(start))) as unknown[], next: view.getFloat64(8, true) };
+  const next = view.getFloat64(8, true);
+  try {
+    const values = parseBytes<unknown[]>(page.subarray(start));
+    if (values.length === count) return { values, next };
+  } catch {
+    // Looked at one by one, to say which it is.
+  }
+  return { values: unpackRecords(page).records.map(valueOf), next };
+}
+
+function valueOf(record: LogRecord): unknown {
+  if (record.redacted) return null;
+  try {
+    return record.json();
+  } catch (cause) {
+    throw invalid(`the payload of sequence ${record.sequence} isn't JSON: ${(cause as Error).message}`, cause);
+  }
 }
 
 /** Contents beside their heads. @internal */

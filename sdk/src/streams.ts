@@ -315,8 +315,8 @@ export class Streams {
   /**
    * Reads a stream whose payloads are JSON, as values: the fastest way to them. A redacted one is `null`.
    *
-   * @throws {@link RunlogError} as {@link read}. A payload that isn't JSON fails the page that it is in: `damaged` where it
-   * isn't UTF-8, else JavaScript's `SyntaxError`.
+   * @throws {@link RunlogError} as {@link read}. A payload that isn't JSON fails the page that it is in: `invalid_input`,
+   * with its sequence.
    */
   readValues<T = unknown>(stream: string, options: ReadOptions = {}): Pages<T> {
     return new Pages(() => this.#pages(stream, options, unpackValues, (page) => page.values as T[]));

@@ -60,6 +60,19 @@ describe.each(places)("streams $name", ({ fresh }) => {
     expect(records[4]?.json()).toBe(3.5);
   });
 
+  test("a payload that isn't what it is read as is told by its sequence, and nothing is taken for damage", async () => {
+    const store = await fresh();
+    for (const wrong of [Uint8Array.of(255), "no JSON", "1,2", ""]) {
+      const stream = store.newId();
+      await store.streams.append(stream, [{ json: 1 }, wrong, { json: 3 }]);
+      const error = await failure(store.streams.readValues(stream).toArray(), "invalid_input");
+      expect(error.message).toContain("sequence 2");
+      const [, record] = await store.streams.read(stream).toArray();
+      await failure((async () => record?.json())(), "invalid_input");
+      if (typeof wrong !== "string") await failure((async () => record?.text())(), "invalid_input");
+    }
+  });
+
   test("a batch is packed once and used again", async () => {
     const store = await fresh();
     const stream = store.newId();
