@@ -1,3 +1,4 @@
+import { invalid, messageOf } from "./error.js";
 import { textOf } from "./json.js";
 import { uuidAt } from "./uuid.js";
 
@@ -87,7 +88,16 @@ export function unpackValues(page: Uint8Array): { values: unknown[]; next: numbe
   const count = view.getUint32(0, true);
   // Before the first payload is the bracket of the array.
   const start = count === 0 ? PAGE_HEADER_BYTES : view.getUint32(PAGE_HEADER_BYTES + 36, true) - 1;
-  return { values: JSON.parse(textOf(page.subarray(start))) as unknown[], next: view.getFloat64(8, true) };
+  const text = textOf(page.subarray(start));
+  let values: unknown[];
+  try {
+    values = JSON.parse(text) as unknown[];
+  } catch (cause) {
+    throw invalid(`a payload that was read as a value isn't JSON: ${messageOf(cause)}`, cause);
+  }
+  // One without a byte, or with a comma, passes inside of an array.
+  if (values.length !== count) throw invalid("a payload that was read as a value isn't JSON, or isn't one value");
+  return { values, next: view.getFloat64(8, true) };
 }
 
 /** Contents beside their heads. @internal */

@@ -3,7 +3,7 @@ import { bytesOf, check, valueOf } from "./binding.js";
 import type { Appended, OneRecord } from "./appends.js";
 import { type AppendHead, type Durability, type Expected, RecordBatch } from "./batch.js";
 import { bytesGiven, checkLimit, listOf, objectOf, optionsOf, shown } from "./checks.js";
-import { invalid } from "./error.js";
+import { invalid, throwIfAborted } from "./error.js";
 import { concat, stringify, utf8 } from "./json.js";
 import { type LogRecord, type RecordPage, unpackRecords, unpackValues } from "./packed.js";
 import { Pages } from "./pages.js";
@@ -303,7 +303,8 @@ export class Streams {
   }
 
   /**
-   * Reads a stream. A stream that isn't there is an error at the first read.
+   * Reads a stream. A stream that isn't there is an error at the first read. The next page is read while one is used:
+   * what changes meanwhile, a redaction too, shows on the page after it.
    *
    * @throws {@link RunlogError} `not_found` at the first read when the stream isn't there; `aborted` when the signal
    * is.
@@ -312,7 +313,11 @@ export class Streams {
     return new Pages(() => this.#pages(stream, options, unpackRecords, (page) => page.records));
   }
 
-  /** Reads a stream whose payloads are JSON, as values: the fastest way to them. A redacted one is `null`. */
+  /**
+   * Reads a stream whose payloads are JSON, as values: the fastest way to them. A redacted one is `null`.
+   *
+   * @throws {@link RunlogError} as {@link read}; `invalid_input` when a payload isn't JSON.
+   */
   readValues<T = unknown>(stream: string, options: ReadOptions = {}): Pages<T> {
     return new Pages(() => this.#pages(stream, options, unpackValues, (page) => page.values as T[]));
   }
@@ -339,8 +344,10 @@ export class Streams {
       reading = page.next > 0 && left > 0 ? read() : undefined;
       reading?.catch(() => {});
       if (items.length > 0) yield items;
-      // What was read ahead doesn't outlive the store.
-      if (reading !== undefined) this.#handle.check();
+      // What was read ahead doesn't outlive the store, nor the wish to read.
+      if (reading === undefined) return;
+      this.#handle.check();
+      throwIfAborted(signal);
     }
   }
 }
