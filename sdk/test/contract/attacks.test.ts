@@ -52,7 +52,10 @@ describe.each(places)("attacks $name", ({ fresh }) => {
     const texts = async (id: string) => (await store.streams.read(id).toArray()).map((it) => it.text());
     expect(await texts(stream)).toEqual(["a", "b", "c", "d", "e".repeat(1000)]);
     expect(await texts(other)).toEqual(Array.from({ length: done }, (_, at) => expect.stringMatching(`^in ${at}\\b`)));
-    await failure(store.streams.append(stream, "f", { get expected() { return void store.close(), "any" as const; } }), "closed");
+    const closing: Promise<void>[] = [];
+    const closes = { get expected() { return closing.push(store.close()), "any" as const; } };
+    await failure(store.streams.append(stream, "f", closes), "closed");
+    await Promise.all(closing);
   });
 
   test("text is kept to the last character, also where the queue of appends ends", async () => {
