@@ -132,8 +132,8 @@ export class Awaited {
     this.#resolves[at] = undefined;
     this.#size -= 1;
     while (this.#answered < this.#resolves.length && this.#resolves[this.#answered] === undefined) this.#answered += 1;
-    // Forgets those that are answered, once they are many.
-    if (this.#answered >= 4096) {
+    // Forgets those that are answered, once they are many, and most: each is moved about once.
+    if (this.#answered >= 4096 && this.#answered * 2 >= this.#resolves.length) {
       this.#resolves = this.#resolves.slice(this.#answered);
       this.#first += this.#answered;
       this.#answered = 0;

@@ -167,7 +167,7 @@ export class Channel {
 
   // Made once, since they are used for each append.
   readonly #enqueue = (resolve: Resolve): void => void this.#queued.push(resolve);
-  readonly #flush = (): void => this.#handOver();
+  readonly #flush = (): void => this.handOver();
 
   #schedule(): void {
     if (this.#queue.isEmpty) queueMicrotask(this.#flush);
@@ -178,8 +178,8 @@ export class Channel {
     this.#binding.release(handle);
   }
 
-  /** Hands over the appends that are queued. */
-  #handOver(): void {
+  /** Hands over the appends that are queued, before their turn ends. */
+  handOver(): void {
     if (this.#queue.isEmpty) return;
     const resolves = this.#queued;
     this.#queued = [];

@@ -60,7 +60,8 @@ export class RawJson {
 }
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder("utf-8", { fatal: true });
+// A byte order mark at the beginning is a character like any other: it is kept.
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** The UTF-8 of a text. @internal */
 export function utf8(text: string): Uint8Array {

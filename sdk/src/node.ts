@@ -8,8 +8,15 @@ const CHANNEL = Symbol.for("runlog.channel");
 /** The way to the core from this thread: an addon of Node's. @internal */
 export function nodeChannel(): Channel {
   const shared = addon as { [CHANNEL]?: Channel };
-  shared[CHANNEL] ??= new Channel(nodeBinding());
+  shared[CHANNEL] ??= newChannel();
   return shared[CHANNEL];
+}
+
+function newChannel(): Channel {
+  const channel = new Channel(nodeBinding());
+  // The turn in which process.exit() is called has no end; what was appended in it is handed over nevertheless.
+  process.on("exit", () => channel.handOver());
+  return channel;
 }
 
 function nodeBinding(): Binding {

@@ -1,9 +1,9 @@
 import type { Handle } from "./handle.js";
 import { bytesOf, check, valueOf } from "./binding.js";
 import type { Appended, OneRecord } from "./appends.js";
-import { type Durability, type Expected, RecordBatch } from "./batch.js";
+import { type AppendHead, type Durability, type Expected, RecordBatch } from "./batch.js";
 import { bytesGiven, checkLimit, listOf, objectOf, optionsOf, shown } from "./checks.js";
-import { invalid } from "./error.js";
+import { invalid, throwIfAborted } from "./error.js";
 import { concat, stringify, utf8 } from "./json.js";
 import { type LogRecord, type RecordPage, unpackRecords, unpackValues } from "./packed.js";
 import { Pages } from "./pages.js";
@@ -165,7 +165,7 @@ export interface CommittedOperation {
 }
 
 const ALL = Number.MAX_SAFE_INTEGER;
-const NO_OPTIONS: AppendRecordsOptions = {};
+const NO_OPTIONS: AppendHead = {};
 /** Memory for larger appends isn't kept. */
 const SCRATCH_BYTES_MAX = 1 << 20;
 
@@ -208,18 +208,18 @@ export class Streams {
   #append(
     stream: string,
     records: NewRecord | readonly NewRecord[] | RecordBatch,
-    options: AppendRecordsOptions = NO_OPTIONS,
+    options?: AppendRecordsOptions,
   ): Promise<Appended> {
-    if (options !== NO_OPTIONS) optionsOf(options, ["expected", "key", "durability"]);
-    if (records instanceof RecordBatch) return this.#handle.append(records.packed(stream, options));
-    if (!Array.isArray(records) && options.key === undefined) {
-      const appended = this.#handle.appendRecord(stream, options, oneRecord(records as NewRecord));
+    const head = options === undefined ? NO_OPTIONS : headOf(options);
+    if (records instanceof RecordBatch) return this.#handle.append(records.packed(stream, head));
+    if (!Array.isArray(records) && head.key === undefined) {
+      const appended = this.#handle.appendRecord(stream, head, oneRecord(records as NewRecord));
       if (appended !== undefined) return appended;
     }
     // Away while it is in use: what is appended may be code that appends.
     const scratch = this.#scratch?.clear() ?? new RecordBatch();
     this.#scratch = undefined;
-    const appending = this.#handle.append(filled(scratch, records).packed(stream, options));
+    const appending = this.#handle.append(filled(scratch, records).packed(stream, head));
     if (scratch.byteLength <= SCRATCH_BYTES_MAX) this.#scratch = scratch;
     return appending;
   }
@@ -303,7 +303,8 @@ export class Streams {
   }
 
   /**
-   * Reads a stream. A stream that isn't there is an error at the first read.
+   * Reads a stream. A stream that isn't there is an error at the first read. The next page is read while one is used:
+   * what changes meanwhile, a redaction too, shows on the page after it.
    *
    * @throws {@link RunlogError} `not_found` at the first read when the stream isn't there; `aborted` when the signal
    * is.
@@ -331,7 +332,7 @@ export class Streams {
     const { signal, limit = ALL, ...range } = objectOf(options, "what is to be read");
     checkLimit(limit);
     const wire = { stream, ...range };
-    let left = limit;
+    let left = Math.min(limit, ALL);
     const read = async () => this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
     let reading = left > 0 ? read() : undefined;
     while (reading !== undefined) {
@@ -344,8 +345,10 @@ export class Streams {
       reading = page.next > 0 && left > 0 ? read() : undefined;
       reading?.catch(() => {});
       if (items.length > 0) yield items;
-      // What was read ahead doesn't outlive the store.
-      if (reading !== undefined) this.#handle.check();
+      // What was read ahead doesn't outlive the store, nor the wish to read.
+      if (reading === undefined) return;
+      this.#handle.check();
+      throwIfAborted(signal);
     }
   }
 }
@@ -369,6 +372,13 @@ function filled(batch: RecordBatch, records: NewRecord | readonly NewRecord[]): 
 function addRecord(batch: RecordBatch, record: NewRecord): void {
   const { payload, kind, meta } = oneRecord(record);
   batch.add(payload, kind, meta);
+}
+
+/** Options, each of them looked at once and before anything is packed: looking may run a caller's code, which may append. */
+function headOf(options: AppendRecordsOptions): AppendHead {
+  const { expected, key, durability } = optionsOf(options, ["expected", "key", "durability"]);
+  if (typeof durability !== "object" || durability === null) return { expected, key, durability };
+  return { expected, key, durability: { intervalMs: durability.intervalMs } };
 }
 
 /** A record, each part of it looked at once: looking may run a caller's code. */

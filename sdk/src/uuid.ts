@@ -1,3 +1,4 @@
+import { shown } from "./checks.js";
 import { invalid } from "./error.js";
 
 /** Appends go to the same few streams again and again, and reading an id takes longer than the rest of an append. */
@@ -9,7 +10,7 @@ export function uuidBytes(uuid: string): Uint8Array {
   const found = known.get(uuid);
   if (found !== undefined) return found;
   const digits = typeof uuid === "string" ? uuid.replaceAll("-", "") : "";
-  if (!/^[0-9a-f]{32}$/i.test(digits)) throw invalid(`not the id of a stream (a UUID): ${JSON.stringify(uuid)}`);
+  if (!/^[0-9a-f]{32}$/i.test(digits)) throw invalid(`not the id of a stream (a UUID): ${shown(uuid)}`);
   const bytes = new Uint8Array(16);
   for (let at = 0; at < 16; at++) bytes[at] = Number.parseInt(digits.slice(2 * at, 2 * at + 2), 16);
   if (known.size >= KNOWN_MAX) known.clear();

@@ -29,6 +29,67 @@ describe.each(places)("attacks $name", ({ fresh }) => {
     expect((await context.getMessages()).map((it) => it["content"]).sort()).toEqual(["inner", "outer"]);
   });
 
+  test("what is asked for beside it may append, too, or end the store", async () => {
+    const store = await fresh();
+    const [stream, other] = [store.newId(), store.newId()];
+    const inner: Promise<unknown>[] = [];
+    const within = <T>(value: T): T => {
+      inner.push(store.streams.append(other, `in ${inner.length}, which is longer`));
+      if (inner.length % 3 === 0) inner.push(store.streams.commit([{ append: other, records: `in ${inner.length}` }]));
+      return value;
+    };
+    const batch = new RecordBatch(0).add("d");
+    const grown = { get expected() { return within(batch.add("e".repeat(1000))).count; } };
+    const outer = [
+      store.streams.append(stream, "a", { get expected() { return within("any" as const); } }),
+      store.streams.append(stream, "b", { get durability() { return within("os" as const); } }),
+      store.streams.append(stream, ["c"], { durability: { get intervalMs() { return within(5); } } }),
+      failure(store.streams.append(stream, batch, grown), "conflict"),
+      store.streams.append(stream, batch, { get key() { return within("key"); } }),
+    ];
+    await Promise.all(outer);
+    const done = (await Promise.all(inner)).length;
+    const texts = async (id: string) => (await store.streams.read(id).toArray()).map((it) => it.text());
+    expect(await texts(stream)).toEqual(["a", "b", "c", "d", "e".repeat(1000)]);
+    expect(await texts(other)).toEqual(Array.from({ length: done }, (_, at) => expect.stringMatching(`^in ${at}\\b`)));
+    const closing: Promise<void>[] = [];
+    const closes = { get expected() { return closing.push(store.close()), "any" as const; } };
+    await failure(store.streams.append(stream, "f", closes), "closed");
+    await Promise.all(closing);
+  });
+
+  test("text is kept to the last character, also where the queue of appends ends", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    const texts = ["", "\0", "\uFEFF", "\uFEFF{}", "é\u00ff\u0080", "\uffff\ufffe€", "\u{10ffff}😀", "\u07ff\u0800"];
+    // Around what is queued at most, as bytes and by the bound of three bytes a character, and what fills the queue.
+    for (const length of [21_823, 21_832, 21_845, 43_690, 65_488, 65_536]) {
+      for (const by of [-2, -1, 0, 1, 2]) for (const it of ["a", "é", "€"]) texts.push(it.repeat(length + by));
+    }
+    const alone = texts.map((text) => store.streams.append(stream, text));
+    const bytes = texts.map((text) => {
+      const payload = new TextEncoder().encode(text);
+      const appended = store.streams.append(stream, payload);
+      payload.fill(0);
+      return appended;
+    });
+    const appended = await Promise.all([...alone, ...bytes]);
+    expect(appended.map((it) => it.firstSequence)).toEqual(appended.map((_, index) => index + 1));
+    const found = (await store.streams.read(stream).toArray()).map((it) => it.text());
+    expect(found.every((text, at) => text === texts[at % texts.length])).toBe(true);
+    expect(found).toHaveLength(2 * texts.length);
+    expect(await store.streams.read(stream, { limit: Infinity, last: 1 }).toArray()).toHaveLength(1);
+  });
+
+  test("the id of a stream is told when it is none, whatever it is", async () => {
+    const store = await fresh();
+    const circular: Record<string, unknown> = {};
+    circular["self"] = circular;
+    const ids = [1n, circular, Symbol("id"), undefined, null, () => 1, { toJSON: () => store.close() }, ""];
+    for (const id of ids) await failure(store.streams.append(id as never, "x"), "invalid_input");
+    await store.streams.append(store.newId(), "x");
+  });
+
   test("a refused record leaves nothing of its append behind", async () => {
     const store = await fresh();
     const stream = store.newId();

@@ -73,6 +73,31 @@ describe.each(places)("streams $name", ({ fresh }) => {
     }
   });
 
+  test("payloads that are no JSON are told, also those that pass for some inside of a list", async () => {
+    const store = await fresh();
+    for (const payloads of [[""], ["1", "2,3"], ["1", "", "3"], ["{"]]) {
+      const stream = store.newId();
+      await store.streams.append(stream, payloads);
+      await failure(store.streams.readValues(stream).toArray(), "invalid_input");
+      expect((await store.streams.read(stream).toArray()).map((record) => record.text())).toEqual(payloads);
+    }
+  });
+
+  test("a signal ends a read between two pages, though the second was read ahead", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    await store.streams.append(stream, Array.from({ length: 5000 }, () => "x"));
+    const stop = new AbortController();
+    const pages = store.streams.read(stream, { signal: stop.signal }).pages()[Symbol.asyncIterator]();
+    const { value } = await pages.next();
+    expect(value).toHaveLength(4096);
+    // Answered after the page that was read ahead.
+    await store.streams.read(stream).toArray();
+    stop.abort();
+    await failure(pages.next(), "aborted");
+    expect((await pages.next()).done).toBe(true);
+  });
+
   test("a batch is packed once and used again", async () => {
     const store = await fresh();
     const stream = store.newId();

@@ -34,6 +34,15 @@ describe("a process with an open store", () => {
     expect((await found(path)).events).toBeGreaterThanOrEqual(1);
   });
 
+  test("may exit in the turn of its appends, which are written", async () => {
+    const path = await freshFolder();
+    expect(await run("endings.mjs", [path, "exit-in-turn"])).toMatchObject({ code: 7, stderr: "" });
+    const store = await open(path);
+    const [stream] = (await store.streams.list()).filter((it) => it.lastSequence >= 100);
+    expect(stream).toBeDefined();
+    await store.close();
+  });
+
   test("may exit in the middle of a reading loop", async () => {
     const path = await freshFolder();
     expect(await run("endings.mjs", [path, "exit-in-loop"])).toMatchObject({ code: 8, stderr: "" });

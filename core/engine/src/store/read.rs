@@ -136,7 +136,7 @@ impl Reader {
         }
         let mut bytes = self.together.as_ref().and_then(|together| together.from(located));
         if bytes.is_none() {
-            self.together = self.read_together(located)?;
+            self.together = self.read_together(located);
             bytes = self.together.as_ref().and_then(|together| together.from(located));
         }
         match bytes {
@@ -146,8 +146,9 @@ impl Reader {
     }
 
     /// Reads a record and those of the window that follow close to it, with one call. What lies between them is no more
-    /// than would be read with each alone.
-    fn read_together(&self, first: &Located) -> Result<Option<Together>> {
+    /// than would be read with each alone. Where that can't be read, each is read alone: damage ahead is told by the
+    /// record that has it.
+    fn read_together(&self, first: &Located) -> Option<Together> {
         let (mut start, mut end) = (first.offset, first.offset + READ_BYTES);
         for next in &self.window {
             let (low, high) = (start.min(next.offset), end.max(next.offset + READ_BYTES));
@@ -158,10 +159,10 @@ impl Reader {
             (start, end) = (low, high);
         }
         if end - start == READ_BYTES {
-            return Ok(None);
+            return None;
         }
-        let bytes = first.segment.bytes_at(start, end.min(first.end) - start)?;
-        Ok(Some(Together { segment: first.segment.clone(), start, bytes }))
+        let bytes = first.segment.bytes_at(start, end.min(first.end).checked_sub(start)?).ok()?;
+        Some(Together { segment: first.segment.clone(), start, bytes })
     }
 
     fn read(&mut self) -> Result<Option<Record>> {
@@ -291,3 +292,7 @@ pub(crate) fn latest_snapshot(
         payload: record.payload,
     }))
 }
+
+#[cfg(test)]
+#[path = "read_tests.rs"]
+mod tests;

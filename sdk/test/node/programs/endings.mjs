@@ -19,6 +19,12 @@ switch (how) {
     process.exit(7);
     break;
   }
+  case "exit-in-turn": {
+    // Appends to streams that are handed over together, at the end of a turn that has none.
+    for (let index = 0; index < 100; index++) void store.streams.append(instance.id, `${index}`, { durability: "os" });
+    process.exit(7);
+    break;
+  }
   case "exit-in-loop": {
     for await (const event of context.events()) if (event.sequenceNumber === 1) process.exit(8);
     break;

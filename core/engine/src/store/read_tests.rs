@@ -1,0 +1,200 @@
+use std::thread;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    Batch, Expected, NewRecord, Op, OpenOptions, Preallocation, Store,
+    storage::{Access, MemoryStorage, Storage},
+};
+
+fn options() -> OpenOptions {
+    OpenOptions { segment_bytes_max: 256 << 10, preallocation: Preallocation::None, ..OpenOptions::default() }
+}
+
+fn stream(number: u8) -> StreamId {
+    StreamId::from_bytes([number; 16])
+}
+
+/// What a reader gives, up to its first failure.
+fn told(results: impl Iterator<Item = Result<Record>>) -> Vec<std::result::Result<Record, String>> {
+    results.map(|result| result.map_err(|error| error.to_string())).collect()
+}
+
+/// The records of a read, each read by itself.
+struct Alone(Reader, bool);
+
+impl Alone {
+    fn read(&mut self) -> Result<Option<Record>> {
+        let reader = &mut self.0;
+        while reader.remaining > 0 {
+            if reader.window.is_empty() {
+                reader.fill_window()?;
+            }
+            let Some(located) = reader.window.pop_front() else { break };
+            let frame = located.segment.frame(located.offset, located.end)?;
+            assert_eq!((frame.header.stream, frame.header.sequence), (located.source, located.sequence));
+            if reader.kinds.is_empty() || reader.kinds.contains(&frame.header.kind) {
+                reader.remaining -= 1;
+                return record(&reader.shared.durable(), &located.segment, &frame).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for Alone {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.1 {
+            return None;
+        }
+        let next = self.read().transpose();
+        self.1 = matches!(next, Some(Err(_)));
+        next
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Append { stream: u8, kind: u8, bytes: usize, count: usize },
+    Truncate { stream: u8, after: u64 },
+    Fork { parent: u8, at: u64, child: u8 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let bytes = prop_oneof![8 => 0..200_usize, 4 => 200..5000_usize, 1 => Just(4072_usize), 1 => 60_000..200_000_usize];
+    let append = (0..3_u8, 0..3_u8, bytes, 1..12_usize).prop_map(|(stream, kind, bytes, count)| Step::Append {
+        stream,
+        kind,
+        bytes,
+        count: count.min(1 + 200_000 / (bytes + 1)),
+    });
+    let truncate = (0..3_u8, 0..40_u64).prop_map(|(stream, after)| Step::Truncate { stream, after });
+    let fork = (0..3_u8, 0..40_u64, 3..6_u8).prop_map(|(parent, at, child)| Step::Fork { parent, at, child });
+    prop::collection::vec(prop_oneof![10 => append, 1 => truncate, 1 => fork], 1..40)
+}
+
+fn reads() -> impl Strategy<Value = Vec<(u8, ReadOptions)>> {
+    let kinds = prop_oneof![3 => Just(vec![]), 1 => Just(vec![Kind(1)]), 1 => Just(vec![Kind(0), Kind(2)])];
+    let last = prop_oneof![Just(u64::MAX), 0..100_u64];
+    let limit = prop_oneof![3 => Just(u64::MAX), 1 => 0..20_u64];
+    let read = (0..6_u8, 0..60_u64, last, any::<bool>(), kinds, limit).prop_map(
+        |(stream, first, last, backward, kinds, limit)| {
+            let direction = if backward { Direction::Backward } else { Direction::Forward };
+            (stream, ReadOptions { first: Sequence(first), last: Sequence(last), direction, kinds, limit })
+        },
+    );
+    prop::collection::vec(read, 1..12)
+}
+
+fn store_of(storage: &MemoryStorage, steps: &[Step]) -> Store {
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    for (index, step) in steps.iter().enumerate() {
+        let expected = Expected::Any;
+        // What can't be done where a stream isn't there is left out.
+        let _ = match *step {
+            Step::Append { stream: to, kind, bytes, count } => {
+                let payload: Vec<u8> = (0..bytes).map(|at| ((at * 31 + index) % 251).try_into().unwrap()).collect();
+                let record = NewRecord { kind: Kind(kind), meta: &payload[..bytes.min(9)], payload: &payload };
+                store.append(stream(to), expected, &vec![record; count])
+            }
+            Step::Truncate { stream: of, after } => {
+                store.commit(&Batch::new(vec![Op::Truncate { stream: stream(of), expected, after: Sequence(after) }]))
+            }
+            Step::Fork { parent, at, child } => {
+                let fork = Op::Fork { parent: stream(parent), at: Sequence(at), child: stream(child) };
+                store.commit(&Batch::new(vec![fork]))
+            }
+        };
+    }
+    store
+}
+
+/// What both ways of reading give.
+type Both = [Vec<std::result::Result<Record, String>>; 2];
+
+fn both(store: &Store, of: u8, options: &ReadOptions) -> Option<Both> {
+    let together = told(store.read(stream(of), options.clone()).ok()?);
+    Some([together, told(Alone(store.read(stream(of), options.clone()).ok()?, false))])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn records_read_together_are_those_read_one_by_one(
+        steps in steps(),
+        reads in reads(),
+        damage in prop::collection::vec((0..1_000_000_usize, 1..=255_u8), 0..4),
+        cut in prop::option::of(0..1_000_000_u64),
+    ) {
+        let storage = MemoryStorage::new();
+        let store = store_of(&storage, &steps);
+        for (of, options) in &reads {
+            let Some([together, alone]) = both(&store, *of, options) else { continue };
+            prop_assert!(alone.iter().all(std::result::Result::is_ok));
+            prop_assert_eq!(together, alone);
+        }
+        let name = storage.list().unwrap().into_iter().rfind(|name| name.ends_with(".seg")).unwrap();
+        let file = storage.open(&name, Access::Write).unwrap();
+        let length = file.len().unwrap();
+        for (at, mask) in damage {
+            let at = at as u64 % length;
+            let mut byte = [0];
+            file.read_at(at, &mut byte).unwrap();
+            file.write_at(at, &[byte[0] ^ mask]).unwrap();
+        }
+        for (of, options) in &reads {
+            let Some([together, alone]) = both(&store, *of, options) else { continue };
+            prop_assert_eq!(together, alone);
+        }
+        let Some(cut) = cut else { return Ok(()) };
+        file.set_len(cut % length).unwrap();
+        for (of, options) in &reads {
+            let Some([together, alone]) = both(&store, *of, options) else { continue };
+            // A record that ends before the cut may be read where it isn't the first of those read at once.
+            let whole = alone.iter().take_while(|it| it.is_ok()).count();
+            prop_assert_eq!(&together[..whole], &alone[..whole]);
+        }
+    }
+}
+
+#[test]
+fn a_stream_is_read_as_it_was_while_it_is_written_and_its_segments_are_sealed() {
+    let folder = tempfile::tempdir().unwrap();
+    let on_disk = Store::open(folder.path().join("store"), options()).unwrap();
+    let in_memory = Store::in_memory(options()).unwrap();
+    for store in [in_memory, on_disk] {
+        let payload = |sequence: u64| {
+            vec![u8::try_from(sequence % 251).unwrap(); usize::try_from(sequence * 7919 % 3000).unwrap()]
+        };
+        store.append(stream(1), Expected::Any, &[NewRecord::data(&payload(1))]).unwrap();
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for sequence in 2..=700 {
+                    store.append(stream(1), Expected::Any, &[NewRecord::data(&payload(sequence))]).unwrap();
+                    if sequence % 3 == 0 {
+                        store.append(stream(2), Expected::Any, &[NewRecord::data(b"between")]).unwrap();
+                    }
+                }
+            });
+            let mut backward = false;
+            while !writer.is_finished() {
+                backward = !backward;
+                let direction = if backward { Direction::Backward } else { Direction::Forward };
+                let options = ReadOptions { direction, ..ReadOptions::default() };
+                let mut found: Vec<_> = store.read(stream(1), options).unwrap().collect::<Result<_>>().unwrap();
+                if backward {
+                    found.reverse();
+                }
+                for (record, sequence) in found.iter().zip(1..) {
+                    assert_eq!(record.sequence, Sequence(sequence));
+                    assert_eq!(record.payload, payload(sequence));
+                }
+            }
+        });
+        assert!(store.stat().unwrap().segments > 3);
+    }
+}
