@@ -1,4 +1,4 @@
-// Builds what bench.mjs needs, and starts it on the Node that it needs: `node benches/js/run.mjs [--rounds N] [--slice MS]
+// Builds what bench.mjs needs, and starts it on the Node that it needs: `cargo xtask bench-js [--rounds N] [--slice MS]
 // [--quiet SECONDS] [--json] [words]`.
 
 import { spawnSync } from "node:child_process";

@@ -44,6 +44,8 @@ usage: cargo xtask <verb>
   runs                 first pages of a million runs beside those of a thousand, and opening them (two minutes)
   spawn [agents [events]]
                        thousands of sub-agents in one call: time, events/s, events for each flush, memory
+  bench-js [--rounds N] [--slice MS] [--quiet SECONDS] [--json] [words]
+                       the npm package beside other stores of JavaScript's, in turns (two minutes)
   torture [--seconds N] [filter]
                        the harnesses with a long budget: N seconds each (600 unless given)
 ";
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         ("lint", ["--advisories"]) => lint::all(&mut report, lint::Advisories::Ask),
         ("bench", rest) => measure::bench(&mut report, rest),
         ("ratios" | "runs" | "spawn", rest) => return measure::program(verb, rest),
+        ("bench-js", rest) => return measure::from_javascript(rest),
         ("torture", rest) => match test::TortureOptions::parse(rest) {
             Ok(options) => test::torture(&mut report, &options),
             Err(why) => return refuse(&why),

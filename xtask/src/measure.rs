@@ -1,10 +1,11 @@
-//! `bench`, `ratios` and `runs`: what is measured, never asserted.
+//! `bench`, `ratios`, `runs`, `spawn` and `bench-js`: what is measured, never asserted.
 
 use std::process::ExitCode;
 
 use crate::{
     child::{cargo, run},
-    report::{Report, outcome},
+    node,
+    report::{Outcome, Report, outcome},
 };
 
 /// Runs the criterion benchmarks; the words after the verb are handed to criterion.
@@ -19,7 +20,16 @@ pub(crate) fn bench(report: &mut Report, filter: &[&str]) {
 /// alone.
 pub(crate) fn program(name: &str, arguments: &[&str]) -> ExitCode {
     let mut command = cargo(&["run", "--release", "--quiet", "--package", "runlog-benches", "--bin", name, "--"]);
-    match outcome(run(command.args(arguments))) {
+    close(name, outcome(run(command.args(arguments))))
+}
+
+/// Measures the npm package beside other stores.
+pub(crate) fn from_javascript(arguments: &[&str]) -> ExitCode {
+    close("bench-js", node::program("benches/js/run.mjs", arguments))
+}
+
+fn close(name: &str, outcome: Outcome) -> ExitCode {
+    match outcome {
         Ok(_) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("FAILED: {name}: {why}");

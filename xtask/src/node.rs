@@ -54,6 +54,13 @@ pub(crate) fn docs() -> Outcome {
     outcome(run(&mut npm(&["run", "--silent", "docs", "--workspace", "sdk"]))).map(|_| "target/docs-js".to_owned())
 }
 
+/// Runs a program of this repository.
+pub(crate) fn program(path: &str, arguments: &[&str]) -> Outcome {
+    ensure_node()?;
+    install(".")?;
+    outcome(run(command("node").arg(root().join(path)).args(arguments)))
+}
+
 /// Makes sure that Node and npm are there. They come with the system or with nvm, never from here.
 fn ensure_node() -> Result<(), String> {
     let (major, minor) = NODE_VERSION_MIN;

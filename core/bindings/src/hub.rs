@@ -74,9 +74,10 @@ impl Hub {
         }
     }
 
-    /// Appends many batches, each for itself, as [packed](crate::appends) one after the other: the ticket of the first,
-    /// those of the others follow it, and what is answered already, as by a [poll](Self::poll). Appends have tickets of
-    /// their own.
+    /// Appends many batches, each for itself, packed one after the other: the ticket of the first, those of the others
+    /// follow it, and what is answered already, as by a [poll](Self::poll). Appends have tickets of their own.
+    ///
+    /// The module `appends` says how they are packed, and how they are answered.
     ///
     /// # Errors
     /// `invalid_input` when they are not packed so; those that were whole are appended, but not answered.
