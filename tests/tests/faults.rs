@@ -68,22 +68,40 @@ impl Fails {
 }
 
 /// Does the script on a storage that may fail. When the writer is poisoned, it is left as a crash of the process
-/// would, and the script goes on.
+/// would, and the script goes on; what the next opening made of it survives a loss of power, and so does the batch
+/// after it.
 fn play(driver: &mut Driver, lines: &[Line], fails: Fails) -> Result<(), String> {
+    let mut was_poisoned = false;
     for (place, line) in lines.iter().enumerate() {
         // Twice: as it is, and again after leaving a store that was poisoned.
         for _ in 0..2 {
             if !driver.is_open() && !reopen(driver, fails)? {
                 break;
             }
-            let told = play_line(driver, line, fails).map_err(|error| format!("line {place}, {line:?}: {error}"))?;
-            match told {
-                Some(ErrorKind::OutcomeUnknown | ErrorKind::Poisoned) => driver.leave(Leave::Kill)?,
-                _ => break,
+            let lose_power = |driver: &Driver, when: &str| {
+                let failed = |error| format!("line {place}, {line:?}, power lost {when}: {error}");
+                (0..8).try_for_each(|seed| peek_after_crash(driver, seed)).map_err(failed)
+            };
+            if was_poisoned {
+                lose_power(driver, "before it")?;
             }
+            let told = play_line(driver, line, fails).map_err(|error| format!("line {place}, {line:?}: {error}"))?;
+            if was_poisoned {
+                lose_power(driver, "after it")?;
+            }
+            was_poisoned = matches!(told, Some(ErrorKind::OutcomeUnknown | ErrorKind::Poisoned));
+            if !was_poisoned {
+                break;
+            }
+            driver.leave(Leave::Kill)?;
         }
     }
     Ok(())
+}
+
+fn peek_after_crash(driver: &Driver, seed: u64) -> Result<(), String> {
+    let Place::Faulty(storage) = &driver.place else { unreachable!("all are faulty") };
+    driver.after_crash(storage, seed).peek()
 }
 
 /// Opens the store, if the storage lets it.

@@ -25,10 +25,13 @@ const SEEDS_TORTURE: u64 = 100_000;
 /// one; a run that was not revived, untold, because the run above it had been told to stop; a law that took the end of a
 /// run for late because nobody had been told of it yet; ends of trees that waited for each other; and cancellations that
 /// a resume had overtaken, of the run itself or of one below it.
-const FOUND_FAULTS: [u64; 14] = [
+const FOUND_FAULTS: [u64; 17] = [
     3_903,
     8_913,
     48_987,
+    114_968,
+    124_523,
+    135_957,
     19_642_794_001_073,
     91_981_535_000_094,
     91_981_535_000_169,

@@ -436,6 +436,12 @@ impl Plan {
     /// Does what is to be done, durably.
     pub(crate) fn apply(&mut self, storage: &dyn Storage, durable: &mut Durable) -> Result<()> {
         let sealed_now = !self.seals.is_empty();
+        let is_empty = durable.active_index.records() == 0;
+        if is_empty {
+            // A process that ended between naming the last segment and flushing its name left no record there. The name has
+            // to be durable before the segment before is sealed, and before a record is acknowledged.
+            storage.sync_dir().map_err(|error| Error::from_io(error, format!("flushing {}", storage.describe())))?;
+        }
         for plan in self.seals.drain(..) {
             let sealed = rotate::seal(storage, &plan.segment, plan.end, &plan.index)?;
             let place = durable.segments.iter().position(|segment| segment.id() == sealed.id());
@@ -443,10 +449,7 @@ impl Plan {
                 durable.segments[place] = Arc::new(sealed);
             }
         }
-        if durable.active_index.records() == 0
-            && !sealed_now
-            && let [.., before, _] = &durable.segments[..]
-        {
+        if let (true, [.., before, _]) = (is_empty && !sealed_now, &durable.segments[..]) {
             make_seal_durable(storage, before)?;
         }
         let Some(active) = durable.active() else { return Ok(()) };

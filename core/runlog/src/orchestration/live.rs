@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, Weak},
 };
 
-use runlog_model::{AgentDefinition, Run, RunId, RunStatus};
+use runlog_model::{AgentDefinition, RunId};
 use tokio::sync::{OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -196,14 +196,7 @@ impl Live {
 
     /// What became of it, as far as that is written.
     pub(super) fn result(&self) -> SpawnResult {
-        let run: Run = self.recorder.run();
-        let mut result = SpawnResult::of(run);
-        if result.status == RunStatus::Running {
-            let why = self.failure().map_or_else(|| "it was never ended".to_owned(), |error| error.to_string());
-            result.status = RunStatus::Failed;
-            result.error = Some(format!("how the run ended could not be recorded: {why}"));
-        }
-        result
+        SpawnResult::ended(self.recorder.run(), self.failure().as_ref())
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use runlog_model::{Run, RunId, RunStatus, ToolStyle};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use crate::{InstanceId, MAX_TOTAL_STEPS_PER_RUN, NewSession, SessionId};
+use crate::{Error, InstanceId, MAX_TOTAL_STEPS_PER_RUN, NewSession, SessionId};
 
 /// A sub-agent to spawn: a new run of an agent, or one that goes on from a paused run.
 ///
@@ -118,6 +118,18 @@ impl SpawnResult {
             error: run.error_message,
             pause_reason: run.pause_reason,
         }
+    }
+
+    /// What became of a run that nobody is at work on any more. One that is still running by the log has an end that
+    /// couldn't be written, and why if that is known.
+    pub(super) fn ended(run: Run, failure: Option<&Error>) -> Self {
+        let mut result = Self::of(run);
+        if result.status == RunStatus::Running {
+            let why = failure.map_or_else(|| "it was never ended".to_owned(), ToString::to_string);
+            result.status = RunStatus::Failed;
+            result.error = Some(format!("how the run ended could not be recorded: {why}"));
+        }
+        result
     }
 }
 

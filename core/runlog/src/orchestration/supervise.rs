@@ -266,16 +266,18 @@ impl Revival {
         live.failure().map_or_else(|| Ok(live.result()), Err)
     }
 
-    /// The run once it is over: somebody else may have gone on with it.
-    async fn over(&self, parent: &Live, run: &Run) -> Result<Run> {
+    /// What became of a run, once it is over: somebody else may have gone on with it.
+    async fn over(&self, parent: &Live, run: &Run) -> Result<SpawnResult> {
         if run.status != RunStatus::Running {
-            return Ok(run.clone());
+            return Ok(SpawnResult::of(run.clone()));
         }
-        if let Some(live) = self.inner.arrived(run.id).await {
+        let live = self.inner.arrived(run.id).await;
+        if let Some(live) = &live {
             parent.token.run_until_cancelled(live.ended.cancelled()).await;
         }
         let now = self.inner.store.runs().get(run.id).await?;
-        Ok(now.unwrap_or_else(|| run.clone()))
+        let failure = live.and_then(|live| live.failure());
+        Ok(SpawnResult::ended(now.unwrap_or_else(|| run.clone()), failure.as_ref()))
     }
 
     /// What came of each request of a call, once those that were cut off have gone on.
@@ -293,10 +295,10 @@ impl Revival {
                 let below = Below { parent, call_id: call.id.clone(), count: call.count, agent };
                 return Ok(self.revive(run.id, Some(below)).await);
             }
-            let run = self.over(parent, run).await?;
+            let result = self.over(parent, run).await?;
             // What it told the others stays told.
             self.inner.left_by(run.id).await?.take_over(&parent.space)?;
-            Ok(SpawnResult::of(run))
+            Ok(result)
         });
         join_all(came).await.into_iter().collect()
     }

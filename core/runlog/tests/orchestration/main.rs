@@ -9,3 +9,6 @@ mod spawning;
 mod stopping;
 mod support;
 mod tools;
+mod unrecorded;
+#[path = "../watched/mod.rs"]
+mod watched;
