@@ -120,6 +120,8 @@ export class Awaited {
       this.#first = first;
       this.#answered = 0;
     }
+    // Of a handing over that failed, tickets may be used up that nobody awaits.
+    while (this.#first + this.#resolves.length < first) this.#resolves.push(undefined);
     for (const resolve of resolves) this.#resolves.push(resolve);
     this.#size += resolves.length;
   }

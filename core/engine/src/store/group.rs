@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::durable::Entries;
-use crate::{Error, Result};
+use crate::{Error, Result, storage::File};
 
 /// A waiting thread yields so often before it parks. Waking a parked thread takes longer than writing a small
 /// group where processors sleep when idle; while it yields, anyone else who wants the processor has it.
@@ -186,8 +186,25 @@ impl OpenGroup {
         &self.bytes[self.lead..]
     }
 
+    /// Writes it into a file that has room up to `capacity`, and flushes it if one of its batches asks for that, together
+    /// with what was written before and isn't flushed.
+    pub(crate) fn write_to(&mut self, file: &dyn File, capacity: u64, earlier_unsynced: bool) -> std::io::Result<()> {
+        // The operating system then needn't read the last page before it changes part of it.
+        if self.end().next_multiple_of(PAGE_BYTES) <= capacity {
+            self.pad();
+        }
+        match (self.sync, earlier_unsynced) {
+            (false, _) => file.write_at(self.start, self.staged()),
+            (true, false) => file.write_durable_at(self.start, self.staged()),
+            (true, true) => {
+                file.write_at(self.start, self.staged())?;
+                file.sync()
+            }
+        }
+    }
+
     /// Fills up the last page with zeros.
-    pub(crate) fn pad(&mut self) {
+    fn pad(&mut self) {
         let end = self.end();
         let padding = usize::try_from(end.next_multiple_of(PAGE_BYTES) - end).expect("less than a page");
         self.bytes.resize(self.bytes.len() + padding, 0);

@@ -88,3 +88,13 @@ impl std::fmt::Debug for OpenOptions {
             .finish_non_exhaustive()
     }
 }
+
+impl Durability {
+    /// How often a store of this durability flushes what was only written.
+    pub(crate) fn interval_ms(self) -> Option<u32> {
+        match self {
+            Self::Interval(ms) => Some(ms.max(1)),
+            Self::Sync | Self::Os => None,
+        }
+    }
+}

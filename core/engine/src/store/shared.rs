@@ -14,7 +14,7 @@ use super::{
     background::{Background, Chores},
     durable::Durable,
     follow::Follower,
-    group::{Asked, Group, OpenGroup, PAGE_BYTES, Woken, outcome_unknown},
+    group::{Asked, Group, Woken, outcome_unknown},
     options::{Mode, OpenOptions},
     prepare::{self, Prepared},
     recover, repeat,
@@ -276,7 +276,8 @@ impl Shared {
         drop(writer);
         let end = open.end();
         let entries = std::mem::take(&mut open.entries);
-        let written = write_group(&*segment.file, &mut open, capacity, synced_end < written_end)
+        let written = open
+            .write_to(&*segment.file, capacity, synced_end < written_end)
             .map_err(|error| Error::from_io(error, format!("writing {} at offset {}", segment.name, open.start)));
         let published = written.and_then(|()| {
             let mut durable = self.durable.write().expect("no panic under this lock");
@@ -474,29 +475,4 @@ enum Blocker {
 
 pub(crate) fn appended(staged: Staged) -> Appended {
     Appended { last_position: staged.last_position, ops: staged.ops, repeated: false }
-}
-
-fn write_group(file: &dyn File, open: &mut OpenGroup, capacity: u64, earlier_unsynced: bool) -> std::io::Result<()> {
-    // The operating system then needn't read the last page before it changes part of it.
-    if open.end().next_multiple_of(PAGE_BYTES) <= capacity {
-        open.pad();
-    }
-    match (open.sync, earlier_unsynced) {
-        (false, _) => file.write_at(open.start, open.staged()),
-        (true, false) => file.write_durable_at(open.start, open.staged()),
-        (true, true) => {
-            file.write_at(open.start, open.staged())?;
-            file.sync()
-        }
-    }
-}
-
-impl Durability {
-    /// How often a store of this durability flushes what was only written.
-    pub(crate) fn interval_ms(self) -> Option<u32> {
-        match self {
-            Self::Interval(ms) => Some(ms.max(1)),
-            Self::Sync | Self::Os => None,
-        }
-    }
 }

@@ -15,7 +15,7 @@ use runlog::{
 
 use crate::{
     claims,
-    support::{World, forever, options, run_of, steps},
+    support::{World, forever, leaf_that_waits, options, resume_all_and_tell, run_of, steps},
 };
 
 claims! {
@@ -413,29 +413,10 @@ async fn a_sub_agent_that_somebody_else_goes_on_with_is_waited_for(world: World)
     let below = ListRuns { parent_run_id: Some(root.run_id()), ..ListRuns::default() };
     let leaf = world.store.runs().list(&below).await.unwrap().items[0].id;
     let next = next_process(&world);
-    let go_on = Arc::new(tokio::sync::Notify::new());
-    let told = Arc::clone(&go_on);
-    next.agent("leaf", move |_| {
-        let told = Arc::clone(&told);
-        async move {
-            told.notified().await;
-            Ok(AgentEnd::completed("went on"))
-        }
-    })
-    .await;
-    next.agent("root", |run: RunContext| async move {
-        let context = run.messages().await?;
-        let results = context.iter().rfind(|message| message.role == runlog::Role::Tool).unwrap();
-        Ok(AgentEnd::completed(results.json.to_string()))
-    })
-    .await;
+    let go_on = leaf_that_waits(&next).await;
     next.store.recover_runs().await.unwrap();
     next.orchestrator.resume(leaf, &ResumeOptions::default(), None).await.unwrap();
-    let (all, _) = tokio::join!(next.orchestrator.resume_all(), async {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        go_on.notify_one();
-    });
-    let report = all.unwrap();
+    let report = resume_all_and_tell(&next, &go_on).await;
     assert_eq!(report.resumed.len(), 1, "{report:?}");
     let summary = report.resumed[0].1.summary.clone().unwrap();
     assert!(summary.contains("went on"), "{summary}");

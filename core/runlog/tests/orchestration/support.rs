@@ -6,10 +6,11 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use runlog::{
     AgentDefinition, AgentEnd, AsyncStore, ListRunMessages, NewMessage, NewRun, NewSession, Orchestrator,
-    OrchestratorOptions, Run, RunContext, RunId, RunMessage, SpawnResult, StartAgent, StoreOptions, TokioRuntime,
-    executor_fn,
+    OrchestratorOptions, ResumeReport, Role, Run, RunContext, RunId, RunMessage, SpawnResult, StartAgent, StoreOptions,
+    TokioRuntime, executor_fn,
 };
 use tempfile::TempDir;
+use tokio::sync::Notify;
 
 pub const PROJECT: &str = "papers";
 
@@ -129,4 +130,36 @@ pub async fn forever() -> ! {
 
 pub fn run_of(result: &SpawnResult) -> RunId {
     result.run_id.unwrap()
+}
+
+/// A `leaf` that goes on when it is told to, and a `root` that ends with what its last tool call gave.
+pub async fn leaf_that_waits(world: &World) -> Arc<Notify> {
+    let go_on = Arc::new(Notify::new());
+    let told = Arc::clone(&go_on);
+    world
+        .agent("leaf", move |_| {
+            let told = Arc::clone(&told);
+            async move {
+                told.notified().await;
+                Ok(AgentEnd::completed("went on"))
+            }
+        })
+        .await;
+    world
+        .agent("root", |run: RunContext| async move {
+            let context = run.messages().await?;
+            let results = context.iter().rfind(|message| message.role == Role::Tool).unwrap();
+            Ok(AgentEnd::completed(results.json.to_string()))
+        })
+        .await;
+    go_on
+}
+
+/// Goes on with everything, and tells a [`leaf_that_waits`] to while that waits for it.
+pub async fn resume_all_and_tell(world: &World, go_on: &Notify) -> ResumeReport {
+    let (report, ()) = tokio::join!(world.orchestrator.resume_all(), async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        go_on.notify_one();
+    });
+    report.unwrap()
 }

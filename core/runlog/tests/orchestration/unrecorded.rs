@@ -1,15 +1,15 @@
 //! What is told of runs whose end the storage refused.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use runlog::{
-    AgentEnd, AsyncStore, ErrorKind, ListRuns, ResumeOptions, Role, RunContext, RunId, RunStatus, SpawnRequest,
-    backend::Backend, engine::StreamId,
+    AsyncStore, ErrorKind, ListRuns, ResumeOptions, RunContext, RunId, RunStatus, SpawnRequest, backend::Backend,
+    engine::StreamId,
 };
 
 use crate::{
     claims,
-    support::{World, forever, options},
+    support::{World, forever, leaf_that_waits, options, resume_all_and_tell},
     watched::Watched,
 };
 
@@ -42,30 +42,11 @@ async fn a_sub_agent_that_somebody_else_went_on_with_has_no_end_that_could_be_wr
     // The next process.
     let watched = Watched::new(Arc::clone(world.store.backend()));
     let next = World::new(AsyncStore::with_backend(Arc::clone(&watched) as Arc<dyn Backend>), options());
-    let go_on = Arc::new(tokio::sync::Notify::new());
-    let told = Arc::clone(&go_on);
-    next.agent("leaf", move |_| {
-        let told = Arc::clone(&told);
-        async move {
-            told.notified().await;
-            Ok(AgentEnd::completed("went on"))
-        }
-    })
-    .await;
-    next.agent("root", |run: RunContext| async move {
-        let context = run.messages().await?;
-        let results = context.iter().rfind(|message| message.role == Role::Tool).unwrap();
-        Ok(AgentEnd::completed(results.json.to_string()))
-    })
-    .await;
+    let go_on = leaf_that_waits(&next).await;
     next.store.recover_runs().await.unwrap();
     let by_hand = next.orchestrator.resume(leaf, &ResumeOptions::default(), None).await.unwrap();
     watched.refuse(Some(StreamId(by_hand.run_id().as_uuid())));
-    let (all, _) = tokio::join!(next.orchestrator.resume_all(), async {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        go_on.notify_one();
-    });
-    let report = all.unwrap();
+    let report = resume_all_and_tell(&next, &go_on).await;
     assert!(watched.refusals() > 0, "its end was to be written");
     assert_eq!(by_hand.wait().await.unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(next.run(by_hand.run_id()).await.status, RunStatus::Running, "there is no end of it");
