@@ -2,6 +2,8 @@
 
 mod background;
 mod chain;
+mod checkpoints;
+mod close;
 mod commit;
 mod durable;
 mod follow;
@@ -12,8 +14,9 @@ mod prepare;
 mod read;
 mod recover;
 mod repeat;
-mod rotate;
+mod room;
 mod scan;
+mod segments;
 mod shared;
 mod staging;
 mod stat;

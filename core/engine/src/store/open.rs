@@ -4,10 +4,11 @@ use std::sync::{Arc, Condvar, Mutex, RwLock, atomic::AtomicU64};
 
 use super::{
     background::Background,
+    checkpoints,
     follow::{self, Follower},
     options::{Missing, Mode, OpenOptions, Preallocation},
     recover::{self, Loaded, Look, Recovery},
-    rotate::{self, Spare},
+    segments::Spare,
     shared::Shared,
     watch::Watch,
     writer::Writer,
@@ -54,7 +55,7 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
                 let mut store = [0; 16];
                 store.copy_from_slice(options.host.new_id().as_bytes());
                 let identity = Identity { store, created_ms: options.host.now_ms() };
-                rotate::replace_file(&*storage, files::IDENTITY, &identity.encode())?;
+                checkpoints::replace_file(&*storage, files::IDENTITY, &identity.encode())?;
             }
             lock
         }

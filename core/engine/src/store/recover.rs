@@ -8,7 +8,7 @@ use std::{ops::ControlFlow, sync::Arc};
 use super::{
     chain::{has_no_index, is_seal_unproven, no_index, open_segments},
     durable::Durable,
-    rotate,
+    segments,
 };
 use crate::{
     Error, ErrorKind, Result, SegmentId,
@@ -284,7 +284,7 @@ impl Loader {
             return Err(segment.damaged(self.durable.end, message));
         }
         let memory = std::mem::take(&mut self.durable.active_index);
-        let index = rotate::encode_index(segment, &self.durable, &memory, end, next.header.next_stream);
+        let index = segments::encode_index(segment, &self.durable, &memory, end, next.header.next_stream);
         // For reading it is sealed from now on; the file is when the plan is applied.
         if let Some(last) = self.durable.segments.last_mut() {
             *last = Arc::new(segment.with_index(end, index.clone())?);
@@ -443,7 +443,7 @@ impl Plan {
             storage.sync_dir().map_err(|error| Error::from_io(error, format!("flushing {}", storage.describe())))?;
         }
         for plan in self.seals.drain(..) {
-            let sealed = rotate::seal(storage, &plan.segment, plan.end, &plan.index)?;
+            let sealed = segments::seal(storage, &plan.segment, plan.end, &plan.index)?;
             let place = durable.segments.iter().position(|segment| segment.id() == sealed.id());
             if let Some(place) = place {
                 durable.segments[place] = Arc::new(sealed);

@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     /// What holds the folder's lock, and its release.
     pub(crate) lock: Mutex<Option<Box<dyn Send + Sync>>>,
     /// The segment made ahead of need.
-    pub(crate) spare: Mutex<super::rotate::Spare>,
+    pub(crate) spare: Mutex<super::segments::Spare>,
     pub(crate) spare_changed: Condvar,
     /// Where the log stood at the last checkpoint: segment and offset.
     pub(crate) checkpoint_end: Mutex<Option<(u32, u64)>>,

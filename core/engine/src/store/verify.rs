@@ -4,9 +4,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    chain, follow,
+    chain, checkpoints, follow,
     recover::{self, Look},
-    rotate,
 };
 use crate::{
     Error, ErrorKind, Position, Result, SegmentId, StreamId,
@@ -399,7 +398,7 @@ fn cut_damage(storage: &dyn Storage, identity: &Identity, segment: &Segment, rep
     }
     if kept > 0 {
         let saved = format!("cut-{:08}-{end}.bin", segment.id().0);
-        rotate::replace_file(storage, &saved, &bytes[..kept])?;
+        checkpoints::replace_file(storage, &saved, &bytes[..kept])?;
         action += &format!("; the {kept} bytes that were cut are saved in {saved}");
     }
     forget(storage, files::CHECKPOINT)?;

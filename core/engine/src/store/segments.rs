@@ -1,18 +1,8 @@
-//! Segments and what is kept beside them: making room, turning to a new segment, sealing the old one, the
-//! spare made ahead of need, checkpoints, and closing.
+//! Segments: making one, turning to it, sealing the one before, and the spare made ahead of need.
 
-use std::sync::{Arc, MutexGuard, PoisonError, atomic::Ordering};
+use std::sync::{Arc, MutexGuard};
 
-use super::{
-    background::Chores,
-    durable::Durable,
-    group::Group,
-    options::Preallocation,
-    prepare::Prepared,
-    shared::Shared,
-    under_way::UnderWay,
-    writer::{Ended, Writer},
-};
+use super::{background::Chores, durable::Durable, options::Preallocation, shared::Shared};
 use crate::{
     Durability, Error, Result, SegmentId,
     format::{
@@ -20,19 +10,16 @@ use crate::{
         index::{TRAILER_BYTES, Trailer},
         segment::{HEADER_BYTES, Header},
     },
-    index::{
-        checkpoint::{self, End},
-        memory::MemoryIndex,
-    },
+    index::memory::MemoryIndex,
     limits,
     log::segment::Segment,
     storage::{Access, Allocation, File, Storage},
 };
 
 /// The first segments of a store are so large; later ones grow with it.
-const FIRST_SEGMENT_BYTES: u64 = 4 << 20;
+pub(crate) const FIRST_SEGMENT_BYTES: u64 = 4 << 20;
 /// Of a segment, so much is kept free beside the records and their index.
-const SLACK_BYTES: u64 = 4096;
+pub(crate) const SLACK_BYTES: u64 = 4096;
 
 /// The segment made ahead of need.
 #[derive(Default)]
@@ -44,67 +31,13 @@ pub(crate) enum Spare {
 }
 
 /// A segment that was just made.
-struct Made {
-    segment: Arc<Segment>,
-    capacity: u64,
+pub(crate) struct Made {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) capacity: u64,
 }
 
 impl Shared {
-    /// Makes room in the active segment or turns to a new one. No write is under way, and nothing is staged.
-    pub(crate) fn make_room(&self, mut writer: MutexGuard<'_, Writer>, prepared: &Prepared) -> Result<()> {
-        let marker = Arc::<Group>::default();
-        writer.flushing = Some(marker.clone());
-        let under_way = UnderWay { shared: self, group: marker };
-        // Nobody finds room until this is done; they wait for the marker.
-        let capacity = std::mem::replace(&mut writer.capacity, 1);
-        let extend = std::mem::take(&mut writer.extendable);
-        let (active, end, written_end, synced_end) =
-            (writer.active.clone(), writer.end, writer.written_end, writer.synced_end);
-        let position = writer.next_position;
-        let needed = end + writer.index_bytes + prepared.bytes_max + prepared.index_bytes_max + SLACK_BYTES;
-        let last_time_ms = writer.last_time_ms;
-        let time_fits = writer.time_fits(self.options.host.now_ms());
-        drop(writer);
-        let longer = capacity.max(end) + FIRST_SEGMENT_BYTES.max(needed.saturating_sub(capacity));
-        let longer = longer.min(self.options.segment_bytes_max);
-        let outcome = if extend && time_fits && longer >= needed {
-            self.allocate(&*active.file, &active.name, capacity.max(end), longer)
-                .map(|()| None)
-                .map_err(Failure::Harmless)
-        } else {
-            let fresh = HEADER_BYTES as u64 + prepared.bytes_max + prepared.index_bytes_max + 2 * SLACK_BYTES;
-            let header = self.next_header(&active, end, position, last_time_ms);
-            self.turn(&active, header, end, written_end > synced_end, fresh).map(Some)
-        };
-        let mut writer = self.writer()?;
-        writer.flushing = None;
-        let result = match outcome {
-            Ok(None) => {
-                writer.capacity = longer;
-                Ok(())
-            }
-            Ok(Some(made)) => {
-                writer.switch_to(made.segment, made.capacity);
-                Ok(())
-            }
-            Err(Failure::Harmless(error)) => {
-                writer.capacity = capacity;
-                Err(error)
-            }
-            Err(Failure::Poisoning(error)) => {
-                writer.ended = Some(Ended::Failed(error.clone()));
-                Err(error)
-            }
-        };
-        drop(writer);
-        under_way.end(Ok(()));
-        if result.is_ok() && !extend {
-            self.keep(Chores { make_spare: false, save_checkpoint: true });
-        }
-        result
-    }
-
-    fn next_header(&self, active: &Segment, end: u64, position: u64, last_time_ms: u64) -> Header {
+    pub(crate) fn next_header(&self, active: &Segment, end: u64, position: u64, last_time_ms: u64) -> Header {
         Header {
             store: self.identity.store,
             segment: SegmentId(active.id().0 + 1),
@@ -119,7 +52,7 @@ impl Shared {
 
     /// Makes the next segment, then seals the active one. In this order a sealed segment that nothing follows
     /// is damage; a crash in between leaves one that the next open seals.
-    fn turn(
+    pub(crate) fn turn(
         &self,
         active: &Arc<Segment>,
         header: Header,
@@ -194,7 +127,7 @@ impl Shared {
         }
     }
 
-    fn allocate(&self, file: &dyn File, name: &str, from: u64, to: u64) -> Result<()> {
+    pub(crate) fn allocate(&self, file: &dyn File, name: &str, from: u64, to: u64) -> Result<()> {
         let Some(allocation) = self.allocation() else { return Ok(()) };
         file.allocate(from, to, allocation).map_err(|error| {
             let _ = file.set_len(from);
@@ -203,7 +136,7 @@ impl Shared {
         })
     }
 
-    fn spare(&self) -> MutexGuard<'_, Spare> {
+    pub(crate) fn spare(&self) -> MutexGuard<'_, Spare> {
         self.spare.lock().expect("no panic under this lock")
     }
 
@@ -277,70 +210,10 @@ impl Shared {
         let made = self.make_segment(header, 0, 0).map_err(Failure::into_error)?;
         Ok((made.segment, made.capacity))
     }
-
-    /// Saves the directory, so that the next open needn't rebuild it.
-    pub(crate) fn save_checkpoint(&self) -> Result<()> {
-        let (bytes, end) = {
-            let durable = self.durable();
-            let Some(active) = durable.active() else { return Ok(()) };
-            let end = End {
-                store: self.identity.store,
-                segment: active.id().0,
-                salt: active.header.salt,
-                offset: durable.end,
-                records: durable.active_index.records(),
-                time_last_ms: durable.last_time_ms,
-                time_first_ms: durable.active_index.times_ms().map_or(durable.last_time_ms, |times| times.0),
-            };
-            if *self.checkpoint_end() == Some((end.segment, end.offset)) {
-                return Ok(());
-            }
-            let index =
-                encode_index(active, &durable, &durable.active_index, durable.end, durable.directory.next_number());
-            (checkpoint::encode(end, &durable.directory, index), end)
-        };
-        // A checkpoint says where the log ends, so what it says must be durable first.
-        self.flush(true)?;
-        replace_file(&*self.storage, files::CHECKPOINT, &bytes)?;
-        self.checkpoint_bytes.store(bytes.len() as u64, Ordering::Relaxed);
-        *self.checkpoint_end() = Some((end.segment, end.offset));
-        Ok(())
-    }
-
-    fn checkpoint_end(&self) -> MutexGuard<'_, Option<(u32, u64)>> {
-        self.checkpoint_end.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Flushes, saves a checkpoint, gives back the space that isn't used, and releases the lock.
-    pub(crate) fn close(&self) -> Result<()> {
-        if self.is_read_only() {
-            return Ok(());
-        }
-        let flushed = self.flush(true);
-        self.background.stop();
-        let saved = flushed.and_then(|()| self.save_checkpoint());
-        let mut writer = self.writer()?;
-        let first = !writer.is_closed();
-        writer.ended = Some(Ended::Closed);
-        if first && saved.is_ok() {
-            let (file, end) = (writer.active.file.clone(), writer.end);
-            drop(writer);
-            if let Spare::Ready(..) = std::mem::take(&mut *self.spare()) {
-                let _ = self.storage.remove(files::SPARE);
-            }
-            if file.len().is_ok_and(|length| length > end) {
-                // Flushed, so that what is written there later can't be cut off by it.
-                let _ = file.set_len(end).and_then(|()| file.sync());
-            }
-        }
-        self.watch.wake();
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if first { saved } else { Ok(()) }
-    }
 }
 
 /// Why turning to a new segment failed.
-enum Failure {
+pub(crate) enum Failure {
     /// Nothing changed; it can be tried again.
     Harmless(Error),
     /// A flush or a write of the log failed.
@@ -401,22 +274,6 @@ pub(crate) fn seal(storage: &dyn Storage, segment: &Segment, end: u64, index: &[
         return Err(segment.damaged(end, "the index block just written does not read back"));
     }
     Ok(sealed)
-}
-
-/// Writes a small file anew: there is always the old one or the new one, whole.
-pub(crate) fn replace_file(storage: &dyn Storage, name: &str, bytes: &[u8]) -> Result<()> {
-    let unfinished = format!("{name}{}", files::UNFINISHED);
-    let write = || {
-        let file = storage.create(&unfinished)?;
-        file.write_at(0, bytes)?;
-        file.sync()?;
-        storage.rename(&unfinished, name)?;
-        storage.sync_dir()
-    };
-    write().map_err(|error| {
-        let _ = storage.remove(&unfinished);
-        Error::from_io(error, format!("{}: writing {name}", storage.describe()))
-    })
 }
 
 const _: () = assert!(limits::SEGMENT_BYTES_MIN > (HEADER_BYTES + TRAILER_BYTES) as u64 + 2 * SLACK_BYTES);

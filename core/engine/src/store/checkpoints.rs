@@ -1,0 +1,62 @@
+//! Checkpoints of a store that is open, and the small files that are replaced whole.
+
+use std::sync::{MutexGuard, PoisonError, atomic::Ordering};
+
+use super::{segments::encode_index, shared::Shared};
+use crate::{
+    Error, Result,
+    format::files,
+    index::checkpoint::{self, End},
+    storage::Storage,
+};
+
+impl Shared {
+    /// Saves the directory, so that the next open needn't rebuild it.
+    pub(crate) fn save_checkpoint(&self) -> Result<()> {
+        let (bytes, end) = {
+            let durable = self.durable();
+            let Some(active) = durable.active() else { return Ok(()) };
+            let end = End {
+                store: self.identity.store,
+                segment: active.id().0,
+                salt: active.header.salt,
+                offset: durable.end,
+                records: durable.active_index.records(),
+                time_last_ms: durable.last_time_ms,
+                time_first_ms: durable.active_index.times_ms().map_or(durable.last_time_ms, |times| times.0),
+            };
+            if *self.checkpoint_end() == Some((end.segment, end.offset)) {
+                return Ok(());
+            }
+            let index =
+                encode_index(active, &durable, &durable.active_index, durable.end, durable.directory.next_number());
+            (checkpoint::encode(end, &durable.directory, index), end)
+        };
+        // A checkpoint says where the log ends, so what it says must be durable first.
+        self.flush(true)?;
+        replace_file(&*self.storage, files::CHECKPOINT, &bytes)?;
+        self.checkpoint_bytes.store(bytes.len() as u64, Ordering::Relaxed);
+        *self.checkpoint_end() = Some((end.segment, end.offset));
+        Ok(())
+    }
+
+    fn checkpoint_end(&self) -> MutexGuard<'_, Option<(u32, u64)>> {
+        self.checkpoint_end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes a small file anew: there is always the old one or the new one, whole.
+pub(crate) fn replace_file(storage: &dyn Storage, name: &str, bytes: &[u8]) -> Result<()> {
+    let unfinished = format!("{name}{}", files::UNFINISHED);
+    let write = || {
+        let file = storage.create(&unfinished)?;
+        file.write_at(0, bytes)?;
+        file.sync()?;
+        storage.rename(&unfinished, name)?;
+        storage.sync_dir()
+    };
+    write().map_err(|error| {
+        let _ = storage.remove(&unfinished);
+        Error::from_io(error, format!("{}: writing {name}", storage.describe()))
+    })
+}
