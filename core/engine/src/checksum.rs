@@ -1,4 +1,4 @@
-//! The one checksum: CRC-32 (ISO-HDLC, as in zip), optionally salted and bound to a place.
+//! The one checksum: CRC-32 (ISO-HDLC, as in zip), optionally seeded and bound to a place.
 
 use crc32fast::Hasher;
 
@@ -7,9 +7,9 @@ pub(crate) fn crc(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
-/// The CRC of bytes that belong to one place: starts from the segment's salt, then covers `place`.
-pub(crate) fn crc_at(salt: u32, place: u64, bytes: &[u8]) -> u32 {
-    let mut hasher = Hasher::new_with_initial(salt);
+/// The CRC of bytes that belong to one place: starts from the segment's seed, then covers `place`.
+pub(crate) fn crc_at(seed: u32, place: u64, bytes: &[u8]) -> u32 {
+    let mut hasher = Hasher::new_with_initial(seed);
     hasher.update(&place.to_le_bytes());
     hasher.update(bytes);
     hasher.finalize()
@@ -24,7 +24,10 @@ pub(crate) fn crc_of_parts(parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
-/// A 64-bit FNV-1a hash: spreads idempotency keys over index rows. A match is confirmed by the key itself.
-pub(crate) fn key_hash(key: &[u8]) -> u64 {
-    key.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
+/// The hash of an idempotency key: SipHash-2-4 with the store's secret, so that nobody can choose keys that collide and cost
+/// a look into a batch each. A match is confirmed by the key itself.
+pub(crate) fn key_hash(hash_key: &[u8; 16], key: &[u8]) -> u64 {
+    let mut hasher = siphasher::sip::SipHasher24::new_with_key(hash_key);
+    std::hash::Hasher::write(&mut hasher, key);
+    std::hash::Hasher::finish(&hasher)
 }

@@ -23,3 +23,10 @@ pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 pub const SEGMENT_BYTES_DEFAULT: u64 = 32 << 20;
 /// The largest checkpoint that is read back: 1 GiB. A larger one is ignored and rebuilt from the log.
 pub const CHECKPOINT_BYTES_MAX: u64 = 1 << 30;
+
+/// The latest time that a file can say: 2⁶³ ms after 1970-01-01 UTC, less 1. Times are sums of two fields, which then can't
+/// overflow.
+pub const TIME_MS_MAX: u64 = (1 << 63) - 1;
+
+/// The most data records that a stream is ever given, truncated ones included: 2³² − 2.
+pub const ORDINAL_MAX: u32 = u32::MAX - 1;

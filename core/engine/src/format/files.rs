@@ -1,7 +1,7 @@
-//! The small files beside the segments: the identity of the store, and the watermark that readers in other
-//! processes follow.
+//! The small files beside the segments: the identity of the store, the marker of its end, and the watermark that readers
+//! in other processes follow.
 
-use super::{Fields, VERSION, segment};
+use super::{Features, Fields, VERSION, WRITER_VERSION, checked, newer};
 use crate::{Error, ErrorKind, Result, SegmentId, checksum};
 
 /// The name of the identity file: what makes a folder a store.
@@ -12,6 +12,8 @@ pub(crate) const LOCK: &str = "LOCK";
 pub(crate) const WATERMARK: &str = "WATERMARK";
 /// The name of the checkpoint.
 pub(crate) const CHECKPOINT: &str = "CHECKPOINT";
+/// The name of the end marker.
+pub(crate) const END: &str = "END";
 /// The ending of a file that is being made and isn't part of the store yet.
 pub(crate) const UNFINISHED: &str = ".tmp";
 /// The name of the segment that is made ahead of need.
@@ -30,30 +32,35 @@ pub(crate) fn segment_of_name(name: &str) -> Option<SegmentId> {
 }
 
 const IDENTITY_MAGIC: [u8; 8] = *b"RUNLOGST";
-const IDENTITY_BYTES: usize = 64;
+const IDENTITY_BYTES: usize = 128;
 
-/// The identity file: 64 bytes.
+/// The identity file: 128 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Identity {
     pub(crate) store: [u8; 16],
     pub(crate) created_ms: u64,
+    pub(crate) features: Features,
+    /// The key of the hashes of idempotency keys: who doesn't know it can't choose keys that collide.
+    pub(crate) hash_key: [u8; 16],
 }
 
 impl Identity {
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> [u8; IDENTITY_BYTES] {
         let mut bytes = IDENTITY_MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&WRITER_VERSION.to_le_bytes());
         bytes.extend_from_slice(&self.store);
         bytes.extend_from_slice(&self.created_ms.to_le_bytes());
-        bytes.resize(IDENTITY_BYTES - 4, 0);
-        bytes.extend_from_slice(&checksum::crc(&bytes).to_le_bytes());
-        bytes
+        self.features.encode_into(&mut bytes);
+        bytes.extend_from_slice(&self.hash_key);
+        super::finish(bytes)
     }
 
     pub(crate) fn decode(bytes: &[u8], place: &str) -> Result<Self> {
+        let mendable = "`runlog verify --repair` makes it again from the segments";
         if bytes.is_empty() {
-            return Err(Error::new(ErrorKind::Damaged, format!("{place}: the file {IDENTITY} is empty; restore it")));
+            let message = format!("{place}: the file {IDENTITY} is empty; {mendable}");
+            return Err(Error::new(ErrorKind::Damaged, message));
         }
         if bytes.len() < 8 || bytes[..8] != IDENTITY_MAGIC {
             return Err(Error::new(
@@ -62,34 +69,92 @@ impl Identity {
             ));
         }
         let name = format!("{place}: {IDENTITY}");
-        if bytes.len() != IDENTITY_BYTES {
+        let Ok(bytes) = <&[u8; IDENTITY_BYTES]>::try_from(bytes) else {
             return Err(Error::new(
                 ErrorKind::Damaged,
-                format!("{name}: {} bytes long, expected {IDENTITY_BYTES}", bytes.len()),
+                format!("{name}: {} bytes long, expected {IDENTITY_BYTES}; {mendable}", bytes.len()),
             ));
+        };
+        checked(bytes, &IDENTITY_MAGIC, &name).map_err(|error| match error.kind() {
+            ErrorKind::Damaged => Error::new(ErrorKind::Damaged, format!("{error}; {mendable}")),
+            _ => error,
+        })?;
+        let mut fields = Fields::new(&bytes[16..]);
+        let (store, created_ms) = (fields.take(), fields.u64());
+        let features = Features::decode(&mut fields);
+        let hash_key = fields.take();
+        if fields.take::<44>() != [0; 44] {
+            return Err(newer(&name, "something in its reserved bytes"));
         }
-        let mut fields = Fields::new(&bytes[8..]);
-        let version = fields.u32();
-        if version != VERSION {
-            return Err(segment::unknown_version(&name, version));
-        }
-        let expected = checksum::crc(&bytes[..IDENTITY_BYTES - 4]);
-        let found = Fields::new(&bytes[IDENTITY_BYTES - 4..]).u32();
-        if found != expected {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!("{name}: offset {}: CRC is {found:08x}, expected {expected:08x}", IDENTITY_BYTES - 4),
-            ));
-        }
-        fields.u32();
-        Ok(Self { store: fields.take(), created_ms: fields.u64() })
+        features.check_readable(&name)?;
+        Ok(Self { store, created_ms, features, hash_key })
     }
 }
 
-/// The size of the watermark file.
-pub(crate) const WATERMARK_BYTES: usize = 56;
+const END_MAGIC: [u8; 8] = *b"RUNLOGEN";
+/// The size of the end marker.
+pub(crate) const END_BYTES: usize = 128;
 
-/// How far the writer has published: 56 bytes, overwritten at each commit and never flushed.
+/// The end marker: where the log stood at the last clean close. What it says was durable then, and stays true.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct End {
+    pub(crate) store: [u8; 16],
+    pub(crate) segment: SegmentId,
+    pub(crate) salt: u32,
+    /// Where the records of the segment end.
+    pub(crate) offset: u64,
+    /// The position after the log's last record's.
+    pub(crate) next_position: u64,
+    /// Where the segment's last record begins, and the CRC field of its header.
+    pub(crate) last_record: Option<(u64, u32)>,
+    pub(crate) epoch: u32,
+    pub(crate) closed_ms: u64,
+}
+
+impl End {
+    pub(crate) fn encode(&self) -> [u8; END_BYTES] {
+        let (last_offset, last_crc) = self.last_record.unwrap_or((0, 0));
+        let mut bytes = END_MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&WRITER_VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.store);
+        bytes.extend_from_slice(&self.segment.0.to_le_bytes());
+        bytes.extend_from_slice(&self.salt.to_le_bytes());
+        bytes.extend_from_slice(&self.offset.to_le_bytes());
+        bytes.extend_from_slice(&self.next_position.to_le_bytes());
+        bytes.extend_from_slice(&last_offset.to_le_bytes());
+        bytes.extend_from_slice(&last_crc.to_le_bytes());
+        bytes.extend_from_slice(&self.epoch.to_le_bytes());
+        bytes.extend_from_slice(&self.closed_ms.to_le_bytes());
+        super::finish(bytes)
+    }
+
+    /// An error of kind [`Damaged`](ErrorKind::Damaged) when the bytes are no end marker.
+    pub(crate) fn decode(bytes: &[u8], place: &str) -> Result<Self> {
+        let name = format!("{place}: {END}");
+        let bytes: &[u8; END_BYTES] = bytes.try_into().map_err(|_| {
+            Error::new(ErrorKind::Damaged, format!("{name}: {} bytes long, expected {END_BYTES}", bytes.len()))
+        })?;
+        checked(bytes, &END_MAGIC, &name)?;
+        let mut fields = Fields::new(&bytes[16..]);
+        let (store, segment, salt) = (fields.take(), SegmentId(fields.u32()), fields.u32());
+        let (offset, next_position, last_offset) = (fields.u64(), fields.u64(), fields.u64());
+        let (last_crc, epoch, closed_ms) = (fields.u32(), fields.u32(), fields.u64());
+        if fields.take::<44>() != [0; 44] {
+            return Err(newer(&name, "something in its reserved bytes"));
+        }
+        let last_record = (last_offset != 0).then_some((last_offset, last_crc));
+        Ok(Self { store, segment, salt, offset, next_position, last_record, epoch, closed_ms })
+    }
+}
+
+const WATERMARK_MAGIC: [u8; 8] = *b"RUNLOGWM";
+/// The size of the watermark file, as this build writes it.
+pub(crate) const WATERMARK_BYTES: usize = 96;
+/// A later build may write a longer one of the same version.
+pub(crate) const WATERMARK_BYTES_MAX: usize = 4096;
+
+/// How far the writer has published: overwritten at each commit and never flushed.
 ///
 /// It counts only while the machine hasn't been started anew since it was written (`boot`): after a loss of
 /// power it may be older than the log.
@@ -97,6 +162,7 @@ pub(crate) const WATERMARK_BYTES: usize = 56;
 pub(crate) struct Watermark {
     pub(crate) store: [u8; 16],
     pub(crate) boot: [u8; 16],
+    pub(crate) epoch: u32,
     pub(crate) segment: SegmentId,
     pub(crate) offset: u64,
     pub(crate) position: u64,
@@ -105,24 +171,43 @@ pub(crate) struct Watermark {
 impl Watermark {
     pub(crate) fn encode(&self) -> [u8; WATERMARK_BYTES] {
         let mut bytes = [0; WATERMARK_BYTES];
-        bytes[..16].copy_from_slice(&self.store);
-        bytes[16..32].copy_from_slice(&self.boot);
-        bytes[32..36].copy_from_slice(&self.segment.0.to_le_bytes());
-        bytes[40..48].copy_from_slice(&self.position.to_le_bytes());
-        let offset = super::offset_to_units(self.offset);
-        bytes[48..52].copy_from_slice(&offset.to_le_bytes());
-        let crc = checksum::crc(&bytes[..52]);
-        bytes[52..].copy_from_slice(&crc.to_le_bytes());
+        bytes[..8].copy_from_slice(&WATERMARK_MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[12] = 96;
+        bytes[16..32].copy_from_slice(&self.store);
+        bytes[32..48].copy_from_slice(&self.boot);
+        bytes[48..52].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[52..56].copy_from_slice(&self.segment.0.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.position.to_le_bytes());
+        bytes[64..72].copy_from_slice(&self.offset.to_le_bytes());
+        let crc = checksum::crc(&bytes[..WATERMARK_BYTES - 4]);
+        bytes[WATERMARK_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
     /// `None` when the bytes are no watermark, or were read while they were being written.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; WATERMARK_BYTES] = bytes.try_into().ok()?;
-        let mut fields = Fields::new(bytes);
-        let (store, boot, segment, _) = (fields.take(), fields.take(), SegmentId(fields.u32()), fields.u32());
-        let (position, offset) = (fields.u64(), super::units_to_offset(fields.u32()));
-        (fields.u32() == checksum::crc(&bytes[..52])).then_some(Self { store, boot, segment, offset, position })
+    ///
+    /// # Errors
+    /// One of another version is an error: who ignored it would read records that are not acknowledged.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Self>> {
+        let Some((head, _)) = bytes.split_at_checked(WATERMARK_BYTES) else { return Ok(None) };
+        if head[..8] != WATERMARK_MAGIC {
+            return Ok(None);
+        }
+        let mut fields = Fields::new(&head[8..]);
+        let (version, length) = (fields.u32(), fields.u32() as usize);
+        let Some((covered, rest)) = bytes.get(..length).and_then(|bytes| bytes.split_last_chunk::<4>()) else {
+            return Ok(None);
+        };
+        if length < WATERMARK_BYTES || u32::from_le_bytes(*rest) != checksum::crc(covered) {
+            return Ok(None);
+        }
+        if version != VERSION {
+            return Err(newer(WATERMARK, &format!("format version {version}")));
+        }
+        let (store, boot, epoch) = (fields.take(), fields.take(), fields.u32());
+        let (segment, position, offset) = (SegmentId(fields.u32()), fields.u64(), fields.u64());
+        Ok(Some(Self { store, boot, epoch, segment, offset, position }))
     }
 }
 
@@ -130,22 +215,52 @@ impl Watermark {
 mod tests {
     use super::*;
 
+    const WATERMARK_SAMPLE: Watermark =
+        Watermark { store: [3; 16], boot: [4; 16], epoch: 5, segment: SegmentId(2), offset: 8192, position: 70 };
+
     #[test]
     fn small_files_read_back_and_notice_every_flipped_bit() {
-        let identity = Identity { store: [3; 16], created_ms: 99 };
-        let watermark = Watermark { store: [3; 16], boot: [4; 16], segment: SegmentId(2), offset: 8192, position: 70 };
+        let identity = Identity { store: [3; 16], created_ms: 99, features: Features::default(), hash_key: [8; 16] };
+        let end = End {
+            store: [3; 16],
+            segment: SegmentId(4),
+            salt: 5,
+            offset: 9000,
+            next_position: 12,
+            last_record: Some((8192, 77)),
+            epoch: 3,
+            closed_ms: 1,
+        };
         assert_eq!(Identity::decode(&identity.encode(), "x").unwrap(), identity);
-        assert_eq!(Watermark::decode(&watermark.encode()), Some(watermark));
+        assert_eq!(End::decode(&end.encode(), "x").unwrap(), end);
+        assert_eq!(Watermark::decode(&WATERMARK_SAMPLE.encode()).unwrap(), Some(WATERMARK_SAMPLE));
         for bit in 0..IDENTITY_BYTES * 8 {
             let mut damaged = identity.encode();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(Identity::decode(&damaged, "x").is_err(), "bit {bit}");
         }
-        for bit in 0..WATERMARK_BYTES * 8 {
-            let mut damaged = watermark.encode();
+        for bit in 0..END_BYTES * 8 {
+            let mut damaged = end.encode();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Watermark::decode(&damaged), None, "bit {bit}");
+            assert_eq!(End::decode(&damaged, "x").unwrap_err().kind(), ErrorKind::Damaged, "bit {bit}");
         }
+        for bit in 0..WATERMARK_BYTES * 8 {
+            let mut damaged = WATERMARK_SAMPLE.encode();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Watermark::decode(&damaged).unwrap(), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn longer_watermark_of_this_version_is_read_and_one_of_another_refused() {
+        let mut longer = WATERMARK_SAMPLE.encode()[..92].to_vec();
+        longer.resize(124, 7);
+        longer[12] = 128;
+        let whole: [u8; 128] = super::super::finish(longer.clone());
+        assert_eq!(Watermark::decode(&whole).unwrap(), Some(WATERMARK_SAMPLE));
+        longer[8] = 2;
+        let other: [u8; 128] = super::super::finish(longer);
+        assert_eq!(Watermark::decode(&other).unwrap_err().kind(), ErrorKind::UnsupportedVersion);
     }
 
     #[test]

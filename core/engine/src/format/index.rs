@@ -1,22 +1,25 @@
 //! The index block and trailer that end a sealed segment.
 //!
 //! Sections in this order, each at a multiple of 8 bytes: stream rows (32 bytes each, by stream number),
-//! postings (4 bytes a data record: its offset), samples (4 bytes: the offset of every 64th record), steps
-//! (48 bytes each: what engine records did, in order), keys (16 bytes each), and the trailer (96 bytes).
+//! postings (4 bytes a data record: its offset), samples (8 bytes: the index and offset of every 64th record), steps
+//! (48 bytes each: what engine records did, in order), keys (16 bytes each), the segment's header once more
+//! (512 bytes), and the trailer (128 bytes).
 
 use super::{Fields, VERSION, aligned, offset_to_units, record, segment, units_to_offset};
-use crate::{Error, ErrorKind, Kind, Result, SegmentId, checksum};
+use crate::{Error, ErrorKind, Kind, Result, SegmentId, checksum, limits};
 
 /// One offset is sampled for so many records.
 pub(crate) const SAMPLE_EVERY: u32 = 64;
 /// The size of the trailer.
-pub(crate) const TRAILER_BYTES: usize = 96;
+pub(crate) const TRAILER_BYTES: usize = 128;
 pub(crate) const STREAM_ROW_BYTES: usize = 32;
 pub(crate) const STEP_ROW_BYTES: usize = 48;
 pub(crate) const KEY_ROW_BYTES: usize = 16;
+pub(crate) const SAMPLE_ROW_BYTES: usize = 8;
 
 const MAGIC: [u8; 8] = *b"RUNLOGIX";
-const TRAILER_CRC_OFFSET: usize = TRAILER_BYTES - 4;
+/// The flag of a trailer whose block was made by a repair.
+const FLAG_REPAIRED: u32 = 1;
 
 /// Which data records of a stream a segment holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +59,14 @@ pub(crate) struct KeyRow {
     pub(crate) offset: u64,
 }
 
-/// The last 96 bytes of a sealed segment.
+/// Where a record is, told by its index in the segment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct SampleRow {
+    pub(crate) index: u32,
+    pub(crate) offset: u64,
+}
+
+/// The last 128 bytes of a sealed segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Trailer {
     pub(crate) segment: SegmentId,
@@ -64,6 +74,9 @@ pub(crate) struct Trailer {
     /// Where the records end and the index block begins.
     pub(crate) data_end: u64,
     pub(crate) base_position: u64,
+    /// The position after its last record's.
+    pub(crate) next_position: u64,
+    /// How many of its records have a position.
     pub(crate) records: u32,
     pub(crate) time_min_ms: u64,
     pub(crate) time_max_ms: u64,
@@ -75,6 +88,8 @@ pub(crate) struct Trailer {
     /// The number that the next new stream gets.
     pub(crate) next_stream: u32,
     pub(crate) index_crc: u32,
+    /// Whether the block was made by a repair: records that it names may be lost.
+    pub(crate) repaired: bool,
 }
 
 /// The index of one segment, built from its parts.
@@ -82,14 +97,14 @@ pub(crate) struct Trailer {
 pub(crate) struct Parts {
     pub(crate) stream_rows: Vec<StreamRow>,
     pub(crate) postings: Vec<u32>,
-    pub(crate) samples: Vec<u32>,
+    pub(crate) samples: Vec<SampleRow>,
     pub(crate) steps: Vec<StepRow>,
     pub(crate) keys: Vec<KeyRow>,
 }
 
 impl Parts {
     /// The size of the encoded block with its trailer.
-    pub(crate) fn encoded_bytes(&self) -> usize {
+    pub(crate) fn encoded_bytes(&self) -> u64 {
         encoded_bytes(
             self.stream_rows.len(),
             self.postings.len(),
@@ -99,18 +114,20 @@ impl Parts {
         )
     }
 
-    /// The block and its trailer; `trailer`'s counts and CRC are filled in.
-    pub(crate) fn encode(&self, mut trailer: Trailer) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.encoded_bytes());
+    /// The block of the segment with this header, and its trailer; `trailer`'s counts and CRC are filled in. And the CRC.
+    pub(crate) fn encode(&self, mut trailer: Trailer, header: &segment::Header) -> (Vec<u8>, u32) {
+        let mut bytes = Vec::with_capacity(usize::try_from(self.encoded_bytes()).unwrap_or(0));
         for row in &self.stream_rows {
             for field in [row.stream, row.first_ordinal, row.count, row.postings_start] {
                 bytes.extend_from_slice(&field.to_le_bytes());
             }
             bytes.extend_from_slice(&row.id);
         }
-        for offsets in [&self.postings, &self.samples] {
-            offsets.iter().for_each(|offset| bytes.extend_from_slice(&offset.to_le_bytes()));
-            bytes.resize(aligned(bytes.len()), 0);
+        self.postings.iter().for_each(|offset| bytes.extend_from_slice(&offset.to_le_bytes()));
+        bytes.resize(aligned(bytes.len()), 0);
+        for sample in &self.samples {
+            bytes.extend_from_slice(&sample.index.to_le_bytes());
+            bytes.extend_from_slice(&offset_to_units(sample.offset).to_le_bytes());
         }
         for step in &self.steps {
             bytes.extend_from_slice(&[step.kind.0, 0, 0, 0]);
@@ -131,32 +148,32 @@ impl Parts {
         trailer.samples = count(self.samples.len());
         trailer.steps = count(self.steps.len());
         trailer.keys = count(self.keys.len());
-        trailer.index_crc = checksum::crc_at(trailer.salt, trailer.data_end, &bytes);
+        bytes.extend_from_slice(&header.encode());
+        trailer.index_crc = checksum::crc_at(header.seed(), trailer.data_end, &bytes);
         bytes.extend_from_slice(&trailer.encode());
-        bytes
+        (bytes, trailer.index_crc)
     }
 }
 
-/// The size of a block with so many of each, its trailer included.
-pub(crate) fn encoded_bytes(stream_rows: usize, postings: usize, samples: usize, steps: usize, keys: usize) -> usize {
-    stream_rows * STREAM_ROW_BYTES
-        + aligned(postings * 4)
-        + aligned(samples * 4)
-        + steps * STEP_ROW_BYTES
-        + keys * KEY_ROW_BYTES
-        + TRAILER_BYTES
+/// The size of a block with so many of each, its trailer included. In 64 bits: the counts may be a hostile file's.
+pub(crate) fn encoded_bytes(stream_rows: usize, postings: usize, samples: usize, steps: usize, keys: usize) -> u64 {
+    let times = |count: usize, bytes: usize| count as u64 * bytes as u64;
+    times(stream_rows, STREAM_ROW_BYTES)
+        + times(postings, 4).next_multiple_of(aligned(1) as u64)
+        + times(samples, SAMPLE_ROW_BYTES)
+        + times(steps, STEP_ROW_BYTES)
+        + times(keys, KEY_ROW_BYTES)
+        + (segment::COPY_BYTES + TRAILER_BYTES) as u64
 }
 
 impl Trailer {
-    fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(TRAILER_BYTES);
-        bytes.extend_from_slice(&MAGIC);
+    fn encode(&self) -> [u8; TRAILER_BYTES] {
+        let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&self.salt.to_le_bytes());
-        bytes.extend_from_slice(&self.data_end.to_le_bytes());
-        bytes.extend_from_slice(&self.base_position.to_le_bytes());
-        bytes.extend_from_slice(&self.time_min_ms.to_le_bytes());
-        bytes.extend_from_slice(&self.time_max_ms.to_le_bytes());
+        for field in [self.data_end, self.base_position, self.next_position, self.time_min_ms, self.time_max_ms] {
+            bytes.extend_from_slice(&field.to_le_bytes());
+        }
         for field in [
             self.segment.0,
             self.records,
@@ -167,36 +184,46 @@ impl Trailer {
             self.keys,
             self.next_stream,
             self.index_crc,
-            0,
+            if self.repaired { FLAG_REPAIRED } else { 0 },
         ] {
             bytes.extend_from_slice(&field.to_le_bytes());
         }
-        bytes.resize(TRAILER_CRC_OFFSET, 0);
-        bytes.extend_from_slice(&checksum::crc(&bytes).to_le_bytes());
-        bytes
+        super::finish(bytes)
     }
 
     /// The trailer in the last bytes of a file of `file_bytes`, or `None` when there is none, as in a
     /// segment that was never sealed. A trailer is told by its CRC, its segment and its sizes together.
-    pub(crate) fn decode(bytes: &[u8; TRAILER_BYTES], header: &segment::Header, file_bytes: u64) -> Option<Self> {
-        let mut fields = Fields::new(bytes);
-        let intact = fields.take::<8>() == MAGIC
-            && fields.u32() == VERSION
-            && Fields::new(&bytes[TRAILER_CRC_OFFSET..]).u32() == checksum::crc(&bytes[..TRAILER_CRC_OFFSET]);
-        if !intact {
-            return None;
+    ///
+    /// # Errors
+    /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for one that checks and is a newer build's.
+    pub(crate) fn decode(
+        bytes: &[u8; TRAILER_BYTES],
+        header: &segment::Header,
+        file_bytes: u64,
+    ) -> Result<Option<Self>> {
+        let name = || super::files::segment_name(header.segment);
+        match super::checked(bytes, &MAGIC, &name()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Damaged => return Ok(None),
+            Err(error) => return Err(error),
         }
+        let mut fields = Fields::new(&bytes[12..]);
         let salt = fields.u32();
-        let (data_end, base_position, time_min_ms, time_max_ms) =
-            (fields.u64(), fields.u64(), fields.u64(), fields.u64());
+        let (data_end, base_position, next_position) = (fields.u64(), fields.u64(), fields.u64());
+        let (time_min_ms, time_max_ms) = (fields.u64(), fields.u64());
         let (segment, records) = (SegmentId(fields.u32()), fields.u32());
         let (stream_rows, postings, samples) = (fields.u32(), fields.u32(), fields.u32());
         let (steps, keys, next_stream, index_crc) = (fields.u32(), fields.u32(), fields.u32(), fields.u32());
+        let flags = fields.u32();
+        if flags & !FLAG_REPAIRED != 0 || fields.take::<28>() != [0; 28] {
+            return Err(super::newer(&name(), "something in the reserved bytes of its trailer"));
+        }
         let trailer = Self {
             segment,
             salt,
             data_end,
             base_position,
+            next_position,
             records,
             time_min_ms,
             time_max_ms,
@@ -207,13 +234,17 @@ impl Trailer {
             keys,
             next_stream,
             index_crc,
+            repaired: flags & FLAG_REPAIRED != 0,
         };
         let fits = segment == header.segment
             && salt == header.salt
             && base_position == header.base_position
+            && next_position.checked_sub(base_position).is_some_and(|count| count >= u64::from(records))
+            && next_position - base_position <= u64::from(u32::MAX)
+            && time_max_ms <= limits::TIME_MS_MAX
             && data_end >= segment::HEADER_BYTES as u64
             && data_end.checked_add(trailer.block_bytes()) == Some(file_bytes);
-        fits.then_some(trailer)
+        Ok(fits.then_some(trailer))
     }
 
     /// The size of the block with its trailer.
@@ -224,7 +255,7 @@ impl Trailer {
             self.samples as usize,
             self.steps as usize,
             self.keys as usize,
-        ) as u64
+        )
     }
 }
 
@@ -239,7 +270,7 @@ pub(crate) struct Block {
 
 impl Block {
     /// Checks the CRC and the order of `bytes`, the block without its trailer.
-    pub(crate) fn check(bytes: bytes::Bytes, trailer: Trailer, name: &str) -> Result<Self> {
+    pub(crate) fn check(bytes: bytes::Bytes, trailer: Trailer, seed: u32, name: &str) -> Result<Self> {
         let damaged = |what: String| {
             Error::new(ErrorKind::Damaged, format!("{name}: offset {}: index block: {what}", trailer.data_end))
         };
@@ -247,7 +278,7 @@ impl Block {
         if bytes.len() as u64 != expected_bytes {
             return Err(damaged(format!("{} bytes long, expected {expected_bytes}", bytes.len())));
         }
-        let crc = checksum::crc_at(trailer.salt, trailer.data_end, &bytes);
+        let crc = checksum::crc_at(seed, trailer.data_end, &bytes);
         if crc != trailer.index_crc {
             return Err(damaged(format!("CRC is {crc:08x}, expected {:08x}", trailer.index_crc)));
         }
@@ -304,10 +335,23 @@ impl Block {
             .then(|| self.offset_at(self.trailer.stream_rows as usize * STREAM_ROW_BYTES, row.postings_start + index))
     }
 
-    /// The offset of the sampled record at or before the record with this index, and that one's index.
-    pub(crate) fn sample(&self, record_index: u32) -> Option<(u64, u32)> {
-        let sample = record_index / SAMPLE_EVERY;
-        (sample < self.trailer.samples).then(|| (self.offset_at(self.samples_start(), sample), sample * SAMPLE_EVERY))
+    /// The last sampled record at or before the one with this index. O(log samples).
+    pub(crate) fn sample(&self, record_index: u32) -> Option<SampleRow> {
+        let (mut low, mut high) = (0, self.trailer.samples);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.sample_row(middle).index <= record_index {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low.checked_sub(1).map(|place| self.sample_row(place))
+    }
+
+    fn sample_row(&self, place: u32) -> SampleRow {
+        let mut fields = Fields::new(&self.bytes[self.samples_start() + place as usize * SAMPLE_ROW_BYTES..]);
+        SampleRow { index: fields.u32(), offset: units_to_offset(fields.u32()) }
     }
 
     pub(crate) fn steps(&self) -> impl Iterator<Item = StepRow> + '_ {
@@ -356,13 +400,11 @@ impl Block {
     /// The parts again, to compare with those that the records give.
     pub(crate) fn parts(&self) -> Parts {
         let postings_start = self.trailer.stream_rows as usize * STREAM_ROW_BYTES;
-        let units = |start: usize, count: u32| {
-            (0..count as usize).map(|index| Fields::new(&self.bytes[start + index * 4..]).u32()).collect()
-        };
+        let posting = |index: usize| Fields::new(&self.bytes[postings_start + index * 4..]).u32();
         Parts {
             stream_rows: self.stream_rows().collect(),
-            postings: units(postings_start, self.trailer.postings),
-            samples: units(self.samples_start(), self.trailer.samples),
+            postings: (0..self.trailer.postings as usize).map(posting).collect(),
+            samples: (0..self.trailer.samples).map(|place| self.sample_row(place)).collect(),
             steps: self.steps().collect(),
             keys: (0..self.trailer.keys).map(|index| self.key_row(index)).collect(),
         }
@@ -373,7 +415,7 @@ impl Block {
     }
 
     fn steps_start(&self) -> usize {
-        self.samples_start() + aligned(self.trailer.samples as usize * 4)
+        self.samples_start() + self.trailer.samples as usize * SAMPLE_ROW_BYTES
     }
 
     fn offset_at(&self, start: usize, index: u32) -> u64 {
@@ -394,7 +436,7 @@ mod tests {
                 StreamRow { stream: 5, first_ordinal: 9, count: 1, postings_start: 2, id: [2; 16] },
             ],
             postings: vec![512, 520, 530],
-            samples: vec![512],
+            samples: vec![SampleRow { index: 0, offset: 4096 }, SampleRow { index: 64, offset: 4120 }],
             steps: vec![StepRow {
                 kind: Kind::FORK,
                 stream: 6,
@@ -410,25 +452,17 @@ mod tests {
     }
 
     fn header() -> segment::Header {
-        segment::Header {
-            store: [0; 16],
-            segment: SegmentId(4),
-            salt: 7,
-            base_position: 100,
-            base_time_ms: 0,
-            predecessor_end: 0,
-            predecessor_salt: 0,
-            next_stream: 1,
-        }
+        segment::Header { segment: SegmentId(4), base_position: 100, ..segment::tests::header() }
     }
 
     fn encoded() -> Vec<u8> {
-        parts().encode(Trailer {
+        let trailer = Trailer {
             segment: SegmentId(4),
-            salt: 7,
+            salt: header().salt,
             data_end: 8000,
             base_position: 100,
-            records: 4,
+            next_position: 166,
+            records: 66,
             time_min_ms: 1,
             time_max_ms: 2,
             stream_rows: 0,
@@ -438,13 +472,23 @@ mod tests {
             keys: 0,
             next_stream: 7,
             index_crc: 0,
-        })
+            repaired: true,
+        };
+        parts().encode(trailer, &header()).0
     }
 
     fn open(bytes: &[u8]) -> Option<Block> {
         let (block, trailer) = bytes.split_last_chunk::<TRAILER_BYTES>()?;
-        let trailer = Trailer::decode(trailer, &header(), 8000 + bytes.len() as u64)?;
-        Block::check(bytes::Bytes::copy_from_slice(block), trailer, "x").ok()
+        let trailer = Trailer::decode(trailer, &header(), 8000 + bytes.len() as u64).ok()??;
+        Block::check(bytes::Bytes::copy_from_slice(block), trailer, header().seed(), "x").ok()
+    }
+
+    #[test]
+    fn header_can_be_had_from_the_end_of_the_block() {
+        let bytes = encoded();
+        let end = bytes.len() - TRAILER_BYTES;
+        let copy = bytes[end - segment::COPY_BYTES..end].try_into().unwrap();
+        assert_eq!(segment::Header::decode_copy(copy, "x", end).unwrap(), header());
     }
 
     #[test]
@@ -456,8 +500,8 @@ mod tests {
         assert_eq!(block.posting(&row, 10), None);
         assert_eq!(block.posting(&row, 8), None);
         assert_eq!(block.find_stream(3), None);
-        assert_eq!(block.sample(63), Some((4096, 0)));
-        assert_eq!(block.sample(64), None);
+        assert_eq!(block.sample(63), Some(SampleRow { index: 0, offset: 4096 }));
+        assert_eq!(block.sample(65), Some(SampleRow { index: 64, offset: 4120 }));
         assert_eq!(block.keys(2, 99).collect::<Vec<_>>(), [4096, 4160]);
         assert_eq!(block.keys(2, 98).count() + block.keys(5, 99).count(), 0);
     }

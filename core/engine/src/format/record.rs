@@ -2,7 +2,7 @@
 //!
 //! The header has a 16-bit check of its own, so that its length can be trusted when the body can't; and the
 //! 32-bit CRC of the body is combined with that of the header, so that both are covered by 32 bits. Both
-//! start from the segment's salt and the record's offset.
+//! start from the segment's seed and the record's offset.
 
 use super::{Fields, aligned, offset_to_units, units_to_offset};
 use crate::{Kind, checksum, limits};
@@ -26,7 +26,8 @@ impl Flags {
     /// The body has a metadata part.
     pub(crate) const META: Self = Self(16);
 
-    const ALL: u8 = 31;
+    /// The flags that this build knows.
+    const KNOWN: u8 = 31;
 
     pub(crate) const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
@@ -36,6 +37,13 @@ impl Flags {
         self.0 |= flag.0;
     }
 }
+
+/// Fills room, and says nothing. Has no position.
+pub(crate) const PADDING: Kind = Kind(134);
+/// A writer begins. Has no position.
+pub(crate) const MARK: Kind = Kind(135);
+/// The last kind that must be understood; those above may be skipped.
+const MUST_KNOW_LAST: Kind = Kind(191);
 
 /// The header of one record, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +75,32 @@ impl Header {
         aligned(self.body_bytes as usize)
     }
 
-    pub(crate) fn encode(&self, salt: u32, offset: u64) -> [u8; HEADER_BYTES] {
+    /// Whether it is one of those that positions count.
+    pub(crate) fn has_position(&self) -> bool {
+        self.kind != PADDING && self.kind != MARK
+    }
+
+    /// Whether this build leaves it out: a newer one's record that may be skipped.
+    pub(crate) fn is_skipped(&self) -> bool {
+        self.kind > MUST_KNOW_LAST
+    }
+
+    /// What of it this build doesn't know and would have to, if its CRC is right.
+    pub(crate) fn unknown(&self) -> Option<String> {
+        let flags = self.flags.0 & !Flags::KNOWN;
+        if flags != 0 {
+            return Some(format!("a record with flag {}", 1 << flags.trailing_zeros()));
+        }
+        let is_known = self.kind <= MARK || self.is_skipped();
+        (!is_known).then(|| format!("a record of kind {}", self.kind.0))
+    }
+
+    /// The field `crc` as it stands in the record at `offset`.
+    pub(crate) fn crc_field(&self, seed: u32, offset: u64) -> u32 {
+        Fields::new(&self.encode(seed, offset)[28..]).u32()
+    }
+
+    pub(crate) fn encode(&self, seed: u32, offset: u64) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[2] = self.kind.0;
         bytes[3] = self.flags.0;
@@ -77,7 +110,7 @@ impl Header {
         bytes[16..20].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[20..24].copy_from_slice(&self.time_delta_ms.to_le_bytes());
         bytes[24..28].copy_from_slice(&offset_to_units(self.watermark).to_le_bytes());
-        let header_crc = checksum::crc_at(salt, offset, &bytes[2..28]);
+        let header_crc = checksum::crc_at(seed, offset, &bytes[2..28]);
         bytes[..2].copy_from_slice(&low_half(header_crc).to_le_bytes());
         bytes[28..].copy_from_slice(&(self.body_crc ^ header_crc).to_le_bytes());
         bytes
@@ -85,9 +118,13 @@ impl Header {
 
     /// The header at `offset`, or `None` when these bytes are no header of this segment and place.
     ///
-    /// The length is trustworthy after this; the rest only once the body's CRC agrees with `body_crc`.
-    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES], salt: u32, offset: u64) -> Option<Self> {
-        let header_crc = checksum::crc_at(salt, offset, &bytes[2..28]);
+    /// The length is trustworthy after this; the rest only once the body's CRC agrees with `body_crc`. Then [`unknown`]
+    /// tells what this build doesn't know: unknown flags and kinds are no reason to say here that there is no record, for
+    /// what a newer build wrote would then look like a write that was cut off.
+    ///
+    /// [`unknown`]: Self::unknown
+    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES], seed: u32, offset: u64) -> Option<Self> {
+        let header_crc = checksum::crc_at(seed, offset, &bytes[2..28]);
         let mut fields = Fields::new(bytes);
         if fields.u16() != low_half(header_crc) {
             return None;
@@ -96,8 +133,7 @@ impl Header {
         let (body_bytes, index, stream, sequence) = (fields.u32(), fields.u32(), fields.u32(), fields.u32());
         let (time_delta_ms, watermark) = (fields.u32(), units_to_offset(fields.u32()));
         let body_crc = fields.u32() ^ header_crc;
-        let plausible = stream != 0
-            && flags.0 & !Flags::ALL == 0
+        let plausible = (stream != 0 || kind >= PADDING)
             && body_bytes as usize <= BODY_BYTES_MAX
             && watermark <= offset
             && !(kind.is_data() && sequence == 0);
@@ -139,7 +175,7 @@ pub(crate) struct Body<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-const PADDING: [u8; 8] = [0; 8];
+const ZEROS: [u8; 8] = [0; 8];
 
 impl<'a> Body<'a> {
     pub(crate) fn flags(&self) -> Flags {
@@ -183,7 +219,7 @@ impl<'a> Body<'a> {
         }
         visit(self.payload);
         let length = self.encoded_bytes();
-        visit(&PADDING[..aligned(length) - length]);
+        visit(&ZEROS[..aligned(length) - length]);
     }
 
     /// Splits a body whose CRC was found right; `None` when its lengths contradict each other.
@@ -249,6 +285,19 @@ pub(crate) mod engine {
             let mut fields = Fields::new(payload);
             (fields.take(), fields.u32())
         })
+    }
+
+    /// The body of a mark.
+    pub(crate) fn encode_mark(epoch: u32, writer_version: u32) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&epoch.to_le_bytes());
+        bytes[4..].copy_from_slice(&writer_version.to_le_bytes());
+        bytes
+    }
+
+    /// The epoch that a mark says.
+    pub(crate) fn decode_mark(payload: &[u8]) -> Option<u32> {
+        payload.first_chunk().map(|epoch| u32::from_le_bytes(*epoch))
     }
 
     pub(crate) fn decode_create(payload: &[u8]) -> Option<[u8; 16]> {
@@ -335,6 +384,20 @@ mod tests {
         for salt in 0..1000 {
             assert_eq!(Header::decode(&[0; HEADER_BYTES], salt, 4096), None);
         }
+    }
+
+    #[test]
+    fn unknown_flags_and_kinds_are_told_once_the_header_checks() {
+        let decoded = |kind, flags| {
+            let header = Header { kind: Kind(kind), flags: Flags(flags), ..sample(&Body::default()) };
+            Header::decode(&header.encode(9, 8192), 9, 8192).unwrap().unknown()
+        };
+        for (kind, flags) in [(3, 31), (133, 0), (134, 3), (135, 3), (192, 3), (255, 3)] {
+            assert_eq!(decoded(kind, flags), None, "{kind} {flags}");
+        }
+        assert!(decoded(3, 32 | 1).unwrap().contains("flag 32"));
+        assert!(decoded(136, 3).unwrap().contains("kind 136"));
+        assert!(decoded(191, 3).unwrap().contains("kind 191"));
     }
 
     #[test]

@@ -1,22 +1,34 @@
-//! The header of a segment: 4,096 bytes at the start of its file.
+//! The header of a segment: 512 bytes, written twice at the start of its file.
+//!
+//! The two copies lie in different sectors of the first [`HEADER_BYTES`], and a third one ends the index block of a
+//! sealed segment: what a damaged header says can always be had elsewhere.
 
-use super::{Fields, VERSION};
+use super::{Features, Fields, VERSION, checked, newer};
 use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
 
-/// The size of the header, and the offset of a segment's first record.
+/// The room that the headers take, and the offset of a segment's first record.
 pub(crate) const HEADER_BYTES: usize = 4096;
+/// The size of one copy.
+pub(crate) const COPY_BYTES: usize = 512;
+/// Where the copies are.
+pub(crate) const COPIES: [usize; 2] = [0, 2048];
 
 const MAGIC: [u8; 8] = *b"RUNLOGSG";
-const CRC_OFFSET: usize = HEADER_BYTES - 4;
+/// The role of a segment of the log.
+const ROLE_LOG: u8 = 1;
+/// CRC-32/ISO-HDLC.
+const CHECKSUM_CRC32: u8 = 1;
 
 /// What a segment says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
     pub(crate) store: [u8; 16],
     pub(crate) segment: SegmentId,
-    /// Random; starts every CRC of the segment, so that bytes of another never pass for its own.
+    /// Random; part of the seed of every CRC of the segment.
     pub(crate) salt: u32,
-    /// The position of its first record.
+    /// Random, like the salt: two segments with one number, of a restored backup say, are told apart by it.
+    pub(crate) uuid: [u8; 16],
+    /// What the positions of its records count from.
     pub(crate) base_position: u64,
     /// The time that its records' times count from: milliseconds since 1970-01-01 UTC.
     pub(crate) base_time_ms: u64,
@@ -24,13 +36,27 @@ pub(crate) struct Header {
     pub(crate) predecessor_end: u64,
     /// The salt of the segment before; 0 in the first segment.
     pub(crate) predecessor_salt: u32,
+    /// The CRC of the index block that ends the segment before; 0 in the first segment.
+    pub(crate) predecessor_index_crc: u32,
     /// The number that the next new stream gets.
     pub(crate) next_stream: u32,
+    pub(crate) features: Features,
+    /// The epoch of the writer that made it.
+    pub(crate) epoch: u32,
+    pub(crate) writer_version: u32,
+    /// The key of the hashes of idempotency keys, as the identity file has it.
+    pub(crate) hash_key: [u8; 16],
 }
 
 impl Header {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEADER_BYTES);
+    /// What every CRC of the segment continues, so that nothing of another segment, store or copy passes for its own.
+    pub(crate) fn seed(&self) -> u32 {
+        checksum::crc_of_parts(&[&self.store, &self.uuid, &self.salt.to_le_bytes()])
+    }
+
+    /// One copy.
+    pub(crate) fn encode(&self) -> [u8; COPY_BYTES] {
+        let mut bytes = Vec::with_capacity(COPY_BYTES);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&self.segment.0.to_le_bytes());
@@ -41,110 +67,183 @@ impl Header {
         bytes.extend_from_slice(&self.salt.to_le_bytes());
         bytes.extend_from_slice(&self.predecessor_salt.to_le_bytes());
         bytes.extend_from_slice(&self.next_stream.to_le_bytes());
-        bytes.resize(CRC_OFFSET, 0);
-        bytes.extend_from_slice(&checksum::crc(&bytes).to_le_bytes());
+        bytes.extend_from_slice(&[ROLE_LOG, CHECKSUM_CRC32, 0, 0]);
+        bytes.extend_from_slice(&self.uuid);
+        self.features.encode_into(&mut bytes);
+        bytes.extend_from_slice(&self.epoch.to_le_bytes());
+        bytes.extend_from_slice(&self.writer_version.to_le_bytes());
+        bytes.extend_from_slice(&self.predecessor_index_crc.to_le_bytes());
+        // Generation, first and last segment replaced, key id of encryption: none of them yet.
+        bytes.resize(bytes.len() + 28, 0);
+        bytes.extend_from_slice(&self.hash_key);
+        super::finish(bytes)
+    }
+
+    /// The start of the file: both copies, and zeros between and behind them.
+    pub(crate) fn encode_both(&self) -> Vec<u8> {
+        let copy = self.encode();
+        let mut bytes = vec![0; HEADER_BYTES];
+        for start in COPIES {
+            bytes[start..start + COPY_BYTES].copy_from_slice(&copy);
+        }
         bytes
     }
 
-    /// Reads the header of the file called `name`; the error says what it found instead.
+    /// Reads the header of the file called `name` from its first [`HEADER_BYTES`], by the first copy that checks; the error
+    /// says what it found instead.
     pub(crate) fn decode(bytes: &[u8], name: &str) -> Result<Self> {
-        if bytes.len() < HEADER_BYTES {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!("{name}: {} bytes long, shorter than a segment header ({HEADER_BYTES} bytes)", bytes.len()),
-            ));
+        let mut first_error = None;
+        for start in COPIES {
+            let Some(copy) = bytes.get(start..).and_then(|rest| rest.first_chunk()) else {
+                let message =
+                    format!("{name}: {} bytes long, shorter than a segment header ({HEADER_BYTES} bytes)", bytes.len());
+                first_error.get_or_insert(Error::new(ErrorKind::Damaged, message));
+                break;
+            };
+            match Self::decode_copy(copy, name, start) {
+                Err(error) if error.kind() == ErrorKind::Damaged => _ = first_error.get_or_insert(error),
+                decoded => return decoded,
+            }
         }
-        if bytes[..8] != MAGIC {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!("{name}: offset 0: expected the magic {MAGIC:02x?}, found {:02x?}", &bytes[..8]),
-            ));
-        }
-        let mut fields = Fields::new(&bytes[8..]);
-        let version = fields.u32();
-        if version != VERSION {
-            return Err(unknown_version(name, version));
-        }
-        let expected = checksum::crc(&bytes[..CRC_OFFSET]);
-        let found = Fields::new(&bytes[CRC_OFFSET..]).u32();
-        if expected != found {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!("{name}: offset {CRC_OFFSET}: header CRC is {found:08x}, expected {expected:08x}"),
-            ));
-        }
+        Err(first_error.unwrap_or_else(|| Error::new(ErrorKind::Damaged, format!("{name}: no header"))))
+    }
+
+    /// Reads one copy, which stands at offset `start` of the file called `name`.
+    pub(crate) fn decode_copy(bytes: &[u8; COPY_BYTES], name: &str, start: usize) -> Result<Self> {
+        checked(bytes, &MAGIC, &format!("{name}: offset {start}"))?;
+        let mut fields = Fields::new(&bytes[12..]);
         let segment = SegmentId(fields.u32());
         let store = fields.take();
-        let base_position = fields.u64();
-        let base_time_ms = fields.u64();
-        let predecessor_end = fields.u64();
+        let (base_position, base_time_ms, predecessor_end) = (fields.u64(), fields.u64(), fields.u64());
         let (salt, predecessor_salt, next_stream) = (fields.u32(), fields.u32(), fields.u32());
-        if base_position == 0 || next_stream == 0 || predecessor_end > limits::SEGMENT_BYTES_MAX {
+        let (role, checksum, zero) = (fields.u8(), fields.u8(), fields.u16());
+        let uuid = fields.take();
+        let features = Features::decode(&mut fields);
+        let (epoch, writer_version, predecessor_index_crc) = (fields.u32(), fields.u32(), fields.u32());
+        let unused: [u8; 28] = fields.take();
+        let hash_key = fields.take();
+        let rest: [u8; 340] = fields.take();
+        if role != ROLE_LOG || checksum != CHECKSUM_CRC32 || zero != 0 {
+            return Err(newer(name, &format!("a segment of role {role} with checksum {checksum}")));
+        }
+        if unused != [0; 28] || rest != [0; 340] {
+            return Err(newer(name, "something in the reserved bytes of a segment header"));
+        }
+        features.check_readable(name)?;
+        if base_position == 0
+            || next_stream == 0
+            || predecessor_end > limits::SEGMENT_BYTES_MAX
+            || base_time_ms > limits::TIME_MS_MAX
+        {
             return Err(Error::new(
                 ErrorKind::Damaged,
                 format!(
-                    "{name}: header fields out of range: base position {base_position}, next stream {next_stream}, \
-                     predecessor end {predecessor_end}"
+                    "{name}: header fields out of range: base position {base_position}, base time {base_time_ms}, next \
+                     stream {next_stream}, predecessor end {predecessor_end}"
                 ),
             ));
         }
-        Ok(Self { store, segment, salt, base_position, base_time_ms, predecessor_end, predecessor_salt, next_stream })
+        Ok(Self {
+            store,
+            segment,
+            salt,
+            uuid,
+            base_position,
+            base_time_ms,
+            predecessor_end,
+            predecessor_salt,
+            predecessor_index_crc,
+            next_stream,
+            features,
+            epoch,
+            writer_version,
+            hash_key,
+        })
     }
 }
 
-pub(crate) fn unknown_version(name: &str, version: u32) -> Error {
-    Error::new(
-        ErrorKind::UnsupportedVersion,
-        format!(
-            "{name}: format version {version}, but this build reads version {VERSION} only; use a build that knows it"
-        ),
-    )
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn header() -> Header {
+    pub(crate) fn header() -> Header {
         Header {
             store: [7; 16],
             segment: SegmentId(3),
             salt: 0xdead_beef,
+            uuid: [9; 16],
             base_position: 900,
             base_time_ms: 1_700_000_000_000,
             predecessor_end: 4096,
             predecessor_salt: 5,
+            predecessor_index_crc: 6,
             next_stream: 12,
+            features: Features::default(),
+            epoch: 2,
+            writer_version: super::super::WRITER_VERSION,
+            hash_key: [3; 16],
         }
+    }
+
+    /// The header's bytes with a changed one, and its CRC made right again.
+    fn changed(at: usize, value: u8) -> Vec<u8> {
+        let mut copy = header().encode().to_vec();
+        copy[at] = value;
+        copy.truncate(COPY_BYTES - 4);
+        let copy: [u8; COPY_BYTES] = super::super::finish(copy);
+        let mut bytes = vec![0; HEADER_BYTES];
+        for start in COPIES {
+            bytes[start..start + COPY_BYTES].copy_from_slice(&copy);
+        }
+        bytes
     }
 
     #[test]
     fn header_reads_back() {
-        assert_eq!(Header::decode(&header().encode(), "x").unwrap(), header());
+        assert_eq!(Header::decode(&header().encode_both(), "x").unwrap(), header());
     }
 
     #[test]
-    fn every_flipped_bit_of_a_header_is_refused() {
-        let bytes = header().encode();
+    fn every_flipped_bit_of_a_header_is_outlived() {
+        let bytes = header().encode_both();
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(Header::decode(&damaged, "x").is_err(), "bit {bit}");
+            assert_eq!(Header::decode(&damaged, "x").unwrap(), header(), "bit {bit}");
         }
     }
 
     #[test]
-    fn every_shorter_header_is_refused() {
-        let bytes = header().encode();
-        assert!((0..bytes.len()).all(|length| Header::decode(&bytes[..length], "x").is_err()));
+    fn every_flipped_bit_of_both_copies_is_refused() {
+        let bytes = header().encode_both();
+        for bit in 0..COPY_BYTES * 8 {
+            let mut damaged = bytes.clone();
+            for start in COPIES {
+                damaged[start + bit / 8] ^= 1 << (bit % 8);
+            }
+            assert_eq!(Header::decode(&damaged, "x").unwrap_err().kind(), ErrorKind::Damaged, "bit {bit}");
+        }
     }
 
     #[test]
-    fn unknown_version_is_refused_by_name() {
-        let mut bytes = header().encode();
-        bytes[8] = 9;
-        let error = Header::decode(&bytes, "00000001.seg").unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
-        assert!(error.to_string().contains("version 9"), "{error}");
+    fn every_header_shorter_than_a_copy_is_refused() {
+        let bytes = header().encode_both();
+        assert!((0..COPY_BYTES).all(|length| Header::decode(&bytes[..length], "x").is_err()));
+    }
+
+    #[test]
+    fn unknown_version_feature_or_reserved_byte_is_refused_by_name() {
+        for (at, value, word) in [(8, 9, "version 9"), (88, 4, "bit 2"), (68, 2, "role 2"), (300, 1, "reserved")] {
+            let error = Header::decode(&changed(at, value), "00000001.seg").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::UnsupportedVersion, "{error}");
+            assert!(error.to_string().contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn unknown_compatible_features_are_read() {
+        assert_eq!(Header::decode(&changed(104, 1), "x").unwrap().features.compatible, 1);
+        let read_only = Header::decode(&changed(96, 1), "x").unwrap();
+        assert!(read_only.features.check_writable("x").unwrap_err().to_string().contains("bit 0"));
     }
 }

@@ -32,6 +32,9 @@ pub(crate) struct End {
     pub(crate) records: u32,
     pub(crate) time_first_ms: u64,
     pub(crate) time_last_ms: u64,
+    pub(crate) next_position: u64,
+    /// The epoch of the writer.
+    pub(crate) epoch: u32,
 }
 
 #[derive(Encode, Decode)]

@@ -2,7 +2,7 @@
 
 use super::NumberMap;
 use crate::format::{
-    index::{self, KeyRow, Parts, SAMPLE_EVERY, StepRow, StreamRow},
+    index::{self, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StepRow, StreamRow},
     offset_to_units, units_to_offset,
 };
 
@@ -16,6 +16,7 @@ pub(crate) struct MemoryIndex {
     keys: Vec<KeyRow>,
     records: u32,
     times_ms: Option<(u64, u64)>,
+    last_offset: Option<u64>,
 }
 
 struct Postings {
@@ -26,6 +27,9 @@ struct Postings {
 impl MemoryIndex {
     /// The index that these parts, checked before, say.
     pub(crate) fn from_parts(parts: Parts, records: u32, times_ms: Option<(u64, u64)>) -> Self {
+        // Every record that has a position is data or a step.
+        let last_data = parts.postings.iter().max().map(|units| units_to_offset(*units));
+        let last_offset = last_data.max(parts.steps.last().map(|step| step.offset));
         let mut streams = NumberMap::default();
         for row in &parts.stream_rows {
             let start = row.postings_start as usize;
@@ -35,11 +39,12 @@ impl MemoryIndex {
         Self {
             streams,
             postings: parts.postings.len(),
-            samples: parts.samples,
+            samples: parts.samples.iter().map(|sample| offset_to_units(sample.offset)).collect(),
             steps: parts.steps,
             keys: parts.keys,
             records,
             times_ms,
+            last_offset,
         }
     }
 
@@ -49,6 +54,7 @@ impl MemoryIndex {
             self.samples.push(offset_to_units(offset));
         }
         self.records += 1;
+        self.last_offset = Some(offset);
         let (first, _) = self.times_ms.unwrap_or((time_ms, time_ms));
         self.times_ms = Some((first, time_ms));
     }
@@ -78,6 +84,11 @@ impl MemoryIndex {
         self.records
     }
 
+    /// Where its last record begins.
+    pub(crate) fn last_offset(&self) -> Option<u64> {
+        self.last_offset
+    }
+
     /// The times of its first and its last record.
     pub(crate) fn times_ms(&self) -> Option<(u64, u64)> {
         self.times_ms
@@ -90,10 +101,18 @@ impl MemoryIndex {
         postings.offsets.get(index as usize).copied().map(units_to_offset)
     }
 
-    /// The offset and index of the sampled record at or before the one with this index.
-    pub(crate) fn sample(&self, record_index: u32) -> Option<(u64, u32)> {
-        let sample = record_index / SAMPLE_EVERY;
-        self.samples.get(sample as usize).map(|units| (units_to_offset(*units), sample * SAMPLE_EVERY))
+    /// The last sampled record at or before the one with this index.
+    pub(crate) fn sample(&self, record_index: u32) -> Option<SampleRow> {
+        let place = record_index / SAMPLE_EVERY;
+        let units = self.samples.get(place as usize)?;
+        Some(SampleRow { index: place * SAMPLE_EVERY, offset: units_to_offset(*units) })
+    }
+
+    /// The sampled records. In a segment that grows, records are consecutive: every 64th is sampled.
+    fn sample_rows(&self) -> Vec<SampleRow> {
+        let indexes = (0..).step_by(SAMPLE_EVERY as usize);
+        let rows = self.samples.iter().zip(indexes);
+        rows.map(|(units, index)| SampleRow { index, offset: units_to_offset(*units) }).collect()
     }
 
     /// The offsets of the batches that may have this key.
@@ -102,7 +121,7 @@ impl MemoryIndex {
     }
 
     /// The size of the index block if the segment were sealed now.
-    pub(crate) fn encoded_bytes(&self) -> usize {
+    pub(crate) fn encoded_bytes(&self) -> u64 {
         index::encoded_bytes(self.streams.len(), self.postings, self.samples.len(), self.steps.len(), self.keys.len())
     }
 
@@ -128,6 +147,6 @@ impl MemoryIndex {
             .collect();
         let mut keys = self.keys.clone();
         keys.sort_unstable();
-        Parts { stream_rows, postings, samples: self.samples.clone(), steps: self.steps.clone(), keys }
+        Parts { stream_rows, postings, samples: self.sample_rows(), steps: self.steps.clone(), keys }
     }
 }

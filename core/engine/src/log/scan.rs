@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::segment::{Frame, Segment};
 use crate::{
-    Result,
+    ErrorKind, Result,
     format::{aligned, record, segment},
 };
 
@@ -31,8 +31,18 @@ impl<'a> Scan<'a> {
         self.offset
     }
 
-    /// The next record; `None` at the end; an error where bytes are no record.
+    /// The next record that has a position; `None` at the end; an error where bytes are no record.
     pub(crate) fn next(&mut self) -> Result<Option<Frame>> {
+        loop {
+            match self.next_of_any_kind()? {
+                Some(frame) if !frame.header.has_position() => {}
+                frame => return Ok(frame),
+            }
+        }
+    }
+
+    /// The next record, marks and padding included.
+    pub(crate) fn next_of_any_kind(&mut self) -> Result<Option<Frame>> {
         if self.offset >= self.end {
             return Ok(None);
         }
@@ -44,10 +54,16 @@ impl<'a> Scan<'a> {
         Ok(Some(frame))
     }
 
-    /// Steps over the next record without reading its body; an error where bytes are no record.
-    pub(crate) fn skip(&mut self) -> Result<()> {
-        let header = self.header()?;
-        self.offset += header.frame_bytes();
+    /// Goes to the record with this index in the segment, or to the first behind it, without reading bodies; an error where
+    /// bytes are no record.
+    pub(crate) fn skip_to(&mut self, index: u32) -> Result<()> {
+        while self.offset < self.end {
+            let header = self.header()?;
+            if header.has_position() && header.index >= index {
+                break;
+            }
+            self.offset += header.frame_bytes();
+        }
         Ok(())
     }
 
@@ -72,27 +88,32 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The first place from `offset` on, of a segment file `file_bytes` long, where the bytes are not zero.
-pub(crate) fn first_nonzero(segment: &Segment, mut offset: u64, file_bytes: u64) -> Result<Option<u64>> {
-    while offset < file_bytes {
-        let piece = segment.bytes_at(offset, READ_AHEAD_BYTES.min(file_bytes - offset))?;
-        if let Some(index) = first_nonzero_byte(&piece) {
-            return Ok(Some(offset + index as u64));
+/// The end of the bytes between two offsets that aren't zero; `from` when all are.
+///
+/// From the back, because free room is much longer than what a write that was cut off leaves at its front.
+pub(crate) fn last_nonzero(segment: &Segment, from: u64, to: u64) -> Result<u64> {
+    let mut end = to;
+    while end > from {
+        let piece = READ_AHEAD_BYTES.min(end - from);
+        let bytes = segment.bytes_at(end - piece, piece)?;
+        if let Some(index) = last_nonzero_byte(&bytes) {
+            return Ok(end - piece + index as u64 + 1);
         }
-        offset += piece.len() as u64;
+        end -= piece;
     }
-    Ok(None)
+    Ok(from)
 }
 
-fn first_nonzero_byte(bytes: &[u8]) -> Option<usize> {
-    // Words first: a tail of zeros is tens of megabytes long.
-    let words = bytes.chunks_exact(64);
-    let rest = bytes.len() - words.remainder().len();
-    let block = words
-        .into_iter()
-        .position(|block| block.iter().fold(0, |all, byte| all | byte) != 0)
-        .map_or(rest, |index| index * 64);
-    bytes[block..].iter().position(|byte| *byte != 0).map(|index| block + index)
+fn last_nonzero_byte(bytes: &[u8]) -> Option<usize> {
+    // Blocks first: free room is tens of megabytes long.
+    let mut end = bytes.len();
+    for block in bytes.rchunks(64) {
+        if block.iter().fold(0, |all, byte| all | byte) != 0 {
+            break;
+        }
+        end -= block.len();
+    }
+    bytes[..end].iter().rposition(|byte| *byte != 0)
 }
 
 /// A whole record found beyond a damaged place.
@@ -102,42 +123,65 @@ pub(crate) struct Found {
     pub(crate) header: record::Header,
 }
 
-/// Looks for whole records from `offset` on, at every place one could begin; gives each to `visit`, which
+/// How much a search may read of bodies that turn out to be none: a hostile file could hold headers everywhere, each with a
+/// body to the end of the file.
+pub(crate) struct SearchBudget(u64);
+
+impl SearchBudget {
+    /// Enough for any file that an accident damaged.
+    pub(crate) fn of(file_bytes: u64) -> Self {
+        Self(file_bytes.saturating_mul(4))
+    }
+}
+
+/// Looks for whole records from `offset` on, at every place one could begin before `end`; gives each to `visit`, which
 /// says whether to go on.
+///
+/// # Errors
+/// [`Damaged`](crate::ErrorKind::Damaged) when the budget is used up.
 pub(crate) fn search(
     segment: &Segment,
     mut offset: u64,
-    file_bytes: u64,
+    end: u64,
+    budget: &mut SearchBudget,
     mut visit: impl FnMut(Found) -> bool,
 ) -> Result<()> {
     offset = offset.max(segment::HEADER_BYTES as u64).next_multiple_of(aligned(1) as u64);
     let mut window = Bytes::new();
     let mut window_start = offset;
-    // A hostile file could hold headers everywhere, each with a body to the end.
-    let mut budget = file_bytes.saturating_mul(4);
-    while offset + record::HEADER_BYTES as u64 <= file_bytes {
+    while offset + record::HEADER_BYTES as u64 <= end {
         let window_end = window_start + window.len() as u64;
         if offset + record::HEADER_BYTES as u64 > window_end {
-            window = segment.bytes_at(offset, READ_AHEAD_BYTES.min(file_bytes - offset))?;
+            window = segment.bytes_at(offset, READ_AHEAD_BYTES.min(end - offset))?;
             window_start = offset;
         }
         let at = usize::try_from(offset - window_start).expect("the window is in memory");
+        if let Some(zeros) = whole_zero_units(&window[at..]) {
+            offset += zeros;
+            continue;
+        }
         let bytes = window[at..].first_chunk().expect("the window was just refilled");
-        let header = record::Header::decode(bytes, segment.header.salt, offset)
-            .filter(|header| header.frame_bytes() <= file_bytes - offset);
+        let header =
+            record::Header::decode(bytes, segment.seed, offset).filter(|header| header.frame_bytes() <= end - offset);
         let whole = match header {
             Some(header) => {
                 let body_start = offset + record::HEADER_BYTES as u64;
-                budget = budget.checked_sub(header.frame_bytes()).ok_or_else(|| {
-                    segment.damaged(offset, "too many false record headers to tell a torn tail from damage")
+                budget.0 = budget.0.checked_sub(header.frame_bytes()).ok_or_else(|| {
+                    segment.damaged(offset, "too many false record headers to tell what is a record from here on")
                 })?;
                 let body = segment.bytes_at(body_start, header.padded_body_bytes() as u64)?;
-                segment.checked(offset, header, body).is_ok().then_some(header)
+                match segment.checked(offset, header, body) {
+                    Ok(_) => Some(header),
+                    Err(error) if error.kind() == ErrorKind::Damaged => None,
+                    Err(error) => return Err(error),
+                }
             }
             None => None,
         };
         match whole {
             Some(header) => {
+                // What was read of a record that is whole is no waste.
+                budget.0 = budget.0.saturating_add(header.frame_bytes());
                 if !visit(Found { offset, header }) {
                     return Ok(());
                 }
@@ -147,4 +191,13 @@ pub(crate) fn search(
         }
     }
     Ok(())
+}
+
+/// How many bytes, a multiple of the alignment and at least a block, are zero from here on, where no record can begin.
+fn whole_zero_units(bytes: &[u8]) -> Option<u64> {
+    const BLOCK: usize = 64;
+    let blocks =
+        bytes.chunks_exact(BLOCK).take_while(|block| block.iter().fold(0, |all, byte| all | byte) == 0).count();
+    // A record's header has a byte that isn't zero among its first 16, so one may begin in the last block only.
+    blocks.checked_sub(1).filter(|blocks| *blocks > 0).map(|blocks| (blocks * BLOCK) as u64)
 }

@@ -9,17 +9,23 @@ use crate::{
     format::{
         files,
         index::{Block, TRAILER_BYTES, Trailer},
-        record, segment,
+        newer, record, segment,
     },
+    limits,
     storage::{Access, File, Map, Storage},
 };
 
 /// So many bytes are read for one record at first; a longer one takes a second read.
 pub(crate) const READ_BYTES: u64 = 4096;
 
+/// A file that is being sealed changes its length once, or twice where it was made longer just before.
+const LENGTH_CHANGES_MAX: u32 = 8;
+
 /// One segment. Its records below an offset that the caller knows are immutable.
 pub(crate) struct Segment {
     pub(crate) header: segment::Header,
+    /// What every CRC of it continues: kept, because each record needs it.
+    pub(crate) seed: u32,
     pub(crate) name: String,
     pub(crate) file: Arc<dyn File>,
     sealed: Option<Sealed>,
@@ -60,38 +66,66 @@ impl Frame {
 
 impl Segment {
     /// Opens a segment's file and reads its header, and its trailer when it has one.
+    ///
+    /// A writer in another process may be sealing it: that writes an index block and then cuts the file behind it. So
+    /// what was read is believed only if the file has the same length afterwards.
     pub(crate) fn open(storage: &dyn Storage, id: SegmentId, access: Access, store: &[u8; 16]) -> Result<Self> {
         let name = files::segment_name(id);
         let place = |what: &str| format!("{}: {what} {name}", storage.describe());
         let file = storage.open(&name, access).map_err(|error| Error::from_io(error, place("opening")))?;
-        let length = file.len().map_err(|error| Error::from_io(error, place("measuring")))?;
+        let mut length = file.len().map_err(|error| Error::from_io(error, place("measuring")))?;
+        for _ in 0..LENGTH_CHANGES_MAX {
+            let opened = Self::read_ends(&file, &name, length, &place);
+            let length_now = file.len().map_err(|error| Error::from_io(error, place("measuring")))?;
+            if length_now == length {
+                let segment = opened?;
+                if segment.header.segment != id || segment.header.store != *store {
+                    return Err(segment.damaged(
+                        0,
+                        format!("its header says segment {} of another store or place", segment.header.segment),
+                    ));
+                }
+                return Ok(segment);
+            }
+            length = length_now;
+        }
+        Err(Error::new(ErrorKind::Io, place("something other than a writer keeps changing the length of")))
+    }
+
+    /// Reads the header, and the trailer when there is one, of a file that is `length` bytes long.
+    fn read_ends(file: &Arc<dyn File>, name: &str, length: u64, place: &dyn Fn(&str) -> String) -> Result<Self> {
+        if length > limits::SEGMENT_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::Damaged,
+                format!("{name}: {length} bytes long, but a segment has at most {}", limits::SEGMENT_BYTES_MAX),
+            ));
+        }
         let mut bytes =
             vec![0; usize::try_from(length).map_or(segment::HEADER_BYTES, |n| n.min(segment::HEADER_BYTES))];
         file.read_at(0, &mut bytes).map_err(|error| Error::from_io(error, place("reading the header of")))?;
-        let header = segment::Header::decode(&bytes, &name)?;
-        if header.segment != id || header.store != *store {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!("{name}: its header says segment {} of another store or place", header.segment),
-            ));
+        let mut end = [0; segment::COPY_BYTES + TRAILER_BYTES];
+        let end_offset = length.checked_sub(end.len() as u64).filter(|start| *start >= segment::HEADER_BYTES as u64);
+        if let Some(offset) = end_offset {
+            file.read_at(offset, &mut end).map_err(|error| Error::from_io(error, place("reading the trailer of")))?;
         }
-        let mut sealed = None;
-        if length >= (segment::HEADER_BYTES + TRAILER_BYTES) as u64 {
-            let mut bytes = [0; TRAILER_BYTES];
-            file.read_at(length - TRAILER_BYTES as u64, &mut bytes)
-                .map_err(|error| Error::from_io(error, place("reading the trailer of")))?;
-            sealed = Trailer::decode(&bytes, &header, length).map(|trailer| Sealed {
-                trailer,
-                map: OnceLock::new(),
-                block: OnceLock::new(),
-            });
-        }
-        Ok(Self { header, name, file, sealed })
+        let header = match (segment::Header::decode(&bytes, name), end.split_first_chunk()) {
+            // The index block of a sealed segment ends in a copy of the header, which its own CRC covers.
+            (Err(error), Some((copy, _))) if error.kind() == ErrorKind::Damaged && end_offset.is_some() => {
+                segment::Header::decode_copy(copy, name, 0).map_err(|_| error)?
+            }
+            (header, _) => header?,
+        };
+        let sealed = match end.split_last_chunk() {
+            Some((_, trailer)) if end_offset.is_some() => Trailer::decode(trailer, &header, length)?,
+            _ => None,
+        };
+        let sealed = sealed.map(|trailer| Sealed { trailer, map: OnceLock::new(), block: OnceLock::new() });
+        Ok(Self { header, seed: header.seed(), name: name.to_owned(), file: file.clone(), sealed })
     }
 
     /// A segment that was just made.
     pub(crate) fn unsealed(header: segment::Header, file: Arc<dyn File>) -> Self {
-        Self { header, name: files::segment_name(header.segment), file, sealed: None }
+        Self { header, seed: header.seed(), name: files::segment_name(header.segment), file, sealed: None }
     }
 
     /// The same segment as if it ended in this index block and trailer: for one that a crash left without.
@@ -101,10 +135,17 @@ impl Segment {
         let index = Bytes::from(index);
         let block_end = index.len().checked_sub(TRAILER_BYTES).ok_or_else(lost)?;
         let trailer =
-            index.last_chunk().and_then(|bytes| Trailer::decode(bytes, &self.header, length)).ok_or_else(lost)?;
-        let block = Block::check(index.slice(..block_end), trailer, &self.name)?;
+            index.last_chunk().map(|bytes| Trailer::decode(bytes, &self.header, length)).transpose()?.flatten();
+        let trailer = trailer.ok_or_else(lost)?;
+        let block = Block::check(index.slice(..block_end), trailer, self.seed, &self.name)?;
         let sealed = Sealed { trailer, map: OnceLock::from(None), block: OnceLock::from(block) };
-        Ok(Self { header: self.header, name: self.name.clone(), file: self.file.clone(), sealed: Some(sealed) })
+        Ok(Self {
+            header: self.header,
+            seed: self.seed,
+            name: self.name.clone(),
+            file: self.file.clone(),
+            sealed: Some(sealed),
+        })
     }
 
     /// Whether the segment has a record. If it has, the seal of the one before was durable.
@@ -138,7 +179,7 @@ impl Segment {
             advise.will_need_range(sealed.trailer.data_end, length);
         }
         let bytes = self.bytes_at(sealed.trailer.data_end, length)?;
-        let block = Block::check(bytes, sealed.trailer, &self.name)?;
+        let block = Block::check(bytes, sealed.trailer, self.seed, &self.name)?;
         Ok(Some(sealed.block.get_or_init(|| block)))
     }
 
@@ -198,7 +239,7 @@ impl Segment {
     pub(crate) fn header_in(&self, bytes: &[u8], offset: u64, end: u64) -> Result<record::Header> {
         let header = bytes
             .first_chunk()
-            .and_then(|bytes| record::Header::decode(bytes, self.header.salt, offset))
+            .and_then(|bytes| record::Header::decode(bytes, self.seed, offset))
             .ok_or_else(|| {
                 let found = &bytes[..bytes.len().min(record::HEADER_BYTES)];
                 self.damaged(offset, format!("expected a record header of this segment, found {}", hex(found)))
@@ -216,6 +257,9 @@ impl Segment {
         if crc != header.body_crc {
             let message = format!("record CRC is {crc:08x}, expected {:08x}", header.body_crc);
             return Err(self.damaged(offset, message));
+        }
+        if let Some(unknown) = header.unknown() {
+            return Err(newer(&format!("{}: offset {offset}", self.name), &unknown));
         }
         Ok(Frame { offset, header, body: padded_body.slice(..header.body_bytes as usize) })
     }

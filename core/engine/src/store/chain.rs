@@ -9,64 +9,91 @@ use crate::{
     storage::{Access, Storage},
 };
 
-/// Opens every segment up to `last`, and checks that each follows the one before.
+/// The segments whose files are there, in order.
+pub(crate) fn segment_ids(storage: &dyn Storage) -> Result<Vec<SegmentId>> {
+    let names = storage.list().map_err(|error| Error::from_io(error, format!("listing {}", storage.describe())))?;
+    let mut ids: Vec<_> = names.iter().filter_map(|name| files::segment_of_name(name)).collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// Opens every segment up to `last`, and checks that each follows the one before. Those behind `last` must follow too: they
+/// may be a writer's newest, but no others.
 pub(crate) fn open_segments(
     storage: &dyn Storage,
     store: &[u8; 16],
     access: Access,
     last: Option<SegmentId>,
 ) -> Result<Vec<Arc<Segment>>> {
-    let names = storage.list().map_err(|error| Error::from_io(error, format!("listing {}", storage.describe())))?;
-    let mut ids: Vec<_> = names.iter().filter_map(|name| files::segment_of_name(name)).collect();
-    ids.sort_unstable();
-    let beyond = ids.iter().copied().find(|id| last.is_some_and(|last| *id > last));
-    ids.retain(|id| last.is_none_or(|last| *id <= last));
+    let mut ids = segment_ids(storage)?;
     let mut segments: Vec<Arc<Segment>> = Vec::with_capacity(ids.len());
-    for (index, id) in ids.iter().enumerate() {
-        let expected = SegmentId(u32::try_from(index + 1).expect("segment ids have 32 bits"));
-        if *id != expected {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!("{}: {} is missing", storage.describe(), files::segment_name(expected)),
-            ));
+    loop {
+        for id in ids.iter().skip(segments.len()) {
+            let expected = next_id(&segments);
+            if *id != expected {
+                return Err(missing(storage, expected));
+            }
+            // Only the last is appended to; who seals one opens it anew.
+            let access = if Some(id) == ids.last() { access } else { Access::Read };
+            let segment = Segment::open(storage, *id, access, store)?;
+            match segments.last() {
+                Some(before) => follows(before, &segment)?,
+                None if segment.header.predecessor_end == 0 => {}
+                None => return Err(segment.damaged(0, "the first segment's header names one before it")),
+            }
+            segments.push(Arc::new(segment));
         }
-        // Only the last is appended to; who seals one opens it anew.
-        let access = if index + 1 == ids.len() { access } else { Access::Read };
-        let segment = Segment::open(storage, *id, access, store)?;
-        if let Some(before) = segments.last() {
-            follows(before, &segment)?;
-        } else if segment.header.base_position != 1 || segment.header.predecessor_end != 0 {
-            return Err(segment.damaged(0, "the first segment's header names one before it"));
+        // A segment is sealed only once the next has its name. A writer may have named and sealed since the folder was
+        // listed; then the next is there now.
+        if !segments.last().is_some_and(|segment| segment.trailer().is_some()) {
+            break;
         }
-        segments.push(Arc::new(segment));
+        ids = segment_ids(storage)?;
+        if ids.len() <= segments.len() {
+            return Err(missing_last(storage, next_id(&segments)));
+        }
     }
-    // A segment is sealed only once the next is there.
-    let found = segments.last().map(|segment| segment.id());
-    let missing = match segments.last() {
-        Some(segment) if segment.trailer().is_some() && beyond.is_none() => Some(SegmentId(segment.id().0 + 1)),
-        _ => last.filter(|last| found.is_none_or(|found| found < *last)),
-    };
-    match missing {
-        Some(id) => Err(Error::new(
-            ErrorKind::Damaged,
-            format!("{}: {} is missing, the last of the log", storage.describe(), files::segment_name(id)),
-        )),
-        None => Ok(segments),
+    if let Some(last) = last {
+        if segments.last().is_none_or(|found| found.id() < last) {
+            return Err(missing_last(storage, last));
+        }
+        segments.retain(|segment| segment.id() <= last);
     }
+    Ok(segments)
 }
+
+fn next_id(segments: &[Arc<Segment>]) -> SegmentId {
+    SegmentId(segments.last().map_or(1, |segment| segment.id().0.saturating_add(1)))
+}
+
+fn missing(storage: &dyn Storage, id: SegmentId) -> Error {
+    let message = format!("{}: {} is missing; {MENDABLE}", storage.describe(), files::segment_name(id));
+    Error::new(ErrorKind::Damaged, message)
+}
+
+fn missing_last(storage: &dyn Storage, id: SegmentId) -> Error {
+    let (place, name) = (storage.describe(), files::segment_name(id));
+    Error::new(ErrorKind::Damaged, format!("{place}: {name} is missing, the last of the log; {MENDABLE}"))
+}
+
+const MENDABLE: &str = "restore it, or `runlog verify --repair` goes on with what is there";
 
 fn follows(before: &Segment, segment: &Segment) -> Result<()> {
     let header = &segment.header;
-    let next_position = before.trailer().map(|trailer| trailer.base_position + u64::from(trailer.records));
+    let next_position = before.trailer().map(|trailer| trailer.next_position);
     let end = before.trailer().map(|trailer| trailer.data_end);
+    // An older copy of the file, from a backup, has another index block. So has one that a repair made again.
+    let index_crc = before.trailer().filter(|trailer| !trailer.repaired).map(|trailer| trailer.index_crc);
     if header.predecessor_salt != before.header.salt
-        || next_position.is_some_and(|position| position != header.base_position)
+        || next_position.is_some_and(|position| position > header.base_position)
         || end.is_some_and(|end| end != header.predecessor_end)
+        || index_crc.is_some_and(|crc| crc != header.predecessor_index_crc)
         || header.base_position < before.header.base_position
     {
         let message = format!(
-            "it does not follow {}: it expects an end at {} and base position {}, found {:?} and {:?}",
-            before.name, header.predecessor_end, header.base_position, end, next_position
+            "it does not follow {}: it expects an end at {}, a next position of at most {} and an index with CRC {:08x}, \
+             found {end:?}, {next_position:?} and {index_crc:08x?}",
+            before.name, header.predecessor_end, header.base_position, header.predecessor_index_crc
         );
         return Err(segment.damaged(0, message));
     }

@@ -23,6 +23,8 @@ impl Shared {
                 offset: durable.end,
                 records: durable.active_index.records(),
                 time_last_ms: durable.last_time_ms,
+                next_position: durable.next_position,
+                epoch: self.epoch,
                 time_first_ms: durable.active_index.times_ms().map_or(durable.last_time_ms, |times| times.0),
             };
             if *self.checkpoint_end() == Some((end.segment, end.offset)) {
@@ -30,7 +32,7 @@ impl Shared {
             }
             let index =
                 encode_index(active, &durable, &durable.active_index, durable.end, durable.directory.next_number());
-            (checkpoint::encode(end, &durable.directory, index), end)
+            (checkpoint::encode(end, &durable.directory, index.bytes), end)
         };
         // A checkpoint says where the log ends, so what it says must be durable first.
         self.flush(true)?;

@@ -13,7 +13,7 @@ impl Shared {
         }
         let flushed = self.flush(true);
         self.background.stop();
-        let saved = flushed.and_then(|()| self.save_checkpoint());
+        let saved = flushed.and_then(|()| self.save_checkpoint()).and_then(|()| self.mark_end());
         let mut writer = self.writer()?;
         let first = !writer.is_closed();
         writer.ended = Some(Ended::Closed);

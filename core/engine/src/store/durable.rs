@@ -25,10 +25,17 @@ pub(crate) struct Durable {
     /// The position that the next record gets.
     pub(crate) next_position: u64,
     pub(crate) last_time_ms: u64,
+    /// The highest epoch of a writer that wrote to it.
+    pub(crate) epoch: u32,
+    /// The store's key of the hashes of idempotency keys.
+    pub(crate) hash_key: [u8; 16],
 }
 
+/// The `step` of a record that is counted and otherwise left out: a newer build's, of a kind that may be skipped.
+const SKIPPED: u32 = u32::MAX;
+
 /// A record of the active segment as the index needs it. `step` is the place of its step among those staged
-/// with it, plus 1; 0 for data.
+/// with it, plus 1; 0 for data; `u32::MAX` for one that is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) offset: u64,
@@ -48,7 +55,7 @@ pub(crate) struct Entries {
 
 impl Durable {
     /// The log before its first segment.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(hash_key: [u8; 16]) -> Self {
         Self {
             directory: Directory::default(),
             segments: Vec::new(),
@@ -56,7 +63,14 @@ impl Durable {
             end: segment::HEADER_BYTES as u64,
             next_position: 1,
             last_time_ms: 0,
+            epoch: 0,
+            hash_key,
         }
+    }
+
+    /// The hash of an idempotency key in this store.
+    pub(crate) fn key_hash(&self, key: &[u8]) -> u64 {
+        checksum::key_hash(&self.hash_key, key)
     }
 
     /// The last segment, which is not sealed while a writer has the store.
@@ -106,6 +120,9 @@ impl Durable {
             let time_ms = active.header.base_time_ms + u64::from(entry.time_delta_ms);
             self.active_index.add_record(entry.offset, time_ms);
             self.last_time_ms = time_ms;
+            if entry.step == SKIPPED {
+                continue;
+            }
             match (entry.step as usize).checked_sub(1) {
                 None => {
                     let ordinal = self.directory.apply_data(entry.stream, entry.sequence, segment)?;
@@ -133,6 +150,14 @@ impl Durable {
         let mut entries = Entries::default();
         for frame in frames {
             let header = &frame.header;
+            if !header.has_position() {
+                if header.kind == record::MARK {
+                    let epoch = frame.parts().and_then(|(_, payload)| record::engine::decode_mark(&payload));
+                    self.epoch = self.epoch.max(epoch.unwrap_or(0));
+                }
+                self.end = frame.end();
+                continue;
+            }
             let damaged = |what: &str| Err(segment.damaged(frame.offset, what));
             let mut entry = Entry {
                 offset: frame.offset,
@@ -141,18 +166,16 @@ impl Durable {
                 time_delta_ms: header.time_delta_ms,
                 step: 0,
             };
-            if !header.kind.is_data() {
+            if header.is_skipped() {
+                entry.step = SKIPPED;
+            } else if !header.kind.is_data() {
                 let Some(step) = self.step_of(frame) else { return damaged("engine record with impossible content") };
                 entries.steps.push(step);
                 entry.step = u32::try_from(entries.steps.len()).expect("a batch is bounded");
             }
             if header.flags.has(Flags::KEY) {
                 let Some(key) = frame.key() else { return damaged("record with an impossible key") };
-                entries.keys.push(KeyRow {
-                    stream: header.stream,
-                    hash: checksum::key_hash(key),
-                    offset: frames[0].offset,
-                });
+                entries.keys.push(KeyRow { stream: header.stream, hash: self.key_hash(key), offset: frames[0].offset });
             }
             entries.records.push(entry);
             // One by one, because a step may only be judged against the state just before it.

@@ -3,48 +3,30 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::{recover, shared::Shared};
+use super::{recover, shared::Shared, watermark::WatermarkReader};
 use crate::{
     Error, Result, SegmentId,
-    format::{
-        files::{self, WATERMARK_BYTES, Watermark},
-        segment::HEADER_BYTES,
-    },
+    format::{files::Watermark, segment::HEADER_BYTES},
     index::memory::MemoryIndex,
     log::segment::Segment,
-    storage::{Access, Storage},
+    storage::Access,
 };
 
 /// What a reader remembers between looks.
 #[derive(Default)]
 pub(crate) struct Follower {
-    seen: Mutex<Option<Watermark>>,
+    state: Mutex<Following>,
 }
 
-/// How far the writer has published, if it wrote so since the machine was started.
-pub(crate) fn read_watermark(storage: &dyn Storage, store: &[u8; 16]) -> Option<Watermark> {
-    let file = storage.open(files::WATERMARK, Access::Read).ok()?;
-    // It may be read while it is written; then its CRC is wrong and it is read again.
-    for _ in 0..100 {
-        let mut bytes = [0; WATERMARK_BYTES];
-        file.read_at(0, &mut bytes).ok()?;
-        if let Some(watermark) = Watermark::decode(&bytes) {
-            let current = watermark.store == *store && storage.boot_id().unwrap_or_default() == watermark.boot;
-            return current.then_some(watermark);
-        }
-    }
-    None
-}
-
-/// The same, where a watermark that outlived a loss of power is told from one that didn't: without a boot id
-/// nobody knows, and it proves nothing.
-pub(crate) fn read_proven_watermark(storage: &dyn Storage, store: &[u8; 16]) -> Option<Watermark> {
-    storage.boot_id().and_then(|_| read_watermark(storage, store))
+#[derive(Default)]
+struct Following {
+    seen: Option<Watermark>,
+    file: WatermarkReader,
 }
 
 impl Follower {
     pub(crate) fn new(seen: Option<Watermark>) -> Self {
-        Self { seen: Mutex::new(seen) }
+        Self { state: Mutex::new(Following { seen, file: WatermarkReader::default() }) }
     }
 }
 
@@ -52,13 +34,11 @@ impl Shared {
     /// Applies what a writer in another process published since the last look. Nothing to do for a writer.
     pub(crate) fn refresh(&self) -> Result<()> {
         let Some(follower) = &self.follower else { return Ok(()) };
-        let mut seen = follower.seen.lock().expect("no panic under this lock");
-        let Some(watermark) = read_watermark(&*self.storage, &self.identity.store) else { return Ok(()) };
-        if seen.as_ref() == Some(&watermark) {
-            return Ok(());
-        }
+        let mut state = follower.state.lock().expect("no panic under this lock");
+        let found = state.file.read(&*self.storage, &self.identity.store, &self.boot)?;
+        let Some(watermark) = found.filter(|found| state.seen.as_ref() != Some(found)) else { return Ok(()) };
         self.follow_to(&watermark)?;
-        *seen = Some(watermark);
+        state.seen = Some(watermark);
         self.watch.advance(self.durable().next_position - 1);
         Ok(())
     }
@@ -88,12 +68,14 @@ impl Shared {
             check_end(&active, durable.end, end)?;
             let next = SegmentId(active.id().0 + 1);
             let next = Segment::open(&*self.storage, next, Access::Read, &self.identity.store)?;
+            let base_position = next.header.base_position;
             if let Some(last) = durable.segments.last_mut() {
                 *last = Arc::new(sealed);
             }
             durable.segments.push(Arc::new(next));
             durable.active_index = MemoryIndex::default();
             durable.end = HEADER_BYTES as u64;
+            durable.next_position = durable.next_position.max(base_position);
         }
     }
 }

@@ -6,6 +6,7 @@ mod checkpoints;
 mod close;
 mod commit;
 mod durable;
+mod end;
 mod follow;
 mod group;
 mod open;
@@ -23,6 +24,7 @@ mod stat;
 mod under_way;
 mod verify;
 mod watch;
+mod watermark;
 mod writer;
 
 use std::{

@@ -4,18 +4,22 @@ use std::sync::{Arc, Condvar, Mutex, RwLock, atomic::AtomicU64};
 
 use super::{
     background::Background,
-    checkpoints,
-    follow::{self, Follower},
+    chain, checkpoints,
+    follow::Follower,
     options::{Missing, Mode, OpenOptions, Preallocation},
     recover::{self, Loaded, Look, Recovery},
     segments::Spare,
     shared::Shared,
     watch::Watch,
+    watermark::{self, WatermarkFile},
     writer::Writer,
 };
 use crate::{
-    Error, ErrorKind, Result,
-    format::files::{self, Identity},
+    Error, ErrorKind, Result, SegmentId,
+    format::{
+        Features,
+        files::{self, Identity, Watermark},
+    },
     limits,
     storage::{Access, Storage},
 };
@@ -52,23 +56,30 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
             let lock = lock(&*storage, &holder(&options))?;
             // Another process may have made it while this one waited.
             if !matches!(state_of(&*storage)?, Folder::Store) {
-                let mut store = [0; 16];
+                let (mut store, mut hash_key) = ([0; 16], [0; 16]);
                 store.copy_from_slice(options.host.new_id().as_bytes());
-                let identity = Identity { store, created_ms: options.host.now_ms() };
+                options.host.random(&mut hash_key);
+                let created_ms = options.host.now_ms();
+                let identity = Identity { store, created_ms, features: Features::default(), hash_key };
                 checkpoints::replace_file(&*storage, files::IDENTITY, &identity.encode())?;
             }
             lock
         }
     };
     let identity = read_identity(&*storage)?;
+    identity.features.check_writable(&format!("{place}: {}", files::IDENTITY))?;
     let lock = Box::new((lock, lock_identity(&*storage)?));
     remove_unfinished(&*storage)?;
-    let published = follow::read_proven_watermark(&*storage, &identity.store);
-    let mut loaded = recover::load(&*storage, &identity.store, Access::Write, Look::Writer(published))?;
+    let published = watermark::read_proven(&*storage, &identity.store)?;
+    let mut loaded = recover::load(&*storage, &identity, Access::Write, Look::Writer(published))?;
+    for segment in &loaded.durable.segments {
+        segment.header.features.check_writable(&segment.name)?;
+    }
+    let watermark = WatermarkFile::open(&*storage)?;
     loaded.plan.apply(&*storage, &mut loaded.durable)?;
     let report = loaded.report;
     let proven_end = loaded.plan.unproven.map_or(loaded.durable.end, |(from, _)| from);
-    let shared = shared(storage, options, identity, loaded, Some(lock), None);
+    let shared = shared(storage, options, identity, loaded, Role::Writer(lock, watermark));
     let shared = Arc::new(with_writer(shared, proven_end)?);
     shared.background.attach(&shared);
     let (segment, end, position) = {
@@ -88,51 +99,101 @@ fn open_reader(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
         Folder::Missing | Folder::Empty => return Err(no_store(&place)),
     }
     let identity = read_identity(&*storage)?;
-    // A writer may turn to a new segment meanwhile; then what was read doesn't fit together, and is read again.
-    let mut attempts = 0;
-    let (loaded, seen) = loop {
-        let seen = follow::read_watermark(&*storage, &identity.store);
-        match recover::load(&*storage, &identity.store, Access::Read, Look::Reader(seen)) {
-            Ok(loaded) => break (loaded, seen),
-            Err(_) if attempts < 10 && follow::read_watermark(&*storage, &identity.store) != seen => attempts += 1,
-            // It may be ahead of a log that lost power, where nobody can tell that it did.
-            Err(_) if seen.is_some() && storage.boot_id().is_none() => {
-                break (recover::load(&*storage, &identity.store, Access::Read, Look::Reader(None))?, None);
-            }
-            Err(error) => return Err(error),
-        }
-    };
+    let (loaded, seen) = load_beside_a_writer(&*storage, &identity)?;
     let report = loaded.report;
-    let shared = Arc::new(shared(storage, options, identity, loaded, None, Some(Follower::new(seen))));
+    let shared = Arc::new(shared(storage, options, identity, loaded, Role::Reader(Follower::new(seen))));
     shared.background.attach(&shared);
     shared.watch.advance(shared.durable().next_position - 1);
     Ok((shared, report))
 }
 
-fn shared(
-    storage: Arc<dyn Storage>,
-    options: OpenOptions,
-    identity: Identity,
-    loaded: Loaded,
-    lock: Option<Box<dyn Send + Sync>>,
-    follower: Option<Follower>,
-) -> Shared {
+/// Loads a store as far as its writer has published.
+///
+/// A writer may turn to a new segment meanwhile; then what was read doesn't fit together, and is read again. An error is
+/// told only if nothing of the store moved while it was met: then no writer was the cause of it.
+pub(crate) fn load_beside_a_writer(storage: &dyn Storage, identity: &Identity) -> Result<(Loaded, Option<Watermark>)> {
+    loop {
+        let before = Moving::look(storage, identity)?;
+        let seen = before.watermark;
+        let error = match recover::load(storage, identity, Access::Read, Look::Reader(seen)) {
+            Ok(loaded) if storage.boot_id().is_some() || seen.is_none() => return Ok((loaded, seen)),
+            Ok(_) => match load_without_boot_id(storage, identity, seen) {
+                Ok(loaded) => return Ok(loaded),
+                Err(error) => error,
+            },
+            // It may be ahead of a log that lost power, where nobody can tell that it did.
+            Err(_) if seen.is_some() && storage.boot_id().is_none() => {
+                match recover::load(storage, identity, Access::Read, Look::Reader(None)) {
+                    Ok(loaded) => return Ok((loaded, None)),
+                    Err(error) => error,
+                }
+            }
+            Err(error) => error,
+        };
+        if Moving::look(storage, identity)? == before {
+            return Err(error);
+        }
+    }
+}
+
+/// What a writer changes when it publishes records or turns to a new segment.
+#[derive(PartialEq, Eq)]
+struct Moving {
+    watermark: Option<Watermark>,
+    last_segments: Vec<(SegmentId, Option<u64>)>,
+}
+
+impl Moving {
+    fn look(storage: &dyn Storage, identity: &Identity) -> Result<Self> {
+        let mut ids = chain::segment_ids(storage)?;
+        ids.drain(..ids.len().saturating_sub(2));
+        let length = |id: &SegmentId| storage.open(&files::segment_name(*id), Access::Read).ok()?.len().ok();
+        let last_segments = ids.iter().map(|id| (*id, length(id))).collect();
+        Ok(Self { watermark: watermark::read(storage, &identity.store)?, last_segments })
+    }
+}
+
+/// Without a boot id the watermark may be older than the log, which a loss of power leaves so. What the records themselves
+/// prove durable was published too, so a reader goes as far as the further of both.
+fn load_without_boot_id(
+    storage: &dyn Storage,
+    identity: &Identity,
+    seen: Option<Watermark>,
+) -> Result<(Loaded, Option<Watermark>)> {
+    let all = recover::load(storage, identity, Access::Read, Look::Reader(None))?;
+    let proven = all.proven.filter(|proven| seen.is_none_or(|seen| *proven > (seen.segment, seen.offset)));
+    let limit = match (seen, proven) {
+        (Some(seen), Some((segment, offset))) => Some(Watermark { segment, offset, ..seen }),
+        _ => seen,
+    };
+    Ok((recover::load(storage, identity, Access::Read, Look::Reader(limit))?, limit))
+}
+
+/// What a handle of a store is, and what only such a one has.
+enum Role {
+    Writer(Box<dyn Send + Sync>, WatermarkFile),
+    Reader(Follower),
+}
+
+fn shared(storage: Arc<dyn Storage>, options: OpenOptions, identity: Identity, loaded: Loaded, role: Role) -> Shared {
     let boot = storage.boot_id().unwrap_or_default();
-    let watermark_file = match options.mode {
-        Mode::Write => storage.open(files::WATERMARK, Access::Write).or_else(|_| storage.create(files::WATERMARK)).ok(),
-        Mode::ReadOnly => None,
+    let (lock, watermark, follower) = match role {
+        Role::Writer(lock, watermark) => (Some(lock), Some(watermark), None),
+        Role::Reader(follower) => (None, None, Some(follower)),
     };
     Shared {
         storage,
         options,
         identity,
+        epoch: loaded.durable.epoch.saturating_add(1),
         durable: RwLock::new(loaded.durable),
         writer: None,
         follower,
         watch: Watch::default(),
         background: Background::default(),
-        watermark_file,
+        watermark,
         boot,
+        marked_end: loaded.marked_end,
         lock: Mutex::new(lock),
         spare: Mutex::new(Spare::None),
         spare_changed: Condvar::new(),
@@ -162,6 +223,7 @@ fn with_writer(mut shared: Shared, proven_end: u64) -> Result<Shared> {
     };
     let durable = shared.durable();
     let mut writer = Writer::new(&durable, active, proven_end, capacity);
+    writer.mark = Some(shared.epoch);
     writer.extendable = extendable && shared.options.preallocation == Preallocation::Auto;
     drop(durable);
     shared.writer = Some(Mutex::new(writer));

@@ -246,12 +246,10 @@ pub(crate) fn scan_from<'s>(durable: &Durable, segment: &'s Segment, position: u
         Some(block) => block.sample(index),
         None => durable.active_index.sample(index),
     };
-    let (offset, sampled) =
+    let sample =
         sample.ok_or_else(|| segment.damaged(end, format!("the index lacks the record with position {position}")))?;
-    let mut scan = Scan::new(segment, offset, end);
-    for _ in sampled..index {
-        scan.skip()?;
-    }
+    let mut scan = Scan::new(segment, sample.offset, end);
+    scan.skip_to(index)?;
     Ok(scan)
 }
 

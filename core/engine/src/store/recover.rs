@@ -8,12 +8,12 @@ use std::{ops::ControlFlow, sync::Arc};
 use super::{
     chain::{has_no_index, is_seal_unproven, no_index, open_segments},
     durable::Durable,
-    segments,
+    end, segments,
 };
 use crate::{
     Error, ErrorKind, Result, SegmentId,
     format::{
-        files::{self, Watermark},
+        files::{self, Identity, Watermark},
         index::{Block, TRAILER_BYTES, Trailer},
         record::{self, Flags},
         segment::HEADER_BYTES,
@@ -25,7 +25,7 @@ use crate::{
     },
     limits,
     log::{
-        scan::{self, Scan},
+        scan::{self, Scan, SearchBudget},
         segment::{Frame, Segment},
     },
     storage::{Access, Storage},
@@ -44,7 +44,11 @@ pub(crate) struct Loaded {
     pub(crate) plan: Plan,
     /// Where the log stood at the checkpoint: segment and offset.
     pub(crate) checkpoint_end: Option<(u32, u64)>,
+    /// What the end marker says: segment and offset.
+    pub(crate) marked_end: Option<(SegmentId, u64)>,
     pub(crate) report: Recovery,
+    /// Up to where the records of the last segment prove that it was durable.
+    pub(crate) proven: Option<(SegmentId, u64)>,
 }
 
 /// What opening a store found.
@@ -70,6 +74,8 @@ pub(crate) struct Plan {
     zero: Option<(u64, u64)>,
     /// Bytes that nothing proves durable: from, to. See [`make_durable`].
     pub(crate) unproven: Option<(u64, u64)>,
+    /// Up to where readers have seen them already, while the machine was running as it is now.
+    shown: u64,
 }
 
 struct SealPlan {
@@ -80,7 +86,8 @@ struct SealPlan {
 }
 
 /// Reads the log. `limit` is how far the writer has published, for a reader beside one.
-pub(crate) fn load(storage: &dyn Storage, store: &[u8; 16], access: Access, look: Look) -> Result<Loaded> {
+pub(crate) fn load(storage: &dyn Storage, identity: &Identity, access: Access, look: Look) -> Result<Loaded> {
+    let store = &identity.store;
     let limit = match look {
         Look::Reader(watermark) => watermark,
         Look::Writer(_) | Look::Mend => None,
@@ -92,8 +99,19 @@ pub(crate) fn load(storage: &dyn Storage, store: &[u8; 16], access: Access, look
     if let Some(found) = &found {
         check_reached(&segments, found)?;
     }
-    let mut loader =
-        Loader { durable: Durable::new(), plan: Plan::default(), report: Recovery::default(), limit, look };
+    let end = end::read(storage, store)?.filter(|end| limit.is_none_or(|limit| end.is_within(&limit)));
+    let end = end.filter(|_| look != Look::Mend);
+    if let Some(end) = &end {
+        end::check(&segments, end)?;
+    }
+    let mut durable = Durable::new(identity.hash_key);
+    let epochs = [
+        segments.last().map(|segment| segment.header.epoch),
+        end.map(|end| end.epoch),
+        found.as_ref().map(|found| found.end.epoch),
+    ];
+    durable.epoch = epochs.into_iter().flatten().max().unwrap_or(0);
+    let mut loader = Loader { durable, plan: Plan::default(), report: Recovery::default(), limit, look, proven: None };
     let resume = found.and_then(|found| loader.resume(found, &segments));
     let (first, offset) = resume.unwrap_or((0, HEADER_BYTES as u64));
     if let Some(open) = segments[..first].iter().find(|segment| segment.trailer().is_none()) {
@@ -107,7 +125,17 @@ pub(crate) fn load(storage: &dyn Storage, store: &[u8; 16], access: Access, look
     if let Look::Writer(Some(watermark)) = look {
         check_published(&loader.durable, &watermark)?;
     }
-    Ok(Loaded { durable: loader.durable, plan: loader.plan, checkpoint_end, report: loader.report })
+    let stands = loader.durable.active().map(|active| (active.id(), loader.durable.end));
+    let marked_end = end.map(|end| (end.segment, end.offset));
+    loader.report.clean &= stands.is_none() || marked_end == stands;
+    Ok(Loaded {
+        durable: loader.durable,
+        plan: loader.plan,
+        checkpoint_end,
+        marked_end,
+        report: loader.report,
+        proven: loader.proven,
+    })
 }
 
 /// Who looks at the log, and what is known of it.
@@ -194,6 +222,7 @@ struct Loader {
     report: Recovery,
     limit: Option<Watermark>,
     look: Look,
+    proven: Option<(SegmentId, u64)>,
 }
 
 impl Loader {
@@ -204,8 +233,9 @@ impl Loader {
         let segment = &segments[first];
         let (block, trailer) = found.active_index.split_last_chunk::<TRAILER_BYTES>()?;
         let length = found.end.offset + found.active_index.len() as u64;
-        let trailer = Trailer::decode(trailer, &segment.header, length)?;
-        let block = Block::check(bytes::Bytes::copy_from_slice(block), trailer, files::CHECKPOINT).ok()?;
+        let trailer = Trailer::decode(trailer, &segment.header, length).ok()??;
+        let block =
+            Block::check(bytes::Bytes::copy_from_slice(block), trailer, segment.seed, files::CHECKPOINT).ok()?;
         let times = (found.end.records > 0).then_some((found.end.time_first_ms, found.end.time_last_ms));
         let known = |id: SegmentId| segments[..=first].iter().any(|segment| segment.id() == id);
         let sound = found.directory.streams().iter().flat_map(|stream| &stream.runs).all(|run| known(run.segment));
@@ -217,13 +247,14 @@ impl Loader {
                     && stream.runs.last() == Some(&Run { segment: segment.id(), first_ordinal: row.first_ordinal })
             })
         });
-        if !sound || !agrees || trailer.records != found.end.records {
+        let counted = trailer.records == found.end.records && trailer.next_position == found.end.next_position;
+        if !sound || !agrees || !counted {
             return None;
         }
         self.durable.directory = found.directory;
         self.durable.active_index = MemoryIndex::from_parts(block.parts(), found.end.records, times);
         self.durable.end = found.end.offset;
-        self.durable.next_position = segment.header.base_position + u64::from(found.end.records);
+        self.durable.next_position = found.end.next_position;
         self.durable.last_time_ms = found.end.time_last_ms;
         Some((first, found.end.offset))
     }
@@ -234,13 +265,16 @@ impl Loader {
         if fresh {
             self.durable.active_index = MemoryIndex::default();
             self.durable.end = from;
-            if self.durable.next_position != segment.header.base_position {
+            if self.durable.next_position > segment.header.base_position {
                 let message = format!(
-                    "it begins with position {}, but the log before ends before position {}",
-                    segment.header.base_position, self.durable.next_position
+                    "it begins with position {}, but the log before goes on up to position {}",
+                    segment.header.base_position,
+                    self.durable.next_position - 1
                 );
                 return Err(segment.damaged(0, message));
             }
+            // A repair leaves out positions that were acknowledged and lost.
+            self.durable.next_position = segment.header.base_position;
         }
         self.durable.segments.push(segment.clone());
         if let Some(next) = next
@@ -263,7 +297,7 @@ impl Loader {
         let Some(block) = segment.block()? else { return Ok(()) };
         self.report.index_blocks_read += 1;
         apply_block(&mut self.durable, segment.id(), block, from)?;
-        self.durable.next_position = trailer.base_position + u64::from(trailer.records);
+        self.durable.next_position = trailer.next_position;
         if trailer.records > 0 {
             self.durable.last_time_ms = self.durable.last_time_ms.max(trailer.time_max_ms);
         }
@@ -285,11 +319,18 @@ impl Loader {
         }
         let memory = std::mem::take(&mut self.durable.active_index);
         let index = segments::encode_index(segment, &self.durable, &memory, end, next.header.next_stream);
+        if index.crc != next.header.predecessor_index_crc {
+            let message = format!(
+                "the index made from its records has the CRC {:08x}, but {} names {:08x}",
+                index.crc, next.name, next.header.predecessor_index_crc
+            );
+            return Err(segment.damaged(end, message));
+        }
         // For reading it is sealed from now on; the file is when the plan is applied.
         if let Some(last) = self.durable.segments.last_mut() {
-            *last = Arc::new(segment.with_index(end, index.clone())?);
+            *last = Arc::new(segment.with_index(end, index.bytes.clone())?);
         }
-        self.plan.seals.push(SealPlan { segment: segment.clone(), end, index });
+        self.plan.seals.push(SealPlan { segment: segment.clone(), end, index: index.bytes });
         Ok(())
     }
 
@@ -309,17 +350,22 @@ impl Loader {
             }
             return Ok(());
         }
-        let rest = scan::first_nonzero(segment, end, length)?;
-        if rest.is_some() {
-            check_torn(segment, end, length, scanned.stopped)?;
-            let torn_end = last_nonzero(segment, end, length)?;
+        // From the back: what is torn is at the front of the free room, and only up to there anything is looked for.
+        let torn_end = scan::last_nonzero(segment, end, length)?;
+        if torn_end > end {
+            check_torn(segment, end, torn_end, scanned.stopped)?;
             self.plan.zero = Some((end, torn_end));
             self.report.torn_bytes = torn_end - end;
         }
-        self.report.clean = rest.is_none() && scanned.records == 0 && self.plan.seals.is_empty();
-        if scanned.records > 0 {
-            let proven = scanned.watermark.max(from);
+        self.report.clean = torn_end == end && self.plan.seals.is_empty();
+        let proven = scanned.watermark.max(from);
+        self.proven = Some((segment.id(), proven));
+        if end > from {
             self.plan.unproven = (proven < end).then_some((proven, end));
+            self.plan.shown = match self.look {
+                Look::Writer(Some(watermark)) if watermark.segment == segment.id() => watermark.offset.min(end),
+                _ => 0,
+            };
         }
         Ok(())
     }
@@ -352,8 +398,9 @@ pub(crate) fn scan_batches(durable: &mut Durable, segment: &Arc<Segment>, from: 
     let mut scanned = Scanned { records: 0, watermark: 0, stopped: None };
     let mut scan = Scan::new(segment, from, end);
     let mut batch: Vec<Frame> = Vec::new();
+    let mut batch_bytes = 0;
     loop {
-        let frame = match scan.next() {
+        let frame = match scan.next_of_any_kind() {
             Ok(Some(frame)) => frame,
             Ok(None) => return Ok(scanned),
             Err(error) if error.kind() == ErrorKind::Damaged => {
@@ -362,7 +409,11 @@ pub(crate) fn scan_batches(durable: &mut Durable, segment: &Arc<Segment>, from: 
             }
             Err(error) => return Err(error),
         };
-        if let ControlFlow::Break(error) = continues(durable, segment, &batch, &frame) {
+        if batch.is_empty() {
+            batch_bytes = 0;
+        }
+        batch_bytes += frame.header.frame_bytes();
+        if let ControlFlow::Break(error) = continues(durable, segment, &batch, &frame, batch_bytes) {
             scanned.stopped = Some(error);
             return Ok(scanned);
         }
@@ -371,22 +422,31 @@ pub(crate) fn scan_batches(durable: &mut Durable, segment: &Arc<Segment>, from: 
         if last {
             scanned.watermark = batch.iter().map(|frame| frame.header.watermark).fold(scanned.watermark, u64::max);
             durable.publish_frames(segment, &batch)?;
-            scanned.records += batch.len() as u64;
+            scanned.records += batch.iter().filter(|frame| frame.header.has_position()).count() as u64;
             batch.clear();
         }
     }
 }
 
 /// Whether a frame can follow the batch so far.
-fn continues(durable: &Durable, segment: &Segment, batch: &[Frame], frame: &Frame) -> ControlFlow<Error> {
+fn continues(
+    durable: &Durable,
+    segment: &Segment,
+    batch: &[Frame],
+    frame: &Frame,
+    batch_bytes: u64,
+) -> ControlFlow<Error> {
     let index = durable.next_position - segment.header.base_position + batch.len() as u64;
-    let first = frame.header.flags.has(Flags::BATCH_FIRST);
-    if u64::from(frame.header.index) != index || first != batch.is_empty() {
+    let flags = frame.header.flags;
+    let first = flags.has(Flags::BATCH_FIRST);
+    let alone = frame.header.has_position() || (first && flags.has(Flags::BATCH_LAST));
+    if u64::from(frame.header.index) != index || first != batch.is_empty() || !alone {
         let message = format!("expected record {index} of the segment, found record {}", frame.header.index);
         return ControlFlow::Break(segment.damaged(frame.offset, message));
     }
-    if batch.len() >= limits::BATCH_RECORDS_MAX {
-        return ControlFlow::Break(segment.damaged(frame.offset, "a batch with more records than one can have"));
+    // Checked before the batch is kept: one that never ends would be kept whole.
+    if batch.len() >= limits::BATCH_RECORDS_MAX || batch_bytes > limits::BATCH_BYTES_MAX as u64 {
+        return ControlFlow::Break(segment.damaged(frame.offset, "a batch larger than one can be"));
     }
     ControlFlow::Continue(())
 }
@@ -395,7 +455,7 @@ fn continues(durable: &Durable, segment: &Segment, batch: &[Frame], frame: &Fram
 /// that more was durable than `end`, then what lies at `end` was.
 pub(crate) fn check_torn(segment: &Segment, end: u64, length: u64, stopped: Option<Error>) -> Result<()> {
     let mut proof = None;
-    scan::search(segment, end, length, |found| {
+    scan::search(segment, end, length, &mut SearchBudget::of(length), |found| {
         if found.header.watermark > end {
             proof = Some(found);
         }
@@ -411,20 +471,6 @@ pub(crate) fn check_torn(segment: &Segment, end: u64, length: u64, stopped: Opti
             proof.offset, proof.header.watermark
         ),
     ))
-}
-
-/// The end of the bytes that aren't zero.
-fn last_nonzero(segment: &Segment, from: u64, length: u64) -> Result<u64> {
-    let mut end = length;
-    while end > from {
-        let piece = (ZEROS_BYTES as u64).min(end - from);
-        let bytes = segment.bytes_at(end - piece, piece)?;
-        if let Some(index) = bytes.iter().rposition(|byte| *byte != 0) {
-            return Ok(end - piece + index as u64 + 1);
-        }
-        end -= piece;
-    }
-    Ok(from)
 }
 
 impl Plan {
@@ -457,10 +503,17 @@ impl Plan {
         if let Some((from, to)) = self.zero {
             cut(active, from, to).map_err(failed)?;
         }
-        // A few are done now; many would make opening slow, and are done before the first append.
-        if let Some((from, to)) = self.unproven.filter(|(from, to)| to - from <= UNPROVEN_AT_OPEN_BYTES_MAX) {
-            make_durable(active, from, to)?;
-            self.unproven = None;
+        // A few are done now; many would make opening slow, and are done before the first append. But what nobody has seen
+        // yet must not be seen before it is durable: a loss of power would take it back.
+        if let Some((from, to)) = self.unproven {
+            let unseen = self.shown.max(from);
+            if to - from <= UNPROVEN_AT_OPEN_BYTES_MAX || unseen <= from {
+                make_durable(active, from, to)?;
+                self.unproven = None;
+            } else if unseen < to {
+                make_durable(active, unseen, to)?;
+                self.unproven = Some((from, unseen));
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::durable::Durable;
 use crate::{
-    Appended, Batch, Expected, Kind, Op, OpResult, Position, Result, Sequence, StreamId, checksum,
+    Appended, Batch, Expected, Kind, Op, OpResult, Position, Result, Sequence, StreamId,
     format::record::Flags,
     log::{scan::Scan, segment::Segment},
 };
@@ -34,7 +34,7 @@ pub(crate) fn appended_before(
 ) -> Result<Option<Appended>> {
     let Some(number) = durable.directory.number(stream) else { return Ok(None) };
     let Some(state) = durable.directory.stream(number) else { return Ok(None) };
-    let hash = checksum::key_hash(key);
+    let hash = durable.key_hash(key);
     for run in state.runs.iter().rev() {
         let Some(segment) = durable.segment(run.segment) else { continue };
         let offsets: Vec<u64> = match segment.block()? {

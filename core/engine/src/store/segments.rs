@@ -4,11 +4,12 @@ use std::sync::{Arc, MutexGuard};
 
 use super::{background::Chores, durable::Durable, options::Preallocation, shared::Shared};
 use crate::{
-    Durability, Error, Result, SegmentId,
+    Durability, Error, Host, Result, SegmentId,
     format::{
-        files,
+        Features, WRITER_VERSION,
+        files::{self, Identity},
         index::{TRAILER_BYTES, Trailer},
-        segment::{HEADER_BYTES, Header},
+        segment::{COPY_BYTES, HEADER_BYTES, Header},
     },
     index::memory::MemoryIndex,
     limits,
@@ -37,16 +38,16 @@ pub(crate) struct Made {
 }
 
 impl Shared {
+    /// The header of the segment that follows the active one, but for the CRC of the index block between them.
     pub(crate) fn next_header(&self, active: &Segment, end: u64, position: u64, last_time_ms: u64) -> Header {
         Header {
-            store: self.identity.store,
             segment: SegmentId(active.id().0 + 1),
-            salt: random_salt(self),
             base_position: position,
             base_time_ms: self.options.host.now_ms().max(last_time_ms),
             predecessor_end: end,
             predecessor_salt: active.header.salt,
             next_stream: self.durable().directory.next_number(),
+            ..first_header(&self.identity, &*self.options.host, self.epoch)
         }
     }
 
@@ -66,12 +67,14 @@ impl Shared {
                 .sync()
                 .map_err(|error| Failure::Poisoning(Error::from_io(error, format!("flushing {}", active.name))))?;
         }
-        let made = self.make_segment(header, end, needed)?;
-        let sealed = {
+        // Nothing is staged or written meanwhile, so the index is what it will be.
+        let index = {
             let durable = self.durable();
-            let index = encode_index(active, &durable, &durable.active_index, end, header.next_stream);
-            seal(&*self.storage, active, end, &index).map_err(Failure::Poisoning)?
+            encode_index(active, &durable, &durable.active_index, end, header.next_stream)
         };
+        let header = Header { predecessor_index_crc: index.crc, ..header };
+        let made = self.make_segment(header, end, needed)?;
+        let sealed = seal(&*self.storage, active, end, &index.bytes).map_err(Failure::Poisoning)?;
         let mut durable = self.durable.write().expect("no panic under this lock");
         if let Some(last) = durable.segments.last_mut() {
             *last = Arc::new(sealed);
@@ -98,7 +101,7 @@ impl Shared {
                     (file, capacity)
                 }
             };
-            file.write_at(0, &header.encode()).map_err(|error| place(error, "writing the header of"))?;
+            file.write_at(0, &header.encode_both()).map_err(|error| place(error, "writing the header of"))?;
             file.sync().map_err(|error| place(error, "flushing the header of"))?;
             Ok((file, capacity))
         };
@@ -197,16 +200,7 @@ impl Shared {
 
     /// Makes the first segment of a store and the writer's state for it.
     pub(crate) fn first_segment(&self) -> Result<(Arc<Segment>, u64)> {
-        let header = Header {
-            store: self.identity.store,
-            segment: SegmentId(1),
-            salt: random_salt(self),
-            base_position: 1,
-            base_time_ms: self.options.host.now_ms(),
-            predecessor_end: 0,
-            predecessor_salt: 0,
-            next_stream: 1,
-        };
+        let header = first_header(&self.identity, &*self.options.host, self.epoch);
         let made = self.make_segment(header, 0, 0).map_err(Failure::into_error)?;
         Ok((made.segment, made.capacity))
     }
@@ -228,27 +222,52 @@ impl Failure {
     }
 }
 
-fn random_salt(shared: &Shared) -> u32 {
-    let mut bytes = [0; 4];
-    shared.options.host.random(&mut bytes);
-    u32::from_le_bytes(bytes)
+/// The header of the first segment of a store, with a salt and a uuid that no other has.
+pub(crate) fn first_header(identity: &Identity, host: &dyn Host, epoch: u32) -> Header {
+    let (mut salt, mut uuid) = ([0; 4], [0; 16]);
+    host.random(&mut salt);
+    host.random(&mut uuid);
+    Header {
+        store: identity.store,
+        segment: SegmentId(1),
+        salt: u32::from_le_bytes(salt),
+        uuid,
+        base_position: 1,
+        base_time_ms: host.now_ms().min(limits::TIME_MS_MAX),
+        predecessor_end: 0,
+        predecessor_salt: 0,
+        predecessor_index_crc: 0,
+        next_stream: 1,
+        features: Features::default(),
+        epoch,
+        writer_version: WRITER_VERSION,
+        hash_key: identity.hash_key,
+    }
 }
 
-/// The index block and trailer of a segment whose records end at `end`.
+/// An index block with its trailer, and the CRC that the next segment's header repeats.
+pub(crate) struct EncodedIndex {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) crc: u32,
+}
+
+/// The index block and trailer of a segment whose records end at `end`, as the directory has it now.
 pub(crate) fn encode_index(
     segment: &Segment,
     durable: &Durable,
     index: &MemoryIndex,
     end: u64,
     next_stream: u32,
-) -> Vec<u8> {
+) -> EncodedIndex {
     let id_of = |number| durable.directory.stream(number).map_or([0; 16], |stream| *stream.id.as_bytes());
     let times = index.times_ms().unwrap_or((segment.header.base_time_ms, segment.header.base_time_ms));
-    index.parts(id_of).encode(Trailer {
+    let header = &segment.header;
+    let trailer = Trailer {
         segment: segment.id(),
-        salt: segment.header.salt,
+        salt: header.salt,
         data_end: end,
-        base_position: segment.header.base_position,
+        base_position: header.base_position,
+        next_position: header.base_position + u64::from(index.records()),
         records: index.records(),
         time_min_ms: times.0,
         time_max_ms: times.1,
@@ -259,7 +278,10 @@ pub(crate) fn encode_index(
         keys: 0,
         next_stream,
         index_crc: 0,
-    })
+        repaired: false,
+    };
+    let (bytes, crc) = index.parts(id_of).encode(trailer, header);
+    EncodedIndex { bytes, crc }
 }
 
 /// Ends a segment with its index block and trailer, durably, and opens it as sealed.
@@ -276,4 +298,4 @@ pub(crate) fn seal(storage: &dyn Storage, segment: &Segment, end: u64, index: &[
     Ok(sealed)
 }
 
-const _: () = assert!(limits::SEGMENT_BYTES_MIN > (HEADER_BYTES + TRAILER_BYTES) as u64 + 2 * SLACK_BYTES);
+const _: () = assert!(limits::SEGMENT_BYTES_MIN > (HEADER_BYTES + COPY_BYTES + TRAILER_BYTES) as u64 + 2 * SLACK_BYTES);

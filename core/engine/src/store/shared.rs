@@ -20,12 +20,11 @@ use super::{
     recover, repeat,
     under_way::UnderWay,
     watch::Watch,
+    watermark::WatermarkFile,
     writer::{Ended, Staged, Writer},
 };
 use crate::{
-    Appended, Batch, Durability, Error, ErrorKind, Result,
-    format::files::{Identity, Watermark},
-    storage::{File, Storage},
+    Appended, Batch, Durability, Error, ErrorKind, Result, SegmentId, format::files::Identity, storage::Storage,
 };
 
 /// A group of so many bytes is led at once, without waiting for more.
@@ -54,8 +53,14 @@ pub(crate) struct Shared {
     pub(crate) follower: Option<Follower>,
     pub(crate) watch: Watch,
     pub(crate) background: Background,
-    pub(crate) watermark_file: Option<Arc<dyn File>>,
+    /// `None` for a reader.
+    pub(crate) watermark: Option<WatermarkFile>,
+    /// The id of the time since the machine was started, all zeros where there is none.
     pub(crate) boot: [u8; 16],
+    /// The epoch of this writer.
+    pub(crate) epoch: u32,
+    /// What the end marker says, where there is one: segment and offset.
+    pub(crate) marked_end: Option<(SegmentId, u64)>,
     /// What holds the folder's lock, and its release.
     pub(crate) lock: Mutex<Option<Box<dyn Send + Sync>>>,
     /// The segment made ahead of need.
@@ -349,15 +354,6 @@ impl Shared {
         drop(writer);
         if let Some(open) = open {
             open.group.complete(Err(outcome_unknown(error)));
-        }
-    }
-
-    /// Tells readers in other processes how far they may read. Not durable, and no harm if it fails: they
-    /// then see the records later.
-    pub(crate) fn write_watermark(&self, segment: crate::SegmentId, offset: u64, position: u64) {
-        if let Some(file) = &self.watermark_file {
-            let watermark = Watermark { store: self.identity.store, boot: self.boot, segment, offset, position };
-            let _ = file.write_at(0, &watermark.encode());
         }
     }
 

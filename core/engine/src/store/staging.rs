@@ -7,13 +7,41 @@ use super::{
     writer::{Head, Staged, Undo, Writer},
 };
 use crate::{
-    Batch, Error, ErrorKind, Expected, Kind, NewRecord, Op, OpResult, Position, Result, Sequence, StreamId, checksum,
+    Batch, Error, ErrorKind, Expected, Kind, NewRecord, Op, OpResult, Position, Result, Sequence, StreamId,
     format::{
+        WRITER_VERSION,
         index::{self, KeyRow, StepRow},
         record::{self, Body, Flags},
     },
     limits,
 };
+
+/// The bytes of a mark.
+pub(crate) const MARK_BYTES: u64 = record::frame_bytes(8) as u64;
+
+/// Begins a group with the mark of this writer: a batch by itself, which has no position.
+pub(crate) fn push_mark(writer: &Writer, open: &mut OpenGroup, epoch: u32, time_ms: u64) {
+    let mut flags = Flags::BATCH_FIRST;
+    flags.set(Flags::BATCH_LAST);
+    let payload = record::engine::encode_mark(epoch, WRITER_VERSION);
+    let body = Body { payload: &payload, ..Body::default() };
+    let prepared = PreparedBody::of(&body);
+    let active = &writer.active;
+    let header = record::Header {
+        kind: record::MARK,
+        flags,
+        body_bytes: prepared.bytes,
+        index: u32::try_from(writer.next_position - active.header.base_position).expect("a segment is bounded"),
+        stream: 0,
+        sequence: 0,
+        time_delta_ms: u32::try_from(time_ms.saturating_sub(active.header.base_time_ms)).unwrap_or(u32::MAX),
+        watermark: writer.synced_end,
+        body_crc: prepared.crc,
+    };
+    let bytes = header.encode(active.seed, open.end());
+    open.bytes.extend_from_slice(&bytes);
+    body.encode_into(&mut open.bytes);
+}
 
 /// A frame whose flags may still change.
 pub(crate) struct Held {
@@ -211,7 +239,7 @@ impl Staging<'_, '_> {
         let key = std::mem::take(&mut self.key);
         let body = Body { key, meta: record.meta, payload: record.payload };
         if !key.is_empty() {
-            let hash = checksum::key_hash(key);
+            let hash = self.durable.key_hash(key);
             self.open.entries.keys.push(KeyRow { stream, hash, offset: self.batch_start });
             self.writer.new_keys.push((stream, hash));
             self.writer.index_bytes += index::KEY_ROW_BYTES as u64;
@@ -271,8 +299,8 @@ impl Staging<'_, '_> {
         let base = self.writer.active.header.base_position;
         let index = u32::try_from(self.writer.next_position - base).expect("a segment is bounded");
         self.writer.next_position += 1;
-        if index.is_multiple_of(index::SAMPLE_EVERY * 2) {
-            self.writer.index_bytes += 8;
+        if index.is_multiple_of(index::SAMPLE_EVERY) {
+            self.writer.index_bytes += index::SAMPLE_ROW_BYTES as u64;
         }
         let header = record::Header {
             kind,
@@ -294,7 +322,7 @@ impl Staging<'_, '_> {
 
     /// Writes the header of a frame whose flags are final.
     fn seal(&mut self, held: &Held) {
-        let bytes = held.header.encode(self.writer.active.header.salt, held.offset);
+        let bytes = held.header.encode(self.writer.active.seed, held.offset);
         self.open.bytes[held.at..held.at + record::HEADER_BYTES].copy_from_slice(&bytes);
     }
 }

@@ -115,6 +115,7 @@ fn store_of_many_segments_reopens_clean_without_reading_records() {
     append(&store, stream(0), "more");
     drop(store);
     std::fs::remove_file(path.join("CHECKPOINT")).unwrap();
+        fs::remove_file(path.join("END")).unwrap();
     let store = Store::open(&path, options()).unwrap();
     assert_eq!(store.recovery().index_blocks_read, segments - 1);
     assert_eq!(payloads(&store, stream(0)).last().unwrap(), "more");

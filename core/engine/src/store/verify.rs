@@ -4,20 +4,21 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    chain, checkpoints, follow,
+    chain, checkpoints,
     recover::{self, Look},
+    watermark,
 };
 use crate::{
     Error, ErrorKind, Position, Result, SegmentId, StreamId,
     format::{
         files::{self, Identity},
-        index::{Parts, SAMPLE_EVERY},
+        index::{Parts, SAMPLE_EVERY, SampleRow},
         offset_to_units,
         record::Flags,
         segment::HEADER_BYTES,
     },
     log::{
-        scan::{self, Scan},
+        scan::{self, Scan, SearchBudget},
         segment::{Frame, Segment},
     },
     storage::{Access, Storage},
@@ -92,7 +93,7 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
 /// As [`verify`].
 pub fn verify_with(storage: &dyn Storage, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
     let identity = super::open::read_identity(storage)?;
-    let limit = follow::read_proven_watermark(storage, &identity.store);
+    let limit = watermark::read_proven(storage, &identity.store)?;
     let mut found = Verification::default();
     let ids = segment_ids(storage, limit.map(|limit| limit.segment))?;
     let total: u64 = ids.iter().filter_map(|id| length_of(storage, *id)).sum();
@@ -196,6 +197,7 @@ impl<'a> Check<'a> {
     fn run(&mut self, found: &mut Verification) -> Result<()> {
         let mut offset = HEADER_BYTES as u64;
         let mut in_batch = false;
+        let mut budget = SearchBudget::of(self.end);
         while offset < self.end {
             let mut scan = Scan::new(self.segment, offset, self.end);
             let stopped = loop {
@@ -209,7 +211,7 @@ impl<'a> Check<'a> {
             let Some(error) = stopped else { break };
             let at = scan.offset();
             let mut next = None;
-            scan::search(self.segment, at + 8, self.end, |whole| {
+            scan::search(self.segment, at + 8, self.end, &mut budget, |whole| {
                 next = Some(whole);
                 false
             })?;
@@ -259,7 +261,8 @@ impl<'a> Check<'a> {
             );
         }
         let sampled = header.index.is_multiple_of(SAMPLE_EVERY);
-        if sampled && self.parts.samples.get((header.index / SAMPLE_EVERY) as usize) != Some(&units) {
+        let sample = SampleRow { index: header.index, offset: frame.offset };
+        if sampled && self.parts.samples.get((header.index / SAMPLE_EVERY) as usize) != Some(&sample) {
             found.add(name, frame.offset, format!("the index samples record {} elsewhere", header.index));
         }
     }
@@ -291,7 +294,7 @@ fn unsealed(
     limit: Option<files::Watermark>,
     found: &mut Verification,
 ) -> Result<()> {
-    match recover::load(storage, &identity.store, Access::Read, Look::Reader(limit)) {
+    match recover::load(storage, identity, Access::Read, Look::Reader(limit)) {
         Ok(loaded) => {
             found.torn_bytes = loaded.report.torn_bytes;
             // A writer may have sealed it by now; nobody else has read it here then.
@@ -343,7 +346,7 @@ pub fn repair(storage: &Arc<dyn Storage>, holder: &str) -> Result<Repair> {
 
 /// Makes missing and damaged index blocks again, where every record is whole.
 fn make_indexes(storage: &dyn Storage, identity: &Identity, repair: &mut Repair) -> Result<()> {
-    let mut loaded = match recover::load(storage, &identity.store, Access::Write, Look::Mend) {
+    let mut loaded = match recover::load(storage, identity, Access::Write, Look::Mend) {
         Ok(loaded) => loaded,
         Err(error) if error.kind() == ErrorKind::Damaged => return Ok(()),
         Err(error) => return Err(error),
@@ -380,7 +383,7 @@ fn cut_damage(storage: &dyn Storage, identity: &Identity, segment: &Segment, rep
     }
     let beyond = |place: (SegmentId, u64)| place > (segment.id(), end);
     let published =
-        follow::read_proven_watermark(storage, &identity.store).filter(|mark| beyond((mark.segment, mark.offset)));
+        watermark::read_proven(storage, &identity.store)?.filter(|mark| beyond((mark.segment, mark.offset)));
     let saved_end = recover::checkpoint_reached(storage, &identity.store)?.filter(|place| beyond(*place));
     let is_proven = match recover::check_torn(segment, end, length, None) {
         Ok(()) => published.is_some() || saved_end.is_some(),

@@ -6,10 +6,10 @@ use super::{
     durable::Durable,
     group::{Group, OpenGroup},
     prepare::Prepared,
-    staging::Staging,
+    staging::{MARK_BYTES, Staging, push_mark},
 };
 use crate::{
-    Batch, Durability, Error, ErrorKind, OpResult, Position, Result, StreamId, checksum,
+    Batch, Durability, Error, ErrorKind, OpResult, Position, Result, StreamId,
     format::index::{self},
     log::segment::Segment,
 };
@@ -34,6 +34,8 @@ pub(crate) struct Writer {
     pub(crate) next_position: u64,
     /// The time of the last staged record, or where the active segment has none its base time.
     pub(crate) last_time_ms: u64,
+    /// The epoch that the mark of this writer says, until that is staged: before its first batch.
+    pub(crate) mark: Option<u32>,
     pub(crate) heads: Vec<Head>,
     pub(crate) new_ids: HashMap<StreamId, u32>,
     /// Keys that are staged but not published: their streams and hashes.
@@ -115,9 +117,10 @@ impl Writer {
             synced_end,
             unproven_end: (synced_end < durable.end).then_some(durable.end),
             capacity,
-            index_bytes: durable.active_index.encoded_bytes() as u64,
+            index_bytes: durable.active_index.encoded_bytes(),
             next_position: durable.next_position,
             last_time_ms,
+            mark: None,
             heads,
             new_ids: HashMap::new(),
             new_keys: Vec::new(),
@@ -144,7 +147,7 @@ impl Writer {
         self.extendable = false;
         self.spare_asked = false;
         self.checkpoint_asked = start;
-        self.index_bytes = index::encoded_bytes(0, 0, 0, 0, 0) as u64;
+        self.index_bytes = index::encoded_bytes(0, 0, 0, 0, 0);
     }
 
     /// Whether a write is under way or about to be.
@@ -171,7 +174,7 @@ impl Writer {
 
     /// Whether a prepared batch fits into the active segment, index block included.
     pub(crate) fn has_room(&self, prepared: &Prepared) -> bool {
-        let used = self.end + self.index_bytes + prepared.bytes_max + prepared.index_bytes_max;
+        let used = self.end + MARK_BYTES + self.index_bytes + prepared.bytes_max + prepared.index_bytes_max;
         self.capacity != 0 && used <= self.capacity
     }
 
@@ -195,7 +198,7 @@ impl Writer {
         !self.new_keys.is_empty()
             && self
                 .number(durable, stream)
-                .is_some_and(|number| self.new_keys.contains(&(number, checksum::key_hash(key))))
+                .is_some_and(|number| self.new_keys.contains(&(number, durable.key_hash(key))))
     }
 
     /// Forgets what was just published.
@@ -224,6 +227,10 @@ impl Writer {
             Some(open) => open,
             None => OpenGroup::new(self.end, std::mem::take(&mut self.spare_buffer)),
         };
+        let time_ms = self.time_ms(now_ms);
+        if let Some(epoch) = self.mark {
+            push_mark(self, &mut open, epoch, time_ms);
+        }
         let mut undo = Undo {
             bytes: open.bytes.len(),
             records: open.entries.records.len(),
@@ -236,7 +243,6 @@ impl Writer {
             created: Vec::new(),
         };
         self.changed.clear();
-        let time_ms = self.time_ms(now_ms);
         let staged = Staging {
             writer: self,
             durable,
@@ -258,8 +264,10 @@ impl Writer {
             Err(_) => self.undo(&mut open, undo),
         }
         if open.entries.records.is_empty() {
+            // A mark in it goes with it, and is staged again before the next batch.
             self.spare_buffer = open.bytes;
         } else {
+            self.mark = None;
             self.open = Some(open);
         }
         staged

@@ -1,0 +1,153 @@
+//! The watermark file: how far the writer has published, for readers in other processes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{checkpoints::replace_file, shared::Shared};
+use crate::{
+    Error, Result, SegmentId,
+    format::files::{self, WATERMARK_BYTES, WATERMARK_BYTES_MAX, Watermark},
+    storage::{Access, File, Storage},
+};
+
+/// It may be read while it is written; then its CRC is wrong, and it is read again so often.
+const READS_MAX: u32 = 100;
+/// A reader that sees the same watermark so often in a row opens the file anew: somebody may have replaced it.
+const SAME_SEEN_MAX: u32 = 256;
+
+/// The writer's side.
+pub(crate) struct WatermarkFile {
+    file: Arc<dyn File>,
+    /// Why readers in other processes have been behind since then, while the writer went on.
+    failed: Mutex<Option<Error>>,
+}
+
+impl WatermarkFile {
+    /// Opens the file or makes it. A writer that could not write it would leave readers behind without a word.
+    pub(crate) fn open(storage: &dyn Storage) -> Result<Self> {
+        let failed = |error| {
+            let place = storage.describe();
+            Error::from_io(
+                error,
+                format!("{place}: opening {}, by which readers in other processes follow", files::WATERMARK),
+            )
+        };
+        let file = match storage.open(files::WATERMARK, Access::Write) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                // Whole from the start: a reader takes an empty one for none, and reads on without a limit.
+                replace_file(storage, files::WATERMARK, &[0; WATERMARK_BYTES])?;
+                storage.open(files::WATERMARK, Access::Write).map_err(failed)?
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        Ok(Self { file, failed: Mutex::default() })
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// Tells readers in other processes how far they may read. Not durable. If it fails they see the records later, and
+    /// [`watermark_failure`](Self::watermark_failure) tells; the records are safe all the same.
+    pub(crate) fn write_watermark(&self, segment: SegmentId, offset: u64, position: u64) {
+        let Some(own) = &self.watermark else { return };
+        let watermark =
+            Watermark { store: self.identity.store, boot: self.boot, epoch: self.epoch, segment, offset, position };
+        let written = own.file.write_at(0, &watermark.encode());
+        if written.is_ok() && own.failed().is_none() {
+            return;
+        }
+        *own.failed() = written.err().map(|error| {
+            let place = self.storage.describe();
+            let what =
+                format!("{place}: writing {}: readers in other processes don't see newer records", files::WATERMARK);
+            Error::from_io(error, what)
+        });
+    }
+
+    /// Why readers in other processes are behind, if they are.
+    pub(crate) fn watermark_failure(&self) -> Option<Error> {
+        self.watermark.as_ref().and_then(|own| own.failed().clone())
+    }
+}
+
+/// How far the writer has published, if it wrote so since the machine was started.
+///
+/// # Errors
+/// [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion) for one of a newer build.
+pub(crate) fn read(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<Watermark>> {
+    let boot = storage.boot_id().unwrap_or_default();
+    WatermarkReader::default().read(storage, store, &boot)
+}
+
+/// The same, where a watermark that outlived a loss of power is told from one that didn't: without a boot id
+/// nobody knows, and it proves nothing.
+pub(crate) fn read_proven(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<Watermark>> {
+    match storage.boot_id() {
+        Some(_) => read(storage, store),
+        None => Ok(None),
+    }
+}
+
+/// A reader's side, which keeps the file open between looks.
+#[derive(Default)]
+pub(crate) struct WatermarkReader {
+    file: Option<Arc<dyn File>>,
+    last: Option<Watermark>,
+    same_seen: u32,
+}
+
+impl WatermarkReader {
+    /// How far the writer has published, if it wrote so while the machine was running as it is now.
+    pub(crate) fn read(
+        &mut self,
+        storage: &dyn Storage,
+        store: &[u8; 16],
+        boot: &[u8; 16],
+    ) -> Result<Option<Watermark>> {
+        if self.same_seen >= SAME_SEEN_MAX {
+            self.file = None;
+        }
+        if let Some(file) = self.file.clone() {
+            if let Ok(found) = read_whole(&*file)? {
+                return Ok(self.seen(found, store, boot));
+            }
+            // The file may have been replaced; then the one that is there now counts.
+            self.file = None;
+        }
+        let Ok(file) = storage.open(files::WATERMARK, Access::Read) else { return Ok(None) };
+        let found = read_whole(&*file)?.unwrap_or_default();
+        self.file = found.is_some().then_some(file);
+        Ok(self.seen(found, store, boot))
+    }
+
+    fn seen(&mut self, found: Option<Watermark>, store: &[u8; 16], boot: &[u8; 16]) -> Option<Watermark> {
+        self.same_seen = if found == self.last { self.same_seen.saturating_add(1) } else { 0 };
+        self.last = found;
+        found.filter(|found| found.store == *store && found.boot == *boot)
+    }
+}
+
+/// What the file says; `Ok(Err(_))` when it can't be read.
+fn read_whole(file: &dyn File) -> Result<std::io::Result<Option<Watermark>>> {
+    let mut bytes = vec![0; WATERMARK_BYTES];
+    for _ in 0..READS_MAX {
+        if let Err(error) = file.read_at(0, &mut bytes) {
+            return Ok(Err(error));
+        }
+        if let Some(watermark) = Watermark::decode(&bytes)? {
+            return Ok(Ok(Some(watermark)));
+        }
+        // A newer build may write a longer one.
+        match file.len() {
+            Ok(length) if length > bytes.len() as u64 => {
+                bytes.resize(usize::try_from(length).unwrap_or(usize::MAX).min(WATERMARK_BYTES_MAX), 0);
+            }
+            Ok(_) => {}
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Ok(Ok(None))
+}
