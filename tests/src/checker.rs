@@ -3,26 +3,50 @@
 //!
 //! [`check`] reads a whole store into memory and verifies everything that the page promises: every CRC, every
 //! reserved byte, the chain of segments, each index block against the records before it, what the records mean, and
-//! the checkpoint and watermark against those. It stops at the first thing that is not as the page says.
+//! what END, the checkpoint and the watermark say against those. It stops at the first thing that is not as the page
+//! says, and tells damage from what a newer build wrote.
 
 use std::{collections::BTreeMap, fmt, fs, path::Path};
 
 mod bytes;
 mod checkpoint;
+mod ends;
+mod header;
 mod index;
 mod meaning;
+mod record;
+mod repaired;
+mod replay;
 mod segment;
+mod siphash;
+#[cfg(test)]
+mod tests;
 
 pub use checkpoint::CheckpointFacts;
+pub use ends::EndFacts;
 pub use meaning::{Meaning, SnapshotFacts, StreamFacts};
-pub use segment::{LogRecord, SegmentFacts};
+pub use record::LogRecord;
+pub use segment::SegmentFacts;
+
+use header::Identity;
 
 /// The files of a store by name, as they are on disk.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
+/// Whose bytes they are that this version of the format doesn't allow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// Nobody's: they are damaged, or were written wrongly.
+    Damage,
+    /// A newer build's: the checks are right, and what they cover means something unknown.
+    NewerBuild,
+}
+
 /// What is not as the format says, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
+    /// Whether it is damage, or only unknown.
+    pub cause: Cause,
     /// The file.
     pub file: String,
     /// Where in the file.
@@ -33,13 +57,23 @@ pub struct Problem {
 
 impl Problem {
     fn new(file: &str, offset: u64, message: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), offset, message: message.into() }
+        Self { cause: Cause::Damage, file: file.to_owned(), offset, message: message.into() }
+    }
+
+    fn of_newer_build(self) -> Self {
+        Self { cause: Cause::NewerBuild, ..self }
+    }
+
+    /// Whether the bytes are right, and a newer build's.
+    pub fn is_newer(&self) -> bool {
+        self.cause == Cause::NewerBuild
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}: {}", self.file, self.offset, self.message)
+        let cause = if self.is_newer() { "written by a newer build: " } else { "" };
+        write!(f, "{} at {}: {cause}{}", self.file, self.offset, self.message)
     }
 }
 
@@ -52,14 +86,22 @@ pub struct Checked {
     pub store: [u8; 16],
     /// Its segments, in order.
     pub segments: Vec<SegmentFacts>,
-    /// Every record of the log, in order of position; the first has position 1.
+    /// Every record of the log that has a position, in order of position.
     pub records: Vec<LogRecord>,
+    /// The padding and the marks between them.
+    pub marks: Vec<LogRecord>,
     /// What the records mean.
     pub meaning: Meaning,
     /// How many bytes after the last whole batch a crash cut off.
     pub torn_bytes: u64,
+    /// Where the log stood at the last clean close.
+    pub end: Option<EndFacts>,
     /// The checkpoint, when there is one that checks.
     pub checkpoint: Option<CheckpointFacts>,
+    /// Copies of headers that are damaged, while another copy checks.
+    pub damaged_copies: Vec<Problem>,
+    /// The names of files that are none of a store's.
+    pub unlisted: Vec<String>,
 }
 
 /// One data record of a stream: sequence, position, kind, metadata, payload.
@@ -68,7 +110,7 @@ pub type StreamRecord = (u64, u64, u8, Vec<u8>, Vec<u8>);
 impl Checked {
     /// The position of the log's last record; 0 when it has none.
     pub fn last_position(&self) -> u64 {
-        self.records.len() as u64
+        self.records.last().map_or(0, |last| last.position)
     }
 
     /// The records of every stream that is not deleted, in the order they were made. A redacted record has no
@@ -80,21 +122,28 @@ impl Checked {
 
     fn stream_records(&self, stream: &StreamFacts) -> Vec<StreamRecord> {
         let numbered = stream.positions.iter().zip(1..);
-        numbered.map(|(position, sequence)| self.stream_record(*position, sequence)).collect()
+        numbered.filter_map(|(position, sequence)| self.stream_record(*position, sequence)).collect()
     }
 
-    fn stream_record(&self, position: u64, sequence: u64) -> StreamRecord {
-        let record = self.record(position).expect("a stream names positions of the log only");
+    /// `None` for one that was lost.
+    fn stream_record(&self, position: u64, sequence: u64) -> Option<StreamRecord> {
+        let record = self.record(position).filter(|record| !record.lost)?;
         if self.meaning.redacted.contains(&position) {
-            return (sequence, position, record.kind, Vec::new(), Vec::new());
+            return Some((sequence, position, record.kind, Vec::new(), Vec::new()));
         }
-        (sequence, position, record.kind, record.meta.clone(), record.payload.clone())
+        Some((sequence, position, record.kind, record.meta.clone(), record.payload.clone()))
     }
 
     /// The record with a position, as it was written.
     pub fn record(&self, position: u64) -> Option<&LogRecord> {
-        self.records.get(usize::try_from(position.checked_sub(1)?).ok()?)
+        at_position(&self.records, position)
     }
+}
+
+/// The record with a position, of records in order of position.
+fn at_position(records: &[LogRecord], position: u64) -> Option<&LogRecord> {
+    let place = records.binary_search_by_key(&position, |record| record.position).ok()?;
+    records.get(place)
 }
 
 /// Reads and verifies the store in a folder.
@@ -143,84 +192,45 @@ pub fn running_boot_id() -> Option<[u8; 16]> {
 /// # Errors
 /// The first thing that is not as the format says.
 pub fn check_files(files: &Files, boot: Option<[u8; 16]>) -> Result<Checked, Problem> {
-    let store = check_identity(files)?;
-    let names = segment_names(files)?;
-    let log = segment::read_log(files, &names, &store)?;
-    let checkpoint = checkpoint::read(files, &store)?;
-    let meaning = apply(files, &names, &log, checkpoint.as_ref())?;
-    check_watermark(files, &store, boot, &log)?;
-    Ok(Checked { store, segments: log.segments, records: log.records, meaning, torn_bytes: log.torn_bytes, checkpoint })
-}
-
-/// Applies every record in order, and compares what was derived from them on the way.
-fn apply(
-    files: &Files,
-    names: &[String],
-    log: &segment::Log,
-    checkpoint: Option<&CheckpointFacts>,
-) -> Result<Meaning, Problem> {
-    let mut meaning = Meaning::default();
-    let mut reached = checkpoint.is_none();
-    let last_is_empty = log.segments.last().is_some_and(|last| last.records == 0);
-    for (segment, name) in log.segments.iter().zip(names) {
-        let mut index = index::Builder::default();
-        if segment.next_stream as usize != meaning.streams.len() + 1 {
-            let message = format!("next stream: expected {}, found {}", meaning.streams.len() + 1, segment.next_stream);
-            return Err(Problem::new(name, 64, message));
-        }
-        for count in 0..=segment.records {
-            let applied = usize::try_from(segment.base_position - 1).expect("in memory") + count as usize;
-            if let Some(checkpoint) = checkpoint.filter(|checkpoint| checkpoint.is_at(segment.id, count)) {
-                checkpoint.check(segment, &log.records[..applied], &index, &meaning)?;
-                reached = true;
-            }
-            if let Some(record) = log.records.get(applied).filter(|_| count < segment.records) {
-                meaning.apply(record, &log.records).map_err(|message| Problem::new(name, record.offset, message))?;
-                index.add(record, &meaning);
-            }
-        }
-        if let Some(trailer) = &segment.trailer {
-            let start = usize::try_from(trailer.data_end).expect("in memory");
-            let checked = index::check_block(name, &files[name][start..], segment, trailer, &index, &meaning);
-            // Only a record in the next segment proves that a seal was durable.
-            let may_be_torn = last_is_empty && segment.id as usize + 1 == log.segments.len();
-            checked.or_else(|problem| if may_be_torn { Ok(()) } else { Err(problem) })?;
-        }
+    let identity = Identity::read(files)?;
+    let (names, unlisted) = segment_names(files)?;
+    let mut log = segment::read_log(files, &names, &identity)?;
+    let end = EndFacts::read(files, &identity)?;
+    if let Some(end) = &end {
+        end.check(&log)?;
     }
-    if !reached {
-        return Err(Problem::new("CHECKPOINT", 0, "the log ends before it, so it is damaged"));
-    }
-    Ok(meaning)
+    let checkpoint = checkpoint::read(files, &identity.store)?;
+    ends::check_epochs(&names, &log, end.as_ref(), checkpoint.as_ref())?;
+    ends::check_watermark(files, &identity, boot, &log)?;
+    let replayed = replay::replay(files, &names, &identity, &mut log, checkpoint.as_ref())?;
+    Ok(Checked {
+        store: identity.store,
+        segments: log.segments,
+        records: replayed.records,
+        marks: replayed.marks,
+        meaning: replayed.meaning,
+        torn_bytes: log.torn_bytes,
+        end,
+        checkpoint,
+        damaged_copies: log.damaged_copies,
+        unlisted,
+    })
 }
 
-fn check_identity(files: &Files) -> Result<[u8; 16], Problem> {
-    const NAME: &str = "RUNLOG";
-    let bytes = files.get(NAME).ok_or_else(|| Problem::new(NAME, 0, "missing: not a store"))?;
-    let mut cursor = bytes::Cursor::new(NAME, 0, bytes);
-    cursor.expect(b"RUNLOGST", "magic")?;
-    cursor.expect(&1_u32.to_le_bytes(), "format version")?;
-    cursor.zeros(4)?;
-    let store = cursor.array()?;
-    cursor.u64()?;
-    cursor.zeros(20)?;
-    cursor.crc()?;
-    cursor.end()?;
-    Ok(store)
-}
-
-/// The segments in order; a name that the page doesn't know is a problem.
-fn segment_names(files: &Files) -> Result<Vec<String>, Problem> {
+/// The segments in order, and the names that the page doesn't list.
+fn segment_names(files: &Files) -> Result<(Vec<String>, Vec<String>), Problem> {
     let mut numbered = BTreeMap::new();
+    let mut unlisted = Vec::new();
     for name in files.keys() {
-        let number = name.strip_suffix(".seg").filter(|digits| {
-            digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with("000000000")
-        });
+        let number = name.strip_suffix(".seg").and_then(|digits| digits.parse::<u32>().ok());
+        // A number has one name only.
+        let number = number.filter(|number| *number > 0 && *name == format!("{number:08}.seg"));
         let cut = name.starts_with("cut-") && name.ends_with(".bin");
-        let known = ["RUNLOG", "CHECKPOINT", "WATERMARK", "LOCK"].contains(&name.as_str());
-        match number.and_then(|digits| digits.parse::<u32>().ok()) {
+        let known = ["RUNLOG", "END", "CHECKPOINT", "WATERMARK", "LOCK"].contains(&name.as_str());
+        match number {
             Some(number) => drop(numbered.insert(number, name.clone())),
             None if known || cut || name.ends_with(".tmp") => {}
-            None => return Err(Problem::new(name, 0, "no file of a store has this name")),
+            None => unlisted.push(name.clone()),
         }
     }
     for ((number, name), expected) in numbered.iter().zip(1..) {
@@ -228,35 +238,5 @@ fn segment_names(files: &Files) -> Result<Vec<String>, Problem> {
             return Err(Problem::new(name, 0, format!("segment {expected} is missing")));
         }
     }
-    Ok(numbered.into_values().collect())
-}
-
-/// The watermark counts if it checks and was written since the system was started.
-fn check_watermark(files: &Files, store: &[u8; 16], boot: Option<[u8; 16]>, log: &segment::Log) -> Result<(), Problem> {
-    const NAME: &str = "WATERMARK";
-    let Some((bytes, boot)) = files.get(NAME).zip(boot) else { return Ok(()) };
-    let mut cursor = bytes::Cursor::new(NAME, 0, bytes);
-    let Ok((found_store, found_boot)) = cursor.array().and_then(|store| Ok((store, cursor.array()?))) else {
-        return Ok(());
-    };
-    let segment = cursor.u32()?;
-    cursor.zeros(4)?;
-    let position = cursor.u64()?;
-    let offset = u64::from(cursor.u32()?) * 8;
-    if cursor.crc().is_err() || found_boot != boot {
-        return Ok(());
-    }
-    cursor.end()?;
-    let facts = log.segments.iter().find(|facts| facts.id == segment);
-    let is_here = |facts: &&SegmentFacts| {
-        let last = log.records.iter().take_while(|record| record.position <= position).last();
-        let end = last.filter(|last| last.segment == facts.id).map_or(4096, |last| last.offset + last.bytes);
-        let whole = last.is_none_or(LogRecord::is_batch_last);
-        whole && end == offset && last.map_or(0, |last| last.position) == position
-    };
-    if found_store == *store && facts.filter(is_here).is_some() {
-        return Ok(());
-    }
-    let message = format!("it says segment {segment}, offset {offset}, position {position}: no batch ends there");
-    Err(Problem::new(NAME, 32, message))
+    Ok((numbered.into_values().collect(), unlisted))
 }

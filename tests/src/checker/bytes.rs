@@ -16,6 +16,22 @@ impl<'a> Cursor<'a> {
         Self { file, base, bytes, place: 0 }
     }
 
+    /// A structure that begins with its magic and ends with the CRC of all before. Both are looked at before anything
+    /// in it is: only then can something unknown in it be a newer build's.
+    pub(super) fn of_checked(file: &'a str, base: u64, bytes: &'a [u8], magic: &[u8; 8]) -> Result<Self, Problem> {
+        let mut cursor = Self::new(file, base, bytes);
+        cursor.expect(magic, "magic")?;
+        let (covered, crc) =
+            bytes.split_last_chunk::<4>().ok_or_else(|| Problem::new(file, base, "too short for a CRC"))?;
+        let expected = crc32fast::hash(covered);
+        if u32::from_le_bytes(*crc) != expected {
+            let message = format!("crc: expected {expected:08x}, found {:08x}", u32::from_le_bytes(*crc));
+            return Err(Problem::new(file, base + covered.len() as u64, message));
+        }
+        cursor.bytes = covered;
+        Ok(cursor)
+    }
+
     pub(super) fn offset(&self) -> u64 {
         self.base + self.place as u64
     }
@@ -63,6 +79,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// What must be so, else the bytes are damaged.
     pub(super) fn expect(&mut self, expected: &[u8], what: &str) -> Result<(), Problem> {
         let at = self.offset();
         let found = self.take(expected.len())?;
@@ -72,18 +89,38 @@ impl<'a> Cursor<'a> {
         Err(Problem::new(self.file, at, format!("{what}: expected {expected:02x?}, found {found:02x?}")))
     }
 
+    /// What is so in this version, and may be otherwise in a newer one.
+    pub(super) fn known(&mut self, expected: &[u8], what: &str) -> Result<(), Problem> {
+        self.expect(expected, what).map_err(Problem::of_newer_build)
+    }
+
+    /// Three sets of feature bits. A reader minds the incompatible ones only.
+    pub(super) fn features(&mut self) -> Result<(), Problem> {
+        let problem = self.problem("incompatible features");
+        let incompatible = self.u64()?;
+        self.take(16)?;
+        if incompatible == 0 {
+            return Ok(());
+        }
+        Err(Problem { message: format!("incompatible features {incompatible:#x}"), ..problem }.of_newer_build())
+    }
+
+    /// A time, in ms.
+    pub(super) fn time(&mut self) -> Result<u64, Problem> {
+        let problem = self.problem("a time of 2^63 ms or more");
+        let time = self.u64()?;
+        if time < 1 << 63 { Ok(time) } else { Err(problem) }
+    }
+
+    /// Reserved bytes, of which one that is not 0 is a newer build's.
     pub(super) fn zeros(&mut self, count: usize) -> Result<(), Problem> {
         let at = self.offset();
         match self.take(count)?.iter().position(|byte| *byte != 0) {
             None => Ok(()),
-            Some(place) => Err(Problem::new(self.file, at + place as u64, "a reserved byte is not zero")),
+            Some(place) => {
+                Err(Problem::new(self.file, at + place as u64, "a reserved byte is not zero").of_newer_build())
+            }
         }
-    }
-
-    /// The CRC of everything read so far, which the next 4 bytes must be.
-    pub(super) fn crc(&mut self) -> Result<(), Problem> {
-        let expected = crc32fast::hash(&self.bytes[..self.place]);
-        self.expect(&expected.to_le_bytes(), "crc")
     }
 
     pub(super) fn end(&self) -> Result<(), Problem> {

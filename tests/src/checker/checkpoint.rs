@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use super::{
     Files, Problem,
     bytes::Cursor,
+    header::RECORDS_BEGIN,
     index::{self, Builder, TRAILER_BYTES, Trailer},
     meaning::{Meaning, StreamFacts},
-    segment::{LogRecord, SegmentFacts},
+    record::LogRecord,
+    segment::SegmentFacts,
 };
 
 const NAME: &str = "CHECKPOINT";
@@ -22,6 +24,10 @@ pub struct CheckpointFacts {
     pub offset: u64,
     /// How many records of that segment it covers.
     pub records: u32,
+    /// The position after the last that it covers.
+    pub next_position: u64,
+    /// The epoch of the writer that wrote it.
+    pub epoch: u32,
     salt: u32,
     time_first_ms: u64,
     time_last_ms: u64,
@@ -89,6 +95,8 @@ pub(super) fn read(files: &Files, store: &[u8; 16]) -> Result<Option<CheckpointF
         records: cursor.u32()?,
         time_first_ms: cursor.u64()?,
         time_last_ms: cursor.u64()?,
+        next_position: cursor.u64()?,
+        epoch: cursor.u32()?,
         ranges: list(&mut cursor, 16, range)?,
         streams: list(&mut cursor, 50, stream)?,
         redacted: list(&mut cursor, 8, Cursor::u64)?,
@@ -152,12 +160,12 @@ fn stream(cursor: &mut Cursor<'_>) -> Result<Stream, Problem> {
 }
 
 impl CheckpointFacts {
-    /// Whether it covers just so many records of a segment.
-    pub(super) fn is_at(&self, segment: u32, records: u32) -> bool {
-        (self.segment, self.records) == (segment, records)
+    /// Whether the log stood at just that offset of a segment.
+    pub(super) fn is_at(&self, segment: u32, offset: u64) -> bool {
+        (self.segment, self.offset) == (segment, offset)
     }
 
-    /// Compares it with what the records up to where it stands mean.
+    /// Compares it with what the records up to where it stands mean. `records` are those that have a position.
     pub(super) fn check(
         &self,
         segment: &SegmentFacts,
@@ -179,29 +187,29 @@ impl CheckpointFacts {
             self.check_stream(number, found, expected, records, meaning)
                 .map_err(|message| wrong(format!("stream {number}: {message}")))?;
         }
-        let (_, trailer) = self
+        let (before, trailer) = self
             .active_index
             .split_last_chunk::<TRAILER_BYTES>()
             .ok_or_else(|| wrong(format!("an index of {} bytes has no room for a trailer", self.active_index.len())))?;
-        let trailer = Trailer::read(NAME, 0, trailer)?;
+        let of = (segment.id, segment.salt, segment.base_position);
+        let trailer = Trailer::read(NAME, before.len() as u64, trailer, of)?;
         let length = self.offset + self.active_index.len() as u64;
-        if trailer.data_end != self.offset || trailer.length() != Some(length) || trailer.salt != segment.salt {
-            return Err(wrong("the trailer of the active segment's index is of another place".to_owned()));
-        }
+        let trailer = trailer.filter(|found| found.data_end == self.offset && found.length() == Some(length));
+        let trailer =
+            trailer.ok_or_else(|| wrong("the trailer of the active segment's index is of another place".to_owned()))?;
         index::check_block(NAME, &self.active_index, segment, &trailer, builder, meaning)
     }
 
     fn check_place(&self, segment: &SegmentFacts, records: &[LogRecord]) -> Result<(), String> {
-        let in_segment = &records[records.len() - self.records as usize..];
-        let end = in_segment.last().map_or(4096, |record| record.offset + record.bytes);
-        if (self.salt, self.offset) != (segment.salt, end) {
-            return Err(format!(
-                "salt and offset: expected {:?}, found {:?}",
-                (segment.salt, end),
-                (self.salt, self.offset)
-            ));
+        let in_segment = &records[records.partition_point(|record| record.segment < segment.id)..];
+        let last = in_segment.last();
+        let next_position = last.map_or(segment.base_position, |last| last.position + 1);
+        let expected = (segment.salt, in_segment.len() as u64, next_position);
+        let found = (self.salt, u64::from(self.records), self.next_position);
+        if expected != found {
+            return Err(format!("salt, records and next position: expected {expected:?}, found {found:?}"));
         }
-        if records.last().is_some_and(|last| !last.is_batch_last()) {
+        if self.offset < RECORDS_BEGIN || last.is_some_and(|last| !last.is_batch_last()) {
             return Err("it stands within a batch".to_owned());
         }
         let expected = (
@@ -223,7 +231,7 @@ impl CheckpointFacts {
         if (found.id, found.ordinals, found.deleted) != (expected.id, expected.given, expected.deleted) {
             return Err(format!("id, ordinals or deletion: expected {expected:?}, found {found:?}"));
         }
-        check_runs(number, found, records)?;
+        check_runs(number, found, records, meaning)?;
         if let Some((parent, sequence, segment, offset)) = found.forked_from {
             let fork = at(records, segment, offset).ok_or("forked from no record")?;
             let parent_found = fork.payload.get(16..20).map(|bytes| bytes == parent.to_le_bytes());
@@ -247,7 +255,7 @@ impl CheckpointFacts {
             }
         }
         // Those that stand and were saved to this stream are all there; what is inherited is found by where it was forked.
-        let own = expected.snapshots.values().filter_map(|snapshot| find(records, snapshot.position));
+        let own = expected.snapshots.values().filter_map(|snapshot| super::at_position(records, snapshot.position));
         for record in own.filter(|record| record.stream == number) {
             let is_listed = |listed: &Snapshot| (listed.segment, listed.offset) == (record.segment, record.offset);
             if !found.snapshots.iter().any(is_listed) {
@@ -302,19 +310,14 @@ impl CheckpointFacts {
 }
 
 /// A run names a segment that holds data records of the stream, and the ordinal of the first of them.
-fn check_runs(number: u32, found: &Stream, records: &[LogRecord]) -> Result<(), String> {
+fn check_runs(number: u32, found: &Stream, records: &[LogRecord], meaning: &Meaning) -> Result<(), String> {
     let mut expected: Vec<(u32, u32)> = Vec::new();
-    let own = records.iter().filter(|record| record.kind < 128 && record.stream == number);
-    for (record, ordinal) in own.zip(1..) {
+    for record in records.iter().filter(|record| record.kind < 128 && record.stream == number) {
         if expected.last().is_none_or(|(segment, _)| *segment != record.segment) {
-            expected.push((record.segment, ordinal));
+            expected.push((record.segment, meaning.ordinal(record.position)));
         }
     }
     if found.runs == expected { Ok(()) } else { Err(format!("runs: expected {expected:?}, found {:?}", found.runs)) }
-}
-
-fn find(records: &[LogRecord], position: u64) -> Option<&LogRecord> {
-    records.get(usize::try_from(position.checked_sub(1)?).ok()?)
 }
 
 fn at(records: &[LogRecord], segment: u32, offset: u64) -> Option<&LogRecord> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::segment::LogRecord;
+use super::record::LogRecord;
 
 /// The state of a store after some of its records.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -15,9 +15,16 @@ pub struct Meaning {
     pub keys: BTreeMap<(u32, Vec<u8>), u64>,
     /// By the position of a snapshot's record: the stream number and ordinal of the record that it belongs to.
     belongs: BTreeMap<u64, (u32, u32)>,
-    /// By position, from 1: the stream number and ordinal of a data record, else zeros.
-    given: Vec<(u32, u32)>,
+    /// By the position of a data record: its stream number and ordinal.
+    given: BTreeMap<u64, (u32, u32)>,
+    /// Whether records were lost, of which nobody knows what they meant.
+    has_lost: bool,
+    /// How many sequences were left out for that.
+    missing: u32,
 }
+
+/// More sequences than this are not left out: a checker holds every one in memory.
+const MISSING_MAX: u32 = 1 << 18;
 
 /// One stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,7 +35,7 @@ pub struct StreamFacts {
     pub deleted: bool,
     /// How many data records it was ever given.
     pub given: u32,
-    /// The positions of its records, from sequence 1.
+    /// The positions of its records, from sequence 1; 0 for one that was lost with its position.
     pub positions: Vec<u64>,
     /// Its snapshots that stand, by sequence.
     pub snapshots: BTreeMap<u32, SnapshotFacts>,
@@ -60,10 +67,9 @@ impl Meaning {
         self.given_at(position).1
     }
 
-    /// The stream number and ordinal of a data record.
+    /// The stream number and ordinal of a data record; zeros of any other.
     pub(super) fn given_at(&self, position: u64) -> (u32, u32) {
-        let place = usize::try_from(position).ok().and_then(|position| position.checked_sub(1));
-        place.and_then(|place| self.given.get(place)).copied().unwrap_or_default()
+        self.given.get(&position).copied().unwrap_or_default()
     }
 
     /// The stream number and ordinal of the record that a snapshot belongs to.
@@ -71,14 +77,21 @@ impl Meaning {
         self.belongs.get(&record.position).copied()
     }
 
-    /// Applies the next record.
-    pub(super) fn apply(&mut self, record: &LogRecord, before: &[LogRecord]) -> Result<(), String> {
-        self.given.push((0, 0));
-        if record.position != self.given.len() as u64 {
-            return Err(format!("expected position {}, found {}", self.given.len(), record.position));
-        }
+    /// Notes that positions are left out before the next record.
+    pub(super) fn skip(&mut self) {
+        self.has_lost = true;
+    }
+
+    /// Applies the next record that has a position. `ordinal` is what a repaired index says of a data record.
+    pub(super) fn apply(
+        &mut self,
+        record: &LogRecord,
+        before: &[LogRecord],
+        ordinal: Option<u32>,
+    ) -> Result<(), String> {
+        self.has_lost |= record.lost;
         match record.kind {
-            0..128 => self.data(record),
+            0..128 => self.data(record, ordinal),
             128 => {
                 let id = record.payload[..].try_into().map_err(|_| "a stream's id has 16 bytes".to_owned())?;
                 if record.sequence != 0 {
@@ -102,6 +115,8 @@ impl Meaning {
                 if record.sequence == 0 { Ok(()) } else { Err("a deletion has sequence 0".to_owned()) }
             }
             133 => self.redact(record, before),
+            // What may be skipped has a position and means nothing here.
+            192.. => Ok(()),
             kind => Err(format!("unknown kind {kind}")),
         }
     }
@@ -124,15 +139,31 @@ impl Meaning {
         Ok(())
     }
 
-    fn data(&mut self, record: &LogRecord) -> Result<(), String> {
+    fn data(&mut self, record: &LogRecord, ordinal: Option<u32>) -> Result<(), String> {
+        let (has_lost, missing_before) = (self.has_lost, self.missing);
         let stream = self.living(record)?;
-        if u64::from(record.sequence) != stream.last() + 1 {
-            return Err(format!("expected sequence {}, found {}", stream.last() + 1, record.sequence));
+        let expected = stream.last() + 1;
+        let found = if record.lost { expected } else { u64::from(record.sequence) };
+        if found < expected || found > expected && !has_lost {
+            return Err(format!("expected sequence {expected}, found {found}"));
+        }
+        let missing = u32::try_from(found - expected).expect("a sequence has 32 bits");
+        if missing > MISSING_MAX - missing_before {
+            return Err(format!("{missing} more sequences are missing than this checker follows"));
+        }
+        let next = u64::from(stream.given) + u64::from(missing) + 1;
+        let ordinal = ordinal.map_or(next, u64::from);
+        if ordinal <= u64::from(stream.given) || ordinal >= u64::from(u32::MAX) {
+            return Err(format!("ordinal {ordinal}, when the stream was given {} records", stream.given));
+        }
+        for _ in 0..missing {
+            stream.positions.push(0);
         }
         stream.positions.push(record.position);
-        stream.given += 1;
-        let ordinal = stream.given;
-        *self.given.last_mut().expect("just pushed") = (record.stream, ordinal);
+        stream.given = u32::try_from(ordinal).expect("compared");
+        let given = (record.stream, stream.given);
+        self.missing += missing;
+        self.given.insert(record.position, given);
         if let Some(key) = &record.key
             && let Some(earlier) = self.keys.insert((record.stream, key.clone()), record.position)
         {
@@ -168,10 +199,14 @@ impl Meaning {
         let (target, reason) = record.payload.split_first_chunk().ok_or("a redaction without a position")?;
         std::str::from_utf8(reason).map_err(|error| format!("the reason of a redaction: {error}"))?;
         let position = u64::from_le_bytes(*target);
-        let place = usize::try_from(position).ok().and_then(|position| position.checked_sub(1));
-        let target = place.and_then(|place| log.get(place)).filter(|_| position < record.position);
-        let target = target.ok_or_else(|| format!("a redaction of position {position}, which is not before it"))?;
-        if (target.stream, target.sequence) != (record.stream, record.sequence) {
+        let Some(target) = super::at_position(log, position).filter(|_| position < record.position) else {
+            if self.has_lost && position < record.position {
+                self.redacted.insert(position);
+                return Ok(());
+            }
+            return Err(format!("a redaction of position {position}, which is not before it"));
+        };
+        if !target.lost && (target.stream, target.sequence) != (record.stream, record.sequence) {
             return Err(format!("a redaction with another stream or sequence than position {position} has"));
         }
         self.redacted.insert(position);
