@@ -19,7 +19,9 @@ use runlog_engine::{
 };
 
 const HEADER_BYTES: u64 = 4096;
-const TRAILER_BYTES: u64 = 96;
+const TRAILER_BYTES: u64 = 128;
+/// The copy of the header before it is read with it.
+const HEADER_COPY_BYTES: u64 = 512;
 const STREAMS: u128 = 1000;
 
 /// What was asked of each file: offsets and lengths of reads and writes.
@@ -164,7 +166,7 @@ fn reopening_reads_no_record_of_a_sealed_segment() {
             let size = sizes[name];
             for (offset, bytes) in reads {
                 let header = offset + bytes <= HEADER_BYTES;
-                let trailer = *offset >= size - TRAILER_BYTES;
+                let trailer = *offset >= size - TRAILER_BYTES - HEADER_COPY_BYTES;
                 // Without a checkpoint the index block is read as well, which ends where the trailer begins.
                 let index = !with_checkpoint && offset + bytes == size - TRAILER_BYTES && *bytes < size / 4;
                 assert!(header || trailer || index, "{name} of {size} bytes: read {bytes} at {offset}");

@@ -256,6 +256,8 @@ impl Writer {
         }
         .run(batch, time_ms);
         match &staged {
+            // A batch without a record leaves nothing, not even a mark before it.
+            Ok(staged) if staged.is_empty => {}
             Ok(_) => {
                 self.end = open.end();
                 self.last_time_ms = time_ms;
