@@ -78,6 +78,11 @@ export interface Stat {
   segmentBytes: number;
   /** How many of these are records and their indexes. */
   usedBytes: number;
+  /**
+   * Why readers in other processes don't see newer records, when this writer can't write the file by which they follow; `null`
+   * when all is well. The records are safe all the same.
+   */
+  readersBehind: string | null;
 }
 
 /** A damage that a verification found. */

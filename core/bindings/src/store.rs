@@ -130,6 +130,7 @@ impl StoreObject {
                 last_time_ms: stat.last_time_ms,
                 segment_bytes: stat.segment_bytes,
                 used_bytes: stat.used_bytes,
+                readers_behind: stat.readers_behind,
             })
         }))
     }
@@ -237,6 +238,7 @@ struct StatReply {
     last_time_ms: u64,
     segment_bytes: u64,
     used_bytes: u64,
+    readers_behind: Option<String>,
 }
 
 #[derive(Serialize)]

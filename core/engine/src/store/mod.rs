@@ -370,4 +370,6 @@ fn info(stream: &crate::index::directory::Stream) -> StreamInfo {
 }
 
 #[cfg(test)]
+mod format_tests;
+#[cfg(test)]
 mod tests;

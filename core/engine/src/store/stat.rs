@@ -24,6 +24,9 @@ pub struct Stat {
     pub segment_bytes: u64,
     /// How many of these are records, their headers included, and index blocks.
     pub used_bytes: u64,
+    /// Why readers in other processes don't see newer records, when this writer can't write the file by which they follow.
+    /// The records are safe all the same. Always `None` for a reader.
+    pub readers_behind: Option<String>,
 }
 
 pub(crate) fn stat(shared: &Shared) -> Result<Stat> {
@@ -46,5 +49,6 @@ pub(crate) fn stat(shared: &Shared) -> Result<Stat> {
         last_time_ms: durable.last_time_ms,
         segment_bytes,
         used_bytes,
+        readers_behind: shared.watermark_failure().map(|error| error.to_string()),
     })
 }

@@ -3,11 +3,11 @@
 use super::*;
 use crate::{Direction, Durability, ErrorKind, Kind};
 
-fn options() -> OpenOptions {
+pub(super) fn options() -> OpenOptions {
     OpenOptions { segment_bytes_max: 64 << 10, preallocation: Preallocation::None, ..OpenOptions::default() }
 }
 
-fn payloads(store: &Store, stream: StreamId) -> Vec<String> {
+pub(super) fn payloads(store: &Store, stream: StreamId) -> Vec<String> {
     texts(store.read(stream, ReadOptions::default()).unwrap())
 }
 
@@ -15,11 +15,11 @@ fn texts(records: impl Iterator<Item = Result<Record>>) -> Vec<String> {
     records.map(|record| String::from_utf8(record.unwrap().payload.to_vec()).unwrap()).collect()
 }
 
-fn append(store: &Store, stream: StreamId, payload: &str) -> Appended {
+pub(super) fn append(store: &Store, stream: StreamId, payload: &str) -> Appended {
     store.append(stream, Expected::Any, &[NewRecord::data(payload.as_bytes())]).unwrap()
 }
 
-fn stream(number: u128) -> StreamId {
+pub(super) fn stream(number: u128) -> StreamId {
     StreamId(uuid::Uuid::from_u128(number))
 }
 
