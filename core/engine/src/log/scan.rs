@@ -4,18 +4,19 @@ use bytes::Bytes;
 
 use super::segment::{Frame, Segment};
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     format::{aligned, record, segment},
 };
 
-/// Bytes are read ahead in pieces of this size.
-const READ_AHEAD_BYTES: u64 = 256 << 10;
+/// Bytes are read ahead in pieces of this size, unless less is asked for.
+pub(crate) const READ_AHEAD_BYTES: u64 = 256 << 10;
 
 /// Walks over the records between two offsets.
 pub(crate) struct Scan<'a> {
     segment: &'a Segment,
     offset: u64,
     end: u64,
+    read_ahead: u64,
     window: Bytes,
     window_start: u64,
 }
@@ -23,7 +24,13 @@ pub(crate) struct Scan<'a> {
 impl<'a> Scan<'a> {
     /// From the record at `offset` up to `end`.
     pub(crate) fn new(segment: &'a Segment, offset: u64, end: u64) -> Self {
-        Self { segment, offset, end, window: Bytes::new(), window_start: 0 }
+        Self { segment, offset, end, read_ahead: READ_AHEAD_BYTES, window: Bytes::new(), window_start: 0 }
+    }
+
+    /// The same, reading so many bytes ahead: for one who may want no more than the first records.
+    pub(crate) fn reading_ahead(mut self, bytes: u64) -> Self {
+        self.read_ahead = bytes.min(READ_AHEAD_BYTES);
+        self
     }
 
     /// Where the next record begins.
@@ -51,6 +58,40 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
+    /// The header of the next record, without stepping over it.
+    pub(crate) fn peek(&mut self) -> Result<Option<record::Header>> {
+        if self.offset >= self.end { Ok(None) } else { self.header().map(Some) }
+    }
+
+    /// After an error: goes to the next whole record behind the damaged place, and gives its header; to the end, and
+    /// `None`, when there is none. Its index in the segment is `index_min` at least.
+    pub(crate) fn pass_damage(&mut self, index_min: u32) -> Result<Option<record::Header>> {
+        let from = self.offset;
+        // Mostly it is the body that is damaged, and the header still says where it ends.
+        if let Ok(header) = self.header() {
+            let after = from + header.frame_bytes();
+            let mut next = Scan::new(self.segment, after, self.end).reading_ahead(0);
+            if let Ok(Some(frame)) = next.next()
+                && frame.header.index == index_min
+            {
+                self.offset = after;
+                return Ok(Some(frame.header));
+            }
+        }
+        let mut found = None;
+        let searched = search(self.segment, from + aligned(1) as u64, self.end, |whole| {
+            found = Some(whole).filter(|whole| whole.header.index >= index_min);
+            found.is_none()
+        });
+        match searched {
+            Ok(()) => {}
+            Err(error) if is_damage(&error) => {}
+            Err(error) => return Err(error),
+        }
+        self.offset = found.map_or(self.end, |whole| whole.offset);
+        Ok(found.map(|whole| whole.header))
+    }
+
     fn header(&mut self) -> Result<record::Header> {
         let wanted = (record::HEADER_BYTES as u64).min(self.end.saturating_sub(self.offset));
         let bytes = self.bytes(self.offset, wanted)?;
@@ -63,13 +104,20 @@ impl<'a> Scan<'a> {
         }
         let inside = offset >= self.window_start && offset + length <= self.window_start + self.window.len() as u64;
         if !inside {
-            self.window =
-                self.segment.bytes_at(offset, length.max(READ_AHEAD_BYTES.min(self.end.saturating_sub(offset))))?;
+            let ahead = length.max(self.read_ahead.min(self.end.saturating_sub(offset)));
+            // What can't be read further on doesn't hide what is here.
+            let window = self.segment.bytes_at(offset, ahead);
+            self.window = if ahead > length { window.or_else(|_| self.segment.bytes_at(offset, length))? } else { window? };
             self.window_start = offset;
         }
         let start = usize::try_from(offset - self.window_start).expect("the window is in memory");
         Ok(self.window.slice(start..start + usize::try_from(length).expect("the window is in memory")))
     }
+}
+
+/// Whether an error tells damage, which is the same however often it is read.
+pub(crate) fn is_damage(error: &Error) -> bool {
+    error.kind() == ErrorKind::Damaged
 }
 
 /// The first place from `offset` on, of a segment file `file_bytes` long, where the bytes are not zero.

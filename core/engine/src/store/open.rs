@@ -118,6 +118,8 @@ fn shared(
     follower: Option<Follower>,
 ) -> Shared {
     let boot = storage.boot_id().unwrap_or_default();
+    let checkpoint = storage.open(files::CHECKPOINT, Access::Read);
+    let checkpoint_bytes = checkpoint.and_then(|file| file.len()).unwrap_or(0);
     let watermark_file = match options.mode {
         Mode::Write => storage.open(files::WATERMARK, Access::Write).or_else(|_| storage.create(files::WATERMARK)).ok(),
         Mode::ReadOnly => None,
@@ -137,7 +139,8 @@ fn shared(
         spare: Mutex::new(Spare::None),
         spare_changed: Condvar::new(),
         checkpoint_end: Mutex::new(loaded.checkpoint_end),
-        checkpoint_bytes: AtomicU64::new(0),
+        checkpoint_bytes: AtomicU64::new(checkpoint_bytes),
+        keys: Mutex::default(),
     }
 }
 

@@ -284,7 +284,8 @@ impl Loader {
             return Err(segment.damaged(self.durable.end, message));
         }
         let memory = std::mem::take(&mut self.durable.active_index);
-        let index = segments::encode_index(segment, &self.durable, &memory, end, next.header.next_stream);
+        let streams = self.durable.directory.streams();
+        let index = segments::encode_index(segment, streams, memory.copy(), end, next.header.next_stream);
         // For reading it is sealed from now on; the file is when the plan is applied.
         if let Some(last) = self.durable.segments.last_mut() {
             *last = Arc::new(segment.with_index(end, index.clone())?);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, MutexGuard};
 
-use super::{background::Chores, durable::Durable, options::Preallocation, shared::Shared};
+use super::{background::Chores, options::Preallocation, shared::Shared};
 use crate::{
     Durability, Error, Result, SegmentId,
     format::{
@@ -10,7 +10,10 @@ use crate::{
         index::{TRAILER_BYTES, Trailer},
         segment::{HEADER_BYTES, Header},
     },
-    index::memory::MemoryIndex,
+    index::{
+        memory::{Copied, MemoryIndex},
+        streams::Streams,
+    },
     limits,
     log::segment::Segment,
     storage::{Access, Allocation, File, Storage},
@@ -69,7 +72,8 @@ impl Shared {
         let made = self.make_segment(header, end, needed)?;
         let sealed = {
             let durable = self.durable();
-            let index = encode_index(active, &durable, &durable.active_index, end, header.next_stream);
+            let (streams, index) = (durable.directory.streams(), durable.active_index.copy());
+            let index = encode_index(active, streams, index, end, header.next_stream);
             seal(&*self.storage, active, end, &index).map_err(Failure::Poisoning)?
         };
         let mut durable = self.durable.write().expect("no panic under this lock");
@@ -237,19 +241,20 @@ fn random_salt(shared: &Shared) -> u32 {
 /// The index block and trailer of a segment whose records end at `end`.
 pub(crate) fn encode_index(
     segment: &Segment,
-    durable: &Durable,
-    index: &MemoryIndex,
+    streams: &Streams,
+    index: Copied,
     end: u64,
     next_stream: u32,
 ) -> Vec<u8> {
-    let id_of = |number| durable.directory.stream(number).map_or([0; 16], |stream| *stream.id.as_bytes());
-    let times = index.times_ms().unwrap_or((segment.header.base_time_ms, segment.header.base_time_ms));
+    let id_of = |number| streams.get(number).map_or([0; 16], |stream| *stream.id.as_bytes());
+    let times = index.times_ms.unwrap_or((segment.header.base_time_ms, segment.header.base_time_ms));
+    let records = index.records;
     index.parts(id_of).encode(Trailer {
         segment: segment.id(),
         salt: segment.header.salt,
         data_end: end,
         base_position: segment.header.base_position,
-        records: index.records(),
+        records,
         time_min_ms: times.0,
         time_max_ms: times.1,
         stream_rows: 0,
