@@ -29,6 +29,8 @@ const STREAMS: u128 = 1000;
 struct Counts {
     reads: BTreeMap<String, Vec<(u64, u64)>>,
     writes: Vec<u64>,
+    /// Bytes of checkpoints.
+    saved: u64,
     flushes: u64,
 }
 
@@ -99,6 +101,9 @@ impl File for CountingFile {
         // A segment that was just made keeps its unfinished name here.
         if self.name.contains(".seg") {
             self.counts.lock().expect("no panic under this lock").writes.push(bytes.len() as u64);
+        }
+        if self.name.contains("CHECKPOINT") {
+            self.counts.lock().expect("no panic under this lock").saved += bytes.len() as u64;
         }
         self.file.write_at(offset, bytes)
     }
@@ -211,6 +216,47 @@ fn fork_and_truncation_of_a_long_stream_do_the_work_of_a_short_one() {
     assert_eq!(long, short);
     assert_eq!(store.stream(stream(11)).unwrap().unwrap().last_sequence.0, last / 2);
     assert_eq!(store.stream(stream(1)).unwrap().unwrap().last_sequence.0, last / 3);
+}
+
+#[test]
+fn checkpoints_take_an_eighth_of_what_the_log_does() {
+    const MANY: u128 = 20_000;
+    let storage = Counting::default();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    for number in 0..MANY {
+        store.append(stream(number), Expected::Absent, &[NewRecord::data(b"one of many streams")]).unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    let one = storage.open("CHECKPOINT", Access::Read).unwrap().len().unwrap();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    storage.take();
+    for _ in 0..200 {
+        store.append(stream(1), Expected::Any, &[NewRecord::data(&[7; 100_000])]).unwrap();
+    }
+    // The keeper thread writes them; closing waits for it, and writes the last.
+    store.close().unwrap();
+    let saved = storage.take().saved;
+    assert!(saved <= 20_000_000 / 8 + 2 * one, "{saved} bytes of checkpoints of {one} bytes each for 20 MB of log");
+}
+
+#[test]
+fn first_record_of_a_scan_costs_one_record() {
+    const RECORD: usize = 100_000;
+    let storage = Counting::default();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    for _ in 0..200 {
+        store.append(stream(1), Expected::Any, &[NewRecord::data(&[7; RECORD])]).unwrap();
+    }
+    // Once, so that index blocks are in memory.
+    assert_eq!(store.scan(runlog_engine::Position(1)).unwrap().count(), 201);
+    for position in [2, 100, 150, 199, 201] {
+        storage.take();
+        assert!(store.scan(runlog_engine::Position(position)).unwrap().next().unwrap().is_ok());
+        let read: u64 = storage.take().reads.values().flatten().map(|(_, bytes)| bytes).sum();
+        // The way from the sample before it is by headers, a page each at most.
+        assert!(read < RECORD as u64 + 70 * 4096, "position {position}: {read} bytes");
+    }
 }
 
 /// What each act of a run or a chat is: one write to the log, and one flush.

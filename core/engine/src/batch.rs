@@ -40,7 +40,14 @@ pub enum Expected {
     #[default]
     Any,
     /// The stream's last sequence is this one. 0 is an empty stream or none at all.
+    ///
+    /// A stream that was truncated and then appended to can have the same last sequence with another record:
+    /// [`Expected::At`] tells them apart.
     Last(Sequence),
+    /// The stream's last record has this position, and is therefore the very record that was read: positions are never
+    /// used again. [`Position::ZERO`] is an empty stream or none at all. The first records of a fork are its parent's, and
+    /// have their positions.
+    At(Position),
     /// The stream exists, with any last sequence.
     Exists,
     /// The stream doesn't exist.
@@ -90,6 +97,8 @@ pub enum Op<'a> {
     Fork {
         /// The stream to share.
         parent: StreamId,
+        /// What the writer believes of the parent.
+        expected: Expected,
         /// The last sequence that is shared.
         at: Sequence,
         /// The new stream.
@@ -99,6 +108,8 @@ pub enum Op<'a> {
     Snapshot {
         /// The stream.
         stream: StreamId,
+        /// What the writer believes of it.
+        expected: Expected,
         /// The last sequence that the state covers; at most the stream's last.
         sequence: Sequence,
         /// A small part beside the payload.
@@ -146,6 +157,10 @@ pub struct Batch<'a> {
     /// returns what the first one returned. So it must append at least one record, and an append of none beside it
     /// must expect a last sequence, or that the stream is absent. If a repeat has other steps than the first one,
     /// it is told the results of those that wrote something.
+    ///
+    /// A key counts in the stream that it was given in, for as long as that stream is there: also when what the first
+    /// batch wrote was truncated since, which [`Appended::truncated`] tells. It does not count in forks of the stream: a
+    /// fork inherits records, not keys, so a batch that is repeated there is appended.
     pub key: Option<&'a [u8]>,
     /// How durable it is when acknowledged; `None` is the store's own setting.
     pub durability: Option<Durability>,
@@ -191,6 +206,10 @@ pub struct Appended {
     pub ops: Vec<OpResult>,
     /// Whether an earlier batch had the same key, so that nothing was written now.
     pub repeated: bool,
+    /// Of a repeat: whether records that the earlier batch wrote were taken out of their streams since, by a truncation or
+    /// a deletion. The positions are still theirs, and in the log; the sequences may be those of other records by now.
+    /// Whoever wants them in the stream appends them under another key.
+    pub truncated: bool,
 }
 
 /// One record, as read.

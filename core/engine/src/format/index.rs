@@ -374,6 +374,17 @@ impl Block {
 
     /// The offsets of the batches that may have this key: those whose hash agrees. O(log keys).
     pub(crate) fn keys(&self, stream: u32, hash: u64) -> impl Iterator<Item = u64> + '_ {
+        self.keys_from(stream, hash)
+            .take_while(move |row| row.stream == stream && row.hash == hash)
+            .map(|row| row.offset)
+    }
+
+    /// The hashes of all keys of a stream.
+    pub(crate) fn keys_of(&self, stream: u32) -> impl Iterator<Item = u64> + '_ {
+        self.keys_from(stream, 0).take_while(move |row| row.stream == stream).map(|row| row.hash)
+    }
+
+    fn keys_from(&self, stream: u32, hash: u64) -> impl Iterator<Item = KeyRow> + '_ {
         let (mut low, mut high) = (0, self.trailer.keys);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -384,10 +395,7 @@ impl Block {
                 high = middle;
             }
         }
-        (low..self.trailer.keys)
-            .map(|index| self.key_row(index))
-            .take_while(move |row| row.stream == stream && row.hash == hash)
-            .map(|row| row.offset)
+        (low..self.trailer.keys).map(|index| self.key_row(index))
     }
 
     fn key_row(&self, index: u32) -> KeyRow {

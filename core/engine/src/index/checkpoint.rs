@@ -11,10 +11,12 @@ use bincode::{Decode, Encode, config};
 use super::{
     directory::{Directory, Forked, Location, Run, SnapshotRef, Stream},
     lineage::Lineage,
+    streams::Streams,
 };
 use crate::{
     SegmentId, StreamId, checksum,
     format::{Fields, VERSION, offset_to_units, units_to_offset},
+    limits,
 };
 
 const MAGIC: [u8; 8] = *b"RUNLOGCP";
@@ -76,11 +78,10 @@ pub(crate) struct Checkpoint {
     pub(crate) active_index: Vec<u8>,
 }
 
-/// The bytes of a checkpoint.
-pub(crate) fn encode(end: End, directory: &Directory, active_index: Vec<u8>) -> Vec<u8> {
+/// The bytes of a checkpoint of these streams and these redacted positions.
+pub(crate) fn encode(end: End, streams: &Streams, redacted: Vec<u64>, active_index: Vec<u8>) -> Vec<u8> {
     let mut ranges = Ranges::default();
-    let streams = directory
-        .streams()
+    let streams = streams
         .iter()
         .map(|stream| StreamEntry {
             id: *stream.id.as_bytes(),
@@ -97,7 +98,7 @@ pub(crate) fn encode(end: End, directory: &Directory, active_index: Vec<u8>) -> 
             deleted: stream.deleted,
         })
         .collect();
-    let body = Body { end, ranges: ranges.entries, streams, redacted: directory.redacted().collect(), active_index };
+    let body = Body { end, ranges: ranges.entries, streams, redacted, active_index };
     let body = bincode::encode_to_vec(body, configuration()).expect("encoding into memory can't fail");
     let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
     bytes.extend_from_slice(&MAGIC);
@@ -127,12 +128,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
     let mut ranges: Vec<Arc<Lineage>> = Vec::with_capacity(body.ranges.len());
     for entry in &body.ranges {
         let below = lookup(&ranges, entry.below)?;
-        ranges.push(Arc::new(Lineage {
-            first_sequence: entry.first_sequence,
-            source: entry.source,
-            first_ordinal: entry.first_ordinal,
-            below,
-        }));
+        if below.is_none() && entry.first_sequence != 1 {
+            return None;
+        }
+        ranges.push(Lineage::push(below, entry.first_sequence, entry.source, entry.first_ordinal)?);
     }
     let streams = body
         .streams
@@ -168,7 +167,17 @@ fn snapshot_entry(snapshot: &SnapshotRef) -> (u32, u32, u32, u32, u32) {
 }
 
 fn stream(entry: StreamEntry, ranges: &[Arc<Lineage>]) -> Option<Stream> {
-    if entry.tail_first_sequence == 0 || entry.tail_first_ordinal == 0 {
+    let lineage = lookup(ranges, entry.lineage)?;
+    let above = lineage.as_ref().map_or(0, |range| range.first_sequence);
+    let count = entry.ordinals.checked_add(1)?.checked_sub(entry.tail_first_ordinal)?;
+    let last = u64::from(entry.tail_first_sequence) + u64::from(count);
+    let possible = entry.tail_first_sequence > above
+        && (lineage.is_some() || entry.tail_first_sequence == 1)
+        && entry.tail_first_ordinal != 0
+        && entry.ordinals <= limits::STREAM_RECORDS_MAX
+        && last <= limits::SEQUENCE_MAX + 1
+        && entry.runs.is_sorted_by_key(|run| run.1);
+    if !possible {
         return None;
     }
     let location = |segment, units| Location { segment: SegmentId(segment), offset: units_to_offset(units) };
@@ -176,7 +185,7 @@ fn stream(entry: StreamEntry, ranges: &[Arc<Lineage>]) -> Option<Stream> {
         ordinals: entry.ordinals,
         tail_first_sequence: entry.tail_first_sequence,
         tail_first_ordinal: entry.tail_first_ordinal,
-        lineage: lookup(ranges, entry.lineage)?,
+        lineage,
         runs: entry
             .runs
             .into_iter()
@@ -228,7 +237,7 @@ impl Ranges {
                 break;
             }
             fresh.push(range);
-            next = range.below.as_ref();
+            next = range.below();
         }
         for range in fresh.into_iter().rev() {
             self.entries.push(RangeEntry {

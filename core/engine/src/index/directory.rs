@@ -3,12 +3,13 @@
 //! It is what the log says when its records are applied in order: nothing here is decided, so that recovery
 //! and the writer reach the same state by the same code.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
-use super::lineage::{self, Lineage, Range};
+use super::{
+    lineage::{self, Lineage, Range, View},
+    redacted::Redacted,
+    streams::Streams,
+};
 use crate::{
     Error, ErrorKind, Kind, Result, SegmentId, StreamId,
     format::index::{StepRow, StreamRow},
@@ -18,12 +19,13 @@ use crate::{
 /// Every stream of the store by number and by id; and which records are redacted.
 #[derive(Default)]
 pub(crate) struct Directory {
-    streams: Vec<Stream>,
+    streams: Streams,
     by_id: HashMap<StreamId, u32>,
-    redacted: HashSet<u64>,
+    redacted: Arc<Redacted>,
 }
 
 /// One stream.
+#[derive(Clone)]
 pub(crate) struct Stream {
     pub(crate) id: StreamId,
     /// How many data records it was ever given.
@@ -98,14 +100,29 @@ impl Stream {
         self.ordinals.saturating_add(1).saturating_sub(self.tail_first_ordinal)
     }
 
-    /// The list of ranges with the tail on top, for a stream that is about to have a new tail.
-    fn lineage_with_tail(&self, own_number: u32) -> Option<Arc<Lineage>> {
-        Some(Arc::new(Lineage {
+    /// What its sequences up to `last` are, as the list of ranges below a new tail.
+    fn lineage_up_to(&self, own_number: u32, last: u32) -> Result<Option<Arc<Lineage>>> {
+        if last < self.tail_first_sequence {
+            return Ok(lineage::up_to(self.lineage.as_ref(), last));
+        }
+        let below = self.lineage.clone();
+        let list = Lineage::push(below, self.tail_first_sequence, own_number, self.tail_first_ordinal);
+        list.map(Some).ok_or_else(|| contradiction(format!("stream {}: its ranges overlap", self.id)))
+    }
+
+    /// Its newest range; `own_number` is its own number.
+    fn tail(&self, own_number: u32) -> Range {
+        Range {
             first_sequence: self.tail_first_sequence,
+            count: self.tail_count(),
             source: own_number,
             first_ordinal: self.tail_first_ordinal,
-            below: self.lineage.clone(),
-        }))
+        }
+    }
+
+    /// Its sequences as they are now.
+    pub(crate) fn view(&self, own_number: u32) -> View {
+        View { tail: self.tail(own_number), lineage: self.lineage.clone() }
     }
 }
 
@@ -113,7 +130,7 @@ impl Directory {
     /// The directory that a checkpoint says.
     pub(crate) fn from_parts(streams: Vec<Stream>, redacted: Vec<u64>) -> Self {
         let by_id = streams.iter().zip(1..).map(|(stream, number)| (stream.id, number)).collect();
-        Self { streams, by_id, redacted: redacted.into_iter().collect() }
+        Self { streams: streams.into_iter().collect(), by_id, redacted: Arc::new(Redacted::of(redacted)) }
     }
 
     /// The number of a stream, deleted ones included.
@@ -122,10 +139,10 @@ impl Directory {
     }
 
     pub(crate) fn stream(&self, number: u32) -> Option<&Stream> {
-        self.streams.get((number as usize).checked_sub(1)?)
+        self.streams.get(number)
     }
 
-    pub(crate) fn streams(&self) -> &[Stream] {
+    pub(crate) fn streams(&self) -> &Streams {
         &self.streams
     }
 
@@ -134,19 +151,13 @@ impl Directory {
         u32::try_from(self.streams.len() + 1).expect("the number of streams is limited")
     }
 
-    pub(crate) fn is_redacted(&self, position: u64) -> bool {
-        !self.redacted.is_empty() && self.redacted.contains(&position)
-    }
-
-    pub(crate) fn redacted(&self) -> impl Iterator<Item = u64> + '_ {
-        self.redacted.iter().copied()
+    /// The redacted positions, as they are now and as they will be.
+    pub(crate) fn redacted(&self) -> &Arc<Redacted> {
+        &self.redacted
     }
 
     fn stream_mut(&mut self, number: u32) -> Result<&mut Stream> {
-        (number as usize)
-            .checked_sub(1)
-            .and_then(|index| self.streams.get_mut(index))
-            .ok_or_else(|| contradiction(format!("stream number {number} was never created")))
+        self.streams.get_mut(number).ok_or_else(|| contradiction(format!("stream number {number} was never created")))
     }
 
     /// Applies a data record: the stream's next ordinal. An error when the record contradicts the log before.
@@ -158,8 +169,8 @@ impl Directory {
             let message = format!("stream {}{state}: expected sequence {expected}, found {sequence}", stream.id);
             return Err(contradiction(message));
         }
-        stream.ordinals += 1;
-        let ordinal = stream.ordinals;
+        let ordinal = next_ordinal(stream, 1)?;
+        stream.ordinals = ordinal;
         if stream.runs.last().is_none_or(|run| run.segment != segment) {
             stream.runs.push(Run { segment, first_ordinal: ordinal });
         }
@@ -169,7 +180,6 @@ impl Directory {
     /// Applies the row of a sealed segment: its data records of one stream, all at once.
     pub(crate) fn apply_row(&mut self, row: &StreamRow, segment: SegmentId) -> Result<()> {
         let stream = self.stream_mut(row.stream)?;
-        let last = row.first_ordinal + row.count.saturating_sub(1);
         if stream.id.as_bytes() != &row.id || stream.runs.last().is_some_and(|run| run.segment > segment) {
             return Err(contradiction(format!("the index row of stream number {} is of another stream", row.stream)));
         }
@@ -185,7 +195,9 @@ impl Directory {
             }
             stream.runs.push(Run { segment, first_ordinal: row.first_ordinal });
         }
-        stream.ordinals = stream.ordinals.max(last);
+        let last = u64::from(row.first_ordinal) + u64::from(row.count.saturating_sub(1));
+        let more = u32::try_from(last.saturating_sub(u64::from(stream.ordinals))).unwrap_or(u32::MAX);
+        stream.ordinals = next_ordinal(stream, more)?;
         Ok(())
     }
 
@@ -251,11 +263,7 @@ impl Directory {
         }
         // A row of the parent in the same sealed segment may come after this step, so the tail counts as
         // reaching `at`; that it did was checked when the fork was made.
-        let lineage = if at >= parent.tail_first_sequence {
-            parent.lineage_with_tail(parent_number)
-        } else {
-            lineage::up_to(parent.lineage.as_ref(), at)
-        };
+        let lineage = parent.lineage_up_to(parent_number, at)?;
         let child = Stream {
             tail_first_sequence: at + 1,
             lineage,
@@ -275,49 +283,17 @@ impl Directory {
             let message = format!("stream {}: truncation after {}, beyond its end", stream.id, step.sequence);
             return Err(contradiction(message));
         }
-        stream.lineage = if step.sequence >= stream.tail_first_sequence {
-            stream.lineage_with_tail(number)
-        } else {
-            lineage::up_to(stream.lineage.as_ref(), step.sequence)
-        };
+        stream.lineage = stream.lineage_up_to(number, step.sequence)?;
         stream.tail_first_sequence = step.sequence.saturating_add(1);
         stream.tail_first_ordinal = step.ordinal.saturating_add(1);
         Ok(())
     }
 
-    /// Which record a sequence of a stream is: its source stream and ordinal.
+    /// Which record a sequence of a stream is: its source stream and ordinal. O(log ranges).
     pub(crate) fn resolve(&self, number: u32, sequence: u32) -> Option<(u32, u32)> {
-        let range = self.ranges(number, sequence, sequence).first().copied()?;
-        Some((range.source, range.first_ordinal))
-    }
-
-    /// The records of a stream between two sequences, both inclusive, in order; nothing beyond its end.
-    pub(crate) fn ranges(&self, number: u32, first: u32, last: u32) -> Vec<Range> {
-        let Some(stream) = self.stream(number) else { return Vec::new() };
-        let first = first.max(1);
-        let mut ranges = Vec::new();
-        let tail = Range {
-            first_sequence: stream.tail_first_sequence,
-            count: stream.tail_count(),
-            source: number,
-            first_ordinal: stream.tail_first_ordinal,
-        };
-        ranges.extend(tail.between(first, last));
-        let mut end = stream.tail_first_sequence;
-        let mut list = stream.lineage.as_ref();
-        while let Some(range) = list.filter(|_| end > first) {
-            let whole = Range {
-                first_sequence: range.first_sequence,
-                count: end.saturating_sub(range.first_sequence),
-                source: range.source,
-                first_ordinal: range.first_ordinal,
-            };
-            ranges.extend(whole.between(first, last));
-            end = range.first_sequence;
-            list = range.below.as_ref();
-        }
-        ranges.reverse();
-        ranges
+        let stream = self.stream(number)?;
+        let range = lineage::range_at(stream.tail(number), stream.lineage.as_ref(), sequence)?;
+        Some((range.source, range.first_ordinal.checked_add(sequence - range.first_sequence)?))
     }
 
     /// The segment that holds a data record.
@@ -327,8 +303,13 @@ impl Directory {
         Some(runs[index].segment)
     }
 
-    /// The newest snapshot of a stream at or before a sequence, its own or inherited.
-    pub(crate) fn latest_snapshot(&self, number: u32, at_or_before: u32) -> Option<SnapshotRef> {
+    /// The newest snapshot of a stream at or before a sequence, its own or inherited, that is not one of `passed_over`.
+    pub(crate) fn latest_snapshot(
+        &self,
+        number: u32,
+        at_or_before: u32,
+        passed_over: &[Location],
+    ) -> Option<SnapshotRef> {
         let mut bound = at_or_before.min(self.stream(number)?.last_sequence());
         let mut best: Option<SnapshotRef> = None;
         let mut before: Option<Location> = None;
@@ -338,6 +319,7 @@ impl Directory {
             let better = |snapshot: &&SnapshotRef| best.is_none_or(|best| snapshot.sequence > best.sequence);
             let found = current.snapshots[..end].iter().rev().take_while(better).find(|snapshot| {
                 before.is_none_or(|limit| snapshot.location < limit)
+                    && !passed_over.contains(&snapshot.location)
                     && self.resolve(number, snapshot.sequence).unwrap_or((0, 0)) == (snapshot.source, snapshot.ordinal)
             });
             best = found.copied().or(best);
@@ -347,6 +329,15 @@ impl Directory {
         }
         best
     }
+}
+
+/// The last ordinal of a stream that is given `count` more records.
+fn next_ordinal(stream: &Stream, count: u32) -> Result<u32> {
+    let last = stream.ordinals.checked_add(count).filter(|last| *last <= limits::STREAM_RECORDS_MAX);
+    last.ok_or_else(|| {
+        let most = limits::STREAM_RECORDS_MAX;
+        contradiction(format!("stream {}: {count} more records after {}, of {most}", stream.id, stream.ordinals))
+    })
 }
 
 fn contradiction(what: String) -> Error {

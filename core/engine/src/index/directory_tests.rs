@@ -43,12 +43,13 @@ impl Log {
     /// Each sequence's record: source and ordinal.
     fn view(&self, stream: u32) -> Vec<(u32, u32)> {
         let last = self.directory.stream(stream).unwrap().last_sequence();
-        let ranges = self.directory.ranges(stream, 1, u32::MAX);
-        let view: Vec<_> = ranges
-            .iter()
-            .flat_map(|range| (0..range.count).map(|index| (range.source, range.first_ordinal + index)))
-            .collect();
-        assert_eq!(view.len(), last as usize);
+        let ranges = self.directory.stream(stream).unwrap().view(stream);
+        let record = |sequence| {
+            let range = ranges.range_at(sequence).unwrap();
+            (range.source, range.first_ordinal + sequence - range.first_sequence)
+        };
+        let view: Vec<_> = (1..=last).map(record).collect();
+        assert_eq!(ranges.range_at(last + 1), None);
         for (record, sequence) in view.iter().zip(1..) {
             assert_eq!(self.directory.resolve(stream, sequence), Some(*record));
         }
@@ -137,7 +138,8 @@ fn snapshot_is_found_as_long_as_its_sequence_means_its_record() {
     log.append(stream, 6);
     log.step(Kind::SNAPSHOT, stream, 2, 0);
     log.step(Kind::SNAPSHOT, stream, 5, 0);
-    let found = |log: &Log, stream, bound| log.directory.latest_snapshot(stream, bound).map(|found| found.sequence);
+    let found =
+        |log: &Log, stream, bound| log.directory.latest_snapshot(stream, bound, &[]).map(|found| found.sequence);
     assert_eq!(found(&log, stream, u32::MAX), Some(5));
     assert_eq!(found(&log, stream, 4), Some(2));
     assert_eq!(found(&log, stream, 1), None);
@@ -156,9 +158,9 @@ fn newer_snapshot_of_the_same_sequence_wins() {
     let mut log = Log::new();
     let stream = log.create();
     log.step(Kind::SNAPSHOT, stream, 0, 0);
-    let first = log.directory.latest_snapshot(stream, 0).unwrap();
+    let first = log.directory.latest_snapshot(stream, 0, &[]).unwrap();
     log.step(Kind::SNAPSHOT, stream, 0, 0);
-    let second = log.directory.latest_snapshot(stream, 9).unwrap();
+    let second = log.directory.latest_snapshot(stream, 9, &[]).unwrap();
     assert!(second.location > first.location);
 }
 
@@ -183,4 +185,54 @@ fn contradictions_are_errors() {
     assert!(log.directory.apply_step(&step(Kind::TRUNCATE, 1, 3), SEGMENT).is_err());
     assert!(log.directory.apply_step(&step(Kind(200), 1, 3), SEGMENT).is_err());
     assert!(log.directory.apply_step(&step(Kind::FORK, 2, u32::MAX), SEGMENT).is_err());
+}
+
+#[test]
+fn last_record_of_an_often_truncated_stream_is_found_in_a_logarithm_of_steps() {
+    const TIMES: u32 = 100_000;
+    let mut log = Log::new();
+    let stream = log.create();
+    log.append(stream, 1);
+    let counted = |work: &mut dyn FnMut()| {
+        lineage::VISITS.set(0);
+        work();
+        lineage::VISITS.get()
+    };
+    let mut most = 0;
+    for time in 1..=TIMES {
+        // One range more each time: two records are appended, and one is taken back.
+        log.append(stream, 2);
+        most = most.max(counted(&mut || log.step(Kind::TRUNCATE, stream, time + 1, 0)));
+        most = most.max(counted(&mut || assert!(log.directory.resolve(stream, time + 1).is_some())));
+    }
+    most = most.max(counted(&mut || {
+        for sequence in [1, 2, TIMES / 2, TIMES] {
+            assert!(log.directory.resolve(stream, sequence).is_some());
+            log.fork(stream, sequence);
+        }
+        log.step(Kind::TRUNCATE, stream, TIMES / 3, 0);
+    }));
+    assert!(most <= 10 * 3 * u64::from(TIMES.ilog2()), "{most} ranges visited");
+}
+
+#[test]
+fn stream_takes_no_more_records_than_can_be_counted() {
+    let most = limits::STREAM_RECORDS_MAX;
+    let with = |ordinals, tail_first_sequence| {
+        let id = StreamId::from_bytes([7; 16]);
+        let tail_first_ordinal = ordinals - tail_first_sequence + 2;
+        let runs = vec![Run { segment: SEGMENT, first_ordinal: 1 }];
+        let stream = Stream { ordinals, tail_first_sequence, tail_first_ordinal, runs, ..Stream::new(id) };
+        Directory::from_parts(vec![stream], Vec::new())
+    };
+    // It was truncated again and again: few sequences, nearly as many records as there can be.
+    let mut directory = with(most - 1, 2);
+    let last = directory.stream(1).unwrap().last_sequence();
+    assert_eq!(directory.apply_data(1, last + 1, SEGMENT).unwrap(), most);
+    assert_eq!(directory.stream(1).unwrap().last_sequence(), last + 1);
+    assert!(directory.apply_data(1, last + 2, SEGMENT).is_err());
+    let row = |count| StreamRow { stream: 1, first_ordinal: most, count, postings_start: 0, id: [7; 16] };
+    let next = SegmentId(2);
+    assert!(with(most - 1, 2).apply_row(&row(1), next).is_ok());
+    assert!(with(most - 1, 2).apply_row(&row(2), next).is_err());
 }

@@ -1,5 +1,7 @@
 //! [`MemoryIndex`]: the index of a segment that isn't sealed, in memory; it becomes the index block.
 
+use std::collections::HashMap;
+
 use super::NumberMap;
 use crate::format::{
     index::{self, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StepRow, StreamRow},
@@ -13,10 +15,33 @@ pub(crate) struct MemoryIndex {
     postings: usize,
     samples: Vec<u32>,
     steps: Vec<StepRow>,
-    keys: Vec<KeyRow>,
+    keys: Keys,
     records: u32,
     times_ms: Option<(u64, u64)>,
     last_offset: Option<u64>,
+}
+
+/// The keys of the segment, in the order they were written.
+#[derive(Default)]
+struct Keys {
+    /// With each row, the place of the one before it with the same stream and hash, plus 1; 0 for none.
+    rows: Vec<(KeyRow, u32)>,
+    /// The place of the newest row of a stream and a hash, plus 1.
+    newest: HashMap<(u32, u64), u32>,
+}
+
+impl Keys {
+    fn add(&mut self, key: KeyRow) {
+        let place = u32::try_from(self.rows.len() + 1).expect("a segment holds fewer than 2^32 keys");
+        let before = self.newest.insert((key.stream, key.hash), place);
+        self.rows.push((key, before.unwrap_or(0)));
+    }
+
+    fn find(&self, stream: u32, hash: u64) -> impl Iterator<Item = u64> + '_ {
+        let row = |place: u32| self.rows.get((place as usize).checked_sub(1)?);
+        let newest = self.newest.get(&(stream, hash)).copied().unwrap_or(0);
+        std::iter::successors(row(newest), move |(_, before)| row(*before)).map(|(key, _)| key.offset)
+    }
 }
 
 struct Postings {
@@ -41,10 +66,26 @@ impl MemoryIndex {
             postings: parts.postings.len(),
             samples: parts.samples.iter().map(|sample| offset_to_units(sample.offset)).collect(),
             steps: parts.steps,
-            keys: parts.keys,
+            keys: parts.keys.into_iter().fold(Keys::default(), |mut keys, key| {
+                keys.add(key);
+                keys
+            }),
             records,
             times_ms,
             last_offset,
+        }
+    }
+
+    /// What is in it, to make the parts of an index block of it: quickly, so that it can be done under a lock.
+    pub(crate) fn copy(&self) -> Copied {
+        let streams = self.streams.iter();
+        Copied {
+            streams: streams.map(|(stream, own)| (*stream, own.first_ordinal, own.offsets.clone())).collect(),
+            samples: self.samples.clone(),
+            steps: self.steps.clone(),
+            keys: self.keys.rows.iter().map(|(key, _)| *key).collect(),
+            records: self.records,
+            times_ms: self.times_ms,
         }
     }
 
@@ -76,7 +117,7 @@ impl MemoryIndex {
     }
 
     pub(crate) fn add_key(&mut self, key: KeyRow) {
-        self.keys.push(key);
+        self.keys.add(key);
     }
 
     /// How many records the segment holds.
@@ -108,45 +149,86 @@ impl MemoryIndex {
         Some(SampleRow { index: place * SAMPLE_EVERY, offset: units_to_offset(*units) })
     }
 
-    /// The sampled records. In a segment that grows, records are consecutive: every 64th is sampled.
-    fn sample_rows(&self) -> Vec<SampleRow> {
-        let indexes = (0..).step_by(SAMPLE_EVERY as usize);
-        let rows = self.samples.iter().zip(indexes);
-        rows.map(|(units, index)| SampleRow { index, offset: units_to_offset(*units) }).collect()
-    }
-
-    /// The offsets of the batches that may have this key.
+    /// The offsets of the batches that may have this key, the newest first. It doesn't depend on how many keys there are.
     pub(crate) fn keys(&self, stream: u32, hash: u64) -> impl Iterator<Item = u64> + '_ {
-        self.keys.iter().filter(move |key| key.stream == stream && key.hash == hash).map(|key| key.offset)
+        self.keys.find(stream, hash)
     }
 
     /// The size of the index block if the segment were sealed now.
     pub(crate) fn encoded_bytes(&self) -> u64 {
-        index::encoded_bytes(self.streams.len(), self.postings, self.samples.len(), self.steps.len(), self.keys.len())
+        index::encoded_bytes(
+            self.streams.len(),
+            self.postings,
+            self.samples.len(),
+            self.steps.len(),
+            self.keys.rows.len(),
+        )
     }
+}
 
+/// What is in a [`MemoryIndex`], in no order.
+pub(crate) struct Copied {
+    /// Number, first ordinal and offsets of each stream.
+    streams: Vec<(u32, u32, Vec<u32>)>,
+    samples: Vec<u32>,
+    steps: Vec<StepRow>,
+    keys: Vec<KeyRow>,
+    pub(crate) records: u32,
+    pub(crate) times_ms: Option<(u64, u64)>,
+}
+
+impl Copied {
     /// The parts of the index block; `id_of` names a stream by its number.
-    pub(crate) fn parts(&self, id_of: impl Fn(u32) -> [u8; 16]) -> Parts {
-        let mut streams: Vec<_> = self.streams.iter().collect();
-        streams.sort_unstable_by_key(|(stream, _)| **stream);
-        let mut postings = Vec::with_capacity(self.postings);
-        let stream_rows = streams
-            .into_iter()
-            .map(|(stream, own)| {
-                let count = |length: usize| u32::try_from(length).expect("a segment holds fewer than 2^32 records");
-                let row = StreamRow {
-                    stream: *stream,
-                    first_ordinal: own.first_ordinal,
-                    count: count(own.offsets.len()),
-                    postings_start: count(postings.len()),
-                    id: id_of(*stream),
-                };
-                postings.extend_from_slice(&own.offsets);
-                row
-            })
-            .collect();
-        let mut keys = self.keys.clone();
-        keys.sort_unstable();
-        Parts { stream_rows, postings, samples: self.sample_rows(), steps: self.steps.clone(), keys }
+    pub(crate) fn parts(mut self, id_of: impl Fn(u32) -> [u8; 16]) -> Parts {
+        self.streams.sort_unstable_by_key(|(stream, ..)| *stream);
+        self.keys.sort_unstable();
+        let mut postings = Vec::with_capacity(self.streams.iter().map(|(.., offsets)| offsets.len()).sum());
+        let count = |length: usize| u32::try_from(length).expect("a segment holds fewer than 2^32 records");
+        let mut stream_rows = Vec::with_capacity(self.streams.len());
+        for (stream, first_ordinal, offsets) in self.streams {
+            stream_rows.push(StreamRow {
+                stream,
+                first_ordinal,
+                count: count(offsets.len()),
+                postings_start: count(postings.len()),
+                id: id_of(stream),
+            });
+            postings.extend_from_slice(&offsets);
+        }
+        Parts { stream_rows, postings, samples: sample_rows(&self.samples), steps: self.steps, keys: self.keys }
+    }
+}
+
+/// The sampled records. In a segment that grows, records are consecutive: every 64th is sampled.
+fn sample_rows(samples: &[u32]) -> Vec<SampleRow> {
+    let indexes = (0..).step_by(SAMPLE_EVERY as usize);
+    let rows = samples.iter().zip(indexes);
+    rows.map(|(units, index)| SampleRow { index, offset: units_to_offset(*units) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_found_newest_first_by_stream_and_hash() {
+        let mut index = MemoryIndex::default();
+        for offset in 0..10_000_u64 {
+            index.add_key(KeyRow {
+                stream: u32::try_from(offset % 3).unwrap(),
+                hash: offset % 100,
+                offset: offset * 8,
+            });
+        }
+        for stream in 0..3 {
+            for hash in 0..101 {
+                let expected = (0..10_000_u64).rev().filter(|key| key % 3 == u64::from(stream) && key % 100 == hash);
+                let expected: Vec<u64> = expected.map(|key| key * 8).collect();
+                assert_eq!(index.keys(stream, hash).collect::<Vec<_>>(), expected);
+            }
+        }
+        let again = MemoryIndex::from_parts(index.copy().parts(|_| [0; 16]), 0, None);
+        assert_eq!(again.keys(1, 31).count(), index.keys(1, 31).count());
+        assert_eq!(again.encoded_bytes(), index.encoded_bytes());
     }
 }

@@ -6,6 +6,8 @@ pub(crate) mod checkpoint;
 pub(crate) mod directory;
 pub(crate) mod lineage;
 pub(crate) mod memory;
+pub(crate) mod redacted;
+pub(crate) mod streams;
 
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -4,18 +4,23 @@ use bytes::Bytes;
 
 use super::segment::{Frame, Segment};
 use crate::{
-    ErrorKind, Result,
+    Error, ErrorKind, Result,
     format::{aligned, record, segment},
 };
 
-/// Bytes are read ahead in pieces of this size.
-const READ_AHEAD_BYTES: u64 = 256 << 10;
+/// Bytes are read ahead in pieces of this size, unless less is asked for.
+pub(crate) const READ_AHEAD_BYTES: u64 = 256 << 10;
+
+/// So much is read of false records at one damaged place before the rest of the segment is given up: a hostile file could have
+/// them everywhere.
+const PASS_BYTES_MAX: u64 = 64 << 20;
 
 /// Walks over the records between two offsets.
 pub(crate) struct Scan<'a> {
     segment: &'a Segment,
     offset: u64,
     end: u64,
+    read_ahead: u64,
     window: Bytes,
     window_start: u64,
 }
@@ -23,7 +28,13 @@ pub(crate) struct Scan<'a> {
 impl<'a> Scan<'a> {
     /// From the record at `offset` up to `end`.
     pub(crate) fn new(segment: &'a Segment, offset: u64, end: u64) -> Self {
-        Self { segment, offset, end, window: Bytes::new(), window_start: 0 }
+        Self { segment, offset, end, read_ahead: READ_AHEAD_BYTES, window: Bytes::new(), window_start: 0 }
+    }
+
+    /// The same, reading so many bytes ahead: for one who may want no more than the first records.
+    pub(crate) fn reading_ahead(mut self, bytes: u64) -> Self {
+        self.read_ahead = bytes.min(READ_AHEAD_BYTES);
+        self
     }
 
     /// Where the next record begins.
@@ -54,17 +65,46 @@ impl<'a> Scan<'a> {
         Ok(Some(frame))
     }
 
-    /// Goes to the record with this index in the segment, or to the first behind it, without reading bodies; an error where
-    /// bytes are no record.
-    pub(crate) fn skip_to(&mut self, index: u32) -> Result<()> {
-        while self.offset < self.end {
-            let header = self.header()?;
-            if header.has_position() && header.index >= index {
-                break;
-            }
-            self.offset += header.frame_bytes();
-        }
+    /// Steps over the next record without reading its body; an error where bytes are no record.
+    pub(crate) fn step_over(&mut self) -> Result<()> {
+        let header = self.header()?;
+        self.offset += header.frame_bytes();
         Ok(())
+    }
+
+    /// The header of the next record, without stepping over it.
+    pub(crate) fn peek(&mut self) -> Result<Option<record::Header>> {
+        if self.offset >= self.end { Ok(None) } else { self.header().map(Some) }
+    }
+
+    /// After an error: goes to the next whole record behind the damaged place, and gives its header; to the end, and
+    /// `None`, when there is none. Its index in the segment is `index_min` at least.
+    pub(crate) fn pass_damage(&mut self, index_min: u32) -> Result<Option<record::Header>> {
+        let from = self.offset;
+        // Mostly it is the body that is damaged, and the header still says where it ends.
+        if let Ok(header) = self.header() {
+            let after = from + header.frame_bytes();
+            let mut next = Scan::new(self.segment, after, self.end).reading_ahead(0);
+            if let Ok(Some(frame)) = next.next()
+                && frame.header.index == index_min
+            {
+                self.offset = after;
+                return Ok(Some(frame.header));
+            }
+        }
+        let mut found = None;
+        let mut budget = SearchBudget(PASS_BYTES_MAX);
+        let searched = search(self.segment, from + aligned(1) as u64, self.end, &mut budget, |whole| {
+            found = Some(whole).filter(|whole| whole.header.has_position() && whole.header.index >= index_min);
+            found.is_none()
+        });
+        match searched {
+            Ok(()) => {}
+            Err(error) if is_damage(&error) => {}
+            Err(error) => return Err(error),
+        }
+        self.offset = found.map_or(self.end, |whole| whole.offset);
+        Ok(found.map(|whole| whole.header))
     }
 
     fn header(&mut self) -> Result<record::Header> {
@@ -79,13 +119,21 @@ impl<'a> Scan<'a> {
         }
         let inside = offset >= self.window_start && offset + length <= self.window_start + self.window.len() as u64;
         if !inside {
+            let ahead = length.max(self.read_ahead.min(self.end.saturating_sub(offset)));
+            // What can't be read further on doesn't hide what is here.
+            let window = self.segment.bytes_at(offset, ahead);
             self.window =
-                self.segment.bytes_at(offset, length.max(READ_AHEAD_BYTES.min(self.end.saturating_sub(offset))))?;
+                if ahead > length { window.or_else(|_| self.segment.bytes_at(offset, length))? } else { window? };
             self.window_start = offset;
         }
         let start = usize::try_from(offset - self.window_start).expect("the window is in memory");
         Ok(self.window.slice(start..start + usize::try_from(length).expect("the window is in memory")))
     }
+}
+
+/// Whether an error tells damage, which is the same however often it is read.
+pub(crate) fn is_damage(error: &Error) -> bool {
+    error.kind() == ErrorKind::Damaged
 }
 
 /// The end of the bytes between two offsets that aren't zero; `from` when all are.

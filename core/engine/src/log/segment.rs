@@ -171,6 +171,8 @@ impl Segment {
     /// The index block of a sealed segment, read and checked at the first call.
     pub(crate) fn block(&self) -> Result<Option<&Block>> {
         let Some(sealed) = &self.sealed else { return Ok(None) };
+        #[cfg(test)]
+        BLOCK_LOOKS.set(BLOCK_LOOKS.get() + 1);
         if let Some(block) = sealed.block.get() {
             return Ok(Some(block));
         }
@@ -268,6 +270,12 @@ impl Segment {
     pub(crate) fn damaged(&self, offset: u64, what: impl std::fmt::Display) -> Error {
         Error::new(ErrorKind::Damaged, format!("{}: offset {offset}: {what}", self.name))
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often an index block was looked into.
+    pub(crate) static BLOCK_LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -7,13 +7,14 @@ use crate::{
     Error, Result,
     format::files,
     index::checkpoint::{self, End},
+    limits,
     storage::Storage,
 };
 
 impl Shared {
     /// Saves the directory, so that the next open needn't rebuild it.
     pub(crate) fn save_checkpoint(&self) -> Result<()> {
-        let (bytes, end) = {
+        let (end, active, streams, redacted, index) = {
             let durable = self.durable();
             let Some(active) = durable.active() else { return Ok(()) };
             let end = End {
@@ -30,14 +31,27 @@ impl Shared {
             if *self.checkpoint_end() == Some((end.segment, end.offset)) {
                 return Ok(());
             }
-            let index =
-                encode_index(active, &durable, &durable.active_index, durable.end, durable.directory.next_number());
-            (checkpoint::encode(end, &durable.directory, index.bytes), end)
+            let directory = &durable.directory;
+            (
+                end,
+                active.clone(),
+                directory.streams().clone(),
+                directory.redacted().to_vec(),
+                durable.active_index.copy(),
+            )
         };
+        // Encoded without the directory's lock: nobody who appends waits for it.
+        let next_stream = u32::try_from(streams.len() + 1).unwrap_or(u32::MAX);
+        let index = encode_index(&active, &streams, index, end.offset, next_stream);
+        let bytes = checkpoint::encode(end, &streams, redacted, index.bytes);
+        self.checkpoint_bytes.store(bytes.len() as u64, Ordering::Relaxed);
+        if bytes.len() as u64 > limits::CHECKPOINT_BYTES_MAX {
+            // Nobody would read it back.
+            return Ok(());
+        }
         // A checkpoint says where the log ends, so what it says must be durable first.
         self.flush(true)?;
         replace_file(&*self.storage, files::CHECKPOINT, &bytes)?;
-        self.checkpoint_bytes.store(bytes.len() as u64, Ordering::Relaxed);
         *self.checkpoint_end() = Some((end.segment, end.offset));
         Ok(())
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Error, ErrorKind, Kind, Result, SegmentId, checksum,
+    Error, ErrorKind, Kind, Result, SegmentId, StreamId, checksum,
     format::{
         index::{KeyRow, StepRow},
         record::{self, Flags},
@@ -97,18 +97,20 @@ impl Durable {
         self.segments.get(index.checked_sub(1)?)
     }
 
-    /// Where a data record is.
-    pub(crate) fn locate(&self, source: u32, ordinal: u32) -> Result<Option<(Arc<Segment>, u64)>> {
-        let Some(id) = self.directory.segment_of(source, ordinal) else { return Ok(None) };
-        let segment = self.segment(id).ok_or_else(|| missing(id))?;
-        let offset = match segment.block()? {
-            Some(block) => block.find_stream(source).and_then(|row| block.posting(&row, ordinal)),
-            None => self.active_index.posting(source, ordinal),
+    /// Where a data record is, as far as it can be told without reading.
+    pub(crate) fn spot(&self, source: u32, ordinal: u32) -> Result<Spot> {
+        let unknown = || {
+            let message = format!("the directory names no segment for record {ordinal} of stream number {source}");
+            Error::new(ErrorKind::Damaged, message)
         };
-        let offset = offset.ok_or_else(|| {
-            segment.damaged(self.end_of(segment), format!("the index lacks record {ordinal} of stream number {source}"))
-        })?;
-        Ok(Some((segment.clone(), offset)))
+        let stream = self.directory.stream(source).ok_or_else(unknown)?.id;
+        let id = self.directory.segment_of(source, ordinal).ok_or_else(unknown)?;
+        let segment = self.segment(id).ok_or_else(|| missing(id))?;
+        let offset = match segment.trailer() {
+            Some(_) => None,
+            None => Some(self.active_index.posting(source, ordinal).ok_or_else(|| lacks(segment, source, ordinal))?),
+        };
+        Ok(Spot { segment: segment.clone(), end: self.end_of(segment), stream, source, ordinal, offset })
     }
 
     /// Publishes records of the active segment: they end at `end`.
@@ -223,6 +225,46 @@ impl Durable {
     }
 }
 
-fn missing(id: SegmentId) -> Error {
+/// Where a data record is: found under the directory's lock, looked up without it.
+pub(crate) struct Spot {
+    pub(crate) segment: Arc<Segment>,
+    /// Where the published records of the segment end.
+    pub(crate) end: u64,
+    /// The stream that was given the record, and its number.
+    pub(crate) stream: StreamId,
+    pub(crate) source: u32,
+    ordinal: u32,
+    /// In a sealed segment its index block knows it.
+    offset: Option<u64>,
+}
+
+impl Spot {
+    /// The record's offset. It may read the segment's index block.
+    pub(crate) fn offset(&self) -> Result<u64> {
+        if let Some(offset) = self.offset {
+            return Ok(offset);
+        }
+        let block = self.segment.block()?;
+        let offset = block.and_then(|block| block.posting(&block.find_stream(self.source)?, self.ordinal));
+        offset.ok_or_else(|| lacks(&self.segment, self.source, self.ordinal))
+    }
+
+    /// The record.
+    pub(crate) fn frame(&self) -> Result<Frame> {
+        let frame = self.segment.frame(self.offset()?, self.end)?;
+        if frame.header.stream != self.source || !frame.header.kind.is_data() {
+            let message = format!("expected a record of stream number {}", self.source);
+            return Err(self.segment.damaged(frame.offset, message));
+        }
+        Ok(frame)
+    }
+}
+
+fn lacks(segment: &Segment, source: u32, ordinal: u32) -> Error {
+    let end = segment.trailer().map_or(0, |trailer| trailer.data_end);
+    segment.damaged(end, format!("the index lacks record {ordinal} of stream number {source}"))
+}
+
+pub(crate) fn missing(id: SegmentId) -> Error {
     Error::new(ErrorKind::Damaged, format!("segment {id} is missing from the store"))
 }

@@ -7,10 +7,13 @@ mod close;
 mod commit;
 mod durable;
 mod end;
+mod facts;
 mod follow;
 mod group;
+mod keys;
 mod open;
 mod options;
+mod place;
 mod prepare;
 mod read;
 mod recover;
@@ -210,7 +213,7 @@ impl Store {
     /// # Errors
     /// As [`Store::commit`].
     pub fn fork(&self, parent: StreamId, at: Sequence, child: StreamId) -> Result<Appended> {
-        self.commit(&Batch::new(vec![Op::Fork { parent, at, child }]))
+        self.commit(&Batch::new(vec![Op::Fork { parent, expected: Expected::Any, at, child }]))
     }
 
     /// Saves a state at a sequence of a stream.
@@ -218,7 +221,7 @@ impl Store {
     /// # Errors
     /// As [`Store::commit`].
     pub fn snapshot(&self, stream: StreamId, sequence: Sequence, payload: &[u8]) -> Result<Appended> {
-        self.commit(&Batch::new(vec![Op::Snapshot { stream, sequence, meta: &[], payload }]))
+        self.commit(&Batch::new(vec![Op::Snapshot { stream, expected: Expected::Any, sequence, meta: &[], payload }]))
     }
 
     /// Deletes a stream. Forks of it keep what they share.
@@ -242,14 +245,15 @@ impl Store {
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that isn't there. Each record may be an error of
-    /// its own: [`Damaged`](crate::ErrorKind::Damaged) or [`Io`](crate::ErrorKind::Io), after which the
-    /// reading ends.
+    /// its own: [`Damaged`](crate::ErrorKind::Damaged), after which the next record follows, or
+    /// [`Io`](crate::ErrorKind::Io), after which the reading ends.
     pub fn read(&self, stream: StreamId, options: ReadOptions) -> Result<Reader> {
         self.shared().refresh()?;
         Reader::new(self.shared().clone(), &stream, options)
     }
 
-    /// Reads the whole log in order of position, from a position on.
+    /// Reads the whole log in order of position, from a position on. A damaged place is one error, and what is behind it
+    /// follows: see [`LogReader`].
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io), when a reader can't follow the
@@ -270,10 +274,9 @@ impl Store {
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io).
     pub fn record(&self, position: Position) -> Result<Option<Record>> {
         self.shared().refresh()?;
-        let durable = self.shared().durable();
-        let Some(segment) = durable.segment_of_position(position.0) else { return Ok(None) };
-        let frame = read::frame_at(&durable, segment, position.0)?;
-        read::record(&durable, segment, &frame).map(Some)
+        let Some(place) = place::Place::of(&self.shared().durable(), position.0) else { return Ok(None) };
+        let frame = place.frame()?;
+        read::record_in(&self.shared().durable(), &place.segment, &frame).map(Some)
     }
 
     /// A stream in short; `None` when it isn't there, or was deleted.
@@ -298,14 +301,14 @@ impl Store {
         Ok(durable.directory.streams().iter().filter(|stream| !stream.deleted).map(info).collect())
     }
 
-    /// The newest snapshot of a stream at or before a sequence.
+    /// The newest snapshot of a stream at or before a sequence that isn't redacted.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that isn't there;
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io).
     pub fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> Result<Option<Snapshot>> {
         self.shared().refresh()?;
-        read::latest_snapshot(&self.shared().durable(), &stream, at_or_before)
+        read::latest_snapshot(self.shared(), &stream, at_or_before)
     }
 
     /// The last position that readers see.

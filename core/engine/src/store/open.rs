@@ -177,6 +177,8 @@ enum Role {
 
 fn shared(storage: Arc<dyn Storage>, options: OpenOptions, identity: Identity, loaded: Loaded, role: Role) -> Shared {
     let boot = storage.boot_id().unwrap_or_default();
+    let checkpoint = storage.open(files::CHECKPOINT, Access::Read);
+    let checkpoint_bytes = checkpoint.and_then(|file| file.len()).unwrap_or(0);
     let (lock, watermark, follower) = match role {
         Role::Writer(lock, watermark) => (Some(lock), Some(watermark), None),
         Role::Reader(follower) => (None, None, Some(follower)),
@@ -198,7 +200,8 @@ fn shared(storage: Arc<dyn Storage>, options: OpenOptions, identity: Identity, l
         spare: Mutex::new(Spare::None),
         spare_changed: Condvar::new(),
         checkpoint_end: Mutex::new(loaded.checkpoint_end),
-        checkpoint_bytes: AtomicU64::new(0),
+        checkpoint_bytes: AtomicU64::new(checkpoint_bytes),
+        keys: Mutex::default(),
     }
 }
 

@@ -46,7 +46,8 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
     for op in &batch.ops {
         match op {
             Op::Append { stream, expected, records } => {
-                if records.is_empty() && batch.key.is_some() && matches!(expected, Expected::Any | Expected::Exists) {
+                let is_told = matches!(expected, Expected::Last(_) | Expected::Absent);
+                if records.is_empty() && batch.key.is_some() && !is_told {
                     return Err(nothing_to_tell(stream));
                 }
                 prepared.bodies.reserve(records.len());

@@ -4,13 +4,21 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{durable::Durable, shared::Shared};
+use super::{
+    durable::{Durable, Spot, missing},
+    place::position_of,
+    shared::Shared,
+};
 use crate::{
-    Direction, Error, ErrorKind, Kind, Position, ReadOptions, Record, Result, Sequence, Snapshot, StreamId,
+    Direction, Error, ErrorKind, Kind, Position, ReadOptions, Record, Result, SegmentId, Sequence, Snapshot, StreamId,
     format::record,
-    index::lineage::Range,
+    index::{
+        directory::Stream,
+        lineage::{Range, View},
+        redacted::Redacted,
+    },
     log::{
-        scan::Scan,
+        scan::is_damage,
         segment::{Frame, READ_BYTES, Segment},
     },
 };
@@ -23,16 +31,61 @@ const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 /// The records of a stream, one by one, in bounded memory.
 ///
 /// It reads the stream as it was when the read began: a later truncation or append doesn't change it.
+///
+/// A damaged record is an error of kind [`Damaged`](crate::ErrorKind::Damaged) in its place, and the next one follows. Where
+/// the index block of a segment is damaged, one error stands for all its records of the stream. After any other error the
+/// reading ends.
 pub struct Reader {
     shared: Arc<Shared>,
-    /// What is left to look up, in the order of reading.
-    ranges: VecDeque<Range>,
+    todo: Todo,
     direction: Direction,
     kinds: Vec<Kind>,
     remaining: u64,
-    window: VecDeque<Located>,
+    window: VecDeque<Result<Located>>,
+    /// A segment whose records can't be found, which was told.
+    lost: Option<SegmentId>,
     together: Option<Together>,
-    failed: bool,
+    redacted: Arc<Redacted>,
+    ended: bool,
+}
+
+/// What is left to look up of a stream.
+struct Todo {
+    view: View,
+    /// The first and the last sequence, both inclusive. None is left when the first is higher.
+    first: u32,
+    last: u32,
+    /// Of the range that the reading is in, what is left.
+    range: Option<Range>,
+}
+
+impl Todo {
+    /// The next record: its sequence, its source and its ordinal.
+    fn next(&mut self, direction: Direction) -> Option<(u32, u32, u32)> {
+        let mut range = match self.range.take() {
+            Some(range) => range,
+            None if self.first > self.last => return None,
+            None => {
+                let at = if direction == Direction::Forward { self.first } else { self.last };
+                let range = self.view.range_at(at)?.between(self.first, self.last)?;
+                // Sequences end before the highest number there is.
+                match direction {
+                    Direction::Forward => self.first = range.first_sequence.saturating_add(range.count),
+                    Direction::Backward => self.last = range.first_sequence - 1,
+                }
+                range
+            }
+        };
+        range.count = range.count.checked_sub(1)?;
+        let step = if direction == Direction::Forward { 0 } else { range.count };
+        let next = (range.first_sequence.saturating_add(step), range.source, range.first_ordinal.saturating_add(step));
+        if direction == Direction::Forward {
+            range.first_sequence = range.first_sequence.saturating_add(1);
+            range.first_ordinal = range.first_ordinal.saturating_add(1);
+        }
+        self.range = Some(range).filter(|range| range.count > 0);
+        Some(next)
+    }
 }
 
 struct Located {
@@ -40,6 +93,8 @@ struct Located {
     end: u64,
     offset: u64,
     source: u32,
+    /// The stream with that number.
+    stream: StreamId,
     sequence: u32,
 }
 
@@ -62,65 +117,64 @@ impl Together {
 impl Reader {
     pub(crate) fn new(shared: Arc<Shared>, stream: &StreamId, options: ReadOptions) -> Result<Self> {
         let durable = shared.durable();
-        let number = existing(&durable, stream)?;
+        let (number, stream) = existing(&durable, stream)?;
         let bound = |sequence: Sequence| u32::try_from(sequence.0).unwrap_or(u32::MAX);
-        let mut ranges: VecDeque<_> =
-            durable.directory.ranges(number, bound(options.first), bound(options.last)).into();
-        if options.direction == Direction::Backward {
-            ranges.make_contiguous().reverse();
-        }
+        let view = stream.view(number);
+        let (first, last) = (bound(options.first).max(1), bound(options.last).min(view.last_sequence()));
+        let redacted = durable.directory.redacted().clone();
         drop(durable);
         Ok(Self {
             shared,
-            ranges,
+            todo: Todo { view, first, last, range: None },
             direction: options.direction,
             kinds: options.kinds,
             remaining: options.limit,
             window: VecDeque::new(),
+            lost: None,
             together: None,
-            failed: false,
+            redacted,
+            ended: false,
         })
     }
 
-    fn fill_window(&mut self) -> Result<()> {
+    /// Looks up the next records: first, under the directory's lock, in which segments they are, then, without it, at
+    /// which offsets, for which index blocks may have to be read.
+    fn fill_window(&mut self) {
         // Of records that a filter may drop, more than are wanted are looked up.
         let wanted = if self.kinds.is_empty() { self.remaining } else { self.remaining.saturating_mul(4) };
         let wanted = usize::try_from(wanted).unwrap_or(WINDOW_RECORDS).min(WINDOW_RECORDS);
         let durable = self.shared.durable();
-        while self.window.len() < wanted {
-            let Some(range) = self.ranges.front_mut() else { break };
-            let (sequence, ordinal) = match self.direction {
-                Direction::Forward => (range.first_sequence, range.first_ordinal),
-                Direction::Backward => {
-                    let last = range.count - 1;
-                    (range.first_sequence.saturating_add(last), range.first_ordinal.saturating_add(last))
-                }
-            };
-            let source = range.source;
-            range.count -= 1;
-            if self.direction == Direction::Forward {
-                range.first_sequence = range.first_sequence.saturating_add(1);
-                range.first_ordinal = range.first_ordinal.saturating_add(1);
-            }
-            if range.count == 0 {
-                self.ranges.pop_front();
-            }
-            let (segment, offset) = durable.locate(source, ordinal)?.ok_or_else(|| {
-                let message = format!("the directory names no segment for record {ordinal} of stream number {source}");
-                Error::new(ErrorKind::Damaged, message)
-            })?;
-            let end = durable.end_of(&segment);
-            self.window.push_back(Located { segment, end, offset, source, sequence });
+        let mut spots = Vec::with_capacity(wanted);
+        while spots.len() < wanted {
+            let Some((sequence, source, ordinal)) = self.todo.next(self.direction) else { break };
+            spots.push((sequence, durable.spot(source, ordinal)));
         }
         drop(durable);
+        for (sequence, spot) in spots {
+            let located = spot.and_then(|spot| self.locate(spot, sequence));
+            self.window.extend(located.transpose());
+        }
         self.read_ahead();
-        Ok(())
+    }
+
+    /// The record at a spot; `None` when it is in a segment whose damage was told.
+    fn locate(&mut self, spot: Spot, sequence: u32) -> Result<Option<Located>> {
+        if self.lost == Some(spot.segment.id()) {
+            return Ok(None);
+        }
+        let offset = spot.offset().inspect_err(|error| {
+            if is_damage(error) && spot.segment.block().is_err() {
+                self.lost = Some(spot.segment.id());
+            }
+        })?;
+        let Spot { segment, end, stream, source, .. } = spot;
+        Ok(Some(Located { segment, end, offset, source, stream, sequence }))
     }
 
     /// Has the operating system fetch the window's records together: cold and scattered, they would cost a
     /// wait each.
     fn read_ahead(&self) {
-        let window: Vec<&Located> = self.window.iter().collect();
+        let window: Vec<&Located> = self.window.iter().flatten().collect();
         for run in window.chunk_by(|one, other| Arc::ptr_eq(&one.segment, &other.segment)) {
             if let Some(advise) = run[0].segment.map().and_then(|map| map.advise.as_ref()) {
                 advise.will_need(&run.iter().map(|located| located.offset).collect::<Vec<_>>());
@@ -150,7 +204,7 @@ impl Reader {
     /// record that has it.
     fn read_together(&self, first: &Located) -> Option<Together> {
         let (mut start, mut end) = (first.offset, first.offset + READ_BYTES);
-        for next in &self.window {
+        for next in self.window.iter().flatten() {
             let (low, high) = (start.min(next.offset), end.max(next.offset + READ_BYTES));
             let is_close = next.offset + READ_BYTES >= start && next.offset <= end;
             if !is_close || !Arc::ptr_eq(&next.segment, &first.segment) || high - low > TOGETHER_BYTES_MAX {
@@ -168,9 +222,9 @@ impl Reader {
     fn read(&mut self) -> Result<Option<Record>> {
         while self.remaining > 0 {
             if self.window.is_empty() {
-                self.fill_window()?;
+                self.fill_window();
             }
-            let Some(located) = self.window.pop_front() else { break };
+            let Some(located) = self.window.pop_front().transpose()? else { break };
             let frame = self.frame(&located)?;
             if (frame.header.stream, frame.header.sequence) != (located.source, located.sequence) {
                 let message = format!(
@@ -183,7 +237,7 @@ impl Reader {
                 continue;
             }
             self.remaining -= 1;
-            return record(&self.shared.durable(), &located.segment, &frame).map(Some);
+            return record(located.stream, &self.redacted, &located.segment, &frame).map(Some);
         }
         Ok(None)
     }
@@ -193,44 +247,43 @@ impl Iterator for Reader {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
+        if self.ended {
             return None;
         }
         let next = self.read().transpose();
-        self.failed = matches!(next, Some(Err(_)));
+        self.ended = matches!(&next, Some(Err(error)) if !is_damage(error));
         next
     }
 }
 
-/// The number of a stream that is there.
-pub(crate) fn existing(durable: &Durable, stream: &StreamId) -> Result<u32> {
-    durable
-        .directory
-        .number(stream)
-        .filter(|number| durable.directory.stream(*number).is_some_and(|stream| !stream.deleted))
+/// A stream that is there, and its number.
+pub(crate) fn existing<'d>(durable: &'d Durable, stream: &StreamId) -> Result<(u32, &'d Stream)> {
+    let number = durable.directory.number(stream);
+    let found = number.and_then(|number| Some((number, durable.directory.stream(number)?)));
+    found
+        .filter(|(_, stream)| !stream.deleted)
         .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no stream {stream}")))
 }
 
-/// The record of a frame, as readers see it.
-pub(crate) fn record(durable: &Durable, segment: &Segment, frame: &Frame) -> Result<Record> {
-    let header = &frame.header;
-    let position = segment.header.base_position + u64::from(header.index);
-    let stream = durable.directory.stream(header.stream).map(|stream| stream.id).ok_or_else(|| {
-        segment.damaged(frame.offset, format!("record of stream number {}, which was never created", header.stream))
+/// The record of a frame, as readers see it; its stream is told from the directory.
+pub(crate) fn record_in(durable: &Durable, segment: &Segment, frame: &Frame) -> Result<Record> {
+    let number = frame.header.stream;
+    let stream = durable.directory.stream(number).map(|stream| stream.id).ok_or_else(|| {
+        segment.damaged(frame.offset, format!("record of stream number {number}, which was never created"))
     })?;
-    let redacted = durable.directory.is_redacted(position);
-    let (meta, payload) = if redacted {
-        Default::default()
-    } else {
-        frame
-            .parts()
-            .ok_or_else(|| segment.damaged(frame.offset, "the lengths in the record's body contradict each other"))?
-    };
+    record(stream, durable.directory.redacted(), segment, frame)
+}
+
+fn record(stream: StreamId, redacted: &Redacted, segment: &Segment, frame: &Frame) -> Result<Record> {
+    let header = &frame.header;
+    let position = position_of(segment, frame);
+    let redacted = redacted.contains(position);
+    let (meta, payload) = if redacted { Default::default() } else { parts(segment, frame)? };
     Ok(Record {
         stream,
         sequence: Sequence(u64::from(header.sequence)),
         position: Position(position),
-        time_ms: segment.header.base_time_ms + u64::from(header.time_delta_ms),
+        time_ms: segment.header.base_time_ms.saturating_add(u64::from(header.time_delta_ms)),
         kind: header.kind,
         redacted,
         meta,
@@ -238,57 +291,43 @@ pub(crate) fn record(durable: &Durable, segment: &Segment, frame: &Frame) -> Res
     })
 }
 
-/// A scan that begins at the record with a position, which was published and is in this segment.
-pub(crate) fn scan_from<'s>(durable: &Durable, segment: &'s Segment, position: u64) -> Result<Scan<'s>> {
-    let end = durable.end_of(segment);
-    let index = u32::try_from(position - segment.header.base_position).unwrap_or(u32::MAX);
-    let sample = match segment.block()? {
-        Some(block) => block.sample(index),
-        None => durable.active_index.sample(index),
-    };
-    let sample =
-        sample.ok_or_else(|| segment.damaged(end, format!("the index lacks the record with position {position}")))?;
-    let mut scan = Scan::new(segment, sample.offset, end);
-    scan.skip_to(index)?;
-    Ok(scan)
+fn parts(segment: &Segment, frame: &Frame) -> Result<(Bytes, Bytes)> {
+    let contradiction = || segment.damaged(frame.offset, "the lengths in the record's body contradict each other");
+    frame.parts().ok_or_else(contradiction)
 }
 
-/// The frame with a position, which was published and is in this segment.
-pub(crate) fn frame_at(durable: &Durable, segment: &Segment, position: u64) -> Result<Frame> {
-    let mut scan = scan_from(durable, segment, position)?;
-    let offset = scan.offset();
-    let frame = scan.next()?.ok_or_else(|| segment.damaged(offset, "records end before the index says"))?;
-    let found = segment.header.base_position + u64::from(frame.header.index);
-    if found != position {
-        return Err(segment.damaged(offset, format!("expected position {position}, found {found}")));
-    }
-    Ok(frame)
-}
-
-/// The newest snapshot of a stream at or before a sequence.
-pub(crate) fn latest_snapshot(
-    durable: &Durable,
-    stream: &StreamId,
-    at_or_before: Sequence,
-) -> Result<Option<Snapshot>> {
-    let number = existing(durable, stream)?;
+/// The newest snapshot of a stream at or before a sequence that isn't redacted.
+pub(crate) fn latest_snapshot(shared: &Shared, stream: &StreamId, at_or_before: Sequence) -> Result<Option<Snapshot>> {
     let bound = u32::try_from(at_or_before.0).unwrap_or(u32::MAX);
-    let Some(found) = durable.directory.latest_snapshot(number, bound) else { return Ok(None) };
-    let segment = durable.segment(found.location.segment).ok_or_else(|| {
-        Error::new(ErrorKind::Damaged, format!("segment {} is missing from the store", found.location.segment))
-    })?;
-    let frame = segment.frame(found.location.offset, durable.end_of(segment))?;
-    if frame.header.kind != Kind::SNAPSHOT || frame.header.sequence != found.sequence {
-        return Err(segment.damaged(frame.offset, "expected a snapshot here"));
+    // Whether one is redacted is known by its position, which its record tells.
+    let mut redacted = Vec::new();
+    loop {
+        let durable = shared.durable();
+        let (number, _) = existing(&durable, stream)?;
+        let Some(found) = durable.directory.latest_snapshot(number, bound, &redacted) else { return Ok(None) };
+        let id = found.location.segment;
+        let segment = durable.segment(id).cloned().ok_or_else(|| missing(id))?;
+        let (end, known) = (durable.end_of(&segment), durable.directory.redacted().clone());
+        drop(durable);
+        let frame = segment.frame(found.location.offset, end)?;
+        let header = &frame.header;
+        if header.kind != Kind::SNAPSHOT || header.sequence != found.sequence {
+            return Err(segment.damaged(frame.offset, "expected a snapshot here"));
+        }
+        let position = position_of(&segment, &frame);
+        if known.contains(position) {
+            redacted.push(found.location);
+            continue;
+        }
+        let (meta, payload) = parts(&segment, &frame)?;
+        return Ok(Some(Snapshot {
+            sequence: Sequence(u64::from(header.sequence)),
+            position: Position(position),
+            time_ms: segment.header.base_time_ms.saturating_add(u64::from(header.time_delta_ms)),
+            meta,
+            payload,
+        }));
     }
-    let record = record(durable, segment, &frame)?;
-    Ok(Some(Snapshot {
-        sequence: record.sequence,
-        position: record.position,
-        time_ms: record.time_ms,
-        meta: record.meta,
-        payload: record.payload,
-    }))
 }
 
 #[cfg(test)]

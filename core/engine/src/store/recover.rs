@@ -318,7 +318,8 @@ impl Loader {
             return Err(segment.damaged(self.durable.end, message));
         }
         let memory = std::mem::take(&mut self.durable.active_index);
-        let index = segments::encode_index(segment, &self.durable, &memory, end, next.header.next_stream);
+        let streams = self.durable.directory.streams();
+        let index = segments::encode_index(segment, streams, memory.copy(), end, next.header.next_stream);
         if index.crc != next.header.predecessor_index_crc {
             let message = format!(
                 "the index made from its records has the CRC {:08x}, but {} names {:08x}",

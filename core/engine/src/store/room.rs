@@ -42,6 +42,7 @@ impl Shared {
         };
         let mut writer = self.writer()?;
         writer.flushing = None;
+        let mut save_checkpoint = false;
         let result = match outcome {
             Ok(None) => {
                 writer.capacity = longer;
@@ -49,6 +50,7 @@ impl Shared {
             }
             Ok(Some(made)) => {
                 writer.switch_to(made.segment, made.capacity);
+                save_checkpoint = writer.ask_for_checkpoint(HEADER_BYTES as u64, self.checkpoint_step());
                 Ok(())
             }
             Err(Failure::Harmless(error)) => {
@@ -62,8 +64,8 @@ impl Shared {
         };
         drop(writer);
         under_way.end(Ok(()));
-        if result.is_ok() && !extend {
-            self.keep(Chores { make_spare: false, save_checkpoint: true });
+        if save_checkpoint {
+            self.keep(Chores { make_spare: false, save_checkpoint });
         }
         result
     }

@@ -1,12 +1,25 @@
 //! The whole log in order of position: [`LogReader`], and [`Subscription`], which goes on as the log grows.
 
-use std::{sync::Arc, task::Context, task::Poll, time::Duration};
+use std::{collections::VecDeque, sync::Arc, task::Context, task::Poll, time::Duration};
 
-use super::{read, shared::Shared};
-use crate::{Position, Record, Result, log::scan::Scan};
+use super::{
+    place::{Place, index_in, position_of, unreadable},
+    read,
+    shared::Shared,
+};
+use crate::{
+    Error, ErrorKind, Position, Record, Result, SegmentId,
+    log::{
+        scan::{Scan, is_damage},
+        segment::READ_BYTES,
+    },
+};
 
-/// So many records are read before the lock on the directory is taken again.
-const BATCH_RECORDS: u64 = 256;
+/// At most so many records are read at once. One at first, then twice as many each time: who wants the first record
+/// only doesn't wait for others.
+const BATCH_RECORDS_MAX: u64 = 256;
+/// No more are read at once when these have so many bytes.
+const BATCH_BYTES_MAX: u64 = 256 << 10;
 /// A reader in another process looks for news so often while it waits.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -14,35 +27,104 @@ const POLL: Duration = Duration::from_millis(2);
 /// it got there.
 ///
 /// This is the log as history: a record that was truncated, or whose stream was deleted, is still in it.
+///
+/// Where records are damaged, one error of kind [`Damaged`](crate::ErrorKind::Damaged) stands in the place of all those
+/// that can't be read, and names the first of them and the next that can; then the next follows. After any other error the
+/// reading ends: a new scan from the same position tries again.
 pub struct LogReader {
     shared: Arc<Shared>,
+    /// The position behind what is in `batch`.
     next: u64,
-    batch: std::vec::IntoIter<Record>,
-    failed: bool,
+    /// Where the record with that position begins, once that is known.
+    at: Option<(SegmentId, u64)>,
+    /// How many records to read next.
+    step: u64,
+    batch: VecDeque<Result<Record>>,
+    ended: bool,
 }
 
 impl LogReader {
     pub(crate) fn new(shared: Arc<Shared>, first: Position) -> Self {
-        Self { shared, next: first.0.max(1), batch: Vec::new().into_iter(), failed: false }
+        Self { shared, next: first.0.max(1), at: None, step: 1, batch: VecDeque::new(), ended: false }
+    }
+
+    /// The next record, or the next error; `None` when there is nothing more yet. An error is told once, and the next call
+    /// goes on: behind what is damaged, and where it was for any other error.
+    fn advance(&mut self) -> Option<Result<Record>> {
+        loop {
+            if let Some(next) = self.batch.pop_front() {
+                return Some(next);
+            }
+            let before = self.next;
+            match self.fill() {
+                Err(error) => return Some(Err(error)),
+                // Records that are left out make an empty batch in the middle of the log.
+                Ok(()) if self.next == before && self.batch.is_empty() => return None,
+                Ok(()) => {}
+            }
+        }
     }
 
     fn fill(&mut self) -> Result<()> {
-        let durable = self.shared.durable();
-        let Some(segment) = durable.segment_of_position(self.next) else { return Ok(()) };
-        let mut scan = read::scan_from(&durable, segment, self.next)?;
-        let offset = scan.offset();
-        let segment = segment.clone();
-        let end = durable.end_of(&segment);
-        drop(durable);
-        scan = Scan::new(&segment, offset, end);
-        let mut records = Vec::new();
-        for _ in 0..BATCH_RECORDS {
-            let Some(frame) = scan.next()? else { break };
-            records.push(read::record(&self.shared.durable(), &segment, &frame)?);
+        let Some(place) = Place::of_next(&self.shared.durable(), self.next) else { return Ok(()) };
+        self.next = place.position;
+        let segment = &place.segment;
+        let read_ahead = self.step.saturating_mul(READ_BYTES);
+        let mut scan = match self.at {
+            Some((id, offset)) if id == segment.id() => Scan::new(segment, offset, place.end).reading_ahead(read_ahead),
+            _ => place.scan(read_ahead)?,
+        };
+        let (mut frames, mut bytes, mut failed) = (Vec::new(), 0, None);
+        while failed.is_none() && (frames.len() as u64) < self.step && bytes < BATCH_BYTES_MAX {
+            let before = scan.offset();
+            match scan.next() {
+                Ok(Some(frame)) if position_of(segment, &frame) == self.next && frame.header.is_skipped() => {
+                    self.next += 1;
+                }
+                Ok(Some(frame)) if position_of(segment, &frame) == self.next => {
+                    bytes += frame.header.frame_bytes();
+                    frames.push(frame);
+                    self.next += 1;
+                }
+                Ok(Some(frame)) => {
+                    let found = position_of(segment, &frame);
+                    // It is read again, as the next one, if it is behind what is missing here.
+                    scan = Scan::new(segment, before, place.end).reading_ahead(read_ahead);
+                    failed = Some((segment.damaged(before, format!("found position {found}")), found > self.next));
+                }
+                Ok(None) if self.next < place.end_position => {
+                    failed = Some((segment.damaged(before, "records end here"), false));
+                }
+                Ok(None) => break,
+                Err(error) => failed = Some((error, false)),
+            }
         }
-        self.next += records.len() as u64;
-        self.batch = records.into_iter();
+        self.step = (self.step * 2).min(BATCH_RECORDS_MAX);
+        let failed = failed.map(|(error, is_next_whole)| match is_damage(&error) {
+            true => self.pass(&place, &mut scan, &error, is_next_whole).unwrap_or_else(|error| error),
+            false => unreadable(self.next, &error),
+        });
+        self.at = Some((segment.id(), scan.offset()));
+        let durable = self.shared.durable();
+        self.batch.extend(frames.iter().map(|frame| read::record_in(&durable, segment, frame)));
+        drop(durable);
+        self.batch.extend(failed.map(Err));
         Ok(())
+    }
+
+    /// Goes behind what is damaged, and gives the error that tells of it.
+    fn pass(&mut self, place: &Place, scan: &mut Scan<'_>, error: &Error, is_next_whole: bool) -> Result<Error> {
+        let lost = self.next;
+        let header = if is_next_whole {
+            scan.peek()?
+        } else {
+            scan.pass_damage(index_in(&place.segment, lost).saturating_add(1))?
+        };
+        let base = place.segment.header.base_position;
+        let next = header.map_or(place.end_position, |header| base.saturating_add(u64::from(header.index)));
+        self.next = next.max(lost + 1);
+        let what = format!("{}; the next position that can be read is {}", unreadable(lost, error), self.next);
+        Ok(Error::new(ErrorKind::Damaged, what))
     }
 }
 
@@ -50,23 +132,19 @@ impl Iterator for LogReader {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(record) = self.batch.next() {
-            return Some(Ok(record));
-        }
-        if self.failed {
+        if self.ended {
             return None;
         }
-        match self.fill() {
-            Ok(()) => self.batch.next().map(Ok),
-            Err(error) => {
-                self.failed = true;
-                Some(Err(error))
-            }
-        }
+        let next = self.advance();
+        self.ended = matches!(&next, Some(Err(error)) if !is_damage(error));
+        next
     }
 }
 
 /// Every record from a position on: those that are there, then those that come, without a gap or a repeat.
+///
+/// An error is told once, and the next call goes on: behind the records that are damaged
+/// ([`Damaged`](crate::ErrorKind::Damaged) names them), and where it was after any other error.
 pub struct Subscription {
     shared: Arc<Shared>,
     log: LogReader,
@@ -80,17 +158,17 @@ impl Subscription {
     /// The next record, or `None` when none came within `timeout`.
     ///
     /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) where the log is; [`Closed`](crate::ErrorKind::Closed) once the
-    /// store was closed and everything was read.
+    /// [`Damaged`](crate::ErrorKind::Damaged) where the log is, and [`Io`](crate::ErrorKind::Io): the next call goes on.
+    /// [`Closed`](crate::ErrorKind::Closed) once the store was closed and everything was read.
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
         let mut left = timeout;
         loop {
             self.shared.refresh()?;
-            if let Some(record) = self.log.next() {
+            if let Some(record) = self.log.advance() {
                 return record.map(Some);
             }
             if self.shared.is_closed() {
-                return Err(crate::Error::new(crate::ErrorKind::Closed, "the store is closed"));
+                return Err(closed());
             }
             if left.is_zero() || !self.shared.options.host.has_threads() {
                 return Ok(None);
@@ -103,16 +181,21 @@ impl Subscription {
     }
 
     /// The next record if there is one; else the task is woken when there may be. In a process that only
-    /// reads beside a writer, nothing wakes it: use [`Subscription::next_timeout`] there.
+    /// reads beside a writer, nothing wakes it: use [`Subscription::next_timeout`] there. Errors are those of
+    /// [`Subscription::next_timeout`].
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Record>> {
         loop {
             if let Err(error) = self.shared.refresh() {
                 return Poll::Ready(Err(error));
             }
-            if let Some(record) = self.log.next() {
+            if let Some(record) = self.log.advance() {
                 return Poll::Ready(record);
             }
             if self.shared.watch.poll_past(self.log.next - 1, context.waker()).is_none() {
+                // Looked at after the waker is in place, which a close wakes.
+                if self.shared.is_closed() {
+                    return Poll::Ready(Err(closed()));
+                }
                 return Poll::Pending;
             }
         }
@@ -138,4 +221,8 @@ impl Subscription {
             }
         }
     }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the store is closed")
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, MutexGuard};
 
-use super::{background::Chores, durable::Durable, options::Preallocation, shared::Shared};
+use super::{background::Chores, options::Preallocation, shared::Shared};
 use crate::{
     Durability, Error, Host, Result, SegmentId,
     format::{
@@ -11,7 +11,10 @@ use crate::{
         index::{TRAILER_BYTES, Trailer},
         segment::{COPY_BYTES, HEADER_BYTES, Header},
     },
-    index::memory::MemoryIndex,
+    index::{
+        memory::{Copied, MemoryIndex},
+        streams::Streams,
+    },
     limits,
     log::segment::Segment,
     storage::{Access, Allocation, File, Storage},
@@ -70,7 +73,8 @@ impl Shared {
         // Nothing is staged or written meanwhile, so the index is what it will be.
         let index = {
             let durable = self.durable();
-            encode_index(active, &durable, &durable.active_index, end, header.next_stream)
+            let (streams, copied) = (durable.directory.streams(), durable.active_index.copy());
+            encode_index(active, streams, copied, end, header.next_stream)
         };
         let header = Header { predecessor_index_crc: index.crc, ..header };
         let made = self.make_segment(header, end, needed)?;
@@ -254,21 +258,22 @@ pub(crate) struct EncodedIndex {
 /// The index block and trailer of a segment whose records end at `end`, as the directory has it now.
 pub(crate) fn encode_index(
     segment: &Segment,
-    durable: &Durable,
-    index: &MemoryIndex,
+    streams: &Streams,
+    index: Copied,
     end: u64,
     next_stream: u32,
 ) -> EncodedIndex {
-    let id_of = |number| durable.directory.stream(number).map_or([0; 16], |stream| *stream.id.as_bytes());
-    let times = index.times_ms().unwrap_or((segment.header.base_time_ms, segment.header.base_time_ms));
+    let id_of = |number| streams.get(number).map_or([0; 16], |stream| *stream.id.as_bytes());
+    let times = index.times_ms.unwrap_or((segment.header.base_time_ms, segment.header.base_time_ms));
+    let records = index.records;
     let header = &segment.header;
     let trailer = Trailer {
         segment: segment.id(),
         salt: header.salt,
         data_end: end,
         base_position: header.base_position,
-        next_position: header.base_position + u64::from(index.records()),
-        records: index.records(),
+        next_position: header.base_position + u64::from(records),
+        records,
         time_min_ms: times.0,
         time_max_ms: times.1,
         stream_rows: 0,

@@ -13,11 +13,14 @@ use std::sync::{
 use super::{
     background::{Background, Chores},
     durable::Durable,
+    facts::{Facts, Stop},
     follow::Follower,
     group::{Asked, Group, Woken, outcome_unknown},
+    keys::KeyCache,
     options::{Mode, OpenOptions},
     prepare::{self, Prepared},
-    recover, repeat,
+    recover,
+    repeat::{Keyed, Standing},
     under_way::UnderWay,
     watch::Watch,
     watermark::WatermarkFile,
@@ -70,6 +73,7 @@ pub(crate) struct Shared {
     pub(crate) checkpoint_end: Mutex<Option<(u32, u64)>>,
     /// How large the last checkpoint was.
     pub(crate) checkpoint_bytes: AtomicU64,
+    pub(crate) keys: Mutex<KeyCache>,
 }
 
 /// What staging came to.
@@ -117,7 +121,15 @@ impl Shared {
         let prepared = prepare::prepare(batch)?;
         let durability = batch.durability.unwrap_or(self.options.durability);
         let mut conflict_is_seen = false;
+        let mut keyed = Keyed::of(batch, &self.identity.hash_key).filter(|_| !self.is_read_only());
+        let mut facts = Facts::default();
+        facts.read_redacted(self, batch)?;
         loop {
+            if let Some(keyed) = &mut keyed
+                && let Some(appended) = self.repeated(batch, keyed)?
+            {
+                return self.already_done(appended, durability);
+            }
             let mut writer = self.writer()?;
             writer.check()?;
             let now_ms = self.options.host.now_ms();
@@ -126,21 +138,31 @@ impl Shared {
                 continue;
             }
             let durable = self.durable();
-            if let Some((stream, key)) = repeat::keyed_stream(batch) {
-                if writer.is_key_staged(&durable, stream, key) {
+            match keyed.as_ref().map_or(Standing::New, |keyed| keyed.standing(&writer, &durable)) {
+                Standing::New => {}
+                Standing::LookAgain => continue,
+                Standing::Staged => {
                     drop(durable);
                     drop(writer);
                     self.flush(false)?;
                     continue;
                 }
-                if let Some(appended) = repeat::appended_before(&durable, batch, stream, key)? {
+            }
+            let staged = match writer.stage(&durable, batch, &prepared, &facts, durability, now_ms) {
+                Ok(staged) => staged,
+                Err(Stop::Read(need)) => {
                     drop(durable);
                     drop(writer);
-                    return self.already_done(appended, durability);
+                    facts.read(self, batch, need)?;
+                    continue;
                 }
-            }
-            let staged = match writer.stage(&durable, batch, &prepared, durability, now_ms) {
-                Err(error) if error.kind() == ErrorKind::Conflict && !conflict_is_seen => {
+                Err(Stop::Publish) => {
+                    drop(durable);
+                    drop(writer);
+                    self.flush(false)?;
+                    continue;
+                }
+                Err(Stop::Refused(error)) if error.kind() == ErrorKind::Conflict && !conflict_is_seen => {
                     // The conflict may be with what is in line, which whoever reads again doesn't see yet. So it
                     // is told only once that is published.
                     conflict_is_seen = true;
@@ -153,7 +175,7 @@ impl Shared {
                     }
                     continue;
                 }
-                staged => staged?,
+                Err(Stop::Refused(error)) => return Err(error),
             };
             drop(durable);
             if staged.is_empty {
@@ -325,12 +347,13 @@ impl Shared {
     fn chores(&self, writer: &mut Writer, end: u64) -> Chores {
         let make_spare = end > writer.capacity / 2 && !std::mem::replace(&mut writer.spare_asked, true);
         // Saving one flushes; where appends don't, it is left to the turn of the segment.
-        let step = CHECKPOINT_EVERY_BYTES.max(self.checkpoint_bytes.load(Ordering::Relaxed).saturating_mul(8));
-        let save_checkpoint = writer.synced_end == end && end - writer.checkpoint_asked >= step;
-        if save_checkpoint {
-            writer.checkpoint_asked = end;
-        }
+        let save_checkpoint = writer.synced_end == end && writer.ask_for_checkpoint(end, self.checkpoint_step());
         Chores { make_spare, save_checkpoint }
+    }
+
+    /// A checkpoint is saved after so many bytes.
+    pub(crate) fn checkpoint_step(&self) -> u64 {
+        CHECKPOINT_EVERY_BYTES.max(self.checkpoint_bytes.load(Ordering::Relaxed).saturating_mul(8))
     }
 
     /// Gives the lead to one who waits for the open group, or has the flusher thread see to it.
@@ -470,5 +493,5 @@ enum Blocker {
 }
 
 pub(crate) fn appended(staged: Staged) -> Appended {
-    Appended { last_position: staged.last_position, ops: staged.ops, repeated: false }
+    Appended { last_position: staged.last_position, ops: staged.ops, repeated: false, truncated: false }
 }

@@ -2,12 +2,13 @@
 
 use super::{
     durable::{Durable, Entry},
+    facts::{Facts, Stop},
     group::OpenGroup,
     prepare::PreparedBody,
-    writer::{Head, Staged, Undo, Writer},
+    writer::{Head, LastPosition, Staged, Undo, Writer},
 };
 use crate::{
-    Batch, Error, ErrorKind, Expected, Kind, NewRecord, Op, OpResult, Position, Result, Sequence, StreamId,
+    Batch, Error, ErrorKind, Expected, Kind, NewRecord, Op, OpResult, Position, Sequence, StreamId,
     format::{
         WRITER_VERSION,
         index::{self, KeyRow, StepRow},
@@ -42,6 +43,8 @@ pub(crate) fn push_mark(writer: &Writer, open: &mut OpenGroup, epoch: u32, time_
     open.bytes.extend_from_slice(&bytes);
     body.encode_into(&mut open.bytes);
 }
+/// What a step comes to, or why the batch is not staged.
+type Result<T> = std::result::Result<T, Stop>;
 
 /// A frame whose flags may still change.
 pub(crate) struct Held {
@@ -54,6 +57,7 @@ pub(crate) struct Held {
 pub(crate) struct Staging<'a, 'b> {
     pub(crate) writer: &'a mut Writer,
     pub(crate) durable: &'a Durable,
+    pub(crate) facts: &'a Facts,
     pub(crate) open: &'a mut OpenGroup,
     pub(crate) undo: &'a mut Undo,
     pub(crate) time_delta_ms: u32,
@@ -91,28 +95,39 @@ impl Staging<'_, '_> {
                 let last = self.expect(stream, number, *expected)?;
                 let sequence = self.up_to(stream, *after, last, "truncate after")?;
                 let position = self.step(Kind::TRUNCATE, number, sequence, &[], &[], |_| {});
-                self.change(number).last_sequence = sequence;
+                let head = self.change(number);
+                head.last_sequence = sequence;
+                if sequence < last {
+                    head.last_position = last_position_after(sequence, position);
+                }
                 Ok(OpResult { position, last_sequence: *after })
             }
-            Op::Fork { parent, at, child } => {
+            Op::Fork { parent, expected, at, child } => {
                 let parent_number = self.existing(parent)?;
-                let last = self.head(parent_number).last_sequence;
+                let last = self.expect(parent, parent_number, *expected)?;
+                let shared = self.head(parent_number).last_position;
                 let sequence = self.up_to(parent, *at, last, "fork at")?;
                 if self.writer.number(self.durable, child).is_some() {
-                    return Err(already_exists(child));
+                    return Err(already_exists(child).into());
                 }
                 let number = self.create(*child)?;
-                self.change(number).last_sequence = sequence;
                 let payload = record::engine::encode_fork(child.as_bytes(), parent_number);
                 let position = self.step(Kind::FORK, number, sequence, &[], &payload, |step| {
                     step.other = parent_number;
                     step.id = *child.as_bytes();
                 });
+                let head = self.change(number);
+                head.last_sequence = sequence;
+                head.last_position = match shared.get() {
+                    Ok(_) if sequence == last => shared,
+                    _ => last_position_after(sequence, position),
+                };
                 Ok(OpResult { position, last_sequence: *at })
             }
-            Op::Snapshot { stream, sequence, meta, payload } => {
+            Op::Snapshot { stream, expected, sequence, meta, payload } => {
                 let number = self.existing(stream)?;
-                let at = self.up_to(stream, *sequence, self.head(number).last_sequence, "save a snapshot at")?;
+                let last = self.expect(stream, number, *expected)?;
+                let at = self.up_to(stream, *sequence, last, "save a snapshot at")?;
                 let position = self.step(Kind::SNAPSHOT, number, at, meta, payload, |_| {});
                 Ok(OpResult { position, last_sequence: *sequence })
             }
@@ -131,16 +146,19 @@ impl Staging<'_, '_> {
         let number = match self.writer.number(self.durable, &id) {
             Some(number) => {
                 if self.head(number).deleted {
-                    return Err(deleted(&id));
+                    return Err(deleted(&id).into());
                 }
                 self.expect(&id, number, expected)?;
                 number
             }
             None => {
                 match expected {
-                    Expected::Exists => return Err(not_found(&id)),
+                    Expected::Exists => return Err(not_found(&id).into()),
                     Expected::Last(sequence) if sequence != Sequence::ZERO => {
-                        return Err(conflict(&id, sequence, "doesn't exist"));
+                        return Err(conflict(&id, sequence, "doesn't exist").into());
+                    }
+                    Expected::At(position) if position != Position::ZERO => {
+                        return Err(conflict_at(&id, position, "it doesn't exist").into());
                     }
                     _ => {}
                 }
@@ -161,34 +179,44 @@ impl Staging<'_, '_> {
                 format!("stream {id} is full: a stream has {} sequences", limits::SEQUENCE_MAX),
             )
         })?;
+        let ordinals = head.ordinals.checked_add(count).filter(|ordinals| *ordinals <= limits::STREAM_RECORDS_MAX);
+        head.ordinals = ordinals.ok_or_else(|| {
+            let (given, most) = (head.ordinals, limits::STREAM_RECORDS_MAX);
+            let message = format!(
+                "stream {id} is full: it was given {given} records, truncated ones included, and a stream can be given \
+                 {most}; fork it and go on in the fork"
+            );
+            Error::new(ErrorKind::TooLarge, message)
+        })?;
         for (index, (record, sequence)) in records.iter().zip(last.saturating_add(1)..).enumerate() {
             self.data(number, sequence, record, index == 0);
+        }
+        if !records.is_empty() {
+            let last_position = LastPosition::known(self.writer.next_position - 1);
+            self.writer.heads[number as usize - 1].last_position = last_position;
         }
         let position = if records.is_empty() { first - 1 } else { first };
         Ok(OpResult { position: Position(position), last_sequence: Sequence(u64::from(last + count)) })
     }
 
     fn redact(&mut self, position: Position, reason: &str) -> Result<OpResult> {
-        let record = self
-            .durable
-            .segment_of_position(position.0)
-            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no record has position {position}")))
-            .and_then(|segment| super::read::frame_at(self.durable, segment, position.0))?;
-        if !record.header.kind.is_data() && record.header.kind != Kind::SNAPSHOT {
-            return Err(Error::new(
-                ErrorKind::InvalidInput,
-                format!("position {position} is a record of the engine, which has nothing to redact"),
-            ));
+        if self.durable.segment_of_position(position.0).is_none() {
+            return Err(Error::new(ErrorKind::NotFound, format!("no record has position {position}")).into());
+        }
+        let header = self.facts.header(position)?;
+        if !header.kind.is_data() && header.kind != Kind::SNAPSHOT {
+            let message = format!("position {position} is a record of the engine, which has nothing to redact");
+            return Err(Error::new(ErrorKind::InvalidInput, message).into());
         }
         let payload = record::engine::encode_redact(position.0, reason);
-        let (stream, sequence) = (record.header.stream, record.header.sequence);
+        let (stream, sequence) = (header.stream, header.sequence);
         let at = self.step(Kind::REDACT, stream, sequence, &[], &payload, |step| step.target = position.0);
         Ok(OpResult { position: at, last_sequence: Sequence::ZERO })
     }
 
     fn existing(&self, id: &StreamId) -> Result<u32> {
         let number = self.writer.number(self.durable, id).ok_or_else(|| not_found(id))?;
-        if self.head(number).deleted { Err(deleted(id)) } else { Ok(number) }
+        if self.head(number).deleted { Err(deleted(id).into()) } else { Ok(number) }
     }
 
     fn head(&self, number: u32) -> Head {
@@ -213,23 +241,76 @@ impl Staging<'_, '_> {
         Ok(number)
     }
 
-    fn expect(&self, id: &StreamId, number: u32, expected: Expected) -> Result<u32> {
+    /// Checks what the writer of the batch believes of a stream; its last sequence.
+    fn expect(&mut self, id: &StreamId, number: u32, expected: Expected) -> Result<u32> {
         let last = self.head(number).last_sequence;
         match expected {
-            Expected::Absent => Err(already_exists(id)),
+            Expected::Absent => Err(already_exists(id).into()),
             Expected::Last(sequence) if sequence.0 != u64::from(last) => {
-                Err(conflict(id, sequence, &format!("has last sequence {last}")))
+                Err(conflict(id, sequence, &format!("has last sequence {last}")).into())
             }
+            Expected::At(position) => match self.last_position(number)? {
+                found if found == position.0 => Ok(last),
+                0 => Err(conflict_at(id, position, "it has no record").into()),
+                found => Err(conflict_at(id, position, &format!("found it at position {found}")).into()),
+            },
             _ => Ok(last),
         }
     }
 
+    /// The position of a stream's last record, staged ones included; 0 when it has none.
+    fn last_position(&mut self, number: u32) -> Result<u64> {
+        let head = self.head(number);
+        let position = match head.last_position.get() {
+            Ok(position) => return Ok(position),
+            Err(since) => self.position_of(number, head.last_sequence, since)?,
+        };
+        // Also kept if the batch is refused: it is true of what was there before, or taken back with its other changes.
+        self.writer.heads[number as usize - 1].last_position = LastPosition::known(position);
+        Ok(position)
+    }
+
+    /// The position of the record with a sequence of a stream that was changed last at position `since`.
+    ///
+    /// The newest record of a stream with a sequence is the one that has it now. So it is looked for among those in line,
+    /// then among the published ones, where the directory knows it.
+    fn position_of(&self, mut number: u32, sequence: u32, mut since: u64) -> Result<u64> {
+        let entries = &self.open.entries;
+        let start = self.writer.next_position - entries.records.len() as u64;
+        let mut records = &entries.records[..];
+        loop {
+            let is_it = |entry: &Entry| entry.step == 0 && (entry.stream, entry.sequence) == (number, sequence);
+            if let Some(place) = records.iter().rposition(is_it) {
+                return Ok(start + place as u64);
+            }
+            if self.durable.directory.stream(number).is_some() {
+                break;
+            }
+            // A fork in line has inherited it: it is what its parent had when the fork was made.
+            let fork = |entry: &Entry| {
+                let step = entries.steps.get((entry.step as usize).checked_sub(1)?)?;
+                (step.kind == Kind::FORK && step.stream == number).then_some(step.other)
+            };
+            let found = records.iter().enumerate().find_map(|(place, entry)| Some((place, fork(entry)?)));
+            let Some((place, parent)) = found else { return Err(Stop::Publish) };
+            (number, since) = (parent, u64::MAX);
+            records = &records[..place];
+        }
+        if since >= self.durable.next_position && self.writer.flushing.is_some() {
+            // The record may be among those that are being written.
+            return Err(Stop::Publish);
+        }
+        let (source, ordinal) = self.durable.directory.resolve(number, sequence).ok_or_else(|| {
+            let message = format!("stream number {number} has no record {sequence}, which it should have");
+            Error::new(ErrorKind::Damaged, message)
+        })?;
+        self.facts.position(source, ordinal)
+    }
+
     fn up_to(&self, id: &StreamId, sequence: Sequence, last: u32, what: &str) -> Result<u32> {
         u32::try_from(sequence.0).ok().filter(|sequence| *sequence <= last).ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidInput,
-                format!("stream {id}: can't {what} sequence {sequence}: its last sequence is {last}"),
-            )
+            let message = format!("stream {id}: can't {what} sequence {sequence}: its last sequence is {last}");
+            Error::new(ErrorKind::InvalidInput, message).into()
         })
     }
 
@@ -241,7 +322,7 @@ impl Staging<'_, '_> {
         if !key.is_empty() {
             let hash = self.durable.key_hash(key);
             self.open.entries.keys.push(KeyRow { stream, hash, offset: self.batch_start });
-            self.writer.new_keys.push((stream, hash));
+            self.writer.new_keys.insert((stream, hash));
             self.writer.index_bytes += index::KEY_ROW_BYTES as u64;
         }
         let segment = self.writer.active.id().0;
@@ -341,4 +422,14 @@ fn already_exists(id: &StreamId) -> Error {
 
 fn conflict(id: &StreamId, expected: Sequence, found: &str) -> Error {
     Error::new(ErrorKind::Conflict, format!("stream {id}: expected last sequence {expected}, but it {found}"))
+}
+
+fn conflict_at(id: &StreamId, expected: Position, found: &str) -> Error {
+    let message = format!("stream {id}: expected its last record at position {expected}, but {found}");
+    Error::new(ErrorKind::Conflict, message)
+}
+
+/// Where the last record is after a step that took later ones away, or shares only earlier ones.
+fn last_position_after(sequence: u32, step: Position) -> LastPosition {
+    if sequence == 0 { LastPosition::known(0) } else { LastPosition::unknown_since(step.0) }
 }

@@ -1,9 +1,13 @@
 //! [`Writer`]: the state of the one writer, and how a batch is checked and staged in the open group.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::{
     durable::Durable,
+    facts::{Facts, Stop},
     group::{Group, OpenGroup},
     prepare::Prepared,
     staging::{MARK_BYTES, Staging, push_mark},
@@ -39,7 +43,7 @@ pub(crate) struct Writer {
     pub(crate) heads: Vec<Head>,
     pub(crate) new_ids: HashMap<StreamId, u32>,
     /// Keys that are staged but not published: their streams and hashes.
-    pub(crate) new_keys: Vec<(u32, u64)>,
+    pub(crate) new_keys: HashSet<(u32, u64)>,
     pub(crate) open: Option<OpenGroup>,
     /// What is being written, or another exclusive operation under way.
     pub(crate) flushing: Option<Arc<Group>>,
@@ -56,8 +60,10 @@ pub(crate) struct Writer {
     pub(crate) extendable: bool,
     /// Whether the keeper was asked to make the next segment's space.
     pub(crate) spare_asked: bool,
-    /// Where the active segment ended when a checkpoint was last asked for.
+    /// Where the active segment ended when a checkpoint was last asked for, or where it began if that was before.
     pub(crate) checkpoint_asked: u64,
+    /// How much was written between then and the beginning of the active segment.
+    pub(crate) unsaved_before: u64,
 }
 
 /// Why a writer appends no more.
@@ -71,9 +77,37 @@ pub(crate) enum Ended {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Head {
     pub(crate) last_sequence: u32,
+    /// How many data records it was ever given.
+    pub(crate) ordinals: u32,
+    pub(crate) last_position: LastPosition,
     /// The last segment that its data records are in.
     pub(crate) row_segment: u32,
     pub(crate) deleted: bool,
+}
+
+/// The position of a stream's last data record, if the writer knows it: it does after an append. In 8 bytes, because
+/// every stream has one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct LastPosition(u64);
+
+impl LastPosition {
+    const UNKNOWN: u64 = 1 << 63;
+
+    /// 0 for a stream without records.
+    pub(crate) fn known(position: u64) -> Self {
+        Self(position & !Self::UNKNOWN)
+    }
+
+    /// Unknown since the record at a position, or with 0 since the store was opened. Once that record is published, the
+    /// directory tells what the last one is.
+    pub(crate) fn unknown_since(position: u64) -> Self {
+        Self(position | Self::UNKNOWN)
+    }
+
+    /// The position, or since when it is unknown.
+    pub(crate) fn get(self) -> std::result::Result<u64, u64> {
+        if self.0 & Self::UNKNOWN == 0 { Ok(self.0) } else { Err(self.0 & !Self::UNKNOWN) }
+    }
 }
 
 /// How to undo what a refused batch has done so far.
@@ -82,7 +116,6 @@ pub(crate) struct Undo {
     pub(crate) records: usize,
     pub(crate) steps: usize,
     pub(crate) keys: usize,
-    pub(crate) new_keys: usize,
     pub(crate) heads: usize,
     pub(crate) index_bytes: u64,
     pub(crate) next_position: u64,
@@ -105,6 +138,11 @@ impl Writer {
             .iter()
             .map(|stream| Head {
                 last_sequence: stream.last_sequence(),
+                ordinals: stream.ordinals,
+                last_position: match stream.last_sequence() {
+                    0 => LastPosition::known(0),
+                    _ => LastPosition::unknown_since(0),
+                },
                 row_segment: stream.runs.last().map_or(0, |run| run.segment.0),
                 deleted: stream.deleted,
             })
@@ -123,7 +161,7 @@ impl Writer {
             mark: None,
             heads,
             new_ids: HashMap::new(),
-            new_keys: Vec::new(),
+            new_keys: HashSet::new(),
             open: None,
             flushing: None,
             gathering: false,
@@ -134,12 +172,14 @@ impl Writer {
             extendable: true,
             spare_asked: false,
             checkpoint_asked: durable.end,
+            unsaved_before: 0,
         }
     }
 
     /// Turns to a new active segment.
     pub(crate) fn switch_to(&mut self, active: Arc<Segment>, capacity: u64) {
         let start = crate::format::segment::HEADER_BYTES as u64;
+        self.unsaved_before += self.end.saturating_sub(self.checkpoint_asked);
         self.last_time_ms = self.last_time_ms.max(active.header.base_time_ms);
         self.active = active;
         (self.end, self.written_end, self.synced_end) = (start, start, start);
@@ -148,6 +188,15 @@ impl Writer {
         self.spare_asked = false;
         self.checkpoint_asked = start;
         self.index_bytes = index::encoded_bytes(0, 0, 0, 0, 0);
+    }
+
+    /// Whether a checkpoint is due after every `step` bytes, the active segment being `end` long: then it is asked for.
+    pub(crate) fn ask_for_checkpoint(&mut self, end: u64, step: u64) -> bool {
+        let is_due = self.unsaved_before + end.saturating_sub(self.checkpoint_asked) >= step;
+        if is_due {
+            (self.unsaved_before, self.checkpoint_asked) = (0, end);
+        }
+        is_due
     }
 
     /// Whether a write is under way or about to be.
@@ -193,12 +242,14 @@ impl Writer {
         durable.directory.number(id).or_else(|| self.new_ids.get(id).copied())
     }
 
-    /// Whether a batch with this key is staged but not published.
-    pub(crate) fn is_key_staged(&self, durable: &Durable, stream: &StreamId, key: &[u8]) -> bool {
-        !self.new_keys.is_empty()
-            && self
-                .number(durable, stream)
-                .is_some_and(|number| self.new_keys.contains(&(number, durable.key_hash(key))))
+    /// Whether a batch with a key of this hash is staged but not published.
+    pub(crate) fn is_key_staged(&self, stream: u32, hash: u64) -> bool {
+        self.new_keys.contains(&(stream, hash))
+    }
+
+    /// Whether a stream is deleted, or about to be.
+    pub(crate) fn is_deleted(&self, number: u32) -> bool {
+        (number as usize).checked_sub(1).and_then(|index| self.heads.get(index)).is_some_and(|head| head.deleted)
     }
 
     /// Forgets what was just published.
@@ -206,10 +257,10 @@ impl Writer {
         if !self.new_ids.is_empty() {
             self.new_ids.retain(|id, _| durable.directory.number(id).is_none());
         }
-        if self.open.as_ref().is_none_or(|open| open.entries.keys.is_empty()) {
+        if !self.new_keys.is_empty() {
             self.new_keys.clear();
-        } else if let Some(open) = &self.open {
-            self.new_keys = open.entries.keys.iter().map(|key| (key.stream, key.hash)).collect();
+            let open = self.open.iter().flat_map(|open| &open.entries.keys);
+            self.new_keys.extend(open.map(|key| (key.stream, key.hash)));
         }
     }
 
@@ -220,9 +271,10 @@ impl Writer {
         durable: &Durable,
         batch: &Batch<'_>,
         prepared: &Prepared,
+        facts: &Facts,
         durability: Durability,
         now_ms: u64,
-    ) -> Result<Staged> {
+    ) -> std::result::Result<Staged, Stop> {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => OpenGroup::new(self.end, std::mem::take(&mut self.spare_buffer)),
@@ -236,7 +288,6 @@ impl Writer {
             records: open.entries.records.len(),
             steps: open.entries.steps.len(),
             keys: open.entries.keys.len(),
-            new_keys: self.new_keys.len(),
             heads: self.heads.len(),
             index_bytes: self.index_bytes,
             next_position: self.next_position,
@@ -246,6 +297,7 @@ impl Writer {
         let staged = Staging {
             writer: self,
             durable,
+            facts,
             open: &mut open,
             undo: &mut undo,
             time_delta_ms: 0,
@@ -279,8 +331,10 @@ impl Writer {
         open.bytes.truncate(undo.bytes);
         open.entries.records.truncate(undo.records);
         open.entries.steps.truncate(undo.steps);
-        open.entries.keys.truncate(undo.keys);
-        self.new_keys.truncate(undo.new_keys);
+        for key in open.entries.keys.drain(undo.keys..) {
+            // No other batch in line has it: this one would have waited for that.
+            self.new_keys.remove(&(key.stream, key.hash));
+        }
         for (number, head) in self.changed.drain(..).rev() {
             self.heads[number as usize - 1] = head;
         }

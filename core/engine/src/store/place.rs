@@ -1,0 +1,116 @@
+//! [`Place`]: where the record with a position is. It is found under the directory's lock, and read without it, so that
+//! nobody who appends waits for the device.
+
+use std::sync::Arc;
+
+use super::durable::Durable;
+use crate::{
+    Error, Result,
+    format::{index::SampleRow, segment::HEADER_BYTES},
+    log::{
+        scan::{Scan, is_damage},
+        segment::{Frame, READ_BYTES, Segment},
+    },
+};
+
+/// The segment that holds a position which was published.
+pub(crate) struct Place {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) position: u64,
+    /// Where the published records of the segment end.
+    pub(crate) end: u64,
+    /// The position after the last of them.
+    pub(crate) end_position: u64,
+    /// Of an active segment, a record at or before it.
+    sample: Option<SampleRow>,
+}
+
+impl Place {
+    /// Where a position is; `None` when it isn't published, or was lost and left out by a repair.
+    pub(crate) fn of(durable: &Durable, position: u64) -> Option<Self> {
+        let segment = durable.segment_of_position(position)?;
+        let index = index_in(segment, position);
+        let (end_position, sample) = match segment.trailer() {
+            Some(trailer) => (trailer.next_position, None),
+            None => (durable.next_position, durable.active_index.sample(index)),
+        };
+        let end = durable.end_of(segment);
+        (position < end_position).then(|| Self { segment: segment.clone(), position, end, end_position, sample })
+    }
+
+    /// The first published position from `position` on, and where it is.
+    pub(crate) fn of_next(durable: &Durable, position: u64) -> Option<Self> {
+        Self::of(durable, position).or_else(|| {
+            let after = durable.segments.partition_point(|segment| segment.header.base_position <= position);
+            Self::of(durable, durable.segments.get(after)?.header.base_position)
+        })
+    }
+
+    /// A scan that stands at the record; where damage hides it, at the next whole one.
+    pub(crate) fn scan(&self, read_ahead: u64) -> Result<Scan<'_>> {
+        let wanted = index_in(&self.segment, self.position);
+        let start = SampleRow { index: 0, offset: HEADER_BYTES as u64 };
+        let sample = match (self.sample, self.segment.block()) {
+            (Some(sample), _) => sample,
+            (None, Ok(block)) => block.and_then(|block| block.sample(wanted)).unwrap_or(start),
+            // The records don't need the index block to be read, only to be found soon.
+            (None, Err(error)) if is_damage(&error) => start,
+            (None, Err(error)) => return Err(error),
+        };
+        // The way there is by headers, which are small.
+        let mut scan = Scan::new(&self.segment, sample.offset, self.end).reading_ahead(READ_BYTES);
+        let mut index = sample.index;
+        loop {
+            let stepped = match scan.peek() {
+                Ok(None) => break,
+                Ok(Some(header)) if header.has_position() && header.index >= wanted => break,
+                Ok(Some(header)) if header.index < index => {
+                    Err(self.segment.damaged(scan.offset(), format!("expected record {index} here")))
+                }
+                Ok(Some(header)) => scan.step_over().map(|()| header.index + u32::from(header.has_position())),
+                Err(error) => Err(error),
+            };
+            index = match stepped {
+                Ok(index) => index,
+                Err(error) if is_damage(&error) => match scan.pass_damage(index.saturating_add(1))? {
+                    Some(header) => header.index,
+                    None => break,
+                },
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(Scan::new(&self.segment, scan.offset(), self.end).reading_ahead(read_ahead))
+    }
+
+    /// The record.
+    pub(crate) fn frame(&self) -> Result<Frame> {
+        let mut scan = self.scan(READ_BYTES)?;
+        let offset = scan.offset();
+        let lost = || self.segment.damaged(offset, "no record can be found here");
+        let frame = scan.next().and_then(|frame| frame.ok_or_else(lost)).map_err(|error| self.unreadable(&error))?;
+        match position_of(&self.segment, &frame) {
+            found if found == self.position => Ok(frame),
+            found => Err(self.unreadable(&self.segment.damaged(offset, format!("found position {found}")))),
+        }
+    }
+
+    /// That the record can't be read.
+    fn unreadable(&self, error: &Error) -> Error {
+        unreadable(self.position, error)
+    }
+}
+
+/// That the record with a position can't be read, and why.
+pub(crate) fn unreadable(position: u64, error: &Error) -> Error {
+    Error::new(error.kind(), format!("position {position} can't be read: {error}"))
+}
+
+/// The position of a record in its segment.
+pub(crate) fn position_of(segment: &Segment, frame: &Frame) -> u64 {
+    segment.header.base_position.saturating_add(u64::from(frame.header.index))
+}
+
+/// A position's place in its segment.
+pub(crate) fn index_in(segment: &Segment, position: u64) -> u32 {
+    u32::try_from(position.saturating_sub(segment.header.base_position)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,347 @@
+//! What a read gives where a record is damaged, a read fails, or a snapshot was redacted; and that nobody waits for
+//! the device because another reads.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::{
+    io,
+    sync::{Arc, Mutex, mpsc},
+    thread,
+    time::Duration,
+};
+
+use runlog_engine::{
+    Batch, Direction, ErrorKind, Expected, NewRecord, Op, OpenOptions, Position, Preallocation, ReadOptions, Sequence,
+    Store, StreamId,
+    storage::{Access, File, MemoryStorage, Storage},
+};
+
+/// What happens to the next read of a file of the log.
+#[derive(Default)]
+enum Next {
+    #[default]
+    Reads,
+    Fails,
+    /// Tells that it began, then waits to be let go on.
+    Waits(mpsc::Sender<()>, mpsc::Receiver<()>),
+}
+
+/// Memory whose next read of a segment fails or waits, when it is told to.
+#[derive(Clone, Default)]
+struct Tapped {
+    storage: MemoryStorage,
+    next: Arc<Mutex<Next>>,
+}
+
+struct TappedFile {
+    file: Arc<dyn File>,
+    is_segment: bool,
+    next: Arc<Mutex<Next>>,
+}
+
+impl Tapped {
+    fn set(&self, next: Next) {
+        *self.next.lock().unwrap() = next;
+    }
+
+    fn tap(&self, name: &str, file: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(TappedFile { file, is_segment: name.contains(".seg"), next: self.next.clone() })
+    }
+}
+
+impl Storage for Tapped {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        Ok(self.tap(name, self.storage.create(name)?))
+    }
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        Ok(self.tap(name, self.storage.open(name, access)?))
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.storage.list()
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.storage.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.storage.remove(name)
+    }
+    fn sync_dir(&self) -> io::Result<()> {
+        self.storage.sync_dir()
+    }
+    fn create_dir(&self) -> io::Result<()> {
+        self.storage.create_dir()
+    }
+    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
+        self.storage.lock(name, holder)
+    }
+    fn describe(&self) -> String {
+        self.storage.describe()
+    }
+    fn boot_id(&self) -> Option<[u8; 16]> {
+        self.storage.boot_id()
+    }
+}
+
+impl File for TappedFile {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        if self.is_segment {
+            let next = std::mem::take(&mut *self.next.lock().unwrap());
+            match next {
+                Next::Reads => {}
+                Next::Fails => return Err(io::Error::other("injected: this read fails")),
+                Next::Waits(began, go_on) => {
+                    began.send(()).unwrap();
+                    let _ = go_on.recv();
+                }
+            }
+        }
+        self.file.read_at(offset, bytes)
+    }
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(offset, bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}
+
+fn options() -> OpenOptions {
+    OpenOptions { segment_bytes_max: 64 << 10, preallocation: Preallocation::None, ..OpenOptions::default() }
+}
+
+fn stream(number: u8) -> StreamId {
+    StreamId::from_bytes([number; 16])
+}
+
+fn payload(number: u64) -> String {
+    format!("the payload of record {number:05}")
+}
+
+/// A store of so many records of one stream, each a batch of its own. Their sequences are 1, 2, 3, …, and their
+/// positions one more.
+fn store_of(storage: &Tapped, records: u64) -> Store {
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    for number in 1..=records {
+        store.append(stream(1), Expected::Any, &[NewRecord::data(payload(number).as_bytes())]).unwrap();
+    }
+    store
+}
+
+/// Damages the header of the record with a sequence.
+fn damage(storage: &Tapped, number: u64) {
+    let wanted = payload(number);
+    let names = storage.list().unwrap();
+    for name in names.iter().filter(|name| name.ends_with(".seg")) {
+        let file = storage.storage.open(name, Access::Write).unwrap();
+        let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+        file.read_at(0, &mut bytes).unwrap();
+        if let Some(at) = bytes.windows(wanted.len()).position(|found| found == wanted.as_bytes()) {
+            file.write_at(at as u64 - 20, &[bytes[at - 20] ^ 0x55]).unwrap();
+            return;
+        }
+    }
+    panic!("no record {number}");
+}
+
+const RECORDS: u64 = 2000;
+/// A sampled record and one that isn't, in a sealed segment; and one in the active one.
+const DAMAGED: [u64; 3] = [127, 300, 1990];
+
+fn damaged_store() -> Store {
+    let storage = Tapped::default();
+    let store = store_of(&storage, RECORDS);
+    assert!(store.stat().unwrap().segments > 2);
+    DAMAGED.into_iter().for_each(|number| damage(&storage, number));
+    store
+}
+
+/// The sequences that a read gave, and 0 for each error.
+fn told(found: impl Iterator<Item = runlog_engine::Result<runlog_engine::Record>>) -> Vec<u64> {
+    found
+        .map(|found| match found {
+            Ok(record) => record.sequence.0,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+                0
+            }
+        })
+        .collect()
+}
+
+/// That every record was given once, but for an error in the place of each that is damaged.
+fn assert_all_but_the_damaged(found: &[u64]) {
+    let expected: Vec<u64> = (1..=RECORDS).map(|number| if DAMAGED.contains(&number) { 0 } else { number }).collect();
+    let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+    assert_eq!((found.len(), differs), (expected.len(), None));
+}
+
+#[test]
+fn scan_tells_a_damaged_record_once_and_gives_every_other() {
+    let store = damaged_store();
+    assert_all_but_the_damaged(&told(store.scan(Position(2)).unwrap().take(5000)));
+}
+
+#[test]
+fn subscription_tells_a_damaged_record_once_and_gives_every_other() {
+    let store = damaged_store();
+    let mut subscription = store.subscribe(Position(2));
+    let next = || subscription.next_timeout(Duration::ZERO).transpose();
+    assert_all_but_the_damaged(&told(std::iter::from_fn(next).take(5000)));
+}
+
+#[test]
+fn stream_with_a_damaged_record_is_read_to_its_end_both_ways() {
+    let store = damaged_store();
+    assert_all_but_the_damaged(&told(store.read(stream(1), ReadOptions::default()).unwrap().take(5000)));
+    let backward = ReadOptions { direction: Direction::Backward, ..ReadOptions::default() };
+    let mut found = told(store.read(stream(1), backward).unwrap().take(5000));
+    found.reverse();
+    assert_all_but_the_damaged(&found);
+}
+
+#[test]
+fn records_beside_a_damaged_one_are_found_by_their_positions_and_can_be_redacted() {
+    let store = damaged_store();
+    for number in 1..=RECORDS {
+        let found = store.record(Position(number + 1));
+        if DAMAGED.contains(&number) {
+            let error = found.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Damaged);
+            assert!(error.to_string().contains(&format!("position {}", number + 1)), "{error}");
+        } else {
+            assert_eq!(found.unwrap().unwrap().payload, payload(number));
+        }
+    }
+    for number in DAMAGED {
+        store.redact(Position(number), "before").unwrap();
+        store.redact(Position(number + 2), "behind").unwrap();
+        assert!(store.record(Position(number + 2)).unwrap().unwrap().redacted);
+        let refused = store.redact(Position(number + 1), "the damaged one itself").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Damaged, "{refused}");
+    }
+}
+
+#[test]
+fn subscription_goes_on_where_it_was_after_a_read_that_failed() {
+    let storage = Tapped::default();
+    let store = store_of(&storage, 300);
+    let mut subscription = store.subscribe(Position(2));
+    let mut found = Vec::new();
+    for place in 0.. {
+        if place % 50 == 7 {
+            storage.set(Next::Fails);
+        }
+        match subscription.next_timeout(Duration::ZERO) {
+            Ok(Some(record)) => found.push(record.sequence.0),
+            Ok(None) => break,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "{error}"),
+        }
+        assert!(place < 1000);
+    }
+    assert_eq!(found, (1..=300).collect::<Vec<_>>());
+}
+
+#[test]
+fn redacted_snapshot_gives_way_to_the_newest_one_before_it() {
+    let storage = Tapped::default();
+    let store = store_of(&storage, 9);
+    let mut positions = Vec::new();
+    for (sequence, state) in [(3, "at 3"), (6, "at 6"), (6, "at 6 again"), (9, "at 9")] {
+        let saved = store.snapshot(stream(1), Sequence(sequence), state.as_bytes()).unwrap();
+        positions.push(saved.last_position);
+    }
+    store.fork(stream(1), Sequence(9), stream(2)).unwrap();
+    let latest = |of, at| store.latest_snapshot(of, Sequence(at)).unwrap().map(|found| found.payload);
+    assert_eq!(latest(stream(1), 9).unwrap(), "at 9");
+    for (redacted, expected) in [(3, Some("at 6 again")), (2, Some("at 6")), (1, Some("at 3")), (0, None)] {
+        store.redact(positions[redacted], "asked for").unwrap();
+        for of in [stream(1), stream(2)] {
+            assert_eq!(latest(of, 9).as_deref(), expected.map(str::as_bytes), "{redacted}");
+        }
+    }
+}
+
+/// Whether an append is acknowledged while a read of the log waits for the device.
+fn append_passes(what: &str, work: impl FnOnce(&Store) + Send + 'static) {
+    let storage = Tapped::default();
+    let store = store_of(&storage, RECORDS);
+    store.snapshot(stream(1), Sequence(5), b"state").unwrap();
+    let first = store.append(stream(1), Expected::Any, &[NewRecord::data(&[7; 40_000])]).unwrap();
+    store.append(stream(1), Expected::Any, &[NewRecord::data(&[7; 40_000])]).unwrap();
+    store.close().unwrap();
+    drop(store);
+    // What was looked up before is in memory.
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    assert!(first.last_position > Position(RECORDS));
+    let (began, begun) = mpsc::channel();
+    let (go_on, gone_on) = mpsc::channel();
+    storage.set(Next::Waits(began, gone_on));
+    let reader = store.clone();
+    let reading = thread::spawn(move || work(&reader));
+    begun.recv_timeout(Duration::from_secs(30)).unwrap_or_else(|_| panic!("{what} reads nothing"));
+    let (done, is_done) = mpsc::channel();
+    let writer = store.clone();
+    let writing = thread::spawn(move || {
+        writer.append(stream(2), Expected::Any, &[NewRecord::data(b"meanwhile")]).unwrap();
+        done.send(()).unwrap();
+    });
+    let passed = is_done.recv_timeout(Duration::from_secs(5)).is_ok();
+    go_on.send(()).unwrap();
+    reading.join().unwrap();
+    writing.join().unwrap();
+    assert!(passed, "an append waits for {what}");
+}
+
+#[test]
+fn append_does_not_wait_for_the_read_of_a_stream() {
+    append_passes("a read", |store| {
+        assert!(store.read(stream(1), ReadOptions::default()).unwrap().next().unwrap().is_ok());
+    });
+}
+
+#[test]
+fn append_does_not_wait_for_the_read_of_a_record() {
+    append_passes("a record", |store| drop(store.record(Position(5)).unwrap().unwrap()));
+}
+
+#[test]
+fn append_does_not_wait_for_the_read_of_a_snapshot() {
+    append_passes("a snapshot", |store| drop(store.latest_snapshot(stream(1), Sequence::MAX).unwrap().unwrap()));
+}
+
+#[test]
+fn append_does_not_wait_for_the_read_of_the_log() {
+    append_passes("a scan", |store| assert!(store.scan(Position(9)).unwrap().next().unwrap().is_ok()));
+}
+
+#[test]
+fn append_does_not_wait_for_a_redaction_that_reads_its_record() {
+    append_passes("a redaction", |store| drop(store.redact(Position(5), "asked for").unwrap()));
+}
+
+#[test]
+fn append_does_not_wait_for_a_key_to_be_looked_up() {
+    append_passes("a key", |store| {
+        let op = Op::Append { stream: stream(1), expected: Expected::Any, records: vec![NewRecord::data(b"once")] };
+        assert!(!store.commit(&Batch::new(vec![op]).with_key(b"key")).unwrap().repeated);
+    });
+}
+
+#[test]
+fn key_of_a_deleted_stream_is_no_success() {
+    let storage = Tapped::default();
+    let store = store_of(&storage, 1);
+    let once = || {
+        let op = Op::Append { stream: stream(1), expected: Expected::Any, records: vec![NewRecord::data(b"once")] };
+        store.commit(&Batch::new(vec![op]).with_key(b"key"))
+    };
+    once().unwrap();
+    store.delete(stream(1)).unwrap();
+    assert_eq!(once().unwrap_err().kind(), ErrorKind::NotFound);
+}
