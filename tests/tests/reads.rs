@@ -176,8 +176,7 @@ fn told(found: impl Iterator<Item = runlog_engine::Result<runlog_engine::Record>
 
 /// That every record was given once, but for an error in the place of each that is damaged.
 fn assert_all_but_the_damaged(found: &[u64]) {
-    let expected: Vec<u64> =
-        (1..=RECORDS).map(|number| if DAMAGED.contains(&number) { 0 } else { number }).collect();
+    let expected: Vec<u64> = (1..=RECORDS).map(|number| if DAMAGED.contains(&number) { 0 } else { number }).collect();
     let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
     assert_eq!((found.len(), differs), (expected.len(), None));
 }

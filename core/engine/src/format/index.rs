@@ -330,7 +330,9 @@ impl Block {
 
     /// The offsets of the batches that may have this key: those whose hash agrees. O(log keys).
     pub(crate) fn keys(&self, stream: u32, hash: u64) -> impl Iterator<Item = u64> + '_ {
-        self.keys_from(stream, hash).take_while(move |row| row.stream == stream && row.hash == hash).map(|row| row.offset)
+        self.keys_from(stream, hash)
+            .take_while(move |row| row.stream == stream && row.hash == hash)
+            .map(|row| row.offset)
     }
 
     /// The hashes of all keys of a stream.

@@ -157,9 +157,7 @@ impl Directory {
     }
 
     fn stream_mut(&mut self, number: u32) -> Result<&mut Stream> {
-        self.streams
-            .get_mut(number)
-            .ok_or_else(|| contradiction(format!("stream number {number} was never created")))
+        self.streams.get_mut(number).ok_or_else(|| contradiction(format!("stream number {number} was never created")))
     }
 
     /// Applies a data record: the stream's next ordinal. An error when the record contradicts the log before.

@@ -138,7 +138,8 @@ fn snapshot_is_found_as_long_as_its_sequence_means_its_record() {
     log.append(stream, 6);
     log.step(Kind::SNAPSHOT, stream, 2, 0);
     log.step(Kind::SNAPSHOT, stream, 5, 0);
-    let found = |log: &Log, stream, bound| log.directory.latest_snapshot(stream, bound, &[]).map(|found| found.sequence);
+    let found =
+        |log: &Log, stream, bound| log.directory.latest_snapshot(stream, bound, &[]).map(|found| found.sequence);
     assert_eq!(found(&log, stream, u32::MAX), Some(5));
     assert_eq!(found(&log, stream, 4), Some(2));
     assert_eq!(found(&log, stream, 1), None);

@@ -144,7 +144,13 @@ impl MemoryIndex {
 
     /// The size of the index block if the segment were sealed now.
     pub(crate) fn encoded_bytes(&self) -> usize {
-        index::encoded_bytes(self.streams.len(), self.postings, self.samples.len(), self.steps.len(), self.keys.rows.len())
+        index::encoded_bytes(
+            self.streams.len(),
+            self.postings,
+            self.samples.len(),
+            self.steps.len(),
+            self.keys.rows.len(),
+        )
     }
 }
 
@@ -189,7 +195,11 @@ mod tests {
     fn keys_are_found_newest_first_by_stream_and_hash() {
         let mut index = MemoryIndex::default();
         for offset in 0..10_000_u64 {
-            index.add_key(KeyRow { stream: u32::try_from(offset % 3).unwrap(), hash: offset % 100, offset: offset * 8 });
+            index.add_key(KeyRow {
+                stream: u32::try_from(offset % 3).unwrap(),
+                hash: offset % 100,
+                offset: offset * 8,
+            });
         }
         for stream in 0..3 {
             for hash in 0..101 {

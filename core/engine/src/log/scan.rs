@@ -107,7 +107,8 @@ impl<'a> Scan<'a> {
             let ahead = length.max(self.read_ahead.min(self.end.saturating_sub(offset)));
             // What can't be read further on doesn't hide what is here.
             let window = self.segment.bytes_at(offset, ahead);
-            self.window = if ahead > length { window.or_else(|_| self.segment.bytes_at(offset, length))? } else { window? };
+            self.window =
+                if ahead > length { window.or_else(|_| self.segment.bytes_at(offset, length))? } else { window? };
             self.window_start = offset;
         }
         let start = usize::try_from(offset - self.window_start).expect("the window is in memory");

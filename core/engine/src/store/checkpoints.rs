@@ -30,7 +30,13 @@ impl Shared {
                 return Ok(());
             }
             let directory = &durable.directory;
-            (end, active.clone(), directory.streams().clone(), directory.redacted().to_vec(), durable.active_index.copy())
+            (
+                end,
+                active.clone(),
+                directory.streams().clone(),
+                directory.redacted().to_vec(),
+                durable.active_index.copy(),
+            )
         };
         // Encoded without the directory's lock: nobody who appends waits for it.
         let next_stream = u32::try_from(streams.len() + 1).unwrap_or(u32::MAX);

@@ -64,9 +64,7 @@ impl LogReader {
         let segment = &place.segment;
         let read_ahead = self.step.saturating_mul(READ_BYTES);
         let mut scan = match self.at {
-            Some((id, offset)) if id == segment.id() => {
-                Scan::new(segment, offset, place.end).reading_ahead(read_ahead)
-            }
+            Some((id, offset)) if id == segment.id() => Scan::new(segment, offset, place.end).reading_ahead(read_ahead),
             _ => place.scan(read_ahead)?,
         };
         let (mut frames, mut bytes, mut failed) = (Vec::new(), 0, None);
@@ -107,7 +105,11 @@ impl LogReader {
     /// Goes behind what is damaged, and gives the error that tells of it.
     fn pass(&mut self, place: &Place, scan: &mut Scan<'_>, error: &Error, is_next_whole: bool) -> Result<Error> {
         let lost = self.next;
-        let header = if is_next_whole { scan.peek()? } else { scan.pass_damage(index_in(&place.segment, lost).saturating_add(1))? };
+        let header = if is_next_whole {
+            scan.peek()?
+        } else {
+            scan.pass_damage(index_in(&place.segment, lost).saturating_add(1))?
+        };
         let base = place.segment.header.base_position;
         let next = header.map_or(place.end_position, |header| base.saturating_add(u64::from(header.index)));
         self.next = next.max(lost + 1);

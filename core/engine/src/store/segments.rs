@@ -239,13 +239,7 @@ fn random_salt(shared: &Shared) -> u32 {
 }
 
 /// The index block and trailer of a segment whose records end at `end`.
-pub(crate) fn encode_index(
-    segment: &Segment,
-    streams: &Streams,
-    index: Copied,
-    end: u64,
-    next_stream: u32,
-) -> Vec<u8> {
+pub(crate) fn encode_index(segment: &Segment, streams: &Streams, index: Copied, end: u64, next_stream: u32) -> Vec<u8> {
     let id_of = |number| streams.get(number).map_or([0; 16], |stream| *stream.id.as_bytes());
     let times = index.times_ms.unwrap_or((segment.header.base_time_ms, segment.header.base_time_ms));
     let records = index.records;
