@@ -29,8 +29,8 @@ impl std::fmt::Debug for Item {
 pub enum Step {
     Append { stream: StreamId, expected: Expected, records: Vec<Item> },
     Truncate { stream: StreamId, expected: Expected, after: u64 },
-    Fork { parent: StreamId, at: u64, child: StreamId },
-    Snapshot { stream: StreamId, sequence: u64, state: Item },
+    Fork { parent: StreamId, expected: Expected, at: u64, child: StreamId },
+    Snapshot { stream: StreamId, expected: Expected, sequence: u64, state: Item },
     Delete { stream: StreamId, expected: Expected },
     Redact { position: u64, reason: String },
 }
@@ -42,7 +42,7 @@ impl Step {
 
     /// Whether nothing could tell a repeat what it returned.
     fn leaves_nothing_to_tell(&self) -> bool {
-        self.is_empty_append() && matches!(self, Self::Append { expected: Expected::Any | Expected::Exists, .. })
+        self.is_empty_append() && !matches!(self, Self::Append { expected: Expected::Last(_) | Expected::Absent, .. })
     }
 
     /// Whether it appends a record of 500 bytes or more.
@@ -61,9 +61,12 @@ impl Step {
             Self::Truncate { stream, expected, after } => {
                 Op::Truncate { stream: *stream, expected: *expected, after: Sequence(*after) }
             }
-            Self::Fork { parent, at, child } => Op::Fork { parent: *parent, at: Sequence(*at), child: *child },
-            Self::Snapshot { stream, sequence, state } => Op::Snapshot {
+            Self::Fork { parent, expected, at, child } => {
+                Op::Fork { parent: *parent, expected: *expected, at: Sequence(*at), child: *child }
+            }
+            Self::Snapshot { stream, expected, sequence, state } => Op::Snapshot {
                 stream: *stream,
+                expected: *expected,
                 sequence: Sequence(*sequence),
                 meta: &state.meta,
                 payload: &state.payload,
@@ -156,7 +159,7 @@ pub struct ModelStream {
     pub deleted: bool,
     /// The positions of its records, from sequence 1.
     pub positions: Vec<u64>,
-    /// Its snapshots that stand: sequence and position; at most one of a sequence, the newest.
+    /// Its snapshots that stand: sequence and position.
     pub snapshots: Vec<(u64, u64)>,
 }
 
@@ -164,6 +167,11 @@ impl ModelStream {
     /// Its last sequence.
     pub fn last(&self) -> u64 {
         self.positions.len() as u64
+    }
+
+    /// The position of its last record, 0 when it has none.
+    pub fn last_position(&self) -> u64 {
+        self.positions.last().copied().unwrap_or(0)
     }
 
     fn cut(&mut self, after: u64) {
@@ -203,14 +211,16 @@ struct Keyed {
     before: Position,
     written: Vec<(Trace, OpResult)>,
     last_position: Position,
+    /// By stream the position of the last record it left there.
+    left: Vec<(StreamId, u64)>,
 }
 
 impl Keyed {
     /// What a batch of these steps returns under the same key.
-    fn repeated(&self, steps: &[Step]) -> Appended {
+    fn repeated(&self, steps: &[Step], truncated: bool) -> Appended {
         let of_others = || self.written.iter().filter(|(trace, _)| trace.0 != 128).map(|(_, result)| *result).collect();
         let ops = self.results(steps).unwrap_or_else(of_others);
-        Appended { last_position: self.last_position, ops, repeated: true }
+        Appended { last_position: self.last_position, ops, repeated: true, truncated }
     }
 
     fn results(&self, steps: &[Step]) -> Option<Vec<OpResult>> {
@@ -285,7 +295,13 @@ impl Model {
                 return Err(ErrorKind::InvalidInput);
             }
             if let Some(first) = self.keys.iter().find(|first| first.stream == stream && first.key == *key) {
-                return Ok(first.repeated(&work.steps));
+                if self.stream(stream).is_none() {
+                    return Err(ErrorKind::NotFound);
+                }
+                let is_left = |(id, position): &(StreamId, u64)| {
+                    self.stream(*id).is_some_and(|stream| stream.positions.contains(position))
+                };
+                return Ok(first.repeated(&work.steps, !first.left.iter().all(is_left)));
             }
         }
         let mut next = self.clone();
@@ -302,10 +318,17 @@ impl Model {
             }
             ops.push(result);
         }
-        let appended = Appended { last_position: Position(next.last_position()), ops, repeated: false };
+        let appended =
+            Appended { last_position: Position(next.last_position()), ops, repeated: false, truncated: false };
         if let (Some(key), Some(stream)) = (work.key.clone(), work.keyed_stream()) {
             let before = Position(self.last_position());
-            next.keys.push(Keyed { stream, key, before, written, last_position: appended.last_position });
+            let last = next.streams.iter().filter_map(|stream| Some((stream, *stream.positions.last()?)));
+            let is_own = |stream: &ModelStream, position: u64| {
+                position > before.0 && next.entry(position).expect("in the log").stream == stream.id && !stream.deleted
+            };
+            let left = last.filter(|(stream, position)| is_own(stream, *position));
+            let left = left.map(|(stream, position)| (stream.id, position)).collect();
+            next.keys.push(Keyed { stream, key, before, written, last_position: appended.last_position, left });
         }
         *self = next;
         Ok(appended)
@@ -322,8 +345,9 @@ impl Model {
                 found.cut(*after);
                 Ok(self.push(*stream, *after, 130, &[], &[], *after))
             }
-            Step::Fork { parent, at, child } => {
+            Step::Fork { parent, expected, at, child } => {
                 let found = self.living(*parent)?;
+                expect(found, *expected)?;
                 reaches(found, *at)?;
                 let mut made = ModelStream { id: *child, ..found.clone() };
                 made.cut(*at);
@@ -336,11 +360,11 @@ impl Model {
                 let payload = [child.as_bytes().as_slice(), &parent.to_le_bytes()].concat();
                 Ok(self.push(*child, *at, 131, &[], &payload, *at))
             }
-            Step::Snapshot { stream, sequence, state } => {
+            Step::Snapshot { stream, expected, sequence, state } => {
                 let position = self.last_position() + 1;
                 let found = self.living(*stream)?;
+                expect(found, *expected)?;
                 reaches(found, *sequence)?;
-                found.snapshots.retain(|(other, _)| other != sequence);
                 found.snapshots.push((*sequence, position));
                 Ok(self.push(*stream, *sequence, 129, &state.meta, &state.payload, *sequence))
             }
@@ -374,6 +398,7 @@ impl Model {
             match expected {
                 Expected::Exists => return Err(ErrorKind::NotFound),
                 Expected::Last(sequence) if sequence.0 != 0 => return Err(ErrorKind::Conflict),
+                Expected::At(position) if position.0 != 0 => return Err(ErrorKind::Conflict),
                 _ => {}
             }
             self.streams.push(ModelStream { id, deleted: false, positions: Vec::new(), snapshots: Vec::new() });
@@ -419,9 +444,11 @@ impl Model {
         positions
     }
 
-    /// Sequence and position of the snapshot that a read gives.
+    /// Sequence and position of the snapshot that a read gives: the newest one that isn't redacted.
     pub fn latest_snapshot(&self, stream: &ModelStream, at_or_before: u64) -> Option<(u64, u64)> {
-        stream.snapshots.iter().filter(|(sequence, _)| *sequence <= at_or_before).max().copied()
+        let is_told = |position| self.entry(position).is_some_and(|entry| !entry.redacted);
+        let told = stream.snapshots.iter().filter(|(sequence, at)| *sequence <= at_or_before && is_told(*at));
+        told.max().copied()
     }
 }
 
@@ -429,6 +456,7 @@ fn expect(stream: &ModelStream, expected: Expected) -> Outcome<()> {
     match expected {
         Expected::Absent => Err(ErrorKind::AlreadyExists),
         Expected::Last(sequence) if sequence.0 != stream.last() => Err(ErrorKind::Conflict),
+        Expected::At(position) if position.0 != stream.last_position() => Err(ErrorKind::Conflict),
         _ => Ok(()),
     }
 }

@@ -52,7 +52,7 @@ fn keyed(key: &[u8], steps: Vec<Step>) -> Line {
 }
 
 fn snapshot(number: u8, sequence: u64, bytes: usize) -> Step {
-    Step::Snapshot { stream: stream(number), sequence, state: item(129, number, bytes) }
+    Step::Snapshot { stream: stream(number), expected: Expected::Any, sequence, state: item(129, number, bytes) }
 }
 
 fn truncate(number: u8, after: u64) -> Step {
@@ -60,7 +60,7 @@ fn truncate(number: u8, after: u64) -> Step {
 }
 
 fn fork(parent: u8, at: u64, child: u8) -> Step {
-    Step::Fork { parent: stream(parent), at, child: stream(child) }
+    Step::Fork { parent: stream(parent), expected: Expected::Any, at, child: stream(child) }
 }
 
 fn redact(position: u64) -> Step {

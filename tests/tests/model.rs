@@ -9,7 +9,9 @@ use proptest::{
     prelude::*,
     test_runner::{Config, RngSeed},
 };
-use runlog_engine::{Direction, Durability, Expected, OpenOptions, Preallocation, ReadOptions, Sequence, StreamId};
+use runlog_engine::{
+    Direction, Durability, Expected, OpenOptions, Position, Preallocation, ReadOptions, Sequence, StreamId,
+};
 use runlog_tests::{
     budget,
     compare::{self, Same},
@@ -60,8 +62,8 @@ enum Order {
 enum Part {
     Append { stream: u8, expected: Want, records: Vec<(u8, u16, Size)> },
     Truncate { stream: u8, expected: Want, after: u16 },
-    Fork { parent: u8, at: u16, child: u8 },
-    Snapshot { stream: u8, at: u16, size: Size },
+    Fork { parent: u8, expected: Want, at: u16, child: u8 },
+    Snapshot { stream: u8, expected: Want, at: u16, size: Size },
     Delete { stream: u8, expected: Want },
     Redact { position: u16 },
 }
@@ -71,6 +73,10 @@ enum Want {
     Any,
     Right,
     Wrong,
+    /// The position of its last record.
+    At,
+    /// Another record's.
+    NotAt(u16),
     Exists,
     Absent,
 }
@@ -99,6 +105,8 @@ fn want() -> impl Strategy<Value = Want> {
         6 => Just(Want::Any),
         4 => Just(Want::Right),
         1 => Just(Want::Wrong),
+        4 => Just(Want::At),
+        1 => any::<u16>().prop_map(Want::NotAt),
         1 => Just(Want::Exists),
         1 => Just(Want::Absent),
     ]
@@ -111,8 +119,10 @@ fn part() -> impl Strategy<Value = Part> {
             .prop_map(|(stream, expected, records)| Part::Append { stream, expected, records }),
         2 => (0..STREAMS, want(), any::<u16>())
             .prop_map(|(stream, expected, after)| Part::Truncate { stream, expected, after }),
-        2 => (0..STREAMS, any::<u16>(), 0..STREAMS * 2).prop_map(|(parent, at, child)| Part::Fork { parent, at, child }),
-        2 => (0..STREAMS, any::<u16>(), size()).prop_map(|(stream, at, size)| Part::Snapshot { stream, at, size }),
+        2 => (0..STREAMS, want(), any::<u16>(), 0..STREAMS * 2)
+            .prop_map(|(parent, expected, at, child)| Part::Fork { parent, expected, at, child }),
+        2 => (0..STREAMS, want(), any::<u16>(), size())
+            .prop_map(|(stream, expected, at, size)| Part::Snapshot { stream, expected, at, size }),
         1 => (0..STREAMS * 2, want()).prop_map(|(stream, expected)| Part::Delete { stream, expected }),
         1 => any::<u16>().prop_map(|position| Part::Redact { position }),
     ]
@@ -209,11 +219,15 @@ impl Run {
                 expected: self.expected(*stream, *expected),
                 after: share(*after, self.last(*stream)),
             },
-            Part::Fork { parent, at, child } => {
-                Step::Fork { parent: id(*parent), at: share(*at, self.last(*parent)), child: id(*child) }
-            }
-            Part::Snapshot { stream, at, size } => Step::Snapshot {
+            Part::Fork { parent, expected, at, child } => Step::Fork {
+                parent: id(*parent),
+                expected: self.expected(*parent, *expected),
+                at: share(*at, self.last(*parent)),
+                child: id(*child),
+            },
+            Part::Snapshot { stream, expected, at, size } => Step::Snapshot {
                 stream: id(*stream),
+                expected: self.expected(*stream, *expected),
                 sequence: share(*at, self.last(*stream)),
                 state: self.item(129, usize::from(*at % 3), *size),
             },
@@ -240,11 +254,17 @@ impl Run {
         self.driver.model.stream(id(stream)).map_or(0, |stream| stream.last())
     }
 
+    fn last_position(&self, stream: u8) -> u64 {
+        self.driver.model.stream(id(stream)).map_or(0, |stream| stream.last_position())
+    }
+
     fn expected(&self, stream: u8, want: Want) -> Expected {
         match want {
             Want::Any => Expected::Any,
             Want::Right => Expected::Last(Sequence(self.last(stream))),
             Want::Wrong => Expected::Last(Sequence(self.last(stream) + 1)),
+            Want::At => Expected::At(Position(self.last_position(stream))),
+            Want::NotAt(at) => Expected::At(Position(share(at, self.driver.model.last_position()))),
             Want::Exists => Expected::Exists,
             Want::Absent => Expected::Absent,
         }

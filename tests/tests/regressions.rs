@@ -148,9 +148,9 @@ fn repeated_batch_returns_what_the_first_returned_for_each_kind_of_step() {
     let nothing = |number, expected| Step::Append { stream: stream(number), expected, records: Vec::new() };
     let steps = [
         nothing(2, Expected::Last(Sequence(1))),
-        Step::Snapshot { stream: stream(1), sequence: 1, state: item(1) },
+        Step::Snapshot { stream: stream(1), expected: Expected::Any, sequence: 1, state: item(1) },
         Step::Truncate { stream: stream(1), expected: Expected::Any, after: 2 },
-        Step::Fork { parent: stream(1), at: 1, child: stream(3) },
+        Step::Fork { parent: stream(1), expected: Expected::Any, at: 1, child: stream(3) },
         Step::Redact { position: 2, reason: "asked for".to_owned() },
         nothing(4, Expected::Absent),
         append(2, 3),

@@ -65,11 +65,13 @@ impl Act {
                 driver.host.pass_ms(60 * 24 * 3_600_000);
                 append(1, &[5])
             }
-            Self::Snapshot => Step::Snapshot { stream: stream(1), sequence: last, state: item(800) },
+            Self::Snapshot => {
+                Step::Snapshot { stream: stream(1), expected: Expected::Any, sequence: last, state: item(800) }
+            }
             Self::Truncate => {
                 Step::Truncate { stream: stream(1), expected: Expected::Any, after: last.saturating_sub(1) }
             }
-            Self::Fork => Step::Fork { parent: stream(1), at: last, child: stream(20 + turn) },
+            Self::Fork => Step::Fork { parent: stream(1), expected: Expected::Any, at: last, child: stream(20 + turn) },
             Self::Redact => Step::Redact { position: 2, reason: "asked for".to_owned() },
             Self::Delete => Step::Delete { stream: stream(2), expected: Expected::Any },
             Self::Close | Self::Kill => {

@@ -75,7 +75,7 @@ pub(crate) fn copy(store: &Store, source: &Session, to_point: Option<u64>, name:
     let (parent, child) = (aside_stream(source.id), aside_stream(copied.session.id));
     let info = pollster::block_on(store.backend().stream(parent))?;
     if let Some(at) = info.map(|info| info.last_sequence.min(at)).filter(|at| at.0 > 0) {
-        let fork = Op::Fork { parent, at, child };
+        let fork = Op::Fork { parent, expected: Expected::Any, at, child };
         pollster::block_on(store.backend().commit(Batch::new(vec![fork])))?;
     }
     Ok(copied.session)

@@ -227,7 +227,8 @@ impl<Fold: Checkpointed> Projection<Fold> {
             parts = rest;
         }
         let (meta, payload) = checkpoint.encode()?;
-        let op = Op::Snapshot { stream: self.streams.events, sequence, meta: &meta, payload: &payload };
+        let (stream, expected) = (self.streams.events, Expected::Any);
+        let op = Op::Snapshot { stream, expected, sequence, meta: &meta, payload: &payload };
         self.backend.commit(Batch::new(vec![op]).with_durability(Durability::Os)).await?;
         let mut state = self.folded.state();
         // Not if another thread has begun anew since.

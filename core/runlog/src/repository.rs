@@ -63,6 +63,9 @@ pub struct AppendResult {
     pub position: u64,
     /// Whether the same idempotency key had been used before, so that nothing was appended now.
     pub repeated: bool,
+    /// Of a repeat: whether the context was truncated since, so that the events of the first append are not in it any more.
+    /// Their sequences may be those of other events by now.
+    pub truncated: bool,
 }
 
 impl AsyncContextRepository {
@@ -182,6 +185,7 @@ impl AsyncContextRepository {
             last_sequence: last_sequence.0,
             position: position.0,
             repeated: appended.repeated,
+            truncated: appended.truncated,
         })
     }
 
@@ -326,7 +330,8 @@ impl AsyncContextRepository {
         if target_last.is_some() {
             return self.copy_records(source, target, at).await;
         }
-        let fork = Op::Fork { parent: stream_of(source), at, child: stream_of(target) };
+        let (parent, child) = (stream_of(source), stream_of(target));
+        let fork = Op::Fork { parent, expected: Expected::Any, at, child };
         self.store.backend().commit(Batch::new(vec![fork])).await.map_err(|error| name_instance(error, target))?;
         Ok(at.0)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use runlog_engine::Op;
+use runlog_engine::{Expected, Op};
 use runlog_model::{AgentInstance, Catalog, CatalogEvent, InstanceId, Session, SessionId};
 
 use serde::Serialize;
@@ -224,7 +224,7 @@ impl AsyncStore {
                 _ => info.last_sequence,
             };
             if at.0 > 0 {
-                forks.push(Op::Fork { parent, at, child: stream_of(copy.instance.id) });
+                forks.push(Op::Fork { parent, expected: Expected::Any, at, child: stream_of(copy.instance.id) });
             }
         }
         Ok(forks)

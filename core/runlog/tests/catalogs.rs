@@ -280,7 +280,7 @@ fn messages_of_chats_are_folded_once() {
 /// Puts a snapshot on top of a catalog that lists what `expected` says; it is seen through.
 fn is_rebuilt(backend: &Shared, subject: Subject, expected: &str, meta: &[u8], payload: &[u8]) {
     let last = block_on(backend.stream(subject.events)).unwrap().unwrap().last_sequence;
-    let snapshot = Op::Snapshot { stream: subject.events, sequence: last, meta, payload };
+    let snapshot = Op::Snapshot { stream: subject.events, expected: Expected::Any, sequence: last, meta, payload };
     block_on(backend.commit(Batch::new(vec![snapshot]))).unwrap();
     let store = over(backend);
     assert_eq!((subject.list)(&store), expected, "{:?}", String::from_utf8_lossy(payload));
@@ -383,7 +383,13 @@ fn a_checkpoint_that_later_events_do_not_follow_from_is_forgotten() {
         append(&backend, subject.parts, records.collect());
         let (meta, payload) = checkpoint.encode().unwrap();
         let last = block_on(backend.stream(subject.events)).unwrap().unwrap().last_sequence;
-        let snapshot = Op::Snapshot { stream: subject.events, sequence: last, meta: &meta, payload: &payload };
+        let snapshot = Op::Snapshot {
+            stream: subject.events,
+            expected: Expected::Any,
+            sequence: last,
+            meta: &meta,
+            payload: &payload,
+        };
         block_on(backend.commit(Batch::new(vec![snapshot]))).unwrap();
         let tells = match subject.events {
             CATALOG_STREAM => {

@@ -486,7 +486,13 @@ fn other_records_and_states_of_a_run_are_passed_over(store: &Store) {
     let other = |sequence| {
         let records = vec![NewRecord { kind: Kind(32), meta: b"", payload: b"a step of the run" }];
         let append = Op::Append { stream, expected: Expected::Any, records };
-        let state = Op::Snapshot { stream, sequence: Sequence(sequence), meta: b"\x01", payload: b"another state" };
+        let state = Op::Snapshot {
+            stream,
+            expected: Expected::Any,
+            sequence: Sequence(sequence),
+            meta: b"\x01",
+            payload: b"another state",
+        };
         pollster::block_on(store.backend().commit(Batch::new(vec![append, state]))).unwrap();
     };
     other(1);

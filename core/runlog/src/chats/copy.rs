@@ -107,7 +107,7 @@ impl CopiedChat {
         let EncodedChatEvent { kind, meta, payload } = &self.mark;
         let records = vec![NewRecord { kind: Kind(*kind), meta, payload }];
         [
-            Op::Fork { parent, at: self.at, child },
+            Op::Fork { parent, expected: Expected::Any, at: self.at, child },
             Op::Append { stream: child, expected: Expected::Last(self.at), records },
         ]
     }

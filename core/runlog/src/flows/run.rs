@@ -99,7 +99,13 @@ impl AsyncFlowRun {
             let ops = vec![
                 // Sees to it that nobody begins the same flow.
                 Op::Append { stream, expected, records: Vec::new() },
-                Op::Snapshot { stream, sequence: last, meta: &meta, payload: payload.as_bytes() },
+                Op::Snapshot {
+                    stream,
+                    expected: Expected::Any,
+                    sequence: last,
+                    meta: &meta,
+                    payload: payload.as_bytes(),
+                },
             ];
             match store.backend().commit(Batch::new(ops)).await {
                 Ok(_) => return Ok(Self { store: store.clone(), run, state, last_sequence: last.0 }),
@@ -236,7 +242,8 @@ impl AsyncFlowRun {
     pub async fn save_snapshot(&mut self) -> Result<()> {
         let (meta, payload) = self.state.encode()?;
         let sequence = Sequence(self.last_sequence);
-        let save = Op::Snapshot { stream: stream_of(self.run), sequence, meta: &meta, payload: payload.as_bytes() };
+        let (stream, expected) = (stream_of(self.run), Expected::Any);
+        let save = Op::Snapshot { stream, expected, sequence, meta: &meta, payload: payload.as_bytes() };
         // What a flow is resumed from is on the device, whatever the store's setting.
         let batch = Batch::new(vec![save]).with_durability(Durability::Sync);
         self.store.backend().commit(batch).await?;

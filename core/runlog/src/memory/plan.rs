@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use runlog_engine::{
-    Batch, Error, ErrorKind, Expected, NewRecord, Op, Sequence, StreamId,
+    Batch, Error, ErrorKind, Expected, NewRecord, Op, Position, Sequence, StreamId,
     limits::{
         BATCH_BYTES_MAX, BATCH_RECORDS_MAX, KEY_BYTES_MAX, META_BYTES_MAX, PAYLOAD_BYTES_MAX, SEQUENCE_MAX, STREAMS_MAX,
     },
@@ -13,11 +13,36 @@ use super::state::State;
 use crate::Result;
 
 /// What a stream will be after the steps checked so far.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Sketch {
     Absent,
     Deleted,
-    Present(Sequence),
+    Present(Present),
+}
+
+/// A stream that is there.
+#[derive(Clone)]
+struct Present {
+    last: Sequence,
+    /// The stream whose records it begins with, as they are before the batch.
+    base: StreamId,
+    /// The records that the batch appends: first sequence, and the position of that one.
+    own: Vec<(Sequence, Position)>,
+}
+
+impl Present {
+    fn cut(&mut self, after: Sequence) {
+        self.last = after;
+        self.own.retain(|(first, _)| *first <= after);
+    }
+
+    /// The position of the last record.
+    fn last_position(&self, state: &State) -> Position {
+        match self.own.last() {
+            Some((first, position)) => Position(position.0 + (self.last.0 - first.0)),
+            None => state.position_at(self.base, self.last).unwrap_or(Position::ZERO),
+        }
+    }
 }
 
 struct Plan<'a> {
@@ -26,11 +51,14 @@ struct Plan<'a> {
     bytes: usize,
     records: usize,
     streams: u64,
+    /// The position of the last record so far.
+    position: Position,
 }
 
 /// Checks every step of the batch, in order, each against what those before it leave.
 pub(super) fn check(state: &State, batch: &Batch<'_>) -> Result<()> {
-    let mut plan = Plan { state, touched: HashMap::new(), bytes: 0, records: 0, streams: state.stream_count() };
+    let (streams, position) = (state.stream_count(), state.last_position());
+    let mut plan = Plan { state, touched: HashMap::new(), bytes: 0, records: 0, streams, position };
     for op in &batch.ops {
         plan.step(op)?;
     }
@@ -62,9 +90,8 @@ pub(super) fn key_stream(batch: &Batch<'_>, key: &[u8]) -> Result<StreamId> {
     }
     // As in the engine: nothing would tell a repeat which sequence it found.
     let untold = batch.ops.iter().find_map(|op| match op {
-        Op::Append { stream, expected: Expected::Any | Expected::Exists, records } if records.is_empty() => {
-            Some(stream)
-        }
+        Op::Append { expected: Expected::Last(_) | Expected::Absent, .. } => None,
+        Op::Append { stream, records, .. } if records.is_empty() => Some(stream),
         _ => None,
     });
     if let Some(stream) = untold {
@@ -91,10 +118,10 @@ pub(super) fn key_stream(batch: &Batch<'_>, key: &[u8]) -> Result<StreamId> {
 impl Plan<'_> {
     fn sketch(&self, stream: StreamId) -> Sketch {
         if let Some(sketch) = self.touched.get(&stream) {
-            return *sketch;
+            return sketch.clone();
         }
         match self.state.info(stream) {
-            Some(info) => Sketch::Present(info.last_sequence),
+            Some(info) => Sketch::Present(Present { last: info.last_sequence, base: stream, own: Vec::new() }),
             None if self.state.is_deleted(stream) => Sketch::Deleted,
             None => Sketch::Absent,
         }
@@ -105,40 +132,42 @@ impl Plan<'_> {
         match *op {
             Op::Append { stream, expected, ref records } => self.append(stream, expected, records),
             Op::Truncate { stream, expected, after } => {
-                let last = self.present(stream)?;
-                expect(stream, expected, last)?;
-                if after > last {
-                    return Err(beyond(stream, after, last));
+                let mut found = self.expected(stream, expected)?;
+                if after > found.last {
+                    return Err(beyond(stream, after, found.last));
                 }
-                self.touched.insert(stream, Sketch::Present(after));
+                found.cut(after);
+                self.put(stream, Sketch::Present(found));
                 Ok(())
             }
-            Op::Fork { parent, at, child } => {
-                let last = self.present(parent)?;
-                if at > last {
-                    return Err(beyond(parent, at, last));
+            Op::Fork { parent, expected, at, child } => {
+                let mut found = self.expected(parent, expected)?;
+                if at > found.last {
+                    return Err(beyond(parent, at, found.last));
                 }
                 self.make(child)?;
-                self.touched.insert(child, Sketch::Present(at));
+                found.cut(at);
+                self.put(child, Sketch::Present(found));
                 Ok(())
             }
-            Op::Snapshot { stream, sequence, meta, payload } => {
+            Op::Snapshot { stream, expected, sequence, meta, payload } => {
                 self.sizes(meta, payload)?;
-                let last = self.present(stream)?;
+                let last = self.expected(stream, expected)?.last;
                 if sequence > last {
                     return Err(beyond(stream, sequence, last));
                 }
+                self.position = self.position.next();
                 Ok(())
             }
             Op::Delete { stream, expected } => {
-                let last = self.present(stream)?;
-                expect(stream, expected, last)?;
-                self.touched.insert(stream, Sketch::Deleted);
+                self.expected(stream, expected)?;
+                self.put(stream, Sketch::Deleted);
                 Ok(())
             }
             Op::Redact { position, reason } => {
                 self.sizes(reason.as_bytes(), &[])?;
                 if self.state.is_redactable(position) {
+                    self.position = self.position.next();
                     return Ok(());
                 }
                 Err(error(ErrorKind::NotFound, format!("no record of data at position {position}")))
@@ -147,11 +176,8 @@ impl Plan<'_> {
     }
 
     fn append(&mut self, stream: StreamId, expected: Expected, records: &[NewRecord<'_>]) -> Result<()> {
-        let last = match self.sketch(stream) {
-            Sketch::Present(last) => {
-                expect(stream, expected, last)?;
-                last
-            }
+        let mut found = match self.sketch(stream) {
+            Sketch::Present(_) => self.expected(stream, expected)?,
             Sketch::Absent if expected == Expected::Exists => return Err(missing(stream)),
             Sketch::Deleted => {
                 return Err(error(
@@ -161,10 +187,13 @@ impl Plan<'_> {
             }
             Sketch::Absent => {
                 self.make(stream)?;
+                let made = Present { last: Sequence::ZERO, base: stream, own: Vec::new() };
                 if expected != Expected::Absent {
-                    expect(stream, expected, Sequence::ZERO)?;
+                    expect(stream, expected, &made, self.state)?;
                 }
-                Sequence::ZERO
+                // The record of its creation.
+                self.position = self.position.next();
+                made
             }
         };
         self.records += records.len();
@@ -175,14 +204,19 @@ impl Plan<'_> {
             }
             self.sizes(record.meta, record.payload)?;
         }
-        let after = last.0.saturating_add(records.len() as u64);
+        let after = found.last.0.saturating_add(records.len() as u64);
         if after > SEQUENCE_MAX {
             return Err(error(
                 ErrorKind::TooLarge,
                 format!("stream {stream} would pass its highest sequence, {SEQUENCE_MAX}"),
             ));
         }
-        self.touched.insert(stream, Sketch::Present(Sequence(after)));
+        if !records.is_empty() {
+            found.own.push((found.last.next(), self.position.next()));
+        }
+        found.last = Sequence(after);
+        self.position = Position(self.position.0 + records.len() as u64);
+        self.touched.insert(stream, Sketch::Present(found));
         Ok(())
     }
 
@@ -200,11 +234,18 @@ impl Plan<'_> {
         }
     }
 
-    fn present(&self, stream: StreamId) -> Result<Sequence> {
+    /// A stream that is there, and is as the writer believes.
+    fn expected(&self, stream: StreamId, expected: Expected) -> Result<Present> {
         match self.sketch(stream) {
-            Sketch::Present(last) => Ok(last),
+            Sketch::Present(found) => expect(stream, expected, &found, self.state).map(|()| found),
             Sketch::Absent | Sketch::Deleted => Err(missing(stream)),
         }
+    }
+
+    /// What a stream is after a step that is one record.
+    fn put(&mut self, stream: StreamId, sketch: Sketch) {
+        self.position = self.position.next();
+        self.touched.insert(stream, sketch);
     }
 
     fn sizes(&mut self, meta: &[u8], payload: &[u8]) -> Result<()> {
@@ -224,11 +265,15 @@ impl Plan<'_> {
 }
 
 /// Checks what the writer believes of a stream that is there.
-fn expect(stream: StreamId, expected: Expected, last: Sequence) -> Result<()> {
+fn expect(stream: StreamId, expected: Expected, found: &Present, state: &State) -> Result<()> {
     match expected {
-        Expected::Last(wanted) if wanted != last => Err(error(
+        Expected::Last(wanted) if wanted != found.last => Err(error(
             ErrorKind::Conflict,
-            format!("stream {stream} should end at sequence {wanted}, but ends at {last}"),
+            format!("stream {stream} should end at sequence {wanted}, but ends at {}", found.last),
+        )),
+        Expected::At(wanted) if wanted != found.last_position(state) => Err(error(
+            ErrorKind::Conflict,
+            format!("stream {stream} should end with position {wanted}, but ends with {}", found.last_position(state)),
         )),
         Expected::Absent => Err(error(ErrorKind::AlreadyExists, format!("stream {stream} exists already"))),
         _ => Ok(()),

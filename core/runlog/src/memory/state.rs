@@ -1,7 +1,7 @@
 //! [`State`]: every record in the order of positions, and for each stream the records it sees.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
     task::Waker,
 };
 
@@ -23,17 +23,24 @@ pub(super) struct State {
     log: Vec<Record>,
     streams: HashMap<StreamId, Stream>,
     deleted: HashSet<StreamId>,
-    keys: HashMap<(StreamId, Vec<u8>), Appended>,
+    keys: HashMap<(StreamId, Vec<u8>), Keyed>,
     waiters: BTreeMap<u64, Waker>,
     next_ticket: u64,
+}
+
+/// What a batch with a key became.
+struct Keyed {
+    appended: Appended,
+    /// By stream the position of the last record it left there.
+    left: Vec<(StreamId, Position)>,
 }
 
 #[derive(Clone, Default)]
 struct Stream {
     /// The position of the record at sequence `s` stands at index `s - 1`.
     records: Vec<Position>,
-    /// By the sequence they cover; the newest of one sequence stands.
-    snapshots: BTreeMap<Sequence, Position>,
+    /// The sequences they cover, and their records.
+    snapshots: BTreeSet<(Sequence, Position)>,
 }
 
 impl Stream {
@@ -43,7 +50,7 @@ impl Stream {
 
     fn cut(&mut self, after: Sequence) {
         self.records.truncate(usize::try_from(after.0).unwrap_or(usize::MAX));
-        self.snapshots.split_off(&after.next());
+        self.snapshots.split_off(&(after.next(), Position::ZERO));
     }
 }
 
@@ -58,6 +65,12 @@ impl State {
 
     pub(super) fn info(&self, stream: StreamId) -> Option<StreamInfo> {
         self.streams.get(&stream).map(|found| StreamInfo { id: stream, last_sequence: found.last() })
+    }
+
+    /// The position of the record with a sequence of a stream.
+    pub(super) fn position_at(&self, stream: StreamId, sequence: Sequence) -> Option<Position> {
+        let index = usize::try_from(sequence.0.checked_sub(1)?).ok()?;
+        self.streams.get(&stream)?.records.get(index).copied()
     }
 
     pub(super) fn is_deleted(&self, stream: StreamId) -> bool {
@@ -77,21 +90,40 @@ impl State {
     pub(super) fn repeated(&self, batch: &Batch<'_>) -> Result<Option<Appended>> {
         let Some(key) = batch.key else { return Ok(None) };
         let stream = plan::key_stream(batch, key)?;
-        let first = self.keys.get(&(stream, key.to_vec()));
-        Ok(first.map(|appended| Appended { repeated: true, ..appended.clone() }))
+        // A stream that was deleted is told as such.
+        let first = self.keys.get(&(stream, key.to_vec())).filter(|_| self.streams.contains_key(&stream));
+        Ok(first.map(|Keyed { appended, left }| {
+            let is_left = |(stream, position): &(StreamId, Position)| {
+                self.streams.get(stream).is_some_and(|stream| stream.records.binary_search(position).is_ok())
+            };
+            Appended { repeated: true, truncated: !left.iter().all(is_left), ..appended.clone() }
+        }))
     }
 
     /// Does a batch that [`plan::check`] let pass.
     pub(super) fn apply(&mut self, batch: &Batch<'_>, now_ms: u64) -> Appended {
         let time_ms = self.log.last().map_or(now_ms, |record| record.time_ms.max(now_ms));
+        let before = self.last_position();
         let ops = batch.ops.iter().map(|op| self.step(op, time_ms)).collect();
-        let appended = Appended { last_position: self.last_position(), ops, repeated: false };
+        let appended = Appended { last_position: self.last_position(), ops, repeated: false, truncated: false };
         if let Some(key) = batch.key
             && let Ok(stream) = plan::key_stream(batch, key)
         {
-            self.keys.insert((stream, key.to_vec()), appended.clone());
+            let left = self.left_by(batch, before);
+            self.keys.insert((stream, key.to_vec()), Keyed { appended: appended.clone(), left });
         }
         appended
+    }
+
+    /// The last record of each stream that a batch appended to, if it is one of the batch's own.
+    fn left_by(&self, batch: &Batch<'_>, before: Position) -> Vec<(StreamId, Position)> {
+        let last = |op: &Op<'_>| {
+            let Op::Append { stream, .. } = op else { return None };
+            let position = self.streams.get(stream)?.records.last().copied()?;
+            let is_own = position > before && self.at(position)?.stream == *stream;
+            is_own.then_some((*stream, position))
+        };
+        batch.ops.iter().filter_map(last).collect()
     }
 
     fn step(&mut self, op: &Op<'_>, time_ms: u64) -> OpResult {
@@ -104,17 +136,17 @@ impl State {
                 let position = self.push(stream, after, Kind::TRUNCATE, &[], &[], time_ms);
                 OpResult { position, last_sequence: after }
             }
-            Op::Fork { parent, at, child } => {
+            Op::Fork { parent, at, child, .. } => {
                 let mut copy = self.streams.get(&parent).cloned().unwrap_or_default();
                 copy.cut(at);
                 self.streams.insert(child, copy);
                 let position = self.push(child, at, Kind::FORK, parent.as_bytes(), &[], time_ms);
                 OpResult { position, last_sequence: at }
             }
-            Op::Snapshot { stream, sequence, meta, payload } => {
+            Op::Snapshot { stream, sequence, meta, payload, .. } => {
                 let position = self.push(stream, sequence, Kind::SNAPSHOT, meta, payload, time_ms);
                 let found = self.streams.entry(stream).or_default();
-                found.snapshots.insert(sequence, position);
+                found.snapshots.insert((sequence, position));
                 OpResult { position, last_sequence: sequence }
             }
             Op::Delete { stream, .. } => {
@@ -223,9 +255,9 @@ impl State {
 
     pub(super) fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> Result<Option<Snapshot>> {
         let found = self.streams.get(&stream).ok_or_else(|| Error::not_found(format!("no stream {stream}")))?;
-        let newest = found.snapshots.range(..=at_or_before).next_back();
-        Ok(newest.and_then(|(sequence, position)| {
-            let record = self.at(*position)?;
+        let newest = found.snapshots.range(..=(at_or_before, Position(u64::MAX))).rev();
+        let mut told = newest.filter_map(|(sequence, position)| {
+            let record = self.at(*position).filter(|record| !record.redacted)?;
             Some(Snapshot {
                 sequence: *sequence,
                 position: *position,
@@ -233,7 +265,8 @@ impl State {
                 meta: record.meta.clone(),
                 payload: record.payload.clone(),
             })
-        }))
+        });
+        Ok(told.next())
     }
 
     /// Keeps a waker until the next append, in the place its ticket names.

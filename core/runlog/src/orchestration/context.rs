@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use runlog_engine::{Batch, Durability, Op, ReadOptions, Sequence};
+use runlog_engine::{Batch, Durability, Expected, Op, ReadOptions, Sequence};
 use runlog_model::{
     AgentDefinition, AgentSummary, EncodedRunEvent, Message, NewMessage, RawJson, Run, RunId, RunSnapshot,
     RuntimeCommand, RuntimeEvent, SPACE_SAVED, SpaceRecord,
@@ -203,7 +203,8 @@ impl RunContext {
             return Err(Error::new(ErrorKind::WrongStatus, format!("run {} is {}", run.id, run.status)));
         }
         let (meta, payload) = (&meta[..], payload.as_bytes());
-        let save = Op::Snapshot { stream: run_stream(run.id), sequence, meta, payload };
+        let (stream, expected) = (run_stream(run.id), Expected::Any);
+        let save = Op::Snapshot { stream, expected, sequence, meta, payload };
         // What a run goes on from is on the device, whatever the store's setting.
         let batch = Batch::new(vec![save]).with_durability(Durability::Sync);
         self.inner.store.backend().commit(batch).await.map(|_| ())

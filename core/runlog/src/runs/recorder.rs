@@ -93,6 +93,9 @@ pub struct Recorded {
     pub step_number: u32,
     /// Whether an earlier write had the same idempotency key, so that nothing was written now.
     pub repeated: bool,
+    /// Of a repeat: whether the context was truncated since, so that what was written then is not in it any more. Its
+    /// sequences may be those of other events by now.
+    pub truncated: bool,
 }
 
 impl AsyncRuns {
@@ -375,6 +378,7 @@ impl AsyncRunRecorder {
             last_sequence: context.last_sequence.0,
             step_number,
             repeated: appended.repeated,
+            truncated: appended.truncated,
         })
     }
 

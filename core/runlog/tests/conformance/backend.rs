@@ -29,7 +29,7 @@ fn truncate(of: StreamId, after: u64) -> Op<'static> {
 }
 
 fn fork(parent: StreamId, at: u64, child: StreamId) -> Op<'static> {
-    Op::Fork { parent, at: Sequence(at), child }
+    Op::Fork { parent, expected: Expected::Any, at: Sequence(at), child }
 }
 
 async fn commit(backend: &Shared, ops: Vec<Op<'_>>) -> Appended {
@@ -149,7 +149,7 @@ pub async fn a_repeated_key_returns_what_a_mere_expectation_found(backend: Share
         vec![
             expecting(one, Expected::Last(Sequence(2)), &[]),
             append(two, &["c"]),
-            Op::Snapshot { stream: one, sequence: Sequence(1), meta: b"", payload: b"s" },
+            Op::Snapshot { stream: one, expected: Expected::Any, sequence: Sequence(1), meta: b"", payload: b"s" },
             expecting(stream(3), Expected::Absent, &[]),
         ]
     };
@@ -262,6 +262,7 @@ pub async fn the_latest_snapshot_is_the_one_at_or_before(backend: Shared) {
     let one = stream(1);
     let save = |sequence, payload: &'static [u8]| Op::Snapshot {
         stream: one,
+        expected: Expected::Any,
         sequence: Sequence(sequence),
         meta: b"m",
         payload,
@@ -450,7 +451,8 @@ pub async fn what_is_not_there_is_not_found(backend: Shared) {
     assert_eq!(backend.read(one, ReadOptions::default()).await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(backend.latest_snapshot(one, Sequence::MAX).await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(refused(&backend, vec![truncate(one, 0)]).await, ErrorKind::NotFound);
-    let snapshot = Op::Snapshot { stream: one, sequence: Sequence::ZERO, meta: b"", payload: b"" };
+    let snapshot =
+        Op::Snapshot { stream: one, expected: Expected::Any, sequence: Sequence::ZERO, meta: b"", payload: b"" };
     assert_eq!(refused(&backend, vec![snapshot]).await, ErrorKind::NotFound);
     assert!(backend.scan(Position::FIRST, 10).await.unwrap().records.is_empty());
     assert_ne!(backend.new_id(), backend.new_id());

@@ -154,6 +154,7 @@ impl AsyncRunRecorder {
                 last_sequence: written.last_sequence.0,
                 step_number: *step_number,
                 repeated: appended.repeated,
+                truncated: appended.truncated,
             });
         }
         if appended.repeated {
