@@ -14,7 +14,7 @@ use runlog::{
     RequestEnd, ResumeOptions, StepType, ToolOutcome,
 };
 use runlog_engine::{
-    Appended, Expected, NewRecord, OpenOptions, Preallocation, Sequence, Store, StreamId,
+    Appended, Durability, Expected, NewRecord, OpenOptions, Preallocation, Sequence, Store, StreamId,
     storage::{Access, File, MemoryStorage, Storage},
 };
 
@@ -32,6 +32,7 @@ struct Counts {
     /// Bytes of checkpoints.
     saved: u64,
     flushes: u64,
+    opens: u64,
 }
 
 /// A storage that counts.
@@ -62,6 +63,7 @@ impl Storage for Counting {
         Ok(self.counted(name, self.storage.create(name)?))
     }
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        self.counts.lock().expect("no panic under this lock").opens += 1;
         Ok(self.counted(name, self.storage.open(name, access)?))
     }
     fn list(&self) -> io::Result<Vec<String>> {
@@ -308,4 +310,78 @@ fn a_message_with_its_tool_call_and_step_is_one_write_and_one_flush() {
     let session = store.find_session(&chat).unwrap().id;
     store.copy_session(session, &CopySession::default()).unwrap();
     once("a copy of a session");
+}
+
+/// The files of a storage as they are, in another: what a process that ended now would leave.
+fn left_behind(storage: &Counting) -> Counting {
+    let left = Counting::default();
+    for name in storage.list().unwrap() {
+        let file = storage.storage.open(&name, Access::Read).unwrap();
+        let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+        file.read_at(0, &mut bytes).unwrap();
+        left.storage.create(&name).unwrap().write_at(0, &bytes).unwrap();
+    }
+    left
+}
+
+#[test]
+fn reader_beside_a_writer_opens_no_file_to_look_for_news() {
+    let storage = Counting::default();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    store.append(stream(1), Expected::Any, &[NewRecord::data(b"one")]).unwrap();
+    let reader = Store::open_on(Arc::new(storage.clone()), options().read_only()).unwrap();
+    reader.last_position().unwrap();
+    storage.take();
+    for _ in 0..100 {
+        assert_eq!(reader.last_position().unwrap(), store.last_position().unwrap());
+    }
+    let counts = storage.take();
+    assert_eq!(counts.opens, 0, "the watermark's file stays open");
+    assert_eq!(counts.reads["WATERMARK"].len(), 100, "one look each");
+}
+
+#[test]
+fn free_room_is_read_once_after_a_crash_whether_its_front_is_torn_or_not() {
+    let preallocated = OpenOptions { preallocation: Preallocation::Auto, ..options() };
+    for torn in [false, true] {
+        let storage = Counting::default();
+        let store = Store::open_on(Arc::new(storage.clone()), preallocated.clone()).unwrap();
+        store.append(stream(1), Expected::Any, &[NewRecord::data(b"one")]).unwrap();
+        let left = left_behind(&storage);
+        let name = "00000001.seg";
+        if torn {
+            left.storage.open(name, Access::Write).unwrap().write_at(8192, &[7; 100]).unwrap();
+        }
+        let size = left.storage.open(name, Access::Read).unwrap().len().unwrap();
+        let reopened = Store::open_on(Arc::new(left.clone()), preallocated.clone()).unwrap();
+        assert_eq!(reopened.recovery().torn_bytes > 0, torn);
+        let read: u64 = left.take().reads[name].iter().map(|(_, bytes)| bytes).sum();
+        // The front is read for records, and where it is torn, for records behind the torn place.
+        assert!(read <= size + (1 << 20), "{read} bytes read of {size}");
+        drop(store);
+    }
+}
+
+#[test]
+fn what_nobody_has_seen_is_durable_before_anybody_does_however_much_it_is() {
+    let os = OpenOptions { durability: Durability::Os, segment_bytes_max: 8 << 20, ..options() };
+    let storage = Counting::default();
+    let store = Store::open_on(Arc::new(storage.clone()), os.clone()).unwrap();
+    let payload = vec![7; 600 << 10];
+    let mut watermarks = Vec::new();
+    for _ in 0..6 {
+        store.append(stream(1), Expected::Any, &[NewRecord::data(&payload)]).unwrap();
+        let mut bytes = vec![0; 96];
+        storage.storage.open("WATERMARK", Access::Read).unwrap().read_at(0, &mut bytes).unwrap();
+        watermarks.push(bytes);
+    }
+    // The process ended after it wrote the last two and before it acknowledged them.
+    let left = left_behind(&storage);
+    left.storage.open("WATERMARK", Access::Write).unwrap().write_at(0, &watermarks[3]).unwrap();
+    let reopened = Store::open_on(Arc::new(left.clone()), os).unwrap();
+    assert_eq!(reopened.stream(stream(1)).unwrap().unwrap().last_sequence, Sequence(6));
+    let counts = left.take();
+    let written: u64 = counts.writes.iter().sum();
+    assert!(written >= 2 * (600 << 10) && counts.flushes >= 1, "{written} bytes written again");
+    assert!(written < 3 * (600 << 10), "what readers have seen waits for the first append: {written} bytes");
 }
