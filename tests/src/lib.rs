@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod budget;
 pub mod checker;
+pub mod command;
 pub mod compare;
 pub mod damage;
 pub mod driver;
@@ -14,4 +15,5 @@ pub mod processes;
 pub mod random;
 pub mod script;
 pub mod sim;
+pub mod tally;
 pub mod tree;
