@@ -11,6 +11,9 @@ pub mod faulty;
 pub mod host;
 pub mod hostile;
 pub mod model;
+pub mod mounts;
+#[cfg(target_os = "linux")]
+pub mod powercut;
 pub mod processes;
 pub mod random;
 pub mod script;
