@@ -16,6 +16,7 @@ pub mod mounts;
 pub mod powercut;
 pub mod processes;
 pub mod random;
+pub mod restarted;
 pub mod script;
 pub mod sim;
 pub mod tally;

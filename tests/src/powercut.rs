@@ -3,5 +3,4 @@
 
 pub mod disk;
 pub mod image;
-pub mod storage;
 pub mod work;

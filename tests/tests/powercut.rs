@@ -23,10 +23,10 @@ mod linux {
         powercut::{
             disk::Disk,
             image::{Event, Image, Kept},
-            storage::Restarted,
             work::{Past, Possible},
         },
         random::Random,
+        restarted::Restarted,
         tally::Tally,
     };
 

@@ -9,10 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     use std::{io::Write, path::Path, sync::Arc};
 
     use runlog_engine::{OpenOptions, Store, storage::FsStorage};
-    use runlog_tests::{
-        powercut::{storage::Restarted, work::Past},
-        tally::Tally,
-    };
+    use runlog_tests::{powercut::work::Past, restarted::Restarted, tally::Tally};
 
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [folder, tally, start, past, seed, threads, operations] = &arguments[..] else {
