@@ -7,6 +7,7 @@ use std::{
     ffi::CString,
     fs::{File, OpenOptions},
     io::{self, Read, Write},
+    ops::Range,
     os::fd::AsRawFd,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -23,6 +24,7 @@ use crate::tally::Tally;
 const WRITE_BYTES_MAX: u32 = 1 << 20;
 const IN_HEADER_BYTES: usize = 40;
 
+const ENOSPC: i32 = 28;
 const ENOSYS: i32 = 38;
 
 /// A disk that is there for as long as this is.
@@ -35,6 +37,8 @@ pub struct Disk {
 struct State {
     image: Image,
     events: Vec<Event>,
+    /// Where nothing can be written.
+    full: Vec<Range<u64>>,
     /// Tells others how many events there were, before the one that caused an event goes on.
     tally: Tally,
 }
@@ -50,7 +54,7 @@ impl Disk {
         File::create(path)?;
         let flags = MountFlags::NODEV | MountFlags::NOSUID;
         rustix::mount::mount("runlog", path, "fuse", flags, Some(&*CString::new(options)?))?;
-        let state = Arc::new(Mutex::new(State { image, events: Vec::new(), tally }));
+        let state = Arc::new(Mutex::new(State { image, events: Vec::new(), full: Vec::new(), tally }));
         let serves = std::thread::spawn({
             let state = state.clone();
             move || serve(&device, &state)
@@ -61,6 +65,11 @@ impl Disk {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Has every write to one of these ranges fail for want of space, until others are given.
+    pub fn be_full(&self, ranges: Vec<Range<u64>>) {
+        locked(&self.state).full = ranges;
     }
 
     /// Takes the disk away; all that was recorded.
@@ -147,6 +156,10 @@ fn answer(request: &[u8], state: &Mutex<State>) -> Option<Result<Vec<u8>, i32>> 
             let (offset, size) = (u64_at(body, 8), u32_at(body, 16));
             let bytes = body[40..40 + size as usize].to_vec();
             let mut state = locked(state);
+            let end = offset + u64::from(size);
+            if state.full.iter().any(|range| range.start < end && offset < range.end) {
+                return Some(Err(ENOSPC));
+            }
             state.image.write(offset, &bytes);
             state.record(Event::Write { offset, bytes });
             Ok([size.to_le_bytes(), [0; 4]].concat())
