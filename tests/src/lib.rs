@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod budget;
 pub mod checker;
+pub mod command;
 pub mod compare;
 pub mod damage;
 pub mod driver;
@@ -10,8 +11,13 @@ pub mod faulty;
 pub mod host;
 pub mod hostile;
 pub mod model;
+pub mod mounts;
+#[cfg(target_os = "linux")]
+pub mod powercut;
 pub mod processes;
 pub mod random;
+pub mod restarted;
 pub mod script;
 pub mod sim;
+pub mod tally;
 pub mod tree;

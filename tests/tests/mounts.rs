@@ -4,24 +4,15 @@
 //! Where the system allows neither, the tests were not run: this harness, which speaks as the usual one does, counts them
 //! as ignored and says why.
 
-use std::{
-    panic::catch_unwind,
-    path::{Path, PathBuf},
-    process::{Command, ExitCode},
-};
+use std::process::{Command, ExitCode};
 
 use runlog_engine::{
-    Batch, Durability, ErrorKind, Expected, NewRecord, Op, OpenOptions, Position, Preallocation, Store,
-    storage::FsStorage, verify,
+    Batch, Durability, ErrorKind, Expected, NewRecord, Op, Position, Preallocation, Store, storage::FsStorage, verify,
 };
 use runlog_tests::{
-    checker,
+    mounts::{self, Device, NotRun, Test, check, fill},
     processes::{payload, stream},
 };
-
-const INSIDE: &str = "RUNLOG_TESTS_MOUNT_NAMESPACE";
-
-type Test = (&'static str, fn());
 
 const TESTS: [Test; 3] = [
     ("full_device_is_told_and_loses_nothing_acknowledged", full_device),
@@ -30,126 +21,10 @@ const TESTS: [Test; 3] = [
 ];
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let mut filters = arguments.iter().filter(|argument| !argument.starts_with('-')).peekable();
-    let chosen =
-        |(name, _): &&Test| filters.clone().peek().is_none() || filters.clone().any(|part| name.contains(part));
-    let tests: Vec<Test> = TESTS.iter().filter(chosen).copied().collect();
-    let filtered = TESTS.len() - tests.len();
-    let _ = filters.next();
-    if arguments.iter().any(|argument| argument == "--list") {
-        tests.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
-    if std::env::var_os(INSIDE).is_some() {
-        return run(&tests, filtered);
-    }
-    match namespace() {
-        Some(flags) => {
-            let exe = std::env::current_exe().expect("this program has a path");
-            let status = Command::new("unshare").arg(flags).arg(exe).args(&arguments).env(INSIDE, "1").status();
-            ExitCode::from(if status.is_ok_and(|status| status.success()) { 0 } else { 101 })
-        }
-        None => {
-            tests
-                .iter()
-                .for_each(|(name, _)| println!("test {name} ... ignored, not run: this system lets nobody mount"));
-            result(true, 0, 0, tests.len(), filtered);
-            ExitCode::SUCCESS
-        }
-    }
+    mounts::main(&TESTS)
 }
 
-fn result(is_ok: bool, passed: usize, failed: usize, ignored: usize, filtered: usize) {
-    let word = if is_ok { "ok" } else { "FAILED" };
-    println!(
-        "\ntest result: {word}. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; {filtered} filtered \
-         out; finished in 0.00s\n"
-    );
-}
-
-fn run(tests: &[Test], filtered: usize) -> ExitCode {
-    println!("\nrunning {} tests", tests.len());
-    let mut failed = 0;
-    for (name, test) in tests {
-        let word = if catch_unwind(test).is_ok() { "ok" } else { "FAILED" };
-        failed += usize::from(word == "FAILED");
-        println!("test {name} ... {word}");
-    }
-    result(failed == 0, tests.len() - failed, failed, 0, filtered);
-    ExitCode::from(if failed == 0 { 0 } else { 101 })
-}
-
-/// How to get a mount namespace in which a mount works, if there is a way.
-fn namespace() -> Option<&'static str> {
-    let works = |flags: &&str| {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mount = Command::new("unshare").args([flags, "mount", "-t", "tmpfs", "none"]).arg(folder.path()).output();
-        mount.is_ok_and(|output| output.status.success())
-    };
-    ["-m", "-rm"].into_iter().find(works)
-}
-
-fn mount(arguments: &[&str], folder: &Path) {
-    let output = Command::new("mount").args(arguments).arg(folder).output().expect("it was run before");
-    assert!(output.status.success(), "mount {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// A file system in memory, of some MiB.
-struct Device {
-    folder: tempfile::TempDir,
-}
-
-impl Device {
-    fn new(mebibytes: u32) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        mount(&["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "none"], folder.path());
-        Self { folder }
-    }
-
-    fn store(&self) -> PathBuf {
-        self.folder.path().join("store")
-    }
-
-    fn options(&self, durability: Durability, preallocation: Preallocation) -> OpenOptions {
-        OpenOptions { durability, preallocation, segment_bytes_max: 1 << 20, ..OpenOptions::default() }
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").args(["-l"]).arg(self.folder.path()).status();
-    }
-}
-
-/// Appends until it fails: how many appends were acknowledged before, and the kind of error.
-fn fill(store: &Store, from: u64) -> (u64, ErrorKind) {
-    for sequence in from + 1.. {
-        let payload = payload(0, sequence);
-        if let Err(error) = store.append(stream(0), Expected::Any, &[NewRecord::data(&payload)]) {
-            return (sequence - 1, error.kind());
-        }
-    }
-    unreachable!("a device is full some time")
-}
-
-/// All that was acknowledged is there, and at most one more.
-fn check(folder: &Path, acknowledged: u64, more: u64) -> u64 {
-    let checked = checker::check(folder).expect("a sound store");
-    let streams = checked.streams();
-    let records = &streams.first().expect("one stream").1;
-    for (sequence, _, _, _, found) in records {
-        assert!(*found == payload(0, *sequence), "sequence {sequence}");
-    }
-    let count = records.len() as u64;
-    assert!(
-        (acknowledged..=acknowledged + more).contains(&count),
-        "{acknowledged} were acknowledged, {count} are there"
-    );
-    count
-}
-
-fn full_device() {
+fn full_device() -> Result<(), NotRun> {
     let setups = [
         (Durability::Sync, Preallocation::Auto),
         (Durability::Sync, Preallocation::None),
@@ -177,12 +52,13 @@ fn full_device() {
         assert_eq!(reader.read(stream(0), Default::default()).expect("it reads").count() as u64, count);
         println!("{durability:?}, {preallocation:?}: {count} records, then {kind:?}");
     }
+    Ok(())
 }
 
-fn space_made() {
+fn space_made() -> Result<(), NotRun> {
     for durability in [Durability::Sync, Durability::Os] {
         let device = Device::new(6);
-        let ballast = device.folder.path().join("ballast");
+        let ballast = device.mount.folder().join("ballast");
         std::fs::write(&ballast, vec![1; 3 << 20]).expect("there is room");
         let store =
             Store::open(device.store(), device.options(durability, Preallocation::Auto)).expect("there is room");
@@ -195,9 +71,10 @@ fn space_made() {
         drop(store);
         check(&device.store(), acknowledged_more, 0);
     }
+    Ok(())
 }
 
-fn read_only() {
+fn read_only() -> Result<(), NotRun> {
     let device = Device::new(16);
     let options = device.options(Durability::Sync, Preallocation::Auto);
     let store = Store::open(device.store(), options.clone()).expect("a new store");
@@ -208,12 +85,12 @@ fn read_only() {
         store.commit(&Batch::new(vec![append])).expect("there is room");
     }
     // As a crash leaves it, and as it is closed.
-    let crashed = device.folder.path().join("crashed");
+    let crashed = device.mount.folder().join("crashed");
     let copied = Command::new("cp").arg("-r").args([device.store(), crashed.clone()]).status();
     assert!(copied.is_ok_and(|status| status.success()));
     store.close().expect("it closes");
     drop(store);
-    mount(&["-o", "remount,ro"], device.folder.path());
+    device.mount.remount("ro").expect("it can be");
     for folder in [device.store(), crashed] {
         let refused = Store::open(&folder, options.clone()).expect_err("nothing can be written");
         assert_eq!(refused.kind(), ErrorKind::ReadOnly, "{refused}");
@@ -224,6 +101,7 @@ fn read_only() {
         assert!(verify(&FsStorage::new(&folder)).expect("it reads").is_sound());
         check(&folder, 2000, 0);
     }
-    let absent = Store::open(device.folder.path().join("none"), options).expect_err("nothing can be made");
+    let absent = Store::open(device.mount.folder().join("none"), options).expect_err("nothing can be made");
     assert_eq!(absent.kind(), ErrorKind::ReadOnly, "{absent}");
+    Ok(())
 }
