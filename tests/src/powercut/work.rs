@@ -240,8 +240,11 @@ impl Step {
                 expected: Expected::Last(Sequence(*expected)),
                 after: Sequence(*after),
             },
-            Self::Fork { parent, at, child } => Op::Fork { parent: id(*parent), at: Sequence(*at), child: id(*child) },
+            Self::Fork { parent, at, child } => {
+                Op::Fork { parent: id(*parent), expected: Expected::Any, at: Sequence(*at), child: id(*child) }
+            }
             Self::Snapshot { stream, sequence, .. } => Op::Snapshot {
+                expected: Expected::Any,
                 stream: id(*stream),
                 sequence: Sequence(*sequence),
                 meta: &[],
