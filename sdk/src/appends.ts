@@ -21,6 +21,11 @@ export interface Appended {
   lastSequence: number;
   /** Whether the same key had been used before: nothing was written anew. */
   repeated: boolean;
+  /**
+   * Of a repeat: whether what it had appended was truncated since, or its stream deleted. The positions are still its own; the
+   * sequences may be those of other records by now.
+   */
+  truncated: boolean;
 }
 
 const HEADER_BYTES = 8;
@@ -157,8 +162,9 @@ export function eachOutcome(
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let at = 0; at < bytes.length; at += ANSWER_BYTES) {
     const ticket = view.getFloat64(at, true);
-    const repeated = view.getFloat64(at + 40, true);
-    if (repeated < 0) {
+    // Below 0 it failed; 1 is a repeat, 2 one whose records were truncated since.
+    const told = view.getFloat64(at + 40, true);
+    if (told < 0) {
       failed(ticket, view.getFloat64(at + 8, true));
       continue;
     }
@@ -167,7 +173,8 @@ export function eachOutcome(
       lastPosition: view.getFloat64(at + 16, true),
       firstSequence: view.getFloat64(at + 24, true),
       lastSequence: view.getFloat64(at + 32, true),
-      repeated: repeated === 1,
+      repeated: told >= 1,
+      truncated: told === 2,
     });
   }
 }

@@ -24,8 +24,17 @@ export interface FlushInterval {
   intervalMs: number;
 }
 
-/** What a writer believes of a stream; a mismatch is a `conflict`. A number is the last sequence. */
-export type Expected = "any" | "exists" | "absent" | number;
+/**
+ * What a writer believes of a stream; a mismatch is a `conflict`. A number is the last sequence. A stream that was truncated
+ * and then appended to can have the same last sequence with another record: a {@link LastRecord} tells them apart.
+ */
+export type Expected = "any" | "exists" | "absent" | number | LastRecord;
+
+/** The stream's last record is the one at a position, which no other ever has. */
+export interface LastRecord {
+  /** Its place in the log, as an append or a read gave it; 0 for a stream that is empty or isn't there. */
+  position: number;
+}
 
 /** What an append asks for beside its records. @internal */
 export interface AppendHead {
@@ -207,7 +216,12 @@ export function writeHead(
   view.setUint8(at + 17, durabilityTag(durability));
   view.setUint16(at + 18, keyLength, true);
   view.setUint32(at + 20, interval, true);
-  view.setFloat64(at + 24, typeof expected === "number" ? expected : 0, true);
+  view.setFloat64(at + 24, expectedNumber(expected), true);
+}
+
+function expectedNumber(expected: Expected): number {
+  if (typeof expected === "number") return expected;
+  return typeof expected === "object" ? expected.position : 0;
 }
 
 function expectedTag(expected: Expected): number {
@@ -220,7 +234,10 @@ function expectedTag(expected: Expected): number {
       return 3;
     default:
       if (typeof expected === "number") return 1;
-      throw invalid(`a stream is expected to be "any", "exists", "absent" or a last sequence, not ${shown(expected)}`);
+      if (typeof expected === "object" && typeof expected?.position === "number") return 4;
+      throw invalid(
+        `a stream is expected to be "any", "exists", "absent", a last sequence or { position }, not ${shown(expected)}`,
+      );
   }
 }
 

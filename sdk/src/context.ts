@@ -76,6 +76,11 @@ export interface AppendResult {
   position: number;
   /** Whether the same key had been used before, so that nothing was appended now. */
   repeated: boolean;
+  /**
+   * Of a repeat: whether the context was truncated since, so that what was written then is not in it any more. Its sequences
+   * may be those of other events by now.
+   */
+  truncated: boolean;
 }
 
 /** A tool call without a result: the process died, or stopped, between the two. */

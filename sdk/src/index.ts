@@ -99,7 +99,7 @@ export type { QueryFn, QueryMessage, QueryParams } from "./claude/query.js";
 export { type ErrorCode, RunlogError } from "./error.js";
 export { RawJson } from "./json.js";
 export type { Appended } from "./appends.js";
-export { type Durability, type Expected, type FlushInterval, RecordBatch } from "./batch.js";
+export { type Durability, type Expected, type FlushInterval, type LastRecord, RecordBatch } from "./batch.js";
 export type { LogRecord } from "./packed.js";
 export type { Page, Pages } from "./pages.js";
 export type {

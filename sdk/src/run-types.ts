@@ -180,6 +180,11 @@ export interface Recorded {
   stepNumber: number;
   /** Whether an earlier write had the same idempotency key, so that nothing was written now. */
   repeated: boolean;
+  /**
+   * Of a repeat: whether the context was truncated since, so that what was written then is not in it any more. Its sequences
+   * may be those of other events by now.
+   */
+  truncated: boolean;
 }
 
 /** What a tool gave for one call. */

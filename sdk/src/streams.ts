@@ -38,6 +38,11 @@ export interface Committed {
   operations: CommittedOperation[];
   /** Whether an earlier batch had the same key, so that nothing was written now. */
   repeated: boolean;
+  /**
+   * Of a repeat: whether what it had appended was truncated since, or its stream deleted. The positions are still its own; the
+   * sequences may be those of other records by now.
+   */
+  truncated: boolean;
 }
 
 /** A stream, in short. */
@@ -126,6 +131,8 @@ export interface ForkOperation {
   at: number;
   /** The id of the new stream. */
   child: string;
+  /** What the stream whose records are shared is expected to be; `any` when left out. */
+  expected?: Expected;
 }
 
 /** Saves a state at a sequence of a stream, as {@link Streams.snapshot}. */
@@ -138,6 +145,8 @@ export interface SnapshotOperation {
   payload: Uint8Array | string;
   /** A small part beside the payload, at most 32 KiB. */
   meta?: Uint8Array;
+  /** What the stream is expected to be; `any` when left out. */
+  expected?: Expected;
 }
 
 /** Deletes a stream, as {@link Streams.delete}. */
@@ -240,9 +249,10 @@ export class Streams {
       return content.length;
     };
     const ops = listOf(operations, "the steps of a batch").map((operation) => wireOperation(operation, add));
-    type Wire = { lastPosition: number; ops: Committed["operations"]; repeated: boolean };
+    type Wire = { lastPosition: number; ops: Committed["operations"]; repeated: boolean; truncated: boolean };
     const done = await this.#handle.value<Wire>("commit", { ops, ...options }, concat(contents));
-    return { lastPosition: done.lastPosition, operations: done.ops, repeated: done.repeated };
+    const { lastPosition, ops, repeated, truncated } = done;
+    return { lastPosition, operations: ops, repeated, truncated };
   }
 
   /**
@@ -407,12 +417,13 @@ function wireOperation(operation: StreamOperation, add: (content: Uint8Array) =>
     return { op: "truncate", stream: operation.truncate, after: operation.after, expected: operation.expected };
   }
   if ("fork" in operation) {
-    return { op: "fork", parent: operation.fork, at: operation.at, child: operation.child };
+    const { fork: parent, at, child, expected } = operation;
+    return { op: "fork", parent, at, child, expected };
   }
   if ("snapshot" in operation) {
-    const { snapshot: stream, sequence, payload, meta } = operation;
+    const { snapshot: stream, sequence, payload, meta, expected } = operation;
     const metaLength = add(meta === undefined ? new Uint8Array() : bytesGiven(meta, "the metadata"));
-    return { op: "snapshot", stream, sequence, metaLength, payloadLength: add(bytesOrText(payload)) };
+    return { op: "snapshot", stream, expected, sequence, metaLength, payloadLength: add(bytesOrText(payload)) };
   }
   if ("delete" in operation) return { op: "delete", stream: operation.delete, expected: operation.expected };
   if ("redact" in operation) return { op: "redact", position: operation.redact, reason: operation.reason };

@@ -193,7 +193,18 @@ fn read_all(store: &Store, model: &Model) -> Result<usize, String> {
         }
     };
     match store.scan(Position::FIRST) {
-        Ok(scan) => scan.zip(1..).try_for_each(|(found, position)| record(found, position))?,
+        // One error may stand for several records.
+        Ok(scan) => {
+            let mut last = 0;
+            for found in scan {
+                let position = found.as_ref().map_or(0, |found| found.position.0);
+                if position != 0 && position <= last {
+                    return Err(format!("scan: position {position} after {last}"));
+                }
+                last = last.max(position);
+                record(found, position)?;
+            }
+        }
         Err(error) => drop(is_told(error)?),
     }
     for position in 1..=model.last_position() {
@@ -201,7 +212,16 @@ fn read_all(store: &Store, model: &Model) -> Result<usize, String> {
     }
     for stream in &living {
         let read = store.read(stream.id, ReadOptions::default()).map_err(|error| error.to_string())?;
-        read.zip(&stream.positions).try_for_each(|(found, position)| record(found, *position))?;
+        let mut rest = &stream.positions[..];
+        for found in read {
+            let position = found.as_ref().map_or(0, |found| found.position.0);
+            if position != 0 {
+                let place = rest.iter().position(|other| *other == position);
+                let place = place.ok_or_else(|| format!("stream: position {position} is none of the rest"))?;
+                rest = &rest[place + 1..];
+            }
+            record(found, position)?;
+        }
     }
     for stream in living {
         match store.latest_snapshot(stream.id, Sequence::MAX) {

@@ -30,6 +30,7 @@ pub(crate) struct Outcome {
     pub(crate) first_sequence: u64,
     pub(crate) last_sequence: u64,
     pub(crate) repeated: bool,
+    pub(crate) truncated: bool,
 }
 
 /// An append that was put in line.
@@ -54,6 +55,7 @@ impl Staged {
             first_sequence: (op.last_sequence.0 + 1).saturating_sub(self.records),
             last_sequence: op.last_sequence.0,
             repeated: appended.repeated,
+            truncated: appended.truncated,
         })
     }
 }
@@ -133,8 +135,9 @@ impl Appends {
 
 impl Settled {
     fn add(&mut self, ticket: u64, outcome: Outcome) {
-        let Outcome { position, last_position, first_sequence, last_sequence, repeated } = outcome;
-        let numbers = [ticket, position, last_position, first_sequence, last_sequence, u64::from(repeated)];
+        let Outcome { position, last_position, first_sequence, last_sequence, repeated, truncated } = outcome;
+        let told = u64::from(repeated) + u64::from(truncated);
+        let numbers = [ticket, position, last_position, first_sequence, last_sequence, told];
         self.answer(numbers.map(|number| number as f64));
     }
 

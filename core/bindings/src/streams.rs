@@ -78,15 +78,40 @@ struct Commit {
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 enum OpArgument {
-    Append { stream: Uuid, expected: Option<ExpectedArgument>, length: usize },
-    Truncate { stream: Uuid, expected: Option<ExpectedArgument>, after: u64 },
-    Fork { parent: Uuid, at: u64, child: Uuid },
-    Snapshot { stream: Uuid, sequence: u64, meta_length: usize, payload_length: usize },
-    Delete { stream: Uuid, expected: Option<ExpectedArgument> },
-    Redact { position: u64, reason: String },
+    Append {
+        stream: Uuid,
+        expected: Option<ExpectedArgument>,
+        length: usize,
+    },
+    Truncate {
+        stream: Uuid,
+        expected: Option<ExpectedArgument>,
+        after: u64,
+    },
+    Fork {
+        parent: Uuid,
+        expected: Option<ExpectedArgument>,
+        at: u64,
+        child: Uuid,
+    },
+    Snapshot {
+        stream: Uuid,
+        expected: Option<ExpectedArgument>,
+        sequence: u64,
+        meta_length: usize,
+        payload_length: usize,
+    },
+    Delete {
+        stream: Uuid,
+        expected: Option<ExpectedArgument>,
+    },
+    Redact {
+        position: u64,
+        reason: String,
+    },
 }
 
-/// `"exists"`, `"absent"`, or a last sequence.
+/// `"exists"`, `"absent"`, a last sequence, or the position of the last record.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum ExpectedArgument {
@@ -95,6 +120,10 @@ enum ExpectedArgument {
     Absent,
     #[serde(untagged)]
     Last(u64),
+    #[serde(untagged)]
+    At {
+        position: u64,
+    },
 }
 
 impl From<ExpectedArgument> for Expected {
@@ -104,6 +133,7 @@ impl From<ExpectedArgument> for Expected {
             ExpectedArgument::Exists => Self::Exists,
             ExpectedArgument::Absent => Self::Absent,
             ExpectedArgument::Last(last) => Self::Last(Sequence(last)),
+            ExpectedArgument::At { position } => Self::At(Position(position)),
         }
     }
 }
@@ -119,6 +149,7 @@ struct AppendedReply {
     last_position: u64,
     ops: Vec<OpReply>,
     repeated: bool,
+    truncated: bool,
 }
 
 #[derive(Serialize)]
@@ -137,12 +168,13 @@ struct AppendReply {
     first_sequence: u64,
     last_sequence: u64,
     repeated: bool,
+    truncated: bool,
 }
 
 impl From<Outcome> for AppendReply {
     fn from(outcome: Outcome) -> Self {
-        let Outcome { position, last_position, first_sequence, last_sequence, repeated } = outcome;
-        Self { position, last_position, first_sequence, last_sequence, repeated }
+        let Outcome { position, last_position, first_sequence, last_sequence, repeated, truncated } = outcome;
+        Self { position, last_position, first_sequence, last_sequence, repeated, truncated }
     }
 }
 
@@ -169,6 +201,7 @@ impl From<Appended> for AppendedReply {
             last_position: appended.last_position.0,
             ops: ops.map(|op| OpReply { position: op.position.0, last_sequence: op.last_sequence.0 }).collect(),
             repeated: appended.repeated,
+            truncated: appended.truncated,
         }
     }
 }
@@ -202,11 +235,15 @@ fn commit(engine: &Engine, input: Input<'_>) -> Result<Answer> {
             OpArgument::Truncate { stream, expected: wanted, after } => {
                 Op::Truncate { stream: StreamId(stream), expected: expected(wanted), after: Sequence(after) }
             }
-            OpArgument::Fork { parent, at, child } => {
-                Op::Fork { parent: StreamId(parent), at: Sequence(at), child: StreamId(child) }
-            }
-            OpArgument::Snapshot { stream, sequence, meta_length, payload_length } => Op::Snapshot {
+            OpArgument::Fork { parent, expected: wanted, at, child } => Op::Fork {
+                parent: StreamId(parent),
+                expected: expected(wanted),
+                at: Sequence(at),
+                child: StreamId(child),
+            },
+            OpArgument::Snapshot { stream, expected: wanted, sequence, meta_length, payload_length } => Op::Snapshot {
                 stream: StreamId(stream),
+                expected: expected(wanted),
                 sequence: Sequence(sequence),
                 meta: take(meta_length)?,
                 payload: take(payload_length)?,

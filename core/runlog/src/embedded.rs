@@ -3,8 +3,8 @@
 use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 use runlog_engine::{
-    Appended, Batch, Mode, OpenOptions, Position, ReadOptions, Record, Sequence, Snapshot, Store as Engine, StreamId,
-    StreamInfo, storage::Storage,
+    Appended, Batch, Direction, Mode, OpenOptions, Position, ReadOptions, Record, Sequence, Snapshot, Store as Engine,
+    StreamId, StreamInfo, storage::Storage,
 };
 use uuid::Uuid;
 
@@ -97,13 +97,18 @@ impl Embedded {
     fn read_page(&self, stream: StreamId, options: ReadOptions) -> Result<Page<Sequence>> {
         let limit = options.limit;
         // One record more than asked for, to know whether there is a next page.
+        let direction = options.direction;
         let mut records = self.engine.read(stream, ReadOptions { limit: limit.saturating_add(1), ..options })?;
-        page(limit, || records.next(), |record| record.sequence)
+        let after = |record: &Record| match direction {
+            Direction::Forward => record.sequence.next(),
+            Direction::Backward => Sequence(record.sequence.0.saturating_sub(1)),
+        };
+        page(limit, || records.next(), |record| record.sequence, after)
     }
 
     fn scan_page(&self, first: Position, limit: u64) -> Result<Page<Position>> {
         let mut records = self.engine.scan(first)?;
-        page(limit, || records.next(), |record| record.position)
+        page(limit, || records.next(), |record| record.position, |record| record.position.next())
     }
 
     fn block_past(&self, seen: Position) -> Result<Position> {
@@ -187,16 +192,25 @@ impl Backend for Embedded {
     }
 }
 
-/// Takes records until there are `limit` of them, or about 1 MiB of payload.
+/// Takes records until there are `limit` of them, or about 1 MiB of payload. Where one can't be read, the page ends after
+/// the one before, and the next page is the error.
 fn page<Place>(
     limit: u64,
     mut next: impl FnMut() -> Option<runlog_engine::Result<Record>>,
     place: impl Fn(&Record) -> Place,
+    after: impl Fn(&Record) -> Place,
 ) -> Result<Page<Place>> {
     let mut page = Page { records: Vec::new(), next: None };
     let mut bytes = 0;
     while let Some(record) = next() {
-        let record = record?;
+        let record = match (record, page.records.last()) {
+            (Ok(record), _) => record,
+            (Err(_), Some(last)) => {
+                page.next = Some(after(last));
+                break;
+            }
+            (Err(error), None) => return Err(error.into()),
+        };
         let full = page.records.len() as u64 >= limit
             || (!page.records.is_empty() && bytes + record.payload.len() > PAGE_BYTES_MAX);
         if full {

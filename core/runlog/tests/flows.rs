@@ -31,6 +31,7 @@ both! {
     the_session_id_is_durable_before_the_agent_is_called
     the_session_id_stays_when_the_agent_is_complete
     resume_loads_the_latest_snapshot_and_emits_flow_resumed
+    a_flow_whose_last_snapshot_was_redacted_goes_on_from_the_one_before
     a_running_node_is_resumed_with_continue_or_the_given_message
     a_resume_message_waits_where_no_node_was_running
     send_and_reply_without_a_run_id_are_rejected_and_recorded
@@ -214,6 +215,24 @@ fn resume_loads_the_latest_snapshot_and_emits_flow_resumed(store: &Store) {
     assert_eq!(flow.state().loop_counters["l"], 3, "what wasn't saved isn't there");
     assert_eq!(resumed.sequence, 4);
     assert_eq!(types(store, flow.run_id(), at_once()).last().unwrap(), "flow:resumed");
+}
+
+fn a_flow_whose_last_snapshot_was_redacted_goes_on_from_the_one_before(store: &Store) {
+    use runlog::engine::{Batch, Op, Sequence, StreamId};
+    let mut flow = FlowRun::create(store, None).unwrap();
+    let stream = StreamId(flow.run_id().as_uuid());
+    let mut position = None;
+    for count in 1..=3 {
+        flow.record(&event(r#"{"type":"node:started"}"#)).unwrap();
+        flow.state_mut().loop_counters.insert("l".into(), count);
+        flow.save_snapshot().unwrap();
+        let saved = pollster::block_on(store.backend().latest_snapshot(stream, Sequence::MAX)).unwrap();
+        position = saved.map(|saved| saved.position);
+    }
+    let redact = Op::Redact { position: position.unwrap(), reason: "asked for" };
+    pollster::block_on(store.backend().commit(Batch::new(vec![redact]))).unwrap();
+    let (flow, _) = FlowRun::resume(store, flow.run_id(), None).unwrap();
+    assert_eq!(flow.state().loop_counters["l"], 2);
 }
 
 fn a_running_node_is_resumed_with_continue_or_the_given_message(store: &Store) {

@@ -11,6 +11,7 @@ use runlog::{
 
 both! {
     a_repeat_after_a_truncation_is_told_its_own_event
+    a_repeat_tells_whether_what_it_wrote_is_still_there
     entries_repeated_in_a_later_step_are_told_their_own
     a_repeat_is_told_by_a_run_whose_budget_is_spent_or_that_has_ended
     many_open_calls_are_closed_on_resume
@@ -41,6 +42,19 @@ fn a_repeat_after_a_truncation_is_told_its_own_event(store: &Store) {
     let again = append("first", &keyed("key"));
     assert_eq!((again.position, again.sequence_number, &again.content), (first.position, 1, &first.content));
     assert_eq!(contexts.last_sequence(instance.id).unwrap(), 1);
+}
+
+fn a_repeat_tells_whether_what_it_wrote_is_still_there(store: &Store) {
+    let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "agent")).unwrap();
+    let write = || {
+        let message = run.record_raw_message_with(user("a"), &keyed("message")).unwrap();
+        let entries = run.record_entries(&[entry("b", false)], Some("entries")).unwrap();
+        [message, entries[0]].map(|recorded| (recorded.repeated, recorded.truncated))
+    };
+    assert_eq!(write(), [(false, false); 2]);
+    assert_eq!(write(), [(true, false); 2]);
+    store.contexts().delete_events_after(run.run().instance_id, 1).unwrap();
+    assert_eq!(write(), [(true, false), (true, true)]);
 }
 
 fn entries_repeated_in_a_later_step_are_told_their_own(store: &Store) {

@@ -134,6 +134,39 @@ describe.each(places)("streams $name", ({ fresh }) => {
     expect((await store.streams.get(stream))?.lastSequence).toBe(3);
   });
 
+  test("a position tells a record from another that has its sequence", async () => {
+    const store = await fresh();
+    const [stream, child] = [store.newId(), store.newId()];
+    await failure(store.streams.append(stream, "x", { expected: { position: 1 } }), "conflict");
+    const first = await store.streams.append(stream, ["a", "b"], { expected: { position: 0 } });
+    await store.streams.truncate(stream, 1);
+    const second = await store.streams.append(stream, "c", { expected: { position: first.position } });
+    expect(second.lastSequence).toBe(first.lastSequence);
+    await failure(store.streams.append(stream, "x", { expected: { position: first.lastPosition } }), "conflict");
+    const at = (position: number) => ({ position });
+    const fork = (position: number) => ({ fork: stream, at: 1, child, expected: at(position) });
+    const save = (position: number) => ({ snapshot: stream, sequence: 2, payload: "s", expected: at(position) });
+    await failure(store.streams.commit([fork(first.lastPosition)]), "conflict");
+    await failure(store.streams.commit([save(first.lastPosition)]), "conflict");
+    await store.streams.commit([fork(second.lastPosition), save(second.lastPosition)]);
+    await store.streams.append(child, "d", { expected: { position: first.position } });
+    await failure(store.streams.append(stream, "x", { expected: { position: 1.5 } }), "invalid_input");
+    await failure(store.streams.append(stream, "x", { expected: {} as { position: number } }), "invalid_input");
+  });
+
+  test("a repeat tells that what it had appended was truncated", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    const first = await store.streams.append(stream, "x", { key: "k" });
+    expect(await store.streams.append(stream, "x", { key: "k" })).toMatchObject({ repeated: true, truncated: false });
+    await store.streams.truncate(stream, 0);
+    await store.streams.append(stream, "y");
+    const again = await store.streams.append(stream, "x", { key: "k" });
+    expect(again).toEqual({ ...first, repeated: true, truncated: true });
+    await store.streams.delete(stream);
+    await failure(store.streams.append(stream, "x", { key: "k" }), "not_found");
+  });
+
   test("a batch of several steps over several streams is atomic", async () => {
     const store = await fresh();
     const [one, two, three] = [store.newId(), store.newId(), store.newId()];

@@ -2,18 +2,19 @@
 //!
 //! ```text
 //!  0  stream id, 16 bytes
-//! 16  what is expected of the stream: 0 anything, 1 a last sequence, 2 that it exists, 3 that it doesn't
+//! 16  what is expected of the stream: 0 anything, 1 a last sequence, 2 that it exists, 3 that it doesn't,
+//!     4 the position of its last record
 //! 17  durability: 0 the store's own, 1 sync, 2 os, 3 an interval
 //! 18  length of the idempotency key, u16; 0 for none
 //! 20  the interval in milliseconds, u32
-//! 24  the expected last sequence, f64
+//! 24  the expected last sequence or position, f64
 //! 32  the idempotency key, then the records until the end, each:
 //!     kind u8, 0 u8, length of the metadata u16, length of the payload u32, metadata, payload
 //! ```
 
 use runlog::{
     Durability,
-    engine::{Batch, Expected, Kind, NewRecord, Op, Sequence, StreamId},
+    engine::{Batch, Expected, Kind, NewRecord, Op, Position, Sequence, StreamId},
 };
 
 use crate::{Failure, Result};
@@ -37,6 +38,7 @@ impl<'a> PackedAppend<'a> {
             1 => Expected::Last(Sequence(whole(f64::from_le_bytes(array(header, 24)))?)),
             2 => Expected::Exists,
             3 => Expected::Absent,
+            4 => Expected::At(Position(whole(f64::from_le_bytes(array(header, 24)))?)),
             other => return Err(Failure::invalid(format!("there is no expectation {other}"))),
         };
         let durability = match header[17] {
@@ -75,7 +77,7 @@ pub(crate) fn records(mut bytes: &[u8]) -> Result<Vec<NewRecord<'_>>> {
 fn whole(number: f64) -> Result<u64> {
     const EXACT_END: f64 = 9_007_199_254_740_992.0;
     if number.fract() != 0.0 || !(0.0..EXACT_END).contains(&number) {
-        return Err(Failure::invalid(format!("a sequence is a whole number from 0, not {number}")));
+        return Err(Failure::invalid(format!("a sequence or position is a whole number from 0, not {number}")));
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked by the range")]
     Ok(number as u64)
@@ -120,6 +122,12 @@ mod tests {
         assert_eq!((*stream, *expected), (StreamId::from_bytes([7; 16]), Expected::Last(Sequence(5))));
         assert_eq!((records[0].kind, records[0].meta, records[0].payload), (Kind(9), &b"m"[..], &b"one"[..]));
         assert!(records[1].payload.is_empty());
+        let mut at_position = bytes.clone();
+        at_position[16] = 4;
+        let Op::Append { expected, .. } = PackedAppend::read(&at_position).unwrap().batch.ops.remove(0) else {
+            panic!()
+        };
+        assert_eq!(expected, Expected::At(Position(5)));
     }
 
     #[test]

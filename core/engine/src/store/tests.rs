@@ -79,6 +79,57 @@ fn same_key_returns_the_first_result() {
 }
 
 #[test]
+fn stream_that_was_given_as_many_records_as_can_be_counted_takes_no_more() {
+    let store = Store::in_memory(options()).unwrap();
+    append(&store, stream(1), "one");
+    // As if it had been truncated again and again.
+    store.shared().writer().unwrap().heads[0].ordinals = crate::limits::STREAM_RECORDS_MAX - 3;
+    let records = [NewRecord::data(b"x"); 4];
+    let refused = store.append(stream(1), Expected::Any, &records).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
+    assert_eq!(payloads(&store, stream(1)), ["one"]);
+    assert_eq!(append(&store, stream(2), "another stream").last_position, Position(4), "nothing was written");
+    store.append(stream(1), Expected::Any, &records[..3]).unwrap();
+    assert_eq!(store.append(stream(1), Expected::Any, &records[..1]).unwrap_err().kind(), ErrorKind::TooLarge);
+}
+
+#[test]
+fn position_of_the_last_record_is_known_again_after_reopening_and_in_line() {
+    let storage: Arc<dyn Storage> = Arc::new(crate::storage::MemoryStorage::new());
+    let store = Store::open_on(storage.clone(), options()).unwrap();
+    let large = vec![7; 20_000];
+    for _ in 0..9 {
+        store.append(stream(1), Expected::Any, &[NewRecord::data(&large)]).unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    let store = Store::open_on(storage, options()).unwrap();
+    let at = |position| Expected::At(Position(position));
+    let x = [NewRecord::data(b"x")];
+    let refused = store.append(stream(1), at(9), &x).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    assert!(refused.to_string().contains("position 9, but found it at position 10"), "{refused}");
+    assert_eq!(store.append(stream(1), at(10), &x).unwrap().last_position, Position(11));
+    // In line, one after the other, and none of them waited for.
+    let stage = |op| store.stage(&Batch::new(vec![op])).unwrap();
+    let append = |expected| Op::Append { stream: stream(1), expected, records: x.to_vec() };
+    let truncate = |expected, after| Op::Truncate { stream: stream(1), expected, after: Sequence(after) };
+    let staged = [
+        stage(append(at(11))),
+        stage(append(at(12))),
+        stage(truncate(at(13), 11)),
+        stage(append(at(12))),
+        stage(truncate(at(15), 3)),
+        stage(append(at(4))),
+        stage(Op::Fork { parent: stream(1), expected: at(17), at: Sequence(2), child: stream(2) }),
+        stage(Op::Append { stream: stream(2), expected: at(3), records: x.to_vec() }),
+    ];
+    assert_eq!(staged.map(|commit| commit.wait().unwrap().last_position.0), [12, 13, 14, 15, 16, 17, 18, 19]);
+    let refused = store.append(stream(2), at(17), &x).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+}
+
+#[test]
 fn key_is_found_again_in_a_sealed_segment_and_after_reopening() {
     let storage: Arc<dyn Storage> = Arc::new(crate::storage::MemoryStorage::new());
     let store = Store::open_on(storage.clone(), options()).unwrap();

@@ -132,6 +132,140 @@ pub async fn a_wrong_expectation_is_refused_and_writes_nothing(backend: Shared) 
     assert_eq!(last(&backend, one).await, Some(3));
 }
 
+/// The position of a stream's last record, 0 when it has none: what a reader sees.
+async fn last_at(backend: &Shared, of: StreamId) -> Position {
+    let options = ReadOptions { direction: Direction::Backward, limit: 1, ..ReadOptions::default() };
+    let page = backend.read(of, options).await.unwrap();
+    page.records.first().map_or(Position::ZERO, |record| record.position)
+}
+
+pub async fn a_position_tells_a_record_from_another_with_its_sequence(backend: Shared) {
+    let (one, two) = (stream(1), stream(2));
+    let at = |position| Expected::At(position);
+    assert_eq!(refused(&backend, vec![expecting(one, at(Position(1)), &["x"])]).await, ErrorKind::Conflict);
+    commit(&backend, vec![expecting(one, at(Position::ZERO), &["a", "b", "c"])]).await;
+    let seen = last_at(&backend, one).await;
+    let first = Position(seen.0 - 2);
+    // The same last sequence again, with another record.
+    commit(&backend, vec![truncate(one, 2), append(one, &["d"])]).await;
+    assert_eq!(last(&backend, one).await, Some(3));
+    let steps = |expected| {
+        [
+            expecting(one, expected, &["x"]),
+            Op::Truncate { stream: one, expected, after: Sequence(1) },
+            Op::Fork { parent: one, expected, at: Sequence(1), child: two },
+            Op::Snapshot { stream: one, expected, sequence: Sequence(1), meta: b"", payload: b"s" },
+            Op::Delete { stream: one, expected },
+        ]
+    };
+    for position in [seen, Position::ZERO, first, Position(u64::MAX)] {
+        for op in steps(at(position)) {
+            assert_eq!(refused(&backend, vec![op]).await, ErrorKind::Conflict, "{position}");
+        }
+    }
+    let now = last_at(&backend, one).await;
+    let [append_x, truncate_to_1, fork_at_1, save, delete] = steps(at(now));
+    commit(&backend, vec![save]).await;
+    commit(&backend, vec![fork_at_1]).await;
+    commit(&backend, vec![truncate_to_1]).await;
+    assert_eq!(last_at(&backend, one).await, first, "the one that was left there");
+    // What a fork inherits has the position it had.
+    commit(&backend, vec![expecting(two, at(first), &["e"])]).await;
+    assert_eq!(refused(&backend, vec![append_x]).await, ErrorKind::Conflict);
+    commit(&backend, vec![expecting(one, at(first), &["f"]), truncate(one, 0)]).await;
+    assert_eq!(refused(&backend, vec![delete]).await, ErrorKind::Conflict);
+    commit(&backend, vec![Op::Delete { stream: one, expected: at(Position::ZERO) }]).await;
+    assert_eq!(payloads(&backend, two).await, ["a", "e"]);
+}
+
+pub async fn steps_of_a_batch_expect_the_positions_that_those_before_them_leave(backend: Shared) {
+    let (one, two, three) = (stream(1), stream(2), stream(3));
+    let at = |position| Expected::At(Position(position));
+    let steps = |shift: u64| {
+        vec![
+            // Positions 1 to 4: the creation of the stream and three records.
+            append(one, &["a", "b", "c"]),
+            expecting(one, at(4 + shift), &[]),
+            truncate(one, 2),
+            expecting(one, at(3), &[]),
+            // 6: the fork.
+            fork(one, 1, two),
+            truncate(one, 0),
+            expecting(one, at(0), &["d"]),
+            expecting(two, at(2), &["e"]),
+            fork(two, 1, three),
+            expecting(three, at(2), &[]),
+            expecting(one, at(8), &["f"]),
+        ]
+    };
+    assert_eq!(refused(&backend, steps(1)).await, ErrorKind::Conflict);
+    assert_eq!(last(&backend, one).await, None);
+    commit(&backend, steps(0)).await;
+    assert_eq!(payloads(&backend, one).await, ["d", "f"]);
+    assert_eq!(payloads(&backend, two).await, ["a", "e"]);
+    assert_eq!(payloads(&backend, three).await, ["a"]);
+}
+
+pub async fn a_repeated_key_tells_that_what_it_wrote_was_truncated(backend: Shared) {
+    let (one, two) = (stream(1), stream(2));
+    commit(&backend, vec![append(one, &["a", "b"])]).await;
+    let once = || Batch::new(vec![append(one, &["c", "d"]), append(two, &["e"])]).with_key(b"k");
+    let first = backend.commit(once()).await.unwrap();
+    let again = backend.commit(once()).await.unwrap();
+    assert_eq!((first.truncated, again.truncated), (false, false));
+    // A later record, and its truncation, take nothing of it.
+    commit(&backend, vec![append(one, &["f"]), truncate(one, 4)]).await;
+    assert!(!backend.commit(once()).await.unwrap().truncated);
+    commit(&backend, vec![truncate(one, 3), append(one, &["another"])]).await;
+    let again = backend.commit(once()).await.unwrap();
+    assert_eq!((again.repeated, again.truncated, &again.ops), (true, true, &first.ops));
+    assert_eq!(payloads(&backend, one).await, ["a", "b", "c", "another"]);
+
+    let other = || Batch::new(vec![append(one, &["g"]), append(two, &["h"])]).with_key(b"other");
+    backend.commit(other()).await.unwrap();
+    commit(&backend, vec![Op::Delete { stream: two, expected: Expected::Any }]).await;
+    assert!(backend.commit(other()).await.unwrap().truncated, "a stream it wrote to is gone");
+    commit(&backend, vec![Op::Delete { stream: one, expected: Expected::Any }]).await;
+    assert_eq!(backend.commit(other()).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+pub async fn what_a_batch_truncates_itself_is_not_told_as_truncated(backend: Shared) {
+    let one = stream(1);
+    let once = || Batch::new(vec![append(one, &["a", "b", "c"]), truncate(one, 2)]).with_key(b"k");
+    backend.commit(once()).await.unwrap();
+    assert!(!backend.commit(once()).await.unwrap().truncated);
+    commit(&backend, vec![truncate(one, 1)]).await;
+    assert!(backend.commit(once()).await.unwrap().truncated);
+}
+
+pub async fn a_fork_does_not_know_its_parents_keys(backend: Shared) {
+    let once = |to| Batch::new(vec![append(to, &["a"])]).with_key(b"k");
+    backend.commit(once(stream(1))).await.unwrap();
+    commit(&backend, vec![fork(stream(1), 1, stream(2))]).await;
+    assert!(!backend.commit(once(stream(2))).await.unwrap().repeated);
+    assert!(backend.commit(once(stream(2))).await.unwrap().repeated);
+    assert_eq!(payloads(&backend, stream(2)).await, ["a", "a"]);
+}
+
+pub async fn a_redacted_snapshot_gives_way_to_the_one_before(backend: Shared) {
+    let one = stream(1);
+    let save = |sequence, payload: &'static [u8]| Op::Snapshot {
+        stream: one,
+        expected: Expected::Any,
+        sequence: Sequence(sequence),
+        meta: b"m",
+        payload,
+    };
+    commit(&backend, vec![append(one, &["a", "b"]), save(1, b"at 1"), save(2, b"at 2"), save(2, b"at 2 again")]).await;
+    let latest = async || backend.latest_snapshot(one, Sequence::MAX).await.unwrap();
+    for expected in [&b"at 2 again"[..], b"at 2", b"at 1"] {
+        let found = latest().await.unwrap();
+        assert_eq!(found.payload, expected);
+        commit(&backend, vec![Op::Redact { position: found.position, reason: "asked for" }]).await;
+    }
+    assert_eq!(latest().await, None);
+}
+
 pub async fn a_repeated_key_returns_the_first_result(backend: Shared) {
     let once = |payload| Batch::new(vec![append(stream(1), &[payload]), append(stream(2), &[payload])]).with_key(b"k");
     let first = backend.commit(once("a")).await.unwrap();

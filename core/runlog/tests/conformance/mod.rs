@@ -57,6 +57,12 @@ macro_rules! conformance_tests {
                 a_refused_fork_makes_no_stream
                 a_deleted_stream_is_gone_and_its_id_is_spent
                 the_latest_snapshot_is_the_one_at_or_before
+                a_position_tells_a_record_from_another_with_its_sequence
+                steps_of_a_batch_expect_the_positions_that_those_before_them_leave
+                a_repeated_key_tells_that_what_it_wrote_was_truncated
+                what_a_batch_truncates_itself_is_not_told_as_truncated
+                a_fork_does_not_know_its_parents_keys
+                a_redacted_snapshot_gives_way_to_the_one_before
                 a_redacted_payload_is_gone_from_forks_too
                 pages_give_every_record_once_in_both_directions
                 a_page_of_large_payloads_is_bounded
