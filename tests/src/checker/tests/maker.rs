@@ -206,7 +206,9 @@ impl Segment {
     }
 
     pub(super) fn all(mut self, entries: &[Entry]) -> Self {
-        entries.iter().for_each(|entry| drop(self.add(entry)));
+        for entry in entries {
+            self.add(entry);
+        }
         self
     }
 
