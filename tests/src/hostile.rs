@@ -1,13 +1,10 @@
 //! Files that somebody made to hurt: bytes that are wrong under checksums that are right.
 
 use crate::{
-    checker::{self, Checked, Files},
+    checker::{self, Checked, Files, LogRecord, SegmentFacts},
+    forge::{self, HEADER_BYTES, HEADER_COPIES, RECORD_HEADER_BYTES, RECORDS_BEGIN, TRAILER_BYTES, put},
     random::Random,
 };
-
-const RECORD_HEADER_BYTES: usize = 32;
-const TRAILER_BYTES: usize = 96;
-const SEGMENT_HEADER_BYTES: usize = 4096;
 
 /// A well-formed store to start from, and where its parts are.
 pub struct Template {
@@ -33,25 +30,35 @@ impl Template {
     }
 
     fn change(&self, files: &mut Files, random: &mut Random) {
-        match random.below(12) {
+        match random.below(16) {
             0..3 => self.change_record(files, random),
-            3 => self.change_header(files, random),
-            4..6 => self.change_trailer(files, random),
-            6..8 => self.change_block(files, random),
-            8 | 9 => change_checkpoint(files, random),
-            10 => change_small(files, random),
+            3 => self.change_meaning(files, random),
+            4 => self.lose_record(files, random),
+            5 => self.change_header(files, random),
+            6 => self.change_all_under_header(files, random),
+            7..9 => self.change_trailer(files, random),
+            9..11 => self.change_block(files, random),
+            11 | 12 => change_checkpoint(files, random),
+            13 | 14 => change_small(files, random),
             _ => change_files(files, random),
         }
     }
 
-    fn change_record(&self, files: &mut Files, random: &mut Random) {
-        let record = &self.checked.records[random.place(self.checked.records.len())];
+    /// Any record, with padding and marks, where it begins, and its segment.
+    fn any_record(&self, random: &mut Random) -> (&LogRecord, usize, &SegmentFacts) {
+        let (records, marks) = (&self.checked.records, &self.checked.marks);
+        let place = random.place(records.len() + marks.len());
+        let record = records.get(place).unwrap_or_else(|| &marks[place - records.len()]);
         let segment = &self.checked.segments[record.segment as usize - 1];
-        let start = usize::try_from(record.offset).expect("small");
+        (record, usize::try_from(record.offset).expect("small"), segment)
+    }
+
+    fn change_record(&self, files: &mut Files, random: &mut Random) {
+        let (record, start, segment) = self.any_record(random);
         let Some(bytes) = files.get_mut(&name_of(record.segment)) else { return };
         // Sometimes a copy of it elsewhere, with the checksums of there.
         let elsewhere = random.place(bytes.len() / 8) * 8;
-        let to = if random.one_in(4) { elsewhere.max(SEGMENT_HEADER_BYTES) } else { start };
+        let to = if random.one_in(4) { elsewhere.max(RECORDS_BEGIN) } else { start };
         let length = usize::try_from(record.bytes).expect("small");
         let Some(mut copy) = bytes.get(start..start + length).map(<[u8]>::to_vec) else { return };
         match random.below(3) {
@@ -70,33 +77,100 @@ impl Template {
             _ => {}
         }
         put(bytes, to, &copy);
-        seal_record(bytes, to, segment.salt);
+        forge::record(bytes, to, segment.seed);
+    }
+
+    /// Another kind, or other flags, with and without what the kind needs: a record becomes a mark, padding, or what
+    /// only a newer build knows.
+    fn change_meaning(&self, files: &mut Files, random: &mut Random) {
+        let (record, start, segment) = self.any_record(random);
+        let Some(bytes) = files.get_mut(&name_of(record.segment)) else { return };
+        if random.one_in(3) {
+            let flag = [4, 8, 16, 32, 64, 128, 3][random.place(7)];
+            put(bytes, start + 3, &[record.flags ^ flag]);
+        } else {
+            let kind = [128, 129, 130, 131, 132, 133, 134, 135, 136, 138, 139, 191, 192, 255][random.place(14)];
+            put(bytes, start + 2, &[kind]);
+            if random.one_in(2) {
+                // Alone in its batch, of no stream: as padding and marks are.
+                put(bytes, start + 3, &[3]);
+                put(bytes, start + 12, &[0; 8]);
+            }
+        }
+        forge::record(bytes, start, segment.seed);
+    }
+
+    /// Damages a record in a segment whose index says that a repair made it.
+    fn lose_record(&self, files: &mut Files, random: &mut Random) {
+        let (record, start, segment) = self.any_record(random);
+        let Some(bytes) = files.get_mut(&name_of(record.segment)).filter(|_| segment.sealed) else { return };
+        put(bytes, start + 4, &value(random).to_le_bytes()[..4]);
+        let Some(trailer) = bytes.len().checked_sub(TRAILER_BYTES) else { return };
+        put(bytes, trailer + 92, &[1]);
+        if random.one_in(2) {
+            put(bytes, trailer + 32, &value(random).to_le_bytes());
+        }
+        forge::trailer(bytes);
     }
 
     fn change_header(&self, files: &mut Files, random: &mut Random) {
         let id = self.any_segment(random);
-        let Some(bytes) = files.get_mut(&name_of(id)).filter(|bytes| bytes.len() >= SEGMENT_HEADER_BYTES) else {
+        let Some(bytes) = files.get_mut(&name_of(id)).filter(|bytes| bytes.len() >= RECORDS_BEGIN) else {
             return;
         };
-        let field = 8 + 4 * random.place(16);
-        put(bytes, field, &value(random).to_le_bytes()[..4 + 4 * random.place(2)]);
-        let crc = crc32fast::hash(&bytes[..4092]);
-        put(bytes, 4092, &crc.to_le_bytes());
+        if random.one_in(4) {
+            // One copy only, or two that differ.
+            let start = HEADER_COPIES[random.place(2)];
+            change_header_field(&mut bytes[start..start + HEADER_BYTES], random);
+            if random.one_in(2) {
+                forge::structure(&mut bytes[start..start + HEADER_BYTES]);
+            }
+            return;
+        }
+        change_header_field(&mut bytes[..HEADER_BYTES], random);
+        forge::header(bytes);
+    }
+
+    /// Another header, and every checksum of the segment made for it.
+    fn change_all_under_header(&self, files: &mut Files, random: &mut Random) {
+        let segment = &self.checked.segments[self.any_segment(random) as usize - 1];
+        let Some(bytes) = files.get_mut(&name_of(segment.id)).filter(|bytes| bytes.len() >= RECORDS_BEGIN) else {
+            return;
+        };
+        change_header_field(&mut bytes[..HEADER_BYTES], random);
+        forge::header(bytes);
+        let (header, seed) = (bytes[..HEADER_BYTES].to_vec(), forge::seed(bytes));
+        let records = self.checked.records.iter().chain(&self.checked.marks);
+        for record in records.filter(|record| record.segment == segment.id) {
+            forge::record(bytes, usize::try_from(record.offset).expect("small"), seed);
+        }
+        if segment.sealed
+            && let Some(trailer) = bytes.len().checked_sub(TRAILER_BYTES + HEADER_BYTES)
+        {
+            put(bytes, trailer, &header);
+            let trailer = trailer + HEADER_BYTES;
+            put(bytes, trailer + 12, &header[56..60]);
+            put(bytes, trailer + 24, &header[32..40]);
+            let crc = forge::index(bytes, usize::try_from(segment.data_end).expect("small"), seed);
+            follow(files, segment.id, crc, Some(&header[56..60]));
+        }
     }
 
     fn change_trailer(&self, files: &mut Files, random: &mut Random) {
         let id = self.any_segment(random);
-        let Some(bytes) =
-            files.get_mut(&name_of(id)).filter(|bytes| bytes.len() > SEGMENT_HEADER_BYTES + TRAILER_BYTES)
+        let Some(bytes) = files.get_mut(&name_of(id)).filter(|bytes| bytes.len() > RECORDS_BEGIN + TRAILER_BYTES)
         else {
             return;
         };
         let start = bytes.len() - TRAILER_BYTES;
-        put(bytes, start + 8 + 4 * random.place(21), &value(random).to_le_bytes()[..4]);
-        seal_trailer(bytes, start);
+        put(bytes, start + 8 + 4 * random.place(29), &value(random).to_le_bytes()[..4]);
+        if random.one_in(4) {
+            put(bytes, start + 92, &[1, 0, 0, 0]);
+        }
+        forge::trailer(bytes);
     }
 
-    /// Changes the index block, and makes both CRCs right again; sometimes with more of its own in the trailer.
+    /// Changes the index block, and makes both CRCs right again; sometimes of one that a repair made.
     fn change_block(&self, files: &mut Files, random: &mut Random) {
         let segment = &self.checked.segments[self.any_segment(random) as usize - 1];
         let Some(bytes) = files.get_mut(&name_of(segment.id)).filter(|_| segment.sealed) else { return };
@@ -104,15 +178,17 @@ impl Template {
         if from >= to {
             return;
         }
+        // The header at its end is as long as all the rest.
+        let end = if random.one_in(8) { to } else { to.saturating_sub(HEADER_BYTES).max(from + 4) };
         for _ in 0..=random.below(3) {
-            let place = from + random.place((to - from) / 4) * 4;
+            let place = from + random.place((end - from) / 4) * 4;
             put(bytes, place, &value(random).to_le_bytes()[..4]);
         }
-        let mut hasher = crc32fast::Hasher::new_with_initial(segment.salt);
-        hasher.update(&segment.data_end.to_le_bytes());
-        hasher.update(&bytes[from..to]);
-        put(bytes, to + 80, &hasher.finalize().to_le_bytes());
-        seal_trailer(bytes, to);
+        if random.one_in(3) {
+            put(bytes, to + 92, &[1]);
+        }
+        let crc = forge::index(bytes, from, segment.seed);
+        follow(files, segment.id, crc, None);
     }
 
     fn any_segment(&self, random: &mut Random) -> u32 {
@@ -143,31 +219,18 @@ fn name_of(segment: u32) -> String {
     format!("{segment:08}.seg")
 }
 
-/// Writes what fits.
-fn put(bytes: &mut [u8], at: usize, new: &[u8]) {
-    let end = bytes.len().min(at + new.len());
-    if at < end {
-        bytes[at..end].copy_from_slice(&new[..end - at]);
-    }
+fn change_header_field(header: &mut [u8], random: &mut Random) {
+    // What is behind the fields is reserved.
+    let field = if random.one_in(8) { 168 + 4 * random.place(85) } else { 8 + 4 * random.place(40) };
+    put(header, field, &value(random).to_le_bytes()[..4 + 4 * random.place(2)]);
 }
 
-/// Makes a record's two checksums right for where it is.
-fn seal_record(bytes: &mut [u8], start: usize, salt: u32) {
-    let Some(header) = bytes.get(start..start + RECORD_HEADER_BYTES) else { return };
-    let body = u32::from_le_bytes(header[4..8].try_into().expect("4 bytes")) as usize;
-    let mut hasher = crc32fast::Hasher::new_with_initial(salt);
-    hasher.update(&(start as u64).to_le_bytes());
-    hasher.update(&header[2..28]);
-    let h = hasher.finalize();
-    let body = bytes.get(start + RECORD_HEADER_BYTES..start + RECORD_HEADER_BYTES + body.next_multiple_of(8));
-    let crc = crc32fast::hash(body.unwrap_or_default()) ^ h;
-    put(bytes, start, &h.to_le_bytes()[..2]);
-    put(bytes, start + 28, &crc.to_le_bytes());
-}
-
-fn seal_trailer(bytes: &mut [u8], start: usize) {
-    let crc = crc32fast::hash(&bytes[start..start + 92]);
-    put(bytes, start + 92, &crc.to_le_bytes());
+/// Makes the next segment's header agree with a changed segment.
+fn follow(files: &mut Files, segment: u32, index_crc: Option<u32>, salt: Option<&[u8]>) {
+    let Some((next, crc)) = files.get_mut(&name_of(segment + 1)).zip(index_crc) else { return };
+    put(next, 120, &crc.to_le_bytes());
+    put(next, 60, salt.unwrap_or_default());
+    forge::header(next);
 }
 
 fn change_checkpoint(files: &mut Files, random: &mut Random) {
@@ -181,18 +244,25 @@ fn change_checkpoint(files: &mut Files, random: &mut Random) {
         let length = bytes.len() as u64 - 32;
         put(bytes, 16, &length.to_le_bytes());
     }
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&bytes[..24]);
-    hasher.update(&bytes[32..]);
-    put(bytes, 24, &hasher.finalize().to_le_bytes());
+    if random.one_in(2) {
+        // It ends in the trailer of the active segment's index.
+        forge::trailer(bytes);
+    }
+    forge::checkpoint(bytes);
 }
 
 fn change_small(files: &mut Files, random: &mut Random) {
-    let (name, end) = if random.one_in(2) { ("RUNLOG", 60) } else { ("WATERMARK", 52) };
-    let Some(bytes) = files.get_mut(name).filter(|bytes| bytes.len() >= end + 4) else { return };
-    put(bytes, 4 * random.place(end / 4), &value(random).to_le_bytes()[..4]);
-    let crc = crc32fast::hash(&bytes[..end]);
-    put(bytes, end, &crc.to_le_bytes());
+    let name = ["RUNLOG", "END", "END", "WATERMARK"][random.place(4)];
+    let Some(bytes) = files.get_mut(name).filter(|bytes| bytes.len() >= 96) else { return };
+    let field = 4 * random.place(bytes.len() / 4 - 1);
+    put(bytes, field, &value(random).to_le_bytes()[..4 + 4 * random.place(2)]);
+    if name == "WATERMARK" && random.one_in(4) {
+        // Another length is allowed, within limits.
+        bytes.resize([96, 104, 4096, 4097, 8192][random.place(5)], 0);
+        let length = u32::try_from(bytes.len()).expect("small");
+        put(bytes, 12, &length.to_le_bytes());
+    }
+    forge::structure(bytes);
 }
 
 /// Files that are swapped, missing, too many, too long, or full of anything.

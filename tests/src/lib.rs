@@ -8,6 +8,7 @@ pub mod compare;
 pub mod damage;
 pub mod driver;
 pub mod faulty;
+pub mod forge;
 pub mod host;
 pub mod hostile;
 pub mod model;

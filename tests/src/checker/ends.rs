@@ -88,7 +88,7 @@ struct Border<'a> {
 
 impl<'a> Border<'a> {
     fn at(log: &'a Log, segment: u32, offset: u64) -> Option<Self> {
-        let before = log.records.iter().filter(|record| record.segment == segment && record.offset < offset);
+        let mut before = log.records.iter().filter(|record| record.segment == segment && record.offset < offset);
         let last = before.clone().next_back();
         let ends = last.map_or(RECORDS_BEGIN, LogRecord::end);
         let is_border = ends == offset && last.is_none_or(LogRecord::is_batch_last);
@@ -96,7 +96,7 @@ impl<'a> Border<'a> {
         if !is_border && !facts.repaired {
             return None;
         }
-        Some(Self { last: before.filter(|record| record.has_position()).next_back() })
+        Some(Self { last: before.rfind(|record| record.has_position()) })
     }
 }
 

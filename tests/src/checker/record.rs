@@ -84,7 +84,7 @@ impl LogRecord {
 
 /// A record whose check and CRC are right, before it is asked what it means.
 pub(super) struct Whole<'a> {
-    header: &'a [u8; RECORD_HEADER_BYTES as usize],
+    header: &'a [u8; 32],
     body: &'a [u8],
     padding: &'a [u8],
     offset: u64,

@@ -113,10 +113,11 @@ impl Found<'_> {
     }
 }
 
-/// The sections of a block.
-fn split<'a>(block: &'a [u8], trailer: &Trailer) -> [&'a [u8]; 6] {
+/// The sections of a block but the header.
+fn split<'a>(block: &'a [u8], trailer: &Trailer) -> [&'a [u8]; 5] {
+    let [rows, postings, samples, steps, keys, _] = trailer.sections();
     let mut rest = block;
-    trailer.sections().map(|bytes| {
+    [rows, postings, samples, steps, keys].map(|bytes| {
         let (section, after) = rest.split_at(usize::try_from(bytes).expect("the sizes add up to the file"));
         rest = after;
         section
@@ -125,7 +126,7 @@ fn split<'a>(block: &'a [u8], trailer: &Trailer) -> [&'a [u8]; 6] {
 
 fn places(name: &str, block: &[u8], trailer: &Trailer) -> Result<BTreeMap<u64, Place>, Problem> {
     let mut places = BTreeMap::new();
-    let [rows, postings, _, steps, ..] = split(block, trailer);
+    let [rows, postings, _, steps, _] = split(block, trailer);
     let mut rows = Cursor::new(name, trailer.data_end, rows);
     let mut postings = Cursor::new(name, rows.offset() + rows.rest() as u64, postings);
     let mut add = |offset: u32, place: Place, at: u64| {
@@ -180,7 +181,7 @@ pub(super) fn check_sections(
     trailer: &Trailer,
     expected: &[Vec<u8>; 5],
 ) -> Result<(), Problem> {
-    let [rows, postings, samples, steps, keys, ..] = split(block, trailer);
+    let [rows, postings, samples, steps, keys] = split(block, trailer);
     let mut at = trailer.data_end;
     for (expected, found) in expected.iter().zip([rows, postings]) {
         index::compare(name, at, expected, found)?;

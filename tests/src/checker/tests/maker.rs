@@ -1,0 +1,383 @@
+//! A small writer of format v1, from the page alone: it shares nothing with the reader but CRC-32 and SipHash. Streams
+//! only grow here, so a record's ordinal is its sequence.
+
+use std::collections::BTreeMap;
+
+use crate::checker::{Files, siphash::siphash_2_4};
+
+pub(super) const STORE: [u8; 16] = *b"the store's id..";
+pub(super) const HASH_KEY: [u8; 16] = *b"the key of keys.";
+pub(super) const BOOT: [u8; 16] = *b"since that boot.";
+/// Flags of a batch of one record.
+pub(super) const ALONE: u8 = 1 | 2;
+
+pub(super) fn crc(before: u32, parts: &[&[u8]]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(before);
+    parts.iter().for_each(|part| hasher.update(part));
+    hasher.finalize()
+}
+
+fn put(bytes: &mut [u8], at: usize, new: &[u8]) {
+    bytes[at..at + new.len()].copy_from_slice(new);
+}
+
+/// Changes bytes and makes the CRC in the last 4 right again.
+pub(super) fn change(bytes: &mut [u8], at: usize, new: &[u8]) {
+    put(bytes, at, new);
+    let end = bytes.len() - 4;
+    let crc = crc(0, &[&bytes[..end]]);
+    put(bytes, end, &crc.to_le_bytes());
+}
+
+fn structure(bytes: usize, magic: &[u8; 8], fields: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut made = vec![0; bytes];
+    put(&mut made, 0, magic);
+    put(&mut made, 8, &1_u32.to_le_bytes());
+    for (at, field) in fields {
+        put(&mut made, *at, field);
+    }
+    change(&mut made, 0, &magic[..]);
+    made
+}
+
+pub(super) fn runlog() -> Vec<u8> {
+    structure(128, b"RUNLOGST", &[(16, &STORE), (32, &77_u64.to_le_bytes()), (64, &HASH_KEY)])
+}
+
+/// A record to be written.
+#[derive(Clone)]
+pub(super) struct Entry {
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) stream: u32,
+    pub(super) sequence: u32,
+    pub(super) time: u32,
+    pub(super) key: Option<&'static [u8]>,
+    pub(super) payload: Vec<u8>,
+    /// Other than the next one.
+    pub(super) index: Option<u32>,
+    /// Other than 0.
+    pub(super) watermark: Option<u64>,
+    pub(super) padding: u8,
+}
+
+pub(super) fn entry(kind: u8, stream: u32, sequence: u32, payload: &[u8]) -> Entry {
+    Entry {
+        kind,
+        flags: ALONE,
+        stream,
+        sequence,
+        time: 0,
+        key: None,
+        payload: payload.to_vec(),
+        index: None,
+        watermark: None,
+        padding: 0,
+    }
+}
+
+pub(super) fn data(stream: u32, sequence: u32) -> Entry {
+    entry(1, stream, sequence, format!("record {sequence} of stream {stream}").as_bytes())
+}
+
+pub(super) fn make(stream: u8) -> Entry {
+    entry(128, u32::from(stream), 0, &[stream; 16])
+}
+
+pub(super) fn mark(epoch: u32) -> Entry {
+    entry(135, 0, 0, &[epoch.to_le_bytes(), 0x0001_0000_u32.to_le_bytes()].concat())
+}
+
+pub(super) fn padding(bytes: usize) -> Entry {
+    entry(134, 0, 0, &vec![0xaa; bytes])
+}
+
+/// A segment that is being written.
+#[derive(Clone)]
+pub(super) struct Segment {
+    pub(super) id: u32,
+    pub(super) base_position: u64,
+    pub(super) next_stream: u32,
+    pub(super) header: Vec<u8>,
+    pub(super) seed: u32,
+    pub(super) bytes: Vec<u8>,
+    pub(super) index: u32,
+    /// What stands where, with its index; padding and marks are not among them.
+    written: Vec<(Entry, u32, u64)>,
+    pub(super) last_time: u32,
+    pub(super) index_crc: u32,
+    /// Where the records end.
+    pub(super) end: u64,
+}
+
+const BASE_TIME: u64 = 1000;
+
+impl Segment {
+    pub(super) fn first() -> Self {
+        Self::with(1, 1, 1, 1, (0, 0, 0))
+    }
+
+    /// The one after this, by the writer of an epoch.
+    pub(super) fn next(&self, epoch: u32) -> Self {
+        let position = self.base_position + u64::from(self.index);
+        let before = (self.end, salt(self.id), self.index_crc);
+        Self::with(self.id + 1, position, self.next_stream, epoch, before)
+    }
+
+    fn with(id: u32, base_position: u64, next_stream: u32, epoch: u32, before: (u64, u32, u32)) -> Self {
+        let uuid = [u8::try_from(id).unwrap() + 100; 16];
+        let header = structure(
+            512,
+            b"RUNLOGSG",
+            &[
+                (12, &id.to_le_bytes()),
+                (16, &STORE),
+                (32, &base_position.to_le_bytes()),
+                (40, &BASE_TIME.to_le_bytes()),
+                (48, &before.0.to_le_bytes()),
+                (56, &salt(id).to_le_bytes()),
+                (60, &before.1.to_le_bytes()),
+                (64, &next_stream.to_le_bytes()),
+                (68, &[1, 1]),
+                (72, &uuid),
+                (112, &epoch.to_le_bytes()),
+                (120, &before.2.to_le_bytes()),
+                (152, &HASH_KEY),
+            ],
+        );
+        let seed = crc(0, &[&STORE, &uuid, &salt(id).to_le_bytes()]);
+        let mut bytes = vec![0; 4096];
+        put(&mut bytes, 0, &header);
+        put(&mut bytes, 2048, &header);
+        Self {
+            id,
+            base_position,
+            next_stream,
+            header,
+            seed,
+            bytes,
+            index: 0,
+            written: Vec::new(),
+            last_time: 0,
+            index_crc: 0,
+            end: 4096,
+        }
+    }
+
+    /// Changes both copies of the header, with CRCs that are right.
+    pub(super) fn change_header(&mut self, at: usize, new: &[u8]) {
+        change(&mut self.header, at, new);
+        let header = self.header.clone();
+        put(&mut self.bytes, 0, &header);
+        put(&mut self.bytes, 2048, &header);
+    }
+
+    pub(super) fn add(&mut self, entry: &Entry) -> u64 {
+        let offset = self.bytes.len() as u64;
+        let mut body = Vec::new();
+        let mut flags = entry.flags;
+        if let Some(key) = entry.key {
+            body.push(u8::try_from(key.len()).unwrap());
+            body.extend(key);
+            flags |= 8;
+        }
+        body.extend(&entry.payload);
+        let length = u32::try_from(body.len()).unwrap();
+        body.resize(body.len().next_multiple_of(8), entry.padding);
+        let index = entry.index.unwrap_or(self.index);
+        let mut header = vec![0, 0, entry.kind, flags];
+        let watermark = u32::try_from(entry.watermark.unwrap_or(0) / 8).unwrap();
+        for word in [length, index, entry.stream, entry.sequence, entry.time, watermark] {
+            header.extend(word.to_le_bytes());
+        }
+        let h = crc(self.seed, &[&offset.to_le_bytes(), &header[2..28]]);
+        put(&mut header, 0, &h.to_le_bytes()[..2]);
+        header.extend((crc(0, &[&body]) ^ h).to_le_bytes());
+        self.bytes.extend(header);
+        self.bytes.extend(body);
+        self.last_time = entry.time;
+        if entry.kind != 134 && entry.kind != 135 {
+            self.written.push((entry.clone(), index, offset));
+            self.index = index + 1;
+        }
+        self.next_stream += u32::from(entry.kind == 128);
+        self.end = self.bytes.len() as u64;
+        offset
+    }
+
+    pub(super) fn all(mut self, entries: &[Entry]) -> Self {
+        for entry in entries {
+            self.add(entry);
+        }
+        self
+    }
+
+    /// Ends it with an index block and a trailer that has the flags.
+    pub(super) fn seal(&mut self, flags: u32) {
+        let end = self.end;
+        let (block, counts) = self.block();
+        self.index_crc = crc(self.seed, &[&end.to_le_bytes(), &block]);
+        let times = match self.written.as_slice() {
+            [] => (0, 0),
+            [first, .., last] => (first.0.time, last.0.time),
+            [only] => (only.0.time, only.0.time),
+        };
+        let mut words = vec![self.id, self.index];
+        words.extend(counts);
+        words.extend([self.next_stream, self.index_crc, flags]);
+        let words: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+        let trailer = structure(
+            128,
+            b"RUNLOGIX",
+            &[
+                (12, &salt(self.id).to_le_bytes()),
+                (16, &end.to_le_bytes()),
+                (24, &self.base_position.to_le_bytes()),
+                (32, &(self.base_position + u64::from(self.index)).to_le_bytes()),
+                (40, &(BASE_TIME + u64::from(times.0)).to_le_bytes()),
+                (48, &(BASE_TIME + u64::from(times.1)).to_le_bytes()),
+                (56, &words),
+            ],
+        );
+        self.bytes.extend(block);
+        self.bytes.extend(trailer);
+    }
+
+    pub(super) fn sealed(mut self) -> Self {
+        self.seal(0);
+        self
+    }
+
+    /// The index block, and how many rows each section has.
+    fn block(&self) -> (Vec<u8>, [u32; 5]) {
+        let units = |offset: u64| u32::try_from(offset / 8).unwrap();
+        let (mut samples, mut steps, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        let mut streams: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+        for (entry, index, offset) in &self.written {
+            if index % 64 == 0 {
+                samples.push([index.to_le_bytes(), units(*offset).to_le_bytes()].concat());
+            }
+            if entry.kind < 128 {
+                streams.entry(entry.stream).or_default().push((entry.sequence, units(*offset)));
+            } else {
+                let mut step = vec![0; 48];
+                step[0] = entry.kind;
+                put(&mut step, 4, &entry.stream.to_le_bytes());
+                put(&mut step, 8, &entry.sequence.to_le_bytes());
+                put(&mut step, 16, &units(*offset).to_le_bytes());
+                if entry.kind == 128 {
+                    put(&mut step, 32, &entry.payload);
+                }
+                steps.push(step);
+            }
+            if let Some(key) = entry.key {
+                keys.push((entry.stream, siphash_2_4(&HASH_KEY, key), units(*offset)));
+            }
+        }
+        keys.sort_unstable();
+        let keys: Vec<_> = keys
+            .into_iter()
+            .map(|(stream, hash, offset)| {
+                [&stream.to_le_bytes()[..], &offset.to_le_bytes(), &hash.to_le_bytes()].concat()
+            })
+            .collect();
+        let (mut rows, mut postings) = (Vec::new(), Vec::new());
+        for (stream, records) in &streams {
+            let words =
+                [*stream, records[0].0, u32::try_from(records.len()).unwrap(), u32::try_from(postings.len()).unwrap()];
+            let mut row: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+            row.extend([u8::try_from(*stream).unwrap(); 16]);
+            rows.push(row);
+            postings.extend(records.iter().map(|(_, offset)| offset.to_le_bytes().to_vec()));
+        }
+        let sections = [rows, postings, samples, steps, keys];
+        let counts = sections.each_ref().map(|section| u32::try_from(section.len()).unwrap());
+        let mut block = Vec::new();
+        for section in sections {
+            block.extend(section.concat());
+            block.resize(block.len().next_multiple_of(8), 0);
+        }
+        block.extend(&self.header);
+        (block, counts)
+    }
+
+    /// END, as a writer of an epoch that closes now leaves it.
+    pub(super) fn end(&self, epoch: u32) -> Vec<u8> {
+        let last = self.written.last().map_or(0, |(_, _, offset)| *offset);
+        let at = usize::try_from(last).unwrap();
+        let crc = if last == 0 { [0; 4] } else { self.bytes[at + 28..at + 32].try_into().unwrap() };
+        let next_position = self.base_position + u64::from(self.index);
+        let fields: [(usize, &[u8]); 8] = [
+            (16, &STORE),
+            (32, &self.id.to_le_bytes()),
+            (36, &salt(self.id).to_le_bytes()),
+            (40, &self.end.to_le_bytes()),
+            (48, &next_position.to_le_bytes()),
+            (56, &last.to_le_bytes()),
+            (64, &crc),
+            (68, &epoch.to_le_bytes()),
+        ];
+        structure(128, b"RUNLOGEN", &fields)
+    }
+
+    /// WATERMARK of so many bytes, when all is published.
+    pub(super) fn watermark(&self, epoch: u32, bytes: usize) -> Vec<u8> {
+        let position = self.base_position + u64::from(self.index) - 1;
+        let fields: [(usize, &[u8]); 7] = [
+            (12, &u32::try_from(bytes).unwrap().to_le_bytes()),
+            (16, &STORE),
+            (32, &BOOT),
+            (48, &epoch.to_le_bytes()),
+            (52, &self.id.to_le_bytes()),
+            (56, &position.to_le_bytes()),
+            (64, &self.end.to_le_bytes()),
+        ];
+        structure(bytes, b"RUNLOGWM", &fields)
+    }
+
+    /// CHECKPOINT of a store that has this segment alone, and in it stream 1 with so many records.
+    pub(super) fn checkpoint(&self, epoch: u32, records: u32) -> Vec<u8> {
+        let mut sealed = Self { bytes: Vec::new(), ..self.clone() };
+        sealed.seal(0);
+        let word = |word: u32| word.to_le_bytes().to_vec();
+        let long = |long: u64| long.to_le_bytes().to_vec();
+        let last_time = BASE_TIME + u64::from(self.written.last().expect("records").0.time);
+        let place = [
+            STORE.to_vec(),
+            word(self.id),
+            word(salt(self.id)),
+            long(self.end),
+            word(self.index),
+            long(BASE_TIME + u64::from(self.written[0].0.time)),
+            long(last_time),
+            long(self.base_position + u64::from(self.index)),
+            word(epoch),
+        ];
+        let stream = [vec![1; 16], word(records), word(1), word(1), word(0)];
+        let runs = [long(1), word(1), word(1), long(0), vec![0, 0]];
+        let rest = [place.concat(), long(0), long(1), stream.concat(), runs.concat(), long(0)];
+        let rest = [rest.concat(), long(sealed.bytes.len() as u64), sealed.bytes].concat();
+        checkpoint(&rest)
+    }
+}
+
+/// The file of a checkpoint that says this.
+pub(super) fn checkpoint(rest: &[u8]) -> Vec<u8> {
+    let mut header = b"RUNLOGCP\x01\0\0\0\0\0\0\0".to_vec();
+    header.extend((rest.len() as u64).to_le_bytes());
+    let crc = crc(0, &[&header, rest]);
+    [&header, &crc.to_le_bytes()[..], &[0; 4], rest].concat()
+}
+
+pub(super) fn salt(segment: u32) -> u32 {
+    0x5a17_0000 + segment
+}
+
+/// The files of a store that has these segments.
+pub(super) fn files(segments: &[&Segment]) -> Files {
+    let mut files = Files::from([("RUNLOG".to_owned(), runlog())]);
+    for segment in segments {
+        files.insert(format!("{:08}.seg", segment.id), segment.bytes.clone());
+    }
+    files
+}
