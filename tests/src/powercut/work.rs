@@ -240,9 +240,12 @@ impl Step {
                 expected: Expected::Last(Sequence(*expected)),
                 after: Sequence(*after),
             },
-            Self::Fork { parent, at, child } => Op::Fork { parent: id(*parent), at: Sequence(*at), child: id(*child) },
+            Self::Fork { parent, at, child } => {
+                Op::Fork { parent: id(*parent), expected: Expected::Exists, at: Sequence(*at), child: id(*child) }
+            }
             Self::Snapshot { stream, sequence, .. } => Op::Snapshot {
                 stream: id(*stream),
+                expected: Expected::Exists,
                 sequence: Sequence(*sequence),
                 meta: &[],
                 payload: payloads.first().map(Vec::as_slice).unwrap_or_default(),
