@@ -241,11 +241,11 @@ impl Step {
                 after: Sequence(*after),
             },
             Self::Fork { parent, at, child } => {
-                Op::Fork { parent: id(*parent), expected: Expected::Any, at: Sequence(*at), child: id(*child) }
+                Op::Fork { parent: id(*parent), expected: Expected::Exists, at: Sequence(*at), child: id(*child) }
             }
             Self::Snapshot { stream, sequence, .. } => Op::Snapshot {
-                expected: Expected::Any,
                 stream: id(*stream),
+                expected: Expected::Exists,
                 sequence: Sequence(*sequence),
                 meta: &[],
                 payload: payloads.first().map(Vec::as_slice).unwrap_or_default(),
