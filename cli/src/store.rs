@@ -8,10 +8,7 @@ use runlog::engine::{
 };
 use runlog::{
     AgentInstance, ContextEvent, ErrorKind, InstanceId, ListRuns, ListSessions, RunId, Session, Store,
-    transcript::{
-        StoredEvent,
-        keep::{Aside, aside_stream, belongs},
-    },
+    transcript::StoredEvent,
 };
 
 use crate::{
@@ -288,24 +285,6 @@ pub(crate) fn records(store: &Store, stream: StreamId) -> impl Iterator<Item = R
             }
         }
     })
-}
-
-/// The last sequence of a session's aside that belongs to what its first agent had done by a point: everything
-/// before the event that comes next, if there is one.
-pub(crate) fn aside_at(store: &Store, session: &Session, point: u64) -> Result<Sequence> {
-    let root = store.root_instance(session.id)?;
-    let Some(next) = store.contexts().event(root.id, point.saturating_add(1))? else { return Ok(Sequence::MAX) };
-    let mut at = Sequence::ZERO;
-    for record in records(store, aside_stream(session.id)) {
-        let record = record?;
-        // The next event's own envelope stands right before it.
-        let is_envelope = matches!(Aside::read(&record)?, Some(Aside::Envelope(_)));
-        if record.position.0 >= next.position || (is_envelope && belongs(record.position, Position(next.position))) {
-            break;
-        }
-        at = record.sequence;
-    }
-    Ok(at)
 }
 
 /// Says whose the streams of a log are.

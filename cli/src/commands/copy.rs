@@ -1,7 +1,6 @@
 //! `runlog copy`: a session once more, whole or up to a point.
 
-use runlog::engine::{Batch, Op, Sequence};
-use runlog::{CopySession, ErrorKind, Session, Store, transcript::keep::aside_stream};
+use runlog::{CopySession, ErrorKind, Session, Store};
 
 use crate::{
     args::Global,
@@ -64,20 +63,10 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<()> {
     }
 }
 
-/// Copies a session with what is kept beside its messages.
+/// Copies a session.
 pub(crate) fn copy(store: &Store, source: &Session, to_point: Option<u64>, name: Option<String>) -> Result<Session> {
     let options = CopySession { up_to_sequence: to_point, name, title: None };
     let copied = store.copy_session(source.id, &options).map_err(|error| point_error(error, source))?;
-    let at = match to_point {
-        None => Sequence::MAX,
-        Some(point) => store::aside_at(store, source, point)?,
-    };
-    let (parent, child) = (aside_stream(source.id), aside_stream(copied.session.id));
-    let info = pollster::block_on(store.backend().stream(parent))?;
-    if let Some(at) = info.map(|info| info.last_sequence.min(at)).filter(|at| at.0 > 0) {
-        let fork = Op::Fork { parent, at, child };
-        pollster::block_on(store.backend().commit(Batch::new(vec![fork])))?;
-    }
     Ok(copied.session)
 }
 

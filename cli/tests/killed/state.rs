@@ -17,22 +17,22 @@ use runlog::{
 use super::common::Place;
 
 /// What the store is called in a place.
-pub const STORE: &str = "runlog-data";
+pub(crate) const STORE: &str = "runlog-data";
 
 /// What a store holds.
 #[derive(Default, PartialEq, Debug)]
-pub struct State {
+pub(crate) struct State {
     /// The sessions in the order in which they were made, each with its name (or its title) and its export.
-    pub sessions: Vec<(String, String)>,
+    pub(crate) sessions: Vec<(String, String)>,
     /// Chats, with their messages and steps.
-    pub chats: Vec<String>,
+    pub(crate) chats: Vec<String>,
     /// Runs, with their messages and tool calls.
-    pub runs: Vec<String>,
+    pub(crate) runs: Vec<String>,
 }
 
 impl State {
     /// That of the store in a place; nothing where there is no store yet.
-    pub fn of(place: &Place) -> Self {
+    pub(crate) fn of(place: &Place) -> Self {
         let store = match Store::open_read_only(place.path(STORE)) {
             Ok(store) => store,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotAStore) => return Self::default(),
@@ -54,12 +54,12 @@ impl State {
     }
 
     /// The session of this name.
-    pub fn session(&self, name: &str) -> Option<&str> {
+    pub(crate) fn session(&self, name: &str) -> Option<&str> {
         self.sessions.iter().find(|(it, _)| it == name).map(|(_, export)| export.as_str())
     }
 
     /// How many lines of this kind the exports have.
-    pub fn lines(&self, kind: &str) -> u64 {
+    pub(crate) fn lines(&self, kind: &str) -> u64 {
         let begin = format!("{{\"runlog\":\"{kind}\"");
         let lines = self.sessions.iter().flat_map(|(_, export)| export.lines());
         lines.filter(|line| line.starts_with(&begin)).count() as u64
@@ -180,7 +180,7 @@ fn now_ms() -> u64 {
 }
 
 /// The names of the files in a store.
-pub fn files(store: &Path) -> BTreeSet<String> {
+pub(crate) fn files(store: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(store).unwrap();
     entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
 }

@@ -27,16 +27,18 @@ const O_CREAT: u64 = 0o100;
 const STOPPED: &str = "kill -STOP $$; exec \"$0\" \"$@\"";
 
 /// What became of a traced process.
-pub struct Traced {
-    /// Before which write it was killed; `None` when it ended by itself, with fewer of them.
-    pub killed_before: Option<String>,
+pub(crate) struct Traced {
+    /// Whether it was killed; else it ended by itself, with fewer writes.
+    pub(crate) is_killed: bool,
+    /// Its writes, the one included that it was killed before.
+    pub(crate) writes: Vec<String>,
     /// What it had said by then, and how it ended.
-    pub said: Said,
+    pub(crate) said: Said,
 }
 
 /// Runs a command, and kills it as it is about to change something in `folder` for the `nth` time. Its threads are
 /// watched with it, the processes that it starts aren't.
-pub fn run(command: &Command, folder: &Path, nth: u64) -> Traced {
+pub(crate) fn run(command: &Command, folder: &Path, nth: usize) -> Traced {
     let (out, err) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
     let mut stopped = Command::new("sh");
     stopped.args(["-c", STOPPED]).arg(command.get_program()).args(command.get_args());
@@ -51,7 +53,8 @@ pub fn run(command: &Command, folder: &Path, nth: u64) -> Traced {
     stopped.stdout(File::create(out.path()).unwrap()).stderr(File::create(err.path()).unwrap());
     let child = stopped.spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
-    let mut watch = Watch { pid, folder: folder.to_owned(), in_call: HashSet::new(), left: nth, killed_before: None };
+    let (folder, in_call, writes) = (folder.to_owned(), HashSet::new(), Vec::new());
+    let mut watch = Watch { pid, folder, in_call, nth, is_killed: false, writes };
     let status = watch.run();
     let code = match status {
         WaitStatus::Exited(_, code) => code,
@@ -59,7 +62,7 @@ pub fn run(command: &Command, folder: &Path, nth: u64) -> Traced {
     };
     let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
     let said = Said { out: read(out.path()), err: read(err.path()), code };
-    Traced { killed_before: watch.killed_before, said }
+    Traced { is_killed: watch.is_killed, writes: watch.writes, said }
 }
 
 struct Watch {
@@ -67,9 +70,10 @@ struct Watch {
     folder: PathBuf,
     /// The threads that are between the beginning of a call and its end.
     in_call: HashSet<Pid>,
-    /// How many writes it has left to live for.
-    left: u64,
-    killed_before: Option<String>,
+    /// Which write it is killed before.
+    nth: usize,
+    is_killed: bool,
+    writes: Vec<String>,
 }
 
 impl Watch {
@@ -78,7 +82,8 @@ impl Watch {
         let stopped = waitpid(self.pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
         assert!(matches!(stopped, WaitStatus::Stopped(..)), "{stopped:?}");
         let options = Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE;
-        ptrace::seize(self.pid, options).expect("this test traces its children; a sandbox that forbids ptrace forbids it");
+        ptrace::seize(self.pid, options)
+            .expect("this test traces its children; a sandbox that forbids ptrace forbids it");
         kill(self.pid, Signal::SIGCONT).unwrap();
         loop {
             // Those of this thread alone: the other tests wait for children of their own.
@@ -102,15 +107,15 @@ impl Watch {
 
     /// A thread is about to do this call.
     fn call(&mut self, thread: Pid) {
-        if self.killed_before.is_some() {
+        if self.is_killed {
             return;
         }
         let Some(write) = self.write_of(thread) else { return };
-        self.left -= 1;
-        if self.left == 0 {
+        self.writes.push(write);
+        if self.writes.len() == self.nth {
             // A call that hasn't begun yet isn't done any more.
             kill(self.pid, Signal::SIGKILL).unwrap();
-            self.killed_before = Some(write);
+            self.is_killed = true;
         }
     }
 

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use pollster::block_on;
 use runlog_engine::storage::Storage;
 use runlog_model::{AgentInstance, InstanceId, ListSessions, RunId, Session, SessionChanges, SessionId, SessionPage};
+use uuid::Uuid;
 
 use super::{Agents, ContextRepository, ContextService, Runs};
 use crate::{
     AsyncStore, CopiedSession, CopySession, NewInstance, NewSession, Result, StoreOptions,
     backend::Backend,
     embedded::{Embedded, Wait},
+    transcript::{ImportMark, keep::EntryBatch},
 };
 
 /// A store: the sessions, agent instances and contexts of one log.
@@ -283,6 +285,31 @@ impl Store {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the sequence.
     pub fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64> {
         block_on(self.inner.truncate_session(session, after_sequence))
+    }
+
+    /// Writes a batch of entries, with the session and the instances that it makes. As
+    /// [`AsyncStore::write_entries`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_entries(&self, batch: &EntryBatch) -> Result<()> {
+        block_on(self.inner.write_entries(batch))
+    }
+
+    /// How far an import of this session has come that took more than one batch. As [`AsyncStore::import_mark`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn import_mark(&self, session: SessionId) -> Result<Option<ImportMark>> {
+        block_on(self.inner.import_mark(session))
+    }
+
+    /// Whether a new session or instance may have this id. As [`AsyncStore::is_id_free`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn is_id_free(&self, id: Uuid) -> Result<bool> {
+        block_on(self.inner.is_id_free(id))
     }
 
     /// All contexts of the store, by instance id.
