@@ -14,18 +14,36 @@ use runlog::{
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    output::note,
 };
 
-/// Opens the store for writing; makes it when it isn't there.
+/// The most runs that are named of those that a process left when it was killed.
+const RECOVERED_SHOWN: usize = 3;
+
+/// Opens the store for writing; makes it when it isn't there. Says what a process that was killed had left running.
 pub(crate) fn open_or_create(global: &Global) -> Result<Store> {
-    opened(global, Store::open(&global.store))
+    let store = opened(global, Store::open(&global.store))?;
+    let recovered = store.recovered_runs();
+    for run in recovered.iter().take(RECOVERED_SHOWN) {
+        let resume = format!("`runlog run --resume {run} -- CMD` goes on from it");
+        note(global.json, format!("paused run {run}, whose process was gone; {resume}"));
+    }
+    if let Some(more) = recovered.len().checked_sub(RECOVERED_SHOWN).filter(|more| *more > 0) {
+        note(global.json, format!("… and {more} more; `runlog resume --list` lists them"));
+    }
+    Ok(store)
 }
 
-/// Opens the store for writing, when it is there.
+/// Opens the store for writing, when it is there. Says what a process that was killed had left running.
 pub(crate) fn open(global: &Global) -> Result<Store> {
     if !global.store.exists() {
         return Err(missing(global));
     }
+    open_or_create(global)
+}
+
+/// Opens the store for writing, for who knows what became of the process before.
+pub(crate) fn open_quietly(global: &Global) -> Result<Store> {
     opened(global, Store::open(&global.store))
 }
 

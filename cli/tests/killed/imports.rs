@@ -75,12 +75,12 @@ fn a_trajectory_is_completed() {
 
 #[test]
 fn a_run_of_several_batches_is_completed() {
-    imported(|place| drop(place.write("runs.jsonl", runs(1, 2_300))), &["runs.jsonl"]);
+    imported(|place| drop(place.write("runs.jsonl", runs(1, 1_100))), &["runs.jsonl"]);
 }
 
 #[test]
 fn interleaved_sessions_of_several_batches_are_completed() {
-    imported(|place| drop(place.write("claude.jsonl", claude_code(1_500))), &["claude.jsonl"]);
+    imported(|place| drop(place.write("claude.jsonl", claude_code(1_250))), &["claude.jsonl"]);
 }
 
 #[test]
@@ -96,12 +96,15 @@ fn exported_sessions_of_several_batches_are_completed() {
 #[test]
 fn what_a_source_has_gained_is_completed() {
     let arrange = |place: &Place| {
-        place.write("claude.jsonl", claude_code(600));
+        place.write("claude.jsonl", claude_code(100));
         place.expect(0, &["import", "claude.jsonl"]);
-        place.write("claude.jsonl", claude_code(2_000));
+        place.write("claude.jsonl", claude_code(1_250));
     };
     killed_before_each_write(Writes::OfLog, arrange, &["import", "--json", "claude.jsonl"], is_completed);
 }
+
+/// So many messages that those of a chat take two batches.
+const ROWS: u64 = 1_100;
 
 #[test]
 fn the_old_tables_are_completed() {
@@ -111,8 +114,8 @@ fn the_old_tables_are_completed() {
             writeln!(chats, r#"{{"id":{chat},"chat_id":"c{chat}","assistant_id":"neo","title":"Chat {chat}"}}"#)
                 .unwrap();
         }
-        for row in 0..2_200 {
-            let (chat, role) = (row % 2, if row % 4 < 2 { "user" } else { "assistant" });
+        for row in 0..ROWS {
+            let (chat, role) = (u64::from(row % 20 == 0), if row % 4 < 2 { "user" } else { "assistant" });
             writeln!(history, r#"{{"id":{row},"chat_id":"c{chat}","role":"{role}","content":"row {row}"}}"#).unwrap();
         }
         place.write("chats.jsonl", chats);
@@ -127,7 +130,7 @@ fn the_old_tables_are_completed() {
         let chats_before = again.before.chats.len() as u64;
         let messages_before = again.before.chats.iter().map(|chat| chat.matches("\"row ").count() as u64).sum::<u64>();
         assert_eq!((rows(0, "chats"), rows(0, "skipped")), (3 - chats_before, chats_before), "{}", again.at);
-        let expected = (2_200 - messages_before, messages_before);
+        let expected = (ROWS - messages_before, messages_before);
         assert_eq!((rows(1, "messages"), rows(1, "skipped")), expected, "{}", again.at);
     });
 }
@@ -152,11 +155,11 @@ fn runs(count: usize, messages: usize) -> String {
     lines
 }
 
-/// Lines of two sessions of Claude Code in turns, with a sub-agent and lines that are no message.
-fn claude_code(count: usize) -> String {
+/// Lines of two sessions of Claude Code, one with a tenth of them, with sub-agents and lines that are no message.
+pub(crate) fn claude_code(count: usize) -> String {
     let mut lines = String::new();
     for number in 0..count {
-        let session = number % 2;
+        let session = usize::from(number % 10 == 3);
         let time = format!("2025-07-01T09:{:02}:{:02}.000Z", number / 60 % 60, number % 60);
         let around = format!(r#""sessionId":"session-{session}","uuid":"u{number}","timestamp":"{time}""#);
         let line = match number % 7 {

@@ -3,9 +3,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeSet, HashMap},
-    fs,
-    path::Path,
+    collections::HashMap,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -19,6 +17,9 @@ use super::common::Place;
 /// What the store is called in a place.
 pub(crate) const STORE: &str = "runlog-data";
 
+/// Why there is nothing to ask a store: it isn't there yet, or waits to be repaired.
+const NOT_READ: [ErrorKind; 3] = [ErrorKind::NotFound, ErrorKind::NotAStore, ErrorKind::Damaged];
+
 /// What a store holds.
 #[derive(Default, PartialEq, Debug)]
 pub(crate) struct State {
@@ -31,11 +32,11 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// That of the store in a place; nothing where there is no store yet.
+    /// That of the store in a place; nothing where there is none to ask.
     pub(crate) fn of(place: &Place) -> Self {
         let store = match Store::open_read_only(place.path(STORE)) {
             Ok(store) => store,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotAStore) => return Self::default(),
+            Err(error) if NOT_READ.contains(&error.kind()) => return Self::default(),
             Err(error) => panic!("{error}"),
         };
         let list = ListSessions { limit: 1000, ..ListSessions::default() };
@@ -177,10 +178,4 @@ fn is_today(day: &str) -> bool {
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     u64::try_from(since.as_millis()).unwrap()
-}
-
-/// The names of the files in a store.
-pub(crate) fn files(store: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(store).unwrap();
-    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
 }

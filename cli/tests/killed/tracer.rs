@@ -21,6 +21,8 @@ use nix::{
 
 use super::common::Said;
 
+/// What a write is called that flushes as well, which is how the log is written.
+pub(crate) const DURABLE: &str = "durable write";
 /// The flag of an open that may make a file.
 const O_CREAT: u64 = 0o100;
 /// The shell stops itself, so that the program is traced from its first call on.
@@ -133,9 +135,8 @@ impl Watch {
         };
         let made = |name: &str, flags: u64| (flags & O_CREAT != 0).then(|| name.to_owned());
         match number {
-            libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev | libc::SYS_pwritev2 => {
-                on_file("write")
-            }
+            libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev => on_file("write"),
+            libc::SYS_pwritev2 => on_file(DURABLE),
             libc::SYS_ftruncate => on_file("ftruncate"),
             libc::SYS_fallocate => on_file("fallocate"),
             libc::SYS_openat => made("openat", *arguments.get(2)?),

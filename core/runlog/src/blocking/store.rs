@@ -336,6 +336,11 @@ impl Store {
         block_on(self.inner.recover_runs())
     }
 
+    /// The runs that opening the store has paused. As [`AsyncStore::recovered_runs`].
+    pub fn recovered_runs(&self) -> &[RunId] {
+        self.inner.recovered_runs()
+    }
+
     /// The context of one agent instance.
     ///
     /// # Errors
