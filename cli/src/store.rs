@@ -8,27 +8,42 @@ use runlog::engine::{
 };
 use runlog::{
     AgentInstance, ContextEvent, ErrorKind, InstanceId, ListRuns, ListSessions, RunId, Session, Store,
-    transcript::{
-        StoredEvent,
-        keep::{Aside, aside_stream, belongs},
-    },
+    transcript::StoredEvent,
 };
 
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    output::note,
 };
 
-/// Opens the store for writing; makes it when it isn't there.
+/// The most runs that are named of those that a process left when it was killed.
+const RECOVERED_SHOWN: usize = 3;
+
+/// Opens the store for writing; makes it when it isn't there. Says what a process that was killed had left running.
 pub(crate) fn open_or_create(global: &Global) -> Result<Store> {
-    opened(global, Store::open(&global.store))
+    let store = opened(global, Store::open(&global.store))?;
+    let recovered = store.recovered_runs();
+    for run in recovered.iter().take(RECOVERED_SHOWN) {
+        let resume = format!("`runlog run --resume {run} -- CMD` goes on from it");
+        note(global.json, format!("paused run {run}, whose process was gone; {resume}"));
+    }
+    if let Some(more) = recovered.len().checked_sub(RECOVERED_SHOWN).filter(|more| *more > 0) {
+        note(global.json, format!("… and {more} more; `runlog resume --list` lists them"));
+    }
+    Ok(store)
 }
 
-/// Opens the store for writing, when it is there.
+/// Opens the store for writing, when it is there. Says what a process that was killed had left running.
 pub(crate) fn open(global: &Global) -> Result<Store> {
     if !global.store.exists() {
         return Err(missing(global));
     }
+    open_or_create(global)
+}
+
+/// Opens the store for writing, for who knows what became of the process before.
+pub(crate) fn open_quietly(global: &Global) -> Result<Store> {
     opened(global, Store::open(&global.store))
 }
 
@@ -288,24 +303,6 @@ pub(crate) fn records(store: &Store, stream: StreamId) -> impl Iterator<Item = R
             }
         }
     })
-}
-
-/// The last sequence of a session's aside that belongs to what its first agent had done by a point: everything
-/// before the event that comes next, if there is one.
-pub(crate) fn aside_at(store: &Store, session: &Session, point: u64) -> Result<Sequence> {
-    let root = store.root_instance(session.id)?;
-    let Some(next) = store.contexts().event(root.id, point.saturating_add(1))? else { return Ok(Sequence::MAX) };
-    let mut at = Sequence::ZERO;
-    for record in records(store, aside_stream(session.id)) {
-        let record = record?;
-        // The next event's own envelope stands right before it.
-        let is_envelope = matches!(Aside::read(&record)?, Some(Aside::Envelope(_)));
-        if record.position.0 >= next.position || (is_envelope && belongs(record.position, Position(next.position))) {
-            break;
-        }
-        at = record.sequence;
-    }
-    Ok(at)
 }
 
 /// Says whose the streams of a log are.

@@ -1,20 +1,28 @@
 //! `runlog copy`: a session once more, whole or up to a point.
 
-use runlog::engine::{Batch, Op, Sequence};
-use runlog::{CopySession, ErrorKind, Session, Store, transcript::keep::aside_stream};
+use runlog::{CopySession, ErrorKind, Session, SessionId, Store};
 
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
-    output::Out,
+    output::{Out, note},
     store, text,
 };
+
+/// Of so many of the newest sessions it is looked at whether they are the same copy.
+const LOOKED_AT: usize = 100;
+/// The most of them that are told.
+const SAME_SHOWN: usize = 3;
 
 const AFTER_HELP: &str = "\
 A copy shares what it has with its source: nothing is written twice, however long the session is, and what is done \
 to one of them later doesn't change the other.
 
-With --json: {\"session\": {…}, \"copied_from\", \"instances\", \"events\"}.";
+It is there whole or not at all, also when the command is killed. Give it a --name where you may have to repeat the \
+command: a second copy of that name is refused.
+
+With --json: {\"session\": {…}, \"copied_from\", \"instances\", \"events\", \"same_copies\": [ids]}, the last \
+being copies made before, as long as this one.";
 
 /// The arguments.
 #[derive(clap::Args)]
@@ -41,9 +49,11 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     for instance in &instances {
         events += store::event_count(&store, instance.id)?;
     }
+    let same = same_copies(&store, &source, &copy)?;
     if out.is_json() {
         out.value(&serde_json::json!({
             "session": copy, "copied_from": source.id, "instances": instances.len(), "events": events,
+            "same_copies": same,
         }))?;
     } else {
         out.line(format!(
@@ -52,6 +62,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             text::count(instances.len() as u64, "agent", "agents"),
             text::count(events, "event", "events")
         ))?;
+        tell_same(&same);
     }
     Ok(Exit::Ok)
 }
@@ -64,21 +75,45 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<()> {
     }
 }
 
-/// Copies a session with what is kept beside its messages.
+/// Copies a session.
 pub(crate) fn copy(store: &Store, source: &Session, to_point: Option<u64>, name: Option<String>) -> Result<Session> {
     let options = CopySession { up_to_sequence: to_point, name, title: None };
-    let copied = store.copy_session(source.id, &options).map_err(|error| point_error(error, source))?;
-    let at = match to_point {
-        None => Sequence::MAX,
-        Some(point) => store::aside_at(store, source, point)?,
-    };
-    let (parent, child) = (aside_stream(source.id), aside_stream(copied.session.id));
-    let info = pollster::block_on(store.backend().stream(parent))?;
-    if let Some(at) = info.map(|info| info.last_sequence.min(at)).filter(|at| at.0 > 0) {
-        let fork = Op::Fork { parent, expected: Expected::Any, at, child };
-        pollster::block_on(store.backend().commit(Batch::new(vec![fork])))?;
+    match store.copy_session(source.id, &options) {
+        Ok(copied) => Ok(copied.session),
+        Err(error) => {
+            let is_taken = error.kind() == ErrorKind::AlreadyExists;
+            let failure = point_error(error, source);
+            let taken = options.name.as_deref().filter(|_| is_taken).and_then(|name| store.find_session(name).ok());
+            Err(match taken.filter(|taken| taken.copied_from == Some(source.id)) {
+                Some(taken) => failure.and(format!("{} is a copy of this session already", taken.id)),
+                None => failure,
+            })
+        }
     }
-    Ok(copied.session)
+}
+
+/// The copies of a session, among the newest sessions, that have as much as this one: a command that was killed may
+/// have made them, and was given again.
+pub(crate) fn same_copies(store: &Store, source: &Session, copy: &Session) -> Result<Vec<SessionId>> {
+    let length = |session: &Session| -> Result<Option<u64>> {
+        let root = store.instances(session.id)?.into_iter().next();
+        root.map(|root| store::event_count(store, root.id)).transpose()
+    };
+    let mut same = Vec::new();
+    for session in store::sessions(store).take(LOOKED_AT) {
+        let session = session?;
+        if session.copied_from == Some(source.id) && session.id != copy.id && length(&session)? == length(copy)? {
+            same.push(session.id);
+        }
+    }
+    Ok(same)
+}
+
+/// Tells people of them.
+pub(crate) fn tell_same(same: &[SessionId]) {
+    for id in same.iter().take(SAME_SHOWN) {
+        note(false, format!("{id} is another copy of it, of the same length: made by an interrupted command?"));
+    }
 }
 
 /// A point that is beyond the end is the caller's mistake.

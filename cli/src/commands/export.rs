@@ -31,6 +31,8 @@ Formats:
   swe-agent    a .traj of the session's first agent; only for sessions that
                were one
 
+With --output the file gets its name when it is whole; until then it is called FILE.partial.
+
 Messages are written byte for byte as they were recorded: a session that came from one provider's format is not \
 turned into another's. A message that has no envelope of its own gets the least that the format needs.
 
@@ -67,35 +69,78 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         }
         return Ok(Exit::Ok);
     };
-    let mut file = create(path)?;
+    let mut file = Partial::create(path)?;
     let mut total = 0_u64;
     let mut progress = Progress::bytes(None, out.is_json());
     progress.about("exporting");
     let mut write = |bytes: &[u8]| {
         total += bytes.len() as u64;
         progress.add(bytes.len() as u64);
-        file.write_all(bytes).map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))
+        file.write(bytes)
     };
     for session in &sessions {
         export(&store, session, args.format, &mut write)?;
     }
     progress.finish();
-    let done = file.into_inner().map_err(std::io::IntoInnerError::into_error).and_then(|file| file.sync_all());
-    done.map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
+    file.finish()?;
     let what = text::count(sessions.len() as u64, "session", "sessions");
     note(out.is_json(), format!("wrote {what} to {} ({})", text::path(path), text::bytes(total)));
     Ok(Exit::Ok)
 }
 
-fn create(path: &Path) -> Result<BufWriter<File>> {
-    match File::create_new(path) {
-        Ok(file) => Ok(BufWriter::new(file)),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            let message = format!("{} is there already; remove it, or give another name", path.display());
-            Err(Failure::new(Exit::Conflict, "already_exists", message))
-        }
-        Err(error) => Err(Failure::io(&error, format!("can't make {}", path.display()))),
+/// A file that gets its name once it is whole, so that an export that was killed is taken for none. Until then it has
+/// another one beside it, which the next export takes over.
+struct Partial<'a> {
+    path: &'a Path,
+    partial: PathBuf,
+    file: BufWriter<File>,
+    is_finished: bool,
+}
+
+impl<'a> Partial<'a> {
+    fn create(path: &'a Path) -> Result<Self> {
+        check_absent(path)?;
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let made = File::create(&partial);
+        let file = made.map_err(|error| Failure::io(&error, format!("can't make {}", path.display())))?;
+        Ok(Self { path, partial, file: BufWriter::new(file), is_finished: false })
     }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| unwritten(&error, self.path))
+    }
+
+    fn finish(mut self) -> Result<()> {
+        let done = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
+        done.map_err(|error| unwritten(&error, self.path))?;
+        check_absent(self.path)?;
+        std::fs::rename(&self.partial, self.path).map_err(|error| unwritten(&error, self.path))?;
+        self.is_finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for Partial<'_> {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // It may be gone already; the failure that brought this about is what is told.
+            let _ = std::fs::remove_file(&self.partial);
+        }
+    }
+}
+
+fn unwritten(error: &std::io::Error, path: &Path) -> Failure {
+    Failure::io(error, format!("can't write {}", path.display()))
+}
+
+fn check_absent(path: &Path) -> Result<()> {
+    if path.symlink_metadata().is_ok() {
+        let message = format!("{} is there already; remove it, or give another name", path.display());
+        return Err(Failure::new(Exit::Conflict, "already_exists", message));
+    }
+    Ok(())
 }
 
 /// Where the lines go.

@@ -39,6 +39,9 @@ store has a session of that name, the import goes on with it: what is there alre
 importing twice changes nothing, and a file that grew adds what is new. One of the same name that says something \
 else gets a name beside it: NAME~2.
 
+A session is there whole or not at all, unless it is too long for one write. An import that is interrupted marks what \
+it leaves unfinished; importing the file again completes it, and says so.
+
 The rows of agent_chat become chats, those of agent_history messages of these chats: import agent_chat first. A \
 row that is there already is left as it is.
 
@@ -46,7 +49,8 @@ A line that is no JSON is left out and told (exit code 6); a line that is JSON b
 messages, with a warning. --strict stops at either.
 
 With --json: a line for each file, {\"file\", \"format\", \"sessions\": [{\"id\", \"name\", \"outcome\"}], \"chats\", \
-\"messages\", \"tool_calls\", \"other\", \"skipped\", \"issues\": [{\"severity\", \"line\", \"column\", \"what\"}], \"seconds\"}.";
+\"messages\", \"tool_calls\", \"other\", \"skipped\", \"issues\": [{\"severity\", \"line\", \"column\", \"what\"}], \"seconds\"}, \
+where \"outcome\" is created, continued, completed, unchanged or conflict.";
 
 /// The arguments.
 #[derive(clap::Args)]
@@ -203,7 +207,7 @@ fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
     report.told = if is_json { 0 } else { issues.len().min(ISSUES_SHOWN) };
     report.issues = issues;
     for outcome in job.importer.take_outcomes() {
-        let Outcome { session, what, messages, tool_calls, other, skipped, conflict } = outcome;
+        let Outcome { session, what, messages, tool_calls, other, skipped, conflict, .. } = outcome;
         report.messages += messages;
         report.tool_calls += tool_calls;
         report.other += other;
@@ -333,6 +337,11 @@ fn print(report: &Report, out: &mut Out) -> Result<()> {
     }
     if report.skipped > 0 {
         line += &format!("; {} there already", text::thousands(report.skipped));
+    }
+    let completed = report.sessions.iter().filter(|session| session.outcome == "completed").count() as u64;
+    if completed > 0 {
+        let sessions = text::count(completed, "session", "sessions");
+        line += &format!("; completed {sessions} that an interrupted import had begun");
     }
     line += &format!("  ({})", text::duration(std::time::Duration::from_secs_f64(report.seconds)));
     // Beside the name where there is room, else below it.

@@ -2,8 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
     process::Command,
     time::SystemTime,
@@ -43,7 +42,7 @@ pub(crate) struct Args {
     /// Only this node; can be given more than once
     #[arg(long = "node", value_name = "NODE")]
     nodes: Vec<String>,
-    /// Write over files that are there already
+    /// Write over files that are there already and say something else
     #[arg(long)]
     overwrite: bool,
     /// The flow, for the command to find
@@ -95,15 +94,23 @@ fn of_store(global: &Global, args: &Args, of: &str) -> Result<Vec<Written>> {
     }
     fixtures.retain(|node, _| args.nodes.is_empty() || args.nodes.contains(node));
 
-    let paths: Vec<PathBuf> = fixtures.keys().map(|node| args.output.join(file_of(node))).collect();
-    if let Some(path) = paths.iter().find(|path| !args.overwrite && path.exists()) {
-        let message = format!("{} is there already; give another --output, or --overwrite", path.display());
-        return Err(Failure::new(Exit::Conflict, "already_exists", message));
+    let mut new = Vec::new();
+    for (node, fixture) in &fixtures {
+        let path = args.output.join(file_of(node));
+        let json = json_of(fixture).map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
+        // One that says the same may be left from this command, interrupted before it had written all of them.
+        let is_there = path.exists();
+        if is_there && !args.overwrite && fs::read(&path).ok().as_ref() != Some(&json) {
+            let message =
+                format!("{} is there already, and differs; give another --output, or --overwrite", path.display());
+            return Err(Failure::new(Exit::Conflict, "already_exists", message));
+        }
+        new.push((path, json));
     }
     make(&args.output)?;
     let mut files = Vec::new();
-    for ((node, fixture), path) in fixtures.into_iter().zip(&paths) {
-        write(path, &fixture).map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
+    for ((node, fixture), (path, json)) in fixtures.into_iter().zip(&new) {
+        write(path, json).map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
         files.push(Written { node, path: path.display().to_string(), calls: fixture.calls.len() });
     }
     Ok(files)
@@ -229,12 +236,16 @@ fn add(fixtures: &mut Fixtures, store: &Store, instance: &AgentInstance, run: Op
     Ok(())
 }
 
-/// Writes a fixture in one go, so that whoever reads it never finds half of it.
-fn write(path: &Path, fixture: &Fixture) -> io::Result<()> {
+/// A fixture as its file has it.
+fn json_of(fixture: &Fixture) -> io::Result<Vec<u8>> {
+    let mut json = serde_json::to_vec_pretty(fixture)?;
+    json.push(b'\n');
+    Ok(json)
+}
+
+/// Writes a file in one go, so that whoever reads it never finds half of it.
+fn write(path: &Path, json: &[u8]) -> io::Result<()> {
     let new = path.with_extension("json.new");
-    let mut file = File::create(&new)?;
-    serde_json::to_writer_pretty(&mut file, fixture)?;
-    file.write_all(b"\n")?;
-    drop(file);
+    fs::write(&new, json)?;
     fs::rename(&new, path)
 }

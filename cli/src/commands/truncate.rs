@@ -1,7 +1,6 @@
 //! `runlog truncate`: a session without what came after a point.
 
-use runlog::engine::{Batch, Expected, Op};
-use runlog::{Session, Store, transcript::keep::aside_stream};
+use runlog::{Session, Store};
 
 use crate::{
     args::Global,
@@ -56,19 +55,5 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 
 /// Truncates a session's first agent, and what was kept beside it after that point.
 pub(crate) fn truncate(store: &Store, session: &Session, after: u64) -> Result<u64> {
-    let aside = aside_stream(session.id);
-    // Found before the events are gone that tell it.
-    let at = store::aside_at(store, session, after);
-    let deleted =
-        store.truncate_session(session.id, after).map_err(|error| super::copy::point_error(error, session))?;
-    if deleted == 0 {
-        return Ok(0);
-    }
-    let after = at?;
-    let info = pollster::block_on(store.backend().stream(aside))?;
-    if info.is_some_and(|info| info.last_sequence > after) {
-        let truncate = Op::Truncate { stream: aside, expected: Expected::Any, after };
-        pollster::block_on(store.backend().commit(Batch::new(vec![truncate])))?;
-    }
-    Ok(deleted)
+    store.truncate_session(session.id, after).map_err(|error| super::copy::point_error(error, session))
 }

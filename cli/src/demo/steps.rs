@@ -182,7 +182,7 @@ impl<'a> Steps<'a> {
     fn recover(&mut self) -> Result<()> {
         self.head(3, "Recover", "open the store again, and compare it with what was acknowledged")?;
         let started = Instant::now();
-        let store = store::open(self.global)?;
+        let store = store::open_quietly(self.global)?;
         self.report.open_seconds = started.elapsed().as_secs_f64();
         let recovery = store.embedded().map(|it| it.engine().recovery());
         let (_, agent) = self.session(&store)?;
@@ -252,7 +252,7 @@ impl<'a> Steps<'a> {
         let at = self.stored(self.last_of[self.last_of.len() / 2]);
         let after = self.stored(self.last_of[self.last_of.len() / 3]);
         self.head(5, "Fork", &format!("copy it up to event {at}; in the copy, forget what came after {after}"))?;
-        let store = store::open(self.global)?;
+        let store = store::open_quietly(self.global)?;
         let (session, agent) = self.session(&store)?;
         let started = Instant::now();
         let fork = copy::copy(&store, &session, Some(at), Some(format!("{NAME}-fork")))?;

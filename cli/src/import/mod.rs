@@ -1,7 +1,8 @@
 //! [`Importer`]: what a transcript says, into a store, in batches that are durable before the next one begins.
 //!
-//! Invariant: a session of the store only grows. Where it has what the transcript says already, that is skipped;
-//! where it has something else, nothing is written.
+//! Invariants: a session of the store only grows. Where it has what the transcript says already, that is skipped;
+//! where it has something else, nothing is written. A session is there with all that the transcript says of it, or
+//! it is marked as begun, and the next import that meets it completes it.
 
 mod place;
 pub(crate) mod source;
@@ -11,12 +12,12 @@ mod target;
 use std::collections::HashMap;
 
 use runlog::{
-    ContextEventKind, InstanceId, Session, SessionId, SessionStatus, Store,
-    transcript::{self, Entry, Item, keep::EntryBatch},
+    ContextEventKind, InstanceId, Session, Store,
+    transcript::{self, Entry, Item},
 };
 
 use self::{
-    place::find_or_create,
+    place::find_or_plan,
     target::{Target, TargetInstance},
 };
 use crate::failure::Result;
@@ -31,8 +32,10 @@ const BATCH_BYTES: usize = 4 << 20;
 pub(crate) struct Outcome {
     /// The session; `None` when it could be neither found nor made.
     pub(crate) session: Option<Session>,
-    /// `created`, `continued`, `unchanged` or `conflict`.
+    /// `created`, `continued`, `completed`, `unchanged` or `conflict`.
     pub(crate) what: &'static str,
+    /// Whether anything was written.
+    pub(crate) has_changed: bool,
     /// Messages that were added.
     pub(crate) messages: u64,
     /// Tool calls that were added.
@@ -43,6 +46,17 @@ pub(crate) struct Outcome {
     pub(crate) skipped: u64,
     /// Where the session went another way, and how.
     pub(crate) conflict: Option<(u64, String)>,
+}
+
+/// Which part of a session is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    /// More follows.
+    Inner,
+    /// Nothing follows: the session is complete.
+    Last,
+    /// Nothing follows of this file, which broke off before the session was complete.
+    BrokenOff,
 }
 
 /// Takes items and writes them.
@@ -88,22 +102,22 @@ impl<'a> Importer<'a> {
                 target.waiting_bytes += entry.raw.as_bytes().len();
                 target.waiting.push((place, entry));
                 if target.waiting.len() >= BATCH_ENTRIES || target.waiting_bytes >= BATCH_BYTES {
-                    return self.flush(session);
+                    return self.flush(session, Part::Inner);
                 }
                 Ok(())
             }
-            Item::End { session } => self.end(session),
+            Item::End { session } => self.end(session, Part::Last),
             _ => Ok(()),
         }
     }
 
-    /// The file is over, whether whole or not: what was read of it is written.
+    /// The file is over. What was read is written of the sessions that it broke off in.
     pub(crate) fn finish_file(&mut self) -> Result<()> {
         let mut open: Vec<usize> = self.targets.keys().copied().collect();
         open.sort_unstable();
         let mut done = Ok(());
         for session in open {
-            done = done.and(self.end(session));
+            done = done.and(self.end(session, Part::BrokenOff));
         }
         self.targets.clear();
         self.instances.clear();
@@ -124,55 +138,37 @@ impl<'a> Importer<'a> {
         target.match_new_instances(self.store)
     }
 
-    fn end(&mut self, session: usize) -> Result<()> {
-        let flushed = self.flush(session);
+    fn end(&mut self, session: usize, part: Part) -> Result<()> {
+        let flushed = self.flush(session, part);
         self.instances.retain(|_, (of, _)| *of != session);
         let Some(target) = self.targets.remove(&session) else { return flushed };
-        let is_archived = target.head.record.as_ref().is_some_and(|it| it.status == SessionStatus::Archived);
         let mut outcome = target.outcome;
         if outcome.conflict.is_some() {
             outcome.what = "conflict";
-        } else if outcome.what == "continued" && outcome.messages + outcome.tool_calls + outcome.other == 0 {
+        } else if outcome.what == "continued" && !outcome.has_changed {
             outcome.what = "unchanged";
-        }
-        if let Some(session) = outcome.session.take_if(|_| outcome.what == "created" && is_archived) {
-            outcome.session = Some(self.store.archive_session(session.id)?);
         }
         self.outcomes.push(outcome);
         flushed
     }
 
-    /// Writes what waits, and makes or finds the session first.
-    fn flush(&mut self, number: usize) -> Result<()> {
+    /// Writes what waits. The session is found first, or made with it.
+    fn flush(&mut self, number: usize, part: Part) -> Result<()> {
         let Some(target) = self.targets.get_mut(&number) else { return Ok(()) };
+        if target.is_failed {
+            // What follows would come after a hole.
+            return Ok(());
+        }
         let waiting = std::mem::take(&mut target.waiting);
         target.waiting_bytes = 0;
-        let session = match &target.outcome.session {
-            Some(session) => session.clone(),
-            None => find_or_create(self.store, target, &waiting, &self.source, self.project.as_deref())?,
+        let written = if target.placed.is_none() {
+            find_or_plan(self.store, target, &waiting, &self.source, self.project.as_deref())
+        } else {
+            Ok(())
         };
-        let mut batch = EntryBatch::new(session.id);
-        // Counted once it is there: the disk may be full.
-        let mut written = Outcome::default();
-        for (place, entry) in waiting {
-            if target.is_known(&entry, place)? {
-                target.outcome.skipped += 1;
-                continue;
-            }
-            if target.outcome.conflict.is_some() {
-                break;
-            }
-            let instance = target.instance_id(self.store, &session, place, entry.time_ms)?;
-            batch.push(instance, &entry)?;
-            written.count(&entry);
-            if batch.bytes() >= BATCH_BYTES {
-                commit(self.store, &mut batch, session.id)?;
-                target.outcome.add(&std::mem::take(&mut written));
-            }
-        }
-        commit(self.store, &mut batch, session.id)?;
-        target.outcome.add(&written);
-        Ok(())
+        let written = written.and_then(|()| target.write(self.store, waiting, part));
+        target.is_failed = written.is_err();
+        written
     }
 }
 
@@ -188,12 +184,4 @@ impl Outcome {
         self.tool_calls += written.tool_calls;
         self.other += written.other;
     }
-}
-
-fn commit(store: &Store, batch: &mut EntryBatch, session: SessionId) -> Result<()> {
-    let batch = std::mem::replace(batch, EntryBatch::new(session));
-    if !batch.is_empty() {
-        pollster::block_on(store.backend().commit(batch.batch()))?;
-    }
-    Ok(())
 }

@@ -1,32 +1,23 @@
-//! Where a session goes: into the one that the store has already, or into a new one.
+//! Where a session goes: into the one that the store has already, or into a new one that its first batch makes.
 
-use runlog::{
-    ContextEventKind, ErrorKind, NewSession, RawJson, Session, SessionId, Store,
-    transcript::{
-        Entry,
-        keep::{Aside, EntryBatch},
-    },
-};
+use runlog::{ContextEventKind, ErrorKind, NewSession, RawJson, Session, SessionId, Store, transcript::Entry};
 
-use super::{commit, target::Target};
-use crate::{
-    failure::{Failure, Result},
-    text, view,
-};
+use super::target::{Placed, Target};
+use crate::{failure::Result, text, view};
 
 /// The most sessions of one name, told apart by `~2`, `~3`, ….
 const NAMESAKES_MAX: u32 = 1000;
 /// The longest title that is made from a user's first message.
 const TITLE_COLUMNS: usize = 80;
 
-/// The session that a transcript's one is in the store: found by id or name, or made.
-pub(super) fn find_or_create(
+/// Finds the session that a transcript's one is in the store, by id or name, or plans one that its first batch makes.
+pub(super) fn find_or_plan(
     store: &Store,
     target: &mut Target,
     first: &[(usize, Entry)],
     source: &str,
     project: Option<&str>,
-) -> Result<Session> {
+) -> Result<()> {
     let by_id = match target.head.id {
         Some(id) => store.get_session(SessionId(id))?,
         None => None,
@@ -42,8 +33,10 @@ pub(super) fn find_or_create(
         target.outcome.what = "continued";
         target.match_session(store, &session)?;
         if target.is_of_kind(&session) && target.fits(store, first)? {
-            target.outcome.session = Some(session.clone());
-            return Ok(session);
+            let (id, created_at_ms) = (session.id, session.created_at_ms);
+            target.placed = Some(Placed { id, created_at_ms, new: None });
+            target.outcome.session = Some(session);
+            return Ok(());
         }
         // Another session has the name (or the id) and says something else: this one gets a name beside it.
         target.forget_match();
@@ -53,9 +46,8 @@ pub(super) fn find_or_create(
         name = Some(beside);
     }
     target.outcome.what = "created";
-    let session = create(store, target, name, first, source, project)?;
-    target.outcome.session = Some(session.clone());
-    Ok(session)
+    target.placed = Some(plan(store, target, name, first, source, project)?);
+    Ok(())
 }
 
 fn by_name(store: &Store, name: &str) -> Result<Option<Session>> {
@@ -67,14 +59,23 @@ fn by_name(store: &Store, name: &str) -> Result<Option<Session>> {
     }
 }
 
-fn create(
+fn plan(
     store: &Store,
     target: &mut Target,
     name: Option<String>,
     first: &[(usize, Entry)],
     source: &str,
     project: Option<&str>,
-) -> Result<Session> {
+) -> Result<Placed> {
+    let id = match target.head.id {
+        Some(id) if store.is_id_free(id)? => id,
+        Some(_) => {
+            // The id is that of another session, or of one that was deleted.
+            target.instances.iter_mut().for_each(|instance| instance.wanted = None);
+            store.backend().new_id()
+        }
+        None => store.backend().new_id(),
+    };
     let record = target.head.record.as_ref();
     let metadata = match record {
         Some(record) => record.metadata.clone(),
@@ -83,35 +84,19 @@ fn create(
             RawJson::parse(metadata.to_string()).ok()
         }
     };
-    let mut new = NewSession {
-        id: target.head.id.map(SessionId),
+    let created_at_ms = match record {
+        Some(record) => record.created_at_ms,
+        None => first.iter().find_map(|(_, entry)| entry.time_ms).unwrap_or_else(|| store.backend().now_ms()),
+    };
+    let new = NewSession {
+        id: Some(SessionId(id)),
         name,
         project: record.and_then(|it| it.project.clone()).or_else(|| project.map(str::to_owned)),
         title: record.map_or_else(|| title_of(first), |record| record.title.clone()),
         metadata,
-        created_at_ms: match record {
-            Some(record) => Some(record.created_at_ms),
-            None => first.iter().find_map(|(_, entry)| entry.time_ms),
-        },
+        created_at_ms: Some(created_at_ms),
     };
-    let made = match store.create_session(new.clone()) {
-        // The id is that of another session, or of one that was deleted.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists && new.id.take().is_some() => {
-            target.instances.iter_mut().for_each(|instance| instance.wanted = None);
-            store.create_session(new)
-        }
-        made => made,
-    };
-    let session = made.map_err(|error| {
-        let name = target.head.name.as_deref().unwrap_or("without a name");
-        Failure::from(error).about(format!("session {}", text::one_line(name, 60)))
-    })?;
-    if let Some(wrapper) = &target.head.wrapper {
-        let mut batch = EntryBatch::new(session.id);
-        batch.push_aside(&Aside::Wrapper(wrapper.clone()));
-        commit(store, &mut batch, session.id)?;
-    }
-    Ok(session)
+    Ok(Placed { id: SessionId(id), created_at_ms, new: Some(new) })
 }
 
 /// What a session is called for people: what the user said first.

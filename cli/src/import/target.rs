@@ -9,14 +9,14 @@ use std::{
 };
 
 use runlog::{
-    AgentInstance, ErrorKind, Events, InstanceId, NewInstance, RawJson, Session, Store,
+    AgentInstance, Events, InstanceId, NewSession, RawJson, Session, SessionId, SessionStatus, Store,
     transcript::{
-        self, Entry,
-        keep::{Aside, aside_stream},
+        self, Entry, ImportMark,
+        keep::{Aside, EntryBatch, aside_stream},
     },
 };
 
-use super::Outcome;
+use super::{BATCH_BYTES, Outcome, Part};
 use crate::{
     failure::{Failure, Result},
     kept,
@@ -34,7 +34,23 @@ pub(super) struct Target {
     pub(super) others: HashMap<u64, u64>,
     pub(super) waiting: Vec<(usize, Entry)>,
     pub(super) waiting_bytes: usize,
+    /// Where it goes, once that is known.
+    pub(super) placed: Option<Placed>,
+    /// What the store says of an earlier import of the session, if that took more than one batch.
+    earlier: Option<ImportMark>,
+    /// Whether the store says that an import of the session is under way: this one, or an earlier one.
+    is_begun: bool,
+    /// Whether a part of it couldn't be written.
+    pub(super) is_failed: bool,
     pub(super) outcome: Outcome,
+}
+
+/// The session of the store that a session goes to.
+pub(super) struct Placed {
+    pub(super) id: SessionId,
+    pub(super) created_at_ms: u64,
+    /// What it is made from, with its first batch, if it isn't there yet.
+    pub(super) new: Option<NewSession>,
 }
 
 pub(super) struct TargetInstance {
@@ -69,6 +85,10 @@ impl Target {
             others: HashMap::new(),
             waiting: Vec::new(),
             waiting_bytes: 0,
+            placed: None,
+            earlier: None,
+            is_begun: false,
+            is_failed: false,
             outcome: Outcome { what: "created", ..Outcome::default() },
         }
     }
@@ -82,6 +102,8 @@ impl Target {
                 *self.others.entry(hash(&json)).or_default() += 1;
             }
         }
+        self.earlier = store.import_mark(session.id)?.filter(|mark| *mark != ImportMark::Done);
+        self.is_begun = self.earlier.is_some();
         Ok(())
     }
 
@@ -154,20 +176,101 @@ impl Target {
     pub(super) fn forget_match(&mut self) {
         self.there.clear();
         self.others.clear();
+        (self.earlier, self.is_begun) = (None, false);
         for instance in &mut self.instances {
             instance.id = None;
             instance.known = None;
         }
     }
 
-    /// The instance in the store, made when it isn't there yet; before it those that it hangs on.
-    pub(super) fn instance_id(
+    /// Writes these entries, but those that the store has already.
+    pub(super) fn write(&mut self, store: &Store, entries: Vec<(usize, Entry)>, part: Part) -> Result<()> {
+        let Some(placed) = &self.placed else { return Ok(()) };
+        let mut batch = EntryBatch::new(placed.id);
+        if let Some(new) = &placed.new {
+            batch.create_session(new.clone());
+            if let Some(wrapper) = &self.head.wrapper {
+                batch.push_aside(&Aside::Wrapper(wrapper.clone()));
+            }
+        }
+        // Counted once it is there: the disk may be full.
+        let mut added = Outcome::default();
+        for (place, entry) in entries {
+            if self.is_known(&entry, place)? {
+                self.outcome.skipped += 1;
+                continue;
+            }
+            if self.outcome.conflict.is_some() {
+                break;
+            }
+            let instance = self.instance_id(store, &mut batch, place, entry.time_ms)?;
+            batch.push(instance, &entry)?;
+            added.count(&entry);
+            if batch.bytes() >= BATCH_BYTES {
+                self.commit(store, &mut batch, &mut added, Part::Inner)?;
+            }
+        }
+        self.commit(store, &mut batch, &mut added, part)
+    }
+
+    /// Writes a batch, with a mark where it isn't all there is of the session.
+    fn commit(&mut self, store: &Store, batch: &mut EntryBatch, added: &mut Outcome, part: Part) -> Result<()> {
+        let is_conflict = self.outcome.conflict.is_some();
+        let mut completes = false;
+        if part == Part::Last && !is_conflict {
+            completes = self.finish(batch);
+        } else if !batch.is_empty() && !self.is_begun && !is_conflict {
+            let is_new = self.outcome.what == "created";
+            batch.mark(if is_new { ImportMark::Creating } else { ImportMark::Adding });
+            self.is_begun = true;
+        }
+        let Some(placed) = self.placed.as_mut().filter(|_| !batch.is_empty()) else { return Ok(()) };
+        let batch = std::mem::replace(batch, EntryBatch::new(placed.id));
+        store.write_entries(&batch).map_err(|error| match &placed.new {
+            Some(new) => {
+                let name = new.name.as_deref().unwrap_or("without a name");
+                Failure::from(error).about(format!("session {}", text::one_line(name, 60)))
+            }
+            None => error.into(),
+        })?;
+        if placed.new.take().is_some() {
+            self.outcome.session = store.get_session(placed.id)?;
+        }
+        if completes {
+            self.outcome.what = "completed";
+        }
+        self.outcome.has_changed = true;
+        self.outcome.add(&std::mem::take(added));
+        Ok(())
+    }
+
+    /// Adds to the last batch of a session what nothing may come after, and says whether it completes what an earlier
+    /// import had begun.
+    fn finish(&mut self, batch: &mut EntryBatch) -> bool {
+        let is_made = self.outcome.what == "created" || self.earlier == Some(ImportMark::Creating);
+        let is_archived = self.head.record.as_ref().is_some_and(|it| it.status == SessionStatus::Archived);
+        if is_made && is_archived {
+            // Only by the import that makes it: a user may have taken it back into use since.
+            batch.archive_session();
+        }
+        if self.is_begun {
+            batch.mark(ImportMark::Done);
+            self.is_begun = false;
+        }
+        self.earlier.is_some()
+    }
+
+    /// The instance in the store, made with the batch when it isn't there yet; before it those that it hangs on.
+    fn instance_id(
         &mut self,
         store: &Store,
-        session: &Session,
+        batch: &mut EntryBatch,
         place: usize,
         time_ms: Option<u64>,
     ) -> Result<InstanceId> {
+        let Some(Placed { id: session_id, created_at_ms, .. }) = self.placed else {
+            return Err(Failure::other("an entry of a session that has no place yet"));
+        };
         let mut chain = vec![place];
         while let Some(parent) = chain.last().and_then(|last| self.instances.get(*last)?.parent) {
             // A parent comes before its children in every source.
@@ -179,17 +282,16 @@ impl Target {
         for place in chain.into_iter().rev() {
             let Some(instance) = self.instances.get(place).filter(|it| it.id.is_none()) else { continue };
             let parent_instance_id = instance.parent.and_then(|parent| self.instances.get(parent)?.id);
-            let created_at_ms = instance.created_at_ms.or(time_ms).or(Some(session.created_at_ms));
-            let agent = NewInstance::new(session.id, instance.agent.clone());
-            let new = NewInstance { parent_instance_id, id: instance.wanted, created_at_ms, ..agent };
-            let made = match store.create_instance_with(new.clone()) {
-                // Its id is taken by an instance of another session.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    store.create_instance_with(NewInstance { id: None, ..new })
-                }
-                made => made,
+            let created_at_ms = instance.created_at_ms.or(time_ms).unwrap_or(created_at_ms);
+            let is_another = |wanted| self.instances.iter().any(|it| it.id == Some(wanted));
+            let id = match instance.wanted {
+                Some(wanted) if !is_another(wanted) && store.is_id_free(wanted.as_uuid())? => wanted,
+                // Its id is taken by an instance of another session, or by another one of this.
+                Some(_) | None => InstanceId(store.backend().new_id()),
             };
-            self.instances[place].id = Some(made?.id);
+            let agent_name = instance.agent.clone();
+            batch.create_instance(AgentInstance { id, session_id, agent_name, parent_instance_id, created_at_ms });
+            self.instances[place].id = Some(id);
         }
         let id = self.instances.get(place).and_then(|it| it.id);
         id.ok_or_else(|| Failure::other("an entry of an instance that was never told"))

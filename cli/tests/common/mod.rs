@@ -29,6 +29,12 @@ impl Place {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
+    /// A place in memory, where the system has such a folder: nothing waits for a disk there.
+    pub fn in_memory() -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self { folder: folder.unwrap() }
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -273,6 +273,20 @@ impl AsyncContextRepository {
     /// [`NotFound`](ErrorKind::NotFound) when there is no such instance, [`InvalidInput`](ErrorKind::InvalidInput)
     /// when the context ends before the sequence.
     pub async fn delete_events_after(&self, instance: InstanceId, sequence: u64) -> Result<u64> {
+        self.delete_events_with(instance, sequence, || std::future::ready(Ok(None))).await
+    }
+
+    /// [`delete_events_after`](Self::delete_events_after), and a step more of the same batch, which is decided anew
+    /// each time that another writer came in between.
+    pub(crate) async fn delete_events_with<Step>(
+        &self,
+        instance: InstanceId,
+        sequence: u64,
+        along: impl Fn() -> Step,
+    ) -> Result<u64>
+    where
+        Step: Future<Output = Result<Option<Op<'static>>>>,
+    {
         self.store.writable_instance(instance).await?;
         let stream = stream_of(instance);
         let after = Sequence(sequence);
@@ -284,7 +298,8 @@ impl AsyncContextRepository {
                 return Ok(0);
             }
             let truncate = Op::Truncate { stream, expected: Expected::Last(last), after };
-            match self.store.backend().commit(Batch::new(vec![truncate])).await {
+            let ops = std::iter::once(truncate).chain(along().await?).collect();
+            match self.store.backend().commit(Batch::new(ops)).await {
                 Ok(_) => return Ok(last.0 - after.0),
                 // Another writer appended in between; what it appended is deleted and counted too.
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,

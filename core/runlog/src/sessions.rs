@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use runlog_engine::{Expected, Op};
+use runlog_engine::{Expected, Op, Position, ReadOptions, Sequence, StreamId};
 use runlog_model::{AgentInstance, Catalog, CatalogEvent, InstanceId, Session, SessionId};
 
 use serde::Serialize;
@@ -13,6 +13,7 @@ use crate::{
     chats::{CopiedChat, Point},
     lookup::{check_free, check_unused, live_session, root_instance},
     repository::stream_of,
+    transcript::keep::{Aside, aside_stream, belongs},
 };
 
 /// How much of a session to copy, and what the copy is called.
@@ -92,8 +93,8 @@ impl AsyncStore {
             .await
     }
 
-    /// Copies a session: a new one with a fork of every instance's context, and of what it has as a chat, all of it or
-    /// nothing. No content is copied, however long the contexts are. Durable when it returns.
+    /// Copies a session: a new one with a fork of every instance's context, of what was kept beside them where it was
+    /// imported, and of what it has as a chat, all of it or nothing. No content is copied, however long the contexts are. Durable when it returns.
     ///
     /// Messages and steps of the copied chat are as they were, with ids of their own (message, step, request and stack
     /// ids name one thing in the whole store): a request that was interrupted can be resumed in both.
@@ -101,7 +102,7 @@ impl AsyncStore {
     /// With a point, the root instance's context is copied up to there, and of the other instances those that
     /// had been made by the time of the last event that is copied; their contexts are copied whole. Of the chat, it is
     /// what had been saved before the first event that isn't copied, without the requests that began after the last
-    /// one that is.
+    /// one that is; and of what was kept beside the contexts, what stands before that event.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a point is given and it has no
@@ -132,6 +133,7 @@ impl AsyncStore {
             fields.last_message_at = chat.as_ref().and_then(|chat| chat.last_message_at);
         }
         let mut ops = self.forks_of(&copied, cut.as_ref()).await?;
+        ops.extend(self.aside_to_copy(source, session.id, point).await?);
         ops.extend(chat.iter().flat_map(CopiedChat::ops));
 
         let events: Vec<CatalogEvent> = std::iter::once(CatalogEvent::SessionCreated(session.clone()))
@@ -149,15 +151,77 @@ impl AsyncStore {
         Ok(CopiedSession { session, instances: copied })
     }
 
-    /// Deletes the events of a session's root instance after a sequence, and says how many they were: the
-    /// session then goes on from there. The contexts of other instances stay. Durable when it returns.
+    /// Deletes the events of a session's root instance after a sequence, with what was kept beside them where they were
+    /// imported, and says how many they were: the session then goes on from there. The contexts of other instances
+    /// stay. Durable when it returns.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it has no instance;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the sequence.
     pub async fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64> {
         let root = self.root_instance(session).await?;
-        self.contexts().delete_events_after(root.id, after_sequence).await
+        let contexts = self.contexts();
+        // Both at once: once the events are gone, nothing tells any more what stood beside them.
+        contexts
+            .delete_events_with(root.id, after_sequence, || self.aside_to_truncate(session, &root, after_sequence))
+            .await
+    }
+
+    /// What takes a fork of what is kept beside a session's contexts.
+    async fn aside_to_copy(
+        &self,
+        source: SessionId,
+        copy: SessionId,
+        point: Option<Point>,
+    ) -> Result<Option<Op<'static>>> {
+        let (parent, child) = (aside_stream(source), aside_stream(copy));
+        let Some(info) = self.backend().stream(parent).await? else { return Ok(None) };
+        let at = match point.and_then(|point| point.next) {
+            Some(next) => self.aside_before(parent, info.last_sequence, next).await?,
+            None => info.last_sequence,
+        };
+        Ok((at > Sequence::ZERO).then_some(Op::Fork { parent, expected: Expected::Any, at, child }))
+    }
+
+    /// What forgets what is kept beside the events after a sequence of a session's root instance.
+    async fn aside_to_truncate(
+        &self,
+        session: SessionId,
+        root: &AgentInstance,
+        after_sequence: u64,
+    ) -> Result<Option<Op<'static>>> {
+        let stream = aside_stream(session);
+        let Some(info) = self.backend().stream(stream).await? else { return Ok(None) };
+        let Some(next) = self.contexts().event(root.id, after_sequence.saturating_add(1)).await? else {
+            return Ok(None);
+        };
+        let after = self.aside_before(stream, info.last_sequence, next.position).await?;
+        let expected = Expected::Last(info.last_sequence);
+        Ok((after < info.last_sequence).then_some(Op::Truncate { stream, expected, after }))
+    }
+
+    /// The last sequence of an aside that belongs to what comes before the event at a position: found by halving, since
+    /// positions grow with sequences.
+    async fn aside_before(&self, aside: StreamId, last: Sequence, event: u64) -> Result<Sequence> {
+        let (mut first, mut end) = (1, last.0 + 1);
+        let mut before = None;
+        while first < end {
+            let middle = Sequence(first + (end - first) / 2);
+            let one = ReadOptions { first: middle, last: middle, ..ReadOptions::default() };
+            let page = self.backend().read(aside, one).await?;
+            match page.records.into_iter().next() {
+                Some(record) if record.position.0 < event => {
+                    first = middle.0 + 1;
+                    before = Some(record);
+                }
+                _ => end = middle.0,
+            }
+        }
+        let Some(record) = before else { return Ok(Sequence::ZERO) };
+        // The event's own envelope stands right before it.
+        let is_own =
+            belongs(record.position, Position(event)) && matches!(Aside::read(&record)?, Some(Aside::Envelope(_)));
+        Ok(if is_own { Sequence(record.sequence.0 - 1) } else { record.sequence })
     }
 
     fn copy_of(&self, source: &Session, options: &CopySession) -> Session {
@@ -220,7 +284,7 @@ impl AsyncStore {
             let parent = stream_of(copy.source);
             let Some(info) = self.backend().stream(parent).await? else { continue };
             let at = match cut {
-                Some(cut) if cut.instance == copy.source => runlog_engine::Sequence(cut.up_to),
+                Some(cut) if cut.instance == copy.source => Sequence(cut.up_to),
                 _ => info.last_sequence,
             };
             if at.0 > 0 {

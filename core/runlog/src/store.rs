@@ -1,6 +1,9 @@
 //! [`AsyncStore`]: sessions and agent instances, and the way to their contexts.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use runlog_engine::storage::Storage;
 use runlog_model::{
@@ -61,6 +64,8 @@ struct Folds {
     runs: Arc<RunsShared>,
     chats: Arc<ChatCache>,
     agents: Arc<AgentsFold>,
+    /// The runs that opening the store has paused.
+    recovered: Arc<OnceLock<Vec<RunId>>>,
 }
 
 /// A session to make. Everything may be left out.
@@ -171,7 +176,8 @@ impl AsyncStore {
         let store = Self::with_embedded(embedded);
         if mode == Mode::Write {
             // The same runs, on a backend that waits by blocking: its futures are ready at the first poll.
-            pollster::block_on(store.waiting(Wait::Block).recover_runs())?;
+            let recovered = pollster::block_on(store.waiting(Wait::Block).recover_runs())?;
+            let _ = store.shared.folds.recovered.set(recovered);
         }
         Ok(store)
     }
@@ -454,6 +460,12 @@ impl AsyncStore {
     /// As [`AsyncRuns::recover`].
     pub async fn recover_runs(&self) -> Result<Vec<RunId>> {
         self.runs().recover().await
+    }
+
+    /// The runs that a process which is gone had left running when this store was opened for writing: they were paused
+    /// by that.
+    pub fn recovered_runs(&self) -> &[RunId] {
+        self.shared.folds.recovered.get().map_or(&[], Vec::as_slice)
     }
 
     /// The instance, found without a catch-up where it is known already; refused when its session was deleted.

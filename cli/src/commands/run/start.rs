@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use runlog::{
-    AgentInstance, Dangling, ListRuns, MAX_TOTAL_STEPS_PER_RUN, NewMessage, NewRun, NewSession, RawJson, ResumeOptions,
-    Run, RunRecorder, Session, Store,
+    AgentInstance, Dangling, ErrorKind, ListRuns, MAX_TOTAL_STEPS_PER_RUN, NewMessage, NewRun, NewSession, RawJson,
+    ResumeOptions, Run, RunRecorder, RunStatus, Session, Store,
 };
 
 use super::Args;
@@ -98,7 +98,12 @@ pub(super) fn start(store: &Store, source: Source, args: &Args, json: bool) -> R
         Source::New => return new(store, args),
         Source::Paused(session, run) => return resume(store, session, &run, args, json),
         Source::Session(source) if args.copy.is_some() => {
-            (copy::copy(store, &source, args.to_point, args.name.clone())?, "copied")
+            let copied = copy::copy(store, &source, args.to_point, args.name.clone());
+            let copied = copied.map_err(|failure| taken(store, args, failure))?;
+            if !json {
+                copy::tell_same(&copy::same_copies(store, &source, &copied)?);
+            }
+            (copied, "copied")
         }
         Source::Session(session) if args.overwrite.is_some() => {
             if let Some(point) = args.from_point {
@@ -124,11 +129,29 @@ fn new(store: &Store, args: &Args) -> Result<Started> {
     let session = NewSession { name: args.name.clone(), title, ..NewSession::default() };
     let run = NewRun::in_new_session(session, &args.agent);
     let run = NewRun { max_steps: args.max_steps, messages: messages(args)?, ..run };
-    let run = store.runs().start(run)?;
+    let run = store.runs().start(run).map_err(|error| taken(store, args, error.into()))?;
     let gone = || Failure::other("the session that was just made is not there");
     let session = store.get_session(run.run().session_id)?.ok_or_else(gone)?;
     let instance = store.get_instance(run.run().instance_id)?.ok_or_else(gone)?;
     Ok(Started { session, instance, run, how: "new" })
+}
+
+/// Where the name of a new session is taken: how to go on with the one that has it, which may be what the same command
+/// had begun before it was interrupted.
+fn taken(store: &Store, args: &Args, failure: Failure) -> Failure {
+    let Some(name) = args.name.as_deref().filter(|_| failure.kind() == ErrorKind::AlreadyExists.name()) else {
+        return failure;
+    };
+    let Ok(session) = store.find_session(name) else { return failure };
+    let go_on = |does: &str| format!("`runlog run --resume {name} -- CMD` {does}");
+    match newest_run(store, &session) {
+        Ok(Some(run)) if run.status == RunStatus::Paused => {
+            failure.and(format!("its run {} is paused; {}", run.id, go_on("goes on from it")))
+        }
+        Ok(Some(run)) => failure.and(format!("its run {} is {}", run.id, run.status)),
+        Ok(None) => failure.and(format!("it has no run yet; {}", go_on("starts one"))),
+        Err(_) => failure,
+    }
 }
 
 fn resume(store: &Store, session: Session, run: &Run, args: &Args, json: bool) -> Result<Started> {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use pollster::block_on;
 use runlog_engine::storage::Storage;
 use runlog_model::{AgentInstance, InstanceId, ListSessions, RunId, Session, SessionChanges, SessionId, SessionPage};
+use uuid::Uuid;
 
 use super::{Agents, ContextRepository, ContextService, Runs};
 use crate::{
     AsyncStore, CopiedSession, CopySession, NewInstance, NewSession, Result, StoreOptions,
     backend::Backend,
     embedded::{Embedded, Wait},
+    transcript::{ImportMark, keep::EntryBatch},
 };
 
 /// A store: the sessions, agent instances and contexts of one log.
@@ -285,6 +287,31 @@ impl Store {
         block_on(self.inner.truncate_session(session, after_sequence))
     }
 
+    /// Writes a batch of entries, with the session and the instances that it makes. As
+    /// [`AsyncStore::write_entries`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_entries(&self, batch: &EntryBatch) -> Result<()> {
+        block_on(self.inner.write_entries(batch))
+    }
+
+    /// How far an import of this session has come that took more than one batch. As [`AsyncStore::import_mark`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn import_mark(&self, session: SessionId) -> Result<Option<ImportMark>> {
+        block_on(self.inner.import_mark(session))
+    }
+
+    /// Whether a new session or instance may have this id. As [`AsyncStore::is_id_free`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn is_id_free(&self, id: Uuid) -> Result<bool> {
+        block_on(self.inner.is_id_free(id))
+    }
+
     /// All contexts of the store, by instance id.
     pub fn contexts(&self) -> ContextRepository {
         ContextRepository::new(self.inner.contexts())
@@ -307,6 +334,11 @@ impl Store {
     /// As [`AsyncRuns::recover`](crate::AsyncRuns::recover).
     pub fn recover_runs(&self) -> Result<Vec<RunId>> {
         block_on(self.inner.recover_runs())
+    }
+
+    /// The runs that opening the store has paused. As [`AsyncStore::recovered_runs`].
+    pub fn recovered_runs(&self) -> &[RunId] {
+        self.inner.recovered_runs()
     }
 
     /// The context of one agent instance.

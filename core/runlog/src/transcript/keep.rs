@@ -19,7 +19,7 @@ use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, Position, Record, Stre
 use runlog_model::{InstanceId, NewContextEvent, RawJson, SessionId};
 use uuid::Uuid;
 
-use super::values::Entry;
+use super::{values::Entry, write::About};
 use crate::{Error, ErrorKind, Result};
 
 /// The stream of what is kept beside a session's contexts: its id is the session's with these bytes mixed in.
@@ -27,8 +27,13 @@ const ASIDE: [u8; 16] = *b"runlog:aside:001";
 
 /// The stream of what is kept beside a session's contexts.
 pub fn aside_stream(session: SessionId) -> StreamId {
+    stream_beside(session, ASIDE)
+}
+
+/// A stream of a session's own: its id is the session's with these bytes mixed in.
+pub(super) fn stream_beside(session: SessionId, mask: [u8; 16]) -> StreamId {
     let mut bytes = *session.as_uuid().as_bytes();
-    for (byte, mask) in bytes.iter_mut().zip(ASIDE) {
+    for (byte, mask) in bytes.iter_mut().zip(mask) {
         *byte ^= mask;
     }
     StreamId(Uuid::from_bytes(bytes))
@@ -92,7 +97,8 @@ pub fn belongs(envelope: Position, message: Position) -> bool {
     matches!(message.0.checked_sub(envelope.0), Some(1 | 2))
 }
 
-/// Entries that are written together: all of them, or none.
+/// Entries that are written together, and what [`Store::write_entries`](crate::Store::write_entries) makes with them:
+/// all of it, or nothing.
 ///
 /// ```
 /// use runlog::{NewSession, Store, transcript::{Options, keep::EntryBatch, parse}};
@@ -104,13 +110,14 @@ pub fn belongs(envelope: Position, message: Position) -> bool {
 /// for entry in &transcript.entries {
 ///     batch.push(agent.id, entry)?;
 /// }
-/// pollster::block_on(store.backend().commit(batch.batch()))?;
+/// store.write_entries(&batch)?;
 /// assert_eq!(store.context(agent.id)?.get_messages()?.len(), 1);
 /// # Ok::<(), runlog::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct EntryBatch {
-    aside: StreamId,
+    pub(super) session: SessionId,
+    pub(super) about: About,
     rows: Vec<Row>,
     bytes: usize,
 }
@@ -125,14 +132,15 @@ struct Row {
 impl EntryBatch {
     /// A batch of nothing for this session.
     pub fn new(session: SessionId) -> Self {
-        Self { aside: aside_stream(session), rows: Vec::new(), bytes: 0 }
+        Self { session, about: About::default(), rows: Vec::new(), bytes: 0 }
     }
 
     /// Adds something to the session's aside.
     pub fn push_aside(&mut self, aside: &Aside) {
         let payload = aside.json().clone().into_bytes();
         self.bytes += payload.len();
-        self.rows.push(Row { stream: self.aside, records: vec![(Kind::DATA, aside.meta(), payload)] });
+        let stream = aside_stream(self.session);
+        self.rows.push(Row { stream, records: vec![(Kind::DATA, aside.meta(), payload)] });
     }
 
     /// Adds an entry to the context of this instance, or to the session's aside.
@@ -170,9 +178,9 @@ impl EntryBatch {
         self.rows.len()
     }
 
-    /// Whether there is nothing in it.
+    /// Whether writing it would do nothing.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.rows.is_empty() && self.about.is_empty()
     }
 
     /// How many bytes its contents have.
@@ -180,7 +188,7 @@ impl EntryBatch {
         self.bytes
     }
 
-    /// What to commit.
+    /// What its entries are as steps of a batch, without what it makes beside them.
     pub fn batch(&self) -> Batch<'_> {
         let ops = self.rows.iter().map(|row| Op::Append {
             stream: row.stream,

@@ -30,11 +30,13 @@ pub mod runlog_lines;
 mod template;
 mod time;
 mod values;
+mod write;
 
 pub use detect::detect;
 pub use parser::{LINE_BYTES_MAX, Options, Parser, parse};
 pub use runlog_model::{NewContextEvent, StoredEvent};
 pub use values::{Entry, Format, Instance, Issue, Item, Session, Severity, ToolCall, Transcript};
+pub use write::ImportMark;
 
 #[cfg(test)]
 mod tests;
