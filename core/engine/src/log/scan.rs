@@ -1,11 +1,17 @@
 //! [`Scan`]: the records of a segment one after the other, in bounded memory.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
-use super::segment::{Frame, Segment};
+use super::{
+    arena::Arena,
+    segment::{Frame, Segment},
+};
 use crate::{
     Result,
     format::{aligned, record, segment},
+    storage::Map,
 };
 
 /// Bytes are read ahead in pieces of this size.
@@ -16,6 +22,8 @@ pub(crate) struct Scan<'a> {
     segment: &'a Segment,
     offset: u64,
     end: u64,
+    map: Option<Arc<dyn Map>>,
+    arena: Arena,
     window: Bytes,
     window_start: u64,
 }
@@ -23,7 +31,12 @@ pub(crate) struct Scan<'a> {
 impl<'a> Scan<'a> {
     /// From the record at `offset` up to `end`.
     pub(crate) fn new(segment: &'a Segment, offset: u64, end: u64) -> Self {
-        Self { segment, offset, end, window: Bytes::new(), window_start: 0 }
+        Self { map: segment.map(), ..Self::of_file(segment, offset, end) }
+    }
+
+    /// The same, of the file alone: what is checked is what the device gives.
+    pub(crate) fn of_file(segment: &'a Segment, offset: u64, end: u64) -> Self {
+        Self { segment, offset, end, map: None, arena: Arena::default(), window: Bytes::new(), window_start: 0 }
     }
 
     /// Where the next record begins.
@@ -36,6 +49,12 @@ impl<'a> Scan<'a> {
         if self.offset >= self.end {
             return Ok(None);
         }
+        let found =
+            self.map.as_deref().and_then(|map| self.segment.frame_in_map(map, self.offset, self.end, &mut self.arena));
+        if let Some(frame) = found {
+            self.offset = frame.end();
+            return Ok(Some(frame));
+        }
         let header = self.header()?;
         let body_start = self.offset + record::HEADER_BYTES as u64;
         let body = self.bytes(body_start, header.padded_body_bytes() as u64)?;
@@ -46,7 +65,11 @@ impl<'a> Scan<'a> {
 
     /// Steps over the next record without reading its body; an error where bytes are no record.
     pub(crate) fn skip(&mut self) -> Result<()> {
-        let header = self.header()?;
+        let found = self.map.as_deref().and_then(|map| self.segment.header_in_map(map, self.offset, self.end));
+        let header = match found {
+            Some(header) => header,
+            None => self.header()?,
+        };
         self.offset += header.frame_bytes();
         Ok(())
     }
@@ -58,9 +81,6 @@ impl<'a> Scan<'a> {
     }
 
     fn bytes(&mut self, offset: u64, length: u64) -> Result<Bytes> {
-        if self.segment.map().is_some() {
-            return self.segment.bytes_at(offset, length);
-        }
         let inside = offset >= self.window_start && offset + length <= self.window_start + self.window.len() as u64;
         if !inside {
             self.window =

@@ -21,6 +21,16 @@ pub(crate) struct Follower {
     seen: Mutex<Option<Watermark>>,
 }
 
+/// An error when the watermark is there and can't be opened: readers would stand still beside a writer, or go beyond it.
+pub(crate) fn check_watermark(storage: &dyn Storage) -> Result<()> {
+    match storage.open(files::WATERMARK, Access::Read) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::from_io(error, format!("{}: opening {}", storage.describe(), files::WATERMARK)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// How far the writer has published, if it wrote so since the machine was started.
 pub(crate) fn read_watermark(storage: &dyn Storage, store: &[u8; 16]) -> Option<Watermark> {
     let file = storage.open(files::WATERMARK, Access::Read).ok()?;

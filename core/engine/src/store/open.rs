@@ -63,12 +63,13 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
     let identity = read_identity(&*storage)?;
     let lock = Box::new((lock, lock_identity(&*storage)?));
     remove_unfinished(&*storage)?;
+    follow::check_watermark(&*storage)?;
     let published = follow::read_proven_watermark(&*storage, &identity.store);
     let mut loaded = recover::load(&*storage, &identity.store, Access::Write, Look::Writer(published))?;
     loaded.plan.apply(&*storage, &mut loaded.durable)?;
     let report = loaded.report;
     let proven_end = loaded.plan.unproven.map_or(loaded.durable.end, |(from, _)| from);
-    let shared = shared(storage, options, identity, loaded, Some(lock), None);
+    let shared = shared(storage, options, identity, loaded, Some(lock), None)?;
     let shared = Arc::new(with_writer(shared, proven_end)?);
     shared.background.attach(&shared);
     let (segment, end, position) = {
@@ -88,6 +89,7 @@ fn open_reader(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
         Folder::Missing | Folder::Empty => return Err(no_store(&place)),
     }
     let identity = read_identity(&*storage)?;
+    follow::check_watermark(&*storage)?;
     // A writer may turn to a new segment meanwhile; then what was read doesn't fit together, and is read again.
     let mut attempts = 0;
     let (loaded, seen) = loop {
@@ -103,7 +105,7 @@ fn open_reader(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
         }
     };
     let report = loaded.report;
-    let shared = Arc::new(shared(storage, options, identity, loaded, None, Some(Follower::new(seen))));
+    let shared = Arc::new(shared(storage, options, identity, loaded, None, Some(Follower::new(seen)))?);
     shared.background.attach(&shared);
     shared.watch.advance(shared.durable().next_position - 1);
     Ok((shared, report))
@@ -116,13 +118,18 @@ fn shared(
     loaded: Loaded,
     lock: Option<Box<dyn Send + Sync>>,
     follower: Option<Follower>,
-) -> Shared {
+) -> Result<Shared> {
     let boot = storage.boot_id().unwrap_or_default();
+    // Without it readers in other processes would see nothing new for the life of this writer.
     let watermark_file = match options.mode {
-        Mode::Write => storage.open(files::WATERMARK, Access::Write).or_else(|_| storage.create(files::WATERMARK)).ok(),
+        Mode::Write => {
+            Some(storage.open(files::WATERMARK, Access::Write).or_else(|_| storage.create(files::WATERMARK)).map_err(
+                |error| Error::from_io(error, format!("{}: making {}", storage.describe(), files::WATERMARK)),
+            )?)
+        }
         Mode::ReadOnly => None,
     };
-    Shared {
+    Ok(Shared {
         storage,
         options,
         identity,
@@ -138,7 +145,7 @@ fn shared(
         spare_changed: Condvar::new(),
         checkpoint_end: Mutex::new(loaded.checkpoint_end),
         checkpoint_bytes: AtomicU64::new(0),
-    }
+    })
 }
 
 /// Adds the writer's state, with the first segment if there is none.

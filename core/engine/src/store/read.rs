@@ -10,9 +10,11 @@ use crate::{
     format::record,
     index::lineage::Range,
     log::{
+        arena::Arena,
         scan::Scan,
         segment::{Frame, READ_BYTES, Segment},
     },
+    storage::Map,
 };
 
 /// So many records are looked up at a time.
@@ -32,6 +34,9 @@ pub struct Reader {
     remaining: u64,
     window: VecDeque<Located>,
     together: Option<Together>,
+    /// The map of the segment that was read last, if it has one.
+    mapped: Option<Mapped>,
+    arena: Arena,
     failed: bool,
 }
 
@@ -41,6 +46,12 @@ struct Located {
     offset: u64,
     source: u32,
     sequence: u32,
+}
+
+/// A segment, and its map if it has one.
+struct Mapped {
+    segment: Arc<Segment>,
+    map: Option<Arc<dyn Map>>,
 }
 
 /// What was read at once for several records of a segment that isn't mapped.
@@ -78,6 +89,8 @@ impl Reader {
             remaining: options.limit,
             window: VecDeque::new(),
             together: None,
+            mapped: None,
+            arena: Arena::default(),
             failed: false,
         })
     }
@@ -122,8 +135,8 @@ impl Reader {
     fn read_ahead(&self) {
         let window: Vec<&Located> = self.window.iter().collect();
         for run in window.chunk_by(|one, other| Arc::ptr_eq(&one.segment, &other.segment)) {
-            if let Some(advise) = run[0].segment.map().and_then(|map| map.advise.as_ref()) {
-                advise.will_need(&run.iter().map(|located| located.offset).collect::<Vec<_>>());
+            if let Some(map) = run[0].segment.map() {
+                map.will_need(&run.iter().map(|located| located.offset).collect::<Vec<_>>());
             }
         }
     }
@@ -131,8 +144,9 @@ impl Reader {
     /// The record at a place, which is no longer in the window.
     fn frame(&mut self, located: &Located) -> Result<Frame> {
         let segment = &located.segment;
-        if segment.map().is_some() {
-            return segment.frame(located.offset, located.end);
+        if let Some(map) = self.map_of(segment) {
+            let found = segment.frame_in_map(&*map, located.offset, located.end, &mut self.arena);
+            return found.map_or_else(|| segment.frame(located.offset, located.end), Ok);
         }
         let mut bytes = self.together.as_ref().and_then(|together| together.from(located));
         if bytes.is_none() {
@@ -143,6 +157,13 @@ impl Reader {
             Some(bytes) => segment.frame_in(bytes, located.offset, located.end),
             None => segment.frame(located.offset, located.end),
         }
+    }
+
+    fn map_of(&mut self, segment: &Arc<Segment>) -> Option<Arc<dyn Map>> {
+        if self.mapped.as_ref().is_none_or(|mapped| !Arc::ptr_eq(&mapped.segment, segment)) {
+            self.mapped = Some(Mapped { segment: segment.clone(), map: segment.map() });
+        }
+        self.mapped.as_ref().and_then(|mapped| mapped.map.clone())
     }
 
     /// Reads a record and those of the window that follow close to it, with one call. What lies between them is no more

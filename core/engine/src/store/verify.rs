@@ -92,6 +92,7 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
 /// As [`verify`].
 pub fn verify_with(storage: &dyn Storage, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
     let identity = super::open::read_identity(storage)?;
+    follow::check_watermark(storage)?;
     let limit = follow::read_proven_watermark(storage, &identity.store);
     let mut found = Verification::default();
     let ids = segment_ids(storage, limit.map(|limit| limit.segment))?;
@@ -197,7 +198,7 @@ impl<'a> Check<'a> {
         let mut offset = HEADER_BYTES as u64;
         let mut in_batch = false;
         while offset < self.end {
-            let mut scan = Scan::new(self.segment, offset, self.end);
+            let mut scan = Scan::of_file(self.segment, offset, self.end);
             let stopped = loop {
                 match scan.next() {
                     Ok(Some(frame)) => self.frame(&frame, &mut in_batch, found),
@@ -296,7 +297,7 @@ fn unsealed(
             found.torn_bytes = loaded.report.torn_bytes;
             // A writer may have sealed it by now; nobody else has read it here then.
             let Some(active) = loaded.durable.active() else { return Ok(()) };
-            let mut scan = Scan::new(active, HEADER_BYTES as u64, loaded.durable.end);
+            let mut scan = Scan::of_file(active, HEADER_BYTES as u64, loaded.durable.end);
             loop {
                 match scan.next() {
                     Ok(Some(_)) => found.records += 1,
@@ -369,7 +370,7 @@ fn forget(storage: &dyn Storage, name: &str) -> Result<()> {
 /// Cuts the active segment after its last whole batch, if what is behind it was durable and is damaged or gone.
 fn cut_damage(storage: &dyn Storage, identity: &Identity, segment: &Segment, repair: &mut Repair) -> Result<()> {
     let length = segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
-    let mut scan = Scan::new(segment, HEADER_BYTES as u64, length);
+    let mut scan = Scan::of_file(segment, HEADER_BYTES as u64, length);
     let mut end = HEADER_BYTES as u64;
     let mut last = Position(segment.header.base_position.saturating_sub(1));
     while let Ok(Some(frame)) = scan.next() {
