@@ -14,18 +14,13 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Bytes that `fill` fills, or `None` when it says it couldn't.
-    pub(crate) fn add(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> bool) -> Option<Bytes> {
+    /// So many bytes that `fill` appends, or `None` when it says it couldn't.
+    pub(crate) fn add(&mut self, bytes: usize, fill: impl FnOnce(&mut BytesMut) -> bool) -> Option<Bytes> {
         if self.free.capacity() < bytes {
             self.piece_bytes = (self.piece_bytes * 4).min(PIECE_BYTES_MAX).max(bytes);
             self.free = BytesMut::with_capacity(self.piece_bytes);
         }
-        self.free.resize(bytes, 0);
-        if !fill(&mut self.free) {
-            self.free.clear();
-            return None;
-        }
-        Some(self.free.split().freeze())
+        fill(&mut self.free).then(|| self.free.split().freeze())
     }
 }
 
@@ -39,9 +34,11 @@ mod tests {
         let bodies: Vec<Bytes> = (0..2000_usize)
             .filter_map(|number| {
                 let byte = u8::try_from(number % 256).unwrap();
-                let filled = arena.add(number * 37 % 900, |bytes| {
-                    bytes.fill(byte);
-                    number % 10 != 0
+                let bytes = number * 37 % 900;
+                let filled = arena.add(bytes, |to| {
+                    let is_had = number % 10 != 0;
+                    to.resize(if is_had { bytes } else { 0 }, byte);
+                    is_had
                 });
                 assert_eq!(filled.is_some(), number % 10 != 0);
                 filled
@@ -52,13 +49,21 @@ mod tests {
             assert_eq!(body.len(), number * 37 % 900);
             assert!(body.iter().all(|byte| usize::from(*byte) == number % 256));
         }
-        assert_eq!(arena.add(PIECE_BYTES_MAX * 2, |_| true).unwrap().len(), PIECE_BYTES_MAX * 2);
+        let large = arena.add(PIECE_BYTES_MAX * 2, |to| {
+            to.resize(PIECE_BYTES_MAX * 2, 1);
+            true
+        });
+        assert_eq!(large.unwrap().len(), PIECE_BYTES_MAX * 2);
     }
 
     #[test]
     fn one_record_takes_no_more_than_it_needs() {
         let mut arena = Arena::default();
-        arena.add(1000, |_| true).unwrap();
+        let add = |to: &mut BytesMut| {
+            to.resize(1000, 0);
+            true
+        };
+        arena.add(1000, add).unwrap();
         assert!(arena.free.capacity() < 100);
     }
 }

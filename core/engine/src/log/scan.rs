@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-use super::{
-    arena::Arena,
-    segment::{Frame, Segment},
-};
+use super::segment::{Frame, Segment};
 use crate::{
     Result,
     format::{aligned, record, segment},
@@ -16,14 +13,17 @@ use crate::{
 
 /// Bytes are read ahead in pieces of this size.
 const READ_AHEAD_BYTES: u64 = 256 << 10;
+/// From a map they are copied in pieces that grow from the first to the second size: who wants one record copies little.
+const COPY_BYTES_MIN: u64 = 4 << 10;
+const COPY_BYTES_MAX: u64 = 64 << 10;
 
 /// Walks over the records between two offsets.
 pub(crate) struct Scan<'a> {
     segment: &'a Segment,
     offset: u64,
     end: u64,
+    /// Where bytes are copied from, until something of it doesn't check: then the file is asked.
     map: Option<Arc<dyn Map>>,
-    arena: Arena,
     window: Bytes,
     window_start: u64,
 }
@@ -36,7 +36,7 @@ impl<'a> Scan<'a> {
 
     /// The same, of the file alone: what is checked is what the device gives.
     pub(crate) fn of_file(segment: &'a Segment, offset: u64, end: u64) -> Self {
-        Self { segment, offset, end, map: None, arena: Arena::default(), window: Bytes::new(), window_start: 0 }
+        Self { segment, offset, end, map: None, window: Bytes::new(), window_start: 0 }
     }
 
     /// Where the next record begins.
@@ -49,16 +49,13 @@ impl<'a> Scan<'a> {
         if self.offset >= self.end {
             return Ok(None);
         }
-        let found =
-            self.map.as_deref().and_then(|map| self.segment.frame_in_map(map, self.offset, self.end, &mut self.arena));
-        if let Some(frame) = found {
-            self.offset = frame.end();
-            return Ok(Some(frame));
-        }
-        let header = self.header()?;
-        let body_start = self.offset + record::HEADER_BYTES as u64;
-        let body = self.bytes(body_start, header.padded_body_bytes() as u64)?;
-        let frame = self.segment.checked(self.offset, header, body)?;
+        let frame = match self.frame() {
+            Err(_) if self.map.take().is_some() => {
+                self.window = Bytes::new();
+                self.frame()?
+            }
+            frame => frame?,
+        };
         self.offset = frame.end();
         Ok(Some(frame))
     }
@@ -74,6 +71,13 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
+    fn frame(&mut self) -> Result<Frame> {
+        let header = self.header()?;
+        let body_start = self.offset + record::HEADER_BYTES as u64;
+        let body = self.bytes(body_start, header.padded_body_bytes() as u64)?;
+        self.segment.checked(self.offset, header, body)
+    }
+
     fn header(&mut self) -> Result<record::Header> {
         let wanted = (record::HEADER_BYTES as u64).min(self.end.saturating_sub(self.offset));
         let bytes = self.bytes(self.offset, wanted)?;
@@ -83,12 +87,24 @@ impl<'a> Scan<'a> {
     fn bytes(&mut self, offset: u64, length: u64) -> Result<Bytes> {
         let inside = offset >= self.window_start && offset + length <= self.window_start + self.window.len() as u64;
         if !inside {
-            self.window =
-                self.segment.bytes_at(offset, length.max(READ_AHEAD_BYTES.min(self.end.saturating_sub(offset))))?;
+            let left = self.end.saturating_sub(offset);
+            self.window = match self.copied(offset, length, left) {
+                Some(window) => window,
+                None => self.segment.bytes_at(offset, length.max(READ_AHEAD_BYTES.min(left)))?,
+            };
             self.window_start = offset;
         }
         let start = usize::try_from(offset - self.window_start).expect("the window is in memory");
         Ok(self.window.slice(start..start + usize::try_from(length).expect("the window is in memory")))
+    }
+
+    /// A window from the map. Of what is larger than one, reading it costs less than copying.
+    fn copied(&self, offset: u64, length: u64, left: u64) -> Option<Bytes> {
+        let map = self.map.as_deref().filter(|_| length < COPY_BYTES_MAX)?;
+        let wanted = (self.window.len() as u64 * 4).clamp(COPY_BYTES_MIN, COPY_BYTES_MAX);
+        let wanted = usize::try_from(wanted.min(left).max(length)).ok()?;
+        let mut bytes = BytesMut::new();
+        map.append(offset, wanted, &mut bytes).then(|| bytes.freeze())
     }
 }
 

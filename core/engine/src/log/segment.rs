@@ -194,7 +194,7 @@ impl Segment {
         let header = self.header_in_map(map, offset, end)?;
         let (start, bytes) = (offset + record::HEADER_BYTES as u64, header.padded_body_bytes());
         let body = if bytes < LARGE_BYTES {
-            arena.add(bytes, |into| map.copy(start, into))?
+            arena.add(bytes, |to| map.append(start, bytes, to))?
         } else {
             self.bytes_at(start, bytes as u64).ok()?
         };

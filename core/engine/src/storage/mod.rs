@@ -5,6 +5,8 @@
 
 use std::{io, sync::Arc};
 
+use bytes::BytesMut;
+
 #[cfg(not(target_family = "wasm"))]
 mod fs;
 mod memory;
@@ -98,6 +100,16 @@ pub trait Map: Send + Sync {
     /// Fills `bytes` with those of the file from `offset`. `false` when they can't be had from memory, because they lie
     /// beyond its end or could not be read: [`File::read_at`] then tells why. What is in `bytes` means nothing then.
     fn copy(&self, offset: u64, bytes: &mut [u8]) -> bool;
+    /// The same, of so many bytes, to the end of `to`, which is left as it was when they can't be had.
+    fn append(&self, offset: u64, bytes: usize, to: &mut BytesMut) -> bool {
+        let start = to.len();
+        to.resize(start + bytes, 0);
+        let copied = self.copy(offset, &mut to[start..]);
+        if !copied {
+            to.truncate(start);
+        }
+        copied
+    }
     /// What begins at these offsets will be read soon, two pages of each. Advice only.
     fn will_need(&self, offsets: &[u64]) {
         let _ = offsets;

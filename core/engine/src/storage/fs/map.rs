@@ -12,6 +12,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use bytes::BytesMut;
+
 use super::sigbus::{self, Guard};
 use crate::{
     bounded::{Bounded, Slot},
@@ -70,6 +72,23 @@ impl Mapped {
         self.guard.as_ref().is_none_or(Guard::has_failed)
     }
 
+    /// Copies bytes of the file; `false` when they aren't those of the file.
+    ///
+    /// # Safety
+    /// There must be room for so many bytes at `to`, outside of the map.
+    unsafe fn copy_to(&self, offset: u64, bytes: usize, to: *mut u8) -> bool {
+        let Ok(offset) = usize::try_from(offset) else { return false };
+        let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= self.length);
+        if !is_inside || !sigbus::is_deliverable() {
+            return false;
+        }
+        // SAFETY: the range lies inside of the map, and the caller has made room for it. The memory may change meanwhile, when
+        // the file does, and what is copied then is of no use to anyone: a record's CRC is checked in the copy. A fault in
+        // it ends with zeros and a mark.
+        unsafe { ptr::copy_nonoverlapping(self.start.add(offset), to, bytes) };
+        !self.is_failed()
+    }
+
     /// Asks for the pages of a range, which must lie inside.
     fn will_need_range(&self, offset: usize, bytes: usize) {
         let start = offset - offset % page_bytes();
@@ -89,16 +108,20 @@ impl Mapped {
 
 impl Map for Mapped {
     fn copy(&self, offset: u64, bytes: &mut [u8]) -> bool {
-        let Ok(offset) = usize::try_from(offset) else { return false };
-        let is_inside = offset.checked_add(bytes.len()).is_some_and(|end| end <= self.length);
-        if !is_inside || !sigbus::is_deliverable() {
-            return false;
+        // SAFETY: `bytes` has room for its length.
+        unsafe { self.copy_to(offset, bytes.len(), bytes.as_mut_ptr()) }
+    }
+
+    // What is copied anyway needn't be made zeros before.
+    fn append(&self, offset: u64, bytes: usize, to: &mut BytesMut) -> bool {
+        to.reserve(bytes);
+        // SAFETY: room for so many was just made behind those that are there.
+        let copied = unsafe { self.copy_to(offset, bytes, to.spare_capacity_mut().as_mut_ptr().cast()) };
+        if copied {
+            // SAFETY: so many were just written behind those that were there.
+            unsafe { to.set_len(to.len() + bytes) };
         }
-        // SAFETY: the range lies inside of the map. Nothing points to what is there, and `bytes` is elsewhere. The memory may
-        // change meanwhile, when the file does, and what is copied then is of no use to anyone: a record's CRC is checked in
-        // the copy. A fault in it ends with zeros and a mark.
-        unsafe { ptr::copy_nonoverlapping(self.start.add(offset), bytes.as_mut_ptr(), bytes.len()) };
-        !self.is_failed()
+        copied
     }
 
     fn will_need(&self, offsets: &[u64]) {
