@@ -114,7 +114,7 @@ impl File for CountingFile {
         self.inner.will_read(offset, bytes);
     }
 
-    fn map(&self) -> Option<Map> {
+    fn map(&self) -> Option<Arc<dyn Map>> {
         self.inner.map()
     }
 }

@@ -1,6 +1,7 @@
 //! Streams of opaque records in a segmented, CRC-framed, append-only log.
 
 mod batch;
+mod bounded;
 mod checksum;
 mod error;
 mod format;

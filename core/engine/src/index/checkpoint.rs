@@ -20,7 +20,7 @@ use crate::{
 };
 
 const MAGIC: [u8; 8] = *b"RUNLOGCP";
-const HEADER_BYTES: usize = 32;
+pub(crate) const HEADER_BYTES: usize = 32;
 
 /// Where the log stood when the checkpoint was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -110,6 +110,13 @@ pub(crate) fn encode(end: End, streams: &Streams, redacted: Vec<u64>, active_ind
     bytes.resize(HEADER_BYTES, 0);
     bytes.extend_from_slice(&body);
     bytes
+}
+
+/// How long the file is that begins with this header; `None` for bytes that begin no checkpoint.
+pub(crate) fn announced_bytes(header: &[u8; HEADER_BYTES]) -> Option<u64> {
+    let mut fields = Fields::new(header);
+    let known = fields.take::<8>() == MAGIC && fields.u32() == VERSION && fields.u32() == 0;
+    known.then(|| fields.u64()).and_then(|body| body.checked_add(HEADER_BYTES as u64))
 }
 
 /// The checkpoint, or `None` for any bytes that aren't one: it is then rebuilt from the log.

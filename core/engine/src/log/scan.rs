@@ -1,15 +1,21 @@
 //! [`Scan`]: the records of a segment one after the other, in bounded memory.
 
-use bytes::Bytes;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
 
 use super::segment::{Frame, Segment};
 use crate::{
     Error, ErrorKind, Result,
     format::{aligned, record, segment},
+    storage::Map,
 };
 
 /// Bytes are read ahead in pieces of this size, unless less is asked for.
 pub(crate) const READ_AHEAD_BYTES: u64 = 256 << 10;
+/// From a map they are copied in pieces that grow from the first to the second size: who wants one record copies little.
+const COPY_BYTES_MIN: u64 = 4 << 10;
+const COPY_BYTES_MAX: u64 = 64 << 10;
 
 /// So much is read of false records at one damaged place before the rest of the segment is given up: a hostile file could have
 /// them everywhere.
@@ -21,6 +27,8 @@ pub(crate) struct Scan<'a> {
     offset: u64,
     end: u64,
     read_ahead: u64,
+    /// Where bytes are copied from, until something of it doesn't check: then the file is asked.
+    map: Option<Arc<dyn Map>>,
     window: Bytes,
     window_start: u64,
 }
@@ -28,7 +36,12 @@ pub(crate) struct Scan<'a> {
 impl<'a> Scan<'a> {
     /// From the record at `offset` up to `end`.
     pub(crate) fn new(segment: &'a Segment, offset: u64, end: u64) -> Self {
-        Self { segment, offset, end, read_ahead: READ_AHEAD_BYTES, window: Bytes::new(), window_start: 0 }
+        Self { map: segment.map(), ..Self::of_file(segment, offset, end) }
+    }
+
+    /// The same, of the file alone: what is checked is what the device gives.
+    pub(crate) fn of_file(segment: &'a Segment, offset: u64, end: u64) -> Self {
+        Self { segment, offset, end, read_ahead: READ_AHEAD_BYTES, map: None, window: Bytes::new(), window_start: 0 }
     }
 
     /// The same, reading so many bytes ahead: for one who may want no more than the first records.
@@ -57,24 +70,27 @@ impl<'a> Scan<'a> {
         if self.offset >= self.end {
             return Ok(None);
         }
-        let header = self.header()?;
-        let body_start = self.offset + record::HEADER_BYTES as u64;
-        let body = self.bytes(body_start, header.padded_body_bytes() as u64)?;
-        let frame = self.segment.checked(self.offset, header, body)?;
+        let frame = match self.frame() {
+            Err(_) if self.map.take().is_some() => {
+                self.window = Bytes::new();
+                self.frame()?
+            }
+            frame => frame?,
+        };
         self.offset = frame.end();
         Ok(Some(frame))
     }
 
     /// Steps over the next record without reading its body; an error where bytes are no record.
     pub(crate) fn step_over(&mut self) -> Result<()> {
-        let header = self.header()?;
+        let header = self.small_header()?;
         self.offset += header.frame_bytes();
         Ok(())
     }
 
     /// The header of the next record, without stepping over it.
     pub(crate) fn peek(&mut self) -> Result<Option<record::Header>> {
-        if self.offset >= self.end { Ok(None) } else { self.header().map(Some) }
+        if self.offset >= self.end { Ok(None) } else { self.small_header().map(Some) }
     }
 
     /// After an error: goes to the next whole record behind the damaged place, and gives its header; to the end, and
@@ -107,6 +123,19 @@ impl<'a> Scan<'a> {
         Ok(found.map(|whole| whole.header))
     }
 
+    /// The header of the next record, for one who doesn't want the body: from the map without copying what is around it.
+    fn small_header(&mut self) -> Result<record::Header> {
+        let found = self.map.as_deref().and_then(|map| self.segment.header_in_map(map, self.offset, self.end));
+        found.map_or_else(|| self.header(), Ok)
+    }
+
+    fn frame(&mut self) -> Result<Frame> {
+        let header = self.header()?;
+        let body_start = self.offset + record::HEADER_BYTES as u64;
+        let body = self.bytes(body_start, header.padded_body_bytes() as u64)?;
+        self.segment.checked(self.offset, header, body)
+    }
+
     fn header(&mut self) -> Result<record::Header> {
         let wanted = (record::HEADER_BYTES as u64).min(self.end.saturating_sub(self.offset));
         let bytes = self.bytes(self.offset, wanted)?;
@@ -114,20 +143,31 @@ impl<'a> Scan<'a> {
     }
 
     fn bytes(&mut self, offset: u64, length: u64) -> Result<Bytes> {
-        if self.segment.map().is_some() {
-            return self.segment.bytes_at(offset, length);
-        }
         let inside = offset >= self.window_start && offset + length <= self.window_start + self.window.len() as u64;
         if !inside {
-            let ahead = length.max(self.read_ahead.min(self.end.saturating_sub(offset)));
-            // What can't be read further on doesn't hide what is here.
-            let window = self.segment.bytes_at(offset, ahead);
-            self.window =
-                if ahead > length { window.or_else(|_| self.segment.bytes_at(offset, length))? } else { window? };
+            let left = self.end.saturating_sub(offset);
+            self.window = match self.copied(offset, length, left) {
+                Some(window) => window,
+                None => {
+                    let ahead = length.max(self.read_ahead.min(left));
+                    // What can't be read further on doesn't hide what is here.
+                    let window = self.segment.bytes_at(offset, ahead);
+                    if ahead > length { window.or_else(|_| self.segment.bytes_at(offset, length))? } else { window? }
+                }
+            };
             self.window_start = offset;
         }
         let start = usize::try_from(offset - self.window_start).expect("the window is in memory");
         Ok(self.window.slice(start..start + usize::try_from(length).expect("the window is in memory")))
+    }
+
+    /// A window from the map. Of what is larger than one, reading it costs less than copying.
+    fn copied(&self, offset: u64, length: u64, left: u64) -> Option<Bytes> {
+        let map = self.map.as_deref().filter(|_| length < COPY_BYTES_MAX)?;
+        let wanted = (self.window.len() as u64 * 4).clamp(COPY_BYTES_MIN, COPY_BYTES_MAX);
+        let wanted = usize::try_from(wanted.min(left).max(length)).ok()?;
+        let mut bytes = BytesMut::new();
+        map.append(offset, wanted, &mut bytes).then(|| bytes.freeze())
     }
 }
 

@@ -1,11 +1,18 @@
 //! [`Segment`]: one file of the log, open for reading.
+//!
+//! Everything read is a copy that nothing can change any more, checked after it was made. Small records of sealed segments
+//! are copied from the file's map where there is one; whatever doesn't check there is read again from the file, and only
+//! what the file says counts. Index blocks and everything else are read from the file.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::arena::Arena;
 use crate::{
-    Error, ErrorKind, Result, SegmentId, checksum,
+    Error, ErrorKind, Result, SegmentId,
+    bounded::{Bounded, Slot},
+    checksum,
     format::{
         files,
         index::{Block, TRAILER_BYTES, Trailer},
@@ -17,6 +24,13 @@ use crate::{
 
 /// So many bytes are read for one record at first; a longer one takes a second read.
 pub(crate) const READ_BYTES: u64 = 4096;
+/// From this size on a record's body is read into memory of its own: one call costs less than the copy then.
+const LARGE_BYTES: usize = 64 << 10;
+/// Index blocks are kept in memory, so many bytes of them in the whole process; others are read and checked again at need.
+/// A block is copied because its lookups trust what was checked once.
+const BLOCK_BYTES_MAX: usize = 128 << 20;
+
+static BLOCKS: Bounded<Block> = Bounded::new(BLOCK_BYTES_MAX);
 
 /// A file that is being sealed changes its length once, or twice where it was made longer just before.
 const LENGTH_CHANGES_MAX: u32 = 8;
@@ -33,8 +47,14 @@ pub(crate) struct Segment {
 
 struct Sealed {
     trailer: Trailer,
-    map: OnceLock<Option<Map>>,
-    block: OnceLock<Block>,
+    block: Indexed,
+}
+
+/// Where the index block is.
+enum Indexed {
+    InFile(Arc<Slot<Block>>),
+    /// Made from the records, and not in the file.
+    Made(Arc<Block>),
 }
 
 /// One record as it lies in a segment; its body's CRC was found right.
@@ -119,7 +139,7 @@ impl Segment {
             Some((_, trailer)) if end_offset.is_some() => Trailer::decode(trailer, &header, length)?,
             _ => None,
         };
-        let sealed = sealed.map(|trailer| Sealed { trailer, map: OnceLock::new(), block: OnceLock::new() });
+        let sealed = sealed.map(|trailer| Sealed { trailer, block: Indexed::InFile(Arc::default()) });
         Ok(Self { header, seed: header.seed(), name: name.to_owned(), file: file.clone(), sealed })
     }
 
@@ -138,7 +158,7 @@ impl Segment {
             index.last_chunk().map(|bytes| Trailer::decode(bytes, &self.header, length)).transpose()?.flatten();
         let trailer = trailer.ok_or_else(lost)?;
         let block = Block::check(index.slice(..block_end), trailer, self.seed, &self.name)?;
-        let sealed = Sealed { trailer, map: OnceLock::from(None), block: OnceLock::from(block) };
+        let sealed = Sealed { trailer, block: Indexed::Made(Arc::new(block)) };
         Ok(Self {
             header: self.header,
             seed: self.seed,
@@ -168,39 +188,38 @@ impl Segment {
         self.sealed.as_ref().map(|sealed| &sealed.trailer)
     }
 
-    /// The index block of a sealed segment, read and checked at the first call.
-    pub(crate) fn block(&self) -> Result<Option<&Block>> {
+    /// The index block of a sealed segment, read and checked when it isn't kept.
+    pub(crate) fn block(&self) -> Result<Option<Arc<Block>>> {
         let Some(sealed) = &self.sealed else { return Ok(None) };
         #[cfg(test)]
         BLOCK_LOOKS.set(BLOCK_LOOKS.get() + 1);
-        if let Some(block) = sealed.block.get() {
-            return Ok(Some(block));
-        }
-        let length = sealed.trailer.block_bytes() - TRAILER_BYTES as u64;
-        if let Some(advise) = self.map().and_then(|map| map.advise.as_ref()) {
-            advise.will_need_range(sealed.trailer.data_end, length);
-        }
-        let bytes = self.bytes_at(sealed.trailer.data_end, length)?;
-        let block = Block::check(bytes, sealed.trailer, self.seed, &self.name)?;
-        Ok(Some(sealed.block.get_or_init(|| block)))
+        let slot = match &sealed.block {
+            Indexed::Made(block) => return Ok(Some(block.clone())),
+            Indexed::InFile(slot) => slot,
+        };
+        let block = BLOCKS.get(slot, || {
+            let trailer = sealed.trailer;
+            let length = trailer.block_bytes() - TRAILER_BYTES as u64;
+            self.file.will_read(trailer.data_end, length);
+            let bytes = self.bytes_at(trailer.data_end, length)?;
+            let weight = bytes.len() + size_of::<Block>();
+            Block::check(bytes, trailer, self.seed, &self.name).map(|block| (block, weight))
+        })?;
+        Ok(Some(block))
     }
 
     /// The map of a sealed segment, where the storage can.
-    pub(crate) fn map(&self) -> Option<&Map> {
-        let sealed = self.sealed.as_ref()?;
-        sealed.map.get_or_init(|| self.file.map()).as_ref()
+    pub(crate) fn map(&self) -> Option<Arc<dyn Map>> {
+        match self.sealed.as_ref()?.block {
+            Indexed::InFile(_) => self.file.map(),
+            Indexed::Made(_) => None,
+        }
     }
 
-    /// Some bytes: a slice of the map, or a copy. The caller has bounded the length.
+    /// Some bytes, read from the file. The caller has bounded the length.
     pub(crate) fn bytes_at(&self, offset: u64, length: u64) -> Result<Bytes> {
         let eof = || self.damaged(offset, format!("the file ends before {length} more bytes"));
-        let length = usize::try_from(length).map_err(|_| eof())?;
-        if let Some(map) = self.map() {
-            let start = usize::try_from(offset).map_err(|_| eof())?;
-            let end = start.checked_add(length).filter(|end| *end <= map.bytes.len()).ok_or_else(eof)?;
-            return Ok(map.bytes.slice(start..end));
-        }
-        let mut bytes = vec![0; length];
+        let mut bytes = vec![0; usize::try_from(length).map_err(|_| eof())?];
         self.file.read_at(offset, &mut bytes).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => eof(),
             _ => Error::from_io(error, format!("{}: reading {length} bytes at offset {offset}", self.name)),
@@ -211,9 +230,30 @@ impl Segment {
     /// The record at an offset that the index names; `end` is where the records known to be there end.
     pub(crate) fn frame(&self, offset: u64, end: u64) -> Result<Frame> {
         self.check_start(offset, end)?;
-        let mapped = self.map().is_some();
-        let first_read = if mapped { record::HEADER_BYTES as u64 } else { READ_BYTES.min(end - offset) };
-        self.frame_in(self.bytes_at(offset, first_read)?, offset, end)
+        self.frame_in(self.bytes_at(offset, READ_BYTES.min(end - offset))?, offset, end)
+    }
+
+    /// As [`frame`](Self::frame), from the map of the segment into an arena. `None` when it isn't found whole there:
+    /// then [`frame`](Self::frame) tells why.
+    pub(crate) fn frame_in_map(&self, map: &dyn Map, offset: u64, end: u64, arena: &mut Arena) -> Option<Frame> {
+        self.check_start(offset, end).ok()?;
+        let header = self.header_in_map(map, offset, end)?;
+        let (start, bytes) = (offset + record::HEADER_BYTES as u64, header.padded_body_bytes());
+        let body = if bytes < LARGE_BYTES {
+            arena.add(bytes, |to| map.append(start, bytes, to))?
+        } else {
+            self.bytes_at(start, bytes as u64).ok()?
+        };
+        self.checked(offset, header, body).ok()
+    }
+
+    /// The header of the record at an offset, from the map.
+    pub(crate) fn header_in_map(&self, map: &dyn Map, offset: u64, end: u64) -> Option<record::Header> {
+        let mut bytes = [0; record::HEADER_BYTES];
+        if !map.copy(offset, &mut bytes) {
+            return None;
+        }
+        self.header_in(&bytes, offset, end).ok()
     }
 
     /// As [`frame`](Self::frame), where `bytes`, read at the offset, have at least the record's header.

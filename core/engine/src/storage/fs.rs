@@ -1,285 +1,121 @@
 //! [`FsStorage`]: a folder of the file system.
 
 use std::{
-    fs, io,
+    fmt, io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
-use super::{Access, Allocation, File, Storage};
+use self::{
+    file::WriteFile,
+    folder::{Folder, How},
+    handles::{ReadFile, with_descriptors},
+    lock::Lock,
+};
+use super::{Access, File, Storage};
 
+mod create;
 #[cfg(target_os = "linux")]
 mod direct;
+mod file;
+mod folder;
+mod handles;
+mod lock;
+#[cfg(target_os = "linux")]
 mod map;
-
-/// Zeros are written in pieces of this size.
-const ZERO_FILL_BYTES: usize = 1 << 20;
+#[cfg(target_os = "linux")]
+mod sigbus;
 
 /// A folder of the file system. Files are made for their owner only (mode 0600, the folder 0700).
-#[derive(Clone, Debug)]
+///
+/// On Unix the folder is opened at the first use, and from then on this is that folder, wherever it is moved: another one
+/// made at the same path is never touched. Clones share it. A folder that was removed can't be used any more, nor made
+/// again through this value.
+///
+/// However many files are open for reading, at most 64 of them have a descriptor at a time, in the whole process: the
+/// others get it back when they are read. So a file that is removed or replaced while it is open for reading can become
+/// unreadable.
+#[derive(Clone)]
 pub struct FsStorage {
-    folder: PathBuf,
+    shared: Arc<Shared>,
 }
 
-#[allow(clippy::disallowed_methods, reason = "this is the one place that reaches the file system")]
+struct Shared {
+    path: PathBuf,
+    folder: OnceLock<Arc<Folder>>,
+}
+
 impl FsStorage {
     /// The folder at `path`, which needn't exist yet.
     pub fn new(path: impl AsRef<Path>) -> Self {
-        Self { folder: path.as_ref().to_owned() }
+        Self { shared: Arc::new(Shared { path: path.as_ref().to_owned(), folder: OnceLock::new() }) }
     }
 
-    /// The path of the folder.
+    /// The path of the folder, where it was when it was opened.
     pub fn path(&self) -> &Path {
-        &self.folder
+        &self.shared.path
+    }
+
+    fn folder(&self) -> io::Result<&Arc<Folder>> {
+        if let Some(folder) = self.shared.folder.get() {
+            return Ok(folder);
+        }
+        let opened = Arc::new(Folder::open(&self.shared.path)?);
+        Ok(self.shared.folder.get_or_init(|| opened))
     }
 }
 
-fn options(write: bool) -> fs::OpenOptions {
-    let mut options = fs::OpenOptions::new();
-    options.read(true).write(write);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
+impl fmt::Debug for FsStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FsStorage").field("folder", &self.shared.path).finish()
     }
-    options
 }
 
-#[allow(clippy::disallowed_methods, reason = "this is the one place that reaches the file system")]
 impl Storage for FsStorage {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let file = options(true).create(true).truncate(true).open(self.folder.join(name))?;
-        Ok(Arc::new(FsFile::new(file)))
+        Ok(Arc::new(WriteFile::new(self.folder()?.open_file(name, How::Create)?)))
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
-        let file = options(access == Access::Write).open(self.folder.join(name))?;
-        Ok(Arc::new(FsFile::new(file)))
+        let folder = self.folder()?;
+        match access {
+            Access::Read => Ok(Arc::new(ReadFile::open(folder.clone(), name)?)),
+            Access::Write => Ok(Arc::new(WriteFile::new(folder.open_file(name, How::Write)?))),
+        }
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        fs::read_dir(&self.folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+        self.folder()?.list()
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.folder.join(from), self.folder.join(to))
+        self.folder()?.rename(from, to)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.folder.join(name))
+        self.folder()?.remove(name)
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        // Windows has no way to flush a folder, and needs none: its journal orders names.
-        if cfg!(unix) { fs::File::open(&self.folder)?.sync_all() } else { Ok(()) }
+        self.folder()?.sync()
     }
 
     fn create_dir(&self) -> io::Result<()> {
-        if self.folder.is_dir() {
-            return Ok(());
-        }
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::DirBuilderExt;
-            builder.mode(0o700);
-        }
-        builder.create(&self.folder)?;
-        if let Some(parent) = self.folder.parent().filter(|parent| cfg!(unix) && !parent.as_os_str().is_empty()) {
-            fs::File::open(parent)?.sync_all()?;
-        }
-        Ok(())
+        create::create(&self.shared.path)?;
+        self.folder().map(drop)
     }
 
     fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
-        let path = self.folder.join(name);
-        let file = options(true).create(true).truncate(false).open(&path).map_err(Err)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => {
-                return Err(fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
-            }
-            Err(fs::TryLockError::Error(error)) => return Err(Err(error)),
-        }
-        if !holder.is_empty() {
-            let written = file.set_len(0).and_then(|()| FsFile::write(&file, 0, holder.as_bytes()));
-            written.map_err(Err)?;
-        }
-        Ok(Box::new(file))
+        Ok(Box::new(Lock::take(self.folder().map_err(Err)?, name, holder)?))
     }
 
     fn describe(&self) -> String {
-        self.folder.display().to_string()
+        self.shared.path.display().to_string()
     }
 
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that reaches the file system")]
     fn boot_id(&self) -> Option<[u8; 16]> {
-        let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let text = with_descriptors(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id")).ok()?;
         text.trim().parse::<uuid::Uuid>().ok().map(uuid::Uuid::into_bytes)
     }
-}
-
-struct FsFile {
-    file: Arc<fs::File>,
-    #[cfg(target_os = "linux")]
-    direct: direct::Direct,
-}
-
-impl FsFile {
-    fn new(file: fs::File) -> Self {
-        Self {
-            file: Arc::new(file),
-            #[cfg(target_os = "linux")]
-            direct: direct::Direct::default(),
-        }
-    }
-}
-
-#[cfg(unix)]
-impl FsFile {
-    fn read(file: &fs::File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
-    }
-
-    fn write(file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
-    }
-}
-
-#[cfg(windows)]
-impl FsFile {
-    fn read(file: &fs::File, mut offset: u64, mut bytes: &mut [u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match std::os::windows::fs::FileExt::seek_read(file, bytes, offset)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => {
-                    bytes = &mut bytes[count..];
-                    offset += count as u64;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn write(file: &fs::File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let count = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
-            bytes = &bytes[count..];
-            offset += count as u64;
-        }
-        Ok(())
-    }
-}
-
-impl File for FsFile {
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        Self::read(&self.file, offset, bytes)
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        self.direct.forget();
-        Self::write(&self.file, offset, bytes)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    #[cfg(target_os = "linux")]
-    fn write_durable_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        if let Some(written) = self.direct.write_durable(&self.file, offset, bytes) {
-            return written;
-        }
-        if pwrite_durable(&self.file, offset, &[io::IoSlice::new(bytes)])? {
-            return Ok(());
-        }
-        self.write_at(offset, bytes)?;
-        self.sync()
-    }
-
-    fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.file.set_len(bytes)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
-    }
-
-    fn allocate(&self, from: u64, to: u64, allocation: Allocation) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::{fs::FallocateFlags, io::Errno};
-            match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), from, to - from) {
-                Ok(()) => {}
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.set_len(to)?,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        #[cfg(not(target_os = "linux"))]
-        self.set_len(to)?;
-        if allocation == Allocation::ZeroFill {
-            zero_fill(&self.file, from, to)?;
-            self.sync()?;
-        }
-        Ok(())
-    }
-
-    #[cfg(target_os = "linux")]
-    fn will_read(&self, offset: u64, bytes: u64) {
-        if let Some(bytes) = std::num::NonZeroU64::new(bytes) {
-            let _ = rustix::fs::fadvise(&self.file, offset, Some(bytes), rustix::fs::Advice::WillNeed);
-        }
-    }
-
-    fn map(&self) -> Option<super::Map> {
-        map::map(&self.file)
-    }
-}
-
-/// Writes and flushes just these bytes in one call instead of two. `false` after a short write, or from a
-/// kernel or file system without such calls: no flush has failed then, so writing again and flushing is no
-/// retry of a failed flush.
-#[cfg(target_os = "linux")]
-fn pwrite_durable(file: &fs::File, offset: u64, parts: &[io::IoSlice<'_>]) -> io::Result<bool> {
-    use rustix::io::{Errno, ReadWriteFlags, pwritev2};
-    match pwritev2(file, parts, offset, ReadWriteFlags::DSYNC) {
-        Ok(count) => Ok(count == parts.iter().map(|part| part.len()).sum::<usize>()),
-        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Writes zeros, past the page cache where that works: it is faster, and leaves the cache to what is read.
-#[cfg(target_os = "linux")]
-fn zero_fill(file: &fs::File, from: u64, to: u64) -> io::Result<()> {
-    let mut buffer = direct::AlignedBuffer::default();
-    let zeros = &*buffer.get(ZERO_FILL_BYTES);
-    let alignment = direct::ALIGNMENT as u64;
-    let direct = direct::open(file);
-    let mut offset = from;
-    while offset < to {
-        let aligned = offset.is_multiple_of(alignment);
-        let end = if aligned { to } else { offset.next_multiple_of(alignment).min(to) };
-        let count = usize::try_from(end - offset).map_or(ZERO_FILL_BYTES, |rest| rest.min(ZERO_FILL_BYTES));
-        let whole = aligned && count.is_multiple_of(direct::ALIGNMENT);
-        match direct.as_ref().filter(|_| whole) {
-            Some(direct) if FsFile::write(direct, offset, &zeros[..count]).is_ok() => {}
-            _ => FsFile::write(file, offset, &zeros[..count])?,
-        }
-        offset += count as u64;
-    }
-    Ok(())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn zero_fill(file: &fs::File, from: u64, to: u64) -> io::Result<()> {
-    let zeros = vec![0; ZERO_FILL_BYTES];
-    let mut offset = from;
-    while offset < to {
-        let count = usize::try_from(to - offset).map_or(ZERO_FILL_BYTES, |rest| rest.min(ZERO_FILL_BYTES));
-        FsFile::write(file, offset, &zeros[..count])?;
-        offset += count as u64;
-    }
-    Ok(())
 }

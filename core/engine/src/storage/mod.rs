@@ -5,7 +5,7 @@
 
 use std::{io, sync::Arc};
 
-use bytes::Bytes;
+use bytes::BytesMut;
 
 #[cfg(not(target_family = "wasm"))]
 mod fs;
@@ -43,13 +43,13 @@ pub trait Storage: Send + Sync + 'static {
     fn list(&self) -> io::Result<Vec<String>>;
     /// Gives a file another name, replacing a file of that name. Atomic.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Removes a file. Handles of it stay usable.
+    /// Removes a file. Handles of it that can write stay usable.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes names durable: files made, renamed and removed before.
     fn sync_dir(&self) -> io::Result<()>;
     /// Makes the folder, its parents included, if it isn't there.
     fn create_dir(&self) -> io::Result<()>;
-    /// Locks the folder for one writer through the file `name`, which then tells who has it; `Err(Ok(text))`
+    /// Locks the folder for one writer, until what is given back is dropped, through the file `name`, which then tells who has it; `Err(Ok(text))`
     /// gives the text of the holder when another has it. An empty `holder` leaves the file's content alone.
     fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>>;
     /// What to call this place in messages: a path, or "memory".
@@ -89,25 +89,29 @@ pub trait File: Send + Sync + 'static {
     fn will_read(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
-    /// The whole file as memory, where the storage can. The file must not change or shrink from then on.
-    fn map(&self) -> Option<Map> {
+    /// The whole file in memory, where the storage can. Asked for again and again: the storage keeps it.
+    fn map(&self) -> Option<Arc<dyn Map>> {
         None
     }
 }
 
-/// A file mapped into memory.
-#[derive(Clone)]
-pub struct Map {
-    /// The bytes of the file. Slices of it keep the map alive.
-    pub bytes: Bytes,
-    /// Asks the operating system to have places of the file in memory soon.
-    pub advise: Option<Arc<dyn Advise>>,
-}
-
-/// Tells the operating system what will be read.
-pub trait Advise: Send + Sync {
-    /// What begins at these offsets will be read soon, two pages of each.
-    fn will_need(&self, offsets: &[u64]);
-    /// This range will be read soon, all of it.
-    fn will_need_range(&self, offset: u64, bytes: u64);
+/// A file mapped into memory. Bytes are only ever copied out of it, since the file may change or become unreadable.
+pub trait Map: Send + Sync {
+    /// Fills `bytes` with those of the file from `offset`. `false` when they can't be had from memory, because they lie
+    /// beyond its end or could not be read: [`File::read_at`] then tells why. What is in `bytes` means nothing then.
+    fn copy(&self, offset: u64, bytes: &mut [u8]) -> bool;
+    /// The same, of so many bytes, to the end of `to`, which is left as it was when they can't be had.
+    fn append(&self, offset: u64, bytes: usize, to: &mut BytesMut) -> bool {
+        let start = to.len();
+        to.resize(start + bytes, 0);
+        let copied = self.copy(offset, &mut to[start..]);
+        if !copied {
+            to.truncate(start);
+        }
+        copied
+    }
+    /// What begins at these offsets will be read soon, two pages of each. Advice only.
+    fn will_need(&self, offsets: &[u64]) {
+        let _ = offsets;
+    }
 }

@@ -18,9 +18,11 @@ use crate::{
         redacted::Redacted,
     },
     log::{
+        arena::Arena,
         scan::is_damage,
         segment::{Frame, READ_BYTES, Segment},
     },
+    storage::Map,
 };
 
 /// So many records are looked up at a time.
@@ -46,6 +48,9 @@ pub struct Reader {
     lost: Option<SegmentId>,
     together: Option<Together>,
     redacted: Arc<Redacted>,
+    /// The map of the segment that was read last, if it has one.
+    mapped: Option<Mapped>,
+    arena: Arena,
     ended: bool,
 }
 
@@ -98,6 +103,12 @@ struct Located {
     sequence: u32,
 }
 
+/// A segment, and its map if it has one.
+struct Mapped {
+    segment: Arc<Segment>,
+    map: Option<Arc<dyn Map>>,
+}
+
 /// What was read at once for several records of a segment that isn't mapped.
 struct Together {
     segment: Arc<Segment>,
@@ -133,6 +144,8 @@ impl Reader {
             lost: None,
             together: None,
             redacted,
+            mapped: None,
+            arena: Arena::default(),
             ended: false,
         })
     }
@@ -176,8 +189,8 @@ impl Reader {
     fn read_ahead(&self) {
         let window: Vec<&Located> = self.window.iter().flatten().collect();
         for run in window.chunk_by(|one, other| Arc::ptr_eq(&one.segment, &other.segment)) {
-            if let Some(advise) = run[0].segment.map().and_then(|map| map.advise.as_ref()) {
-                advise.will_need(&run.iter().map(|located| located.offset).collect::<Vec<_>>());
+            if let Some(map) = run[0].segment.map() {
+                map.will_need(&run.iter().map(|located| located.offset).collect::<Vec<_>>());
             }
         }
     }
@@ -185,8 +198,9 @@ impl Reader {
     /// The record at a place, which is no longer in the window.
     fn frame(&mut self, located: &Located) -> Result<Frame> {
         let segment = &located.segment;
-        if segment.map().is_some() {
-            return segment.frame(located.offset, located.end);
+        if let Some(map) = self.map_of(segment) {
+            let found = segment.frame_in_map(&*map, located.offset, located.end, &mut self.arena);
+            return found.map_or_else(|| segment.frame(located.offset, located.end), Ok);
         }
         let mut bytes = self.together.as_ref().and_then(|together| together.from(located));
         if bytes.is_none() {
@@ -197,6 +211,13 @@ impl Reader {
             Some(bytes) => segment.frame_in(bytes, located.offset, located.end),
             None => segment.frame(located.offset, located.end),
         }
+    }
+
+    fn map_of(&mut self, segment: &Arc<Segment>) -> Option<Arc<dyn Map>> {
+        if self.mapped.as_ref().is_none_or(|mapped| !Arc::ptr_eq(&mapped.segment, segment)) {
+            self.mapped = Some(Mapped { segment: segment.clone(), map: segment.map() });
+        }
+        self.mapped.as_ref().and_then(|mapped| mapped.map.clone())
     }
 
     /// Reads a record and those of the window that follow close to it, with one call. What lies between them is no more

@@ -176,7 +176,13 @@ fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Checkpoint>> {
         Err(error) => return Err(failed(error)),
     };
     let length = file.len().map_err(failed)?;
-    if length > limits::CHECKPOINT_BYTES_MAX {
+    let mut header = [0; checkpoint::HEADER_BYTES];
+    if length > limits::CHECKPOINT_BYTES_MAX || length < header.len() as u64 {
+        return Ok(None);
+    }
+    // Its header first: what is no checkpoint is not read into memory.
+    file.read_at(0, &mut header).map_err(failed)?;
+    if checkpoint::announced_bytes(&header) != Some(length) {
         return Ok(None);
     }
     let mut bytes = vec![0; usize::try_from(length).expect("the length is limited")];
@@ -296,7 +302,7 @@ impl Loader {
     fn sealed(&mut self, segment: &Arc<Segment>, trailer: &Trailer, from: u64) -> Result<()> {
         let Some(block) = segment.block()? else { return Ok(()) };
         self.report.index_blocks_read += 1;
-        apply_block(&mut self.durable, segment.id(), block, from)?;
+        apply_block(&mut self.durable, segment.id(), &block, from)?;
         self.durable.next_position = trailer.next_position;
         if trailer.records > 0 {
             self.durable.last_time_ms = self.durable.last_time_ms.max(trailer.time_max_ms);

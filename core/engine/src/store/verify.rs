@@ -135,6 +135,10 @@ fn length_of(storage: &dyn Storage, id: SegmentId) -> Option<u64> {
     storage.open(&files::segment_name(id), Access::Read).ok()?.len().ok()
 }
 
+fn length_of_file(segment: &Segment) -> Result<u64> {
+    segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))
+}
+
 /// Checks the records of a segment that another follows: against each other, and against its index block.
 fn whole_segment(segment: &Segment, next: Option<&Segment>, found: &mut Verification) -> Result<()> {
     let trailer = segment.trailer().copied();
@@ -199,7 +203,7 @@ impl<'a> Check<'a> {
         let mut in_batch = false;
         let mut budget = SearchBudget::of(self.end);
         while offset < self.end {
-            let mut scan = Scan::new(self.segment, offset, self.end);
+            let mut scan = Scan::of_file(self.segment, offset, self.end);
             let stopped = loop {
                 match scan.next() {
                     Ok(Some(frame)) => self.frame(&frame, &mut in_batch, found),
@@ -211,7 +215,9 @@ impl<'a> Check<'a> {
             let Some(error) = stopped else { break };
             let at = scan.offset();
             let mut next = None;
-            scan::search(self.segment, at + 8, self.end, &mut budget, |whole| {
+            // The file may be shorter than its records were.
+            let length = length_of_file(self.segment)?;
+            scan::search(self.segment, at + 8, self.end.min(length), &mut budget, |whole| {
                 next = Some(whole);
                 false
             })?;
@@ -299,7 +305,7 @@ fn unsealed(
             found.torn_bytes = loaded.report.torn_bytes;
             // A writer may have sealed it by now; nobody else has read it here then.
             let Some(active) = loaded.durable.active() else { return Ok(()) };
-            let mut scan = Scan::new(active, HEADER_BYTES as u64, loaded.durable.end);
+            let mut scan = Scan::of_file(active, HEADER_BYTES as u64, loaded.durable.end);
             loop {
                 match scan.next() {
                     Ok(Some(_)) => found.records += 1,
@@ -371,8 +377,8 @@ fn forget(storage: &dyn Storage, name: &str) -> Result<()> {
 
 /// Cuts the active segment after its last whole batch, if what is behind it was durable and is damaged or gone.
 fn cut_damage(storage: &dyn Storage, identity: &Identity, segment: &Segment, repair: &mut Repair) -> Result<()> {
-    let length = segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
-    let mut scan = Scan::new(segment, HEADER_BYTES as u64, length);
+    let length = length_of_file(segment)?;
+    let mut scan = Scan::of_file(segment, HEADER_BYTES as u64, length);
     let mut end = HEADER_BYTES as u64;
     let mut last = Position(segment.header.base_position.saturating_sub(1));
     while let Ok(Some(frame)) = scan.next() {

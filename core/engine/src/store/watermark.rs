@@ -117,7 +117,14 @@ impl WatermarkReader {
             // The file may have been replaced; then the one that is there now counts.
             self.file = None;
         }
-        let Ok(file) = storage.open(files::WATERMARK, Access::Read) else { return Ok(None) };
+        let file = match storage.open(files::WATERMARK, Access::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            // Without it a reader would stand still beside a writer, or go beyond it.
+            Err(error) => {
+                return Err(Error::from_io(error, format!("{}: opening {}", storage.describe(), files::WATERMARK)));
+            }
+        };
         let found = read_whole(&*file)?.unwrap_or_default();
         self.file = found.is_some().then_some(file);
         Ok(self.seen(found, store, boot))

@@ -82,7 +82,7 @@ impl Direct {
             match state.last_page.take() {
                 Some((at, page)) if at == start => buffer[..before].copy_from_slice(&page[..before]),
                 _ => {
-                    if let Err(error) = super::FsFile::read(file, start, &mut buffer[..before]) {
+                    if let Err(error) = super::file::read(file, start, &mut buffer[..before]) {
                         return Some(Err(error));
                     }
                 }
@@ -93,7 +93,7 @@ impl Direct {
         }
         let parts = [io::IoSlice::new(buffer), io::IoSlice::new(&bytes[copied..])];
         let used = if copied == bytes.len() { &parts[..1] } else { &parts[usize::from(copied == 0)..] };
-        match super::pwrite_durable(direct, start, used) {
+        match super::file::pwrite_durable(direct, start, used) {
             Ok(true) => {
                 let last = bytes[bytes.len() - ALIGNMENT..].to_vec();
                 state.last_page = Some((end - ALIGNMENT as u64, last));
@@ -152,7 +152,7 @@ mod tests {
             expected[offset..end].copy_from_slice(bytes);
             match direct.write_durable(&file, offset as u64, bytes) {
                 Some(written) => written.unwrap(),
-                None => super::super::FsFile::write(&file, offset as u64, bytes).unwrap(),
+                None => super::super::file::write(&file, offset as u64, bytes).unwrap(),
             }
             offset += length;
         }

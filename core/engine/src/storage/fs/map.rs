@@ -1,85 +1,204 @@
-//! Memory maps of sealed segments: the one module with `unsafe`.
-#![allow(unsafe_code, clippy::disallowed_methods, reason = "this is the one place that maps files")]
+//! Maps of sealed segments, on Linux: with `sigbus.rs` the two modules with `unsafe`.
+//!
+//! Bytes are copied out of a map and never pointed into: the file may change, shrink or become unreadable at any time,
+//! and what was given out must not. No reference to mapped memory is ever made.
+#![allow(unsafe_code, clippy::disallowed_methods, reason = "maps files, and copies from them")]
 
-use std::{fs, sync::Arc};
+use std::{
+    ffi::c_void,
+    fs,
+    os::fd::AsRawFd,
+    ptr,
+    sync::{Arc, OnceLock},
+};
 
-use bytes::Bytes;
-#[cfg(unix)]
-use memmap2::Advice;
-use memmap2::Mmap;
+use bytes::BytesMut;
 
-use crate::storage::{Advise, Map};
+use super::sigbus::{self, Guard};
+use crate::{
+    bounded::{Bounded, Slot},
+    storage::Map,
+};
 
-/// The smallest piece worth a call to the operating system.
-const PAGE_BYTES: usize = 4096;
+/// At most so many files are kept mapped, in the whole process. The kernel allows 65,530 areas of memory for all purposes.
+const MAPS_MAX: usize = 512;
 /// So many of the places asked for are looked at.
 const PROBES: usize = 4;
 
-/// Maps the whole file, or says `None` where the operating system won't.
-pub(super) fn map(file: &Arc<fs::File>) -> Option<Map> {
-    // SAFETY: the engine maps sealed segments only. It never writes to a sealed segment or shortens it, and
-    // it holds the folder's lock against other writers of its own kind; it unlinks such files but does not
-    // truncate them. A foreign process that truncates one makes a read raise SIGBUS, which docs/durability.md
-    // names as outside what is promised.
-    let map = Arc::new(unsafe { Mmap::map(&**file) }.ok()?);
-    Some(Map {
-        bytes: Bytes::from_owner(Owner(map.clone())),
-        advise: Some(Arc::new(Advised { map, file: file.clone() })),
-    })
+static MAPPED: Bounded<Mapped> = Bounded::new(MAPS_MAX);
+
+/// A file in memory, as long as it was when it was mapped.
+pub(super) struct Mapped {
+    start: *const u8,
+    length: usize,
+    /// Dropped before the memory is given back: see there.
+    guard: Option<Guard>,
 }
 
-struct Owner(Arc<Mmap>);
+// SAFETY: the memory belongs to this value alone, is only read, and lives as long as it.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
 
-impl AsRef<[u8]> for Owner {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
+/// The map of a slot, made when it isn't there; `None` where the operating system won't.
+pub(super) fn get(slot: &Arc<Slot<Mapped>>, file: impl FnOnce() -> Option<Arc<fs::File>>) -> Option<Arc<Mapped>> {
+    MAPPED.get(slot, || file().and_then(|file| Mapped::new(&file)).map(|mapped| (mapped, 1)).ok_or(())).ok()
+}
+
+fn page_bytes() -> usize {
+    static PAGE_BYTES: OnceLock<usize> = OnceLock::new();
+    // SAFETY: asks for a constant of the system.
+    *PAGE_BYTES.get_or_init(|| usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096))
+}
+
+impl Mapped {
+    fn new(file: &fs::File) -> Option<Self> {
+        let length = usize::try_from(file.metadata().ok()?.len()).ok().filter(|length| *length > 0)?;
+        let whole = length.checked_next_multiple_of(page_bytes())?;
+        // SAFETY: a new map at a place of the kernel's choice touches nothing that is there.
+        let start =
+            unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        let mut mapped = Self { start: start.cast(), length, guard: None };
+        let address = start as usize;
+        mapped.guard = Some(Guard::new(address, address.checked_add(whole)?)?);
+        Some(mapped)
+    }
+
+    /// Whether bytes of it could not be read: it isn't used any more.
+    pub(super) fn is_failed(&self) -> bool {
+        self.guard.as_ref().is_none_or(Guard::has_failed)
+    }
+
+    /// Copies bytes of the file; `false` when they aren't those of the file.
+    ///
+    /// # Safety
+    /// There must be room for so many bytes at `to`, outside of the map.
+    unsafe fn copy_to(&self, offset: u64, bytes: usize, to: *mut u8) -> bool {
+        let Ok(offset) = usize::try_from(offset) else { return false };
+        let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= self.length);
+        if !is_inside || !sigbus::is_deliverable() {
+            return false;
+        }
+        // SAFETY: the range lies inside of the map, and the caller has made room for it. The memory may change meanwhile, when
+        // the file does, and what is copied then is of no use to anyone: a record's CRC is checked in the copy. A fault in
+        // it ends with zeros and a mark.
+        unsafe { ptr::copy_nonoverlapping(self.start.add(offset), to, bytes) };
+        !self.is_failed()
+    }
+
+    /// Asks for the pages of a range, which must lie inside.
+    fn will_need_range(&self, offset: usize, bytes: usize) {
+        let start = offset - offset % page_bytes();
+        // SAFETY: the range lies inside of the map. Advice only: a refusal costs time, never correctness.
+        unsafe { libc::madvise(self.start.add(start) as *mut c_void, offset - start + bytes, libc::MADV_WILLNEED) };
+    }
+
+    /// Whether a byte can be read without waiting for the device. The kernel says yes of files that aren't the caller's.
+    fn is_in_memory(&self, offset: usize) -> bool {
+        let mut page = 0_u8;
+        let start = offset - offset % page_bytes();
+        // SAFETY: asks for the state of one page of the map, which is told in one byte.
+        let asked = unsafe { libc::mincore(self.start.add(start) as *mut c_void, 1, &raw mut page) };
+        asked == 0 && page & 1 == 1
     }
 }
 
-struct Advised {
-    map: Arc<Mmap>,
-    file: Arc<fs::File>,
-}
+impl Map for Mapped {
+    fn copy(&self, offset: u64, bytes: &mut [u8]) -> bool {
+        // SAFETY: `bytes` has room for its length.
+        unsafe { self.copy_to(offset, bytes.len(), bytes.as_mut_ptr()) }
+    }
 
-impl Advise for Advised {
+    // What is copied anyway needn't be made zeros before.
+    fn append(&self, offset: u64, bytes: usize, to: &mut BytesMut) -> bool {
+        to.reserve(bytes);
+        // SAFETY: room for so many was just made behind those that are there.
+        let copied = unsafe { self.copy_to(offset, bytes, to.spare_capacity_mut().as_mut_ptr().cast()) };
+        if copied {
+            // SAFETY: so many were just written behind those that were there.
+            unsafe { to.set_len(to.len() + bytes) };
+        }
+        copied
+    }
+
     fn will_need(&self, offsets: &[u64]) {
+        let inside = |offset: &u64| usize::try_from(*offset).ok().filter(|offset| *offset < self.length);
         // A look at a few tells whether the rest is worth a call each.
         let step = (offsets.len() / PROBES).max(1);
-        if offsets.iter().step_by(step).all(|offset| is_in_memory(&self.file, *offset)) {
+        if offsets.iter().step_by(step).filter_map(inside).all(|offset| self.is_in_memory(offset)) {
             return;
         }
-        offsets.iter().for_each(|offset| self.advise(*offset, 2 * PAGE_BYTES as u64));
-    }
-
-    fn will_need_range(&self, offset: u64, bytes: u64) {
-        if !is_in_memory(&self.file, offset) || !is_in_memory(&self.file, offset + bytes.saturating_sub(1)) {
-            self.advise(offset, bytes);
+        for offset in offsets.iter().filter_map(inside) {
+            self.will_need_range(offset, (2 * page_bytes()).min(self.length - offset));
         }
     }
 }
 
-impl Advised {
-    fn advise(&self, offset: u64, bytes: u64) {
-        let (Ok(offset), Ok(bytes)) = (usize::try_from(offset), usize::try_from(bytes)) else { return };
-        let start = offset - offset % PAGE_BYTES;
-        let length = (offset - start).saturating_add(bytes).min(self.map.len().saturating_sub(start));
-        // Advice only: a refusal costs time, never correctness.
-        #[cfg(unix)]
-        let _ = self.map.advise_range(Advice::WillNeed, start, length);
-        #[cfg(not(unix))]
-        let _ = (start, length, &self.map);
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // First it leaves the table: the memory may belong to another map as soon as it is given back.
+        self.guard = None;
+        // SAFETY: the map was made with this length, and nobody uses it any more.
+        unsafe { libc::munmap(self.start as *mut c_void, self.length) };
     }
 }
 
-/// Whether a byte of the file can be read without waiting for the device. `false` where nobody can tell.
-#[cfg(target_os = "linux")]
-fn is_in_memory(file: &fs::File, offset: u64) -> bool {
-    let mut byte = [0; 1];
-    let mut parts = [std::io::IoSliceMut::new(&mut byte)];
-    rustix::io::preadv2(file, &mut parts, offset, rustix::io::ReadWriteFlags::NOWAIT).is_ok()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[cfg(not(target_os = "linux"))]
-fn is_in_memory(_file: &fs::File, _offset: u64) -> bool {
-    false
+    #[test]
+    fn pages_that_are_gone_are_told_and_others_stay_readable_in_other_maps() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let mut options = fs::File::options();
+            let file =
+                options.read(true).write(true).create(true).truncate(true).open(folder.path().join(name)).unwrap();
+            super::super::file::write(&file, 0, &vec![7; 40_000]).unwrap();
+            Arc::new(file)
+        };
+        let (short, whole) = (file("short"), file("whole"));
+        let (slot, other) = (Arc::default(), Arc::default());
+        let map = get(&slot, || Some(short.clone())).unwrap();
+        let beside = get(&other, || Some(whole.clone())).unwrap();
+        let mut bytes = [0; 1000];
+        assert!(map.copy(39_000, &mut bytes) && bytes == [7; 1000]);
+        assert!(!map.copy(39_001, &mut bytes));
+        short.set_len(8192).unwrap();
+        // Many threads meet it at once.
+        std::thread::scope(|scope| {
+            for place in 0..8 {
+                let (map, beside) = (&map, &beside);
+                scope.spawn(move || {
+                    let mut bytes = [0; 1000];
+                    for round in 0..1000 {
+                        assert!(!map.copy(12_000 + place * 3000, &mut bytes));
+                        assert!(beside.copy(place * 4000 + round, &mut bytes) && bytes == [7; 1000]);
+                    }
+                });
+            }
+        });
+        assert!(map.is_failed() && !map.copy(0, &mut bytes));
+        assert!(!beside.is_failed());
+        // One that is made after it fails by itself alone.
+        let again = get(&Arc::default(), || Some(short.clone())).unwrap();
+        assert!(again.copy(0, &mut bytes) && bytes == [7; 1000]);
+    }
+
+    #[test]
+    fn maps_are_bounded_and_those_in_use_stay_valid() {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        super::super::file::write(&file, 0, &[9; 5000]).unwrap();
+        let slots: Vec<Arc<Slot<Mapped>>> = (0..MAPS_MAX * 3).map(|_| Arc::default()).collect();
+        let held: Vec<_> = slots.iter().filter_map(|slot| get(slot, || Some(file.clone()))).collect();
+        // No more than the table takes.
+        assert!((MAPS_MAX..=1024).contains(&held.len()), "{}", held.len());
+        let mut bytes = [0; 100];
+        assert!(held.iter().all(|map| map.copy(4900, &mut bytes) && bytes == [9; 100]));
+        drop(held);
+        assert!(get(&Arc::default(), || Some(file.clone())).is_some());
+    }
 }

@@ -1,0 +1,224 @@
+//! [`WriteFile`]: a file that is open for writing, and the calls that all files share.
+//!
+//! Signals: a call that moves bytes, allocates, cuts or asks is tried again when a signal interrupts it (`EINTR`), because
+//! doing it twice does no more than doing it once. A flush is not: nobody says what an interrupted one has done, and what
+//! it met may not be told a second time. It is a failed flush, and poisons the writer as any other.
+
+use std::{fs, io};
+
+#[cfg(target_os = "linux")]
+use super::direct;
+use crate::storage::{Allocation, File};
+
+/// Zeros are written in pieces of this size.
+const ZERO_FILL_BYTES: usize = 1 << 20;
+
+/// A file that is open for writing, for as long as it is used.
+pub(super) struct WriteFile {
+    file: fs::File,
+    #[cfg(target_os = "linux")]
+    direct: direct::Direct,
+}
+
+impl WriteFile {
+    pub(super) fn new(file: fs::File) -> Self {
+        Self {
+            file,
+            #[cfg(target_os = "linux")]
+            direct: direct::Direct::default(),
+        }
+    }
+
+    /// What was flushed to a file without a name is gone with the handle: it is not durable.
+    #[cfg(unix)]
+    fn has_name(&self) -> io::Result<()> {
+        if rustix::io::retry_on_intr(|| rustix::fs::fstat(&self.file))?.st_nlink == 0 {
+            return Err(io::Error::other("the file was removed while it was open; open the store again"));
+        }
+        Ok(())
+    }
+
+    #[cfg(not(unix))]
+    fn has_name(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl File for WriteFile {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        read(&self.file, offset, bytes)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        self.direct.forget();
+        write(&self.file, offset, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        sync_data(&self.file)?;
+        self.has_name()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn write_durable_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        match self.direct.write_durable(&self.file, offset, bytes) {
+            Some(written) => written?,
+            None if pwrite_durable(&self.file, offset, &[io::IoSlice::new(bytes)])? => {}
+            None => {
+                self.write_at(offset, bytes)?;
+                return self.sync();
+            }
+        }
+        self.has_name()
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn allocate(&self, from: u64, to: u64, allocation: Allocation) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::{
+                fs::FallocateFlags,
+                io::{Errno, retry_on_intr},
+            };
+            // In memory it is done page by page, and a signal ends it in between.
+            match retry_on_intr(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), from, to - from)) {
+                Ok(()) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.set_len(to)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        self.set_len(to)?;
+        if allocation == Allocation::ZeroFill {
+            zero_fill(&self.file, from, to)?;
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn will_read(&self, offset: u64, bytes: u64) {
+        will_read(&self.file, offset, bytes);
+    }
+}
+
+/// Makes bytes and length durable. One call: see this module on signals.
+#[cfg(target_os = "linux")]
+pub(super) fn sync_data(file: &fs::File) -> io::Result<()> {
+    Ok(rustix::fs::fdatasync(file)?)
+}
+
+/// Makes a file durable with all that is known of it, or the names in a folder.
+#[cfg(target_os = "linux")]
+pub(super) fn sync_all(file: &fs::File) -> io::Result<()> {
+    Ok(rustix::fs::fsync(file)?)
+}
+
+// The standard library knows what other systems need (F_FULLFSYNC on macOS). It tries again when interrupted, which
+// Windows never does and macOS says of no file on a disk.
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn sync_data(file: &fs::File) -> io::Result<()> {
+    file.sync_data()
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+pub(super) fn sync_all(file: &fs::File) -> io::Result<()> {
+    file.sync_all()
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn will_read(file: &fs::File, offset: u64, bytes: u64) {
+    if let Some(bytes) = std::num::NonZeroU64::new(bytes) {
+        let _ = rustix::fs::fadvise(file, offset, Some(bytes), rustix::fs::Advice::WillNeed);
+    }
+}
+
+#[cfg(unix)]
+pub(super) fn read(file: &fs::File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
+}
+
+#[cfg(unix)]
+pub(super) fn write(file: &fs::File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+pub(super) fn read(file: &fs::File, mut offset: u64, mut bytes: &mut [u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, offset)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => {
+                bytes = &mut bytes[count..];
+                offset += count as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(windows)]
+pub(super) fn write(file: &fs::File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let count = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
+        bytes = &bytes[count..];
+        offset += count as u64;
+    }
+    Ok(())
+}
+
+/// Writes and flushes just these bytes in one call instead of two. `false` after a short write, one that was interrupted
+/// before it wrote anything, or from a kernel or file system without such calls: no flush has failed then, so writing
+/// again and flushing is no retry of a failed flush.
+#[cfg(target_os = "linux")]
+pub(super) fn pwrite_durable(file: &fs::File, offset: u64, parts: &[io::IoSlice<'_>]) -> io::Result<bool> {
+    use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+    match pwritev2(file, parts, offset, ReadWriteFlags::DSYNC) {
+        Ok(count) => Ok(count == parts.iter().map(|part| part.len()).sum::<usize>()),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes zeros, past the page cache where that works: it is faster, and leaves the cache to what is read.
+#[cfg(target_os = "linux")]
+fn zero_fill(file: &fs::File, from: u64, to: u64) -> io::Result<()> {
+    let mut buffer = direct::AlignedBuffer::default();
+    let zeros = &*buffer.get(ZERO_FILL_BYTES);
+    let alignment = direct::ALIGNMENT as u64;
+    let direct = direct::open(file);
+    let mut offset = from;
+    while offset < to {
+        let aligned = offset.is_multiple_of(alignment);
+        let end = if aligned { to } else { offset.next_multiple_of(alignment).min(to) };
+        let count = usize::try_from(end - offset).map_or(ZERO_FILL_BYTES, |rest| rest.min(ZERO_FILL_BYTES));
+        let whole = aligned && count.is_multiple_of(direct::ALIGNMENT);
+        match direct.as_ref().filter(|_| whole) {
+            Some(direct) if write(direct, offset, &zeros[..count]).is_ok() => {}
+            _ => write(file, offset, &zeros[..count])?,
+        }
+        offset += count as u64;
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn zero_fill(file: &fs::File, from: u64, to: u64) -> io::Result<()> {
+    let zeros = vec![0; ZERO_FILL_BYTES];
+    let mut offset = from;
+    while offset < to {
+        let count = usize::try_from(to - offset).map_or(ZERO_FILL_BYTES, |rest| rest.min(ZERO_FILL_BYTES));
+        write(file, offset, &zeros[..count])?;
+        offset += count as u64;
+    }
+    Ok(())
+}
