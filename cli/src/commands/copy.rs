@@ -1,6 +1,6 @@
 //! `runlog copy`: a session once more, whole or up to a point.
 
-use runlog::engine::{Batch, Op, Sequence};
+use runlog::engine::{Batch, Expected, Op, Sequence};
 use runlog::{CopySession, ErrorKind, Session, Store, transcript::keep::aside_stream};
 
 use crate::{
