@@ -27,9 +27,9 @@ pub struct Victim {
 /// How the store was left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Left {
-    /// Closed, so that a checkpoint tells where it ends.
+    /// Closed, so that the end marker and a checkpoint tell where it ends.
     Closed,
-    /// By a crash, without a checkpoint.
+    /// By a crash, without either.
     Crashed,
 }
 
@@ -71,6 +71,7 @@ pub fn victim(left: Left) -> Victim {
         // As after a loss of power: what was published is known of the running system alone.
         files.remove("CHECKPOINT");
         files.remove("WATERMARK");
+        assert!(!files.contains_key("END"), "it was never closed");
     }
     files.remove("LOCK");
     let mut victim = Victim { files, states, host };

@@ -6,8 +6,11 @@ use runlog_engine::storage::Storage;
 use runlog_tests::{
     budget,
     damage::{Found, Left, Victim, verify, victim},
+    faulty::FaultyStorage,
     random::Random,
 };
+
+const HEADER_BYTES: u64 = runlog_tests::forge::HEADER_BYTES as u64;
 
 /// All failures of many trials, the first of them told.
 #[derive(Default)]
@@ -69,11 +72,15 @@ fn torn_tail_is_cut_by_whole_batches_at_every_length() {
         let active = &victim.files[victim.active()];
         let zeros = active[place..].iter().position(|byte| *byte != 0).unwrap_or(active.len() - place);
         let expected_of_zeroed = batches_within(&borders, length + zeros as u64);
-        for (storage, how, expected) in [(cut, "cut", ended), (zeroed, "zeroed", expected_of_zeroed)] {
+        // Whole records need no more of a header than its first copy.
+        let cases = [(cut, "cut", ended, length), (zeroed, "zeroed", expected_of_zeroed, length + zeros as u64)];
+        for (storage, how, expected, header) in cases {
             let done = victim.examine(&storage).and_then(|found| {
                 let is_right = match &found {
-                    Found::Refused(_) => length < 4096,
-                    Found::Opened { batches, refused } => length >= 4092 && *refused == 0 && *batches == expected,
+                    Found::Refused(_) => length < HEADER_BYTES,
+                    Found::Opened { batches, refused } => {
+                        header >= HEADER_BYTES && *refused == 0 && *batches == expected
+                    }
                 };
                 expect(is_right, &found)
             });
@@ -85,6 +92,55 @@ fn torn_tail_is_cut_by_whole_batches_at_every_length() {
             wrong.add(|| format!("{how} to {length}"), again);
             budget.add("torn tails", 1);
         }
+    }
+    wrong.tell();
+}
+
+/// The end marker alone tells that what was acknowledged and closed is gone, without a checkpoint and whatever the
+/// records themselves prove.
+#[test]
+fn tail_of_a_closed_store_is_never_cut_in_silence() {
+    let mut victim = victim(Left::Closed);
+    victim.files.remove("CHECKPOINT");
+    victim.files.remove("WATERMARK");
+    let found = victim.examine(&victim.changed("END", |_| {})).unwrap();
+    assert!(victim.is_whole(&found), "{found:?}");
+    let end = victim.active_borders().last().expect("batches").0;
+    let active = victim.active().to_owned();
+    let mut wrong = Wrong::default();
+    for length in (0..end).rev().step_by(3) {
+        let place = usize::try_from(length).expect("small");
+        let cut = victim.changed(&active, |bytes| bytes.truncate(place));
+        let zeroed = victim.changed(&active, |bytes| bytes[place..].fill(0));
+        for (storage, how) in [(cut, "cut"), (zeroed, "zeroed")] {
+            let is_changed = storage.files()[&active] != victim.files[&active];
+            let told = verify(&storage);
+            let done = victim.examine(&storage).and_then(|found| {
+                let is_right = matches!(found, Found::Refused(_)) || victim.is_whole(&found);
+                expect(is_right, &found)?;
+                if told? > 0 || victim.is_whole(&found) { Ok(()) } else { Err("verify is silent".to_owned()) }
+            });
+            let reader = victim.examine_as_reader(&storage);
+            wrong.add(|| format!("{how} to {length}, changed {is_changed}"), done.and(reader));
+        }
+    }
+    wrong.tell();
+}
+
+/// Files that were put back from an older copy are older than the end marker.
+#[test]
+fn older_copy_of_the_last_segment_is_told() {
+    let victim = victim(Left::Closed);
+    let mut wrong = Wrong::default();
+    for (end, batches) in victim.active_borders().into_iter().rev().skip(1) {
+        let mut files = victim.files.clone();
+        files.remove("CHECKPOINT");
+        files.remove("WATERMARK");
+        let bytes = files.get_mut(victim.active()).expect("it has the file");
+        bytes[usize::try_from(end).expect("small")..].fill(0);
+        let found = victim.examine(&FaultyStorage::from_files(&files));
+        let done = found.and_then(|found| expect(matches!(found, Found::Refused(_)), &found));
+        wrong.add(|| format!("{batches} batches"), done);
     }
     wrong.tell();
 }
@@ -162,10 +218,13 @@ fn flip_every_byte(left: Left, part: usize, parts: usize) {
     wrong.tell();
 }
 
-/// Headers, records, index blocks and trailers; not free space, not what may be missing.
+/// Records, index blocks, trailers, the identity and the end; not free space, not what may be missing, and not a copy of
+/// a header of which there are two.
 fn must_be_told(victim: &Victim, name: &str, offset: u64, borders: &[(u64, usize)]) -> bool {
-    let end = borders.last().map_or(4096, |(end, _)| *end);
-    name == "RUNLOG" || victim.sealed().contains(&name) || (name == victim.active() && offset < end)
+    let begin = runlog_tests::forge::RECORDS_BEGIN as u64;
+    let end = borders.last().map_or(begin, |(end, _)| *end);
+    let is_of_log = victim.sealed().contains(&name) || (name == victim.active() && offset < end);
+    ["RUNLOG", "END"].contains(&name) || is_of_log && offset >= begin
 }
 
 #[test]
@@ -202,12 +261,7 @@ fn repair_keeps_what_is_before_the_damage_and_saves_what_it_cuts() {
     wrong.tell();
 }
 
-fn repair(
-    victim: &Victim,
-    storage: &runlog_tests::faulty::FaultyStorage,
-    start: u64,
-    kept: usize,
-) -> Result<(), String> {
+fn repair(victim: &Victim, storage: &FaultyStorage, start: u64, kept: usize) -> Result<(), String> {
     let before = storage.files();
     let active: std::sync::Arc<dyn Storage> = std::sync::Arc::new(storage.clone());
     let done = runlog_engine::repair(&active, "a person").map_err(|error| format!("repair: {error}"))?;
