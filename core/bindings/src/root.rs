@@ -162,6 +162,10 @@ impl runlog::Host for Threadless {
     fn has_threads(&self) -> bool {
         false
     }
+
+    fn process_id(&self) -> u32 {
+        self.0.process_id()
+    }
 }
 
 fn attach(scope: &Scope, input: Input<'_>) -> Result<Reply> {

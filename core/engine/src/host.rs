@@ -13,6 +13,12 @@ pub trait Host: Send + Sync + 'static {
     /// Whether threads can be started. Without them every flush happens in the caller's own thread.
     fn has_threads(&self) -> bool;
 
+    /// The id of this process, and 0 where there is only one. A forked child has another than its parent, and must
+    /// not go on writing what the parent has open.
+    fn process_id(&self) -> u32 {
+        0
+    }
+
     /// A fresh id that sorts by time: UUID version 7.
     fn new_id(&self) -> Uuid {
         let mut random = [0; 10];
@@ -40,5 +46,9 @@ impl Host for SystemHost {
 
     fn has_threads(&self) -> bool {
         true
+    }
+
+    fn process_id(&self) -> u32 {
+        std::process::id()
     }
 }
