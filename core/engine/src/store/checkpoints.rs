@@ -1,14 +1,21 @@
 //! Checkpoints of a store that is open, and the small files that are replaced whole.
 
-use std::sync::{MutexGuard, PoisonError, atomic::Ordering};
-
 use super::{segments::encode_index, shared::Shared};
 use crate::{
     Error, Result,
     format::files,
     index::checkpoint::{self, End},
     storage::Storage,
+    sync::{MutexGuard, Ordering, PoisonError},
 };
+
+/// What was saved last.
+pub(crate) struct Saved {
+    /// Where the log stood: segment and offset.
+    pub(crate) end: Option<(u32, u64)>,
+    /// Nothing is saved any more: the store is closed.
+    pub(crate) is_over: bool,
+}
 
 impl Shared {
     /// Saves the directory, so that the next open needn't rebuild it.
@@ -25,7 +32,7 @@ impl Shared {
                 time_last_ms: durable.last_time_ms,
                 time_first_ms: durable.active_index.times_ms().map_or(durable.last_time_ms, |times| times.0),
             };
-            if *self.checkpoint_end() == Some((end.segment, end.offset)) {
+            if self.saved().end == Some((end.segment, end.offset)) {
                 return Ok(());
             }
             let index =
@@ -33,15 +40,25 @@ impl Shared {
             (checkpoint::encode(end, &durable.directory, index), end)
         };
         // A checkpoint says where the log ends, so what it says must be durable first.
-        self.flush(true)?;
+        self.flush_staged(true)?;
+        // The flush may have woken anyone, who may have saved a newer one, or closed the store. From here on nobody else does.
+        let mut saved = self.saved();
+        if saved.is_over || saved.end >= Some((end.segment, end.offset)) {
+            return Ok(());
+        }
         replace_file(&*self.storage, files::CHECKPOINT, &bytes)?;
         self.checkpoint_bytes.store(bytes.len() as u64, Ordering::Relaxed);
-        *self.checkpoint_end() = Some((end.segment, end.offset));
+        saved.end = Some((end.segment, end.offset));
         Ok(())
     }
 
-    fn checkpoint_end(&self) -> MutexGuard<'_, Option<(u32, u64)>> {
-        self.checkpoint_end.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits for a checkpoint that is being written; no other is from now on.
+    pub(crate) fn end_checkpoints(&self) {
+        self.saved().is_over = true;
+    }
+
+    fn saved(&self) -> MutexGuard<'_, Saved> {
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -56,6 +73,7 @@ pub(crate) fn replace_file(storage: &dyn Storage, name: &str, bytes: &[u8]) -> R
         storage.sync_dir()
     };
     write().map_err(|error| {
+        // If it can't be removed now, the next opening removes it.
         let _ = storage.remove(&unfinished);
         Error::from_io(error, format!("{}: writing {name}", storage.describe()))
     })

@@ -1,8 +1,6 @@
 //! [`Follower`]: a reader beside a writer in another process. It looks at the watermark file, and applies
 //! what was published since.
 
-use std::sync::{Arc, Mutex};
-
 use super::{recover, shared::Shared};
 use crate::{
     Error, Result, SegmentId,
@@ -13,6 +11,7 @@ use crate::{
     index::memory::MemoryIndex,
     log::segment::Segment,
     storage::{Access, Storage},
+    sync::{Arc, Mutex},
 };
 
 /// What a reader remembers between looks.
@@ -49,9 +48,13 @@ impl Follower {
 }
 
 impl Shared {
-    /// Applies what a writer in another process published since the last look. Nothing to do for a writer.
+    /// Applies what a writer in another process published since the last look. A writer itself flushes what is due, where no
+    /// thread of its own does.
     pub(crate) fn refresh(&self) -> Result<()> {
-        let Some(follower) = &self.follower else { return Ok(()) };
+        let Some(follower) = &self.follower else {
+            self.flush_if_due();
+            return Ok(());
+        };
         let mut seen = follower.seen.lock().expect("no panic under this lock");
         let Some(watermark) = read_watermark(&*self.storage, &self.identity.store) else { return Ok(()) };
         if seen.as_ref() == Some(&watermark) {

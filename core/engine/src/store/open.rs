@@ -1,10 +1,8 @@
 //! Opening a store: its identity, its lock, recovery, and the state of the one writer.
 
-use std::sync::{Arc, Condvar, Mutex, RwLock, atomic::AtomicU64};
-
 use super::{
     background::Background,
-    checkpoints,
+    checkpoints::{self, Saved},
     follow::{self, Follower},
     options::{Missing, Mode, OpenOptions, Preallocation},
     recover::{self, Loaded, Look, Recovery},
@@ -18,6 +16,7 @@ use crate::{
     format::files::{self, Identity},
     limits,
     storage::{Access, Storage},
+    sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, RwLock},
 };
 
 /// Opens or makes a store.
@@ -122,6 +121,7 @@ fn shared(
         Mode::Write => storage.open(files::WATERMARK, Access::Write).or_else(|_| storage.create(files::WATERMARK)).ok(),
         Mode::ReadOnly => None,
     };
+    let process = options.host.process_id();
     Shared {
         storage,
         options,
@@ -133,11 +133,13 @@ fn shared(
         background: Background::default(),
         watermark_file,
         boot,
+        process,
         lock: Mutex::new(lock),
         spare: Mutex::new(Spare::None),
         spare_changed: Condvar::new(),
-        checkpoint_end: Mutex::new(loaded.checkpoint_end),
+        saved: Mutex::new(Saved { end: loaded.checkpoint_end, is_over: false }),
         checkpoint_bytes: AtomicU64::new(0),
+        is_due_unwatched: AtomicBool::new(false),
     }
 }
 
@@ -151,9 +153,9 @@ fn with_writer(mut shared: Shared, proven_end: u64) -> Result<Shared> {
             (active, length, true)
         }
         None => {
-            let (segment, capacity) = shared.first_segment()?;
-            shared.durable.get_mut().expect("no panic under this lock").segments.push(segment.clone());
-            (segment, capacity, false)
+            let made = shared.first_segment()?;
+            shared.durable.get_mut().expect("no panic under this lock").segments.push(made.segment.clone());
+            (made.segment, made.capacity, made.is_short)
         }
     };
     let capacity = match shared.options.preallocation {

@@ -1,9 +1,9 @@
 //! The whole log in order of position: [`LogReader`], and [`Subscription`], which goes on as the log grows.
 
-use std::{sync::Arc, task::Context, task::Poll, time::Duration};
+use std::{task::Context, task::Poll, time::Duration};
 
 use super::{read, shared::Shared};
-use crate::{Position, Record, Result, log::scan::Scan};
+use crate::{Position, Record, Result, log::scan::Scan, sync::Arc};
 
 /// So many records are read before the lock on the directory is taken again.
 const BATCH_RECORDS: u64 = 256;
@@ -86,11 +86,13 @@ impl Subscription {
         let mut left = timeout;
         loop {
             self.shared.refresh()?;
+            // Looked at first: nothing is published after the store was closed.
+            let is_closed = self.shared.is_closed();
             if let Some(record) = self.log.next() {
                 return record.map(Some);
             }
-            if self.shared.is_closed() {
-                return Err(crate::Error::new(crate::ErrorKind::Closed, "the store is closed"));
+            if is_closed {
+                return Err(closed());
             }
             if left.is_zero() || !self.shared.options.host.has_threads() {
                 return Ok(None);
@@ -104,15 +106,24 @@ impl Subscription {
 
     /// The next record if there is one; else the task is woken when there may be. In a process that only
     /// reads beside a writer, nothing wakes it: use [`Subscription::next_timeout`] there.
+    ///
+    /// # Errors
+    /// As [`Subscription::next_timeout`].
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Record>> {
         loop {
             if let Err(error) = self.shared.refresh() {
                 return Poll::Ready(Err(error));
             }
+            let is_closed = self.shared.is_closed();
             if let Some(record) = self.log.next() {
                 return Poll::Ready(record);
             }
-            if self.shared.watch.poll_past(self.log.next - 1, context.waker()).is_none() {
+            if is_closed {
+                return Poll::Ready(Err(closed()));
+            }
+            let news = self.shared.watch.poll_past(self.log.next - 1, context.waker());
+            // Looked at again after the waker is in place, which a close wakes.
+            if news.is_none() && !self.shared.is_closed() {
                 return Poll::Pending;
             }
         }
@@ -138,4 +149,8 @@ impl Subscription {
             }
         }
     }
+}
+
+fn closed() -> crate::Error {
+    crate::Error::new(crate::ErrorKind::Closed, "the store is closed")
 }

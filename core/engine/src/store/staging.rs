@@ -15,11 +15,12 @@ use crate::{
     limits,
 };
 
-/// A frame whose flags may still change.
+/// A frame whose header may still change.
 pub(crate) struct Held {
-    at: usize,
-    offset: u64,
-    header: record::Header,
+    /// Where it is in the bytes of the open group.
+    pub(crate) at: usize,
+    pub(crate) offset: u64,
+    pub(crate) header: record::Header,
 }
 
 /// One batch on its way into the open group.
@@ -50,6 +51,7 @@ impl Staging<'_, '_> {
         if let Some(mut held) = self.held.take() {
             held.header.flags.set(Flags::BATCH_LAST);
             self.seal(&held);
+            self.open.last = Some(held);
         }
         let last_position = Position(self.writer.next_position - 1);
         Ok(Staged { is_empty: self.writer.next_position == first, last_position, ops })

@@ -2,17 +2,14 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{
-    durable::Durable,
-    group::{Group, OpenGroup},
-    prepare::Prepared,
-    staging::Staging,
-};
+use super::{due::Due, durable::Durable, group::OpenGroup, phase::Phase, prepare::Prepared, staging::Staging};
 use crate::{
-    Batch, Durability, Error, ErrorKind, OpResult, Position, Result, StreamId, checksum,
-    format::index::{self},
+    Batch, Durability, OpResult, Position, Result, StreamId, checksum, format::index, index::directory::Stream,
     log::segment::Segment,
 };
+
+/// A buffer larger than this is not kept for the next group.
+const SPARE_BYTES_MAX: usize = 16 << 20;
 
 /// Everything that only the writer knows: what is staged but not published.
 pub(crate) struct Writer {
@@ -26,7 +23,7 @@ pub(crate) struct Writer {
     /// The end of what was found after a crash and nothing proves durable. It begins at `synced_end`, and is made
     /// durable before anything is appended.
     pub(crate) unproven_end: Option<u64>,
-    /// The length of the active segment's file. 0 for one that grows as it is written.
+    /// Up to where the active segment may be filled.
     pub(crate) capacity: u64,
     /// The size of the active segment's index block if all that is staged were in it.
     pub(crate) index_bytes: u64,
@@ -39,30 +36,23 @@ pub(crate) struct Writer {
     /// Keys that are staged but not published: their streams and hashes.
     pub(crate) new_keys: Vec<(u32, u64)>,
     pub(crate) open: Option<OpenGroup>,
-    /// What is being written, or another exclusive operation under way.
-    pub(crate) flushing: Option<Arc<Group>>,
-    /// A thread lets others join the open group before it leads it.
-    pub(crate) gathering: bool,
+    /// What is being done, and whether batches are taken.
+    pub(crate) phase: Phase,
+    /// Whether the next group is to be flushed, with all that was written before.
+    pub(crate) sync_asked: bool,
+    /// When what was written and not flushed is to be flushed at the latest, if a batch says so.
+    pub(crate) due: Option<Due>,
     /// How many threads wrote at the same time, as the last write saw it.
     pub(crate) threads_seen: u32,
-    /// Why nothing more is appended.
-    pub(crate) ended: Option<Ended>,
     pub(crate) spare_buffer: Vec<u8>,
     /// The heads that the batch being staged has changed, as they were. Kept for its memory.
     pub(crate) changed: Vec<(u32, Head)>,
-    /// Whether the active segment's file may be made longer: it was cut at the last close.
+    /// Whether the active segment's file may be made longer: it was cut at the last close, or there was no room for more.
     pub(crate) extendable: bool,
     /// Whether the keeper was asked to make the next segment's space.
     pub(crate) spare_asked: bool,
     /// Where the active segment ended when a checkpoint was last asked for.
     pub(crate) checkpoint_asked: u64,
-}
-
-/// Why a writer appends no more.
-pub(crate) enum Ended {
-    /// A write or a flush failed.
-    Failed(Error),
-    Closed,
 }
 
 /// What the writer knows of a stream, staged records included.
@@ -97,16 +87,6 @@ pub(crate) struct Staged {
 
 impl Writer {
     pub(crate) fn new(durable: &Durable, active: Arc<Segment>, synced_end: u64, capacity: u64) -> Self {
-        let heads = durable
-            .directory
-            .streams()
-            .iter()
-            .map(|stream| Head {
-                last_sequence: stream.last_sequence(),
-                row_segment: stream.runs.last().map_or(0, |run| run.segment.0),
-                deleted: stream.deleted,
-            })
-            .collect();
         let last_time_ms = durable.last_time_ms.max(active.header.base_time_ms);
         Self {
             active,
@@ -118,14 +98,14 @@ impl Writer {
             index_bytes: durable.active_index.encoded_bytes() as u64,
             next_position: durable.next_position,
             last_time_ms,
-            heads,
+            heads: heads(durable),
             new_ids: HashMap::new(),
             new_keys: Vec::new(),
             open: None,
-            flushing: None,
-            gathering: false,
+            phase: Phase::default(),
+            sync_asked: false,
+            due: None,
             threads_seen: 0,
-            ended: None,
             spare_buffer: Vec::new(),
             changed: Vec::new(),
             extendable: true,
@@ -142,37 +122,16 @@ impl Writer {
         (self.end, self.written_end, self.synced_end) = (start, start, start);
         self.capacity = capacity;
         self.extendable = false;
+        self.due = None;
         self.spare_asked = false;
         self.checkpoint_asked = start;
         self.index_bytes = index::encoded_bytes(0, 0, 0, 0, 0) as u64;
     }
 
-    /// Whether a write is under way or about to be.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.flushing.is_some() || self.gathering
-    }
-
-    /// Whether appends are refused, and why.
-    pub(crate) fn check(&self) -> Result<()> {
-        match &self.ended {
-            None => Ok(()),
-            Some(Ended::Closed) => Err(Error::new(ErrorKind::Closed, "the store is closed")),
-            Some(Ended::Failed(cause)) => Err(Error::new(
-                ErrorKind::Poisoned,
-                format!("a write failed earlier, so nothing more is appended until the store is reopened: {cause}"),
-            )),
-        }
-    }
-
-    /// Whether the store was closed.
-    pub(crate) fn is_closed(&self) -> bool {
-        matches!(self.ended, Some(Ended::Closed))
-    }
-
     /// Whether a prepared batch fits into the active segment, index block included.
     pub(crate) fn has_room(&self, prepared: &Prepared) -> bool {
         let used = self.end + self.index_bytes + prepared.bytes_max + prepared.index_bytes_max;
-        self.capacity != 0 && used <= self.capacity
+        used <= self.capacity
     }
 
     /// Whether a time can be told in the active segment: 49 days from its base time on.
@@ -198,8 +157,50 @@ impl Writer {
                 .is_some_and(|number| self.new_keys.contains(&(number, checksum::key_hash(key))))
     }
 
+    /// The open group is about to be written: what is settled only then.
+    pub(crate) fn prepare_to_write(&mut self, open: &mut OpenGroup, now_ms: impl FnOnce() -> u64) {
+        let due = Due::earliest(open.due, self.due);
+        open.sync |= std::mem::take(&mut self.sync_asked) || due.is_some_and(|due| due.is_over(now_ms()));
+        open.prove(self.synced_end, self.active.header.salt);
+    }
+
+    /// A group was written and published.
+    pub(crate) fn published(&mut self, mut open: OpenGroup, end: u64, durable: &Durable) {
+        self.written_end = end;
+        self.threads_seen = open.waiters + self.open.as_ref().map_or(0, |next| next.waiters);
+        if open.sync {
+            self.flushed(end);
+        } else {
+            self.due = Due::earliest(self.due, open.due);
+        }
+        self.forget_published(durable);
+        if self.spare_buffer.capacity() == 0 && open.bytes.capacity() <= SPARE_BYTES_MAX {
+            self.spare_buffer = std::mem::take(&mut open.bytes);
+        }
+    }
+
+    /// All that was written in the active segment is durable.
+    pub(crate) fn flushed(&mut self, end: u64) {
+        self.synced_end = end;
+        self.due = None;
+    }
+
+    /// Takes back all that is staged, as if it never was: what was published is all there is. Gives the group that gathered.
+    pub(crate) fn take_back(&mut self, durable: &Durable) -> Option<OpenGroup> {
+        assert_eq!(self.written_end, durable.end, "what was written in good order was published");
+        self.end = self.written_end;
+        self.index_bytes = durable.active_index.encoded_bytes() as u64;
+        self.next_position = durable.next_position;
+        self.last_time_ms = durable.last_time_ms.max(self.active.header.base_time_ms);
+        self.heads = heads(durable);
+        self.new_ids.clear();
+        self.new_keys.clear();
+        self.changed.clear();
+        self.open.take()
+    }
+
     /// Forgets what was just published.
-    pub(crate) fn forget_published(&mut self, durable: &Durable) {
+    fn forget_published(&mut self, durable: &Durable) {
         if !self.new_ids.is_empty() {
             self.new_ids.retain(|id, _| durable.directory.number(id).is_none());
         }
@@ -254,6 +255,8 @@ impl Writer {
                 self.end = open.end();
                 self.last_time_ms = time_ms;
                 open.sync |= durability == Durability::Sync;
+                let due = durability.interval_ms().map(|ms| Due::after(now_ms, ms));
+                open.due = Due::earliest(open.due, due);
             }
             Err(_) => self.undo(&mut open, undo),
         }
@@ -281,4 +284,13 @@ impl Writer {
         self.index_bytes = undo.index_bytes;
         self.next_position = undo.next_position;
     }
+}
+
+fn heads(durable: &Durable) -> Vec<Head> {
+    let head = |stream: &Stream| Head {
+        last_sequence: stream.last_sequence(),
+        row_segment: stream.runs.last().map_or(0, |run| run.segment.0),
+        deleted: stream.deleted,
+    };
+    durable.directory.streams().iter().map(head).collect()
 }
