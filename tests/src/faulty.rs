@@ -9,7 +9,7 @@
 use std::{
     collections::BTreeMap,
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
 use runlog_engine::storage::{Access, Allocation, File, Storage};
@@ -121,6 +121,41 @@ impl Call {
 #[derive(Clone, Default)]
 pub struct FaultyStorage {
     world: Arc<Mutex<World>>,
+    gate: Arc<Gate>,
+    /// The life that this clone belongs to, if it belongs to one: with that it ends.
+    process: Option<u64>,
+}
+
+/// Where operations of a kind wait until they are let go on.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    held: Option<Call>,
+    waiting: usize,
+}
+
+impl Gate {
+    fn state(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pass(&self, call: Call) {
+        let mut state = self.state();
+        if state.held != Some(call) {
+            return;
+        }
+        state.waiting += 1;
+        self.changed.notify_all();
+        while state.held == Some(call) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.waiting -= 1;
+    }
 }
 
 #[derive(Clone, Default)]
@@ -143,6 +178,8 @@ struct World {
     hit: Option<Operation>,
     is_powerless: bool,
     is_paused: bool,
+    /// How many bytes the device has room for, if that is limited.
+    room: Option<u64>,
     trace: Vec<Operation>,
 }
 
@@ -156,6 +193,13 @@ enum Fate {
 }
 
 impl World {
+    /// How much of a write the device has room for.
+    fn fitting<'a>(&self, id: FileId, offset: u64, bytes: &'a [u8]) -> &'a [u8] {
+        let Some(room) = self.room else { return bytes };
+        let count = self.disk.fitting(id, offset, bytes.len() as u64, room);
+        &bytes[..usize::try_from(count).expect("no more than there are")]
+    }
+
     fn meet(&mut self, call: Call, name: &str, offset: u64, bytes: u64) -> Fate {
         if self.is_paused {
             return Fate::Done;
@@ -200,13 +244,42 @@ impl FaultyStorage {
     /// An empty folder on a system that has no way to tell one start of the machine from another.
     pub fn without_boot_id() -> Self {
         let world = World { has_no_boot_id: true, ..World::default() };
-        Self { world: Arc::new(Mutex::new(world)) }
+        Self::of(world)
     }
 
     /// A folder of durable files.
     pub fn from_files(files: &Files) -> Self {
         let world = World { disk: Disk::from_files(files), ..World::default() };
-        Self { world: Arc::new(Mutex::new(world)) }
+        Self::of(world)
+    }
+
+    fn of(world: World) -> Self {
+        Self { world: Arc::new(Mutex::new(world)), gate: Arc::default(), process: None }
+    }
+
+    /// From now on files take so many bytes at most, and a write that needs more fails half way; `None` takes the limit
+    /// away.
+    pub fn limit_room(&self, bytes: impl Into<Option<u64>>) {
+        self.world().room = bytes.into();
+    }
+
+    /// Operations of this kind on files wait from now on, until [`FaultyStorage::release`].
+    pub fn hold(&self, call: Call) {
+        self.gate.state().held = Some(call);
+    }
+
+    /// Blocks until an operation waits.
+    pub fn wait_held(&self) {
+        let mut state = self.gate.state();
+        while state.waiting == 0 {
+            state = self.gate.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Lets operations go on.
+    pub fn release(&self) {
+        self.gate.state().held = None;
+        self.gate.changed.notify_all();
     }
 
     /// The files as every handle sees them.
@@ -268,7 +341,7 @@ impl FaultyStorage {
             has_no_boot_id: world.has_no_boot_id,
             ..World::default()
         };
-        Self { world: Arc::new(Mutex::new(next)) }
+        Self::of(next)
     }
 
     /// How many changes nothing has flushed.
@@ -276,12 +349,26 @@ impl FaultyStorage {
         self.world().disk.unflushed()
     }
 
-    /// The process that used the folder is gone; what it wrote is as it was, flushed or not. Its handles are dead.
+    /// The folder as a process has it that may be killed: then it can do nothing there any more.
+    #[must_use]
+    pub fn as_process(&self) -> Self {
+        Self { process: Some(self.world().life), ..self.clone() }
+    }
+
+    /// The processes that used the folder are gone; what they wrote is as it was, flushed or not. Their handles are dead,
+    /// and what was armed stays so.
     pub fn kill(&self) {
         let mut world = self.world();
         world.life += 1;
         world.locked.clear();
-        world.fault = None;
+    }
+
+    fn alive(&self) -> io::Result<MutexGuard<'_, World>> {
+        let world = self.world();
+        if self.process.is_some_and(|life| life != world.life) {
+            return Err(io::Error::other("the process that had this folder open is gone"));
+        }
+        Ok(world)
     }
 
     /// A copy of the folder, unflushed writes included, that shares nothing with it.
@@ -295,7 +382,7 @@ impl FaultyStorage {
             has_no_boot_id: world.has_no_boot_id,
             ..World::default()
         };
-        Self { world: Arc::new(Mutex::new(copy)) }
+        Self::of(copy)
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
@@ -303,7 +390,8 @@ impl FaultyStorage {
     }
 
     fn handle(&self, world: &World, name: &str, id: FileId) -> Arc<dyn File> {
-        Arc::new(FaultyFile { world: self.world.clone(), life: world.life, name: name.to_owned(), id })
+        let (world_of_all, gate) = (self.world.clone(), self.gate.clone());
+        Arc::new(FaultyFile { world: world_of_all, gate, life: world.life, name: name.to_owned(), id })
     }
 }
 
@@ -326,7 +414,7 @@ fn happens(fate: &Fate) -> bool {
 
 impl Storage for FaultyStorage {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let mut world = self.world();
+        let mut world = self.alive()?;
         let fate = world.meet(Call::Create, name, 0, 0);
         if !happens(&fate) {
             ended(fate)?;
@@ -338,20 +426,20 @@ impl Storage for FaultyStorage {
     }
 
     fn open(&self, name: &str, _: Access) -> io::Result<Arc<dyn File>> {
-        let mut world = self.world();
+        let mut world = self.alive()?;
         ended(world.meet(Call::Open, name, 0, 0))?;
         let id = world.disk.find(name).ok_or_else(|| missing(name))?;
         Ok(self.handle(&world, name, id))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        let mut world = self.world();
+        let mut world = self.alive()?;
         ended(world.meet(Call::List, "", 0, 0))?;
         Ok(world.disk.names())
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut world = self.world();
+        let mut world = self.alive()?;
         let fate = world.meet(Call::Rename, to, 0, 0);
         if happens(&fate) && !world.disk.rename(from, to) {
             return Err(missing(from));
@@ -360,7 +448,7 @@ impl Storage for FaultyStorage {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let mut world = self.world();
+        let mut world = self.alive()?;
         let fate = world.meet(Call::Remove, name, 0, 0);
         if happens(&fate) && !world.disk.remove(name) {
             return Err(missing(name));
@@ -369,7 +457,7 @@ impl Storage for FaultyStorage {
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        let mut world = self.world();
+        let mut world = self.alive()?;
         let fate = world.meet(Call::SyncDir, "", 0, 0);
         if matches!(fate, Fate::Done) {
             world.disk.sync_names();
@@ -378,12 +466,12 @@ impl Storage for FaultyStorage {
     }
 
     fn create_dir(&self) -> io::Result<()> {
-        let fate = self.world().meet(Call::CreateDir, "", 0, 0);
+        let fate = self.alive()?.meet(Call::CreateDir, "", 0, 0);
         ended(fate)
     }
 
     fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
-        let mut world = self.world();
+        let mut world = self.alive().map_err(Err)?;
         ended(world.meet(Call::Lock, name, 0, 0)).map_err(Err)?;
         if let Some(other) = world.locked.get(name) {
             return Err(Ok(other.clone()));
@@ -419,6 +507,7 @@ impl Drop for Unlock {
 
 struct FaultyFile {
     world: Arc<Mutex<World>>,
+    gate: Arc<Gate>,
     life: u64,
     name: String,
     id: FileId,
@@ -427,6 +516,7 @@ struct FaultyFile {
 impl FaultyFile {
     /// The world, and what becomes of an operation in it.
     fn meet(&self, call: Call, offset: u64, bytes: usize) -> io::Result<(MutexGuard<'_, World>, Fate)> {
+        self.gate.pass(call);
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         if world.life != self.life {
             return Err(io::Error::other("the process that had this file open is gone"));
@@ -448,8 +538,10 @@ impl File for FaultyFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let (mut world, fate) = self.meet(Call::WriteAt, offset, bytes.len())?;
         let part = written_part(&world, &fate, bytes);
-        world.disk.write(self.id, offset, part);
-        ended(fate)
+        let fitting = world.fitting(self.id, offset, part);
+        world.disk.write(self.id, offset, fitting);
+        ended(fate)?;
+        full_unless(fitting.len() == part.len())
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -465,6 +557,13 @@ impl File for FaultyFile {
     fn write_durable_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let (mut world, fate) = self.meet(Call::WriteDurableAt, offset, bytes.len())?;
         let part = written_part(&world, &fate, bytes);
+        let fitting = world.fitting(self.id, offset, part);
+        if fitting.len() < part.len() {
+            // The device is full before it comes to the flush.
+            world.disk.write(self.id, offset, fitting);
+            ended(fate)?;
+            return full_unless(false);
+        }
         match fate {
             Fate::Done => world.disk.write_durable(self.id, offset, bytes),
             Fate::Failed(Failure::Io | Failure::Full, _) if !world.is_powerless => {
@@ -493,14 +592,29 @@ impl File for FaultyFile {
         let (mut world, fate) = self.meet(Call::Allocate, from, usize::try_from(to - from).unwrap_or(usize::MAX))?;
         // One that fails may have made some of the room.
         let part = if happens(&fate) { to } else { from + (to - from) / 2 };
+        let fitting = world.room.map_or(part - from, |room| world.disk.fitting(self.id, from, part - from, room));
+        let end = from + fitting;
         if !world.is_powerless || happens(&fate) {
-            world.disk.set_len(self.id, part);
+            world.disk.set_len(self.id, end);
+            world.disk.take(self.id, end);
         }
-        if matches!(fate, Fate::Done) && allocation == Allocation::ZeroFill {
-            world.disk.sync(self.id);
+        if end < part {
+            ended(fate)?;
+            return full_unless(false);
+        }
+        // Filling up with zeros ends in a flush of the whole file, which may be what fails: then it forgets as any does.
+        match fate {
+            _ if allocation == Allocation::Reserve => {}
+            Fate::Done => world.disk.sync(self.id),
+            Fate::Failed(Failure::Io | Failure::Full, _) if !world.is_powerless => world.disk.forget(self.id),
+            _ => {}
         }
         ended(fate)
     }
+}
+
+fn full_unless(fits: bool) -> io::Result<()> {
+    if fits { Ok(()) } else { Err(io::Error::new(io::ErrorKind::StorageFull, "no room is left on the device")) }
 }
 
 /// How much of a write is done: of one that fails nothing, a part or all, in turns.

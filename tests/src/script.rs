@@ -128,6 +128,17 @@ pub fn long_tail() -> Vec<Line> {
     ]
 }
 
+/// Batches that are only written fill up 64 KiB of room, and one that is to be flushed needs more of it.
+pub fn end_of_room() -> Vec<Line> {
+    vec![
+        os(vec![append(2, &[25_000])]),
+        os(vec![append(3, &[20_000, 10])]),
+        os(vec![append(2, &[9000])]),
+        batch(vec![append(1, &[9000])]),
+        batch(vec![append(1, &[30])]),
+    ]
+}
+
 /// Every kind of step in three segments, which `pass` ends; the last batches have several records and pages.
 pub fn in_three_segments(pass: &Line) -> Vec<Line> {
     let mut lines = every_kind();

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use runlog_engine::{Batch, Durability, Expected, NewRecord, Op, OpenOptions, Sequence, Store};
+use runlog_engine::{Batch, Durability, ErrorKind, Expected, NewRecord, Op, OpenOptions, Sequence, Store};
 use runlog_tests::{
     budget::{self, Budget},
     checker,
-    faulty::{Failure, Fault, FaultyStorage, Lasting},
+    faulty::{Call, Failure, Fault, FaultyStorage, Lasting},
+    host::TestHost,
     processes::{payload, stream},
     random::Random,
 };
@@ -97,5 +98,42 @@ fn loss_of_power_under_many_writers_loses_nothing_acknowledged() {
         if seed >= first + 40 && !budget.goes_on() {
             break;
         }
+    }
+}
+
+/// A group is flushed while the next one gathers; both are acknowledged. Then one bit of the first is flipped: that is
+/// damage, which the group behind it proves, and no torn tail.
+#[test]
+fn damage_before_the_last_group_is_told_although_that_gathered_while_the_one_before_was_flushed() {
+    for in_line in [1, 20] {
+        let storage = FaultyStorage::new();
+        let options = || OpenOptions { host: Arc::new(TestHost::new(1)), ..options() };
+        let store = Store::open_on(Arc::new(storage.clone()), options()).expect("a new store");
+        let append = |thread, payload| {
+            let records = vec![NewRecord::data(payload)];
+            Batch::new(vec![Op::Append { stream: stream(thread), expected: Expected::Any, records }])
+        };
+        store.commit(&append(0, b"before")).expect("it is open");
+        let first = vec![0x5a; 2000];
+        storage.hold(Call::WriteDurableAt);
+        let commits: Vec<_> = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| store.commit(&append(1, &first)).expect("it is open"));
+            storage.wait_held();
+            let commits = (0..in_line).map(|_| store.stage(&append(2, b"behind")).expect("it is open")).collect();
+            storage.release();
+            writer.join().expect("no panic");
+            commits
+        });
+        for commit in commits {
+            commit.wait().expect("it is written");
+        }
+        let crashed = storage.crashed(0);
+        let mut files = crashed.files();
+        let active = files.get_mut("00000001.seg").expect("the first segment");
+        let place = active.windows(100).position(|bytes| bytes == [0x5a; 100]).expect("the payload") + 1000;
+        active[place] ^= 1;
+        let damaged = FaultyStorage::from_files(&files);
+        let error = Store::open_on(Arc::new(damaged), options()).expect_err("what was durable is damaged");
+        assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
     }
 }

@@ -4,6 +4,8 @@ mod batch;
 mod bounded;
 mod checksum;
 mod error;
+#[cfg(runlog_shuttle)]
+pub mod faults;
 mod format;
 mod host;
 mod ids;
@@ -12,6 +14,7 @@ pub mod limits;
 mod log;
 pub mod storage;
 mod store;
+mod sync;
 
 pub use batch::{
     Appended, Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions, Record, Snapshot,

@@ -23,6 +23,8 @@ struct Contents {
     seen: Vec<u8>,
     durable: Vec<u8>,
     pending: Vec<Change>,
+    /// Up to here the file takes room on the device; what is beyond it was made by a change of length only.
+    taken: u64,
 }
 
 #[derive(Clone)]
@@ -56,7 +58,7 @@ impl Disk {
         let mut disk = Self::default();
         for (name, bytes) in files {
             disk.names.insert(name.clone(), disk.files.len());
-            disk.files.push(Contents { seen: bytes.clone(), durable: bytes.clone(), pending: Vec::new() });
+            disk.files.push(Contents::durable(bytes.clone()));
         }
         disk.durable_names = disk.names.clone();
         disk
@@ -118,13 +120,27 @@ impl Disk {
             return;
         }
         let file = &mut self.files[id];
-        write(&mut file.seen, offset, bytes);
+        file.write_seen(offset, bytes);
         file.pending.push(Change::Write { offset, bytes: bytes.to_vec() });
+    }
+
+    /// Takes the room up to an end.
+    pub(super) fn take(&mut self, id: FileId, end: u64) {
+        let file = &mut self.files[id];
+        file.taken = file.taken.max(end);
+    }
+
+    /// How many bytes from `offset` on a file may grow to, of those it asks for, when the device has so much room.
+    pub(super) fn fitting(&self, id: FileId, offset: u64, bytes: u64, room: u64) -> u64 {
+        let used: u64 = self.names.values().map(|id| self.files[*id].taken).sum();
+        let free = room.saturating_sub(used);
+        (self.files[id].taken + free).saturating_sub(offset).min(bytes)
     }
 
     pub(super) fn set_len(&mut self, id: FileId, bytes: u64) {
         let file = &mut self.files[id];
         file.seen.resize(index(bytes), 0);
+        file.taken = file.taken.min(bytes);
         file.pending.push(Change::SetLen(bytes));
     }
 
@@ -142,13 +158,13 @@ impl Disk {
     }
 
     pub(super) fn write_forgotten(&mut self, id: FileId, offset: u64, bytes: &[u8]) {
-        write(&mut self.files[id].seen, offset, bytes);
+        self.files[id].write_seen(offset, bytes);
     }
 
     /// Makes these bytes durable, and the length, which the file system needs to find them; no other bytes.
     pub(super) fn write_durable(&mut self, id: FileId, offset: u64, bytes: &[u8]) {
         let file = &mut self.files[id];
-        write(&mut file.seen, offset, bytes);
+        file.write_seen(offset, bytes);
         let range = offset..offset + bytes.len() as u64;
         let mut pending = Vec::new();
         for change in std::mem::take(&mut file.pending) {
@@ -185,7 +201,7 @@ impl Disk {
         for (name, id) in names {
             let bytes = self.files[id].crashed(mercy, &mut random);
             disk.names.insert(name, disk.files.len());
-            disk.files.push(Contents { seen: bytes.clone(), durable: bytes, pending: Vec::new() });
+            disk.files.push(Contents::durable(bytes));
         }
         disk.durable_names = disk.names.clone();
         disk
@@ -229,6 +245,15 @@ impl NameChange {
 }
 
 impl Contents {
+    fn durable(bytes: Vec<u8>) -> Self {
+        Self { taken: bytes.len() as u64, seen: bytes.clone(), durable: bytes, pending: Vec::new() }
+    }
+
+    fn write_seen(&mut self, offset: u64, bytes: &[u8]) {
+        write(&mut self.seen, offset, bytes);
+        self.taken = self.taken.max(offset + bytes.len() as u64);
+    }
+
     fn crashed(&self, mercy: Mercy, random: &mut Random) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         for change in &self.pending {

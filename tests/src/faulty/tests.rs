@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use runlog_engine::{
     OpenOptions,
-    storage::{Access, File, Storage},
+    storage::{Access, Allocation, File, Storage},
 };
 
 use super::{Call, Failure, Fault, FaultyStorage, Lasting};
@@ -118,6 +118,19 @@ fn failed_flush_forgets_so_that_the_next_makes_nothing_durable() {
         file.write_at(0, b"a").unwrap();
         file.sync().unwrap();
         assert_eq!(outcomes(&storage), [some(b"a")].into());
+    }
+}
+
+#[test]
+fn filling_with_zeros_that_fails_forgets_as_a_flush_does_and_reserving_does_not() {
+    for (allocation, left) in [(Allocation::ZeroFill, &b"-"[..]), (Allocation::Reserve, b"a")] {
+        let (storage, file) = with_file(b"-");
+        file.write_at(0, b"a").unwrap();
+        storage.arm(fails_once(Failure::Io));
+        file.allocate(1, 9, allocation).unwrap_err();
+        file.set_len(1).unwrap();
+        file.sync().unwrap();
+        assert_eq!(outcomes(&storage), [some(left)].into(), "{allocation:?}");
     }
 }
 

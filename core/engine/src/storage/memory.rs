@@ -1,13 +1,10 @@
 //! [`MemoryStorage`]: files in memory, for tests, for browsers without a file system, and for work that needs
 //! no durability.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    sync::{Arc, Mutex, RwLock},
-};
+use std::{collections::BTreeMap, io};
 
 use super::{Access, File, Storage};
+use crate::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 /// A folder of files in memory. Clones share the same files.
 #[derive(Clone, Default)]
@@ -28,7 +25,7 @@ impl MemoryStorage {
         Self::default()
     }
 
-    fn files(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<MemoryFile>>> {
+    fn files(&self) -> MutexGuard<'_, BTreeMap<String, Arc<MemoryFile>>> {
         self.shared.files.lock().expect("no panic under this lock")
     }
 

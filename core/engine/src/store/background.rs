@@ -1,13 +1,14 @@
-//! [`Background`]: the flusher thread, which leads groups that no thread waits for, and the keeper thread,
-//! which makes segments ahead of need, saves checkpoints and flushes at intervals. Started when first needed.
+//! [`Background`]: the flusher thread, which leads groups that no thread waits for and flushes what is due, and the keeper
+//! thread, which makes segments ahead of need and saves checkpoints. Started when first needed.
 
-use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, Weak},
-    thread::JoinHandle,
-    time::Duration,
-};
+use std::time::Duration;
 
 use super::{group::Asked, shared::Shared};
+use crate::sync::{
+    Arc, Condvar, Mutex, MutexGuard, Weak,
+    thread::{self, JoinHandle, ThreadId},
+    wait_for,
+};
 
 /// So long a group may gather when nobody waits for it.
 const GATHER: Duration = Duration::from_millis(1);
@@ -15,7 +16,7 @@ const GATHER: Duration = Duration::from_millis(1);
 /// The two threads, and what was asked of them.
 #[derive(Default)]
 pub(crate) struct Background {
-    flusher: Mailbox<Asked>,
+    flusher: Mailbox<Errand>,
     keeper: Mailbox<Chores>,
     threads: Mutex<Threads>,
 }
@@ -25,6 +26,20 @@ struct Threads {
     shared: Weak<Shared>,
     flusher: Option<JoinHandle<()>>,
     keeper: Option<JoinHandle<()>>,
+    /// Both, as long as the store is open or closed by one of them.
+    own: Vec<ThreadId>,
+    is_over: bool,
+    /// As where the system has no thread left.
+    #[cfg(test)]
+    are_refused: bool,
+}
+
+/// What the flusher is to do.
+#[derive(Default)]
+struct Errand {
+    asked: Asked,
+    /// When something is due has changed.
+    is_due_new: bool,
 }
 
 /// What the keeper is to do.
@@ -47,7 +62,7 @@ struct Mailbox<T> {
 
 #[derive(Default)]
 struct Mail<T> {
-    asked: T,
+    errand: T,
     stop: bool,
 }
 
@@ -61,113 +76,139 @@ impl<T> Mailbox<T> {
     fn lock(&self) -> MutexGuard<'_, Mail<T>> {
         self.state.lock().expect("no panic under this lock")
     }
+
+    fn send(&self, change: impl FnOnce(&mut T)) {
+        change(&mut self.lock().errand);
+        self.changed.notify_one();
+    }
+
+    fn stop(&self) {
+        self.lock().stop = true;
+        self.changed.notify_all();
+    }
 }
 
 impl Background {
     /// Tells which store the threads are of.
     pub(crate) fn attach(&self, shared: &Arc<Shared>) {
         self.threads().shared = Arc::downgrade(shared);
-        if shared.options.durability.interval_ms().is_some() && !shared.is_read_only() {
-            self.start_keeper();
-        }
     }
 
     fn threads(&self) -> MutexGuard<'_, Threads> {
         self.threads.lock().expect("no panic under this lock")
     }
 
-    /// Has the flusher lead the open group.
-    pub(crate) fn ask(&self, asked: Asked) {
-        let mut mail = self.flusher.lock();
-        mail.asked = mail.asked.max(asked);
-        drop(mail);
-        self.flusher.changed.notify_one();
-        let mut threads = self.threads();
-        if threads.flusher.is_none() {
-            let shared = threads.shared.clone();
-            threads.flusher = start("runlog-flusher", shared, |shared| shared.background.flush_in_turn(&shared));
-        }
+    /// Has the flusher lead the open group; whether there is one.
+    pub(crate) fn ask(&self, asked: Asked) -> bool {
+        self.flusher.send(|errand| errand.asked = errand.asked.max(asked));
+        self.start_flusher()
     }
 
-    /// Has the keeper do its chores.
+    /// Has the flusher look at when something is due; whether there is one.
+    pub(crate) fn watch_due(&self) -> bool {
+        self.flusher.send(|errand| errand.is_due_new = true);
+        self.start_flusher()
+    }
+
+    /// Has the keeper do its chores. Where none can be started, they are left, and cost time later.
     pub(crate) fn keep(&self, chores: Chores) {
-        let mut mail = self.keeper.lock();
-        mail.asked.make_spare |= chores.make_spare;
-        mail.asked.save_checkpoint |= chores.save_checkpoint;
-        drop(mail);
-        self.keeper.changed.notify_one();
-        self.start_keeper();
-    }
-
-    fn start_keeper(&self) {
-        let mut threads = self.threads();
+        self.keeper.send(|asked| {
+            asked.make_spare |= chores.make_spare;
+            asked.save_checkpoint |= chores.save_checkpoint;
+        });
+        let threads = &mut *self.threads();
         if threads.keeper.is_none() {
-            let shared = threads.shared.clone();
-            threads.keeper = start("runlog-keeper", shared, |shared| shared.background.keep_house(&shared));
+            threads.keeper = threads.start("runlog-keeper", |shared| shared.background.keep_house(&shared));
         }
     }
 
-    /// Ends the threads and waits for them.
-    pub(crate) fn stop(&self) {
-        self.flusher.lock().stop = true;
-        self.flusher.changed.notify_all();
-        self.keeper.lock().stop = true;
-        self.keeper.changed.notify_all();
+    fn start_flusher(&self) -> bool {
+        let threads = &mut *self.threads();
+        if threads.flusher.is_none() {
+            threads.flusher = threads.start("runlog-flusher", |shared| shared.background.flush_in_turn(&shared));
+        }
+        threads.flusher.is_some()
+    }
+
+    /// Whether a thread is one of these two.
+    pub(crate) fn is_own(&self, thread: ThreadId) -> bool {
+        self.threads().own.contains(&thread)
+    }
+
+    /// Has the threads end, and starts none any more.
+    pub(crate) fn end(&self) {
+        self.threads().is_over = true;
+        self.flusher.stop();
+        self.keeper.stop();
+    }
+
+    /// Waits for the threads, which were told to end.
+    pub(crate) fn join(&self) {
         let (flusher, keeper) = {
             let mut threads = self.threads();
             (threads.flusher.take(), threads.keeper.take())
         };
-        for thread in [flusher, keeper].into_iter().flatten() {
-            if thread.thread().id() != std::thread::current().id() {
-                let _ = thread.join();
+        for handle in [flusher, keeper].into_iter().flatten() {
+            if handle.thread().id() != thread::current().id() {
+                // A panic of it was told to those who waited for what it did.
+                let _ = handle.join();
             }
         }
+    }
+
+    /// Forgets the threads, which are another process's.
+    pub(crate) fn abandon(&self) {
+        let mut threads = self.threads();
+        std::mem::forget((threads.flusher.take(), threads.keeper.take()));
+        threads.is_over = true;
+    }
+
+    /// From now on no thread can be started.
+    #[cfg(test)]
+    pub(crate) fn refuse_threads(&self) {
+        self.threads().are_refused = true;
     }
 
     fn flush_in_turn(&self, shared: &Shared) {
         loop {
+            let due_in = shared.due_in();
             let mut mail = self.flusher.lock();
-            while mail.asked == Asked::Nothing && !mail.stop {
-                mail = self.flusher.changed.wait(mail).expect("no panic under this lock");
+            let idle =
+                |mail: &mut Mail<Errand>| mail.errand.asked == Asked::Nothing && !mail.errand.is_due_new && !mail.stop;
+            let mut is_due = false;
+            (mail, is_due) = match due_in {
+                Some(left) => wait_for(&self.flusher.changed, &self.flusher.state, mail, left, idle),
+                None => (self.flusher.changed.wait_while(mail, idle).expect("no panic under this lock"), is_due),
+            };
+            if mail.errand.asked == Asked::Soon && !mail.stop && !is_due {
+                let idle = |mail: &mut Mail<Errand>| mail.errand.asked != Asked::Now && !mail.stop;
+                (mail, _) = wait_for(&self.flusher.changed, &self.flusher.state, mail, GATHER, idle);
             }
-            if mail.asked == Asked::Soon && !mail.stop {
-                let (guard, _) = self
-                    .flusher
-                    .changed
-                    .wait_timeout_while(mail, GATHER, |mail| mail.asked != Asked::Now && !mail.stop)
-                    .expect("no panic under this lock");
-                mail = guard;
-            }
-            mail.asked = Asked::Nothing;
+            let errand = std::mem::take(&mut mail.errand);
             let stop = mail.stop;
             drop(mail);
             if stop {
                 return;
             }
-            shared.lead_if_idle();
+            if is_due || shared.due_in().is_some_and(|left| left.is_zero()) {
+                // A failure poisons the writer, which then tells it to whoever appends.
+                let _ = shared.flush_staged(true);
+            } else if errand.asked != Asked::Nothing {
+                shared.lead_if_idle();
+            }
         }
     }
 
     fn keep_house(&self, shared: &Shared) {
-        let interval = shared.options.durability.interval_ms().map(|ms| Duration::from_millis(u64::from(ms)));
         loop {
-            let mut mail = self.keeper.lock();
-            let idle = |mail: &mut Mail<Chores>| !mail.asked.any() && !mail.stop;
-            mail = match interval {
-                Some(interval) => {
-                    self.keeper.changed.wait_timeout_while(mail, interval, idle).expect("no panic under this lock").0
-                }
-                None => self.keeper.changed.wait_while(mail, idle).expect("no panic under this lock"),
-            };
-            let chores = std::mem::take(&mut mail.asked);
+            let mail = self.keeper.lock();
+            let idle = |mail: &mut Mail<Chores>| !mail.errand.any() && !mail.stop;
+            let mut mail = self.keeper.changed.wait_while(mail, idle).expect("no panic under this lock");
+            let chores = std::mem::take(&mut mail.errand);
             let stop = mail.stop;
             drop(mail);
             if stop {
                 return;
-            }
-            if interval.is_some() {
-                // A failure poisons the writer, which then tells it to whoever appends.
-                let _ = shared.flush(true);
             }
             if chores.make_spare {
                 shared.make_spare();
@@ -180,11 +221,23 @@ impl Background {
     }
 }
 
-fn start(name: &str, shared: Weak<Shared>, work: fn(Arc<Shared>)) -> Option<JoinHandle<()>> {
-    let run = move || {
-        if let Some(shared) = shared.upgrade() {
-            work(shared);
+impl Threads {
+    fn start(&mut self, name: &str, work: fn(Arc<Shared>)) -> Option<JoinHandle<()>> {
+        #[cfg(test)]
+        if self.are_refused {
+            return None;
         }
-    };
-    std::thread::Builder::new().name(name.to_owned()).spawn(run).ok()
+        if self.is_over {
+            return None;
+        }
+        let shared = self.shared.clone();
+        let run = move || {
+            if let Some(shared) = shared.upgrade() {
+                work(shared);
+            }
+        };
+        let handle = thread::Builder::new().name(name.to_owned()).spawn(run).ok()?;
+        self.own.push(handle.thread().id());
+        Some(handle)
+    }
 }

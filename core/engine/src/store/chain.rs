@@ -1,6 +1,6 @@
 //! The chain of segments: that each follows the one before, and what tells whether one is sealed.
 
-use std::sync::Arc;
+use crate::sync::Arc;
 
 use crate::{
     Error, ErrorKind, Result, SegmentId,

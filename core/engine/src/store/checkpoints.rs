@@ -1,7 +1,5 @@
 //! Checkpoints of a store that is open, and the small files that are replaced whole.
 
-use std::sync::{MutexGuard, PoisonError, atomic::Ordering};
-
 use super::{segments::encode_index, shared::Shared};
 use crate::{
     Error, Result,
@@ -9,7 +7,16 @@ use crate::{
     index::checkpoint::{self, End},
     limits,
     storage::Storage,
+    sync::{MutexGuard, Ordering, PoisonError},
 };
+
+/// What was saved last.
+pub(crate) struct Saved {
+    /// Where the log stood: segment and offset.
+    pub(crate) end: Option<(u32, u64)>,
+    /// Nothing is saved any more: the store is closed.
+    pub(crate) is_over: bool,
+}
 
 impl Shared {
     /// Saves the directory, so that the next open needn't rebuild it.
@@ -28,7 +35,7 @@ impl Shared {
                 epoch: self.epoch,
                 time_first_ms: durable.active_index.times_ms().map_or(durable.last_time_ms, |times| times.0),
             };
-            if *self.checkpoint_end() == Some((end.segment, end.offset)) {
+            if self.saved().end == Some((end.segment, end.offset)) {
                 return Ok(());
             }
             let directory = &durable.directory;
@@ -50,14 +57,24 @@ impl Shared {
             return Ok(());
         }
         // A checkpoint says where the log ends, so what it says must be durable first.
-        self.flush(true)?;
+        self.flush_staged(true)?;
+        // The flush may have woken anyone, who may have saved a newer one, or closed the store. From here on nobody else does.
+        let mut saved = self.saved();
+        if saved.is_over || saved.end >= Some((end.segment, end.offset)) {
+            return Ok(());
+        }
         replace_file(&*self.storage, files::CHECKPOINT, &bytes)?;
-        *self.checkpoint_end() = Some((end.segment, end.offset));
+        saved.end = Some((end.segment, end.offset));
         Ok(())
     }
 
-    fn checkpoint_end(&self) -> MutexGuard<'_, Option<(u32, u64)>> {
-        self.checkpoint_end.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits for a checkpoint that is being written; no other is from now on.
+    pub(crate) fn end_checkpoints(&self) {
+        self.saved().is_over = true;
+    }
+
+    fn saved(&self) -> MutexGuard<'_, Saved> {
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -72,6 +89,7 @@ pub(crate) fn replace_file(storage: &dyn Storage, name: &str, bytes: &[u8]) -> R
         storage.sync_dir()
     };
     write().map_err(|error| {
+        // If it can't be removed now, the next opening removes it.
         let _ = storage.remove(&unfinished);
         Error::from_io(error, format!("{}: writing {name}", storage.describe()))
     })

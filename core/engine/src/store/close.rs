@@ -1,35 +1,115 @@
 //! Closing a store.
 
-use std::sync::PoisonError;
+use super::{phase::Close, shared::Shared};
+use crate::{
+    Error, ErrorKind, Result,
+    sync::{PoisonError, thread},
+};
 
-use super::{segments::Spare, shared::Shared, writer::Ended};
-use crate::{Result, format::files};
+/// A store that this thread closes. However that ends, the lock is released, and nobody waits for ever.
+struct Closing<'a> {
+    shared: &'a Shared,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        let shared = self.shared;
+        shared.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = &shared.writer {
+            let end = writer.lock().unwrap_or_else(PoisonError::into_inner).phase.end_closing();
+            shared.watch.close();
+            end.settle(Ok(())).wake();
+        }
+    }
+}
 
 impl Shared {
-    /// Flushes, saves a checkpoint, gives back the space that isn't used, and releases the lock.
+    /// Writes what is in line, saves a checkpoint, gives back the space that isn't used, and releases the lock.
     pub(crate) fn close(&self) -> Result<()> {
         if self.is_read_only() {
             return Ok(());
         }
-        let flushed = self.flush(true);
-        self.background.stop();
-        let saved = flushed.and_then(|()| self.save_checkpoint()).and_then(|()| self.mark_end());
-        let mut writer = self.writer()?;
-        let first = !writer.is_closed();
-        writer.ended = Some(Ended::Closed);
-        if first && saved.is_ok() {
-            let (file, end) = (writer.active.file.clone(), writer.end);
-            drop(writer);
-            if let Spare::Ready(..) = std::mem::take(&mut *self.spare()) {
-                let _ = self.storage.remove(files::SPARE);
-            }
-            if file.len().is_ok_and(|length| length > end) {
-                // Flushed, so that what is written there later can't be cut off by it.
-                let _ = file.set_len(end).and_then(|()| file.sync());
-            }
+        if let Err(error) = self.check_process() {
+            self.abandon();
+            return Err(error);
         }
-        self.watch.wake();
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if first { saved } else { Ok(()) }
+        #[cfg(runlog_shuttle)]
+        let closes_early = crate::faults::closes_early() && self.flush_staged(true).is_ok();
+        let own = thread::current().id();
+        let mut writer = self.writer()?;
+        match writer.phase.start_closing(own) {
+            Close::Do => {}
+            Close::Wait { by, end } => {
+                drop(writer);
+                // What this thread closes may wake one that closes it too, on this very thread or on one that is waited for
+                // below. These can't wait.
+                if by != own && !self.background.is_own(own) {
+                    let _ = end.wait();
+                }
+                return Ok(());
+            }
+            Close::Nothing => return Ok(()),
+        }
+        drop(writer);
+        let closing = Closing { shared: self };
+        #[cfg(runlog_shuttle)]
+        if closes_early {
+            return Ok(());
+        }
+        let result = self.finish();
+        drop(closing);
+        self.background.join();
+        result
+    }
+
+    /// All that is to be done before the lock is released. Nothing is staged any more.
+    fn finish(&self) -> Result<()> {
+        let flushed = self.flush_staged(true);
+        self.await_idle();
+        self.background.end();
+        self.end_spares();
+        let save = || self.save_checkpoint().and_then(|()| self.mark_end());
+        let ended = flushed.and_then(|()| match save() {
+            // The room that the file gives back may be enough.
+            Err(error) if error.kind() == ErrorKind::StorageFull => self.cut().and_then(|()| save()).map_err(|_| error),
+            saved => saved.and_then(|()| self.cut()),
+        });
+        self.end_checkpoints();
+        // The records are safe, but readers in other processes were left behind: that is told at the latest here.
+        ended.and_then(|()| self.watermark_failure().map_or(Ok(()), Err))
+    }
+
+    /// Waits until no thread writes to the log. What failed is no longer in line, but may still be under way.
+    fn await_idle(&self) {
+        while let Ok(writer) = self.writer()
+            && let Some(group) = self.in_the_way(&writer)
+        {
+            drop(writer);
+            let _ = self.wait(&group);
+        }
+    }
+
+    /// Gives back the room behind the last record.
+    fn cut(&self) -> Result<()> {
+        let (active, end) = {
+            let writer = self.writer()?;
+            (writer.active.clone(), writer.end)
+        };
+        let cut = || {
+            if active.file.len()? > end {
+                active.file.set_len(end)?;
+                // What is written there by the next writer can't be cut off by it then.
+                active.file.sync()?;
+            }
+            Ok(())
+        };
+        cut().map_err(|error| Error::from_io(error, format!("giving back the unused room of {}", active.name)))
+    }
+
+    /// Leaves the store to the process that opened it, whose lock and threads these are.
+    fn abandon(&self) {
+        // To release the lock here would release it there.
+        std::mem::forget(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.background.abandon();
     }
 }

@@ -3,31 +3,32 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
 use super::{
     Store,
-    group::{Asked, Group},
+    group::{Asked, Group, Slot},
 };
-use crate::{Appended, Result};
+use crate::{Appended, Result, sync::Arc};
 
 /// A batch in line. Wait for it with [`Commit::wait`], or await it.
 #[must_use = "the batch is acknowledged only once this was waited for"]
 pub struct Commit {
     store: Store,
     group: Option<Arc<Group>>,
+    /// Where the task that awaits it is registered.
+    slot: Slot,
     appended: Appended,
 }
 
 impl Commit {
     pub(crate) fn done(store: Store, appended: Appended) -> Self {
-        Self { store, group: None, appended }
+        Self { store, group: None, slot: Slot::default(), appended }
     }
 
     pub(crate) fn staged(store: Store, group: Arc<Group>, appended: Appended) -> Self {
-        Self { store, group: Some(group), appended }
+        Self { store, group: Some(group), slot: Slot::default(), appended }
     }
 
     /// What the batch becomes once it is acknowledged: its positions are settled already.
@@ -38,7 +39,9 @@ impl Commit {
     /// Blocks until the batch is as durable as was asked.
     ///
     /// # Errors
-    /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) when a write or flush failed.
+    /// - [`StorageFull`](crate::ErrorKind::StorageFull) when there was no room for it: nothing of it was written, and what was
+    ///   staged behind it was refused too. Free some space and go on.
+    /// - [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) when a write or flush failed.
     pub fn wait(self) -> Result<Appended> {
         if let Some(group) = &self.group {
             self.store.shared().join(group)?;
@@ -51,11 +54,16 @@ impl Future for Commit {
     type Output = Result<Appended>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(group) = &self.group else { return Poll::Ready(Ok(self.appended.clone())) };
-        let result = match group.poll(context.waker()) {
+        let Self { store, group, slot, appended } = self.get_mut();
+        let Some(group) = group else { return Poll::Ready(Ok(appended.clone())) };
+        let result = match group.poll(slot, context.waker()) {
             Some(result) => Some(result),
             None => {
-                let shared = self.store.shared();
+                let shared = store.shared();
+                if let Err(error) = shared.check_process() {
+                    return Poll::Ready(Err(error));
+                }
+                shared.flush_if_due();
                 if let Ok(writer) = shared.writer()
                     && writer.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.group, group))
                 {
@@ -65,7 +73,7 @@ impl Future for Commit {
             }
         };
         match result {
-            Some(result) => Poll::Ready(result.map(|()| self.appended.clone())),
+            Some(result) => Poll::Ready(result.map(|()| appended.clone())),
             None => Poll::Pending,
         }
     }

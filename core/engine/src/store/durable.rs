@@ -1,7 +1,7 @@
 //! [`Durable`]: what readers see. The writer adds to it once a group is acknowledged; recovery and followers
 //! add to it from the log, by the same code.
 
-use std::sync::Arc;
+use crate::sync::Arc;
 
 use crate::{
     Error, ErrorKind, Kind, Result, SegmentId, StreamId, checksum,

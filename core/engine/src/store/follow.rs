@@ -1,8 +1,6 @@
 //! [`Follower`]: a reader beside a writer in another process. It looks at the watermark file, and applies
 //! what was published since.
 
-use std::sync::{Arc, Mutex};
-
 use super::{recover, shared::Shared, watermark::WatermarkReader};
 use crate::{
     Error, Result, SegmentId,
@@ -10,6 +8,7 @@ use crate::{
     index::memory::MemoryIndex,
     log::segment::Segment,
     storage::Access,
+    sync::{Arc, Mutex},
 };
 
 /// What a reader remembers between looks.
@@ -31,9 +30,13 @@ impl Follower {
 }
 
 impl Shared {
-    /// Applies what a writer in another process published since the last look. Nothing to do for a writer.
+    /// Applies what a writer in another process published since the last look. A writer itself flushes what is due, where no
+    /// thread of its own does.
     pub(crate) fn refresh(&self) -> Result<()> {
-        let Some(follower) = &self.follower else { return Ok(()) };
+        let Some(follower) = &self.follower else {
+            self.flush_if_due();
+            return Ok(());
+        };
         let mut state = follower.state.lock().expect("no panic under this lock");
         let found = state.file.read(&*self.storage, &self.identity.store, &self.boot)?;
         let Some(watermark) = found.filter(|found| state.seen.as_ref() != Some(found)) else { return Ok(()) };

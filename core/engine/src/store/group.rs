@@ -1,20 +1,21 @@
 //! [`Group`]: batches that one write (and one flush) acknowledges together, and those who wait for it.
 
-use std::{
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicU8, Ordering},
-    },
-    task::Waker,
-    thread::{self, Thread},
-};
+use std::{io, task::Waker};
 
-use super::durable::Entries;
-use crate::{Error, Result, storage::File};
+use super::{due::Due, durable::Entries, staging::Held};
+use crate::{
+    Error, Result,
+    format::record,
+    storage::File,
+    sync::{
+        Arc, AtomicU8, Mutex, MutexGuard, Ordering,
+        thread::{self, Thread},
+    },
+};
 
 /// A waiting thread yields so often before it parks. Waking a parked thread takes longer than writing a small
 /// group where processors sleep when idle; while it yields, anyone else who wants the processor has it.
-const YIELDS_MAX: u32 = 128;
+const YIELDS_MAX: u32 = if cfg!(runlog_shuttle) { 1 } else { 128 };
 
 /// The unit in which the operating system writes files.
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -40,8 +41,16 @@ pub(crate) struct Group {
 struct State {
     result: Option<Result<()>>,
     threads: Vec<Thread>,
+    /// One for each future that awaits the group.
     wakers: Vec<Waker>,
+    /// How often two wakers were compared.
+    #[cfg(test)]
+    compared: usize,
 }
+
+/// Where a future that awaits a group has its waker there.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Slot(Option<usize>);
 
 /// Why a wait ended.
 pub(crate) enum Woken {
@@ -77,13 +86,14 @@ impl Group {
             }
             thread::yield_now();
         }
+        let mut was_parked = false;
         loop {
             let mut state = self.state();
             if let Some(result) = &state.result {
                 return Woken::Done(result.clone());
             }
             let own = thread::current();
-            if !state.threads.iter().any(|other| other.id() == own.id()) {
+            if !was_parked || !state.threads.iter().any(|other| other.id() == own.id()) {
                 state.threads.push(own);
             }
             drop(state);
@@ -91,16 +101,31 @@ impl Group {
                 return woken;
             }
             thread::park();
+            was_parked = true;
         }
     }
 
-    /// The outcome, or has `waker` woken when there is one.
-    pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<()>> {
-        let mut state = self.state();
-        if state.result.is_none() && !state.wakers.iter().any(|other| other.will_wake(waker)) {
-            state.wakers.push(waker.clone());
+    /// The outcome, or has `waker` woken when there is one. Each future has its own slot, so that it needn't look for its
+    /// waker among those of all others.
+    pub(crate) fn poll(&self, slot: &mut Slot, waker: &Waker) -> Option<Result<()>> {
+        let state = &mut *self.state();
+        if state.result.is_some() {
+            return state.result.clone();
         }
-        state.result.clone()
+        match slot.0.and_then(|place| state.wakers.get_mut(place)) {
+            Some(known) => {
+                #[cfg(test)]
+                {
+                    state.compared += 1;
+                }
+                known.clone_from(waker);
+            }
+            None => {
+                *slot = Slot(Some(state.wakers.len()));
+                state.wakers.push(waker.clone());
+            }
+        }
+        None
     }
 
     /// Asks one of the waiting threads to lead.
@@ -115,15 +140,28 @@ impl Group {
         thread.inspect(Thread::unpark);
     }
 
-    /// Ends every wait.
-    pub(crate) fn complete(&self, result: Result<()>) {
+    /// Gives the group its result: it is there for everyone from now on. Those who wait are yet to be woken, when the caller
+    /// has released the writer's lock.
+    pub(crate) fn settle(&self, result: Result<()>) -> Waiters {
         let mut state = self.state();
         state.result = Some(result);
         self.flag.store(DONE, Ordering::Release);
-        let (threads, wakers) = (std::mem::take(&mut state.threads), std::mem::take(&mut state.wakers));
-        drop(state);
-        threads.iter().for_each(Thread::unpark);
-        wakers.into_iter().for_each(Waker::wake);
+        Waiters { threads: std::mem::take(&mut state.threads), wakers: std::mem::take(&mut state.wakers) }
+    }
+}
+
+/// Who waits for a group that has its result.
+#[must_use = "they wait for ever"]
+pub(crate) struct Waiters {
+    threads: Vec<Thread>,
+    wakers: Vec<Waker>,
+}
+
+impl Waiters {
+    /// Ends every wait. No lock may be held: a waker may do anything.
+    pub(crate) fn wake(self) {
+        self.threads.iter().for_each(Thread::unpark);
+        self.wakers.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -143,6 +181,10 @@ pub(crate) struct OpenGroup {
     pub(crate) waiters: u32,
     /// What was asked of the flusher thread for it.
     pub(crate) asked: Asked,
+    /// The header of its last record.
+    pub(crate) last: Option<Held>,
+    /// When it is to be flushed at the latest, if one of its batches says so.
+    pub(crate) due: Option<Due>,
 }
 
 /// How soon the flusher thread is to lead a group that no thread waits for.
@@ -173,6 +215,8 @@ impl OpenGroup {
             sync: false,
             waiters: 0,
             asked: Asked::Nothing,
+            last: None,
+            due: None,
         }
     }
 
@@ -186,21 +230,33 @@ impl OpenGroup {
         &self.bytes[self.lead..]
     }
 
+    /// Has the last record say up to where the segment is durable now, when the group is about to be written. What was staged
+    /// while the group before was being flushed says no more than that one did. After this, only the last group of the log is
+    /// one that nothing behind it proves durable.
+    pub(crate) fn prove(&mut self, synced_end: u64, salt: u32) {
+        let Some(last) = self.last.as_mut().filter(|last| last.header.watermark < synced_end) else { return };
+        last.header.watermark = synced_end;
+        self.bytes[last.at..last.at + record::HEADER_BYTES].copy_from_slice(&last.header.encode(salt, last.offset));
+    }
+
     /// Writes it into a file that has room up to `capacity`, and flushes it if one of its batches asks for that, together
     /// with what was written before and isn't flushed.
-    pub(crate) fn write_to(&mut self, file: &dyn File, capacity: u64, earlier_unsynced: bool) -> std::io::Result<()> {
+    pub(crate) fn write_to(
+        &mut self,
+        file: &dyn File,
+        capacity: u64,
+        earlier_unsynced: bool,
+    ) -> std::result::Result<(), Unwritten> {
         // The operating system then needn't read the last page before it changes part of it.
         if self.end().next_multiple_of(PAGE_BYTES) <= capacity {
             self.pad();
         }
-        match (self.sync, earlier_unsynced) {
-            (false, _) => file.write_at(self.start, self.staged()),
+        let written = match (self.sync, earlier_unsynced) {
             (true, false) => file.write_durable_at(self.start, self.staged()),
-            (true, true) => {
-                file.write_at(self.start, self.staged())?;
-                file.sync()
-            }
-        }
+            _ => file.write_at(self.start, self.staged()),
+        };
+        written.map_err(Unwritten::of_these_bytes)?;
+        if self.sync && earlier_unsynced { file.sync().map_err(Unwritten::Failed) } else { Ok(()) }
     }
 
     /// Fills up the last page with zeros.
@@ -209,6 +265,27 @@ impl OpenGroup {
         let padding = usize::try_from(end.next_multiple_of(PAGE_BYTES) - end).expect("less than a page");
         self.bytes.resize(self.bytes.len() + padding, 0);
     }
+}
+
+/// Why a group was not written.
+pub(crate) enum Unwritten {
+    /// The device is full. Bytes before the group are not concerned.
+    Full(io::Error),
+    /// Something else: nobody can tell what is on the device.
+    Failed(io::Error),
+}
+
+impl Unwritten {
+    /// A failure that concerns the bytes of the group alone: they were written, and flushed only if all before them was
+    /// flushed already.
+    fn of_these_bytes(error: io::Error) -> Self {
+        if is_full(&error) { Self::Full(error) } else { Self::Failed(error) }
+    }
+}
+
+/// Whether an error says that there is no room.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The error that waiters of a failed group get: what they wrote may or may not be there.
@@ -220,4 +297,56 @@ pub(crate) fn outcome_unknown(cause: &Error) -> Error {
              (use an idempotency key to repeat it safely): {cause}"
         ),
     )
+}
+
+/// The error that waiters of a group get for which the device had no room.
+pub(crate) fn refused(cause: &Error) -> Error {
+    Error::new(
+        crate::ErrorKind::StorageFull,
+        format!("no room is left, and nothing of this append was written; free some space and go on: {cause}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicU8);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn each_future_is_registered_once_and_looks_at_no_other() {
+        let (group, woken) = (Group::default(), Arc::<Woken>::default());
+        let waker = Waker::from(woken.clone());
+        let mut slots = [Slot::default(); 200];
+        for _ in 0..3 {
+            for slot in &mut slots {
+                assert!(group.poll(slot, &waker).is_none());
+            }
+        }
+        assert_eq!(group.state().wakers.len(), slots.len());
+        // Once for each poll after the first.
+        assert_eq!(group.state().compared, 2 * slots.len());
+        group.settle(Ok(())).wake();
+        assert_eq!(usize::from(woken.0.load(Ordering::SeqCst)), slots.len());
+        assert!(slots.iter_mut().all(|slot| group.poll(slot, &waker).is_some()));
+    }
+
+    #[test]
+    fn future_that_moves_to_another_task_wakes_that_one() {
+        let (group, mut slot) = (Group::default(), Slot::default());
+        let [before, after] = [Arc::<Woken>::default(), Arc::default()];
+        assert!(group.poll(&mut slot, &before.clone().into()).is_none());
+        assert!(group.poll(&mut slot, &after.clone().into()).is_none());
+        group.settle(Ok(())).wake();
+        assert_eq!([before, after].map(|woken| woken.0.load(Ordering::SeqCst)), [0, 1]);
+    }
 }

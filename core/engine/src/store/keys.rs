@@ -7,11 +7,16 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Arc, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use super::shared::Shared;
-use crate::{Result, SegmentId, index::NumberMap, log::segment::Segment};
+use crate::{
+    Result, SegmentId,
+    index::NumberMap,
+    log::segment::Segment,
+    sync::{MutexGuard, PoisonError},
+};
 
 /// At most so many hashes are kept, of all streams together: about 16 MiB. A stream with more of them is looked for in its
 /// segments, outside of every lock.

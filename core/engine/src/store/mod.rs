@@ -5,14 +5,18 @@ mod chain;
 mod checkpoints;
 mod close;
 mod commit;
+mod due;
 mod durable;
 mod end;
 mod facts;
+mod flush;
 mod follow;
 mod group;
 mod keys;
+mod lead;
 mod open;
 mod options;
+mod phase;
 mod place;
 mod prepare;
 mod read;
@@ -86,7 +90,6 @@ impl Drop for Handle {
     fn drop(&mut self) {
         // Whoever wants to know whether it worked calls `close`.
         let _ = self.shared.close();
-        self.shared.background.stop();
     }
 }
 
@@ -165,9 +168,10 @@ impl Store {
     /// - [`Conflict`](crate::ErrorKind::Conflict), [`AlreadyExists`](crate::ErrorKind::AlreadyExists),
     ///   [`NotFound`](crate::ErrorKind::NotFound): a stream is not as the batch expects.
     /// - [`InvalidInput`](crate::ErrorKind::InvalidInput), [`TooLarge`](crate::ErrorKind::TooLarge).
-    /// - [`StorageFull`](crate::ErrorKind::StorageFull): no room for the next segment; free some space and go on.
-    /// - [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Closed`](crate::ErrorKind::Closed),
-    ///   [`Poisoned`](crate::ErrorKind::Poisoned).
+    /// - [`StorageFull`](crate::ErrorKind::StorageFull): no room is left; free some space and go on.
+    /// - [`Closed`](crate::ErrorKind::Closed): the store was closed, or it was opened by the process that this one was forked
+    ///   from.
+    /// - [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Poisoned`](crate::ErrorKind::Poisoned).
     ///
     /// It may or may not be written: [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), when a write or
     /// flush failed. The store then refuses appends until it is reopened; an idempotency key makes it safe to
@@ -184,7 +188,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::commit`], but for [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), which the
-    /// [`Commit`] tells.
+    /// [`Commit`] tells, as it does when the device turns out to be full only when the batch is written.
     pub fn stage(&self, batch: &Batch<'_>) -> Result<Commit> {
         Ok(match self.shared().stage(batch, Waiting::Nobody)? {
             Outcome::Done(appended) => Commit::done(self.clone(), appended),
@@ -197,6 +201,7 @@ impl Store {
     /// # Errors
     /// [`Io`](crate::ErrorKind::Io), after which the store refuses appends until it is reopened.
     pub fn sync(&self) -> Result<()> {
+        self.shared().check_process()?;
         self.shared().flush(true)
     }
 
@@ -338,13 +343,19 @@ impl Store {
         if let Err(error) = self.shared().refresh() {
             return Poll::Ready(Err(error));
         }
-        match self.shared().watch.poll_past(seen.0, context.waker()) {
-            Some(position) => Poll::Ready(Ok(Position(position))),
-            // Looked at after the waker is in place, which a close wakes.
-            None if self.shared().is_closed() => {
-                Poll::Ready(Err(crate::Error::new(crate::ErrorKind::Closed, "the store is closed")))
+        loop {
+            // Looked at first: nothing is published after the store was closed.
+            let is_closed = self.shared().is_closed();
+            if let Some(position) = self.shared().watch.poll_past(seen.0, context.waker()) {
+                return Poll::Ready(Ok(Position(position)));
             }
-            None => Poll::Pending,
+            if is_closed {
+                return Poll::Ready(Err(crate::Error::new(crate::ErrorKind::Closed, "the store is closed")));
+            }
+            // Looked at again after the waker is in place, which a close wakes.
+            if !self.shared().is_closed() {
+                return Poll::Pending;
+            }
         }
     }
 
@@ -357,12 +368,18 @@ impl Store {
         stat::stat(self.shared())
     }
 
-    /// Flushes, saves a checkpoint so that the next open is fast, gives back unused space, and lets another
-    /// process write. Other handles of the store are closed by it too. Closing twice does nothing.
+    /// Writes and flushes what is in line, saves a checkpoint so that the next open is fast, gives back unused space, and lets
+    /// another process write. Other handles of the store are closed by it too: a batch that is staged from now on is refused,
+    /// and every [`Commit`] has its result when this returns. Threads that close at the same time all return when it is closed,
+    /// but for those that it wakes itself. Closing twice does nothing.
     ///
     /// # Errors
-    /// [`Io`](crate::ErrorKind::Io), [`StorageFull`](crate::ErrorKind::StorageFull); what was acknowledged is
-    /// safe all the same.
+    /// The store is closed all the same, and what was acknowledged is safe; told once, to the thread that closed it first:
+    /// - [`Poisoned`](crate::ErrorKind::Poisoned): a write or a flush failed before.
+    /// - [`Io`](crate::ErrorKind::Io), [`StorageFull`](crate::ErrorKind::StorageFull).
+    ///
+    /// Nothing is closed:
+    /// - [`Closed`](crate::ErrorKind::Closed): another process opened the store, and this one was forked from it.
     pub fn close(&self) -> Result<()> {
         self.shared().close()
     }

@@ -1,10 +1,9 @@
 //! Opening a store: its identity, its lock, recovery, and the state of the one writer.
 
-use std::sync::{Arc, Condvar, Mutex, RwLock, atomic::AtomicU64};
-
 use super::{
     background::Background,
-    chain, checkpoints,
+    chain,
+    checkpoints::{self, Saved},
     follow::Follower,
     options::{Missing, Mode, OpenOptions, Preallocation},
     recover::{self, Loaded, Look, Recovery},
@@ -22,6 +21,7 @@ use crate::{
     },
     limits,
     storage::{Access, Storage},
+    sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, RwLock},
 };
 
 /// Opens or makes a store.
@@ -183,6 +183,7 @@ fn shared(storage: Arc<dyn Storage>, options: OpenOptions, identity: Identity, l
         Role::Writer(lock, watermark) => (Some(lock), Some(watermark), None),
         Role::Reader(follower) => (None, None, Some(follower)),
     };
+    let process = options.host.process_id();
     Shared {
         storage,
         options,
@@ -196,12 +197,14 @@ fn shared(storage: Arc<dyn Storage>, options: OpenOptions, identity: Identity, l
         watermark,
         boot,
         marked_end: loaded.marked_end,
+        process,
         lock: Mutex::new(lock),
         spare: Mutex::new(Spare::None),
         spare_changed: Condvar::new(),
-        checkpoint_end: Mutex::new(loaded.checkpoint_end),
+        saved: Mutex::new(Saved { end: loaded.checkpoint_end, is_over: false }),
         checkpoint_bytes: AtomicU64::new(checkpoint_bytes),
         keys: Mutex::default(),
+        is_due_unwatched: AtomicBool::new(false),
     }
 }
 
@@ -215,9 +218,9 @@ fn with_writer(mut shared: Shared, proven_end: u64) -> Result<Shared> {
             (active, length, true)
         }
         None => {
-            let (segment, capacity) = shared.first_segment()?;
-            shared.durable.get_mut().expect("no panic under this lock").segments.push(segment.clone());
-            (segment, capacity, false)
+            let made = shared.first_segment()?;
+            shared.durable.get_mut().expect("no panic under this lock").segments.push(made.segment.clone());
+            (made.segment, made.capacity, made.is_short)
         }
     };
     let capacity = match shared.options.preallocation {

@@ -90,7 +90,7 @@ impl std::fmt::Debug for OpenOptions {
 }
 
 impl Durability {
-    /// How often a store of this durability flushes what was only written.
+    /// How long a batch of this durability may stay only written.
     pub(crate) fn interval_ms(self) -> Option<u32> {
         match self {
             Self::Interval(ms) => Some(ms.max(1)),

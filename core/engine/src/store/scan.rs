@@ -1,6 +1,6 @@
 //! The whole log in order of position: [`LogReader`], and [`Subscription`], which goes on as the log grows.
 
-use std::{collections::VecDeque, sync::Arc, task::Context, task::Poll, time::Duration};
+use std::{collections::VecDeque, task::Context, task::Poll, time::Duration};
 
 use super::{
     place::{Place, index_in, position_of, unreadable},
@@ -13,6 +13,7 @@ use crate::{
         scan::{Scan, is_damage},
         segment::READ_BYTES,
     },
+    sync::Arc,
 };
 
 /// At most so many records are read at once. One at first, then twice as many each time: who wants the first record
@@ -164,10 +165,12 @@ impl Subscription {
         let mut left = timeout;
         loop {
             self.shared.refresh()?;
+            // Looked at first: nothing is published after the store was closed.
+            let is_closed = self.shared.is_closed();
             if let Some(record) = self.log.advance() {
                 return record.map(Some);
             }
-            if self.shared.is_closed() {
+            if is_closed {
                 return Err(closed());
             }
             if left.is_zero() || !self.shared.options.host.has_threads() {
@@ -181,21 +184,25 @@ impl Subscription {
     }
 
     /// The next record if there is one; else the task is woken when there may be. In a process that only
-    /// reads beside a writer, nothing wakes it: use [`Subscription::next_timeout`] there. Errors are those of
-    /// [`Subscription::next_timeout`].
+    /// reads beside a writer, nothing wakes it: use [`Subscription::next_timeout`] there.
+    ///
+    /// # Errors
+    /// As [`Subscription::next_timeout`].
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Record>> {
         loop {
             if let Err(error) = self.shared.refresh() {
                 return Poll::Ready(Err(error));
             }
+            let is_closed = self.shared.is_closed();
             if let Some(record) = self.log.advance() {
                 return Poll::Ready(record);
             }
-            if self.shared.watch.poll_past(self.log.next - 1, context.waker()).is_none() {
-                // Looked at after the waker is in place, which a close wakes.
-                if self.shared.is_closed() {
-                    return Poll::Ready(Err(closed()));
-                }
+            if is_closed {
+                return Poll::Ready(Err(closed()));
+            }
+            let news = self.shared.watch.poll_past(self.log.next - 1, context.waker());
+            // Looked at again after the waker is in place, which a close wakes.
+            if news.is_none() && !self.shared.is_closed() {
                 return Poll::Pending;
             }
         }

@@ -1,8 +1,8 @@
 //! Segments: making one, turning to it, sealing the one before, and the spare made ahead of need.
 
-use std::sync::{Arc, MutexGuard};
+use std::io;
 
-use super::{background::Chores, options::Preallocation, shared::Shared};
+use super::{background::Chores, group::is_full, options::Preallocation, recover, shared::Shared};
 use crate::{
     Durability, Error, Host, Result, SegmentId,
     format::{
@@ -18,6 +18,7 @@ use crate::{
     limits,
     log::segment::Segment,
     storage::{Access, Allocation, File, Storage},
+    sync::{Arc, MutexGuard},
 };
 
 /// The first segments of a store are so large; later ones grow with it.
@@ -32,12 +33,16 @@ pub(crate) enum Spare {
     None,
     Making,
     Ready(Arc<dyn File>, u64),
+    /// The store is being closed.
+    Over,
 }
 
 /// A segment that was just made.
 pub(crate) struct Made {
     pub(crate) segment: Arc<Segment>,
     pub(crate) capacity: u64,
+    /// Whether there was no room for as much as a segment usually has.
+    pub(crate) is_short: bool,
 }
 
 impl Shared {
@@ -54,28 +59,22 @@ impl Shared {
         }
     }
 
-    /// Makes the next segment, then seals the active one. In this order a sealed segment that nothing follows
-    /// is damage; a crash in between leaves one that the next open seals.
+    /// Makes the next segment, then seals the active one, of which all is flushed. In this order a sealed segment that nothing
+    /// follows is damage; a crash in between leaves one that the next open seals.
     pub(crate) fn turn(
         &self,
         active: &Arc<Segment>,
         header: Header,
         end: u64,
-        unsynced: bool,
         needed: u64,
     ) -> std::result::Result<Made, Failure> {
-        if unsynced {
-            active
-                .file
-                .sync()
-                .map_err(|error| Failure::Poisoning(Error::from_io(error, format!("flushing {}", active.name))))?;
-        }
         // Nothing is staged or written meanwhile, so the index is what it will be.
         let index = {
             let durable = self.durable();
             let (streams, copied) = (durable.directory.streams(), durable.active_index.copy());
             encode_index(active, streams, copied, end, header.next_stream)
         };
+        self.reserve_index(active, end, index.bytes.len() as u64)?;
         let header = Header { predecessor_index_crc: index.crc, ..header };
         let made = self.make_segment(header, end, needed)?;
         let sealed = seal(&*self.storage, active, end, &index.bytes).map_err(Failure::Poisoning)?;
@@ -89,35 +88,66 @@ impl Shared {
         Ok(made)
     }
 
+    /// Makes sure that there is room for the index block of a segment: once the next segment has its name, it is too late to
+    /// find out that there is none. Zeros behind the records are what any segment may have there.
+    fn reserve_index(&self, active: &Segment, end: u64, bytes: u64) -> std::result::Result<(), Failure> {
+        if self.allocation() == Some(Allocation::ZeroFill) {
+            return Ok(());
+        }
+        let failed = |error| Error::from_io(error, format!("making room for the index block of {}", active.name));
+        let length = active.file.len().map_err(|error| Failure::Harmless(failed(error)))?;
+        recover::cut(active, end, end + bytes).map_err(|error| {
+            if length < end + bytes {
+                // Gives back what it took of the room. If that fails, the file is longer, and that is all.
+                let _ = active.file.set_len(length);
+            }
+            if is_full(&error) { Failure::Harmless(failed(error)) } else { Failure::Poisoning(failed(error)) }
+        })
+    }
+
     /// Makes a segment of at least `needed` bytes, under its final name once its header is durable.
     fn make_segment(&self, header: Header, log_bytes: u64, needed: u64) -> std::result::Result<Made, Failure> {
         let name = files::segment_name(header.segment);
         let unfinished = format!("{name}{}", files::UNFINISHED);
         let (spare, capacity) = self.take_spare(needed, &unfinished);
+        let usual = self.segment_bytes(header.segment, log_bytes).max(needed);
         let place = |error, what: &str| Error::from_io(error, format!("{}: {what} {name}", self.storage.describe()));
-        let make = || -> Result<(Arc<dyn File>, u64)> {
-            let (file, capacity) = match spare {
-                Some(file) => (file, capacity),
+        let make = || -> Result<(Arc<dyn File>, u64, bool)> {
+            let (file, capacity, is_short) = match spare {
+                Some(file) => (file, capacity, false),
                 None => {
-                    let capacity = self.segment_bytes(header.segment, log_bytes).max(needed);
                     let file = self.storage.create(&unfinished).map_err(|error| place(error, "making"))?;
-                    self.allocate(&*file, &name, 0, capacity)?;
-                    (file, capacity)
+                    let capacity = match self.allocate(&*file, 0, usual) {
+                        Err(error) if is_full(&error) && needed < usual => {
+                            self.allocate(&*file, 0, needed).map(|()| needed)
+                        }
+                        made => made.map(|()| usual),
+                    };
+                    let capacity = capacity.map_err(|error| self.no_room(error, &name, 0, needed))?;
+                    (file, capacity, capacity < usual)
                 }
             };
             file.write_at(0, &header.encode_both()).map_err(|error| place(error, "writing the header of"))?;
             file.sync().map_err(|error| place(error, "flushing the header of"))?;
-            Ok((file, capacity))
+            Ok((file, capacity, is_short))
         };
-        let (file, capacity) = make().map_err(|error| {
+        let forget = |error| {
+            // It is no part of the store. If it can't be removed now, the next opening removes it.
             let _ = self.storage.remove(&unfinished);
             Failure::Harmless(error)
-        })?;
+        };
+        let (file, capacity, is_short) = make().map_err(forget)?;
         // From here on nobody can tell whether the name is there after a crash. If it is, the segment before
-        // ends where this one says, so nothing may be appended to it any more.
-        self.storage.rename(&unfinished, &name).map_err(|error| Failure::Poisoning(place(error, "naming")))?;
+        // ends where this one says, so nothing may be appended to it any more. But a folder that is full, and has no such
+        // name, will have none.
+        if let Err(error) = self.storage.rename(&unfinished, &name) {
+            let has_none = || self.storage.list().is_ok_and(|names| !names.contains(&name));
+            let is_harmless = is_full(&error) && has_none();
+            let error = place(error, "naming");
+            return Err(if is_harmless { forget(error) } else { Failure::Poisoning(error) });
+        }
         self.storage.sync_dir().map_err(|error| Failure::Poisoning(place(error, "flushing the folder with")))?;
-        Ok(Made { segment: Arc::new(Segment::unsealed(header, file)), capacity })
+        Ok(Made { segment: Arc::new(Segment::unsealed(header, file)), capacity, is_short })
     }
 
     /// The size of a new segment: as large as what is before it, within bounds.
@@ -134,13 +164,18 @@ impl Shared {
         }
     }
 
-    pub(crate) fn allocate(&self, file: &dyn File, name: &str, from: u64, to: u64) -> Result<()> {
+    /// Makes room in a file, of which all is flushed.
+    pub(crate) fn allocate(&self, file: &dyn File, from: u64, to: u64) -> io::Result<()> {
         let Some(allocation) = self.allocation() else { return Ok(()) };
-        file.allocate(from, to, allocation).map_err(|error| {
+        file.allocate(from, to, allocation).inspect_err(|_| {
+            // Gives back what it took of the room. If that fails, the file is longer, and that is all.
             let _ = file.set_len(from);
-            let mebibytes = (to - from) >> 20;
-            Error::from_io(error, format!("{}: making room for {mebibytes} MiB in {name}", self.storage.describe()))
         })
+    }
+
+    pub(crate) fn no_room(&self, error: io::Error, name: &str, from: u64, to: u64) -> Error {
+        let kibibytes = (to - from).div_ceil(1 << 10);
+        Error::from_io(error, format!("{}: making room for {kibibytes} KiB in {name}", self.storage.describe()))
     }
 
     pub(crate) fn spare(&self) -> MutexGuard<'_, Spare> {
@@ -159,10 +194,26 @@ impl Shared {
                 (Some(file), capacity)
             }
             Spare::Ready(..) => {
-                let _ = self.storage.remove(files::SPARE);
+                self.remove_spare();
                 (None, 0)
             }
             _ => (None, 0),
+        }
+    }
+
+    /// It is no part of the store. If it can't be removed now, the next opening removes it.
+    fn remove_spare(&self) {
+        let _ = self.storage.remove(files::SPARE);
+    }
+
+    /// No spare is made from now on, and there is none.
+    pub(crate) fn end_spares(&self) {
+        let mut spare = self.spare();
+        while matches!(*spare, Spare::Making) {
+            spare = self.spare_changed.wait(spare).expect("no panic under this lock");
+        }
+        if let Spare::Ready(..) = std::mem::replace(&mut *spare, Spare::Over) {
+            self.remove_spare();
         }
     }
 
@@ -173,22 +224,18 @@ impl Shared {
         }
         match &mut *self.spare() {
             spare @ Spare::None => *spare = Spare::Making,
-            Spare::Making | Spare::Ready(..) => return,
+            Spare::Making | Spare::Ready(..) | Spare::Over => return,
         }
         let active = self.durable().active().map(|active| active.id());
         let capacity = active.map_or(FIRST_SEGMENT_BYTES, |id| {
             let end = self.durable().end;
             self.segment_bytes(SegmentId(id.0 + 1), end.next_power_of_two())
         });
-        let made = self
-            .storage
-            .create(files::SPARE)
-            .ok()
-            .filter(|file| self.allocate(&**file, files::SPARE, 0, capacity).is_ok());
+        let made = self.storage.create(files::SPARE).ok().filter(|file| self.allocate(&**file, 0, capacity).is_ok());
         *self.spare() = match made {
             Some(file) => Spare::Ready(file, capacity),
             None => {
-                let _ = self.storage.remove(files::SPARE);
+                self.remove_spare();
                 Spare::None
             }
         };
@@ -203,10 +250,10 @@ impl Shared {
     }
 
     /// Makes the first segment of a store and the writer's state for it.
-    pub(crate) fn first_segment(&self) -> Result<(Arc<Segment>, u64)> {
+    pub(crate) fn first_segment(&self) -> Result<Made> {
         let header = first_header(&self.identity, &*self.options.host, self.epoch);
-        let made = self.make_segment(header, 0, 0).map_err(Failure::into_error)?;
-        Ok((made.segment, made.capacity))
+        let needed = HEADER_BYTES as u64 + 2 * SLACK_BYTES;
+        self.make_segment(header, 0, needed).map_err(Failure::into_error)
     }
 }
 

@@ -1,48 +1,32 @@
-//! [`Shared`]: what the handles and the threads of one open store have in common, and the group commit.
-//!
-//! One write is under way at a time. The thread that finds none leads: it takes the open group, writes it,
-//! flushes it if one of its batches asks for that, publishes it, and hands the lead to a thread that waits
-//! for the group which gathered meanwhile. A lone writer therefore never waits for another thread. Groups
-//! that no thread waits for are led by the flusher thread, or where there are no threads by whoever polls.
-
-use std::sync::{
-    Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard,
-    atomic::{AtomicU64, Ordering},
-};
+//! [`Shared`]: what the handles and the threads of one open store have in common, and how a batch is staged.
 
 use super::{
-    background::{Background, Chores},
+    background::Background,
+    checkpoints::Saved,
     durable::Durable,
     facts::{Facts, Stop},
     follow::Follower,
-    group::{Asked, Group, Woken, outcome_unknown},
+    group::{Asked, Group},
     keys::KeyCache,
     options::{Mode, OpenOptions},
     prepare::{self, Prepared},
-    recover,
     repeat::{Keyed, Standing},
-    under_way::UnderWay,
+    segments::Spare,
     watch::Watch,
     watermark::WatermarkFile,
-    writer::{Ended, Staged, Writer},
+    writer::{Staged, Writer},
 };
 use crate::{
-    Appended, Batch, Durability, Error, ErrorKind, Result, SegmentId, format::files::Identity, storage::Storage,
+    Appended, Batch, Durability, Error, ErrorKind, Result, SegmentId,
+    format::files::Identity,
+    storage::Storage,
+    sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard},
 };
 
 /// A group of so many bytes is led at once, without waiting for more.
 pub(crate) const FLUSH_BYTES: usize = 256 << 10;
 /// Staging blocks while so many bytes are staged and not written.
 const STAGED_BYTES_MAX: usize = 8 << 20;
-/// A thread that gathers others yields at most so often: about a third of the time of a flush. With very many
-/// threads it is better to have the rest gather while the flush is under way.
-const YIELDS_MAX: u32 = 8;
-/// It stops earlier after so many yields in a row that brought none.
-const FRUITLESS_YIELDS_MAX: u32 = 3;
-/// A checkpoint is saved after so many bytes, or eight times its own size: less has to be read after a crash.
-const CHECKPOINT_EVERY_BYTES: u64 = 16 << 20;
-/// A buffer larger than this is not kept for the next group.
-const SPARE_BYTES_MAX: usize = 2 * STAGED_BYTES_MAX;
 
 /// One open store.
 pub(crate) struct Shared {
@@ -64,16 +48,20 @@ pub(crate) struct Shared {
     pub(crate) epoch: u32,
     /// What the end marker says, where there is one: segment and offset.
     pub(crate) marked_end: Option<(SegmentId, u64)>,
+    /// The process that opened the store.
+    pub(crate) process: u32,
     /// What holds the folder's lock, and its release.
     pub(crate) lock: Mutex<Option<Box<dyn Send + Sync>>>,
     /// The segment made ahead of need.
-    pub(crate) spare: Mutex<super::segments::Spare>,
+    pub(crate) spare: Mutex<Spare>,
     pub(crate) spare_changed: Condvar,
-    /// Where the log stood at the last checkpoint: segment and offset.
-    pub(crate) checkpoint_end: Mutex<Option<(u32, u64)>>,
+    /// The last checkpoint. Locked while one is written.
+    pub(crate) saved: Mutex<Saved>,
     /// How large the last checkpoint was.
     pub(crate) checkpoint_bytes: AtomicU64,
     pub(crate) keys: Mutex<KeyCache>,
+    /// Whether something is to be flushed at some time, and no thread sees to it.
+    pub(crate) is_due_unwatched: AtomicBool,
 }
 
 /// What staging came to.
@@ -98,11 +86,28 @@ impl Shared {
 
     /// Whether this writer was closed.
     pub(crate) fn is_closed(&self) -> bool {
-        self.writer().is_ok_and(|writer| writer.is_closed())
+        self.watch.is_closed()
     }
 
     pub(crate) fn is_read_only(&self) -> bool {
         self.options.mode == Mode::ReadOnly
+    }
+
+    /// That this is the process that opened the store. One forked from it has the same open files and the same lock, and knows
+    /// nothing of what the other does with them.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        let own = self.options.host.process_id();
+        if own == self.process {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Closed,
+            format!(
+                "the store was opened by process {}, and this is process {own}: after fork() open it again, once the other \
+                 has closed it",
+                self.process
+            ),
+        ))
     }
 
     /// Stages a batch and blocks until it is as durable as was asked.
@@ -118,6 +123,8 @@ impl Shared {
 
     /// Stages a batch; whoever waits for the group sees to it, or else the flusher thread.
     pub(crate) fn stage(&self, batch: &Batch<'_>, waiting: Waiting) -> Result<Outcome> {
+        self.check_process()?;
+        self.flush_if_due();
         let prepared = prepare::prepare(batch)?;
         let durability = batch.durability.unwrap_or(self.options.durability);
         let mut conflict_is_seen = false;
@@ -131,7 +138,7 @@ impl Shared {
                 return self.already_done(appended, durability);
             }
             let mut writer = self.writer()?;
-            writer.check()?;
+            writer.phase.check()?;
             let now_ms = self.options.host.now_ms();
             if let Some(blocker) = self.blocker(&writer, &prepared, now_ms) {
                 self.clear(writer, blocker, &prepared)?;
@@ -166,7 +173,7 @@ impl Shared {
                     // The conflict may be with what is in line, which whoever reads again doesn't see yet. So it
                     // is told only once that is published.
                     conflict_is_seen = true;
-                    let in_line = writer.open.as_ref().map(|open| open.group.clone()).or(writer.flushing.clone());
+                    let in_line = writer.open.as_ref().map(|open| &open.group).or(writer.phase.under_way()).cloned();
                     drop(durable);
                     drop(writer);
                     match in_line {
@@ -201,251 +208,12 @@ impl Shared {
         Ok(Outcome::Done(appended))
     }
 
-    /// Blocks until a group is done; leads it when asked to.
-    pub(crate) fn wait(&self, group: &Arc<Group>) -> Result<()> {
-        loop {
-            match group.wait() {
-                Woken::Done(result) => return result,
-                Woken::Lead => self.lead_if_open(group)?,
-            }
-        }
-    }
-
-    /// Blocks until a group that was staged for nobody is done.
-    pub(crate) fn join(&self, group: &Arc<Group>) -> Result<()> {
-        if group.result().is_none() {
-            self.lead_if_open(group)?;
-        }
-        self.wait(group)
-    }
-
-    fn lead_if_open(&self, group: &Arc<Group>) -> Result<()> {
-        let writer = self.writer()?;
-        if writer.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.group, group)) {
-            self.join_open(writer);
-        }
-        Ok(())
-    }
-
-    /// This thread waits for the open group: leads it, unless another does.
-    fn join_open<'a>(&'a self, mut writer: MutexGuard<'a, Writer>) {
-        let busy = writer.is_busy();
-        let threads_seen = writer.threads_seen;
-        let Some(open) = &mut writer.open else { return };
-        open.waiters += 1;
-        if busy {
-            return;
-        }
-        if threads_seen > 1 { self.gather_then_lead(writer) } else { self.lead(writer) }
-    }
-
-    /// Lets the threads that wrote with the last group join this one before it is led. They were woken a
-    /// moment ago and are about to append again; without this they would form a second group, each half as
-    /// large. It yields only as long as more threads come.
-    fn gather_then_lead<'a>(&'a self, mut writer: MutexGuard<'a, Writer>) {
-        writer.gathering = true;
-        let (mut yields, mut fruitless) = (0, 0);
-        loop {
-            let waiters = writer.open.as_ref().map_or(u32::MAX, |open| open.waiters);
-            if waiters >= writer.threads_seen || fruitless == FRUITLESS_YIELDS_MAX || yields == YIELDS_MAX {
-                break;
-            }
-            yields += 1;
-            drop(writer);
-            std::thread::yield_now();
-            let Ok(again) = self.writer() else { return };
-            writer = again;
-            let more = writer.open.as_ref().is_some_and(|open| open.waiters > waiters);
-            fruitless = if more { 0 } else { fruitless + 1 };
-        }
-        writer.gathering = false;
-        if writer.flushing.is_none() {
-            self.lead(writer);
-        }
-    }
-
-    /// Leads the open group if no write is under way.
-    pub(crate) fn lead_if_idle(&self) {
-        if let Ok(writer) = self.writer()
-            && !writer.is_busy()
-            && writer.open.is_some()
-        {
-            self.lead(writer);
-        }
-    }
-
-    /// Has the flusher thread see to the open group, or without threads does so here.
-    pub(crate) fn ask(&self, mut writer: MutexGuard<'_, Writer>, asked: Asked) {
-        let busy = writer.is_busy();
-        let Some(open) = &mut writer.open else { return };
-        if open.asked >= asked {
-            return;
-        }
-        open.asked = asked;
-        if self.options.host.has_threads() {
-            drop(writer);
-            if !busy {
-                self.background.ask(asked);
-            }
-        } else if asked == Asked::Now && !busy {
-            self.lead(writer);
-        }
-    }
-
-    /// Writes, publishes and completes the open group. Nothing else may be under way.
-    fn lead(&self, mut writer: MutexGuard<'_, Writer>) {
-        let Some(mut open) = writer.open.take() else { return };
-        let group = open.group.clone();
-        writer.flushing = Some(group.clone());
-        let under_way = UnderWay { shared: self, group: group.clone() };
-        let (segment, written_end, synced_end) = (writer.active.clone(), writer.written_end, writer.synced_end);
-        let capacity = writer.capacity;
-        drop(writer);
-        let end = open.end();
-        let entries = std::mem::take(&mut open.entries);
-        let written = open
-            .write_to(&*segment.file, capacity, synced_end < written_end)
-            .map_err(|error| Error::from_io(error, format!("writing {} at offset {}", segment.name, open.start)));
-        let published = written.and_then(|()| {
-            let mut durable = self.durable.write().expect("no panic under this lock");
-            durable.publish(entries, end)?;
-            Ok(durable.next_position - 1)
-        });
-        if let Ok(position) = &published {
-            self.write_watermark(segment.id(), end, *position);
-        }
-        let Ok(mut writer) = self.writer() else { return };
-        writer.flushing = None;
-        let result = match published {
-            Ok(position) => {
-                writer.written_end = end;
-                writer.threads_seen = open.waiters + writer.open.as_ref().map_or(0, |next| next.waiters);
-                if open.sync {
-                    writer.synced_end = end;
-                }
-                writer.forget_published(&self.durable());
-                if writer.spare_buffer.capacity() == 0 && open.bytes.capacity() <= SPARE_BYTES_MAX {
-                    writer.spare_buffer = std::mem::take(&mut open.bytes);
-                }
-                let chores = self.chores(&mut writer, end);
-                self.hand_over(writer);
-                self.watch.advance(position);
-                if chores != Chores::default() {
-                    self.keep(chores);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                self.fail(writer, &error);
-                Err(outcome_unknown(&error))
-            }
-        };
-        under_way.end(result);
-    }
-
-    /// What is due when the active segment has reached an end.
-    fn chores(&self, writer: &mut Writer, end: u64) -> Chores {
-        let make_spare = end > writer.capacity / 2 && !std::mem::replace(&mut writer.spare_asked, true);
-        // Saving one flushes; where appends don't, it is left to the turn of the segment.
-        let save_checkpoint = writer.synced_end == end && writer.ask_for_checkpoint(end, self.checkpoint_step());
-        Chores { make_spare, save_checkpoint }
-    }
-
-    /// A checkpoint is saved after so many bytes.
-    pub(crate) fn checkpoint_step(&self) -> u64 {
-        CHECKPOINT_EVERY_BYTES.max(self.checkpoint_bytes.load(Ordering::Relaxed).saturating_mul(8))
-    }
-
-    /// Gives the lead to one who waits for the open group, or has the flusher thread see to it.
-    pub(crate) fn hand_over(&self, mut writer: MutexGuard<'_, Writer>) {
-        let Some(open) = &mut writer.open else { return };
-        if open.waiters > 0 {
-            let group = open.group.clone();
-            drop(writer);
-            group.offer_lead();
-        } else {
-            let asked = if open.staged().len() >= FLUSH_BYTES { Asked::Now } else { open.asked.max(Asked::Soon) };
-            open.asked = Asked::Nothing;
-            self.ask(writer, asked);
-        }
-    }
-
-    /// Poisons the writer: a write or a flush failed, and nothing can tell what of it is on the device.
-    pub(crate) fn fail(&self, mut writer: MutexGuard<'_, Writer>, error: &Error) {
-        writer.ended = Some(Ended::Failed(error.clone()));
-        let open = writer.open.take();
-        drop(writer);
-        if let Some(open) = open {
-            open.group.complete(Err(outcome_unknown(error)));
-        }
-    }
-
-    /// Writes what is staged; flushes it too, with all that was written before, if `sync`.
-    pub(crate) fn flush(&self, sync: bool) -> Result<()> {
-        loop {
-            let mut writer = self.writer()?;
-            writer.check()?;
-            if let Some(group) = writer.flushing.clone() {
-                drop(writer);
-                // Its outcome is told to those who wait for it; here only its end matters.
-                let _ = self.wait(&group);
-                continue;
-            }
-            if let Some(open) = &mut writer.open {
-                open.sync |= sync;
-                let group = open.group.clone();
-                self.lead(writer);
-                self.wait(&group)?;
-                continue;
-            }
-            if !sync || writer.synced_end == writer.written_end {
-                return Ok(());
-            }
-            self.flush_written(writer)?;
-        }
-    }
-
-    /// Makes durable what was written and not flushed. No write is under way.
-    fn flush_written(&self, mut writer: MutexGuard<'_, Writer>) -> Result<()> {
-        let (segment, from, to) = (writer.active.clone(), writer.synced_end, writer.written_end);
-        let unproven = writer.unproven_end.take().is_some();
-        self.exclusively(writer, || {
-            if unproven {
-                return recover::make_durable(&segment, from, to);
-            }
-            segment.file.sync().map_err(|error| Error::from_io(error, format!("flushing {}", segment.name)))
-        })?;
-        let mut writer = self.writer()?;
-        if writer.active.id() == segment.id() {
-            writer.synced_end = writer.synced_end.max(to);
-        }
-        Ok(())
-    }
-
-    /// Does something while no write is under way, without the writer's lock; its failure poisons the writer.
-    pub(crate) fn exclusively<T>(
-        &self,
-        mut writer: MutexGuard<'_, Writer>,
-        work: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
-        let marker = Arc::<Group>::default();
-        writer.flushing = Some(marker.clone());
-        drop(writer);
-        let under_way = UnderWay { shared: self, group: marker };
-        let result = work();
-        let mut writer = self.writer()?;
-        writer.flushing = None;
-        match &result {
-            Ok(_) => self.hand_over(writer),
-            Err(error) => self.fail(writer, error),
-        }
-        under_way.end(Ok(()));
-        result
-    }
-
     /// Why a batch can't be staged right now.
     fn blocker(&self, writer: &Writer, prepared: &Prepared, now_ms: u64) -> Option<Blocker> {
         let staged = writer.open.as_ref().map_or(0, |open| open.staged().len());
+        if writer.phase.is_making_room() {
+            return Some(Blocker::MakingRoom);
+        }
         if writer.unproven_end.is_some() {
             return Some(Blocker::Unproven);
         }
@@ -457,7 +225,7 @@ impl Shared {
 
     /// Clears what stands in the way of a batch: at most a flush and a new segment.
     fn clear(&self, writer: MutexGuard<'_, Writer>, blocker: Blocker, prepared: &Prepared) -> Result<()> {
-        if let Some(group) = writer.flushing.clone() {
+        if let Some(group) = self.in_the_way(&writer) {
             drop(writer);
             let _ = self.wait(&group);
             return Ok(());
@@ -467,10 +235,16 @@ impl Shared {
             return Ok(());
         }
         match blocker {
-            Blocker::Backlog => Ok(()),
+            Blocker::Backlog | Blocker::MakingRoom => Ok(()),
             Blocker::Unproven => self.flush_written(writer),
             Blocker::Segment => self.make_room(writer, prepared),
         }
+    }
+
+    /// What to wait for until this thread may write to the log.
+    pub(crate) fn in_the_way(&self, writer: &Writer) -> Option<Arc<Group>> {
+        let gathered = writer.open.as_ref().filter(|_| writer.phase.is_gathering()).map(|open| &open.group);
+        gathered.or(writer.phase.under_way()).cloned()
     }
 }
 
@@ -484,6 +258,8 @@ pub(crate) enum Waiting {
 }
 
 enum Blocker {
+    /// Another thread makes room.
+    MakingRoom,
     /// The active segment has no room, or its times can't reach the present.
     Segment,
     /// Too much is staged and not written.

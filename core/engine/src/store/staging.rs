@@ -48,11 +48,12 @@ pub(crate) fn push_mark(writer: &Writer, open: &mut OpenGroup, epoch: u32, time_
 /// What a step comes to, or why the batch is not staged.
 type Result<T> = std::result::Result<T, Stop>;
 
-/// A frame whose flags may still change.
+/// A frame whose header may still change.
 pub(crate) struct Held {
-    at: usize,
-    offset: u64,
-    header: record::Header,
+    /// Where it is in the bytes of the open group.
+    pub(crate) at: usize,
+    pub(crate) offset: u64,
+    pub(crate) header: record::Header,
 }
 
 /// One batch on its way into the open group.
@@ -84,6 +85,7 @@ impl Staging<'_, '_> {
         if let Some(mut held) = self.held.take() {
             held.header.flags.set(Flags::BATCH_LAST);
             self.seal(&held);
+            self.open.last = Some(held);
         }
         let last_position = Position(self.writer.next_position - 1);
         Ok(Staged { is_empty: self.writer.next_position == first, last_position, ops })
@@ -299,7 +301,7 @@ impl Staging<'_, '_> {
             (number, since) = (parent, u64::MAX);
             records = &records[..place];
         }
-        if since >= self.durable.next_position && self.writer.flushing.is_some() {
+        if since >= self.durable.next_position && self.writer.phase.under_way().is_some() {
             // The record may be among those that are being written.
             return Err(Stop::Publish);
         }

@@ -1,38 +1,34 @@
-//! [`UnderWay`]: what becomes of a write whose thread panics.
+//! [`UnderWay`]: what becomes of the log when the thread that writes to it panics.
 
-use std::sync::{Arc, PoisonError};
+use super::shared::Shared;
+use crate::{Error, ErrorKind, sync::PoisonError};
 
-use super::{
-    group::{Group, outcome_unknown},
-    shared::Shared,
-};
-use crate::{Error, ErrorKind, Result};
-
-/// A write that is under way. If its thread panics, the writer is poisoned and those who wait are told, instead of
-/// waiting for ever.
+/// Something that one thread alone does to the log. If it panics, the writer is poisoned and those who wait are told,
+/// instead of waiting for ever.
 pub(crate) struct UnderWay<'a> {
-    pub(crate) shared: &'a Shared,
-    pub(crate) group: Arc<Group>,
+    shared: &'a Shared,
+    has_ended: bool,
 }
 
-impl UnderWay<'_> {
-    /// It ended in good order; the writer's state was set by the caller.
-    pub(crate) fn end(self, result: Result<()>) {
-        self.group.complete(result);
+impl<'a> UnderWay<'a> {
+    pub(crate) fn new(shared: &'a Shared) -> Self {
+        Self { shared, has_ended: false }
+    }
+
+    /// The thread is about to leave the state itself, under the writer's lock.
+    pub(crate) fn end(mut self) {
+        self.has_ended = true;
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if self.group.result().is_some() {
+        if self.has_ended {
             return;
         }
         let error = Error::new(ErrorKind::Io, "the thread that wrote panicked");
         if let Some(writer) = &self.shared.writer {
-            let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
-            writer.flushing = None;
-            self.shared.fail(writer, &error);
+            self.shared.poison(writer.lock().unwrap_or_else(PoisonError::into_inner), &error);
         }
-        self.group.complete(Err(outcome_unknown(&error)));
     }
 }

@@ -1,18 +1,14 @@
 //! [`Watch`]: wakes those who wait for new records.
 
-use std::{
-    sync::{
-        Condvar, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    task::Waker,
-    time::Duration,
-};
+use std::{task::Waker, time::Duration};
+
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, wait_for};
 
 /// The last published position, and who waits for it to grow.
 #[derive(Default)]
 pub(crate) struct Watch {
     position: AtomicU64,
+    is_closed: AtomicBool,
     waiting: Mutex<Waiting>,
     changed: Condvar,
 }
@@ -20,8 +16,6 @@ pub(crate) struct Watch {
 #[derive(Default)]
 struct Waiting {
     threads: usize,
-    /// How often everyone was woken with nothing new.
-    wakes: u64,
     wakers: Vec<Waker>,
 }
 
@@ -30,9 +24,30 @@ impl Watch {
         self.position.load(Ordering::SeqCst)
     }
 
+    /// Whether the store was closed. Nothing is published after it was.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Everything up to `position` is published; who waits is yet to be woken.
+    pub(crate) fn note(&self, position: u64) {
+        self.position.fetch_max(position, Ordering::SeqCst);
+    }
+
     /// Everything up to `position` is published.
     pub(crate) fn advance(&self, position: u64) {
-        self.position.fetch_max(position, Ordering::SeqCst);
+        self.note(position);
+        self.wake();
+    }
+
+    /// The store was closed.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Wakes everyone.
+    pub(crate) fn wake(&self) {
         let mut waiting = self.waiting.lock().expect("no panic under this lock");
         let wakers = std::mem::take(&mut waiting.wakers);
         let threads = waiting.threads;
@@ -43,25 +58,17 @@ impl Watch {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes everyone, with nothing new.
-    pub(crate) fn wake(&self) {
-        self.waiting.lock().expect("no panic under this lock").wakes += 1;
-        self.advance(0);
-    }
-
-    /// Blocks until the position is past `seen`, everyone is woken, or `timeout` is over; whether it was over.
+    /// Blocks until the position is past `seen`, the store is closed, or `timeout` is over; whether it was over.
     pub(crate) fn wait_past(&self, seen: u64, timeout: Duration) -> bool {
         let mut waiting = self.waiting.lock().expect("no panic under this lock");
         waiting.threads += 1;
-        let wakes = waiting.wakes;
-        let nothing_new = |waiting: &mut Waiting| self.position() <= seen && waiting.wakes == wakes;
-        let (mut waiting, waited) =
-            self.changed.wait_timeout_while(waiting, timeout, nothing_new).expect("no panic under this lock");
+        let nothing_new = |_: &mut Waiting| self.position() <= seen && !self.is_closed();
+        let (mut waiting, is_over) = wait_for(&self.changed, &self.waiting, waiting, timeout, nothing_new);
         waiting.threads -= 1;
-        waited.timed_out()
+        is_over
     }
 
-    /// The position, if it is past `seen`; else `waker` is woken when it may be.
+    /// The position, if it is past `seen`; else `waker` is woken when it may be, or the store is closed.
     pub(crate) fn poll_past(&self, seen: u64, waker: &Waker) -> Option<u64> {
         let mut waiting = self.waiting.lock().expect("no panic under this lock");
         let position = self.position();

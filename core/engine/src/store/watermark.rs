@@ -1,12 +1,13 @@
 //! The watermark file: how far the writer has published, for readers in other processes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::{checkpoints::replace_file, shared::Shared};
 use crate::{
     Error, Result, SegmentId,
     format::files::{self, WATERMARK_BYTES, WATERMARK_BYTES_MAX, Watermark},
     storage::{Access, File, Storage},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// It may be read while it is written; then its CRC is wrong, and it is read again so often.

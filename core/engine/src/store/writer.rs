@@ -6,17 +6,20 @@ use std::{
 };
 
 use super::{
+    due::Due,
     durable::Durable,
     facts::{Facts, Stop},
-    group::{Group, OpenGroup},
+    group::OpenGroup,
+    phase::Phase,
     prepare::Prepared,
     staging::{MARK_BYTES, Staging, push_mark},
 };
 use crate::{
-    Batch, Durability, Error, ErrorKind, OpResult, Position, Result, StreamId,
-    format::index::{self},
-    log::segment::Segment,
+    Batch, Durability, OpResult, Position, StreamId, format::index, index::directory::Stream, log::segment::Segment,
 };
+
+/// A buffer larger than this is not kept for the next group.
+const SPARE_BYTES_MAX: usize = 16 << 20;
 
 /// Everything that only the writer knows: what is staged but not published.
 pub(crate) struct Writer {
@@ -30,7 +33,7 @@ pub(crate) struct Writer {
     /// The end of what was found after a crash and nothing proves durable. It begins at `synced_end`, and is made
     /// durable before anything is appended.
     pub(crate) unproven_end: Option<u64>,
-    /// The length of the active segment's file. 0 for one that grows as it is written.
+    /// Up to where the active segment may be filled.
     pub(crate) capacity: u64,
     /// The size of the active segment's index block if all that is staged were in it.
     pub(crate) index_bytes: u64,
@@ -40,23 +43,25 @@ pub(crate) struct Writer {
     pub(crate) last_time_ms: u64,
     /// The epoch that the mark of this writer says, until that is staged: before its first batch.
     pub(crate) mark: Option<u32>,
+    /// The same once it is staged, until it is published: what is refused is staged again.
+    staged_mark: Option<u32>,
     pub(crate) heads: Vec<Head>,
     pub(crate) new_ids: HashMap<StreamId, u32>,
     /// Keys that are staged but not published: their streams and hashes.
     pub(crate) new_keys: HashSet<(u32, u64)>,
     pub(crate) open: Option<OpenGroup>,
-    /// What is being written, or another exclusive operation under way.
-    pub(crate) flushing: Option<Arc<Group>>,
-    /// A thread lets others join the open group before it leads it.
-    pub(crate) gathering: bool,
+    /// What is being done, and whether batches are taken.
+    pub(crate) phase: Phase,
+    /// Whether the next group is to be flushed, with all that was written before.
+    pub(crate) sync_asked: bool,
+    /// When what was written and not flushed is to be flushed at the latest, if a batch says so.
+    pub(crate) due: Option<Due>,
     /// How many threads wrote at the same time, as the last write saw it.
     pub(crate) threads_seen: u32,
-    /// Why nothing more is appended.
-    pub(crate) ended: Option<Ended>,
     pub(crate) spare_buffer: Vec<u8>,
     /// The heads that the batch being staged has changed, as they were. Kept for its memory.
     pub(crate) changed: Vec<(u32, Head)>,
-    /// Whether the active segment's file may be made longer: it was cut at the last close.
+    /// Whether the active segment's file may be made longer: it was cut at the last close, or there was no room for more.
     pub(crate) extendable: bool,
     /// Whether the keeper was asked to make the next segment's space.
     pub(crate) spare_asked: bool,
@@ -64,13 +69,6 @@ pub(crate) struct Writer {
     pub(crate) checkpoint_asked: u64,
     /// How much was written between then and the beginning of the active segment.
     pub(crate) unsaved_before: u64,
-}
-
-/// Why a writer appends no more.
-pub(crate) enum Ended {
-    /// A write or a flush failed.
-    Failed(Error),
-    Closed,
 }
 
 /// What the writer knows of a stream, staged records included.
@@ -105,7 +103,7 @@ impl LastPosition {
     }
 
     /// The position, or since when it is unknown.
-    pub(crate) fn get(self) -> std::result::Result<u64, u64> {
+    pub(crate) fn get(self) -> Result<u64, u64> {
         if self.0 & Self::UNKNOWN == 0 { Ok(self.0) } else { Err(self.0 & !Self::UNKNOWN) }
     }
 }
@@ -132,21 +130,6 @@ pub(crate) struct Staged {
 
 impl Writer {
     pub(crate) fn new(durable: &Durable, active: Arc<Segment>, synced_end: u64, capacity: u64) -> Self {
-        let heads = durable
-            .directory
-            .streams()
-            .iter()
-            .map(|stream| Head {
-                last_sequence: stream.last_sequence(),
-                ordinals: stream.ordinals,
-                last_position: match stream.last_sequence() {
-                    0 => LastPosition::known(0),
-                    _ => LastPosition::unknown_since(0),
-                },
-                row_segment: stream.runs.last().map_or(0, |run| run.segment.0),
-                deleted: stream.deleted,
-            })
-            .collect();
         let last_time_ms = durable.last_time_ms.max(active.header.base_time_ms);
         Self {
             active,
@@ -159,14 +142,15 @@ impl Writer {
             next_position: durable.next_position,
             last_time_ms,
             mark: None,
-            heads,
+            staged_mark: None,
+            heads: heads(durable),
             new_ids: HashMap::new(),
             new_keys: HashSet::new(),
             open: None,
-            flushing: None,
-            gathering: false,
+            phase: Phase::default(),
+            sync_asked: false,
+            due: None,
             threads_seen: 0,
-            ended: None,
             spare_buffer: Vec::new(),
             changed: Vec::new(),
             extendable: true,
@@ -185,6 +169,7 @@ impl Writer {
         (self.end, self.written_end, self.synced_end) = (start, start, start);
         self.capacity = capacity;
         self.extendable = false;
+        self.due = None;
         self.spare_asked = false;
         self.checkpoint_asked = start;
         self.index_bytes = index::encoded_bytes(0, 0, 0, 0, 0);
@@ -199,32 +184,10 @@ impl Writer {
         is_due
     }
 
-    /// Whether a write is under way or about to be.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.flushing.is_some() || self.gathering
-    }
-
-    /// Whether appends are refused, and why.
-    pub(crate) fn check(&self) -> Result<()> {
-        match &self.ended {
-            None => Ok(()),
-            Some(Ended::Closed) => Err(Error::new(ErrorKind::Closed, "the store is closed")),
-            Some(Ended::Failed(cause)) => Err(Error::new(
-                ErrorKind::Poisoned,
-                format!("a write failed earlier, so nothing more is appended until the store is reopened: {cause}"),
-            )),
-        }
-    }
-
-    /// Whether the store was closed.
-    pub(crate) fn is_closed(&self) -> bool {
-        matches!(self.ended, Some(Ended::Closed))
-    }
-
     /// Whether a prepared batch fits into the active segment, index block included.
     pub(crate) fn has_room(&self, prepared: &Prepared) -> bool {
         let used = self.end + MARK_BYTES + self.index_bytes + prepared.bytes_max + prepared.index_bytes_max;
-        self.capacity != 0 && used <= self.capacity
+        used <= self.capacity
     }
 
     /// Whether a time can be told in the active segment: 49 days from its base time on.
@@ -252,8 +215,52 @@ impl Writer {
         (number as usize).checked_sub(1).and_then(|index| self.heads.get(index)).is_some_and(|head| head.deleted)
     }
 
+    /// The open group is about to be written: what is settled only then.
+    pub(crate) fn prepare_to_write(&mut self, open: &mut OpenGroup, now_ms: impl FnOnce() -> u64) {
+        let due = Due::earliest(open.due, self.due);
+        open.sync |= std::mem::take(&mut self.sync_asked) || due.is_some_and(|due| due.is_over(now_ms()));
+        open.prove(self.synced_end, self.active.seed);
+    }
+
+    /// A group was written and published.
+    pub(crate) fn published(&mut self, mut open: OpenGroup, end: u64, durable: &Durable) {
+        self.written_end = end;
+        self.staged_mark = None;
+        self.threads_seen = open.waiters + self.open.as_ref().map_or(0, |next| next.waiters);
+        if open.sync {
+            self.flushed(end);
+        } else {
+            self.due = Due::earliest(self.due, open.due);
+        }
+        self.forget_published(durable);
+        if self.spare_buffer.capacity() == 0 && open.bytes.capacity() <= SPARE_BYTES_MAX {
+            self.spare_buffer = std::mem::take(&mut open.bytes);
+        }
+    }
+
+    /// All that was written in the active segment is durable.
+    pub(crate) fn flushed(&mut self, end: u64) {
+        self.synced_end = end;
+        self.due = None;
+    }
+
+    /// Takes back all that is staged, as if it never was: what was published is all there is. Gives the group that gathered.
+    pub(crate) fn take_back(&mut self, durable: &Durable) -> Option<OpenGroup> {
+        assert_eq!(self.written_end, durable.end, "what was written in good order was published");
+        self.end = self.written_end;
+        self.index_bytes = durable.active_index.encoded_bytes();
+        self.next_position = durable.next_position;
+        self.last_time_ms = durable.last_time_ms.max(self.active.header.base_time_ms);
+        self.heads = heads(durable);
+        self.new_ids.clear();
+        self.new_keys.clear();
+        self.changed.clear();
+        self.mark = self.staged_mark.take().or(self.mark);
+        self.open.take()
+    }
+
     /// Forgets what was just published.
-    pub(crate) fn forget_published(&mut self, durable: &Durable) {
+    fn forget_published(&mut self, durable: &Durable) {
         if !self.new_ids.is_empty() {
             self.new_ids.retain(|id, _| durable.directory.number(id).is_none());
         }
@@ -274,7 +281,7 @@ impl Writer {
         facts: &Facts,
         durability: Durability,
         now_ms: u64,
-    ) -> std::result::Result<Staged, Stop> {
+    ) -> Result<Staged, Stop> {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => OpenGroup::new(self.end, std::mem::take(&mut self.spare_buffer)),
@@ -314,6 +321,8 @@ impl Writer {
                 self.end = open.end();
                 self.last_time_ms = time_ms;
                 open.sync |= durability == Durability::Sync;
+                let due = durability.interval_ms().map(|ms| Due::after(now_ms, ms));
+                open.due = Due::earliest(open.due, due);
             }
             Err(_) => self.undo(&mut open, undo),
         }
@@ -321,7 +330,7 @@ impl Writer {
             // A mark in it goes with it, and is staged again before the next batch.
             self.spare_buffer = open.bytes;
         } else {
-            self.mark = None;
+            self.staged_mark = self.mark.take().or(self.staged_mark);
             self.open = Some(open);
         }
         staged
@@ -345,4 +354,18 @@ impl Writer {
         self.index_bytes = undo.index_bytes;
         self.next_position = undo.next_position;
     }
+}
+
+fn heads(durable: &Durable) -> Vec<Head> {
+    let head = |stream: &Stream| Head {
+        last_sequence: stream.last_sequence(),
+        ordinals: stream.ordinals,
+        last_position: match stream.last_sequence() {
+            0 => LastPosition::known(0),
+            _ => LastPosition::unknown_since(0),
+        },
+        row_segment: stream.runs.last().map_or(0, |run| run.segment.0),
+        deleted: stream.deleted,
+    };
+    durable.directory.streams().iter().map(head).collect()
 }

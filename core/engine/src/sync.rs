@@ -1,0 +1,51 @@
+//! Locks, atomics and threads. They are the standard library's, but for a test that decides itself in which order threads
+//! run (tests/shuttle): that one builds the engine with Shuttle's.
+
+#[cfg(not(runlog_shuttle))]
+pub(crate) use std::{
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak,
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+    },
+    thread,
+};
+
+#[cfg(runlog_shuttle)]
+pub(crate) use shuttle::{
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak,
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use std::time::Duration;
+
+/// Blocks while `idle` says so, for `timeout` at most; whether that was over.
+#[cfg(not(runlog_shuttle))]
+pub(crate) fn wait_for<'a, T>(
+    condvar: &Condvar,
+    _: &'a Mutex<T>,
+    guard: MutexGuard<'a, T>,
+    timeout: Duration,
+    idle: impl FnMut(&mut T) -> bool,
+) -> (MutexGuard<'a, T>, bool) {
+    let (guard, waited) = condvar.wait_timeout_while(guard, timeout, idle).expect("no panic under this lock");
+    (guard, waited.timed_out())
+}
+
+/// Where the order of threads is a test's, a timeout is over after any number of steps of others.
+#[cfg(runlog_shuttle)]
+pub(crate) fn wait_for<'a, T>(
+    _: &Condvar,
+    mutex: &'a Mutex<T>,
+    guard: MutexGuard<'a, T>,
+    _: Duration,
+    mut idle: impl FnMut(&mut T) -> bool,
+) -> (MutexGuard<'a, T>, bool) {
+    drop(guard);
+    thread::yield_now();
+    let mut guard = mutex.lock().expect("no panic under this lock");
+    let is_over = idle(&mut guard);
+    (guard, is_over)
+}

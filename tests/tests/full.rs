@@ -1,0 +1,109 @@
+//! A device that is full refuses appends, and they go on when there is room, without reopening; wherever in the work it
+//! was met. Nothing acknowledged is lost, nothing refused comes back.
+
+use runlog_engine::{Durability, ErrorKind, Expected, OpenOptions, Preallocation};
+use runlog_tests::{
+    budget,
+    compare::same,
+    driver::{Driver, Leave, Place},
+    faulty::FaultyStorage,
+    host::TestHost,
+    model::{Item, Step, Work},
+    random::Random,
+    script::stream,
+};
+
+const SEGMENT_BYTES: u64 = 64 << 10;
+
+fn driver(storage: &FaultyStorage, durability: Durability, preallocation: Preallocation) -> Driver {
+    let options = OpenOptions { durability, preallocation, segment_bytes_max: SEGMENT_BYTES, ..OpenOptions::default() };
+    Driver::unopened(Place::Faulty(storage.clone()), TestHost::new(7), options)
+}
+
+/// A batch of two streams, one of them new each time, with a key now and then.
+fn work(random: &mut Random, round: u64) -> Work {
+    let mut append = |number: u8| {
+        let payload: Vec<u8> = vec![round.to_le_bytes()[0]; random.place(6000)];
+        let item = |payload: Vec<u8>| Item { kind: 1, meta: bytes::Bytes::new(), payload: payload.into() };
+        let items = vec![item(payload), item(vec![7; random.place(50)])];
+        Step::Append { stream: stream(number), expected: Expected::Any, records: items }
+    };
+    let new = 100 + round.to_le_bytes()[0] % 100;
+    let steps = vec![append(1), append(new), append(2)];
+    let durability = [None, Some(Durability::Os), Some(Durability::Sync)][random.place(3)];
+    let key = random.one_in(3).then(|| round.to_le_bytes().to_vec());
+    Work { steps, durability, key }
+}
+
+/// The device has room for so many bytes; it is filled up, refuses, gets room, and takes what it refused.
+fn fill(seed: u64, durability: Durability, preallocation: Preallocation) -> Result<u64, String> {
+    let mut random = Random::new(seed);
+    let storage = FaultyStorage::new();
+    let mut driver = driver(&storage, durability, preallocation);
+    storage.limit_room(None);
+    driver.reopen()?;
+    let (mut room, mut refused_in_a_row, mut refused) = (100 + random.below(2 * SEGMENT_BYTES), 0, 0);
+    storage.limit_room(room);
+    let mut round = 0;
+    while round < 30 {
+        let work = work(&mut random, round);
+        match driver.try_commit(&work)? {
+            None => {
+                round += 1;
+                refused_in_a_row = 0;
+            }
+            Some(ErrorKind::StorageFull) => {
+                refused += 1;
+                refused_in_a_row += 1;
+                driver.check()?;
+                if refused_in_a_row > 100 {
+                    return Err(format!("refused for ever, with room for {room} bytes"));
+                }
+                if random.one_in(6) {
+                    let crash = random.next_u64();
+                    driver.after_crash(&storage, crash).peek().map_err(|error| format!("crash: {error}"))?;
+                }
+                match random.below(8) {
+                    // What was refused is refused after opening again too, or opening is.
+                    0 => {
+                        storage.kill();
+                        driver.leave(Leave::Kill)?;
+                        while let Some(error) = driver.try_reopen()? {
+                            same("kind of a refused opening", &error.kind(), &ErrorKind::StorageFull)?;
+                            room += 5000;
+                            storage.limit_room(room);
+                        }
+                    }
+                    1 | 2 => {}
+                    _ => {
+                        room += random.below(9000);
+                        storage.limit_room(room);
+                    }
+                }
+            }
+            Some(kind) => return Err(format!("told as {kind:?}")),
+        }
+    }
+    storage.limit_room(None);
+    driver.after_crash(&storage, seed).reopen().map_err(|error| format!("after a loss of power: {error}"))?;
+    driver.leave_and_reopen(Leave::Close)?;
+    Ok(refused)
+}
+
+#[test]
+fn appends_go_on_without_reopening_once_there_is_room() {
+    let budget = budget::of("full device");
+    let first = budget.seed() % 1_000_000;
+    for seed in first.. {
+        for durability in [Durability::Sync, Durability::Os, Durability::Interval(1000)] {
+            for preallocation in [Preallocation::Auto, Preallocation::None] {
+                let refused = fill(seed, durability, preallocation)
+                    .unwrap_or_else(|error| panic!("{durability:?}, {preallocation:?}, seed {seed}: {error}"));
+                budget.add("appends refused", refused);
+            }
+        }
+        if seed >= first + 8 && !budget.goes_on() {
+            break;
+        }
+    }
+}
