@@ -379,7 +379,9 @@ impl Driver {
     /// The first difference.
     pub fn try_check(&mut self) -> Same {
         match self.check() {
-            Err(difference) if ["injected:", "the file ends", "the power is gone"].iter().any(|told| difference.contains(told)) => {
+            Err(difference)
+                if ["injected:", "the file ends", "the power is gone"].iter().any(|told| difference.contains(told)) =>
+            {
                 self.unharmed(|driver| driver.check())
             }
             result => result,

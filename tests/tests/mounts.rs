@@ -23,9 +23,10 @@ const INSIDE: &str = "RUNLOG_TESTS_MOUNT_NAMESPACE";
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 3] = [
+const TESTS: [Test; 4] = [
     ("full_device_is_told_and_loses_nothing_acknowledged", full_device),
     ("appends_go_on_without_reopening_once_space_was_made", space_made),
+    ("last_room_is_used_although_files_usually_grow_by_more", last_room),
     ("store_that_cannot_be_written_to_is_read_and_refuses_writers", read_only),
 ];
 
@@ -161,16 +162,11 @@ fn full_device() {
         let store = Store::open(device.store(), device.options(durability, preallocation)).expect("there is room");
         let (acknowledged, kind) = fill(&store, 0);
         assert!(acknowledged > 1000, "{acknowledged}");
-        // Where room is made ahead the append is refused; where files grow a write may have failed half way.
-        let is_told = match preallocation {
-            Preallocation::Auto => kind == ErrorKind::StorageFull,
-            Preallocation::None => matches!(kind, ErrorKind::StorageFull | ErrorKind::OutcomeUnknown),
-        };
-        assert!(is_told, "{durability:?}, {preallocation:?}: {kind:?}");
+        assert_eq!(kind, ErrorKind::StorageFull, "{durability:?}, {preallocation:?}");
         assert_eq!(store.read(stream(0), Default::default()).expect("it reads").count() as u64, acknowledged);
         let _ = store.close();
         drop(store);
-        let count = check(&device.store(), acknowledged, 1);
+        let count = check(&device.store(), acknowledged, 0);
         // It is still full, and still reads.
         let reader = device.options(durability, preallocation).read_only();
         let reader = Store::open(device.store(), reader).expect("reading takes no room");
@@ -181,20 +177,60 @@ fn full_device() {
 
 fn space_made() {
     for durability in [Durability::Sync, Durability::Os] {
-        let device = Device::new(6);
-        let ballast = device.folder.path().join("ballast");
-        std::fs::write(&ballast, vec![1; 3 << 20]).expect("there is room");
-        let store =
-            Store::open(device.store(), device.options(durability, Preallocation::Auto)).expect("there is room");
-        let (acknowledged, kind) = fill(&store, 0);
-        assert_eq!(kind, ErrorKind::StorageFull);
-        std::fs::remove_file(&ballast).expect("it can be removed");
-        let (acknowledged_more, kind) = fill(&store, acknowledged);
-        assert_eq!(kind, ErrorKind::StorageFull);
-        assert!(acknowledged_more > acknowledged + 500, "{acknowledged}, then {acknowledged_more}");
-        drop(store);
-        check(&device.store(), acknowledged_more, 0);
+        for preallocation in [Preallocation::Auto, Preallocation::None] {
+            let device = Device::new(6);
+            let ballast = |bytes: usize| {
+                // As much of it as there is room for.
+                let path = device.folder.path().join("ballast");
+                let _ = std::fs::write(&path, vec![1; bytes]);
+                path
+            };
+            let path = ballast(3 << 20);
+            let options = device.options(durability, preallocation);
+            let store = Store::open(device.store(), options.clone()).expect("there is room");
+            let (acknowledged, kind) = fill(&store, 0);
+            assert_eq!(kind, ErrorKind::StorageFull);
+            // Refused again and again, it goes on when there is room; and so twice.
+            assert_eq!(fill(&store, acknowledged).1, ErrorKind::StorageFull);
+            std::fs::remove_file(&path).expect("it can be removed");
+            let (acknowledged_more, kind) = fill(&store, acknowledged);
+            assert_eq!(kind, ErrorKind::StorageFull);
+            assert!(acknowledged_more > acknowledged + 500, "{acknowledged}, then {acknowledged_more}");
+            // A store that is closed on a full device gives back what room it has left, and is opened again with none.
+            let _ = store.close();
+            drop(store);
+            check(&device.store(), acknowledged_more, 0);
+            let _ = ballast(6 << 20);
+            let acknowledged_more = match Store::open(device.store(), options.clone()) {
+                Ok(store) => fill(&store, acknowledged_more).0,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+                    acknowledged_more
+                }
+            };
+            std::fs::remove_file(&path).expect("it can be removed");
+            let store = Store::open(device.store(), options).expect("there is room again");
+            let records = store.read(stream(0), Default::default()).expect("it reads").count() as u64;
+            assert_eq!(records, acknowledged_more);
+        }
     }
+}
+
+/// A device that has room for a little more, but not for as much as a file usually grows by.
+fn last_room() {
+    let device = Device::new(6);
+    let options = OpenOptions::default;
+    let store = Store::open(device.store(), options()).expect("there is room");
+    let record = NewRecord::data(b"small");
+    store.append(stream(0), Expected::Any, &[record.clone()]).expect("there is room");
+    store.close().expect("it closes");
+    drop(store);
+    std::fs::write(device.folder.path().join("ballast"), vec![1; 5 << 20]).expect("there is room");
+    let store = Store::open(device.store(), options()).expect("nothing has to be written");
+    for _ in 0..100 {
+        store.append(stream(0), Expected::Any, &[record.clone()]).expect("there is room for a little");
+    }
+    store.close().expect("it closes");
 }
 
 fn read_only() {
