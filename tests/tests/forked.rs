@@ -3,6 +3,8 @@
 #![cfg(unix)]
 #![allow(unsafe_code, reason = "only the system forks")]
 
+use std::path::{Path, PathBuf};
+
 use runlog_engine::{Batch, ErrorKind, Expected, NewRecord, Op, OpenOptions, Position, ReadOptions, Store, StreamId};
 
 fn stream() -> StreamId {
@@ -11,6 +13,14 @@ fn stream() -> StreamId {
 
 fn append(store: &Store, payload: &[u8]) -> Result<(), runlog_engine::Error> {
     store.append(stream(), Expected::Any, &[NewRecord::data(payload)]).map(drop)
+}
+
+/// Every file of a folder, and what is in it.
+fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<_> = entries.map(|path| (path.clone(), std::fs::read(&path).expect("a file"))).collect();
+    files.sort();
+    files
 }
 
 /// Does something in a child process; whether it said yes.
@@ -58,16 +68,10 @@ fn child_that_was_forked_writes_nothing_and_closes_nothing() {
     }]);
     store.stage(&in_line).expect("it is open").wait().expect("it is written");
     let staged = store.stage(&in_line).expect("it is open");
-    let files = || {
-        let entries = std::fs::read_dir(&path).expect("the folder").map(|entry| entry.expect("an entry").path());
-        let mut files: Vec<_> = entries.map(|path| (std::fs::read(&path).expect("a file"), path)).collect();
-        files.sort();
-        files
-    };
     while store.last_position().expect("it reads") < Position(4) {
         std::thread::yield_now();
     }
-    let before = files();
+    let before = files(&path);
     let mut staged = Some(staged);
     assert!(in_child(|| {
         let refused = is_refused(append(&store, b"child"))
@@ -80,7 +84,7 @@ fn child_that_was_forked_writes_nothing_and_closes_nothing() {
         drop(store.clone());
         refused && known && reads
     }));
-    assert_eq!(files(), before);
+    assert_eq!(files(&path), before);
     assert!(in_child({
         let path = path.clone();
         move || {
@@ -104,11 +108,13 @@ fn child_that_drops_the_last_handle_leaves_the_parents_lock() {
     let path = folder.path().join("store");
     let store = Store::open(&path, OpenOptions::default()).expect("a new store");
     append(&store, b"parent").expect("it is open");
+    let before = files(&path);
     let mut store = Some(store);
     assert!(in_child(|| {
         drop(store.take());
         true
     }));
+    assert_eq!(files(&path), before);
     let refused = Store::open(&path, OpenOptions::default()).expect_err("the parent has it");
     assert_eq!(refused.kind(), ErrorKind::Locked);
     append(store.as_ref().expect("it is the parent's"), b"parent again").expect("it is still open");

@@ -55,7 +55,9 @@ fn fill(seed: u64, durability: Durability, preallocation: Preallocation) -> Resu
             Some(ErrorKind::StorageFull) => {
                 refused += 1;
                 refused_in_a_row += 1;
-                driver.check()?;
+                if random.one_in(3) {
+                    driver.check()?;
+                }
                 if refused_in_a_row > 100 {
                     return Err(format!("refused for ever, with room for {room} bytes"));
                 }
@@ -66,8 +68,10 @@ fn fill(seed: u64, durability: Durability, preallocation: Preallocation) -> Resu
                 match random.below(8) {
                     // What was refused is refused after opening again too, or opening is.
                     0 => {
-                        storage.kill();
-                        driver.leave(Leave::Kill)?;
+                        // What can't be closed is left as it is.
+                        if random.one_in(2) || driver.leave(Leave::Close).is_err() {
+                            driver.leave(Leave::Kill)?;
+                        }
                         while let Some(error) = driver.try_reopen()? {
                             same("kind of a refused opening", &error.kind(), &ErrorKind::StorageFull)?;
                             room += 5000;
@@ -102,8 +106,58 @@ fn appends_go_on_without_reopening_once_there_is_room() {
                 budget.add("appends refused", refused);
             }
         }
-        if seed >= first + 8 && !budget.goes_on() {
+        if seed >= first + 2 && !budget.goes_on() {
             break;
         }
     }
+}
+
+/// Wherever in a piece of work over several segments the device is full.
+#[test]
+fn device_that_is_full_at_any_byte_refuses_and_goes_on_when_there_is_room() {
+    let budget = budget::of("full at any byte");
+    for durability in [Durability::Sync, Durability::Os] {
+        for preallocation in [Preallocation::Auto, Preallocation::None] {
+            for room in (2..38).map(|place| place * 7400) {
+                let refused = full_at(room, durability, preallocation)
+                    .unwrap_or_else(|error| panic!("{durability:?}, {preallocation:?}, room for {room}: {error}"));
+                budget.add("appends refused", refused);
+            }
+        }
+    }
+}
+
+fn full_at(room: u64, durability: Durability, preallocation: Preallocation) -> Result<u64, String> {
+    let mut random = Random::new(room);
+    let storage = FaultyStorage::new();
+    storage.limit_room(room);
+    let mut driver = driver(&storage, durability, preallocation);
+    let mut refused = 0;
+    if let Some(error) = driver.try_reopen()? {
+        same("kind of a refused opening", &error.kind(), &ErrorKind::StorageFull)?;
+        storage.limit_room(None);
+        driver.reopen()?;
+    }
+    for round in 0..30 {
+        let work = work(&mut random, round);
+        let Some(kind) = driver.try_commit(&work)? else { continue };
+        same("kind of a refused append", &kind, &ErrorKind::StorageFull)?;
+        refused += 1;
+        driver.check()?;
+        // Again, and then a smaller one, for which there may be room.
+        let again = driver.try_commit(&work)?;
+        let smaller = driver.try_commit(&Work::append(stream(3), "small"))?;
+        for kind in again.into_iter().chain(smaller) {
+            same("kind of a refused append", &kind, &ErrorKind::StorageFull)?;
+        }
+        driver.after_crash(&storage, room).peek().map_err(|error| format!("after a loss of power: {error}"))?;
+        storage.limit_room(None);
+        if again.is_some() {
+            driver.commit(&work)?;
+        }
+    }
+    driver.check()?;
+    driver.after_crash(&storage, room).reopen().map_err(|error| format!("after a loss of power: {error}"))?;
+    driver.leave_and_reopen(Leave::Close)?;
+    Ok(refused)
 }

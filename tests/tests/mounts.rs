@@ -14,9 +14,10 @@ use runlog_tests::{
     processes::{payload, stream},
 };
 
-const TESTS: [Test; 3] = [
+const TESTS: [Test; 4] = [
     ("full_device_is_told_and_loses_nothing_acknowledged", full_device),
     ("appends_go_on_without_reopening_once_space_was_made", space_made),
+    ("last_room_of_a_device_is_used", last_room),
     ("store_that_cannot_be_written_to_is_read_and_refuses_writers", read_only),
 ];
 
@@ -57,20 +58,61 @@ fn full_device() -> Result<(), NotRun> {
 
 fn space_made() -> Result<(), NotRun> {
     for durability in [Durability::Sync, Durability::Os] {
-        let device = Device::new(6);
-        let ballast = device.mount.folder().join("ballast");
-        std::fs::write(&ballast, vec![1; 3 << 20]).expect("there is room");
-        let store =
-            Store::open(device.store(), device.options(durability, Preallocation::Auto)).expect("there is room");
-        let (acknowledged, kind) = fill(&store, 0);
-        assert_eq!(kind, ErrorKind::StorageFull);
-        std::fs::remove_file(&ballast).expect("it can be removed");
-        let (acknowledged_more, kind) = fill(&store, acknowledged);
-        assert_eq!(kind, ErrorKind::StorageFull);
-        assert!(acknowledged_more > acknowledged + 500, "{acknowledged}, then {acknowledged_more}");
-        drop(store);
-        check(&device.store(), acknowledged_more, 0);
+        for preallocation in [Preallocation::Auto, Preallocation::None] {
+            let device = Device::new(6);
+            let ballast = |bytes: usize| {
+                // As much of it as there is room for.
+                let path = device.mount.folder().join("ballast");
+                let _ = std::fs::write(&path, vec![1; bytes]);
+                path
+            };
+            let path = ballast(3 << 20);
+            let options = device.options(durability, preallocation);
+            let store = Store::open(device.store(), options.clone()).expect("there is room");
+            let (acknowledged, kind) = fill(&store, 0);
+            assert_eq!(kind, ErrorKind::StorageFull);
+            // Refused again and again, it goes on when there is room; and so twice.
+            assert_eq!(fill(&store, acknowledged).1, ErrorKind::StorageFull);
+            std::fs::remove_file(&path).expect("it can be removed");
+            let (acknowledged_more, kind) = fill(&store, acknowledged);
+            assert_eq!(kind, ErrorKind::StorageFull);
+            assert!(acknowledged_more > acknowledged + 500, "{acknowledged}, then {acknowledged_more}");
+            // A store that is closed on a full device gives back what room it has left, and is opened again with none.
+            let _ = store.close();
+            drop(store);
+            check(&device.store(), acknowledged_more, 0);
+            let _ = ballast(6 << 20);
+            let acknowledged_more = match Store::open(device.store(), options.clone()) {
+                Ok(store) => fill(&store, acknowledged_more).0,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+                    acknowledged_more
+                }
+            };
+            std::fs::remove_file(&path).expect("it can be removed");
+            let store = Store::open(device.store(), options).expect("there is room again");
+            let records = store.read(stream(0), Default::default()).expect("it reads").count() as u64;
+            assert_eq!(records, acknowledged_more);
+        }
     }
+    Ok(())
+}
+
+/// A device that has room for a little more, but not for as much as a file usually grows by.
+fn last_room() -> Result<(), NotRun> {
+    let device = Device::new(6);
+    let options = OpenOptions::default;
+    let store = Store::open(device.store(), options()).expect("there is room");
+    let record = NewRecord::data(b"small");
+    store.append(stream(0), Expected::Any, &[record.clone()]).expect("there is room");
+    store.close().expect("it closes");
+    drop(store);
+    std::fs::write(device.mount.folder().join("ballast"), vec![1; 5 << 20]).expect("there is room");
+    let store = Store::open(device.store(), options()).expect("nothing has to be written");
+    for _ in 0..100 {
+        store.append(stream(0), Expected::Any, &[record.clone()]).expect("there is room for a little");
+    }
+    store.close().expect("it closes");
     Ok(())
 }
 

@@ -34,7 +34,7 @@ impl Shared {
             return Err(error);
         }
         #[cfg(runlog_shuttle)]
-        let closes_early = crate::faults::closes_early() && self.flush_staged(true).is_ok();
+        let closes_early = crate::faults::closes_early() && self.close_early().is_ok();
         let own = thread::current().id();
         let mut writer = self.writer()?;
         match writer.phase.start_closing(own) {
@@ -54,7 +54,7 @@ impl Shared {
         let closing = Closing { shared: self };
         #[cfg(runlog_shuttle)]
         if closes_early {
-            return Ok(());
+            return self.cut();
         }
         let result = self.finish();
         drop(closing);
@@ -77,6 +77,16 @@ impl Shared {
         self.end_checkpoints();
         // The records are safe, but readers in other processes were left behind: that is told at the latest here.
         ended.and_then(|()| self.watermark_failure().map_or(Ok(()), Err))
+    }
+
+    /// The fault that a test puts in: what is in line is seen to once, and then no more.
+    #[cfg(runlog_shuttle)]
+    fn close_early(&self) -> Result<()> {
+        self.flush_staged(true)?;
+        self.background.end();
+        self.background.join();
+        self.end_spares();
+        self.save_checkpoint()
     }
 
     /// Waits until no thread writes to the log. What failed is no longer in line, but may still be under way.

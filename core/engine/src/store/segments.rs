@@ -91,11 +91,12 @@ impl Shared {
     /// Makes sure that there is room for the index block of a segment: once the next segment has its name, it is too late to
     /// find out that there is none. Zeros behind the records are what any segment may have there.
     fn reserve_index(&self, active: &Segment, end: u64, bytes: u64) -> std::result::Result<(), Failure> {
-        if self.allocation() == Some(Allocation::ZeroFill) {
-            return Ok(());
-        }
         let failed = |error| Error::from_io(error, format!("making room for the index block of {}", active.name));
         let length = active.file.len().map_err(|error| Failure::Harmless(failed(error)))?;
+        // It was filled with zeros, unless a close gave that room back.
+        if self.allocation() == Some(Allocation::ZeroFill) && length >= end + bytes {
+            return Ok(());
+        }
         recover::cut(active, end, end + bytes).map_err(|error| {
             if length < end + bytes {
                 // Gives back what it took of the room. If that fails, the file is longer, and that is all.

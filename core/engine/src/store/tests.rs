@@ -558,3 +558,103 @@ fn missing_index_block_that_was_durable_is_told_and_made_again_on_request() {
         assert_eq!(payloads(&Store::open_on(storage, options()).unwrap(), stream(1)).len(), appended);
     }
 }
+
+#[test]
+fn threads_that_wait_are_counted_once_each() {
+    let store = Store::in_memory(options()).unwrap();
+    for threads in [2, 3] {
+        std::thread::scope(|scope| {
+            for number in 0..threads {
+                let store = &store;
+                scope.spawn(move || {
+                    for _ in 0..3000 {
+                        append(store, stream(number), "x");
+                        let seen = u128::from(store.shared().writer().unwrap().threads_seen);
+                        assert!(seen <= threads, "{threads} threads write, {seen} were seen");
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn staged_batches_are_written_by_who_stages_them_where_no_thread_can_be_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().join("store"), OpenOptions::default()).unwrap();
+    store.shared().background.refuse_threads();
+    let batch = |payload| {
+        let records = vec![NewRecord::data(payload)];
+        Batch::new(vec![Op::Append { stream: stream(1), expected: Expected::Any, records }])
+    };
+    // Nobody waits for it.
+    drop(store.stage(&batch(b"dropped")).unwrap());
+    assert_eq!(payloads(&store, stream(1)), ["dropped"]);
+    block_on(store.stage(&batch(b"awaited")).unwrap()).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    block_on(store.stage(&batch(b"awaited")).unwrap()).unwrap();
+                    drop(store.stage(&batch(b"dropped")).unwrap());
+                }
+            });
+        }
+    });
+    // What is due is flushed by whoever calls next.
+    store.commit(&batch(b"due").with_durability(Durability::Interval(1))).unwrap();
+    let is_flushed = || {
+        let _ = store.last_position().unwrap();
+        let writer = store.shared().writer().unwrap();
+        writer.due.is_none() && writer.synced_end == writer.written_end
+    };
+    while !is_flushed() {
+        std::thread::yield_now();
+    }
+    assert_eq!(payloads(&store, stream(1)).len(), 403);
+    store.close().unwrap();
+}
+
+/// What the writer knows besides what is published.
+fn state(store: &Store) -> (u64, u64, u64, Vec<(u32, u32, bool)>, usize, usize) {
+    let writer = store.shared().writer().unwrap();
+    assert!(writer.open.is_none());
+    let heads = writer.heads.iter().map(|head| (head.last_sequence, head.row_segment, head.deleted)).collect();
+    let (ids, keys) = (writer.new_ids.len(), writer.new_keys.len());
+    (writer.end, writer.next_position, writer.written_end, heads, ids, keys)
+}
+
+#[test]
+fn taken_back_batches_leave_no_trace_in_what_the_writer_knows() {
+    let store = Store::in_memory(options()).unwrap();
+    for number in 0..3 {
+        append(&store, stream(number), "published");
+    }
+    store.delete(stream(2)).unwrap();
+    let before = state(&store);
+    {
+        let shared = store.shared();
+        // As if another thread was writing, so that what is staged stays so.
+        let mut writer = shared.writer().unwrap();
+        writer.phase.start_gathering();
+        let durable = shared.durable();
+        let steps = [
+            Op::Append { stream: stream(9), expected: Expected::Absent, records: vec![NewRecord::data(b"new")] },
+            Op::Append { stream: stream(1), expected: Expected::Any, records: vec![NewRecord::data(b"more")] },
+            Op::Truncate { stream: stream(0), expected: Expected::Any, after: Sequence(0) },
+            Op::Fork { parent: stream(1), at: Sequence(1), child: stream(8) },
+            Op::Delete { stream: stream(1), expected: Expected::Any },
+        ];
+        for step in steps {
+            let batch = Batch::new(vec![step]);
+            let batch = if matches!(batch.ops[0], Op::Append { .. }) { batch.with_key(b"key") } else { batch };
+            let prepared = prepare::prepare(&batch).unwrap();
+            writer.stage(&durable, &batch, &prepared, Durability::Sync, shared.options.host.now_ms()).unwrap();
+        }
+        assert!(writer.take_back(&durable).is_some_and(|open| open.entries.records.len() >= 6));
+        writer.phase.end_gathering();
+    }
+    assert_eq!(state(&store), before);
+    append(&store, stream(9), "again");
+    assert_eq!(payloads(&store, stream(9)), ["again"]);
+}
