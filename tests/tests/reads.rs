@@ -272,8 +272,8 @@ fn append_passes(what: &str, work: impl FnOnce(&Store) + Send + 'static) {
     let storage = Tapped::default();
     let store = store_of(&storage, RECORDS);
     store.snapshot(stream(1), Sequence(5), b"state").unwrap();
-    let first = store.append(stream(1), Expected::Any, &[NewRecord::data(&[7; 40_000])]).unwrap();
-    store.append(stream(1), Expected::Any, &[NewRecord::data(&[7; 40_000])]).unwrap();
+    let first = store.append(stream(1), Expected::Any, &[NewRecord::data(&vec![7; 40_000])]).unwrap();
+    store.append(stream(1), Expected::Any, &[NewRecord::data(&vec![7; 40_000])]).unwrap();
     store.close().unwrap();
     drop(store);
     // What was looked up before is in memory.

@@ -234,7 +234,7 @@ fn checkpoints_take_an_eighth_of_what_the_log_does() {
     let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
     storage.take();
     for _ in 0..200 {
-        store.append(stream(1), Expected::Any, &[NewRecord::data(&[7; 100_000])]).unwrap();
+        store.append(stream(1), Expected::Any, &[NewRecord::data(&vec![7; 100_000])]).unwrap();
     }
     // The keeper thread writes them; closing waits for it, and writes the last.
     store.close().unwrap();
@@ -248,7 +248,7 @@ fn first_record_of_a_scan_costs_one_record() {
     let storage = Counting::default();
     let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
     for _ in 0..200 {
-        store.append(stream(1), Expected::Any, &[NewRecord::data(&[7; RECORD])]).unwrap();
+        store.append(stream(1), Expected::Any, &[NewRecord::data(&vec![7; RECORD])]).unwrap();
     }
     // Once, so that index blocks are in memory.
     assert_eq!(store.scan(runlog_engine::Position(1)).unwrap().count(), 201);
