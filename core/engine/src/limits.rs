@@ -12,8 +12,6 @@ pub const BATCH_BYTES_MAX: usize = 128 << 20;
 pub const BATCH_RECORDS_MAX: usize = 1 << 20;
 /// The highest sequence of a stream: 2³² − 2.
 pub const SEQUENCE_MAX: u64 = u32::MAX as u64 - 1;
-/// The most records that a stream can ever be given, those that were truncated included: 2³² − 2.
-pub const STREAM_RECORDS_MAX: u32 = u32::MAX - 1;
 /// The most streams of one store: 2³² − 2.
 pub const STREAMS_MAX: u32 = u32::MAX - 1;
 /// The smallest segment: 64 KiB.

@@ -181,7 +181,7 @@ fn stream(entry: StreamEntry, ranges: &[Arc<Lineage>]) -> Option<Stream> {
     let possible = entry.tail_first_sequence > above
         && (lineage.is_some() || entry.tail_first_sequence == 1)
         && entry.tail_first_ordinal != 0
-        && entry.ordinals <= limits::STREAM_RECORDS_MAX
+        && entry.ordinals <= limits::ORDINAL_MAX
         && last <= limits::SEQUENCE_MAX + 1
         && entry.runs.is_sorted_by_key(|run| run.1);
     if !possible {

@@ -333,9 +333,9 @@ impl Directory {
 
 /// The last ordinal of a stream that is given `count` more records.
 fn next_ordinal(stream: &Stream, count: u32) -> Result<u32> {
-    let last = stream.ordinals.checked_add(count).filter(|last| *last <= limits::STREAM_RECORDS_MAX);
+    let last = stream.ordinals.checked_add(count).filter(|last| *last <= limits::ORDINAL_MAX);
     last.ok_or_else(|| {
-        let most = limits::STREAM_RECORDS_MAX;
+        let most = limits::ORDINAL_MAX;
         contradiction(format!("stream {}: {count} more records after {}, of {most}", stream.id, stream.ordinals))
     })
 }

@@ -217,7 +217,7 @@ fn last_record_of_an_often_truncated_stream_is_found_in_a_logarithm_of_steps() {
 
 #[test]
 fn stream_takes_no_more_records_than_can_be_counted() {
-    let most = limits::STREAM_RECORDS_MAX;
+    let most = limits::ORDINAL_MAX;
     let with = |ordinals, tail_first_sequence| {
         let id = StreamId::from_bytes([7; 16]);
         let tail_first_ordinal = ordinals - tail_first_sequence + 2;

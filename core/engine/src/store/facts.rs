@@ -10,7 +10,7 @@ use super::{
     place::{Place, position_of},
     shared::Shared,
 };
-use crate::{Batch, Error, Expected, Op, Position, Result, StreamId, format::record::Header};
+use crate::{Batch, Error, ErrorKind, Expected, Op, Position, Result, StreamId, format::record::Header};
 
 /// What was read for a batch.
 #[derive(Default)]
@@ -68,7 +68,13 @@ impl Facts {
     /// Reads what is needed, and where that is a position, what the rest of the batch will need too.
     pub(crate) fn read(&mut self, shared: &Shared, batch: &Batch<'_>, need: Need) -> Result<()> {
         match need {
-            Need::Header(position) => self.read_header(shared, position),
+            Need::Header(position) => {
+                self.read_header(shared, position)?;
+                // Else the batch would ask for it for ever.
+                let is_read = self.headers.contains_key(&position.0);
+                let lost = || Error::new(ErrorKind::Damaged, format!("position {position} can't be found any more"));
+                is_read.then_some(()).ok_or_else(lost)
+            }
             Need::Position(source, ordinal) => {
                 self.read_position(shared, source, ordinal)?;
                 let expecting = batch.ops.iter().filter_map(stream_expected_at);

@@ -4,6 +4,7 @@ use super::{
     durable::{Durable, Entry},
     facts::{Facts, Stop},
     group::OpenGroup,
+    place::Place,
     prepare::PreparedBody,
     writer::{Head, LastPosition, Staged, Undo, Writer},
 };
@@ -43,6 +44,7 @@ pub(crate) fn push_mark(writer: &Writer, open: &mut OpenGroup, epoch: u32, time_
     open.bytes.extend_from_slice(&bytes);
     body.encode_into(&mut open.bytes);
 }
+
 /// What a step comes to, or why the batch is not staged.
 type Result<T> = std::result::Result<T, Stop>;
 
@@ -179,9 +181,9 @@ impl Staging<'_, '_> {
                 format!("stream {id} is full: a stream has {} sequences", limits::SEQUENCE_MAX),
             )
         })?;
-        let ordinals = head.ordinals.checked_add(count).filter(|ordinals| *ordinals <= limits::STREAM_RECORDS_MAX);
+        let ordinals = head.ordinals.checked_add(count).filter(|ordinals| *ordinals <= limits::ORDINAL_MAX);
         head.ordinals = ordinals.ok_or_else(|| {
-            let (given, most) = (head.ordinals, limits::STREAM_RECORDS_MAX);
+            let (given, most) = (head.ordinals, limits::ORDINAL_MAX);
             let message = format!(
                 "stream {id} is full: it was given {given} records, truncated ones included, and a stream can be given \
                  {most}; fork it and go on in the fork"
@@ -200,7 +202,8 @@ impl Staging<'_, '_> {
     }
 
     fn redact(&mut self, position: Position, reason: &str) -> Result<OpResult> {
-        if self.durable.segment_of_position(position.0).is_none() {
+        // A position that a repair left out is none either.
+        if Place::of(self.durable, position.0).is_none() {
             return Err(Error::new(ErrorKind::NotFound, format!("no record has position {position}")).into());
         }
         let header = self.facts.header(position)?;

@@ -83,7 +83,7 @@ fn stream_that_was_given_as_many_records_as_can_be_counted_takes_no_more() {
     let store = Store::in_memory(options()).unwrap();
     append(&store, stream(1), "one");
     // As if it had been truncated again and again.
-    store.shared().writer().unwrap().heads[0].ordinals = crate::limits::STREAM_RECORDS_MAX - 3;
+    store.shared().writer().unwrap().heads[0].ordinals = crate::limits::ORDINAL_MAX - 3;
     let records = [NewRecord::data(b"x"); 4];
     let refused = store.append(stream(1), Expected::Any, &records).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
@@ -91,6 +91,51 @@ fn stream_that_was_given_as_many_records_as_can_be_counted_takes_no_more() {
     assert_eq!(append(&store, stream(2), "another stream").last_position, Position(4), "nothing was written");
     store.append(stream(1), Expected::Any, &records[..3]).unwrap();
     assert_eq!(store.append(stream(1), Expected::Any, &records[..1]).unwrap_err().kind(), ErrorKind::TooLarge);
+}
+
+#[test]
+fn position_of_the_last_record_is_known_while_another_group_is_being_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().join("store"), options()).unwrap();
+    let first = append(&store, stream(1), "first").last_position;
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| (0..300).for_each(|_| drop(append(&store, stream(2), "keeps a write under way"))));
+        let two = || vec![NewRecord::data(b"x"), NewRecord::data(b"y")];
+        let stage = |op| store.stage(&Batch::new(vec![op])).unwrap();
+        while !other.is_finished() {
+            let expected = Expected::At(first);
+            let added = stage(Op::Append { stream: stream(1), expected, records: two() });
+            let last = added.appended().last_position;
+            let expected = Expected::At(last);
+            let one = stage(Op::Truncate { stream: stream(1), expected, after: Sequence(2) });
+            let expected = Expected::At(Position(last.0 - 1));
+            let none = stage(Op::Truncate { stream: stream(1), expected, after: Sequence(1) });
+            [added, one, none].into_iter().for_each(|commit| drop(commit.wait().unwrap()));
+        }
+        other.join().unwrap();
+    });
+    assert_eq!(payloads(&store, stream(1)), ["first"]);
+}
+
+#[test]
+fn position_that_a_repair_left_out_is_not_found_and_not_redacted() {
+    let store = Store::in_memory(options()).unwrap();
+    let large = vec![7; 20_000];
+    while store.stat().unwrap().segments < 2 {
+        store.append(stream(1), Expected::Any, &[NewRecord::data(&large)]).unwrap();
+    }
+    let lost = {
+        let mut durable = store.shared().durable.write().unwrap();
+        let active = durable.segments.pop().unwrap();
+        let lost = active.header.base_position;
+        let mut header = active.header;
+        header.base_position += 3;
+        durable.segments.push(Arc::new(crate::log::segment::Segment::unsealed(header, active.file.clone())));
+        durable.next_position += 3;
+        Position(lost)
+    };
+    assert_eq!(store.record(lost).unwrap(), None);
+    assert_eq!(store.redact(lost, "asked for").unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]
