@@ -22,7 +22,7 @@ const RECOVERED_SHOWN: usize = 3;
 
 /// Opens the store for writing; makes it when it isn't there. Says what a process that was killed had left running.
 pub(crate) fn open_or_create(global: &Global) -> Result<Store> {
-    let store = opened(global, Store::open(&global.store))?;
+    let store = open_quietly(global)?;
     let recovered = store.recovered_runs();
     for run in recovered.iter().take(RECOVERED_SHOWN) {
         let resume = format!("`runlog run --resume {run} -- CMD` goes on from it");
@@ -42,7 +42,8 @@ pub(crate) fn open(global: &Global) -> Result<Store> {
     open_or_create(global)
 }
 
-/// Opens the store for writing, for who knows what became of the process before.
+/// Opens the store for writing, for who sees to itself what a process that was killed had left running; makes it when
+/// it isn't there.
 pub(crate) fn open_quietly(global: &Global) -> Result<Store> {
     opened(global, Store::open(&global.store))
 }

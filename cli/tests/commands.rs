@@ -90,6 +90,26 @@ fn a_file_that_grew_adds_what_is_new_and_another_one_gets_a_name_beside() {
 }
 
 #[test]
+fn an_import_that_broke_off_is_completed_and_it_is_said_so() {
+    let place = Place::new();
+    // So long that a part of it is written before the rest is read.
+    let said = "x".repeat(400);
+    let line = |number: u32| format!("{{\"role\":\"user\",\"content\":\"{number} {said}\"}}\n");
+    let lines = |numbers: std::ops::Range<u32>| numbers.map(line).collect::<String>();
+    place.write("chat.jsonl", lines(0..1200) + "no JSON\n");
+    place.expect(1, &["import", "--strict", "chat.jsonl"]);
+    place.write("chat.jsonl", lines(0..1300));
+    let said = place.expect(0, &["import", "chat.jsonl"]).out;
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("there already; completed 1 session that an interrupted import had begun"), "{said}");
+    // Once only; and a file that grew later is no interrupted import.
+    let again = place.expect(0, &["import", "chat.jsonl"]).out;
+    assert!(again.contains("1,300 there already") && !again.contains("completed"), "{again}");
+    place.write("chat.jsonl", lines(0..1400));
+    assert_eq!(place.expect(0, &["import", "--json", "chat.jsonl"]).json()[0]["sessions"][0]["outcome"], "continued");
+}
+
+#[test]
 fn a_malformed_line_is_told_and_the_rest_is_imported() {
     let place = Place::new();
     let said = place.expect(6, &["import", &fixture("claude-code-odd.jsonl")]);

@@ -53,7 +53,10 @@ fn a_flow_gives_a_file_for_each_node_that_javascript_plays() {
     for name in ["task-agent.json", "a%2Fb.json"] {
         assert_eq!(read(place.path("fixtures").join(name)), read(played_from_javascript(name)), "{name}");
     }
-    // Nothing is written over unless that is asked for, and nothing is written where something isn't right.
+    // The same again is no conflict. Nothing else is written over unless that is asked for, and nothing is written
+    // where something isn't right.
+    place.expect(0, &["record-fixtures", &run, "--output", "fixtures"]);
+    place.write("fixtures/task-agent.json", "{}");
     let refused = place.expect(4, &["record-fixtures", &run, "--output", "fixtures"]);
     assert!(refused.err.contains("--overwrite"), "{}", refused.err);
     place.expect(0, &["record-fixtures", &run, "--output", "fixtures", "--overwrite"]);

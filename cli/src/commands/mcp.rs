@@ -67,7 +67,7 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
         return talk(Server::new(store.to_async(), args.project.clone(), None)).await;
     };
     let file = AgentsFile::read(path)?;
-    let store = store::open_or_create(global)?;
+    let store = store::open_quietly(global)?;
     let runtime = TokioRuntime::current().ok_or_else(|| Failure::other("there is no runtime to run agents on"))?;
     let options = OrchestratorOptions { concurrent_max: usize::from(args.at_once), ..OrchestratorOptions::default() };
     let orchestrator = Orchestrator::new(store.to_async(), runtime, options);

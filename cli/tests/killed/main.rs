@@ -61,7 +61,9 @@ fn killed_before_each_write(writes: Writes, arrange: impl Fn(&Place), arguments:
     let log = if traced.writes.iter().any(|it| it.starts_with(tracer::DURABLE)) { tracer::DURABLE } else { "write" };
     let mut kills = 0;
     for (index, write) in traced.writes.iter().enumerate() {
-        let is_log = write.starts_with(log);
+        // The last of them is met before and after it.
+        let is_log =
+            write.starts_with(log) || traced.writes.iter().rposition(|it| it.starts_with(log)) == index.checked_sub(1);
         let is_looked_at = match writes {
             _ if is_tortured => true,
             Writes::All => true,

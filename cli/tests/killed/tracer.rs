@@ -40,6 +40,7 @@ pub(crate) struct Traced {
 
 /// Runs a command, and kills it as it is about to change something in `folder` for the `nth` time. Its threads are
 /// watched with it, the processes that it starts aren't.
+#[allow(clippy::zombie_processes, reason = "it is waited for by its number, as its threads are")]
 pub(crate) fn run(command: &Command, folder: &Path, nth: usize) -> Traced {
     let (out, err) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
     let mut stopped = Command::new("sh");

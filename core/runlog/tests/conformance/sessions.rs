@@ -3,8 +3,14 @@
 use std::sync::Arc;
 
 use runlog::{
-    AsyncStore, CopySession, Deleted, ErrorKind, InstanceId, ListSessions, NewInstance, NewMessage, NewSession,
-    NewToolCall, Session, SessionChanges, SessionId, SessionStatus, backend::Backend,
+    AgentInstance, AsyncStore, CopySession, Deleted, ErrorKind, EventOptions, InstanceId, ListSessions, NewInstance,
+    NewMessage, NewSession, NewToolCall, Session, SessionChanges, SessionId, SessionStatus,
+    backend::Backend,
+    engine::ReadOptions,
+    transcript::{
+        ImportMark, NewContextEvent,
+        keep::{Aside, EntryBatch, aside_stream},
+    },
 };
 use uuid::Uuid;
 
@@ -219,7 +225,7 @@ pub async fn a_copy_up_to_a_point_is_the_session_as_it_was(backend: Shared) {
     let (session, root) = store.start_session(new, "planner").await.unwrap();
     let context = store.context(root.id).await.unwrap();
     for (word, at) in [("a", 1_000), ("b", 2_000), ("c", 3_000)] {
-        let event = runlog::EventOptions { created_at_ms: Some(at), ..Default::default() };
+        let event = EventOptions { created_at_ms: Some(at), ..Default::default() };
         let options = runlog::AppendOptions { event, ..Default::default() };
         context.append_message_with(NewMessage::user(word), &options).await.unwrap();
     }
@@ -282,4 +288,104 @@ pub async fn a_catalog_of_many_pages_is_read_whole(backend: Shared) {
     let second = AsyncStore::with_backend(backend);
     assert_eq!(second.list_sessions(&ListSessions::default()).await.unwrap().sessions.len(), 8);
     assert_eq!(second.find_session("7").await.unwrap().metadata, metadata);
+}
+
+/// A batch of a session that it makes, with an instance and its helper.
+fn new_session(store: &AsyncStore, name: &str) -> (SessionId, InstanceId, EntryBatch) {
+    let session = SessionId(store.backend().new_id());
+    let mut batch = EntryBatch::new(session);
+    batch.create_session(NewSession::named(name));
+    let root = AgentInstance {
+        id: InstanceId(store.backend().new_id()),
+        session_id: session,
+        agent_name: "main".into(),
+        parent_instance_id: None,
+        created_at_ms: 1_000,
+    };
+    let helper = InstanceId(store.backend().new_id());
+    batch.create_instance(root.clone());
+    batch.create_instance(AgentInstance { id: helper, parent_instance_id: Some(root.id), ..root.clone() });
+    (session, root.id, batch)
+}
+
+fn said(word: &str) -> Vec<NewContextEvent> {
+    NewContextEvent::of_message(NewMessage::user(word).to_json().unwrap(), &EventOptions::default()).unwrap()
+}
+
+pub async fn entries_are_written_with_their_session_or_nothing_is(backend: Shared) {
+    let store = AsyncStore::with_backend(backend);
+    let (session, root, mut batch) = new_session(&store, "whole");
+    batch.push_aside(&Aside::Wrapper(raw(r#"{"task":7}"#)));
+    batch.push_events(root, &said("a")).unwrap();
+    batch.archive_session();
+    batch.mark(ImportMark::Creating);
+    store.write_entries(&batch).await.unwrap();
+    let found = store.find_session("whole").await.unwrap();
+    assert_eq!((found.id, found.status), (session, SessionStatus::Archived));
+    assert_eq!(store.instances(session).await.unwrap().len(), 2);
+    assert_eq!(heard(&store, root).await, ["a"]);
+    assert_eq!(store.import_mark(session).await.unwrap(), Some(ImportMark::Creating));
+
+    let mut done = EntryBatch::new(session);
+    done.mark(ImportMark::Done);
+    store.write_entries(&done).await.unwrap();
+    assert_eq!(store.import_mark(session).await.unwrap(), Some(ImportMark::Done));
+    assert!(store.contexts().event(root, 2).await.unwrap().is_none());
+
+    // Its name is taken, its instance's id is, or the parent of an instance is nobody's: nothing of it is there.
+    let (taken, _, batch) = new_session(&store, "whole");
+    assert_eq!(store.write_entries(&batch).await.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let (other, _, mut batch) = new_session(&store, "other");
+    let again = store.get_instance(root).await.unwrap().unwrap();
+    batch.create_instance(again.clone());
+    assert_eq!(store.write_entries(&batch).await.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let (lost, _, mut batch) = new_session(&store, "lost");
+    let nobody = InstanceId(store.backend().new_id());
+    batch.create_instance(AgentInstance { id: nobody, parent_instance_id: Some(nobody), ..again.clone() });
+    assert_eq!(store.write_entries(&batch).await.unwrap_err().kind(), ErrorKind::NotFound);
+    for id in [taken, other, lost] {
+        assert_eq!(store.get_session(id).await.unwrap(), None);
+        assert_eq!(store.import_mark(id).await.unwrap(), None);
+        assert!(store.is_id_free(id.as_uuid()).await.unwrap());
+    }
+    assert!(!store.is_id_free(root.as_uuid()).await.unwrap());
+    let mut nowhere = EntryBatch::new(lost);
+    nowhere.push_aside(&Aside::Wrapper(raw("{}")));
+    assert_eq!(store.write_entries(&nowhere).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+pub async fn what_is_kept_beside_the_contexts_is_copied_and_truncated_with_them(backend: Shared) {
+    let store = AsyncStore::with_backend(backend);
+    let (session, root, mut batch) = new_session(&store, "kept");
+    batch.push_aside(&Aside::Wrapper(raw(r#"{"task":7}"#)));
+    for word in ["a", "b", "c"] {
+        batch.push_aside(&Aside::Envelope(raw(&format!(r#"{{"around":"{word}"}}"#))));
+        batch.push_events(root, &said(word)).unwrap();
+        batch.push_aside(&Aside::Other(root, raw(&format!(r#"{{"after":"{word}"}}"#))));
+    }
+    store.write_entries(&batch).await.unwrap();
+    let kept =
+        async |session: SessionId| match store.backend().read(aside_stream(session), ReadOptions::default()).await {
+            Ok(page) => page.records.iter().map(|it| String::from_utf8_lossy(&it.payload).into_owned()).collect(),
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(error) => panic!("{error}"),
+        };
+    let all = kept(session).await;
+    assert_eq!(all.len(), 7);
+    // Up to an event: what stands before the next one, but not that one's own envelope.
+    for (point, last) in [(None, 7), (Some(3), 7), (Some(2), 5), (Some(1), 3), (Some(0), 1)] {
+        let options = CopySession { up_to_sequence: point, ..CopySession::default() };
+        let copy = store.copy_session(session, &options).await.unwrap();
+        assert_eq!(kept(copy.session.id).await, all[..last], "copied up to {point:?}");
+        let Some(point) = point else { continue };
+        let whole = store.copy_session(session, &CopySession::default()).await.unwrap().session.id;
+        assert_eq!(store.truncate_session(whole, point).await.unwrap(), 3 - point);
+        assert_eq!(kept(whole).await, all[..last], "truncated after {point}");
+    }
+    assert_eq!(kept(session).await, all);
+    let (plain, root) = store.start_session(NewSession::default(), "main").await.unwrap();
+    say(&store, root.id, &["a", "b"]).await;
+    let copy = store.copy_session(plain.id, &CopySession::default()).await.unwrap();
+    assert_eq!(store.truncate_session(copy.session.id, 1).await.unwrap(), 1);
+    assert!(kept(copy.session.id).await.is_empty());
 }
