@@ -10,6 +10,7 @@ pub mod driver;
 pub mod faulty;
 pub mod host;
 pub mod hostile;
+pub mod memory;
 pub mod model;
 pub mod mounts;
 #[cfg(target_os = "linux")]
