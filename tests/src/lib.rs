@@ -11,6 +11,7 @@ pub mod faulty;
 pub mod forge;
 pub mod host;
 pub mod hostile;
+pub mod memory;
 pub mod model;
 pub mod mounts;
 #[cfg(target_os = "linux")]
