@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use runlog_engine::{ErrorKind, storage::Storage};
+use runlog_engine::{ErrorKind, OpenOptions, Position, Store, storage::Storage};
 use runlog_tests::{
     checker::{self, Files},
     damage::{Found, Left, Victim, victim},
@@ -15,14 +15,24 @@ use runlog_tests::{
 struct Newer {
     what: String,
     files: Files,
-    /// Whether it is in what is read at opening.
-    is_refused: bool,
+    read: Read,
+}
+
+/// When the engine has to read it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Read {
+    /// At opening.
+    Opening,
+    /// When the record with this position is asked for.
+    Record(u64),
+    /// Never, but to verify: it is a mark.
+    Never,
 }
 
 fn newer(victim: &Victim, what: String, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Newer {
     let mut files = victim.files.clone();
     change(files.get_mut(name).expect("it has the file"));
-    Newer { what, files, is_refused: true }
+    Newer { what, files, read: Read::Opening }
 }
 
 /// Structures whose CRC is in their last 4 bytes.
@@ -73,7 +83,10 @@ fn records(victim: &Victim) -> Vec<Newer> {
                 bytes[start + place] = value;
                 forge::record(bytes, start, segment.seed);
             });
-            made.is_refused = !segment.sealed;
+            // What the checkpoint covers is as little read at opening as what is sealed.
+            if segment.sealed || victim.files.contains_key("CHECKPOINT") {
+                made.read = if record.has_position() { Read::Record(record.position) } else { Read::Never };
+            }
             all.push(made);
         }
     }
@@ -100,10 +113,17 @@ fn examine(victim: &Victim, newer: &Newer) -> Result<(), String> {
         checked => return Err(format!("the checker: {:?}", checked.map(|checked| checked.records.len()))),
     }
     let storage = FaultyStorage::from_files(&newer.files);
-    match victim.examine(&storage)? {
-        Found::Refused(error) if error.kind() == ErrorKind::UnsupportedVersion => {}
-        Found::Opened { refused: 1.., .. } if !newer.is_refused => {}
-        found => return Err(format!("found {found:?}")),
+    match (victim.examine(&storage)?, newer.read) {
+        (Found::Refused(error), _) if error.kind() == ErrorKind::UnsupportedVersion => {}
+        (Found::Opened { refused: 1.., .. }, Read::Record(position)) => {
+            let store = Store::open_on(Arc::new(storage.clone()), OpenOptions::default().read_only());
+            let read = store.and_then(|store| store.record(Position(position)));
+            if !read.as_ref().is_err_and(|error| error.kind() == ErrorKind::UnsupportedVersion) {
+                return Err(format!("read as {read:?}"));
+            }
+        }
+        (Found::Opened { .. }, Read::Never) => {}
+        (found, _) => return Err(format!("found {found:?}")),
     }
     same_segments(&newer.files, &storage.files()).map_err(|error| format!("opening: {error}"))?;
     victim.examine_as_reader(&storage)?;
@@ -138,7 +158,7 @@ fn newer_builds_bytes_after_a_crash_are_told_and_left_alone() {
     try_all(Left::Crashed);
 }
 
-/// One copy of a header that is older builds' own is enough.
+/// One copy of a header is enough; a sealed segment has a third.
 #[test]
 fn damaged_copy_of_a_header_is_passed_over() {
     for left in [Left::Closed, Left::Crashed] {
@@ -149,13 +169,15 @@ fn damaged_copy_of_a_header_is_passed_over() {
                 let found = victim.examine(&storage).unwrap();
                 assert!(victim.is_whole(&found), "{name}, copy at {start}: {found:?}");
             }
-            let storage = victim.changed(name, |bytes| {
-                for start in forge::HEADER_COPIES {
-                    bytes[start] ^= 1;
-                }
-            });
-            let found = victim.examine(&storage).unwrap();
-            assert!(!victim.is_whole(&found), "{name} without a header: {found:?}");
+            let mut files = victim.files.clone();
+            let bytes = files.get_mut(name).unwrap();
+            for start in forge::HEADER_COPIES {
+                bytes[start] ^= 1;
+            }
+            let found = victim.examine(&FaultyStorage::from_files(&files)).unwrap();
+            let is_sealed = victim.sealed().contains(&name.as_str());
+            assert_eq!(victim.is_whole(&found), is_sealed, "{name} without a header in front: {found:?}");
+            assert_eq!(checker::check_files(&files, None).is_ok(), is_sealed, "{name}");
         }
     }
 }

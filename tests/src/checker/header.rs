@@ -3,6 +3,7 @@
 use super::{
     Files, Problem, SegmentFacts,
     bytes::{Cursor, crc_from},
+    index::TRAILER_BYTES,
 };
 
 /// Where the records of a segment begin.
@@ -67,24 +68,22 @@ impl Header {
             return Err(Problem::new(name, 0, format!("{} bytes are more than a segment has", file.len())));
         }
         let mut first: Option<&[u8; HEADER_BYTES]> = None;
+        let mut worst = None;
         for start in COPIES {
-            let copy = file.get(start..).and_then(|rest| rest.first_chunk::<HEADER_BYTES>());
-            let checks = match copy {
-                Some(copy) => Cursor::of_checked(name, start as u64, copy, b"RUNLOGSG").map(|_| copy),
-                None => Err(Problem::new(name, start as u64, "no room for a copy of the header")),
-            };
-            match (checks, first) {
+            match (copy_at(name, file, start), first) {
                 (Ok(copy), None) => first = Some(copy),
                 (Ok(copy), Some(first)) if copy == first => {}
                 (Ok(_), Some(_)) => {
                     damaged.push(Problem::new(name, start as u64, "another header than in the copy before"));
                 }
-                (Err(problem), _) => damaged.push(problem),
+                (Err(problem), _) => {
+                    worst = Some(problem.clone());
+                    damaged.push(problem);
+                }
             }
         }
-        let Some(bytes) = first else {
-            return Err(damaged.pop().expect("each copy is read, or there is a problem"));
-        };
+        let bytes = first.or_else(|| copy_of_index(name, file)).ok_or(worst);
+        let bytes = bytes.map_err(|worst| worst.expect("a copy was read, or there is a problem"))?;
         Self::decode(name, *bytes, id, identity)
     }
 
@@ -169,4 +168,17 @@ impl Header {
         }
         Ok(())
     }
+}
+
+fn copy_at<'a>(name: &str, file: &'a [u8], start: usize) -> Result<&'a [u8; HEADER_BYTES], Problem> {
+    let copy = file.get(start..).and_then(|rest| rest.first_chunk());
+    let copy = copy.ok_or_else(|| Problem::new(name, start as u64, "no room for a copy of the header"))?;
+    Cursor::of_checked(name, start as u64, copy, b"RUNLOGSG").map(|_| copy)
+}
+
+/// The copy that ends the index block of a segment that is sealed, by the look of it.
+fn copy_of_index<'a>(name: &str, file: &'a [u8]) -> Option<&'a [u8; HEADER_BYTES]> {
+    let trailer = file.len().checked_sub(TRAILER_BYTES)?;
+    Cursor::of_checked(name, trailer as u64, &file[trailer..], b"RUNLOGIX").ok()?;
+    copy_at(name, file, trailer.checked_sub(HEADER_BYTES)?).ok()
 }

@@ -94,6 +94,19 @@ fn header_is_read_from_the_first_copy_that_checks() {
 }
 
 #[test]
+fn sealed_segment_has_its_header_a_third_time() {
+    let (mut first, second) = two();
+    let whole = sound(&files(&[&first, &second]));
+    first.bytes[100] ^= 1;
+    first.bytes[2048 + 100] ^= 1;
+    let checked = sound(&files(&[&first, &second]));
+    assert_eq!((checked.records, checked.damaged_copies.len()), (whole.records, 2));
+    let place = first.bytes.len() - 640 + 100;
+    first.bytes[place] ^= 1;
+    damaged(&files(&[&first, &second]), "crc");
+}
+
+#[test]
 fn copy_that_differs_is_told() {
     let mut segment = one(&[data(1, 1)]);
     change(&mut segment.bytes[2048..2560], 116, &[9]);
