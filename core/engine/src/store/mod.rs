@@ -7,7 +7,11 @@ mod close;
 mod commit;
 mod durable;
 mod end;
+<<<<<<< HEAD
 mod facts;
+=======
+mod examine;
+>>>>>>> e7538d7 (Engine: verify makes everything again that is derived; repair seals holes and goes on; salvage (under way))
 mod follow;
 mod group;
 mod keys;
@@ -17,8 +21,10 @@ mod place;
 mod prepare;
 mod read;
 mod recover;
+mod repair;
 mod repeat;
 mod room;
+mod salvage;
 mod scan;
 mod segments;
 mod shared;
@@ -40,9 +46,11 @@ pub use commit::Commit;
 pub use options::{Missing, Mode, OpenOptions, Preallocation};
 pub use read::Reader;
 pub use recover::Recovery;
+pub use repair::{Repair, repair};
+pub use salvage::{Salvage, Salvaged, salvage};
 pub use scan::{LogReader, Subscription};
 pub use stat::Stat;
-pub use verify::{Problem, Repair, Verification, repair, verify, verify_with};
+pub use verify::{Problem, Verification, verify, verify_with};
 
 use crate::{
     Appended, Batch, Expected, NewRecord, Op, Position, ReadOptions, Record, Result, Sequence, Snapshot, StreamId,
