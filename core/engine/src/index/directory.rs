@@ -93,10 +93,9 @@ impl Stream {
     /// A fork of a stream that nobody knows any more, as a repair makes it where the fork's own record is lost: the sequences
     /// up to `at` are there, and can't be read.
     fn fork_of_unknown(id: StreamId, at: u32, location: Location) -> Self {
-        let lost = Lineage { first_sequence: 1, source: 0, first_ordinal: 1, below: None };
         Self {
             tail_first_sequence: at.saturating_add(1),
-            lineage: (at > 0).then(|| Arc::new(lost)),
+            lineage: if at > 0 { Lineage::push(None, 1, 0, 1) } else { None },
             forked: Some(Forked { parent: 0, at, location }),
             ..Self::new(id)
         }

@@ -7,11 +7,8 @@ mod close;
 mod commit;
 mod durable;
 mod end;
-<<<<<<< HEAD
-mod facts;
-=======
 mod examine;
->>>>>>> e7538d7 (Engine: verify makes everything again that is derived; repair seals holes and goes on; salvage (under way))
+mod facts;
 mod follow;
 mod group;
 mod keys;

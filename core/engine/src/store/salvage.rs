@@ -113,7 +113,7 @@ pub fn salvage(
     if let Ok(Some(checkpoint)) = recover::read_checkpoint(storage) {
         let streams = checkpoint.directory.streams().iter().zip(1..);
         known.ids.extend(streams.map(|(stream, number)| (number, *stream.id.as_bytes())));
-        known.redacted.extend(checkpoint.directory.redacted());
+        known.redacted.extend(checkpoint.directory.redacted().to_vec());
     }
     found.iter().try_for_each(|remains| known.add(remains))?;
     for remains in &found {

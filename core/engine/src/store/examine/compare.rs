@@ -153,13 +153,13 @@ pub(super) fn directories(theirs: &Directory, ours: &Directory) -> Option<String
         return Some(format!("it has {} streams, expected {}", theirs.streams().len(), ours.streams().len()));
     }
     let mut lists = Lists::default();
-    for (number, (theirs, ours)) in (1_u32..).zip(theirs.streams().iter().zip(ours.streams())) {
+    for (number, (theirs, ours)) in (1_u32..).zip(theirs.streams().iter().zip(ours.streams().iter())) {
         if let Some(what) = streams(theirs, ours, &mut lists) {
             return Some(format!("stream number {number} ({}): {what}", ours.id));
         }
     }
     let redacted = |directory: &Directory| {
-        let mut positions: Vec<u64> = directory.redacted().collect();
+        let mut positions = directory.redacted().to_vec();
         positions.sort_unstable();
         positions
     };
@@ -199,7 +199,7 @@ impl Lists {
                 break;
             }
             fresh.push(range);
-            next = range.below.as_ref();
+            next = range.below();
         }
         for range in fresh.into_iter().rev() {
             let count = u32::try_from(self.numbers.len() + 1).unwrap_or(u32::MAX);

@@ -178,9 +178,9 @@ fn names(slots: &Slots, sources: &Sources) -> Result<names::Names> {
 }
 
 /// The index block of a segment; `Ok(Err(_))` when it doesn't check.
-fn checked_block(segment: &Segment) -> Result<std::result::Result<Option<Block>, String>> {
+fn checked_block(segment: &Segment) -> Result<std::result::Result<Option<Arc<Block>>, String>> {
     match segment.block() {
-        Ok(block) => Ok(Ok(block.cloned())),
+        Ok(block) => Ok(Ok(block)),
         Err(error) if error.kind() == ErrorKind::Damaged => Ok(Err(error.to_string())),
         Err(error) => Err(error),
     }
@@ -351,7 +351,7 @@ impl Examiner<'_> {
         let (guide, guide_end) = match (&own, self.saved.as_ref()) {
             (Some(block), _) => (Some(block.clone()), found.end),
             (None, Some(saved)) if saved.end.segment == segment.id().0 && saved.end.salt == segment.header.salt => {
-                (compare::active_block(saved, segment), saved.end.offset)
+                (compare::active_block(saved, segment).map(Arc::new), saved.end.offset)
             }
             _ => (None, 0),
         };

@@ -27,7 +27,7 @@ impl Names {
 
     /// Takes over what a checkpoint says.
     pub(crate) fn add_checkpoint(&mut self, checkpoint: &Checkpoint) {
-        for (number, stream) in (1..).zip(checkpoint.directory.streams()) {
+        for (number, stream) in (1..).zip(checkpoint.directory.streams().iter()) {
             self.ids.insert(number, *stream.id.as_bytes());
             if let Some(forked) = stream.forked {
                 self.forks.insert(number, (forked.parent, forked.at));

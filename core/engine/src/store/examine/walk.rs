@@ -1,7 +1,10 @@
 //! [`Walker`]: reads the records of one segment after the other, applies what they say, and makes every index block anew
 //! on the way. It goes on behind what can't be read.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::{
     compare,
@@ -35,7 +38,7 @@ pub(crate) struct Task<'a> {
     /// The position after its last record's, where something tells it.
     pub(crate) next_position: Option<u64>,
     /// An index block of it that checks: its own, or what a checkpoint says of its beginning.
-    pub(crate) block: Option<Block>,
+    pub(crate) block: Option<Arc<Block>>,
     /// Up to where the block says everything.
     pub(crate) block_end: u64,
 }
@@ -96,7 +99,7 @@ pub(super) struct Within {
     pub(super) id: SegmentId,
     /// The index that the next record has.
     expected: u32,
-    pub(super) block: Option<Block>,
+    pub(super) block: Option<Arc<Block>>,
     guide: Option<Guide>,
     truncations: Option<HashMap<u64, u32>>,
     /// Where the batch began that is under way.

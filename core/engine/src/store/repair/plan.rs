@@ -145,7 +145,7 @@ impl Plan {
                 self.add(part, &examined.walker, made.bytes)?;
                 None
             } else {
-                let block = part.segment.as_ref().map(|segment| segment.block()).transpose()?.flatten().cloned();
+                let block = part.segment.as_ref().map(|segment| segment.block()).transpose()?.flatten();
                 index_crc = part.index_crc.unwrap_or(0);
                 block
             };
