@@ -429,6 +429,10 @@ impl Examiner<'_> {
             let ours = draft.trailer(&segment.header, &ends);
             wrong.extend(compare::trailers(trailer, &ours, walked.has_holes));
             wrong.extend(wrong_footer(segment, trailer.data_end + trailer.block_bytes()));
+            if wrong.is_empty() && !walked.has_holes {
+                let (_, crc) = draft.parts(id_of).encode(ours, &segment.header);
+                wrong.extend((crc != trailer.index_crc).then(|| "bytes in it that say nothing are not zero".to_owned()));
+            }
         }
         for what in &wrong {
             let message = format!("its index block is not what its records give: {what}");
