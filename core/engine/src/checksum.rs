@@ -31,3 +31,74 @@ pub(crate) fn key_hash(hash_key: &[u8; 16], key: &[u8]) -> u64 {
     std::hash::Hasher::write(&mut hasher, key);
     std::hash::Hasher::finish(&hasher)
 }
+
+const POLYNOMIAL: u32 = 0xedb8_8320;
+
+/// What one byte does to the state of a CRC.
+const TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        let (mut entry, mut bit) = (index as u32, 0);
+        while bit < 8 {
+            entry = if entry & 1 == 1 { (entry >> 1) ^ POLYNOMIAL } else { entry >> 1 };
+            bit += 1;
+        }
+        table[index] = entry;
+        index += 1;
+    }
+    table
+};
+
+/// The place in [`TABLE`] of the one entry with this top byte.
+const PLACE_OF_TOP: [u8; 256] = {
+    let mut places = [0; 256];
+    let mut index = 0_u8;
+    loop {
+        places[(TABLE[index as usize] >> 24) as usize] = index;
+        if index == 255 {
+            break places;
+        }
+        index += 1;
+    }
+};
+
+/// The CRC as it was before some bytes, from what it is after them. So the seed of a segment can be had from any whole
+/// record, when every copy of the segment's header is lost.
+pub(crate) fn rewind(after: u32, bytes: &[u8]) -> u32 {
+    !bytes.iter().rev().fold(!after, |state, byte| {
+        let place = PLACE_OF_TOP[(state >> 24) as usize];
+        ((state ^ TABLE[place as usize]) << 8) | u32::from(place ^ byte)
+    })
+}
+
+/// The 4 bytes that take a CRC from one value to another.
+pub(crate) fn bridge(from: u32, to: u32) -> [u8; 4] {
+    (from ^ rewind(to, &[0; 4])).to_le_bytes()
+}
+
+/// Continues a CRC.
+pub(crate) fn crc_from(before: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = Hasher::new_with_initial(before);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crc_is_taken_back_over_any_bytes() {
+        for (seed, bytes) in [(0, &b""[..]), (7, b"a"), (0xdead_beef, b"some bytes of a record"), (u32::MAX, &[0; 300])] {
+            assert_eq!(rewind(crc_from(seed, bytes), bytes), seed);
+        }
+    }
+
+    #[test]
+    fn four_bytes_lead_from_any_crc_to_any_other() {
+        for (from, to) in [(0, 0), (1, 2), (0xffff_ffff, 0x1234_5678), (crc(b"x"), crc(b"y"))] {
+            assert_eq!(crc_from(from, &bridge(from, to)), to);
+        }
+    }
+}

@@ -47,7 +47,7 @@ fn use_all(files: &checker::Files) {
         write_all(&store);
     }
     let mended: Arc<dyn Storage> = Arc::new(storage());
-    if runlog_engine::repair(&mended, "a person").is_ok()
+    if runlog_engine::repair(&mended, "a person", &TestHost::new(2)).is_ok()
         && let Ok(store) = Store::open_on(mended, options())
     {
         read_all(&store);

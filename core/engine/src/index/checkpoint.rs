@@ -150,6 +150,21 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
     Some(Checkpoint { end: body.end, directory, active_index: body.active_index })
 }
 
+/// Whether a file of a length that begins with these bytes may be a checkpoint.
+pub(crate) fn may_be_one(start: &[u8], length: u64) -> bool {
+    let length = length.checked_sub(HEADER_BYTES as u64);
+    start.len() >= HEADER_BYTES && start[..8] == MAGIC && Some(Fields::new(&start[16..]).u64()) == length
+}
+
+/// Whether bytes are no checkpoint of any build: then they are damaged. One of another version or encoding checks.
+pub(crate) fn is_damaged(bytes: &[u8]) -> bool {
+    let Some((header, body)) = bytes.split_at_checked(HEADER_BYTES) else { return true };
+    let mut fields = Fields::new(header);
+    let magic = fields.take::<8>();
+    let (length, crc) = (Fields::new(&header[16..]).u64(), Fields::new(&header[24..]).u32());
+    magic != MAGIC || length != body.len() as u64 || crc != checksum::crc_of_parts(&[&header[..24], body])
+}
+
 fn configuration() -> config::Configuration<config::LittleEndian, config::Fixint> {
     config::standard().with_little_endian().with_fixed_int_encoding()
 }

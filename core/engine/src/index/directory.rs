@@ -90,6 +90,17 @@ impl Stream {
         }
     }
 
+    /// A fork of a stream that nobody knows any more, as a repair makes it where the fork's own record is lost: the sequences
+    /// up to `at` are there, and can't be read.
+    fn fork_of_unknown(id: StreamId, at: u32, location: Location) -> Self {
+        Self {
+            tail_first_sequence: at.saturating_add(1),
+            lineage: if at > 0 { Lineage::push(None, 1, 0, 1) } else { None },
+            forked: Some(Forked { parent: 0, at, location }),
+            ..Self::new(id)
+        }
+    }
+
     /// The last sequence, 0 when the stream is empty.
     pub(crate) fn last_sequence(&self) -> u32 {
         (self.tail_first_sequence - 1).saturating_add(self.tail_count())
@@ -210,6 +221,17 @@ impl Directory {
         }
     }
 
+    /// Makes a stream that was never given a record a fork of an unknown one at a sequence; whether it was one.
+    pub(crate) fn fork_of_unknown(&mut self, number: u32, at: u32, location: Location) -> bool {
+        let stream = self.stream_mut(number).ok().filter(|stream| {
+            let is_fresh = stream.ordinals == 0 && stream.tail_first_sequence == 1 && stream.lineage.is_none();
+            is_fresh && stream.snapshots.is_empty() && !stream.deleted && at != u32::MAX
+        });
+        let Some(stream) = stream else { return false };
+        *stream = Stream::fork_of_unknown(stream.id, at, location);
+        true
+    }
+
     /// Applies a completed step of the segment. An error when it contradicts the log before.
     pub(crate) fn apply_step(&mut self, step: &StepRow, segment: SegmentId) -> Result<()> {
         let location = Location { segment, offset: step.offset };
@@ -254,6 +276,9 @@ impl Directory {
 
     fn apply_fork(&mut self, step: &StepRow, location: Location) -> Result<()> {
         let (parent_number, at) = (step.other, step.sequence);
+        if parent_number == 0 && at != u32::MAX {
+            return self.add_stream(step.stream, Stream::fork_of_unknown(StreamId::from_bytes(step.id), at, location));
+        }
         let parent = self
             .stream(parent_number)
             .filter(|_| parent_number < step.stream)

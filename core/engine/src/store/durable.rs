@@ -190,7 +190,7 @@ impl Durable {
     }
 
     /// The step that an engine record says, or `None` when it can't have been written by this engine.
-    fn step_of(&self, frame: &Frame) -> Option<StepRow> {
+    pub(crate) fn step_of(&self, frame: &Frame) -> Option<StepRow> {
         let header = &frame.header;
         let body = record::Body::decode(header.flags, &frame.body)?;
         let mut step = StepRow {

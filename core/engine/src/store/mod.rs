@@ -8,6 +8,7 @@ mod commit;
 mod due;
 mod durable;
 mod end;
+mod examine;
 mod facts;
 mod flush;
 mod follow;
@@ -21,8 +22,10 @@ mod place;
 mod prepare;
 mod read;
 mod recover;
+mod repair;
 mod repeat;
 mod room;
+mod salvage;
 mod scan;
 mod segments;
 mod shared;
@@ -44,9 +47,11 @@ pub use commit::Commit;
 pub use options::{Missing, Mode, OpenOptions, Preallocation};
 pub use read::Reader;
 pub use recover::Recovery;
+pub use repair::{Repair, repair};
+pub use salvage::{Salvage, Salvaged, salvage};
 pub use scan::{LogReader, Subscription};
 pub use stat::Stat;
-pub use verify::{Problem, Repair, Verification, repair, verify, verify_with};
+pub use verify::{Problem, Verification, verify, verify_with};
 
 use crate::{
     Appended, Batch, Expected, NewRecord, Op, Position, ReadOptions, Record, Result, Sequence, Snapshot, StreamId,

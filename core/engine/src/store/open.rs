@@ -138,13 +138,13 @@ pub(crate) fn load_beside_a_writer(storage: &dyn Storage, identity: &Identity) -
 
 /// What a writer changes when it publishes records or turns to a new segment.
 #[derive(PartialEq, Eq)]
-struct Moving {
+pub(crate) struct Moving {
     watermark: Option<Watermark>,
     last_segments: Vec<(SegmentId, Option<u64>)>,
 }
 
 impl Moving {
-    fn look(storage: &dyn Storage, identity: &Identity) -> Result<Self> {
+    pub(crate) fn look(storage: &dyn Storage, identity: &Identity) -> Result<Self> {
         let mut ids = chain::segment_ids(storage)?;
         ids.drain(..ids.len().saturating_sub(2));
         let length = |id: &SegmentId| storage.open(&files::segment_name(*id), Access::Read).ok()?.len().ok();
@@ -316,7 +316,7 @@ pub(crate) fn lock(storage: &dyn Storage, holder: &str) -> Result<Box<dyn Send +
 
 /// Locks the identity file too: a person may take the lock file for a stale one and delete it. Where a locked
 /// file can't be read by others, the lock file alone has to do.
-fn lock_identity(storage: &dyn Storage) -> Result<Option<Box<dyn Send + Sync>>> {
+pub(crate) fn lock_identity(storage: &dyn Storage) -> Result<Option<Box<dyn Send + Sync>>> {
     if !cfg!(unix) {
         return Ok(None);
     }

@@ -67,8 +67,7 @@ pub struct Recovery {
 /// What is to be written before the store can be appended to.
 #[derive(Default)]
 pub(crate) struct Plan {
-    /// Segments without an index block: the one before the last, because of a crash while turning to the last;
-    /// others only in a repair.
+    /// The segment before the last, without an index block because of a crash while turning to the last.
     seals: Vec<SealPlan>,
     /// Bytes after the last whole batch that aren't zero: from, to.
     zero: Option<(u64, u64)>,
@@ -90,17 +89,16 @@ pub(crate) fn load(storage: &dyn Storage, identity: &Identity, access: Access, l
     let store = &identity.store;
     let limit = match look {
         Look::Reader(watermark) => watermark,
-        Look::Writer(_) | Look::Mend => None,
+        Look::Writer(_) => None,
     };
     let segments = open_segments(storage, store, access, limit.map(|limit| limit.segment))?;
     let found = read_checkpoint(storage)?.filter(|checkpoint| checkpoint.end.store == *store);
-    let found = found.filter(|found| limit.is_none_or(|limit| covers(&limit, &found.end)) && look != Look::Mend);
+    let found = found.filter(|found| limit.is_none_or(|limit| covers(&limit, &found.end)));
     let checkpoint_end = found.as_ref().map(|found| (found.end.segment, found.end.offset));
     if let Some(found) = &found {
         check_reached(&segments, found)?;
     }
     let end = end::read(storage, store)?.filter(|end| limit.is_none_or(|limit| end.is_within(&limit)));
-    let end = end.filter(|_| look != Look::Mend);
     if let Some(end) = &end {
         end::check(&segments, end)?;
     }
@@ -145,8 +143,6 @@ pub(crate) enum Look {
     Reader(Option<Watermark>),
     /// The writer, and how far the one before had published, if the machine was not started anew since.
     Writer(Option<Watermark>),
-    /// A repair: missing and damaged index blocks are made again; checkpoint and watermark are not asked.
-    Mend,
 }
 
 /// What was published is in the operating system's memory at least, unless the machine was started anew.
@@ -168,7 +164,7 @@ fn check_published(durable: &Durable, watermark: &Watermark) -> Result<()> {
     ))
 }
 
-fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Checkpoint>> {
+pub(crate) fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Checkpoint>> {
     let failed = |error| Error::from_io(error, format!("{}: reading {}", storage.describe(), files::CHECKPOINT));
     let file = match storage.open(files::CHECKPOINT, Access::Read) {
         Ok(file) => file,
@@ -191,12 +187,6 @@ fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Checkpoint>> {
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(failed(error)),
     }
-}
-
-/// Where the log stood at the checkpoint, if there is one.
-pub(crate) fn checkpoint_reached(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<(SegmentId, u64)>> {
-    let found = read_checkpoint(storage)?.filter(|checkpoint| checkpoint.end.store == *store);
-    Ok(found.map(|found| (SegmentId(found.end.segment), found.end.offset)))
 }
 
 /// Whether a reader that may go up to `limit` may use a checkpoint made at `end`.
@@ -286,7 +276,7 @@ impl Loader {
         if let Some(next) = next
             && has_no_index(segment)?
         {
-            if self.look == Look::Mend || is_seal_unproven(next)? {
+            if is_seal_unproven(next)? {
                 return self.half_sealed(segment, next, from);
             }
             // Damage of the block is told as such, a missing one as missing.
@@ -481,11 +471,6 @@ pub(crate) fn check_torn(segment: &Segment, end: u64, length: u64, stopped: Opti
 }
 
 impl Plan {
-    /// The names of the segments that get their index block.
-    pub(crate) fn to_be_sealed(&self) -> Vec<String> {
-        self.seals.iter().map(|plan| plan.segment.name.clone()).collect()
-    }
-
     /// Does what is to be done, durably.
     pub(crate) fn apply(&mut self, storage: &dyn Storage, durable: &mut Durable) -> Result<()> {
         let sealed_now = !self.seals.is_empty();

@@ -1,0 +1,136 @@
+//! [`Draft`]: the index block of one segment as its records give it, made anew while they are read. What is lost has its
+//! place in it too, so that what comes after keeps its ordinals.
+
+use crate::{
+    format::{
+        index::{KeyRow, Parts, SAMPLE_EVERY, SampleRow, StepRow, StreamRow, Trailer},
+        offset_to_units, segment,
+    },
+    index::NumberMap,
+};
+
+/// What an index block says, while it is made.
+#[derive(Default)]
+pub(crate) struct Draft {
+    rows: NumberMap<Row>,
+    samples: Vec<SampleRow>,
+    steps: Vec<StepRow>,
+    keys: Vec<KeyRow>,
+    records: u32,
+    times_ms: Option<(u64, u64)>,
+}
+
+struct Row {
+    first_ordinal: u32,
+    units: Vec<u32>,
+}
+
+/// What a trailer says that the records don't.
+pub(crate) struct Ends {
+    pub(crate) data_end: u64,
+    pub(crate) next_position: u64,
+    pub(crate) next_stream: u32,
+    pub(crate) repaired: bool,
+}
+
+impl Draft {
+    /// Counts a record that was found.
+    pub(crate) fn add_record(&mut self, index: u32, offset: u64, time_ms: u64) {
+        if index.is_multiple_of(SAMPLE_EVERY) {
+            self.samples.push(SampleRow { index, offset });
+        }
+        self.records = self.records.saturating_add(1);
+        let first = self.times_ms.map_or(time_ms, |(first, _)| first);
+        self.times_ms = Some((first, time_ms));
+    }
+
+    /// Counts a record that is lost, but whose place is known or was chosen.
+    pub(crate) fn add_lost(&mut self) {
+        self.records = self.records.saturating_add(1);
+    }
+
+    /// Names a data record. Those of a stream come by rising ordinal.
+    pub(crate) fn add_data(&mut self, stream: u32, ordinal: u32, offset: u64) {
+        let row = self.rows.entry(stream).or_insert_with(|| Row { first_ordinal: ordinal, units: Vec::new() });
+        row.units.push(offset_to_units(offset));
+    }
+
+    /// Whether a data record of the stream was named.
+    pub(crate) fn has_stream(&self, stream: u32) -> bool {
+        self.rows.contains_key(&stream)
+    }
+
+    /// Names a step; its place among them, to change it.
+    pub(crate) fn add_step(&mut self, step: StepRow) -> usize {
+        self.steps.push(step);
+        self.steps.len() - 1
+    }
+
+    pub(crate) fn step_mut(&mut self, place: usize) -> Option<&mut StepRow> {
+        self.steps.get_mut(place)
+    }
+
+    pub(crate) fn add_key(&mut self, key: KeyRow) {
+        self.keys.push(key);
+    }
+
+    pub(crate) fn records(&self) -> u32 {
+        self.records
+    }
+
+    /// The times of the first and the last record that was found.
+    pub(crate) fn times_ms(&self, header: &segment::Header) -> (u64, u64) {
+        self.times_ms.unwrap_or((header.base_time_ms, header.base_time_ms))
+    }
+
+    /// The sections; `id_of` names a stream by its number.
+    pub(crate) fn parts(&self, id_of: impl Fn(u32) -> [u8; 16]) -> Parts {
+        let mut rows: Vec<_> = self.rows.iter().collect();
+        rows.sort_unstable_by_key(|(stream, _)| **stream);
+        let mut postings = Vec::new();
+        let count = |length: usize| u32::try_from(length).expect("a segment holds fewer than 2^32 records");
+        let stream_rows = rows
+            .into_iter()
+            .map(|(stream, row)| {
+                let postings_start = count(postings.len());
+                postings.extend_from_slice(&row.units);
+                StreamRow {
+                    stream: *stream,
+                    first_ordinal: row.first_ordinal,
+                    count: count(row.units.len()),
+                    postings_start,
+                    id: id_of(*stream),
+                }
+            })
+            .collect();
+        let mut keys = self.keys.clone();
+        keys.sort_unstable();
+        // What is lost was named when a record behind it showed that it is.
+        let mut steps = self.steps.clone();
+        steps.sort_by_key(|step| step.offset);
+        Parts { stream_rows, postings, samples: self.samples.clone(), steps, keys }
+    }
+
+    /// The trailer, but for the counts and the CRC that come with the block.
+    pub(crate) fn trailer(&self, header: &segment::Header, ends: &Ends) -> Trailer {
+        let (time_min_ms, time_max_ms) = self.times_ms(header);
+        Trailer {
+            segment: header.segment,
+            salt: header.salt,
+            data_end: ends.data_end,
+            base_position: header.base_position,
+            next_position: ends.next_position,
+            records: self.records,
+            time_min_ms,
+            time_max_ms,
+            stream_rows: 0,
+            postings: 0,
+            samples: 0,
+            steps: 0,
+            keys: 0,
+            next_stream: ends.next_stream,
+            index_crc: 0,
+            repaired: ends.repaired,
+        }
+    }
+}

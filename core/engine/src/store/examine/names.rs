@@ -1,0 +1,67 @@
+//! [`Names`]: the ids of streams whose creation is lost, from wherever else they stand.
+
+use std::collections::HashMap;
+
+use crate::{
+    Kind, StreamId,
+    format::index::Block,
+    index::{checkpoint::Checkpoint, directory::Directory},
+};
+
+/// What is known of streams by number, apart from their creations.
+#[derive(Default)]
+pub(crate) struct Names {
+    ids: HashMap<u32, [u8; 16]>,
+    /// Which stream it was forked from, and at which sequence.
+    forks: HashMap<u32, (u32, u32)>,
+    store: [u8; 16],
+    /// The streams that were made up, of which no record came yet: the places of their steps in the draft they are in.
+    pub(super) made_up: HashMap<u32, usize>,
+}
+
+impl Names {
+    /// None yet, in a store with this id.
+    pub(crate) fn new(store: [u8; 16]) -> Self {
+        Self { store, ..Self::default() }
+    }
+
+    /// Takes over what a checkpoint says.
+    pub(crate) fn add_checkpoint(&mut self, checkpoint: &Checkpoint) {
+        for (number, stream) in (1..).zip(checkpoint.directory.streams().iter()) {
+            self.ids.insert(number, *stream.id.as_bytes());
+            if let Some(forked) = stream.forked {
+                self.forks.insert(number, (forked.parent, forked.at));
+            }
+        }
+    }
+
+    /// Takes over what the index block of a segment says.
+    pub(crate) fn add_block(&mut self, block: &Block) {
+        self.ids.extend(block.stream_rows().map(|row| (row.stream, row.id)));
+        self.ids.extend(block.steps().filter(is_new).map(|step| (step.stream, step.id)));
+    }
+
+    /// The id of a stream. Where nothing tells it, one is made up: always the same, so that a repair that was cut off and is
+    /// done again comes to the same.
+    pub(super) fn id(&self, number: u32, directory: &Directory) -> [u8; 16] {
+        let is_free = |id: &[u8; 16]| directory.number(&StreamId::from_bytes(*id)).is_none();
+        if let Some(id) = self.ids.get(&number).filter(|id| is_free(id)) {
+            return *id;
+        }
+        let mut id = self.store;
+        id[6] = 0x80 | (id[6] & 0x0f);
+        id[12..].copy_from_slice(&number.to_be_bytes());
+        while !is_free(&id) {
+            id[0] = id[0].wrapping_add(1);
+        }
+        id
+    }
+
+    pub(super) fn fork(&self, number: u32) -> Option<(u32, u32)> {
+        self.forks.get(&number).copied().filter(|(parent, _)| *parent < number)
+    }
+}
+
+fn is_new(step: &crate::format::index::StepRow) -> bool {
+    matches!(step.kind, Kind::CREATE | Kind::FORK)
+}

@@ -1,0 +1,193 @@
+//! [`Slot`]: the places of the segments of a store that doesn't open, and what can be used of the files there.
+
+use std::sync::Arc;
+
+use super::seed;
+use crate::{
+    Error, ErrorKind, Result, SegmentId,
+    format::{
+        files::{self, Identity},
+        segment::{COPIES, COPY_BYTES, HEADER_BYTES, Header},
+    },
+    limits,
+    log::segment::Segment,
+    storage::{Access, File, Storage},
+    store::{chain, examine::survey::Source},
+};
+
+/// Numbers that are missing between two files are filled in up to so many; what lies further on is no part of the store.
+const MISSING_MAX: u32 = 1024;
+
+/// The place of one segment.
+pub(crate) struct Slot {
+    pub(crate) id: SegmentId,
+    pub(crate) state: State,
+}
+
+/// What is there.
+pub(crate) enum State {
+    /// A segment with a header.
+    Usable(Arc<Segment>),
+    /// Every copy of its header is lost; its records are there.
+    Headless { file: Arc<dyn File>, seed: u32 },
+    /// No segment that can be used; why the file that is there can't be.
+    Lost(Option<String>),
+}
+
+/// Everything that the numbers of the segments lead to.
+pub(crate) struct Slots {
+    /// From the first to the last that can be used.
+    pub(crate) slots: Vec<Slot>,
+    /// Files that aren't part of the store, though they are named like one, and why.
+    pub(crate) strays: Vec<(SegmentId, String)>,
+    /// The highest base position of those.
+    pub(crate) stray_position: u64,
+}
+
+impl Slots {
+    /// Looks at every file that is named like a segment.
+    pub(crate) fn of(storage: &dyn Storage, identity: &Identity) -> Result<Self> {
+        let mut slots: Vec<Slot> = Vec::new();
+        let mut strays: Vec<(SegmentId, String)> = Vec::new();
+        let mut stray_position = 0;
+        for id in chain::segment_ids(storage)? {
+            let next = slots.last().map_or(1, |slot| slot.id.0.saturating_add(1));
+            let state = open(storage, id, identity)?;
+            if id.0 - next > MISSING_MAX {
+                strays.push((id, format!("segments {next} to {} are missing", id.0 - 1)));
+                if let State::Usable(segment) = state {
+                    stray_position = stray_position.max(segment.header.base_position);
+                }
+                continue;
+            }
+            slots.extend((next..id.0).map(|number| Slot { id: SegmentId(number), state: State::Lost(None) }));
+            slots.push(Slot { id, state });
+        }
+        let mut found = Self { slots, strays, stray_position };
+        found.drop_odd();
+        found.drop_tail();
+        Ok(found)
+    }
+
+    /// Drops what doesn't fit between its neighbours: an older copy, or a file of another history of the store.
+    fn drop_odd(&mut self) {
+        let is_first = |slot: &Slot| match &slot.state {
+            State::Usable(segment) => segment.header.predecessor_end == 0,
+            _ => true,
+        };
+        if let Some(first) = self.slots.first_mut().filter(|slot| !is_first(slot)) {
+            first.state = State::Lost(Some("its header names a segment before it".to_owned()));
+        }
+        for place in 1..self.slots.len() {
+            let Some(why) = unlinked(&self.slots[place - 1], &self.slots[place]) else { continue };
+            let holds = |one: Option<usize>, other: usize| {
+                let pair = one.and_then(|one| self.slots.get(one)).zip(self.slots.get(other));
+                pair.is_some_and(|(one, other)| is_linked(one, other))
+            };
+            let before_holds = place == 1 || holds(place.checked_sub(2), place - 1);
+            let odd = if holds(Some(place), place + 1) && !before_holds { place - 1 } else { place };
+            if let State::Usable(segment) = &self.slots[odd].state {
+                self.stray_position = self.stray_position.max(segment.header.base_position);
+            }
+            self.slots[odd].state = State::Lost(Some(why));
+        }
+    }
+
+    /// Behind the last that can be used, nothing has to be filled in.
+    fn drop_tail(&mut self) {
+        while let Some(Slot { id, state: State::Lost(why) }) = self.slots.pop_if(|slot| matches!(slot.state, State::Lost(_)))
+        {
+            self.strays.extend(why.map(|why| (id, why)));
+        }
+    }
+}
+
+fn is_linked(before: &Slot, after: &Slot) -> bool {
+    matches!((&before.state, &after.state), (State::Usable(_), State::Usable(_))) && unlinked(before, after).is_none()
+}
+
+/// Why a segment can't follow another. What isn't known of one can't contradict the other.
+fn unlinked(before: &Slot, after: &Slot) -> Option<String> {
+    let (State::Usable(before), State::Usable(after)) = (&before.state, &after.state) else { return None };
+    let header = &after.header;
+    let told = |what: &str, expected: u64, found: u64| {
+        (expected != found).then(|| {
+            format!("{} does not follow {}: it expects {what} {found}, which is {expected}", after.name, before.name)
+        })
+    };
+    let trailer = before.trailer();
+    told("the salt", before.header.salt.into(), header.predecessor_salt.into())
+        .or_else(|| trailer.and_then(|trailer| told("an end at", trailer.data_end, header.predecessor_end)))
+        .or_else(|| {
+            let next = trailer.map_or(before.header.base_position, |trailer| trailer.next_position);
+            told("a next position of at most", next, header.base_position.min(next))
+        })
+}
+
+/// What a file is good for.
+fn open(storage: &dyn Storage, id: SegmentId, identity: &Identity) -> Result<State> {
+    let error = match Segment::open(storage, id, Access::Read, &identity.store) {
+        Ok(segment) => return Ok(State::Usable(Arc::new(segment))),
+        Err(error) if error.kind() == ErrorKind::Damaged => error,
+        Err(error) => return Err(error),
+    };
+    let name = files::segment_name(id);
+    let failed = |error| Error::from_io(error, format!("reading {name}"));
+    let file = storage.open(&name, Access::Read).map_err(failed)?;
+    let length = file.len().map_err(failed)?.min(limits::SEGMENT_BYTES_MAX);
+    let mut start = vec![0; usize::try_from(length).unwrap_or(HEADER_BYTES).min(HEADER_BYTES)];
+    file.read_at(0, &mut start).map_err(failed)?;
+    match Header::decode(&start, &name) {
+        // Only longer than a segment can be: what follows is none of it.
+        Ok(header) if header.segment == id && header.store == identity.store => {
+            Ok(State::Usable(Arc::new(Segment::unsealed(header, file))))
+        }
+        Ok(_) => Ok(State::Lost(Some(error.to_string()))),
+        Err(header) if header.kind() == ErrorKind::Damaged => {
+            let source = FileSource { file: file.clone(), name };
+            Ok(match seed::find(&source, HEADER_BYTES as u64, length, 0)? {
+                Some(seed) => State::Headless { file, seed },
+                None => State::Lost(Some(error.to_string())),
+            })
+        }
+        Err(header) => Err(header),
+    }
+}
+
+/// A file without a header.
+struct FileSource {
+    file: Arc<dyn File>,
+    name: String,
+}
+
+impl Source for FileSource {
+    fn read(&self, offset: u64, length: u64) -> Result<bytes::Bytes> {
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        let failed = |error| Error::from_io(error, format!("{}: reading {length} bytes at {offset}", self.name));
+        self.file.read_at(offset, &mut bytes).map_err(failed)?;
+        Ok(bytes.into())
+    }
+}
+
+/// The copies of a segment's header at its start that are not what it should be: where they begin, and what is wrong.
+pub(crate) fn wrong_copies(segment: &Segment) -> Result<Vec<(usize, String)>> {
+    let failed = |error| Error::from_io(error, format!("reading the header of {}", segment.name));
+    let length = segment.file.len().map_err(failed)?.min(HEADER_BYTES as u64);
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(HEADER_BYTES)];
+    segment.file.read_at(0, &mut bytes).map_err(failed)?;
+    let mut wrong = Vec::new();
+    for start in COPIES {
+        let copy = bytes.get(start..).and_then(|rest| rest.first_chunk::<COPY_BYTES>());
+        let found = copy.map(|copy| Header::decode_copy(copy, &segment.name, start));
+        match found {
+            Some(Ok(header)) if header == segment.header => {}
+            Some(Ok(_)) => wrong.push((start, "a copy of the header says something else than the other".to_owned())),
+            Some(Err(error)) if error.kind() == ErrorKind::Damaged => {
+                wrong.push((start, format!("a copy of the header is damaged, another is whole ({error})")));
+            }
+            Some(Err(error)) => return Err(error),
+            None => wrong.push((start, "the file ends before this copy of the header".to_owned())),
+        }
+    }
+    Ok(wrong)
+}

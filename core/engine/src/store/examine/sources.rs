@@ -1,0 +1,140 @@
+//! [`Sources`]: what stands beside the segments and speaks of them. Read before any segment, so that nothing here is newer
+//! than what it is held against.
+
+use crate::{
+    Error, ErrorKind, Result, SegmentId,
+    format::{
+        Features,
+        files::{self, End, Identity, Watermark},
+        segment::{HEADER_BYTES, Header},
+    },
+    index::checkpoint::{self, Checkpoint},
+    limits,
+    storage::{Access, Storage},
+    store::{chain, end, open, watermark},
+};
+
+/// What the small files say.
+pub(crate) struct Sources {
+    pub(crate) identity: Identity,
+    /// Why the identity was made from the segments.
+    pub(crate) identity_lost: Option<String>,
+    /// How far a writer has published, if it wrote so since the machine was started.
+    pub(crate) watermark: Option<Watermark>,
+    pub(crate) end: Option<End>,
+    /// Why there is no end marker, though its file is there.
+    pub(crate) end_damaged: Option<String>,
+    pub(crate) checkpoint: Option<Checkpoint>,
+    /// Why there is no checkpoint, though its file is there.
+    pub(crate) checkpoint_damaged: Option<String>,
+}
+
+impl Sources {
+    /// Reads them.
+    pub(crate) fn read(storage: &dyn Storage) -> Result<Self> {
+        let (identity, identity_lost) = identity(storage)?;
+        // What a newer build has written is told, even where this one would not go by it.
+        let watermark = watermark::read(storage, &identity.store)?.filter(|_| storage.boot_id().is_some());
+        let (end, end_damaged) = match end::read_damaged(storage) {
+            Ok(Some(end)) if end.store != identity.store => (None, Some("it is of another store".to_owned())),
+            Ok(end) => (end, None),
+            Err(error) if error.kind() == ErrorKind::Damaged => (None, Some(error.to_string())),
+            Err(error) => return Err(error),
+        };
+        let (checkpoint, checkpoint_damaged) = match read_checkpoint(storage)? {
+            Some(bytes) if checkpoint::is_damaged(&bytes) => {
+                (None, Some("its CRC is wrong, or it isn't whole; it is not used".to_owned()))
+            }
+            Some(bytes) => match checkpoint::decode(&bytes) {
+                Some(found) if found.end.store != identity.store => (None, Some("it is of another store".to_owned())),
+                found => (found, None),
+            },
+            None => (None, None),
+        };
+        Ok(Self { identity, identity_lost, watermark, end, end_damaged, checkpoint, checkpoint_damaged })
+    }
+
+    /// The highest position after one that was acknowledged, as far as these tell.
+    pub(crate) fn next_position(&self) -> u64 {
+        let published = self.watermark.map(|watermark| watermark.position.saturating_add(1));
+        let closed = self.end.map(|end| end.next_position);
+        let saved = self.checkpoint.as_ref().map(|checkpoint| checkpoint.end.next_position);
+        [published, closed, saved].into_iter().flatten().filter(|next| *next <= POSITION_MAX).max().unwrap_or(1)
+    }
+
+    /// The furthest place that was reached, as far as these tell, and which of them says so.
+    pub(crate) fn reached(&self) -> Option<((SegmentId, u64), &'static str)> {
+        let published = self.watermark.map(|watermark| ((watermark.segment, watermark.offset), files::WATERMARK));
+        let closed = self.end.map(|end| ((end.segment, end.offset), files::END));
+        let saved = self.checkpoint.as_ref().map(|checkpoint| &checkpoint.end);
+        let saved = saved.map(|end| ((SegmentId(end.segment), end.offset), files::CHECKPOINT));
+        [saved, closed, published].into_iter().flatten().max_by_key(|(place, _)| *place)
+    }
+}
+
+/// Positions beyond this are nobody's: what says so is wrong.
+pub(crate) const POSITION_MAX: u64 = 1 << 62;
+
+fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
+    let failed = |error| Error::from_io(error, format!("{}: reading {}", storage.describe(), files::CHECKPOINT));
+    let file = match storage.open(files::CHECKPOINT, Access::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let length = file.len().map_err(failed)?.min(limits::CHECKPOINT_BYTES_MAX);
+    // One that is no checkpoint needn't be read whole to be seen to be none.
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(32)];
+    file.read_at(0, &mut bytes).map_err(failed)?;
+    if checkpoint::may_be_one(&bytes, length) {
+        bytes.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
+        file.read_at(0, &mut bytes).map_err(failed)?;
+    }
+    Ok(Some(bytes))
+}
+
+/// The identity of the store; where its file is lost, what the segments say of it, and why.
+fn identity(storage: &dyn Storage) -> Result<(Identity, Option<String>)> {
+    let error = match open::read_identity(storage) {
+        Ok(identity) => return Ok((identity, None)),
+        Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotAStore) => error,
+        Err(error) => return Err(error),
+    };
+    let mut found: Vec<(Identity, u64)> = Vec::new();
+    for id in chain::segment_ids(storage)? {
+        let Some(header) = header_of(storage, id)? else { continue };
+        let said = Identity {
+            store: header.store,
+            created_ms: header.base_time_ms,
+            features: Features { compatible: 0, ..header.features },
+            hash_key: header.hash_key,
+        };
+        let same = |(other, _): &&mut (Identity, u64)| (other.store, other.hash_key) == (said.store, said.hash_key);
+        match found.iter_mut().find(same) {
+            Some((_, count)) => *count += 1,
+            None => found.push((said, 1)),
+        }
+        found.truncate(IDENTITIES_MAX);
+    }
+    // Of as many, the first: it was made first.
+    let most = found.into_iter().rev().max_by_key(|(_, count)| *count).ok_or(error.clone())?;
+    Ok((most.0, Some(error.to_string())))
+}
+
+/// Segments of more stores than this are not told apart.
+const IDENTITIES_MAX: usize = 64;
+
+/// The header of a segment, whatever store it is of, when one of the two copies at its start checks.
+fn header_of(storage: &dyn Storage, id: SegmentId) -> Result<Option<Header>> {
+    let name = files::segment_name(id);
+    let failed = |error| Error::from_io(error, format!("reading the header of {name}"));
+    let file = storage.open(&name, Access::Read).map_err(failed)?;
+    let length = file.len().map_err(failed)?.min(HEADER_BYTES as u64);
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(HEADER_BYTES)];
+    file.read_at(0, &mut bytes).map_err(failed)?;
+    match Header::decode(&bytes, &name) {
+        Ok(header) => Ok(Some(header).filter(|header| header.segment == id)),
+        Err(error) if error.kind() == ErrorKind::Damaged => Ok(None),
+        Err(error) => Err(error),
+    }
+}
