@@ -264,7 +264,8 @@ fn repair_keeps_what_is_before_the_damage_and_saves_what_it_cuts() {
 fn repair(victim: &Victim, storage: &FaultyStorage, start: u64, kept: usize) -> Result<(), String> {
     let before = storage.files();
     let active: std::sync::Arc<dyn Storage> = std::sync::Arc::new(storage.clone());
-    let done = runlog_engine::repair(&active, "a person", &runlog_tests::host::TestHost::new(4)).map_err(|error| format!("repair: {error}"))?;
+    let done = runlog_engine::repair(&active, "a person", &runlog_tests::host::TestHost::new(4))
+        .map_err(|error| format!("repair: {error}"))?;
     let after = storage.files();
     let saved = format!("cut-{:0>8}-{start}.bin", victim.active().trim_end_matches(".seg"));
     let saved = after.get(&saved).ok_or_else(|| format!("no {saved} among {:?}, {done:?}", after.keys()))?;

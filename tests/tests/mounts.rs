@@ -7,7 +7,8 @@
 use std::process::{Command, ExitCode};
 
 use runlog_engine::{
-    Batch, Durability, ErrorKind, Expected, NewRecord, Op, Position, Preallocation, Store, storage::FsStorage, verify,
+    Batch, Durability, ErrorKind, Expected, NewRecord, Op, OpenOptions, Position, Preallocation, Store,
+    storage::FsStorage, verify,
 };
 use runlog_tests::{
     mounts::{self, Device, NotRun, Test, check, fill},

@@ -32,7 +32,12 @@ fn data_end(file: &[u8]) -> usize {
 }
 
 /// Changes a file of each, and says of which changes nothing was told.
-fn silent(victim: &Victim, name: &str, places: impl Iterator<Item = usize>, mend: impl Fn(&mut Vec<u8>)) -> Vec<String> {
+fn silent(
+    victim: &Victim,
+    name: &str,
+    places: impl Iterator<Item = usize>,
+    mend: impl Fn(&mut Vec<u8>),
+) -> Vec<String> {
     let mut silent = Vec::new();
     for place in places {
         for more in [1, 2, u32::MAX] {
@@ -156,7 +161,8 @@ fn every_false_word_of_a_checkpoint_is_told() {
         // One that can't be decoded is one of another encoding: opening does without. And a place in a list that means the
         // same as the one before is right.
         let options = OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() }.read_only();
-        let is_used = Store::open_on(Arc::new(storage.clone()), options).is_ok_and(|it| it.recovery().index_blocks_read == 0);
+        let is_used =
+            Store::open_on(Arc::new(storage.clone()), options).is_ok_and(|it| it.recovery().index_blocks_read == 0);
         unread += usize::from(!is_used);
         if is_used && !victim.examine(&storage).is_ok_and(|found| victim.is_whole(&found)) {
             silent.push(place);
@@ -230,7 +236,8 @@ fn stray_segments_are_told_as_a_writer_would() {
         let victim = victim(left);
         for (source, name) in [(0, "00000004.seg"), (0, "00000005.seg"), (2, "00000004.seg"), (0, "99999999.seg")] {
             let mut files = victim.files.clone();
-            let bytes = files.values().filter(|bytes| bytes.starts_with(b"RUNLOGSG")).nth(source).expect("segments").clone();
+            let bytes =
+                files.values().filter(|bytes| bytes.starts_with(b"RUNLOGSG")).nth(source).expect("segments").clone();
             files.insert(name.to_owned(), bytes);
             assert!(problems(&files) > 0, "{left:?}: a copy of segment {} as {name}", source + 1);
         }

@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn crc_is_taken_back_over_any_bytes() {
-        for (seed, bytes) in [(0, &b""[..]), (7, b"a"), (0xdead_beef, b"some bytes of a record"), (u32::MAX, &[0; 300])] {
+        for (seed, bytes) in [(0, &b""[..]), (7, b"a"), (0xdead_beef, b"some bytes of a record"), (u32::MAX, &[0; 300])]
+        {
             assert_eq!(rewind(crc_from(seed, bytes), bytes), seed);
         }
     }

@@ -95,10 +95,7 @@ const SECTOR_BYTES: usize = 4096;
 /// # Errors
 /// [`NotFound`](ErrorKind::NotFound) when there is no folder, and [`Io`](ErrorKind::Io) when it can't be listed. What can't be
 /// read of a file is left out, and noted.
-pub fn salvage(
-    storage: &dyn Storage,
-    visit: &mut dyn FnMut(Salvaged) -> ControlFlow<()>,
-) -> Result<Salvage> {
+pub fn salvage(storage: &dyn Storage, visit: &mut dyn FnMut(Salvaged) -> ControlFlow<()>) -> Result<Salvage> {
     let mut summary = Salvage::default();
     let mut found: Vec<Remains> = Vec::new();
     for place in places(storage)? {
@@ -185,7 +182,8 @@ impl Remains {
         let file = RawFile { file, name: place.name.clone(), failed: Cell::default() };
         if place.offset > 0 {
             // A part of a segment continues that one's seed.
-            let whole = before.iter().rev().find(|other| other.place.segment == place.segment && other.place.offset == 0);
+            let whole =
+                before.iter().rev().find(|other| other.place.segment == place.segment && other.place.offset == 0);
             let seed = match whole {
                 Some(whole) => Some(whole.seed),
                 None => seed::find(&file, 0, end, place.offset)?,
@@ -222,7 +220,11 @@ impl Remains {
     }
 
     /// Gives every whole record; the bytes between them are counted.
-    fn pieces(&self, mut visit: impl FnMut(&Frame) -> ControlFlow<()>, mut hole: impl FnMut(u64, u64)) -> Result<ControlFlow<()>> {
+    fn pieces(
+        &self,
+        mut visit: impl FnMut(&Frame) -> ControlFlow<()>,
+        mut hole: impl FnMut(u64, u64),
+    ) -> Result<ControlFlow<()>> {
         let shift = self.place.offset;
         let shifted = Shifted { file: &self.file, shift };
         let quiet = crate::store::examine::survey::last_nonzero(&shifted, self.from + shift, self.end + shift)?;
@@ -277,7 +279,10 @@ impl Remains {
         summary.unreadable_bytes += unreadable;
         holes.into_iter().for_each(|hole| note(summary, hole));
         if self.file.failed.get() > 0 {
-            note(summary, format!("{}: {} pieces can't be read from the device", self.place.name, self.file.failed.get()));
+            note(
+                summary,
+                format!("{}: {} pieces can't be read from the device", self.place.name, self.file.failed.get()),
+            );
         }
         Ok(ended)
     }

@@ -78,7 +78,9 @@ impl Examiner<'_> {
         let saved = self.saved.as_ref().filter(|saved| SegmentId(saved.end.segment) == segment.id());
         let named = saved.and_then(|saved| compare::active_block(saved, segment).map(|_| saved.end.offset));
         let end = last_end.max(named.unwrap_or(0));
-        let damage = format!("whole batches end at offset {whole_end}, but more was durable: {proof}; a repair goes on behind it");
+        let damage = format!(
+            "whole batches end at offset {whole_end}, but more was durable: {proof}; a repair goes on behind it"
+        );
         Ok(Tail { end, damage: Some(damage), torn_bytes: 0 })
     }
 
@@ -90,7 +92,8 @@ impl Examiner<'_> {
         let message = format!("{what}; a repair makes an empty one in its place, and everything else is readable then");
         self.walker.report.damaged(&name, 0, message);
         let start = HEADER_BYTES as u64;
-        let data_end = next.map_or(start, |next| next.predecessor_end.max(start) / aligned(1) as u64 * aligned(1) as u64);
+        let data_end =
+            next.map_or(start, |next| next.predecessor_end.max(start) / aligned(1) as u64 * aligned(1) as u64);
         let salt = next.map_or(offset_to_units(start) ^ id.0, |next| next.predecessor_salt);
         let seed = checksum::crc_from(salt, &id.0.to_le_bytes());
         let mut header = self.missing_header(id, salt, seed);

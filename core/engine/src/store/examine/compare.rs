@@ -25,9 +25,9 @@ pub(super) fn below(draft: &Draft, block: &Block, offset: u64) -> Option<String>
         let units = &ours.postings[start..start + row.count as usize];
         let theirs = block.find_stream(row.stream).filter(|theirs| theirs.first_ordinal == row.first_ordinal);
         let agrees = theirs.is_some_and(|theirs| {
-            (row.first_ordinal..).zip(units).all(|(ordinal, units)| {
-                block.posting(&theirs, ordinal) == Some(units_to_offset(*units))
-            })
+            (row.first_ordinal..)
+                .zip(units)
+                .all(|(ordinal, units)| block.posting(&theirs, ordinal) == Some(units_to_offset(*units)))
         });
         if !agrees {
             return Some(format!("the records of stream number {} are not where it names them", row.stream));

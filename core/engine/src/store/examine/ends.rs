@@ -43,9 +43,7 @@ pub(super) fn check(walker: &mut Walker, sources: &mut Sources, loaded: Option<&
     let what = watermark.and_then(|mark| match seen[1] {
         Some(seen) if mark.position.checked_add(1) == Some(seen.next_position) && mark.epoch >= seen.epoch => None,
         Some(seen) if seen.is_behind_loss || is_lossy && mark.position < seen.next_position => None,
-        Some(seen) => {
-            Some(format!("it says position {} and epoch {}, expected {seen:?}", mark.position, mark.epoch))
-        }
+        Some(seen) => Some(format!("it says position {} and epoch {}, expected {seen:?}", mark.position, mark.epoch)),
         None => Some(format!("no batch ends at offset {} of {}", mark.offset, files::segment_name(mark.segment))),
     });
     if let Some(what) = what {
@@ -54,11 +52,16 @@ pub(super) fn check(walker: &mut Walker, sources: &mut Sources, loaded: Option<&
     }
     let place = sources.checkpoint.as_ref().map(|saved| (SegmentId(saved.end.segment), saved.end.offset));
     let unreached = place.filter(|place| !is_beyond(*place) && !is_lossy);
-    let unreached = unreached.map(|(id, offset)| format!("no batch ends at offset {offset} of {}", files::segment_name(id)));
+    let unreached =
+        unreached.map(|(id, offset)| format!("no batch ends at offset {offset} of {}", files::segment_name(id)));
     let what = walker.checkpoint_wrong.take().or(unreached).or_else(|| sources.checkpoint_damaged.clone());
     if let Some(what) = what {
         wrong.checkpoint = true;
-        walker.report.damaged(files::CHECKPOINT, 0, format!("{what}; nothing is lost by removing it, but time to open"));
+        walker.report.damaged(
+            files::CHECKPOINT,
+            0,
+            format!("{what}; nothing is lost by removing it, but time to open"),
+        );
     }
     wrong
 }

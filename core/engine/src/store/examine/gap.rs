@@ -195,7 +195,8 @@ impl Walker {
         let (made, about) = match header.kind {
             Kind::CREATE => (header.stream, None),
             Kind::FORK => {
-                let parent = frame.parts().and_then(|(_, payload)| crate::format::record::engine::decode_fork(&payload));
+                let parent =
+                    frame.parts().and_then(|(_, payload)| crate::format::record::engine::decode_fork(&payload));
                 (header.stream, parent.map(|(_, parent)| parent))
             }
             _ => (header.stream.saturating_add(1), Some(header.stream)),

@@ -238,7 +238,8 @@ impl Examiner<'_> {
                 let salt = next.and_then(Slot::header).map_or(*seed, |header| header.predecessor_salt);
                 let header = self.missing_header(slot.id, salt, *seed);
                 let name = files::segment_name(slot.id);
-                let message = "every copy of its header is damaged; its records tell the seed, and its neighbours the rest";
+                let message =
+                    "every copy of its header is damaged; its records tell the seed, and its neighbours the rest";
                 self.walker.report.damaged(&name, 0, message);
                 let segment = Arc::new(Segment::unsealed(header, file.clone()));
                 self.segment(&segment, next, slots.len() - place, COPIES.to_vec())
@@ -279,7 +280,8 @@ impl Examiner<'_> {
         let before = self.parts.last();
         let mut wrong = Vec::new();
         // Streams may be left out only behind what was repaired or can't be read.
-        let is_behind_loss = before.is_some_and(|part| part.has_unknown || part.needs_index) || !self.walker.gaps.is_empty();
+        let is_behind_loss =
+            before.is_some_and(|part| part.has_unknown || part.needs_index) || !self.walker.gaps.is_empty();
         let (next, base) = (durable.next_position, header.base_position);
         if base < next {
             wrong.push(format!("its base position is {base}, expected {next}"));
@@ -324,7 +326,8 @@ impl Examiner<'_> {
         wrong_copies: Vec<usize>,
     ) -> Result<()> {
         let is_header_made = wrong_copies.len() == COPIES.len() && segment.trailer().is_none();
-        let length = segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
+        let length =
+            segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
         let is_too_long = length > limits::SEGMENT_BYTES_MAX;
         if is_too_long {
             let message = format!("{length} bytes long, but a segment has at most {}", limits::SEGMENT_BYTES_MAX);
@@ -358,8 +361,14 @@ impl Examiner<'_> {
         if self.saved.as_ref().is_some_and(|saved| saved.end.segment == segment.id().0) {
             self.walker.checkpoint = self.saved.take();
         }
-        let task =
-            Task { segment, to: found.end, file_bytes, next_position, block: guide, block_end: guide_end.min(found.end) };
+        let task = Task {
+            segment,
+            to: found.end,
+            file_bytes,
+            next_position,
+            block: guide,
+            block_end: guide_end.min(found.end),
+        };
         let walked = self.walker.walk(&task)?;
         if let Some(saved) = self.walker.checkpoint.take() {
             self.saved = Some(saved);
@@ -431,7 +440,8 @@ impl Examiner<'_> {
             wrong.extend(wrong_footer(segment, trailer.data_end + trailer.block_bytes()));
             if wrong.is_empty() && !walked.has_holes {
                 let (_, crc) = draft.parts(id_of).encode(ours, &segment.header);
-                wrong.extend((crc != trailer.index_crc).then(|| "bytes in it that say nothing are not zero".to_owned()));
+                wrong
+                    .extend((crc != trailer.index_crc).then(|| "bytes in it that say nothing are not zero".to_owned()));
             }
         }
         for what in &wrong {
@@ -458,7 +468,8 @@ impl Examiner<'_> {
     /// The log ends in a segment that is sealed, or has to be: it goes on in a new one, behind every position that was given.
     fn go_on_behind(&mut self, known: u64) {
         let reached = self.walker.durable.next_position.max(known);
-        let is_ended = self.parts.last().is_none_or(|last| last.needs_index || last.index_crc.is_some() || last.segment.is_none());
+        let is_ended =
+            self.parts.last().is_none_or(|last| last.needs_index || last.index_crc.is_some() || last.segment.is_none());
         if is_ended || known > self.walker.durable.next_position {
             self.next_segment = Some(reached);
             let Some(last) = self.parts.last_mut() else { return };
@@ -490,7 +501,8 @@ fn finish(storage: &dyn Storage, walker: &mut Walker, loaded: Option<&Loaded>, r
         let theirs = &loaded.durable;
         let what = compare::directories(&theirs.directory, &ours.directory).or_else(|| {
             let positions = (theirs.next_position, ours.next_position);
-            (positions.0 != positions.1).then(|| format!("it goes on with position {}, not {}", positions.0, positions.1))
+            (positions.0 != positions.1)
+                .then(|| format!("it goes on with position {}, not {}", positions.0, positions.1))
         });
         if let Some(what) = what {
             let message = format!("what opening makes of it is not what the records give: {what}");

@@ -95,7 +95,8 @@ impl Slots {
 
     /// Behind the last that can be used, nothing has to be filled in.
     fn drop_tail(&mut self) {
-        while let Some(Slot { id, state: State::Lost(why) }) = self.slots.pop_if(|slot| matches!(slot.state, State::Lost(_)))
+        while let Some(Slot { id, state: State::Lost(why) }) =
+            self.slots.pop_if(|slot| matches!(slot.state, State::Lost(_)))
         {
             self.strays.extend(why.map(|why| (id, why)));
         }

@@ -323,7 +323,8 @@ impl Walker {
     fn data(&mut self, within: &mut Within, frame: &Frame) -> std::result::Result<(), String> {
         let (number, sequence) = (frame.header.stream, frame.header.sequence);
         self.settle(within, number, sequence)?;
-        let ordinal = self.durable.directory.apply_data(number, sequence, within.id).map_err(|error| error.to_string())?;
+        let ordinal =
+            self.durable.directory.apply_data(number, sequence, within.id).map_err(|error| error.to_string())?;
         self.draft(within.id).add_data(number, ordinal, frame.offset);
         Self::check_named(within, frame.offset, Named::Data { stream: number, ordinal });
         Ok(())
@@ -436,7 +437,8 @@ impl Walker {
                 gap.add(Lost { stream, kind: Kind::DATA, first: last.saturating_add(1), last: last.saturating_add(1) });
             }
             Named::Step(step) => {
-                if matches!(step.kind, Kind::CREATE | Kind::FORK) && step.stream > self.durable.directory.next_number() {
+                if matches!(step.kind, Kind::CREATE | Kind::FORK) && step.stream > self.durable.directory.next_number()
+                {
                     self.create_lost(step.stream - 1)?;
                 }
                 self.apply_step(within.id, &step)?;

@@ -57,7 +57,8 @@ impl Plan {
             done.actions.push(format!("{}: made its index block again, {what}", seal.segment.name));
         }
         for (segment, length) in &self.shortened {
-            let file = storage.open(&segment.name, Access::Write).map_err(|error| failed(storage, error, &segment.name))?;
+            let file =
+                storage.open(&segment.name, Access::Write).map_err(|error| failed(storage, error, &segment.name))?;
             file.set_len(*length).and_then(|()| file.sync()).map_err(|error| failed(storage, error, &segment.name))?;
             done.actions.push(format!("{}: cut off what lies behind the length that a segment can have", segment.name));
         }

@@ -193,7 +193,8 @@ impl Plan {
 
     /// Whether nothing is to be done.
     pub(super) fn is_empty(&self) -> bool {
-        let nothing = self.saves.is_empty() && self.asides.is_empty() && self.headers.is_empty() && self.made.is_empty();
+        let nothing =
+            self.saves.is_empty() && self.asides.is_empty() && self.headers.is_empty() && self.made.is_empty();
         let nothing = nothing && self.next.is_none() && self.seals.is_empty() && self.shortened.is_empty();
         let small = matches!(self.end, SmallFile::Stays) && !self.removes_checkpoint && !self.clears_watermark;
         nothing && small && self.identity.is_none()
@@ -260,6 +261,8 @@ fn apply(tried: &mut Durable, segment: SegmentId, block: &Block) -> Result<()> {
 fn unmendable(what: &str) -> Error {
     Error::new(
         ErrorKind::Damaged,
-        format!("no repair makes this store open again: {what}; nothing was changed. `runlog salvage` reads what is there"),
+        format!(
+            "no repair makes this store open again: {what}; nothing was changed. `runlog salvage` reads what is there"
+        ),
     )
 }
