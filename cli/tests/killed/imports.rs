@@ -75,7 +75,8 @@ fn a_trajectory_is_completed() {
 
 #[test]
 fn a_run_of_several_batches_is_completed() {
-    imported(|place| drop(place.write("runs.jsonl", runs(1, 1_100))), &["runs.jsonl"]);
+    let messages = if std::env::var_os("RUNLOG_TORTURE").is_some() { 7_700 } else { 1_100 };
+    imported(|place| drop(place.write("runs.jsonl", runs(1, messages))), &["runs.jsonl"]);
 }
 
 #[test]
