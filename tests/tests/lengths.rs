@@ -12,12 +12,14 @@ use std::{
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use runlog_engine::{Durability, Expected, NewRecord, OpenOptions, Store};
 use runlog_tests::{
     budget, checker,
+    host::TestHost,
     processes::{payload, stream},
 };
 
@@ -210,20 +212,22 @@ fn batch_that_never_ends_is_answered_for_in_little_memory() {
     assert_answered(&wrong);
 }
 
-/// Bytes that begin a long record wherever one looks, none of which is one: whoever looks for the next record behind damage
-/// reads the rest again for each.
+/// Fills a range with headers of long records that are none, and among them short records that are: whoever goes on behind
+/// damage reads the rest again for each header, and after each record begins anew.
 fn fill_with_false_records(file: &Path, from: u64, to: u64, seed: u32) {
     let file = fs::OpenOptions::new().write(true).open(file).unwrap();
     let mut bytes = Vec::new();
-    for offset in (from..to - 32).step_by(32) {
+    for (offset, number) in (from..to - 32).step_by(32).zip(0_u64..) {
         let mut header = [0; 32];
         header[3] = 7;
-        // To the end, and no further.
-        let body = (to - offset - 32).min(32 << 20);
+        // To the end, and no further; or none.
+        let is_false = number % 4 < 3;
+        let body = if is_false { (to - offset - 32).min(32 << 20) } else { 0 };
         header[4..8].copy_from_slice(&u32::try_from(body).unwrap().to_le_bytes());
+        header[8..12].copy_from_slice(&u32::try_from(number).unwrap().to_le_bytes());
         header[12..16].copy_from_slice(&1_u32.to_le_bytes());
         header[16..20].copy_from_slice(&1_u32.to_le_bytes());
-        seal_header(&mut header, offset, seed, 0x1234_5678);
+        seal_header(&mut header, offset, seed, if is_false { 0x1234_5678 } else { 0 });
         bytes.extend(header);
     }
     file.write_all_at(&bytes, from).unwrap();

@@ -25,9 +25,7 @@ fn main() {
             let read = read_all(&store);
             store.close().and(read)
         }),
-        "verify" => {
-            runlog_engine::verify(&FsStorage::new(folder)).map(|found| format!("{} problems", found.problems_count))
-        }
+        "verify" => runlog_engine::verify(&FsStorage::new(folder)).map(|found| format!("{:?}", found.problems.first())),
         "repair" => {
             let storage: Arc<dyn Storage> = Arc::new(FsStorage::new(folder));
             runlog_engine::repair(&storage, "a person").map(|repair| format!("{:?}", repair.actions))
