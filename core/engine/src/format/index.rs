@@ -418,6 +418,11 @@ impl Block {
         }
     }
 
+    /// The copy of the segment's header that ends it.
+    pub(crate) fn header_copy(&self) -> &[u8] {
+        &self.bytes[self.bytes.len().saturating_sub(segment::COPY_BYTES)..]
+    }
+
     fn samples_start(&self) -> usize {
         self.trailer.stream_rows as usize * STREAM_ROW_BYTES + aligned(self.trailer.postings as usize * 4)
     }

@@ -32,8 +32,8 @@ use crate::{
     Error, ErrorKind, Result, SegmentId,
     format::{
         Features, WRITER_VERSION, files,
-        index::{Block, TRAILER_BYTES},
-        segment::{COPIES, COPY_BYTES, HEADER_BYTES, Header},
+        index::Block,
+        segment::{COPIES, HEADER_BYTES, Header},
     },
     index::checkpoint::Checkpoint,
     limits,
@@ -437,7 +437,9 @@ impl Examiner<'_> {
             };
             let ours = draft.trailer(&segment.header, &ends);
             wrong.extend(compare::trailers(trailer, &ours, walked.has_holes));
-            wrong.extend(wrong_footer(segment, trailer.data_end + trailer.block_bytes()));
+            if block.header_copy() != segment.header.encode() {
+                wrong.push("the header in it is another than the segment's".to_owned());
+            }
             if wrong.is_empty() && !walked.has_holes {
                 let (_, crc) = draft.parts(id_of).encode(ours, &segment.header);
                 wrong
@@ -482,13 +484,6 @@ impl Examiner<'_> {
 }
 
 const MADE_AGAIN: &str = "a repair makes it again from the records";
-
-/// Whether the header that ends the index block is another than the segment's.
-fn wrong_footer(segment: &Segment, file_bytes: u64) -> Option<String> {
-    let start = file_bytes.checked_sub((COPY_BYTES + TRAILER_BYTES) as u64)?;
-    let bytes = segment.bytes_at(start, COPY_BYTES as u64).ok()?;
-    (bytes[..] != segment.header.encode()).then(|| "the header in it is another than the segment's".to_owned())
-}
 
 /// Tells what is left to tell.
 fn finish(storage: &dyn Storage, walker: &mut Walker, loaded: Option<&Loaded>, refused: Option<&Error>) {
