@@ -15,7 +15,7 @@ const CORE: [&str; 4] = ["runlog-engine", "runlog-model", "runlog", "runlog-bind
 
 /// Everything that a machine with Rust and a C linker can check.
 pub(crate) fn all(report: &mut Report) {
-    report.count("tests of every crate", || cargo_test(&mut cargo(&["test", "--workspace", "--no-fail-fast"])));
+    report.count("tests of every crate", || cargo_test(cargo(&["test", "--workspace", "--no-fail-fast"])));
     wasm(report);
     node::test(report);
 }
@@ -34,7 +34,7 @@ pub(crate) fn wasm(report: &mut Report) {
         Ok(runner) => {
             let mut command = cargo(&["test", "--package", "runlog", "--features", "js", "--target", WASM]);
             command.args(["--test", "wasm"]).env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", runner);
-            cargo_test(&mut command)
+            cargo_test(command)
         }
         Err(why) => (Counts { failed: 1, ..Counts::default() }, why),
     });
@@ -71,34 +71,48 @@ impl TortureOptions {
 /// assertions and overflow checks, ignored ones included, and with the figures they print.
 pub(crate) fn torture(report: &mut Report, options: &TortureOptions) {
     report.count(&format!("harnesses, {} s each", options.seconds), || {
-        let mut command = cargo(&["test", "--no-fail-fast", "--package", "runlog-engine", "--package", "runlog-tests"]);
-        for setting in [
-            "profile.torture.inherits='release'",
-            "profile.torture.lto=false",
-            "profile.torture.codegen-units=16",
-            "profile.torture.debug-assertions=true",
-            "profile.torture.overflow-checks=true",
-        ] {
-            command.args(["--config", setting]);
-        }
-        command.args(["--profile", "torture", "--lib", "--tests", "--", "--include-ignored"]);
-        command.args(["--nocapture", "--test-threads=1"]);
-        command.args(&options.filter);
-        cargo_test(command.env("RUNLOG_TORTURE", options.seconds.to_string()))
+        let whole = ["--package", "runlog-engine", "--package", "runlog-tests", "--lib", "--tests"];
+        // The unit tests of the engine know nothing of locks whose order a test decides.
+        let schedules = ["--package", "runlog-shuttle", "--tests"];
+        cargo_tests([&whole[..], &schedules].map(|targets| {
+            let mut command = cargo(&["test", "--no-fail-fast"]);
+            for setting in [
+                "profile.torture.inherits='release'",
+                "profile.torture.lto=false",
+                "profile.torture.codegen-units=16",
+                "profile.torture.debug-assertions=true",
+                "profile.torture.overflow-checks=true",
+            ] {
+                command.args(["--config", setting]);
+            }
+            command.args(["--profile", "torture"]).args(targets).args(["--", "--include-ignored"]);
+            command.args(["--nocapture", "--test-threads=1"]).args(&options.filter);
+            command.env("RUNLOG_TORTURE", options.seconds.to_string());
+            command
+        }))
     });
 }
 
 /// Runs `cargo test` and sums its `test result:` lines.
-fn cargo_test(command: &mut Command) -> (Counts, String) {
+fn cargo_test(command: Command) -> (Counts, String) {
+    cargo_tests([command])
+}
+
+/// The same for several, one after the other, together.
+fn cargo_tests(commands: impl IntoIterator<Item = Command>) -> (Counts, String) {
     let mut counts = Counts::default();
-    let status = run_watched(command, |line| {
-        if let Some(result) = parse_test_result(line) {
-            counts.passed += result.passed;
-            counts.failed += result.failed;
-            counts.ignored += result.ignored;
-        }
-    });
-    let note = match outcome(status) {
+    let mut ended = Ok(String::new());
+    for mut command in commands {
+        let status = run_watched(&mut command, |line| {
+            if let Some(result) = parse_test_result(line) {
+                counts.passed += result.passed;
+                counts.failed += result.failed;
+                counts.ignored += result.ignored;
+            }
+        });
+        ended = ended.and(outcome(status));
+    }
+    let note = match ended {
         Ok(_) if counts.passed + counts.failed == 0 => "no test ran".to_owned(),
         Ok(note) => return (counts, note),
         Err(why) => why,

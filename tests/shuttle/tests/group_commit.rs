@@ -59,7 +59,7 @@ fn batch(number: u8, payload: &[u8]) -> Batch<'_> {
 
 fn count(store: &Store, number: u8) -> usize {
     match store.read(stream(number), ReadOptions::default()) {
-        Ok(records) => records.map(|record| record.expect("it reads")).count(),
+        Ok(records) => records.inspect(|record| assert!(record.is_ok())).count(),
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
             0
