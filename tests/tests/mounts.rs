@@ -1,17 +1,21 @@
-//! On real file systems of their own: a full one, and one that cannot be written to.
+//! On real file systems of their own: a full one, one that cannot be written to, and one on a device that can't be read.
 //!
 //! Each needs a mount, which is made in a mount namespace that ends with the process, as root or with a user namespace.
 //! Where the system allows neither, the tests were not run: this harness, which speaks as the usual one does, counts them
 //! as ignored and says why.
 
-use std::process::{Command, ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
 
 use runlog_engine::{
     Batch, Durability, ErrorKind, Expected, NewRecord, Op, OpenOptions, Position, Preallocation, Store,
     storage::FsStorage, verify,
 };
 use runlog_tests::{
-    mounts::{self, Device, NotRun, Test, check, fill},
+    mounts::{self, Device, Mount, NotRun, Test, check, fill, succeeds},
     processes::{payload, stream},
 };
 
@@ -20,6 +24,7 @@ const TESTS: [Test; 4] = [
     ("appends_go_on_without_reopening_once_space_was_made", space_made),
     ("last_room_of_a_device_is_used", last_room),
     ("store_that_cannot_be_written_to_is_read_and_refuses_writers", read_only),
+    ("device_that_cannot_be_read_is_an_error_and_the_process_lives", unreadable),
 ];
 
 fn main() -> ExitCode {
@@ -146,5 +151,58 @@ fn read_only() -> Result<(), NotRun> {
     }
     let absent = Store::open(device.mount.folder().join("none"), options).expect_err("nothing can be made");
     assert_eq!(absent.kind(), ErrorKind::ReadOnly, "{absent}");
+    Ok(())
+}
+
+/// Where a file begins on the device that it is on, in bytes.
+fn place_of(path: &Path) -> Option<u64> {
+    let extents = Command::new("filefrag").arg("-v").arg(path).output().ok()?;
+    let extents = String::from_utf8_lossy(&extents.stdout).into_owned();
+    let first = extents.lines().find(|line| line.trim_start().starts_with("0:"))?;
+    first.split(':').nth(2)?.trim().split("..").next()?.parse::<u64>().ok().map(|block| block * 4096)
+}
+
+/// A device whose bytes are a file, which is cut: what lies behind the cut can't be read.
+fn unreadable() -> Result<(), NotRun> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (image, disk) = (folder.path().join("image"), folder.path().join("disk"));
+    let cut = |bytes| fs::File::options().write(true).create(true).truncate(false).open(&image)?.set_len(bytes);
+    cut(32 << 20).expect("there is room");
+    fs::create_dir(&disk).expect("there is room");
+    succeeds(Command::new("mkfs.ext4").args(["-q", "-F", "-b", "4096", "-O", "^has_journal"]).arg(&image))
+        .map_err(NotRun)?;
+    let place: PathBuf = disk.join("store");
+    let options = OpenOptions {
+        durability: Durability::Os,
+        segment_bytes_max: 256 << 10,
+        preallocation: Preallocation::None,
+        ..OpenOptions::default()
+    };
+    let mounted = Mount::image(&image, "rw", &disk).map_err(NotRun)?;
+    let store = Store::open(&place, options.clone()).expect("there is room");
+    for sequence in 1..=4000 {
+        let payload = payload(0, sequence);
+        store.append(stream(0), Expected::Any, &[NewRecord::data(&payload)]).expect("there is room");
+    }
+    store.close().expect("it closes");
+    drop(store);
+    // Nothing of it is in memory afterwards.
+    drop(mounted);
+    let _mounted = Mount::image(&image, "rw", &disk).map_err(NotRun)?;
+    let store = Store::open(&place, options.read_only()).expect("it reads");
+    assert!(store.stat().expect("it reads").segments > 3);
+    let second = place_of(&place.join("00000002.seg"));
+    let second = second.ok_or_else(|| NotRun("filefrag doesn't tell where a file is".to_owned()))?;
+    cut(second + 12 * 4096).expect("it can be cut");
+    let read = || store.read(stream(0), Default::default()).expect("it reads");
+    let count = read().take_while(Result::is_ok).count() as u64;
+    assert!(count > 0 && count < 4000, "{count} records were read");
+    let error = read().find_map(Result::err).expect("an error");
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert!(error.to_string().contains(".seg: reading ") && error.to_string().contains("at offset "), "{error}");
+    let error = store.scan(Position::FIRST).expect("it reads").find_map(Result::err).expect("an error");
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    let error = verify(&FsStorage::new(&place)).expect_err("it can't be read");
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     Ok(())
 }

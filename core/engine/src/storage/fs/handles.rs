@@ -1,12 +1,6 @@
 //! The files that are open for reading: only so many at a time, however many segments there are.
 
-use std::{
-    fs, io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{fs, io, sync::Arc};
 
 use super::{
     file,
@@ -14,7 +8,7 @@ use super::{
 };
 use crate::{
     bounded::{Bounded, Slot},
-    storage::{File, Map},
+    storage::File,
 };
 
 /// At most so many files are kept open for reading, in the whole process, whatever the number of stores. Besides them a
@@ -43,9 +37,7 @@ pub(super) struct ReadFile {
     identity: Identity,
     handle: Arc<Slot<fs::File>>,
     #[cfg(target_os = "linux")]
-    map: Arc<Slot<super::map::Mapped>>,
-    /// A map of it failed, or can't be had: it is read without.
-    is_unmapped: AtomicBool,
+    map: super::map::Place,
 }
 
 impl ReadFile {
@@ -57,8 +49,7 @@ impl ReadFile {
             identity: Identity::of(&file)?,
             handle: Arc::default(),
             #[cfg(target_os = "linux")]
-            map: Arc::default(),
-            is_unmapped: AtomicBool::new(false),
+            map: super::map::Place::default(),
         };
         OPEN.get(&opened.handle, || Ok::<_, io::Error>((file, 1)))?;
         Ok(opened)
@@ -110,16 +101,8 @@ impl File for ReadFile {
     }
 
     #[cfg(target_os = "linux")]
-    fn map(&self) -> Option<Arc<dyn Map>> {
-        if self.is_unmapped.load(Ordering::Relaxed) {
-            return None;
-        }
-        let mapped = super::map::get(&self.map, || self.file().ok());
-        if mapped.as_ref().is_none_or(|mapped| mapped.is_failed()) {
-            self.is_unmapped.store(true, Ordering::Relaxed);
-            return None;
-        }
-        mapped.map(|mapped| mapped as Arc<dyn Map>)
+    fn map(&self) -> Option<Arc<dyn crate::storage::Map>> {
+        Some(self.map.get(|| self.file().ok())?)
     }
 }
 
