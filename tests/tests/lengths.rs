@@ -38,7 +38,10 @@ struct Victim {
 impl Victim {
     fn new(is_closed: bool) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let options = OpenOptions { segment_bytes_max: 64 << 10, durability: Durability::Os, ..OpenOptions::default() };
+        // Without threads, so that nothing changes while it is copied.
+        let host = Arc::new(TestHost::new(1));
+        let durability = Durability::Os;
+        let options = OpenOptions { segment_bytes_max: 64 << 10, durability, host, ..OpenOptions::default() };
         let work = folder.path().join("work");
         let store = Store::open(&work, options).unwrap();
         for sequence in 1..=100 {
