@@ -148,6 +148,9 @@ pub fn position_equals(store: &Store, model: &Model, position: u64) -> Same {
 /// The first difference.
 pub fn checked_equals(checked: &Checked, model: &Model) -> Same {
     same("checker: last position", &checked.last_position(), &model.last_position())?;
+    same("checker: records", &checked.records.len(), &model.log.len())?;
+    same("checker: damaged copies of headers", &checked.damaged_copies, &Vec::new())?;
+    same("checker: files that are no store's", &checked.unlisted, &Vec::new())?;
     for (found, (entry, position)) in checked.records.iter().zip(model.log.iter().zip(1_u64..)) {
         let stream = checked.meaning.streams.get(found.stream as usize - 1).map(|stream| stream.id);
         let seen = (found.position, stream, u64::from(found.sequence), found.kind, &found.key);

@@ -69,12 +69,12 @@ fn structures(victim: &Victim) -> Vec<Newer> {
 
 /// Every record with each unknown flag and some unknown kinds.
 fn records(victim: &Victim) -> Vec<Newer> {
-    let checked = checker::check_files(&victim.files, None).unwrap();
+    let checked = checker::check_files(&victim.files, None).expect("it is whole");
     let mut all = Vec::new();
     for record in checked.records.iter().chain(&checked.marks) {
         let segment = &checked.segments[record.segment as usize - 1];
         let name = format!("{:08}.seg", record.segment);
-        let start = usize::try_from(record.offset).unwrap();
+        let start = usize::try_from(record.offset).expect("small");
         for (place, value) in
             [(3, record.flags | 32), (3, record.flags | 64), (3, record.flags | 128), (2, 136), (2, 191)]
         {
