@@ -30,7 +30,7 @@ fn main() {
         }
         "repair" => {
             let storage: Arc<dyn Storage> = Arc::new(FsStorage::new(folder));
-            runlog_engine::repair(&storage, "a person").map(|repair| format!("{:?}", repair.actions))
+            runlog_engine::repair(&storage, "a person", &runlog_engine::SystemHost).map(|repair| format!("{:?}", repair.actions))
         }
         _ => panic!("no way {way}"),
     };
