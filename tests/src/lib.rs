@@ -12,6 +12,7 @@ pub mod forge;
 pub mod host;
 pub mod hostile;
 pub mod memory;
+pub mod mend;
 pub mod model;
 pub mod mounts;
 #[cfg(target_os = "linux")]

@@ -133,7 +133,7 @@ fn examine(victim: &Victim, newer: &Newer) -> Result<(), String> {
     }
     let shared: Arc<dyn Storage> = Arc::new(storage.clone());
     // Whether it refuses or finds nothing to do.
-    drop(runlog_engine::repair(&shared, "a person"));
+    drop(runlog_engine::repair(&shared, "a person", &runlog_engine::SystemHost));
     same_segments(&newer.files, &storage.files()).map_err(|error| format!("repair: {error}"))
 }
 

@@ -28,7 +28,7 @@ fn main() {
         "verify" => runlog_engine::verify(&FsStorage::new(folder)).map(|found| format!("{:?}", found.problems.first())),
         "repair" => {
             let storage: Arc<dyn Storage> = Arc::new(FsStorage::new(folder));
-            runlog_engine::repair(&storage, "a person", &SystemHost).map(|repair| format!("{:?}", repair.actions))
+            runlog_engine::repair(&storage, "a person", &runlog_engine::SystemHost).map(|repair| format!("{:?}", repair.actions))
         }
         _ => panic!("no way {way}"),
     };

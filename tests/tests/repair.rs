@@ -1,0 +1,368 @@
+//! A repair makes every store open again, whatever one damage hit; everything that wasn't hit is readable then, and by
+//! salvage even before; no position is given out again; and a crash during a repair is a crash like any other.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use runlog_engine::{ErrorKind, Store, storage::Storage};
+use runlog_tests::{
+    budget, checker,
+    damage::{Left, Victim, victim},
+    faulty::{Call, Failure, Fault, FaultyStorage, Lasting},
+    host::TestHost,
+    mend::{self, Case, Readable, append, cases, open_and_read, repair, salvage, verify},
+};
+
+fn tell(wrong: &[String]) {
+    let first: Vec<_> = wrong.iter().take(20).map(String::as_str).collect();
+    assert!(wrong.is_empty(), "{} went wrong:\n{}", wrong.len(), first.join("\n"));
+}
+
+/// The positions of data records that living streams hold.
+fn in_streams(victim: &Victim) -> BTreeSet<u64> {
+    let living = victim.whole().streams.iter().filter(|stream| !stream.deleted);
+    living.flat_map(|stream| stream.positions.iter().copied()).collect()
+}
+
+/// That everything but what was hit reads as it was.
+fn check_readable(victim: &Victim, whole: &Readable, case: &Case, found: &Readable) -> Result<(), String> {
+    for (position, expected) in &whole.positions {
+        match found.positions.get(position) {
+            Some(read) if read == expected || case.hit.contains(position) => {}
+            // Its redaction is lost, or what it redacts.
+            Some(_) if !case.is_known => {}
+            Some(read) => return Err(format!("position {position} reads as {read:?}, expected {expected:?}")),
+            None if case.hit.contains(position) => {}
+            None => return Err(format!("position {position} can't be read")),
+        }
+        if !found.in_scan.contains(position) && !case.hit.contains(position) {
+            return Err(format!("the scan leaves out position {position}"));
+        }
+    }
+    let expected = in_streams(victim);
+    let missing: Vec<_> = expected.difference(&found.in_streams).filter(|position| !case.hit.contains(position)).collect();
+    if missing.is_empty() { Ok(()) } else { Err(format!("positions {missing:?} are in no stream")) }
+}
+
+fn check_case(victim: &Victim, whole: &Readable, case: &Case) -> Result<(usize, usize), String> {
+    let last = victim.whole().last_position();
+    let before = open_and_read(&FaultyStorage::from_files(&case.files))?;
+    let (salvaged, _) = salvage(&case.files)?;
+    let missing: Vec<_> = (1..=last).filter(|position| !salvaged.contains(position) && !case.hit.contains(position)).collect();
+    let is_position_lost = case.what.contains("start zeroed") || case.what.contains("start and end zeroed");
+    if !missing.is_empty() && !is_position_lost {
+        return Err(format!("salvage leaves out {missing:?}"));
+    }
+    let storage = FaultyStorage::from_files(&case.files);
+    let done = repair(&storage).map_err(|error| format!("repair: {error}"))?;
+    let told = format!("{done:?}");
+    if done.left.iter().any(|problem| !problem.is_loss) {
+        return Err(format!("left: {told}"));
+    }
+    let verified = verify(&storage)?;
+    if verified.lost != case.hit.len() as u64 && !case.what.contains("higher position") {
+        return Err(format!("{} lost, expected {}: {told}", verified.lost, case.hit.len()));
+    }
+    let after = storage.files();
+    // The independent checker takes it, too, but for damage that stays where it is.
+    if let Err(problem) = checker::check_files(&after, None)
+        && (done.actions.is_empty() && done.left.is_empty() || !done.actions.is_empty() && !case.what.contains("flipped"))
+    {
+        return Err(format!("checker: {problem}: {told}"));
+    }
+    let found = open_and_read(&storage.copy())?.ok_or_else(|| format!("it doesn't open: {told}"))?;
+    check_readable(victim, whole, case, &found).map_err(|error| format!("{error}: {told}"))?;
+    let before_count = before.as_ref().map_or(0, |before| before.positions.len());
+    if let Some(lost) = before.and_then(|before| before.positions.keys().find(|at| !found.positions.contains_key(at)).copied())
+    {
+        return Err(format!("position {lost} could be read before: {told}"));
+    }
+    let again = repair(&storage).map_err(|error| format!("second repair: {error}"))?;
+    if !again.actions.is_empty() || !again.saved.is_empty() {
+        return Err(format!("a second repair finds something to do: {again:?} after {told}"));
+    }
+    let position = append(&storage)?;
+    if position <= last {
+        return Err(format!("position {position} is given out again: {told}"));
+    }
+    let verified = verify(&storage)?;
+    if verified.problems.iter().any(|problem| !problem.is_loss) {
+        return Err(format!("after an append: {:?}", verified.problems));
+    }
+    let (salvaged, _) = salvage(&storage.files())?;
+    match (1..=last).find(|position| !salvaged.contains(position) && !case.hit.contains(position)) {
+        Some(position) => Err(format!("salvage after the repair leaves out {position}: {told}")),
+        None => Ok((before_count, found.positions.len())),
+    }
+}
+
+fn check_all(left: Left) {
+    let victim = victim(left);
+    let whole = open_and_read(&FaultyStorage::from_files(&victim.files)).unwrap().expect("it opens");
+    let budget = budget::of(&format!("repair {left:?}"));
+    let mut wrong = Vec::new();
+    for case in cases(&victim) {
+        match check_case(&victim, &whole, &case) {
+            Ok((before, after)) => {
+                println!("{left:?}, {}: {before} of {} readable before, {after} after", case.what, whole.positions.len());
+            }
+            Err(error) => wrong.push(format!("{left:?}, {}: {error}", case.what)),
+        }
+        budget.add("stores repaired", 1);
+    }
+    tell(&wrong);
+}
+
+#[test]
+fn everything_but_what_was_hit_is_readable_after_a_repair_of_a_closed_store() {
+    check_all(Left::Closed);
+}
+
+#[test]
+fn everything_but_what_was_hit_is_readable_after_a_repair_of_a_crashed_store() {
+    check_all(Left::Crashed);
+}
+
+/// One damage of each kind, not each at every place.
+fn some_cases(victim: &Victim) -> Vec<Case> {
+    let mut seen = BTreeSet::new();
+    let kind = |what: &str| what.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let mut cases = cases(victim);
+    cases.reverse();
+    // Of records, those of each segment and the last.
+    cases.retain(|case| seen.insert(kind(&case.what)) || case.what.contains("00000003.seg") || case.what.contains("zeroed"));
+    cases
+}
+
+/// What a repair that nothing disturbed saves.
+struct Saved {
+    found: Readable,
+    cuts: Vec<Vec<u8>>,
+}
+
+fn saved(storage: &FaultyStorage) -> Result<Saved, String> {
+    let found = open_and_read(&storage.copy())?.ok_or("it doesn't open")?;
+    let cuts = storage.files().into_iter().filter(|(name, _)| name.starts_with("cut-")).map(|(_, bytes)| bytes).collect();
+    Ok(Saved { found, cuts })
+}
+
+/// A repair ended somewhere. If the store opens, all is there that a whole repair saves; and the next repair comes to that.
+fn check_after(storage: &FaultyStorage, expected: &Saved, is_repaired: bool) -> Result<(), String> {
+    if let Some(found) = open_and_read(&storage.copy())?
+        && is_repaired
+        && (found.positions != expected.found.positions || found.in_streams != expected.found.in_streams)
+    {
+        return Err("it opens with less than a whole repair saves".to_owned());
+    }
+    let done = repair(storage).map_err(|error| format!("the next repair: {error}"))?;
+    if done.left.iter().any(|problem| !problem.is_loss) {
+        return Err(format!("the next repair leaves {:?}", done.left));
+    }
+    let found = saved(storage)?;
+    if found.found.positions != expected.found.positions || found.found.in_streams != expected.found.in_streams {
+        return Err(format!("the next repair saves something else: {done:?}"));
+    }
+    // Positions may only be skipped further.
+    if found.found.last < expected.found.last {
+        return Err(format!("it goes on behind {}, expected {}", found.found.last, expected.found.last));
+    }
+    match expected.cuts.iter().find(|cut| !found.cuts.contains(cut)) {
+        Some(cut) => Err(format!("{} bytes that were cut are not saved", cut.len())),
+        None => Ok(()),
+    }
+}
+
+fn sweep(left: Left, failure: Failure) {
+    let victim = victim(left);
+    let budget = budget::of(&format!("repair {failure:?} {left:?}"));
+    let mut wrong = Vec::new();
+    for case in some_cases(&victim) {
+        let sound = FaultyStorage::from_files(&case.files);
+        repair(&sound).unwrap();
+        let expected = saved(&sound).unwrap();
+        let was_refused = open_and_read(&FaultyStorage::from_files(&case.files)).unwrap().is_none();
+        for after in 0.. {
+            let storage = FaultyStorage::from_files(&case.files);
+            storage.arm(Fault { after, failure, lasting: Lasting::Once });
+            let ended = repair(&storage);
+            let (injected, hit) = (storage.injected(), storage.hit());
+            storage.arm(None);
+            if injected == 0 {
+                break;
+            }
+            let mut check = |storage: &FaultyStorage, how: &str| {
+                if let Err(error) = check_after(storage, &expected, was_refused) {
+                    wrong.push(format!("{left:?}, {}, {failure:?} at {after}, {hit:?}, {how}: {error}", case.what));
+                }
+                budget.add("repairs cut off", 1);
+            };
+            if failure == Failure::PowerLoss {
+                for seed in 0..if budget::is_torture() { 40 } else { 4 } {
+                    check(&storage.crashed(after * 100 + seed), &format!("crash {seed}"));
+                }
+                continue;
+            }
+            let wrote = storage.take_trace().iter().any(|operation| {
+                matches!(operation.call, Call::Create | Call::Rename | Call::Remove | Call::WriteAt | Call::SetLen)
+            });
+            if ended.is_err() && !wrote && storage.files() != case.files {
+                wrong.push(format!("{}: {failure:?} at {after} changed something", case.what));
+            }
+            storage.kill();
+            check(&storage, "killed");
+            // And the power goes, before anything else is flushed.
+            check(&storage.crashed(after), "killed, and a loss of power");
+        }
+    }
+    tell(&wrong);
+}
+
+#[test]
+fn loss_of_power_during_a_repair_of_a_closed_store_loses_nothing_more() {
+    sweep(Left::Closed, Failure::PowerLoss);
+}
+
+#[test]
+fn loss_of_power_during_a_repair_of_a_crashed_store_loses_nothing_more() {
+    sweep(Left::Crashed, Failure::PowerLoss);
+}
+
+#[test]
+fn failed_operation_during_a_repair_loses_nothing_more() {
+    sweep(Left::Closed, Failure::Io);
+    sweep(Left::Crashed, Failure::Io);
+}
+
+#[test]
+fn full_device_during_a_repair_loses_nothing_more() {
+    sweep(Left::Closed, Failure::Full);
+}
+
+/// One read that fails says nothing about what is there.
+#[test]
+fn read_error_that_passes_changes_nothing() {
+    for left in [Left::Closed, Left::Crashed] {
+        let victim = victim(left);
+        for after in 0.. {
+            let storage = FaultyStorage::from_files(&victim.files);
+            storage.arm(Fault { after, failure: Failure::Io, lasting: Lasting::Once });
+            let ended = repair(&storage);
+            let (injected, hit) = (storage.injected(), storage.hit());
+            storage.arm(None);
+            if injected == 0 {
+                break;
+            }
+            if let Ok(done) = ended {
+                assert!(done.actions.is_empty(), "{left:?}, {hit:?}: {done:?}");
+            }
+            assert_eq!(storage.files(), victim.files, "{left:?}, {hit:?}");
+        }
+    }
+}
+
+#[test]
+fn repair_of_a_sound_store_changes_nothing() {
+    for left in [Left::Closed, Left::Crashed] {
+        let victim = victim(left);
+        let storage = FaultyStorage::from_files(&victim.files);
+        assert_eq!(repair(&storage).unwrap(), runlog_engine::Repair::default());
+        assert_eq!(storage.files(), victim.files);
+    }
+}
+
+/// Whoever has the store keeps a repair out, though a person took the lock file for a stale one.
+#[test]
+fn repair_is_refused_beside_a_writer_whose_lock_file_was_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), mend::options()).unwrap();
+    let stream = runlog_tests::script::stream(1);
+    let record = [runlog_engine::NewRecord::data(b"acknowledged")];
+    store.append(stream, runlog_engine::Expected::Any, &record).unwrap();
+    std::fs::remove_file(folder.path().join("LOCK")).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(runlog_engine::storage::FsStorage::new(folder.path()));
+    let refused = runlog_engine::repair(&storage, "a person", &TestHost::new(1)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Locked, "{refused}");
+    store.append(stream, runlog_engine::Expected::Any, &record).unwrap();
+    store.close().unwrap();
+    assert!(runlog_engine::verify(&*storage).unwrap().is_sound());
+}
+
+/// What a repair has put aside can be read back.
+#[test]
+fn salvage_reads_what_a_repair_has_put_aside() {
+    let victim = victim(Left::Closed);
+    let mut files = victim.files.clone();
+    // Another history of the second segment: the third doesn't follow it.
+    let second = files.get_mut("00000002.seg").unwrap();
+    second[56] ^= 1;
+    runlog_tests::forge::header(second);
+    let seed = runlog_tests::forge::seed(second);
+    let checked = checker::check_files(&victim.files, None).unwrap();
+    let of_second = || checked.records.iter().chain(&checked.marks).filter(|record| record.segment == 2);
+    for record in of_second() {
+        runlog_tests::forge::record(second, usize::try_from(record.offset).unwrap(), seed);
+    }
+    let storage = FaultyStorage::from_files(&files);
+    let done = repair(&storage).unwrap();
+    assert_eq!(done.saved, ["cut-00000002-0.bin"], "{done:?}");
+    let mut put_aside = 0;
+    runlog_engine::salvage(&storage, &mut |record| {
+        put_aside += u64::from(record.is_cut);
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(put_aside, of_second().filter(|record| record.has_position()).count() as u64);
+}
+
+#[test]
+fn salvage_gives_every_record_with_all_it_says() {
+    let victim = victim(Left::Closed);
+    let checked = checker::check_files(&victim.files, None).unwrap();
+    let mut files = victim.files.clone();
+    // Nothing but the segments.
+    files.retain(|name, _| name.ends_with(".seg"));
+    let mut expected = checked.records.iter();
+    let summary = runlog_engine::salvage(&FaultyStorage::from_files(&files), &mut |found| {
+        let record = expected.next().expect("no more than there are");
+        let stream = runlog_engine::StreamId::from_bytes(checked.meaning.streams[record.stream as usize - 1].id);
+        assert_eq!(found.position.unwrap().0, record.position);
+        assert_eq!((found.segment.0, found.offset, found.stream), (record.segment, record.offset, Some(stream)));
+        assert_eq!((found.kind.0, found.sequence.0), (record.kind, u64::from(record.sequence)));
+        assert_eq!((found.time_ms, found.epoch), (Some(record.time_ms), Some(1)));
+        assert_eq!(found.redacted, checked.meaning.redacted.contains(&record.position));
+        if !found.redacted {
+            assert_eq!((&found.meta[..], &found.payload[..]), (&record.meta[..], &record.payload[..]));
+        }
+        assert_eq!(&found.key[..], record.key.as_deref().unwrap_or_default());
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(expected.next().is_none());
+    assert_eq!((summary.files, summary.unnamed, summary.notes.len()), (3, 0, 0), "{summary:?}");
+}
+
+/// A segment that is far longer than one can be takes no time and no memory.
+#[test]
+fn overlong_file_is_repaired_and_salvaged_without_reading_it() {
+    for name in ["00000002.seg", "00000003.seg"] {
+        let victim = victim(Left::Closed);
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in &victim.files {
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        let file = std::fs::OpenOptions::new().write(true).open(folder.path().join(name)).unwrap();
+        file.set_len(1 << 42).unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(runlog_engine::storage::FsStorage::new(folder.path()));
+        let (mut records, whole) = (0, victim.whole().last_position());
+        let mut count = |_| {
+            records += 1;
+            std::ops::ControlFlow::Continue(())
+        };
+        runlog_engine::salvage(&*storage, &mut count).unwrap();
+        assert_eq!(records, whole);
+        assert!(!runlog_engine::verify(&*storage).unwrap().is_sound());
+        let done = runlog_engine::repair(&storage, "a person", &TestHost::new(1)).unwrap();
+        assert!(done.left.is_empty(), "{done:?}");
+        let store = Store::open(folder.path(), mend::options()).unwrap();
+        assert_eq!(mend::read(&store).unwrap().positions.len() as u64, whole);
+    }
+}
