@@ -362,6 +362,6 @@ pub(crate) fn verify(global: &Global, progress: &mut dyn FnMut(u64, u64)) -> Res
 /// Repairs what can be repaired; gives a line for each thing that was done.
 pub(crate) fn repair(global: &Global) -> Result<Vec<String>> {
     let storage: Arc<dyn Storage> = Arc::new(FsStorage::new(&global.store));
-    let repaired = runlog::engine::repair(&storage, "runlog verify --repair");
+    let repaired = runlog::engine::repair(&storage, "runlog verify --repair", &runlog::engine::SystemHost);
     Ok(opened(global, repaired.map_err(runlog::Error::from))?.actions)
 }
