@@ -227,13 +227,15 @@ fn an_export_is_there_whole_or_not_at_all() {
 
 #[test]
 fn a_repair_is_completed() {
+    // What each of these holds stands somewhere else, too.
     let damaged = |place: &Place| {
         sessions(place);
-        let segment = place.path(STORE).join("00000001.seg");
-        let mut bytes = fs::read(&segment).unwrap();
-        let last = bytes.len() - 100;
-        bytes[last] ^= 0xff;
-        fs::write(&segment, bytes).unwrap();
+        for (file, byte) in [("RUNLOG", 20), ("00000001.seg", 20), ("CHECKPOINT", 40)] {
+            let path = place.path(STORE).join(file);
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[byte] ^= 0xff;
+            fs::write(&path, bytes).unwrap();
+        }
         place.expect(5, &["verify"]);
     };
     killed_before_each_write(Writes::All, damaged, &["verify", "--repair"], |again| {
