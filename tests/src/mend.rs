@@ -148,7 +148,8 @@ pub fn cases(victim: &Victim) -> Vec<Case> {
         case("CHECKPOINT says that the first stream is deleted".to_owned(), BTreeSet::new(), true, &|files| {
             let bytes = files.get_mut("CHECKPOINT").expect("closed");
             // Of the first stream: the byte before the next one's id.
-            let next = bytes.windows(16).position(|window| window == script::stream(2).as_bytes()).expect("a second stream");
+            let next =
+                bytes.windows(16).position(|window| window == script::stream(2).as_bytes()).expect("a second stream");
             bytes[next - 1] ^= 1;
             forge::checkpoint(bytes);
         });
@@ -218,7 +219,8 @@ pub fn read(store: &Store) -> Result<Readable, String> {
         ErrorKind::Damaged => Ok(()),
         kind => Err(format!("{kind:?}: {error}")),
     };
-    let mut found = Readable { last: store.last_position().map_err(|error| error.to_string())?.0, ..Readable::default() };
+    let mut found =
+        Readable { last: store.last_position().map_err(|error| error.to_string())?.0, ..Readable::default() };
     for position in 1..=found.last {
         match store.record(Position(position)) {
             Ok(Some(record)) => {

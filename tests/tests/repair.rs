@@ -39,7 +39,8 @@ fn check_readable(victim: &Victim, whole: &Readable, case: &Case, found: &Readab
         }
     }
     let expected = in_streams(victim);
-    let missing: Vec<_> = expected.difference(&found.in_streams).filter(|position| !case.hit.contains(position)).collect();
+    let missing: Vec<_> =
+        expected.difference(&found.in_streams).filter(|position| !case.hit.contains(position)).collect();
     if missing.is_empty() { Ok(()) } else { Err(format!("positions {missing:?} are in no stream")) }
 }
 
@@ -47,7 +48,8 @@ fn check_case(victim: &Victim, whole: &Readable, case: &Case) -> Result<(usize, 
     let last = victim.whole().last_position();
     let before = open_and_read(&FaultyStorage::from_files(&case.files))?;
     let (salvaged, _) = salvage(&case.files)?;
-    let missing: Vec<_> = (1..=last).filter(|position| !salvaged.contains(position) && !case.hit.contains(position)).collect();
+    let missing: Vec<_> =
+        (1..=last).filter(|position| !salvaged.contains(position) && !case.hit.contains(position)).collect();
     let is_position_lost = case.what.contains("start zeroed") || case.what.contains("start and end zeroed");
     if !missing.is_empty() && !is_position_lost {
         return Err(format!("salvage leaves out {missing:?}"));
@@ -65,14 +67,16 @@ fn check_case(victim: &Victim, whole: &Readable, case: &Case) -> Result<(usize, 
     let after = storage.files();
     // The independent checker takes it, too, but for damage that stays where it is.
     if let Err(problem) = checker::check_files(&after, None)
-        && (done.actions.is_empty() && done.left.is_empty() || !done.actions.is_empty() && !case.what.contains("flipped"))
+        && (done.actions.is_empty() && done.left.is_empty()
+            || !done.actions.is_empty() && !case.what.contains("flipped"))
     {
         return Err(format!("checker: {problem}: {told}"));
     }
     let found = open_and_read(&storage.copy())?.ok_or_else(|| format!("it doesn't open: {told}"))?;
     check_readable(victim, whole, case, &found).map_err(|error| format!("{error}: {told}"))?;
     let before_count = before.as_ref().map_or(0, |before| before.positions.len());
-    if let Some(lost) = before.and_then(|before| before.positions.keys().find(|at| !found.positions.contains_key(at)).copied())
+    if let Some(lost) =
+        before.and_then(|before| before.positions.keys().find(|at| !found.positions.contains_key(at)).copied())
     {
         return Err(format!("position {lost} could be read before: {told}"));
     }
@@ -103,7 +107,11 @@ fn check_all(left: Left) {
     for case in cases(&victim) {
         match check_case(&victim, &whole, &case) {
             Ok((before, after)) => {
-                println!("{left:?}, {}: {before} of {} readable before, {after} after", case.what, whole.positions.len());
+                println!(
+                    "{left:?}, {}: {before} of {} readable before, {after} after",
+                    case.what,
+                    whole.positions.len()
+                );
             }
             Err(error) => wrong.push(format!("{left:?}, {}: {error}", case.what)),
         }
@@ -129,7 +137,9 @@ fn some_cases(victim: &Victim) -> Vec<Case> {
     let mut cases = cases(victim);
     cases.reverse();
     // Of records, those of each segment and the last.
-    cases.retain(|case| seen.insert(kind(&case.what)) || case.what.contains("00000003.seg") || case.what.contains("zeroed"));
+    cases.retain(|case| {
+        seen.insert(kind(&case.what)) || case.what.contains("00000003.seg") || case.what.contains("zeroed")
+    });
     cases
 }
 
@@ -141,7 +151,8 @@ struct Saved {
 
 fn saved(storage: &FaultyStorage) -> Result<Saved, String> {
     let found = open_and_read(&storage.copy())?.ok_or("it doesn't open")?;
-    let cuts = storage.files().into_iter().filter(|(name, _)| name.starts_with("cut-")).map(|(_, bytes)| bytes).collect();
+    let cuts =
+        storage.files().into_iter().filter(|(name, _)| name.starts_with("cut-")).map(|(_, bytes)| bytes).collect();
     Ok(Saved { found, cuts })
 }
 
@@ -189,7 +200,7 @@ fn sweep(left: Left, failure: Failure) {
             if injected == 0 {
                 break;
             }
-            let mut check = |storage: &FaultyStorage, how: &str| {
+            let check = |wrong: &mut Vec<String>, storage: &FaultyStorage, how: &str| {
                 if let Err(error) = check_after(storage, &expected, was_refused) {
                     wrong.push(format!("{left:?}, {}, {failure:?} at {after}, {hit:?}, {how}: {error}", case.what));
                 }
@@ -197,7 +208,7 @@ fn sweep(left: Left, failure: Failure) {
             };
             if failure == Failure::PowerLoss {
                 for seed in 0..if budget::is_torture() { 40 } else { 4 } {
-                    check(&storage.crashed(after * 100 + seed), &format!("crash {seed}"));
+                    check(&mut wrong, &storage.crashed(after * 100 + seed), &format!("crash {seed}"));
                 }
                 continue;
             }
@@ -208,9 +219,9 @@ fn sweep(left: Left, failure: Failure) {
                 wrong.push(format!("{}: {failure:?} at {after} changed something", case.what));
             }
             storage.kill();
-            check(&storage, "killed");
+            check(&mut wrong, &storage, "killed");
             // And the power goes, before anything else is flushed.
-            check(&storage.crashed(after), "killed, and a loss of power");
+            check(&mut wrong, &storage.crashed(after), "killed, and a loss of power");
         }
     }
     tell(&wrong);

@@ -5,7 +5,7 @@
 use std::{path::Path, sync::Arc};
 
 use runlog_engine::{
-    Expected, NewRecord, OpenOptions, Position, Result, Store, SystemHost,
+    Expected, NewRecord, OpenOptions, Position, Result, Store,
     storage::{FsStorage, Storage},
 };
 use runlog_tests::{memory, processes::stream};
@@ -28,7 +28,8 @@ fn main() {
         "verify" => runlog_engine::verify(&FsStorage::new(folder)).map(|found| format!("{:?}", found.problems.first())),
         "repair" => {
             let storage: Arc<dyn Storage> = Arc::new(FsStorage::new(folder));
-            runlog_engine::repair(&storage, "a person", &runlog_engine::SystemHost).map(|repair| format!("{:?}", repair.actions))
+            runlog_engine::repair(&storage, "a person", &runlog_engine::SystemHost)
+                .map(|repair| format!("{:?}", repair.actions))
         }
         _ => panic!("no way {way}"),
     };
