@@ -19,7 +19,7 @@ use runlog_tests::{
     processes::{payload, stream},
 };
 
-const TESTS: [Test; 4] = [
+const TESTS: [Test; 5] = [
     ("full_device_is_told_and_loses_nothing_acknowledged", full_device),
     ("appends_go_on_without_reopening_once_space_was_made", space_made),
     ("last_room_of_a_device_is_used", last_room),
@@ -69,7 +69,7 @@ fn space_made() -> Result<(), NotRun> {
             let ballast = |bytes: usize| {
                 // As much of it as there is room for.
                 let path = device.mount.folder().join("ballast");
-                let _ = std::fs::write(&path, vec![1; bytes]);
+                let _ = fs::write(&path, vec![1; bytes]);
                 path
             };
             let path = ballast(3 << 20);
@@ -79,7 +79,7 @@ fn space_made() -> Result<(), NotRun> {
             assert_eq!(kind, ErrorKind::StorageFull);
             // Refused again and again, it goes on when there is room; and so twice.
             assert_eq!(fill(&store, acknowledged).1, ErrorKind::StorageFull);
-            std::fs::remove_file(&path).expect("it can be removed");
+            fs::remove_file(&path).expect("it can be removed");
             let (acknowledged_more, kind) = fill(&store, acknowledged);
             assert_eq!(kind, ErrorKind::StorageFull);
             assert!(acknowledged_more > acknowledged + 500, "{acknowledged}, then {acknowledged_more}");
@@ -95,7 +95,7 @@ fn space_made() -> Result<(), NotRun> {
                     acknowledged_more
                 }
             };
-            std::fs::remove_file(&path).expect("it can be removed");
+            fs::remove_file(&path).expect("it can be removed");
             let store = Store::open(device.store(), options).expect("there is room again");
             let records = store.read(stream(0), Default::default()).expect("it reads").count() as u64;
             assert_eq!(records, acknowledged_more);
@@ -113,7 +113,7 @@ fn last_room() -> Result<(), NotRun> {
     store.append(stream(0), Expected::Any, &[record.clone()]).expect("there is room");
     store.close().expect("it closes");
     drop(store);
-    std::fs::write(device.mount.folder().join("ballast"), vec![1; 5 << 20]).expect("there is room");
+    fs::write(device.mount.folder().join("ballast"), vec![1; 5 << 20]).expect("there is room");
     let store = Store::open(device.store(), options()).expect("nothing has to be written");
     for _ in 0..100 {
         store.append(stream(0), Expected::Any, &[record.clone()]).expect("there is room for a little");

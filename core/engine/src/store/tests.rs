@@ -1,7 +1,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test looks at the folder itself")]
 
 use super::*;
-use crate::{Direction, Durability, ErrorKind, Kind};
+use crate::{Direction, Durability, ErrorKind, Kind, SystemHost};
 
 pub(super) fn options() -> OpenOptions {
     OpenOptions { segment_bytes_max: 64 << 10, preallocation: Preallocation::None, ..OpenOptions::default() }
@@ -471,7 +471,7 @@ fn damaged_index_block_that_was_durable_is_told_and_repaired_on_request() {
     let (storage, appended) = damaged_index_block(true);
     assert_eq!(Store::open_on(storage.clone(), options()).unwrap_err().kind(), ErrorKind::Damaged);
     assert!(!verify(&*storage).unwrap().is_sound());
-    let done = repair(&storage, "a test").unwrap();
+    let done = repair(&storage, "a test", &SystemHost).unwrap();
     assert_eq!((done.actions.len(), done.left), (1, Vec::new()));
     let store = Store::open_on(storage, options()).unwrap();
     assert_eq!(payloads(&store, stream(1)).len(), appended);
@@ -513,7 +513,7 @@ fn acknowledged_records_that_are_gone_are_told_by_writer_and_reader_and_given_up
     assert!(writer.to_string().contains("acknowledged"), "{writer}");
     assert_eq!(Store::open_on(copy.clone(), options().read_only()).unwrap_err().kind(), ErrorKind::Damaged);
     assert!(!verify(&*copy).unwrap().is_sound());
-    let done = repair(&copy, "a test").unwrap();
+    let done = repair(&copy, "a test", &SystemHost).unwrap();
     assert_eq!((done.actions.len(), done.left), (1, Vec::new()));
     assert_eq!(payloads(&Store::open_on(copy, options()).unwrap(), stream(1)).len(), 9);
 }
@@ -553,7 +553,7 @@ fn missing_index_block_that_was_durable_is_told_and_made_again_on_request() {
         let storage: Arc<dyn Storage> = Arc::new(storage);
         assert_eq!(Store::open_on(storage.clone(), options()).unwrap_err().kind(), ErrorKind::Damaged);
         assert!(!verify(&*storage).unwrap().is_sound());
-        let done = repair(&storage, "a test").unwrap();
+        let done = repair(&storage, "a test", &SystemHost).unwrap();
         assert_eq!((done.actions.len(), done.left), (1, Vec::new()));
         assert_eq!(payloads(&Store::open_on(storage, options()).unwrap(), stream(1)).len(), appended);
     }
@@ -642,14 +642,16 @@ fn taken_back_batches_leave_no_trace_in_what_the_writer_knows() {
             Op::Append { stream: stream(9), expected: Expected::Absent, records: vec![NewRecord::data(b"new")] },
             Op::Append { stream: stream(1), expected: Expected::Any, records: vec![NewRecord::data(b"more")] },
             Op::Truncate { stream: stream(0), expected: Expected::Any, after: Sequence(0) },
-            Op::Fork { parent: stream(1), at: Sequence(1), child: stream(8) },
+            Op::Fork { parent: stream(1), expected: Expected::Any, at: Sequence(1), child: stream(8) },
             Op::Delete { stream: stream(1), expected: Expected::Any },
         ];
         for step in steps {
             let batch = Batch::new(vec![step]);
             let batch = if matches!(batch.ops[0], Op::Append { .. }) { batch.with_key(b"key") } else { batch };
             let prepared = prepare::prepare(&batch).unwrap();
-            writer.stage(&durable, &batch, &prepared, Durability::Sync, shared.options.host.now_ms()).unwrap();
+            let now_ms = shared.options.host.now_ms();
+            let facts = facts::Facts::default();
+            assert!(writer.stage(&durable, &batch, &prepared, &facts, Durability::Sync, now_ms).is_ok());
         }
         assert!(writer.take_back(&durable).is_some_and(|open| open.entries.records.len() >= 6));
         writer.phase.end_gathering();
