@@ -248,9 +248,9 @@ export class Streams {
       contents.push(content.slice());
       return content.length;
     };
-    const ops = listOf(operations, "the steps of a batch").map((operation) => wireOperation(operation, add));
+    const wired = listOf(operations, "the steps of a batch").map((operation) => wireOperation(operation, add));
     type Wire = { lastPosition: number; ops: Committed["operations"]; repeated: boolean; truncated: boolean };
-    const done = await this.#handle.value<Wire>("commit", { ops, ...options }, concat(contents));
+    const done = await this.#handle.value<Wire>("commit", { ops: wired, ...options }, concat(contents));
     const { lastPosition, ops, repeated, truncated } = done;
     return { lastPosition, operations: ops, repeated, truncated };
   }

@@ -2,6 +2,8 @@
 //! whatever was acknowledged is there when it is opened again, nothing is acknowledged that the next writer doesn't see,
 //! and nobody waits for ever.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::{
     sync::{
         Arc, Barrier, Mutex,

@@ -2,9 +2,8 @@
 //! tells damage. What a crash cuts off is cut by whole batches; what was durable and is damaged is never cut in
 //! silence.
 
-use runlog_engine::storage::Storage;
 use runlog_tests::{
-    budget, checker,
+    budget,
     damage::{Found, Left, Victim, verify, victim},
     faulty::FaultyStorage,
     forge::{self, HEADER_COPIES},
@@ -260,45 +259,4 @@ fn flipped_bit_of_a_closed_store_is_told_or_harmless_too() {
 #[test]
 fn flipped_bit_after_a_crash_is_told_harmless_or_in_what_nothing_proves_durable() {
     flip_every_byte(Left::Crashed, 0, 1);
-}
-
-#[test]
-fn repair_keeps_what_is_before_the_damage_and_saves_what_it_cuts() {
-    let victim = victim(Left::Crashed);
-    let borders = victim.active_borders();
-    let mut wrong = Wrong::default();
-    for offset in 4096..borders.last().expect("batches").0 {
-        let place = usize::try_from(offset).expect("small");
-        let storage = victim.changed(victim.active(), |bytes| bytes[place] ^= 0x10);
-        if floor_of_flip(&borders, offset).is_some() {
-            continue;
-        }
-        let hit = borders.iter().position(|(end, _)| offset < *end).expect("in a batch");
-        let start = hit.checked_sub(1).map_or(4096, |before| borders[before].0);
-        let kept = borders[hit].1 - 1;
-        wrong.add(|| format!("bit 4 of byte {offset}"), repair(&victim, &storage, start, kept));
-    }
-    wrong.tell();
-}
-
-fn repair(victim: &Victim, storage: &FaultyStorage, start: u64, kept: usize) -> Result<(), String> {
-    let before = storage.files();
-    let active: std::sync::Arc<dyn Storage> = std::sync::Arc::new(storage.clone());
-    let done = runlog_engine::repair(&active, "a person", &runlog_tests::host::TestHost::new(4))
-        .map_err(|error| format!("repair: {error}"))?;
-    let after = storage.files();
-    let saved = format!("cut-{:0>8}-{start}.bin", victim.active().trim_end_matches(".seg"));
-    let saved = after.get(&saved).ok_or_else(|| format!("no {saved} among {:?}, {done:?}", after.keys()))?;
-    let damaged = &before[victim.active()][usize::try_from(start).expect("small")..];
-    let is_saved = damaged.starts_with(saved) && damaged[saved.len()..].iter().all(|byte| *byte == 0);
-    let others = before.iter().filter(|(name, _)| *name != victim.active() && *name != "WATERMARK");
-    let others_are_kept = others.into_iter().all(|(name, bytes)| name == "LOCK" || after.get(name) == Some(bytes));
-    if !is_saved || !others_are_kept || !done.left.is_empty() {
-        return Err(format!("saved {is_saved}, others kept {others_are_kept}, {done:?}"));
-    }
-    checker::check_files(&after, None).map_err(|problem| format!("the checker, of what was repaired: {problem}"))?;
-    match victim.examine(storage)? {
-        Found::Opened { batches, refused: 0 } if batches == kept => Ok(()),
-        found => Err(format!("expected {kept} batches, found {found:?}")),
-    }
 }

@@ -110,13 +110,13 @@ fn last_room() -> Result<(), NotRun> {
     let options = OpenOptions::default;
     let store = Store::open(device.store(), options()).expect("there is room");
     let record = NewRecord::data(b"small");
-    store.append(stream(0), Expected::Any, &[record.clone()]).expect("there is room");
+    store.append(stream(0), Expected::Any, &[record]).expect("there is room");
     store.close().expect("it closes");
     drop(store);
     fs::write(device.mount.folder().join("ballast"), vec![1; 5 << 20]).expect("there is room");
     let store = Store::open(device.store(), options()).expect("nothing has to be written");
     for _ in 0..100 {
-        store.append(stream(0), Expected::Any, &[record.clone()]).expect("there is room for a little");
+        store.append(stream(0), Expected::Any, &[record]).expect("there is room for a little");
     }
     store.close().expect("it closes");
     Ok(())

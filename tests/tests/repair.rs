@@ -1,6 +1,8 @@
 //! A repair makes every store open again, whatever one damage hit; everything that wasn't hit is readable then, and by
 //! salvage even before; no position is given out again; and a crash during a repair is a crash like any other.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use runlog_engine::{ErrorKind, Store, storage::Storage};

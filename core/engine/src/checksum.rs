@@ -37,15 +37,15 @@ const POLYNOMIAL: u32 = 0xedb8_8320;
 /// What one byte does to the state of a CRC.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
-    let mut index = 0;
+    let (mut index, mut value) = (0, 0_u32);
     while index < 256 {
-        let (mut entry, mut bit) = (index as u32, 0);
+        let (mut entry, mut bit) = (value, 0);
         while bit < 8 {
             entry = if entry & 1 == 1 { (entry >> 1) ^ POLYNOMIAL } else { entry >> 1 };
             bit += 1;
         }
         table[index] = entry;
-        index += 1;
+        (index, value) = (index + 1, value + 1);
     }
     table
 };

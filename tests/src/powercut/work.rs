@@ -330,7 +330,9 @@ mod tests {
             for (state, thread) in states.iter_mut().zip(0..) {
                 state.next(7, thread, number).run(&store).expect("it is as the state says");
             }
-            assert_eq!(possible.stayed(&store).expect("a state of these"), [number, number]);
+            // A later operation may lead back to this state: the highest number counts.
+            let stayed = possible.stayed(&store).expect("a state of these");
+            assert!(stayed.iter().all(|stayed| *stayed >= number), "{stayed:?} after {number}");
         }
         let past: Past = Past::default().and(7, vec![60, 60]).to_string().parse().expect("as it was told");
         assert_eq!(past.state(1).fingerprint(), states[1].fingerprint());

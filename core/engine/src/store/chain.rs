@@ -45,7 +45,7 @@ pub(crate) fn open_segments(
         }
         // A segment is sealed only once the next has its name. A writer may have named and sealed since the folder was
         // listed; then the next is there now.
-        if !segments.last().is_some_and(|segment| segment.trailer().is_some()) {
+        if segments.last().is_none_or(|segment| segment.trailer().is_none()) {
             break;
         }
         ids = segment_ids(storage)?;
