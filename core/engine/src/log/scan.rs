@@ -282,7 +282,7 @@ pub(crate) fn search(
 }
 
 /// How many bytes, a multiple of the alignment and at least a block, are zero from here on, where no record can begin.
-fn whole_zero_units(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn whole_zero_units(bytes: &[u8]) -> Option<u64> {
     const BLOCK: usize = 64;
     let blocks =
         bytes.chunks_exact(BLOCK).take_while(|block| block.iter().fold(0, |all, byte| all | byte) == 0).count();

@@ -70,8 +70,12 @@ impl Shared {
         self.end_spares();
         let save = || self.save_checkpoint().and_then(|()| self.mark_end());
         let ended = flushed.and_then(|()| match save() {
-            // The room that the file gives back may be enough.
-            Err(error) if error.kind() == ErrorKind::StorageFull => self.cut().and_then(|()| save()).map_err(|_| error),
+            // The room that the file gives back may be enough. If not, the next opening takes longer, and doesn't call the
+            // store closed cleanly: no reason to fail, for all that was acknowledged is safe.
+            Err(error) if error.kind() == ErrorKind::StorageFull => match self.cut().and_then(|()| save()) {
+                Err(error) if error.kind() != ErrorKind::StorageFull => Err(error),
+                _ => Ok(()),
+            },
             saved => saved.and_then(|()| self.cut()),
         });
         self.end_checkpoints();

@@ -27,6 +27,8 @@ use crate::{
 
 /// So many records are looked up at a time.
 const WINDOW_RECORDS: usize = 1024;
+/// After so many damaged records in a row a reading ends.
+const DAMAGED_MAX: u32 = 1000;
 /// At most so many bytes are read at once. A record that is kept keeps all of them.
 const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 
@@ -34,7 +36,8 @@ const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 ///
 /// It reads the stream as it was when the read began: a later truncation or append doesn't change it.
 ///
-/// A damaged record is an error of kind [`Damaged`](crate::ErrorKind::Damaged) in its place, and the next one follows. Where
+/// A damaged record is an error of kind [`Damaged`](crate::ErrorKind::Damaged) in its place, and the next one follows; after
+/// 1,000 of them in a row the reading ends, for a hostile index may claim any number of records. Where
 /// the index block of a segment is damaged, one error stands for all its records of the stream. After any other error the
 /// reading ends.
 pub struct Reader {
@@ -48,6 +51,8 @@ pub struct Reader {
     lost: Option<SegmentId>,
     together: Option<Together>,
     redacted: Arc<Redacted>,
+    /// How many records in a row were damaged.
+    damaged: u32,
     /// The map of the segment that was read last, if it has one.
     mapped: Option<Mapped>,
     arena: Arena,
@@ -144,6 +149,7 @@ impl Reader {
             lost: None,
             together: None,
             redacted,
+            damaged: 0,
             mapped: None,
             arena: Arena::default(),
             ended: false,
@@ -272,7 +278,8 @@ impl Iterator for Reader {
             return None;
         }
         let next = self.read().transpose();
-        self.ended = matches!(&next, Some(Err(error)) if !is_damage(error));
+        self.damaged = if matches!(&next, Some(Err(_))) { self.damaged + 1 } else { 0 };
+        self.ended = matches!(&next, Some(Err(error)) if !is_damage(error)) || self.damaged == DAMAGED_MAX;
         next
     }
 }

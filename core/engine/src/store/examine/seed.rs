@@ -11,6 +11,7 @@ use crate::{
         Fields, aligned,
         record::{self, Flags},
     },
+    log::scan::whole_zero_units,
 };
 
 /// What may be read of bodies, in multiples of the range.
@@ -30,6 +31,10 @@ pub(crate) fn find(source: &dyn Source, from: u64, end: u64, shift: u64) -> Resu
             window_start = offset;
         }
         let at = usize::try_from(offset - window_start).expect("the window is in memory");
+        if let Some(zeros) = whole_zero_units(&window[at..]) {
+            offset += zeros;
+            continue;
+        }
         let bytes = window[at..].first_chunk::<{ record::HEADER_BYTES }>().expect("it was just read");
         if let Some(body_bytes) = plausible_body(bytes, offset + shift, end - offset) {
             let Some(left) = budget.checked_sub(body_bytes) else { return Ok(None) };

@@ -8,7 +8,10 @@ use bytes::Bytes;
 use crate::{
     Result, checksum,
     format::{aligned, record},
-    log::segment::{Frame, Segment},
+    log::{
+        scan::whole_zero_units,
+        segment::{Frame, Segment},
+    },
 };
 
 /// Bytes are read in pieces of this size.
@@ -98,6 +101,11 @@ impl<'a> Survey<'a> {
     fn search(&mut self, mut offset: u64) -> Result<u64> {
         while offset < self.quiet_from && self.end.saturating_sub(offset) >= record::HEADER_BYTES as u64 {
             let start = self.bytes(offset, record::HEADER_BYTES as u64)?;
+            let at = usize::try_from(offset - self.window_start).unwrap_or(usize::MAX);
+            if let Some(zeros) = self.window.get(at..).and_then(whole_zero_units) {
+                offset += zeros;
+                continue;
+            }
             // A header has a byte that isn't zero among its first 16.
             let may_begin = start.iter().take(16).any(|byte| *byte != 0);
             if may_begin && self.header(&start, offset).is_some() {
