@@ -235,7 +235,11 @@ impl Examiner<'_> {
                 self.segment(segment, next, slots.len() - place, copies)
             }
             State::Headless { file, seed } => {
-                let salt = next.and_then(Slot::header).map_or(*seed, |header| header.predecessor_salt);
+                // What the end marker and the checkpoint say of it has to hold of the header that is made, too.
+                let by_end = self.sources.end.filter(|end| end.segment == slot.id).map(|end| end.salt);
+                let saved = self.saved.as_ref().filter(|saved| saved.end.segment == slot.id.0);
+                let told = by_end.or(saved.map(|saved| saved.end.salt));
+                let salt = next.and_then(Slot::header).map(|header| header.predecessor_salt).or(told).unwrap_or(*seed);
                 let header = self.missing_header(slot.id, salt, *seed);
                 let name = files::segment_name(slot.id);
                 let message =
