@@ -110,7 +110,7 @@ impl<'a> Scan<'a> {
         }
         let mut found = None;
         let mut budget = SearchBudget(PASS_BYTES_MAX);
-        let searched = search(self.segment, from + aligned(1) as u64, self.end, &mut budget, |whole| {
+        let searched = search(self.segment, from + aligned(1) as u64, self.end, self.end, &mut budget, |whole| {
             found = Some(whole).filter(|whole| whole.header.has_position() && whole.header.index >= index_min);
             found.is_none()
         });
@@ -222,7 +222,8 @@ impl SearchBudget {
     }
 }
 
-/// Looks for whole records from `offset` on, at every place one could begin before `end`; gives each to `visit`, which
+/// Looks for whole records from `offset` on, at every place one could begin before `starts_before`, with their bytes before `end`: a
+/// record may end in zeros, behind the last byte that isn't one. Gives each to `visit`, which
 /// says whether to go on.
 ///
 /// # Errors
@@ -230,6 +231,7 @@ impl SearchBudget {
 pub(crate) fn search(
     segment: &Segment,
     mut offset: u64,
+    starts_before: u64,
     end: u64,
     budget: &mut SearchBudget,
     mut visit: impl FnMut(Found) -> bool,
@@ -237,7 +239,7 @@ pub(crate) fn search(
     offset = offset.max(segment::HEADER_BYTES as u64).next_multiple_of(aligned(1) as u64);
     let mut window = Bytes::new();
     let mut window_start = offset;
-    while offset + record::HEADER_BYTES as u64 <= end {
+    while offset < starts_before && offset + record::HEADER_BYTES as u64 <= end {
         let window_end = window_start + window.len() as u64;
         if offset + record::HEADER_BYTES as u64 > window_end {
             window = segment.bytes_at(offset, READ_AHEAD_BYTES.min(end - offset))?;

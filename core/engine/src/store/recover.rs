@@ -350,7 +350,7 @@ impl Loader {
         // From the back: what is torn is at the front of the free room, and only up to there anything is looked for.
         let torn_end = scan::last_nonzero(segment, end, length)?;
         if torn_end > end {
-            check_torn(segment, end, torn_end, scanned.stopped)?;
+            check_torn(segment, end, torn_end, length, scanned.stopped)?;
             self.plan.zero = Some((end, torn_end));
             self.report.torn_bytes = torn_end - end;
         }
@@ -450,9 +450,15 @@ fn continues(
 
 /// Tells a write that a crash cut off from damage to what was durable: if a whole record beyond `end` says
 /// that more was durable than `end`, then what lies at `end` was.
-pub(crate) fn check_torn(segment: &Segment, end: u64, length: u64, stopped: Option<Error>) -> Result<()> {
+pub(crate) fn check_torn(
+    segment: &Segment,
+    end: u64,
+    torn_end: u64,
+    length: u64,
+    stopped: Option<Error>,
+) -> Result<()> {
     let mut proof = None;
-    scan::search(segment, end, length, &mut SearchBudget::of(length), |found| {
+    scan::search(segment, end, torn_end, length, &mut SearchBudget::of(length), |found| {
         if found.header.watermark > end {
             proof = Some(found);
         }
