@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     chats, completions, copy, demo, export, flow, import, ls, man, mcp, record_fixtures, replay, resume, run, runs,
-    show, stat, tail, truncate, verify,
+    salvage, show, stat, tail, truncate, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -85,6 +85,8 @@ pub(crate) enum Command {
     Stat(stat::Args),
     /// Check every byte of the store
     Verify(verify::Args),
+    /// Print every whole record of a folder, also of one that does not open
+    Salvage(salvage::Args),
     /// Copy a session, whole or up to a point; nothing is written twice
     Copy(copy::Args),
     /// Forget a session's events after a point

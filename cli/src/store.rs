@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use runlog::engine::{
-    OpenOptions, Position, ReadOptions, Record, Sequence, Stat, StreamId, Verification,
+    OpenOptions, Position, ReadOptions, Record, Repair, Sequence, Stat, StreamId, Verification,
     storage::{FsStorage, Storage},
 };
 use runlog::{
@@ -359,9 +359,9 @@ pub(crate) fn verify(global: &Global, progress: &mut dyn FnMut(u64, u64)) -> Res
     opened(global, found.map_err(runlog::Error::from))
 }
 
-/// Repairs what can be repaired; gives a line for each thing that was done.
-pub(crate) fn repair(global: &Global) -> Result<Vec<String>> {
+/// Repairs the store.
+pub(crate) fn repair(global: &Global) -> Result<Repair> {
     let storage: Arc<dyn Storage> = Arc::new(FsStorage::new(&global.store));
     let repaired = runlog::engine::repair(&storage, "runlog verify --repair", &runlog::engine::SystemHost);
-    Ok(opened(global, repaired.map_err(runlog::Error::from))?.actions)
+    opened(global, repaired.map_err(runlog::Error::from))
 }

@@ -230,7 +230,6 @@ fn must_be_told(victim: &Victim, name: &str, offset: u64, borders: &[(u64, usize
 /// Nothing is lost with them yet, but what they are there for: an end that can't be read proves nothing, and a header
 /// of which one copy is left is lost with the next byte.
 #[test]
-#[ignore = "verify is silent about both, until the engine tells them"]
 fn damaged_end_and_damaged_copy_of_a_header_are_told_by_verify() {
     let victim = victim(Left::Closed);
     let mut wrong = Wrong::default();

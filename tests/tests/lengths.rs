@@ -130,7 +130,6 @@ fn assert_answered(wrong: &[String]) {
 }
 
 #[test]
-#[ignore = "red or too slow: `repair` of a segment of a TiB takes over 30 s without optimisation"]
 fn segments_longer_than_any_are_answered_for_soon() {
     let mut wrong = Vec::new();
     for is_closed in [true, false] {

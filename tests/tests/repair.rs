@@ -128,7 +128,6 @@ fn everything_but_what_was_hit_is_readable_after_a_repair_of_a_closed_store() {
 }
 
 #[test]
-#[ignore = "red: the checker refuses the index block in place of a lost first segment"]
 fn everything_but_what_was_hit_is_readable_after_a_repair_of_a_crashed_store() {
     check_all(Left::Crashed);
 }
@@ -139,10 +138,7 @@ fn some_cases(victim: &Victim) -> Vec<Case> {
     let kind = |what: &str| what.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
     let mut cases = cases(victim);
     cases.reverse();
-    // Of records, those of each segment and the last.
-    cases.retain(|case| {
-        seen.insert(kind(&case.what)) || case.what.contains("00000003.seg") || case.what.contains("zeroed")
-    });
+    cases.retain(|case| seen.insert(kind(&case.what)));
     cases
 }
 
@@ -194,63 +190,69 @@ fn sweep(left: Left, failure: Failure) {
         repair(&sound).unwrap();
         let expected = saved(&sound).unwrap();
         let was_refused = open_and_read(&FaultyStorage::from_files(&case.files)).unwrap().is_none();
+        let mut check = |storage: &FaultyStorage, how: &str| {
+            if let Err(error) = check_after(storage, &expected, was_refused) {
+                wrong.push(format!("{left:?}, {}, {failure:?} {how}: {error}", case.what));
+            }
+            budget.add("repairs cut off", 1);
+        };
+        // Before the first change, an error is an error, and a loss of power leaves what was there.
+        let mut has_changed = false;
         for after in 0.. {
             let storage = FaultyStorage::from_files(&case.files);
             storage.arm(Fault { after, failure, lasting: Lasting::Once });
             let ended = repair(&storage);
             let (injected, hit) = (storage.injected(), storage.hit());
             storage.arm(None);
-            if injected == 0 {
-                break;
+            let Some(hit) = hit.filter(|_| injected > 0) else { break };
+            let changes = changes(hit.call);
+            if !has_changed && !changes {
+                assert_eq!(storage.files(), case.files, "{left:?}, {}, {failure:?} at {after}, {hit:?}", case.what);
+                assert!(ended.is_err() || hit.call == Call::Open, "{left:?}, {}, {hit:?}: {ended:?}", case.what);
+                continue;
             }
-            let check = |wrong: &mut Vec<String>, storage: &FaultyStorage, how: &str| {
-                if let Err(error) = check_after(storage, &expected, was_refused) {
-                    wrong.push(format!("{left:?}, {}, {failure:?} at {after}, {hit:?}, {how}: {error}", case.what));
-                }
-                budget.add("repairs cut off", 1);
-            };
+            has_changed = true;
+            if !changes && !budget::is_torture() {
+                continue;
+            }
+            let how = format!("at {after}, {hit:?}");
             if failure == Failure::PowerLoss {
-                for seed in 0..if budget::is_torture() { 40 } else { 4 } {
-                    check(&mut wrong, &storage.crashed(after * 100 + seed), &format!("crash {seed}"));
+                for seed in 0..if budget::is_torture() { 40 } else { 2 } {
+                    check(&storage.crashed(after * 100 + seed), &format!("{how}, crash {seed}"));
                 }
                 continue;
             }
-            let wrote = storage.take_trace().iter().any(|operation| {
-                matches!(operation.call, Call::Create | Call::Rename | Call::Remove | Call::WriteAt | Call::SetLen)
-            });
-            if ended.is_err() && !wrote && storage.files() != case.files {
-                wrong.push(format!("{}: {failure:?} at {after} changed something", case.what));
-            }
             storage.kill();
-            check(&mut wrong, &storage, "killed");
+            check(&storage, &format!("{how}, killed"));
             // And the power goes, before anything else is flushed.
-            check(&mut wrong, &storage.crashed(after), "killed, and a loss of power");
+            check(&storage.crashed(after), &format!("{how}, killed, and a loss of power"));
         }
     }
     tell(&wrong);
 }
 
+/// Whether an operation can change what is there, or make it durable.
+fn changes(call: Call) -> bool {
+    !matches!(call, Call::Open | Call::List | Call::ReadAt | Call::Len | Call::Lock)
+}
+
 #[test]
-#[ignore = "not gone through yet, and takes minutes"]
 fn loss_of_power_during_a_repair_of_a_closed_store_loses_nothing_more() {
     sweep(Left::Closed, Failure::PowerLoss);
 }
 
 #[test]
-#[ignore = "not gone through yet, and takes minutes"]
 fn loss_of_power_during_a_repair_of_a_crashed_store_loses_nothing_more() {
     sweep(Left::Crashed, Failure::PowerLoss);
 }
 
 #[test]
-#[ignore = "not gone through yet, and takes minutes"]
 fn failed_operation_during_a_repair_loses_nothing_more() {
     sweep(Left::Closed, Failure::Io);
     sweep(Left::Crashed, Failure::Io);
 }
 
 #[test]
-#[ignore = "red: not looked into yet"]
 fn full_device_during_a_repair_loses_nothing_more() {
     sweep(Left::Closed, Failure::Full);
 }
@@ -306,7 +308,6 @@ fn repair_is_refused_beside_a_writer_whose_lock_file_was_deleted() {
 
 /// What a repair has put aside can be read back.
 #[test]
-#[ignore = "red: not looked into yet"]
 fn salvage_reads_what_a_repair_has_put_aside() {
     let victim = victim(Left::Closed);
     let mut files = victim.files.clone();

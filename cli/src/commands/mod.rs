@@ -15,6 +15,7 @@ pub(crate) mod replay;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod salvage;
 pub(crate) mod show;
 pub(crate) mod stat;
 pub(crate) mod tail;
@@ -40,6 +41,7 @@ pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
         Command::Tail(args) => tail::run(&global, &args, out),
         Command::Stat(args) => stat::run(&global, &args, out),
         Command::Verify(args) => verify::run(&global, &args, out),
+        Command::Salvage(args) => salvage::run(&global, &args, out),
         Command::Copy(args) => copy::run(&global, &args, out),
         Command::Truncate(args) => truncate::run(&global, &args, out),
         Command::Run(args) => run::run(&global, &args, out),

@@ -1,6 +1,6 @@
 //! `runlog verify`: every byte of the store, checked.
 
-use runlog::engine::{Problem, Verification};
+use runlog::engine::{Problem, Repair, Verification};
 use serde::Serialize;
 
 use crate::{
@@ -15,12 +15,14 @@ use crate::{
 const PROBLEMS_SHOWN: usize = 50;
 
 const AFTER_HELP: &str = "\
-Reads everything and changes nothing, also while another process writes. With --repair, what is damaged at the end \
-of the log is cut off there, after the cut bytes were saved in a file beside it; what can be made again from the \
-rest is. Damage in the middle is told, and stays as it is.
+Reads everything and changes nothing, also while another process writes; what is derived from the records is made again \
+and compared. With --repair, whatever can be made again is, and the log goes on behind what can't be read: every record \
+that can be read stays, no position is given out again, and what is overwritten is saved in cut-….bin before. Records \
+that are lost are told by name; only a copy brings them back.
 
-With --json: {\"sound\", \"segments\", \"records\", \"bytes\", \"torn_bytes\", \"problems\": [{\"file\", \"offset\", \
-\"message\"}], \"problems_count\", \"actions\": […]}. Exit code 5 when something is damaged and stays so.";
+With --json: {\"sound\", \"segments\", \"records\", \"lost\", \"bytes\", \"torn_bytes\", \"problems\": [{\"file\", \
+\"offset\", \"message\", \"is_loss\"}], \"problems_count\", \"actions\": […], \"saved\": […]}. Exit code 5 when something \
+is damaged and stays so.";
 
 /// The arguments.
 #[derive(clap::Args)]
@@ -36,11 +38,13 @@ struct Report<'a> {
     sound: bool,
     segments: u64,
     records: u64,
+    lost: u64,
     bytes: u64,
     torn_bytes: u64,
     problems: Vec<ProblemReport<'a>>,
     problems_count: u64,
     actions: &'a [String],
+    saved: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -48,11 +52,12 @@ struct ProblemReport<'a> {
     file: &'a str,
     offset: u64,
     message: &'a str,
+    is_loss: bool,
 }
 
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    let actions = if args.repair { store::repair(global)? } else { Vec::new() };
+    let repaired = if args.repair { store::repair(global)? } else { Repair::default() };
     let mut progress: Option<Progress> = None;
     let mut before = 0;
     let found = store::verify(global, &mut |done, total| {
@@ -65,32 +70,42 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         progress.finish();
     }
     let found = found?;
-    print(&found, &actions, args, out)?;
+    print(&found, &repaired, args, out)?;
     Ok(if found.is_sound() { Exit::Ok } else { Exit::Damaged })
 }
 
-fn print(found: &Verification, actions: &[String], args: &Args, out: &mut Out) -> Result<()> {
+fn print(found: &Verification, repaired: &Repair, args: &Args, out: &mut Out) -> Result<()> {
     if out.is_json() {
         fn report(problem: &Problem) -> ProblemReport<'_> {
-            ProblemReport { file: &problem.file, offset: problem.offset, message: &problem.message }
+            let Problem { file, offset, message, is_loss } = problem;
+            ProblemReport { file, offset: *offset, message, is_loss: *is_loss }
         }
         return out.value(&Report {
             sound: found.is_sound(),
             segments: found.segments,
             records: found.records,
+            lost: found.lost,
             bytes: found.bytes,
             torn_bytes: found.torn_bytes,
             problems: found.problems.iter().map(report).collect(),
             problems_count: found.problems_count,
-            actions,
+            actions: &repaired.actions,
+            saved: &repaired.saved,
         });
     }
-    for action in actions {
-        out.line(format!("repaired {action}"))?;
+    for action in &repaired.actions {
+        out.line(format!("repaired {}", text::printable(action)))?;
+    }
+    for name in &repaired.saved {
+        out.line(format!(
+            "saved    {}: what was overwritten or put aside; `runlog salvage` reads it",
+            text::printable(name)
+        ))?;
     }
     for problem in found.problems.iter().take(PROBLEMS_SHOWN) {
         let place = format!("{} at {}", problem.file, text::thousands(problem.offset));
-        out.line(format!("{} {place}: {}", console::style("damaged").red().bold(), text::printable(&problem.message)))?;
+        let word = console::style(if problem.is_loss { "lost" } else { "damaged" }).red().bold();
+        out.line(format!("{word} {place}: {}", text::printable(&problem.message)))?;
     }
     let shown = found.problems.len().min(PROBLEMS_SHOWN) as u64;
     if found.problems_count > shown {
@@ -106,9 +121,12 @@ fn print(found: &Verification, actions: &[String], args: &Args, out: &mut Out) -
         out.line(format!("{}: {read}", console::style("sound").green().bold()))?;
     } else {
         out.line(format!("{}: {read}", text::count(found.problems_count, "problem", "problems")))?;
-        if !args.repair {
-            out.line("restore it from a copy, or let `runlog verify --repair` save what can be saved")?;
-        }
+        let is_all_lost = found.problems.iter().all(|problem| problem.is_loss);
+        out.line(match (args.repair, is_all_lost) {
+            (true, true) => "what is lost stays lost, unless a copy is restored; everything else can be read",
+            (true, false) => "restore it from a copy, or read what there is with `runlog salvage`",
+            (false, _) => "restore it from a copy, or let `runlog verify --repair` save what can be saved",
+        })?;
     }
     if found.torn_bytes > 0 {
         let torn = text::bytes(found.torn_bytes);

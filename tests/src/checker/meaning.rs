@@ -187,6 +187,11 @@ impl Meaning {
     fn fork(&mut self, record: &LogRecord) -> Result<(), String> {
         let (id, parent) = record.payload.split_first_chunk().ok_or("a fork's payload has 20 bytes")?;
         let parent = u32::from_le_bytes(parent.try_into().map_err(|_| "a fork's payload has 20 bytes")?);
+        if parent == 0 && record.lost && record.sequence <= MISSING_MAX {
+            // Of a stream that nothing tells any more.
+            let positions = vec![0; record.sequence as usize];
+            return self.make(record, StreamFacts { positions, ..StreamFacts::empty(*id) });
+        }
         let place = (parent as usize).checked_sub(1).ok_or("stream number 0")?;
         let parent = self.streams.get(place).filter(|parent| !parent.deleted).ok_or("a fork of no stream")?;
         check_reaches(parent, record.sequence)?;

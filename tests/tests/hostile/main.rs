@@ -141,13 +141,11 @@ fn try_seeds(left: Left, cases: u64) {
 }
 
 #[test]
-#[ignore = "red: some case takes `verify` or a read over a minute since examining was rewritten"]
 fn hostile_files_of_a_closed_store_never_panic_hang_or_fill_memory() {
     try_seeds(Left::Closed, 3000);
 }
 
 #[test]
-#[ignore = "red: some case takes `verify` or a read over a minute since examining was rewritten"]
 fn hostile_files_after_a_crash_never_panic_hang_or_fill_memory() {
     try_seeds(Left::Crashed, 3000);
 }

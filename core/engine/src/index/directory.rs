@@ -188,6 +188,21 @@ impl Directory {
         Ok(ordinal)
     }
 
+    /// Applies data records that are lost: so many more of a stream. The ordinal of the first.
+    pub(crate) fn apply_lost(&mut self, number: u32, count: u32, segment: SegmentId) -> Result<u32> {
+        let stream = self.stream_mut(number)?;
+        let last = u64::from(stream.last_sequence()) + u64::from(count);
+        if stream.deleted || last > limits::SEQUENCE_MAX {
+            return Err(contradiction(format!("stream {}: {count} more records can't be lost", stream.id)));
+        }
+        let first = stream.ordinals.saturating_add(1);
+        stream.ordinals = next_ordinal(stream, count)?;
+        if stream.runs.last().is_none_or(|run| run.segment != segment) {
+            stream.runs.push(Run { segment, first_ordinal: first });
+        }
+        Ok(first)
+    }
+
     /// Applies the row of a sealed segment: its data records of one stream, all at once.
     pub(crate) fn apply_row(&mut self, row: &StreamRow, segment: SegmentId) -> Result<()> {
         let stream = self.stream_mut(row.stream)?;

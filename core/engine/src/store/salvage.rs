@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::{
     examine::{
         seed,
-        survey::{Piece, Source, Survey},
+        survey::{Piece, Source, Survey, last_nonzero},
     },
     recover,
 };
@@ -166,6 +166,8 @@ struct Remains {
     /// Where records may begin, and where the file or what counts of it ends.
     from: u64,
     end: u64,
+    /// From here on all bytes are zero.
+    quiet_from: u64,
     block: Option<Block>,
 }
 
@@ -190,7 +192,8 @@ impl Remains {
             };
             let header = whole.and_then(|whole| whole.header);
             let seed = seed.ok_or_else(|| nothing(&place.name))?;
-            return Ok(Self { file, header, seed, from: 0, end, block: None, place });
+            let quiet_from = last_nonzero(&file, 0, end)?;
+            return Ok(Self { file, header, seed, from: 0, end, quiet_from, block: None, place });
         }
         let start = file.read(0, end.min(HEADER_BYTES as u64))?;
         let tail = end.saturating_sub((TRAILER_BYTES + crate::format::segment::COPY_BYTES) as u64);
@@ -205,8 +208,9 @@ impl Remains {
             }
         };
         let from = (HEADER_BYTES as u64).min(end);
-        let mut remains = Self { file, header, seed, from, end, block: None, place };
+        let mut remains = Self { file, header, seed, from, end, quiet_from: end, block: None, place };
         remains.block = header.and_then(|header| remains.read_block(&header, &tail));
+        remains.quiet_from = last_nonzero(&remains.file, remains.from, remains.end)?;
         Ok(remains)
     }
 
@@ -227,7 +231,7 @@ impl Remains {
     ) -> Result<ControlFlow<()>> {
         let shift = self.place.offset;
         let shifted = Shifted { file: &self.file, shift };
-        let quiet = crate::store::examine::survey::last_nonzero(&shifted, self.from + shift, self.end + shift)?;
+        let quiet = shift + self.quiet_from;
         let end = shift + self.end - self.end % 8;
         let mut survey = Survey::new(&shifted, self.seed, self.from + shift, end).quiet_from(quiet);
         while let Some(piece) = survey.next()? {

@@ -21,11 +21,13 @@ pub(super) struct Tail {
     /// Why what can't be read, or is missing, was durable.
     pub(super) damage: Option<String>,
     pub(super) torn_bytes: u64,
+    /// From here on all bytes are zero, where that was looked for.
+    pub(super) quiet_from: Option<u64>,
 }
 
 impl Tail {
     pub(super) fn known(end: u64) -> Self {
-        Self { end, damage: None, torn_bytes: 0 }
+        Self { end, damage: None, torn_bytes: 0, quiet_from: None }
     }
 }
 
@@ -72,7 +74,8 @@ impl Examiner<'_> {
         let stands = segment.header.base_position.saturating_add(u64::from(expected));
         let by_position = (positions > stands).then(|| format!("positions up to {} were given", positions - 1));
         let Some(proof) = by_record.or(by_file).or(by_position) else {
-            return Ok(Tail { end: whole_end, damage: None, torn_bytes: quiet_from.saturating_sub(whole_end) });
+            let torn_bytes = quiet_from.saturating_sub(whole_end);
+            return Ok(Tail { end: whole_end, damage: None, torn_bytes, quiet_from: Some(quiet_from) });
         };
         // What the checkpoint names reaches as far as it does.
         let saved = self.saved.as_ref().filter(|saved| SegmentId(saved.end.segment) == segment.id());
@@ -81,7 +84,7 @@ impl Examiner<'_> {
         let damage = format!(
             "whole batches end at offset {whole_end}, but more was durable: {proof}; a repair goes on behind it"
         );
-        Ok(Tail { end, damage: Some(damage), torn_bytes: 0 })
+        Ok(Tail { end, damage: Some(damage), torn_bytes: 0, quiet_from: Some(quiet_from) })
     }
 
     /// A segment whose file is missing, or can't be used: everything in it is lost. What its neighbours tell of it makes
@@ -113,7 +116,7 @@ impl Examiner<'_> {
             next_position: self.walker.durable.next_position,
             index_crc: None,
             needs_index: true,
-            has_unknown: true,
+            has_losses: true,
             wrong_copies: Vec::new(),
             shorten_to: None,
         });

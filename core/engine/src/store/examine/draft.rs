@@ -3,7 +3,7 @@
 
 use crate::{
     format::{
-        index::{KeyRow, Parts, SAMPLE_EVERY, SampleRow, StepRow, StreamRow, Trailer},
+        index::{self, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StepRow, StreamRow, Trailer},
         offset_to_units, segment,
     },
     index::NumberMap,
@@ -22,7 +22,29 @@ pub(crate) struct Draft {
 
 struct Row {
     first_ordinal: u32,
-    units: Vec<u32>,
+    /// How many places there are.
+    count: u32,
+    places: Vec<Places>,
+}
+
+/// Consecutive data records of a stream.
+enum Places {
+    /// One after the other.
+    Each(Vec<u32>),
+    /// So many that are lost, at places with a fixed distance, in units: a segment that is missing may have held millions.
+    Lost { first: u32, step: u32, count: u32 },
+}
+
+impl Row {
+    fn units(&self) -> impl Iterator<Item = u32> + '_ {
+        self.places.iter().flat_map(|places| {
+            let (each, lost) = match places {
+                Places::Each(units) => (&units[..], None),
+                Places::Lost { first, step, count } => (&[][..], Some((0..*count).map(move |nth| first + nth * step))),
+            };
+            each.iter().copied().chain(lost.into_iter().flatten())
+        })
+    }
 }
 
 /// What a trailer says that the records don't.
@@ -51,8 +73,31 @@ impl Draft {
 
     /// Names a data record. Those of a stream come by rising ordinal.
     pub(crate) fn add_data(&mut self, stream: u32, ordinal: u32, offset: u64) {
-        let row = self.rows.entry(stream).or_insert_with(|| Row { first_ordinal: ordinal, units: Vec::new() });
-        row.units.push(offset_to_units(offset));
+        let row = self.row(stream, ordinal);
+        row.count = row.count.saturating_add(1);
+        let units = offset_to_units(offset);
+        match row.places.last_mut() {
+            Some(Places::Each(all)) => all.push(units),
+            _ => row.places.push(Places::Each(vec![units])),
+        }
+    }
+
+    /// Names data records that are lost, `step` bytes from each other, and counts them.
+    pub(crate) fn add_lost_data(&mut self, stream: u32, first_ordinal: u32, count: u32, offset: u64, step: u64) {
+        let row = self.row(stream, first_ordinal);
+        row.count = row.count.saturating_add(count);
+        row.places.push(Places::Lost { first: offset_to_units(offset), step: offset_to_units(step), count });
+        self.records = self.records.saturating_add(count);
+    }
+
+    fn row(&mut self, stream: u32, first_ordinal: u32) -> &mut Row {
+        self.rows.entry(stream).or_insert_with(|| Row { first_ordinal, count: 0, places: Vec::new() })
+    }
+
+    /// The size of the index block, its trailer included, without making it.
+    pub(crate) fn encoded_bytes(&self) -> u64 {
+        let postings = self.rows.values().map(|row| row.count as usize).sum();
+        index::encoded_bytes(self.rows.len(), postings, self.samples.len(), self.steps.len(), self.keys.len())
     }
 
     /// Whether a data record of the stream was named.
@@ -93,11 +138,11 @@ impl Draft {
             .into_iter()
             .map(|(stream, row)| {
                 let postings_start = count(postings.len());
-                postings.extend_from_slice(&row.units);
+                postings.extend(row.units());
                 StreamRow {
                     stream: *stream,
                     first_ordinal: row.first_ordinal,
-                    count: count(row.units.len()),
+                    count: row.count,
                     postings_start,
                     id: id_of(*stream),
                 }

@@ -17,7 +17,10 @@ use super::{
 };
 use crate::{
     Kind, SegmentId, StreamId,
-    format::{aligned, index::StepRow},
+    format::{
+        index::StepRow,
+        record::{self, engine},
+    },
     index::{
         NumberMap,
         directory::{Directory, Location},
@@ -118,6 +121,8 @@ impl Gap {
     }
 }
 
+/// What is lost had so many bytes at least: its places are this far from each other.
+const PLACE_BYTES: u64 = record::HEADER_BYTES as u64;
 /// So many of what a gap lost are told one by one.
 const LOST_TOLD_MAX: usize = 20;
 
@@ -195,8 +200,7 @@ impl Walker {
         let (made, about) = match header.kind {
             Kind::CREATE => (header.stream, None),
             Kind::FORK => {
-                let parent =
-                    frame.parts().and_then(|(_, payload)| crate::format::record::engine::decode_fork(&payload));
+                let parent = frame.parts().and_then(|(_, payload)| engine::decode_fork(&payload));
                 (header.stream, parent.map(|(_, parent)| parent))
             }
             _ => (header.stream.saturating_add(1), Some(header.stream)),
@@ -268,18 +272,12 @@ impl Walker {
             return Ok(());
         }
         let id = self.durable.directory.stream(number).map(|stream| stream.id);
-        let (segment, mut place) = self.take_places(u64::from(count)).ok_or_else(|| {
+        let (segment, place) = self.take_places(u64::from(count)).ok_or_else(|| {
             format!("{count} records of {} would be lost before it, more than the log lacks", told(id, number))
         })?;
         let first = self.last_sequence(number).saturating_add(1);
-        for sequence in (first..).take(count as usize) {
-            let given = self.durable.directory.apply_data(number, sequence, segment);
-            let ordinal = given.map_err(|error| error.to_string())?;
-            let draft = self.draft(segment);
-            draft.add_data(number, ordinal, place);
-            draft.add_lost();
-            place += aligned(1) as u64;
-        }
+        let ordinal = self.durable.directory.apply_lost(number, count, segment).map_err(|error| error.to_string())?;
+        self.draft(segment).add_lost_data(number, ordinal, count, place, PLACE_BYTES);
         self.note(Lost { stream: number, kind: Kind::DATA, first, last: first.saturating_add(count - 1) }, count);
         Ok(())
     }
@@ -316,7 +314,7 @@ impl Walker {
     /// Places in the last gap that name nothing yet, one behind the other: the segment and the first of them.
     fn take_places(&mut self, count: u64) -> Option<(SegmentId, u64)> {
         let gap = self.gaps.get_mut(self.open?)?;
-        let end = count.checked_mul(aligned(1) as u64).and_then(|bytes| gap.next_place.checked_add(bytes))?;
+        let end = count.checked_mul(PLACE_BYTES).and_then(|bytes| gap.next_place.checked_add(bytes))?;
         if gap.unnamed < count || end > gap.to {
             return None;
         }

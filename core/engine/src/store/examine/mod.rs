@@ -66,8 +66,8 @@ pub(crate) struct Part {
     pub(crate) index_crc: Option<u32>,
     /// Its index block is to be made again: its draft is kept.
     pub(crate) needs_index: bool,
-    /// Whether something in it is lost of which no other index block knows.
-    pub(crate) has_unknown: bool,
+    /// Whether something in it is, or was, lost.
+    pub(crate) has_losses: bool,
     /// Where copies of its header are to be written again.
     pub(crate) wrong_copies: Vec<usize>,
     /// The file is longer than a segment can be; it is to be so long.
@@ -151,7 +151,13 @@ pub(crate) fn examine(
     sources.checkpoint = saved;
     let wrong = ends::check(&mut walker, &mut sources, loaded.as_deref());
     finish(storage, &mut walker, loaded.as_deref(), refused.as_ref());
-    Ok(Examined { walker, sources, parts, strays: slots.strays, wrong, next_segment })
+    let Slots { slots, mut strays, .. } = slots;
+    strays.extend(slots.into_iter().filter_map(|slot| match slot.state {
+        // Another file is made in its place.
+        State::Lost(Some(why)) => Some((slot.id, why)),
+        _ => None,
+    }));
+    Ok(Examined { walker, sources, parts, strays, wrong, next_segment })
 }
 
 /// The slots of a store that opens.
@@ -235,11 +241,8 @@ impl Examiner<'_> {
                 self.segment(segment, next, slots.len() - place, copies)
             }
             State::Headless { file, seed } => {
-                // What the end marker and the checkpoint say of it has to hold of the header that is made, too.
-                let by_end = self.sources.end.filter(|end| end.segment == slot.id).map(|end| end.salt);
-                let saved = self.saved.as_ref().filter(|saved| saved.end.segment == slot.id.0);
-                let told = by_end.or(saved.map(|saved| saved.end.salt));
-                let salt = next.and_then(Slot::header).map(|header| header.predecessor_salt).or(told).unwrap_or(*seed);
+                let salt = next.and_then(Slot::header).map(|header| header.predecessor_salt);
+                let salt = salt.or_else(|| self.named_salt(slot.id)).unwrap_or(*seed);
                 let header = self.missing_header(slot.id, salt, *seed);
                 let name = files::segment_name(slot.id);
                 let message =
@@ -253,6 +256,13 @@ impl Examiner<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// The salt of a segment, as the checkpoint or the end marker say.
+    fn named_salt(&self, id: SegmentId) -> Option<u32> {
+        let saved = self.saved.as_ref().map(|saved| (SegmentId(saved.end.segment), saved.end.salt));
+        let closed = self.sources.end.map(|end| (end.segment, end.salt));
+        [saved, closed].into_iter().flatten().find(|(segment, _)| *segment == id).map(|(_, salt)| salt)
     }
 
     /// A header for a segment that has none: what its neighbours and the log before it give.
@@ -285,7 +295,7 @@ impl Examiner<'_> {
         let mut wrong = Vec::new();
         // Streams may be left out only behind what was repaired or can't be read.
         let is_behind_loss =
-            before.is_some_and(|part| part.has_unknown || part.needs_index) || !self.walker.gaps.is_empty();
+            before.is_some_and(|part| part.has_losses || part.needs_index) || !self.walker.gaps.is_empty();
         let (next, base) = (durable.next_position, header.base_position);
         if base < next {
             wrong.push(format!("its base position is {base}, expected {next}"));
@@ -304,9 +314,7 @@ impl Examiner<'_> {
         if header.hash_key != self.sources.identity.hash_key {
             wrong.push(format!("its hash key is another than that in {}", files::IDENTITY));
         }
-        // A block that a repair made has another CRC than the one that was there when the next segment began.
-        let comparable = before.filter(|part| !part.needs_index && !part.has_unknown);
-        if let Some(crc) = comparable.and_then(|part| part.index_crc)
+        if let Some(crc) = before.filter(|part| !part.needs_index && !part.has_losses).and_then(|part| part.index_crc)
             && crc != header.predecessor_index_crc
         {
             let named = header.predecessor_index_crc;
@@ -397,9 +405,9 @@ impl Examiner<'_> {
             next_position: self.walker.durable.next_position,
             index_crc: segment.trailer().filter(|_| own.is_some()).map(|trailer| trailer.index_crc),
             needs_index: false,
-            has_unknown: walked.is_unknown || segment.trailer().is_some_and(|trailer| trailer.repaired),
+            has_losses: walked.has_holes || segment.trailer().is_some_and(|trailer| trailer.repaired),
             wrong_copies,
-            shorten_to: is_too_long.then_some(limits::SEGMENT_BYTES_MAX),
+            shorten_to: is_too_long.then(|| found.quiet_from.unwrap_or(limits::SEGMENT_BYTES_MAX).max(found.end)),
         };
         part.needs_index = match (&own, &block) {
             (Some(own), _) => self.check_block(segment, own, &walked),

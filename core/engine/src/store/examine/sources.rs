@@ -5,13 +5,13 @@ use crate::{
     Error, ErrorKind, Result, SegmentId,
     format::{
         Features,
-        files::{self, End, Identity, Watermark},
+        files::{self, End, Identity, WATERMARK_BYTES_MAX, Watermark},
         segment::{HEADER_BYTES, Header},
     },
     index::checkpoint::{self, Checkpoint},
     limits,
     storage::{Access, Storage},
-    store::{chain, end, open, watermark},
+    store::{chain, end, open},
 };
 
 /// What the small files say.
@@ -34,7 +34,8 @@ impl Sources {
     pub(crate) fn read(storage: &dyn Storage) -> Result<Self> {
         let (identity, identity_lost) = identity(storage)?;
         // What a newer build has written is told, even where this one would not go by it.
-        let watermark = watermark::read(storage, &identity.store)?.filter(|_| storage.boot_id().is_some());
+        let watermark = read_watermark(storage)?
+            .filter(|found| found.store == identity.store && storage.boot_id() == Some(found.boot));
         let (end, end_damaged) = match end::read_damaged(storage) {
             Ok(Some(end)) if end.store != identity.store => (None, Some("it is of another store".to_owned())),
             Ok(end) => (end, None),
@@ -71,6 +72,29 @@ impl Sources {
         [saved, closed, published].into_iter().flatten().max_by_key(|(place, _)| *place)
     }
 }
+
+/// What the watermark says, whatever store and boot it is of. An error of reading it is one here: what it knows may be known
+/// nowhere else.
+fn read_watermark(storage: &dyn Storage) -> Result<Option<Watermark>> {
+    let failed = |error| Error::from_io(error, format!("{}: reading {}", storage.describe(), files::WATERMARK));
+    let file = match storage.open(files::WATERMARK, Access::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    // A writer may be writing it; then it is read again.
+    for _ in 0..READS_MAX {
+        let length = file.len().map_err(failed)?;
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(WATERMARK_BYTES_MAX)];
+        file.read_at(0, &mut bytes).map_err(failed)?;
+        if let Some(watermark) = Watermark::decode(&bytes)? {
+            return Ok(Some(watermark));
+        }
+    }
+    Ok(None)
+}
+
+const READS_MAX: u32 = 100;
 
 /// Positions beyond this are nobody's: what says so is wrong.
 pub(crate) const POSITION_MAX: u64 = 1 << 62;

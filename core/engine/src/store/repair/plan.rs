@@ -21,6 +21,9 @@ use crate::{
     },
 };
 
+/// So many holes of a segment are saved each in a file of its own.
+const SAVES_MAX: usize = 16;
+
 /// What is to be done.
 #[derive(Default)]
 pub(super) struct Plan {
@@ -142,7 +145,7 @@ impl Plan {
                 let is_cut_off = goes_on && place == last_place;
                 let made = make_index(part, &examined.walker, &mut tried, after_crc, is_cut_off)?;
                 index_crc = made.block.1.index_crc;
-                self.add(part, &examined.walker, made.bytes)?;
+                self.add(part, &examined.walker, made.bytes);
                 None
             } else {
                 let block = part.segment.as_ref().map(|segment| segment.block()).transpose()?.flatten();
@@ -172,23 +175,24 @@ impl Plan {
         Ok(())
     }
 
-    fn add(&mut self, part: &Part, walker: &Walker, index: Vec<u8>) -> Result<()> {
+    fn add(&mut self, part: &Part, walker: &Walker, index: Vec<u8>) {
         let (header, data_end) = (part.header, part.data_end);
-        if data_end.saturating_add(index.len() as u64) > limits::SEGMENT_BYTES_MAX {
-            return Err(unmendable("the index of a segment would make it longer than one can be"));
-        }
         let Some(segment) = part.segment.clone() else {
             self.made.push(Made { header, data_end, index });
-            return Ok(());
+            return;
         };
-        let gaps = || walker.gaps.iter().filter(|gap| gap.segment == header.segment);
-        self.saves.extend(gaps().map(|gap| Save { segment: segment.clone(), from: gap.from, to: gap.to }));
+        let gaps: Vec<_> = walker.gaps.iter().filter(|gap| gap.segment == header.segment).collect();
+        let save = |from, to| Save { segment: segment.clone(), from, to };
+        match &gaps[..] {
+            // As one, where they would be too many files.
+            [first, .., last] if gaps.len() > SAVES_MAX => self.saves.push(save(first.from, last.to)),
+            few => self.saves.extend(few.iter().map(|gap| save(gap.from, gap.to))),
+        }
         if segment.trailer().is_none() {
             self.saves.push(Save { segment: segment.clone(), from: data_end, to: limits::SEGMENT_BYTES_MAX });
         }
-        let has_holes = gaps().next().is_some();
+        let has_holes = !gaps.is_empty();
         self.seals.push(Seal { segment, header, data_end, index, has_holes });
-        Ok(())
     }
 
     /// Whether nothing is to be done.
@@ -222,6 +226,9 @@ fn make_index(
     let Some(draft) = walker.drafts.get(&header.segment) else {
         return Err(unmendable("a segment was not read"));
     };
+    if part.data_end.saturating_add(draft.encoded_bytes()) > limits::SEGMENT_BYTES_MAX {
+        return Err(unmendable("the index of a segment would make it longer than one can be"));
+    }
     let directory = &walker.durable.directory;
     let parts = draft.parts(|number| directory.stream(number).map_or([0; 16], |stream| *stream.id.as_bytes()));
     let base = header.base_position;
@@ -229,7 +236,7 @@ fn make_index(
     let mut ends = Ends { data_end: part.data_end, next_position, next_stream: 1, repaired: false };
     let (bytes, crc) = parts.encode(draft.trailer(header, &ends), header);
     // The index block that the segment behind it followed needs no excuse.
-    ends.repaired = part.has_unknown || is_cut_off || after_crc.is_some_and(|expected| expected != crc);
+    ends.repaired = part.has_losses || is_cut_off || after_crc.is_some_and(|expected| expected != crc);
     let (block, _) = decode(Bytes::from(bytes), part)?;
     apply(tried, header.segment, &block)?;
     ends.next_stream = tried.directory.next_number();

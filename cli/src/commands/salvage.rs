@@ -1,0 +1,223 @@
+//! `runlog salvage`: every whole record of a folder, also of one that is no store any more.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    ops::ControlFlow,
+    path::PathBuf,
+};
+
+use runlog::engine::{Salvage, Salvaged, storage::FsStorage};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    args::Global,
+    failure::{Exit, Failure, Result},
+    output::{self, Out},
+    text,
+};
+
+const AFTER_HELP: &str = "\
+Reads what no other command can open: segments without their neighbours, without a header or an index, RUNLOG or not, and \
+what `runlog verify --repair` has put aside in cut-….bin. Takes no lock and changes nothing.
+
+Prints a line of JSON for each record, in order of segment and offset: {\"file\", \"segment\", \"offset\", \"cut\", \
+\"position\", \"stream\", \"stream_number\", \"sequence\", \"kind\", \"time_ms\", \"epoch\", \"key\", \"redacted\", \"meta\", \
+\"payload\"}. \"meta\" and \"payload\" are {\"json\": …} where the bytes are JSON, else {\"text\": …} where they are UTF-8, else \
+{\"base64\": …}; \"cut\" says whether it lies in a cut-….bin. What isn't known any more is null. Records that were truncated, \
+and those of deleted streams, are among them; what was redacted is left out of its record. A summary is on stderr; with \
+--json it is {\"summary\": {\"files\", \"records\", \"cut_records\", \"unnamed\", \"unreadable_bytes\", \"notes\": […]}}.
+
+Exit code 0 when everything that lies there was read, 5 when some bytes hold no whole record or a file could not be read, 3 \
+when there is no such folder.";
+
+/// The arguments.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The folder; else that of --store
+    #[arg(value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// Write the records to a file instead
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// A record, as it is printed.
+#[derive(Serialize)]
+struct Line<'a> {
+    file: &'a str,
+    segment: u32,
+    offset: u64,
+    cut: bool,
+    position: Option<u64>,
+    stream: Option<String>,
+    stream_number: u32,
+    sequence: u64,
+    kind: u8,
+    time_ms: Option<u64>,
+    epoch: Option<u32>,
+    key: Option<Body<'a>>,
+    redacted: bool,
+    meta: Option<Body<'a>>,
+    payload: Body<'a>,
+}
+
+/// Bytes, as what they are.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Body<'a> {
+    Json(&'a RawValue),
+    Text(&'a str),
+    Base64(String),
+}
+
+impl<'a> Body<'a> {
+    fn of(bytes: &'a [u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => serde_json::from_str(text).map_or(Self::Text(text), Self::Json),
+            Err(_) => Self::Base64(base64(bytes)),
+        }
+    }
+
+    fn unless_empty(bytes: &'a [u8]) -> Option<Self> {
+        (!bytes.is_empty()).then(|| Self::of(bytes))
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |place: usize| u32::from(chunk.get(place).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
+            text.push(if place <= chunk.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
+/// Does it.
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    let folder = args.folder.as_ref().unwrap_or(&global.store);
+    let mut file = match &args.out {
+        Some(path) => {
+            let made = File::create(path).map_err(|error| Failure::io(&error, path.display()))?;
+            Some((BufWriter::new(made), path))
+        }
+        None => None,
+    };
+    let mut failed = None;
+    let mut print = |record: Salvaged| {
+        let line = line(&record);
+        let written = match &mut file {
+            Some((file, path)) => write_line(file, &line).map_err(|error| Failure::io(&error, path.display())),
+            None => out.value(&line),
+        };
+        match written {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(failure) => {
+                failed = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
+    };
+    let found = runlog::engine::salvage(&FsStorage::new(folder), &mut print).map_err(runlog::Error::from)?;
+    if let Some(failure) = failed {
+        return Err(failure);
+    }
+    if let Some((file, path)) = &mut file {
+        file.flush().map_err(|error| Failure::io(&error, path.display()))?;
+    }
+    out.flush()?;
+    tell(&found, out.is_json());
+    Ok(if found.unreadable_bytes == 0 && found.notes.is_empty() { Exit::Ok } else { Exit::Damaged })
+}
+
+fn write_line(file: &mut impl Write, line: &Line<'_>) -> std::io::Result<()> {
+    let mut bytes = serde_json::to_vec(line)?;
+    // Recorded JSON keeps its own line breaks, which are white space between values.
+    bytes.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+    bytes.push(b'\n');
+    file.write_all(&bytes)
+}
+
+fn line(record: &Salvaged) -> Line<'_> {
+    Line {
+        file: &record.file,
+        segment: record.segment.0,
+        offset: record.offset,
+        cut: record.is_cut,
+        position: record.position.map(|position| position.0),
+        stream: record.stream.map(|stream| stream.to_string()),
+        stream_number: record.stream_number,
+        sequence: record.sequence.0,
+        kind: record.kind.0,
+        time_ms: record.time_ms,
+        epoch: record.epoch,
+        key: Body::unless_empty(&record.key),
+        redacted: record.redacted,
+        meta: Body::unless_empty(&record.meta),
+        payload: Body::of(&record.payload),
+    }
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    files: u64,
+    records: u64,
+    cut_records: u64,
+    unnamed: u64,
+    unreadable_bytes: u64,
+    notes: &'a [String],
+}
+
+fn tell(found: &Salvage, is_json: bool) {
+    if is_json {
+        let summary = Summary {
+            files: found.files,
+            records: found.records,
+            cut_records: found.cut_records,
+            unnamed: found.unnamed,
+            unreadable_bytes: found.unreadable_bytes,
+            notes: &found.notes,
+        };
+        output::to_stderr(&serde_json::json!({ "summary": summary }).to_string());
+        return;
+    }
+    for line in &found.notes {
+        output::to_stderr(&text::printable(line));
+    }
+    let mut told =
+        format!("{} in {}", text::count(found.records, "record", "records"), text::count(found.files, "file", "files"));
+    if found.cut_records > 0 {
+        told += &format!(", {} of them cut out of the log", text::thousands(found.cut_records));
+    }
+    if found.unnamed > 0 {
+        told += &format!(", {} of streams that nothing names", text::thousands(found.unnamed));
+    }
+    if found.unreadable_bytes > 0 {
+        told += &format!("; {} hold no whole record", text::bytes(found.unreadable_bytes));
+    }
+    output::to_stderr(&told);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_told_as_what_they_are() {
+        let told = |bytes: &[u8]| serde_json::to_string(&Body::of(bytes)).unwrap();
+        assert_eq!(told(br#"{"a": [1]}"#), r#"{"json":{"a": [1]}}"#);
+        assert_eq!(told(b"not json"), r#"{"text":"not json"}"#);
+        assert_eq!(told(b"\xff\xfe\x00"), r#"{"base64":"//4A"}"#);
+        assert_eq!(
+            ["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())),
+            ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]
+        );
+    }
+}
