@@ -290,7 +290,7 @@ fn a_store_is_counted_and_verified() {
     bytes[at] ^= 1;
     fs::write(&segment, bytes).unwrap();
     let said = place.expect(5, &["verify"]);
-    assert!(said.out.contains("damaged") && said.out.contains("--repair"), "{}", said.out);
+    assert!(said.out.contains("lost ") && said.out.contains("--repair"), "{}", said.out);
     let found = place.expect(5, &["verify", "--json"]).json().remove(0);
     assert_eq!(found["sound"], false);
     assert!(found["problems_count"].as_u64() > Some(0));

@@ -192,7 +192,8 @@ pub fn options() -> OpenOptions {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Read {
     sequence: u64,
-    kind: u8,
+    /// What it is.
+    pub kind: u8,
     meta: Vec<u8>,
     payload: Vec<u8>,
 }

@@ -230,7 +230,8 @@ fn store_is_closed_by_what_it_wakes_on_whichever_thread_that_is() {
         // The flusher may have been faster.
         let is_pending = commit.as_mut().poll(&mut context).is_pending();
         if round.is_multiple_of(2) {
-            assert!(store.poll_past(Position(50), &mut context).is_pending());
+            // Ready only if what the commit woke has closed the store already.
+            let _ = store.poll_past(Position(50), &mut context);
         }
         if !round.is_multiple_of(3) {
             store.close().unwrap();

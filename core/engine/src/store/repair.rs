@@ -34,7 +34,7 @@ use super::{
     verify::{Problem, verify},
 };
 use crate::{
-    ErrorKind, Host, Result,
+    Error, ErrorKind, Host, Result,
     format::files,
     storage::{Access, Storage},
 };
@@ -66,7 +66,13 @@ pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: &dyn Host) -> Resu
     // First of all that it is a store: locking makes a file.
     Sources::read(storage)?;
     let lock = open::lock(storage, holder)?;
-    let is_named = storage.open(files::IDENTITY, Access::Read).is_ok();
+    let is_named = match storage.open(files::IDENTITY, Access::Read) {
+        Ok(_) => true,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+        Err(error) => {
+            return Err(Error::from_io(error, format!("{}: opening {}", storage.describe(), files::IDENTITY)));
+        }
+    };
     let identity_lock = if is_named { open::lock_identity(storage)? } else { None };
     let sources = Sources::read(storage)?;
     sources.identity.features.check_writable(&format!("{}: {}", storage.describe(), files::IDENTITY))?;

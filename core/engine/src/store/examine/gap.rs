@@ -23,6 +23,7 @@ use crate::{
     },
     index::{
         NumberMap,
+        checkpoint::Checkpoint,
         directory::{Directory, Location},
     },
     log::segment::{Frame, Segment},
@@ -245,7 +246,7 @@ impl Walker {
             if kind == Kind::FORK {
                 self.lose_data(other, sequence.saturating_sub(self.last_sequence(other)))?;
             }
-            let step = StepRow { kind, stream: number, sequence, ordinal: 0, offset: 0, other, target: 0, id };
+            let step = StepRow { kind, sequence, other, id, ..empty_step(number) };
             let place = self.lose_step(step)?;
             self.names.made_up.insert(number, place);
         }
@@ -284,17 +285,7 @@ impl Walker {
 
     fn lose_truncation(&mut self, number: u32, after: u32) -> Done {
         let ordinal = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
-        let step = StepRow {
-            kind: Kind::TRUNCATE,
-            stream: number,
-            sequence: after,
-            ordinal,
-            offset: 0,
-            other: 0,
-            target: 0,
-            id: [0; 16],
-        };
-        self.lose_step(step).map(drop)
+        self.lose_step(StepRow { kind: Kind::TRUNCATE, sequence: after, ordinal, ..empty_step(number) }).map(drop)
     }
 
     /// The place of the step in its draft.
@@ -309,6 +300,32 @@ impl Walker {
         draft.add_lost();
         self.note(Lost { stream: step.stream, kind: step.kind, first: step.sequence, last: step.sequence }, 1);
         Ok(place)
+    }
+
+    /// Makes up for what a checkpoint knows of and no record behind the gap shows: what was deleted or redacted must not come
+    /// back, and no sequence be given again.
+    pub(super) fn catch_up(&mut self, checkpoint: &Checkpoint) -> Done {
+        let theirs = &checkpoint.directory;
+        self.create_lost(theirs.next_number().saturating_sub(1))?;
+        for (number, stream) in (1_u32..).zip(theirs.streams().iter()) {
+            let Some(ours) = self.durable.directory.stream(number) else { break };
+            if ours.id != stream.id || ours.deleted {
+                continue;
+            }
+            self.lose_data(number, stream.ordinals.saturating_sub(ours.ordinals))?;
+            if stream.last_sequence() < self.last_sequence(number) {
+                self.lose_truncation(number, stream.last_sequence())?;
+            }
+            if stream.deleted {
+                self.lose_step(StepRow { kind: Kind::DELETE, ..empty_step(number) })?;
+            }
+        }
+        for (target, (number, sequence)) in std::mem::take(&mut self.erased) {
+            if !self.durable.directory.redacted().contains(target) {
+                self.lose_step(StepRow { kind: Kind::REDACT, sequence, target, ..empty_step(number) })?;
+            }
+        }
+        Ok(())
     }
 
     /// Places in the last gap that name nothing yet, one behind the other: the segment and the first of them.
@@ -329,6 +346,11 @@ impl Walker {
             gap.named += u64::from(count.saturating_sub(1));
         }
     }
+}
+
+/// A step of a stream of which nothing is known yet.
+fn empty_step(stream: u32) -> StepRow {
+    StepRow { kind: Kind::CREATE, stream, sequence: 0, ordinal: 0, offset: 0, other: 0, target: 0, id: [0; 16] }
 }
 
 fn told(id: Option<StreamId>, number: u32) -> String {

@@ -31,7 +31,8 @@ pub(crate) use walk::Walker;
 use crate::{
     Error, ErrorKind, Result, SegmentId,
     format::{
-        Features, WRITER_VERSION, files,
+        Features, WRITER_VERSION,
+        files::{self, End},
         index::Block,
         segment::{COPIES, HEADER_BYTES, Header},
     },
@@ -109,7 +110,7 @@ pub(crate) fn examine(
     }
     let (slots, loaded, refused) = match view {
         View::Opened(loaded) => (of_opened(&loaded), Some(loaded), None),
-        View::Refused(error) => (Slots::of(storage, &sources.identity)?, None, Some(error)),
+        View::Refused(error) => (Slots::of(storage, &sources)?, None, Some(error)),
     };
     let names = match &refused {
         Some(_) => names(&slots, &sources)?,
@@ -127,6 +128,8 @@ pub(crate) fn examine(
         next_segment: None,
     };
     examiner.walker.stands = ends::stands(examiner.sources);
+    let saved = examiner.saved.as_ref();
+    examiner.walker.to_erase.extend(saved.into_iter().flat_map(|saved| saved.directory.redacted().to_vec()));
     for (id, why) in &slots.strays {
         let message = format!("it is no segment of this log: {why}");
         examiner.walker.report.damaged(&files::segment_name(*id), 0, message);
@@ -242,7 +245,9 @@ impl Examiner<'_> {
             }
             State::Headless { file, seed } => {
                 let salt = next.and_then(Slot::header).map(|header| header.predecessor_salt);
-                let salt = salt.or_else(|| self.named_salt(slot.id)).unwrap_or(*seed);
+                let named = named_salts(self.saved.as_ref(), self.sources.end.as_ref());
+                let named = named.into_iter().flatten().find(|(segment, _)| *segment == slot.id);
+                let salt = salt.or(named.map(|(_, salt)| salt)).unwrap_or(*seed);
                 let header = self.missing_header(slot.id, salt, *seed);
                 let name = files::segment_name(slot.id);
                 let message =
@@ -256,13 +261,6 @@ impl Examiner<'_> {
                 Ok(())
             }
         }
-    }
-
-    /// The salt of a segment, as the checkpoint or the end marker say.
-    fn named_salt(&self, id: SegmentId) -> Option<u32> {
-        let saved = self.saved.as_ref().map(|saved| (SegmentId(saved.end.segment), saved.end.salt));
-        let closed = self.sources.end.map(|end| (end.segment, end.salt));
-        [saved, closed].into_iter().flatten().find(|(segment, _)| *segment == id).map(|(_, salt)| salt)
     }
 
     /// A header for a segment that has none: what its neighbours and the log before it give.
@@ -495,6 +493,12 @@ impl Examiner<'_> {
             }
         }
     }
+}
+
+/// Which segments the checkpoint and the end marker name, and what salts they say those have.
+fn named_salts(saved: Option<&Checkpoint>, closed: Option<&End>) -> [Option<(SegmentId, u32)>; 2] {
+    let saved = saved.map(|saved| (SegmentId(saved.end.segment), saved.end.salt));
+    [saved, closed.map(|end| (end.segment, end.salt))]
 }
 
 const MADE_AGAIN: &str = "a repair makes it again from the records";

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::seed;
+use super::{Sources, named_salts, seed};
 use crate::{
     Error, ErrorKind, Result, SegmentId,
     format::{
@@ -46,7 +46,8 @@ pub(crate) struct Slots {
 
 impl Slots {
     /// Looks at every file that is named like a segment.
-    pub(crate) fn of(storage: &dyn Storage, identity: &Identity) -> Result<Self> {
+    pub(crate) fn of(storage: &dyn Storage, sources: &Sources) -> Result<Self> {
+        let identity = &sources.identity;
         let mut slots: Vec<Slot> = Vec::new();
         let mut strays: Vec<(SegmentId, String)> = Vec::new();
         let mut stray_position = 0;
@@ -64,13 +65,18 @@ impl Slots {
             slots.push(Slot { id, state });
         }
         let mut found = Self { slots, strays, stray_position };
-        found.drop_odd();
+        found.drop_odd(&named_salts(sources.checkpoint.as_ref(), sources.end.as_ref()));
         found.drop_tail();
         Ok(found)
     }
 
     /// Drops what doesn't fit between its neighbours: an older copy, or a file of another history of the store.
-    fn drop_odd(&mut self) {
+    /// `named` are segments that something else tells of, and their salts.
+    fn drop_odd(&mut self, named: &[Option<(SegmentId, u32)>]) {
+        let is_named = |slot: &Slot| match &slot.state {
+            State::Usable(segment) => named.contains(&Some((slot.id, segment.header.salt))),
+            _ => false,
+        };
         let is_first = |slot: &Slot| match &slot.state {
             State::Usable(segment) => segment.header.predecessor_end == 0,
             _ => true,
@@ -85,7 +91,8 @@ impl Slots {
                 pair.is_some_and(|(one, other)| is_linked(one, other))
             };
             let before_holds = place == 1 || holds(place.checked_sub(2), place - 1);
-            let odd = if holds(Some(place), place + 1) && !before_holds { place - 1 } else { place };
+            let is_before = holds(Some(place), place + 1) && !before_holds || is_named(&self.slots[place]);
+            let odd = if is_before { place - 1 } else { place };
             if let State::Usable(segment) = &self.slots[odd].state {
                 self.stray_position = self.stray_position.max(segment.header.base_position);
             }

@@ -89,6 +89,10 @@ pub(crate) struct Walker {
     /// A checkpoint that is to be held against the log at its place.
     pub(crate) checkpoint: Option<crate::index::checkpoint::Checkpoint>,
     pub(crate) checkpoint_wrong: Option<String>,
+    /// The positions that the checkpoint says are redacted.
+    pub(crate) to_erase: HashSet<u64>,
+    /// Those of them that were found: their streams and sequences.
+    pub(super) erased: BTreeMap<u64, (u32, u32)>,
     pub(crate) records: u64,
     /// The epoch of the last mark.
     marked_epoch: u32,
@@ -141,6 +145,8 @@ impl Walker {
             stands: Vec::new(),
             checkpoint: None,
             checkpoint_wrong: None,
+            to_erase: HashSet::new(),
+            erased: BTreeMap::new(),
             records: 0,
             marked_epoch: 0,
         }
@@ -231,6 +237,8 @@ impl Walker {
             let draft = self.drafts.get(&segment.id());
             let wrong = draft.and_then(|draft| compare::checkpoint(&checkpoint, segment, &self.durable, draft, &seen));
             self.checkpoint_wrong = wrong;
+        } else {
+            self.checkpoint_wrong = self.catch_up(&checkpoint).err();
         }
     }
 
@@ -257,6 +265,9 @@ impl Walker {
         within.last_record = Some((frame.offset, header.crc_field(segment.seed, frame.offset)));
         self.records += 1;
         let position = segment.header.base_position.saturating_add(u64::from(header.index));
+        if self.to_erase.contains(&position) {
+            self.erased.insert(position, (header.stream, header.sequence));
+        }
         self.durable.next_position = position;
         let done = match header.kind {
             _ if header.is_skipped() => Ok(()),

@@ -8,6 +8,7 @@ use crate::{
     Error, Result, SegmentId,
     format::{
         files::{self, WATERMARK_BYTES},
+        index::TRAILER_BYTES,
         segment::{COPY_BYTES, Header},
     },
     log::segment::Segment,
@@ -158,7 +159,11 @@ impl Save {
 
     /// Whether a repair that was cut off has saved them.
     fn is_saved(&self, storage: &dyn Storage, name: &str, to: u64) -> Result<bool> {
-        let Ok(file) = storage.open(name, Access::Read) else { return Ok(false) };
+        let file = match storage.open(name, Access::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed(storage, error, name)),
+        };
         let length = file.len().map_err(|error| failed(storage, error, name))?;
         if length != to - self.from {
             return Ok(false);
@@ -207,14 +212,22 @@ fn make(storage: &dyn Storage, made: &Made) -> Result<()> {
 }
 
 impl Seal {
-    /// Writes the index block behind the records.
+    /// Writes the index block behind the records: without its trailer first, so that there is none over half of a block.
     fn apply(&self, storage: &dyn Storage) -> Result<()> {
         let name = &self.segment.name;
         let failed = |error| failed(storage, error, name);
         let file = storage.open(name, Access::Write).map_err(failed)?;
-        file.write_at(self.data_end, &self.index).map_err(failed)?;
-        file.set_len(self.data_end + self.index.len() as u64).map_err(failed)?;
-        file.sync().map_err(failed)?;
+        let (block, trailer) = self.index.split_at(self.index.len().saturating_sub(TRAILER_BYTES));
+        let (block_end, end) = (self.data_end + block.len() as u64, self.data_end + self.index.len() as u64);
+        if self.segment.trailer().is_some() {
+            let length = file.len().map_err(failed)?;
+            let old = length.saturating_sub(TRAILER_BYTES as u64).max(self.data_end);
+            file.write_at(old, &[0; TRAILER_BYTES]).and_then(|()| file.sync()).map_err(failed)?;
+        }
+        file.write_at(self.data_end, block).map_err(failed)?;
+        file.write_at(block_end, &[0; TRAILER_BYTES]).map_err(failed)?;
+        file.set_len(end).and_then(|()| file.sync()).map_err(failed)?;
+        file.write_at(block_end, trailer).and_then(|()| file.sync()).map_err(failed)?;
         let sealed = Segment::open(storage, self.header.segment, Access::Read, &self.header.store)?;
         match sealed.trailer() {
             Some(_) => Ok(()),
