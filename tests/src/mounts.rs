@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use runlog_engine::{Durability, ErrorKind, Expected, NewRecord, OpenOptions, Preallocation, Store};
+use runlog_engine::{Durability, ErrorKind, Expected, NewRecord, OpenOptions, Preallocation, Sequence, Store};
 
 use crate::{
     checker,
@@ -189,8 +189,10 @@ impl Device {
 pub fn fill(store: &Store, from: u64) -> (u64, ErrorKind) {
     for sequence in from + 1.. {
         let payload = payload(0, sequence);
-        if let Err(error) = store.append(stream(0), Expected::Any, &[NewRecord::data(&payload)]) {
-            return (sequence - 1, error.kind());
+        match store.append(stream(0), Expected::Any, &[NewRecord::data(&payload)]) {
+            // What was refused is not there.
+            Ok(appended) => assert_eq!(appended.ops[0].last_sequence, Sequence(sequence), "after a refusal"),
+            Err(error) => return (sequence - 1, error.kind()),
         }
     }
     unreachable!("a device is full some time")

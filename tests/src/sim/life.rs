@@ -272,6 +272,7 @@ impl World {
             Death::Kill => {
                 self.figures.kills += 1;
                 self.storage.kill();
+                self.storage.arm(None);
                 close(users);
                 drop(embedded);
             }
