@@ -58,11 +58,16 @@ const grown = {};
 for (const [name, make] of Object.entries(makes)) {
   const some = name === "flow" || name === "store" ? 50 : 300;
   for (let index = 0; index < some; index++) await make();
-  const before = await collect();
-  for (let index = 0; index < 2 * some; index++) await make();
-  const after = await collect();
-  const bytes = after.heapUsed + after.external - before.heapUsed - before.external;
+  // Handles that stay are seen in every round; what the engine compiles or sizes anew, only in some.
+  let least = Infinity;
+  for (let round = 0; round < 3 && least > 300; round++) {
+    const before = await collect();
+    for (let index = 0; index < 2 * some; index++) await make();
+    const after = await collect();
+    const bytes = after.heapUsed + after.external - before.heapUsed - before.external;
+    least = Math.min(least, bytes / (2 * some));
+  }
   // A handle takes some hundred bytes: those that stay are seen.
-  if (bytes / (2 * some) > 300) grown[name] = Math.round(bytes / (2 * some));
+  if (least > 300) grown[name] = Math.round(least);
 }
 console.log(JSON.stringify(grown));
