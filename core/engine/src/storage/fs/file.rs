@@ -32,7 +32,7 @@ impl WriteFile {
     /// What was flushed to a file without a name is gone with the handle: it is not durable.
     #[cfg(unix)]
     fn has_name(&self) -> io::Result<()> {
-        if rustix::io::retry_on_intr(|| rustix::fs::fstat(&self.file))?.st_nlink == 0 {
+        if links(&self.file)? == 0 {
             return Err(io::Error::other("the file was removed while it was open; open the store again"));
         }
         Ok(())
@@ -42,6 +42,26 @@ impl WriteFile {
     fn has_name(&self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// How many names a file has. Asking for nothing else matters: once the times of a file were asked for, Linux (6.13 and
+/// later) gives the next write a time of its own, and a durable write then writes the inode besides its data.
+#[cfg(target_os = "linux")]
+fn links(file: &fs::File) -> io::Result<u64> {
+    use rustix::{
+        fs::{AtFlags, StatxFlags},
+        io::{Errno, retry_on_intr},
+    };
+    match retry_on_intr(|| rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::NLINK)) {
+        Ok(stat) if stat.stx_mask & StatxFlags::NLINK.bits() != 0 => Ok(stat.stx_nlink.into()),
+        Ok(_) | Err(Errno::NOSYS | Errno::PERM) => Ok(retry_on_intr(|| rustix::fs::fstat(file))?.st_nlink),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn links(file: &fs::File) -> io::Result<u64> {
+    Ok(u64::from(rustix::io::retry_on_intr(|| rustix::fs::fstat(file))?.st_nlink))
 }
 
 impl File for WriteFile {
