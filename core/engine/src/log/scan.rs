@@ -29,8 +29,23 @@ pub(crate) struct Scan<'a> {
     read_ahead: u64,
     /// Where bytes are copied from, until something of it doesn't check: then the file is asked.
     map: Option<Arc<dyn Map>>,
-    window: Bytes,
-    window_start: u64,
+    window: Window,
+}
+
+/// Bytes that were read, and where they begin.
+#[derive(Clone, Default)]
+pub(crate) struct Window {
+    bytes: Bytes,
+    start: u64,
+}
+
+impl Window {
+    /// The bytes from `offset` on, if all of them are in it.
+    fn get(&self, offset: u64, length: u64) -> Option<Bytes> {
+        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        let end = start.checked_add(usize::try_from(length).ok()?)?;
+        (end <= self.bytes.len()).then(|| self.bytes.slice(start..end))
+    }
 }
 
 impl<'a> Scan<'a> {
@@ -41,13 +56,24 @@ impl<'a> Scan<'a> {
 
     /// The same, of the file alone: what is checked is what the device gives.
     pub(crate) fn of_file(segment: &'a Segment, offset: u64, end: u64) -> Self {
-        Self { segment, offset, end, read_ahead: READ_AHEAD_BYTES, map: None, window: Bytes::new(), window_start: 0 }
+        Self { segment, offset, end, read_ahead: READ_AHEAD_BYTES, map: None, window: Window::default() }
     }
 
     /// The same, reading so many bytes ahead: for one who may want no more than the first records.
     pub(crate) fn reading_ahead(mut self, bytes: u64) -> Self {
         self.read_ahead = bytes.min(READ_AHEAD_BYTES);
         self
+    }
+
+    /// Goes on with what a scan of the same segment had read ahead: what was published doesn't change.
+    pub(crate) fn with_window(mut self, window: Window) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// What was read ahead.
+    pub(crate) fn into_window(self) -> Window {
+        self.window
     }
 
     /// Where the next record begins.
@@ -72,7 +98,7 @@ impl<'a> Scan<'a> {
         }
         let frame = match self.frame() {
             Err(_) if self.map.take().is_some() => {
-                self.window = Bytes::new();
+                self.window = Window::default();
                 self.frame()?
             }
             frame => frame?,
@@ -143,28 +169,27 @@ impl<'a> Scan<'a> {
     }
 
     fn bytes(&mut self, offset: u64, length: u64) -> Result<Bytes> {
-        let inside = offset >= self.window_start && offset + length <= self.window_start + self.window.len() as u64;
-        if !inside {
-            let left = self.end.saturating_sub(offset);
-            self.window = match self.copied(offset, length, left) {
-                Some(window) => window,
-                None => {
-                    let ahead = length.max(self.read_ahead.min(left));
-                    // What can't be read further on doesn't hide what is here.
-                    let window = self.segment.bytes_at(offset, ahead);
-                    if ahead > length { window.or_else(|_| self.segment.bytes_at(offset, length))? } else { window? }
-                }
-            };
-            self.window_start = offset;
+        if let Some(bytes) = self.window.get(offset, length) {
+            return Ok(bytes);
         }
-        let start = usize::try_from(offset - self.window_start).expect("the window is in memory");
-        Ok(self.window.slice(start..start + usize::try_from(length).expect("the window is in memory")))
+        let left = self.end.saturating_sub(offset);
+        let bytes = match self.copied(offset, length, left) {
+            Some(bytes) => bytes,
+            None => {
+                let ahead = length.max(self.read_ahead.min(left));
+                // What can't be read further on doesn't hide what is here.
+                let bytes = self.segment.bytes_at(offset, ahead);
+                if ahead > length { bytes.or_else(|_| self.segment.bytes_at(offset, length))? } else { bytes? }
+            }
+        };
+        self.window = Window { bytes, start: offset };
+        self.window.get(offset, length).ok_or_else(|| self.segment.damaged(offset, "the file ends here"))
     }
 
     /// A window from the map. Of what is larger than one, reading it costs less than copying.
     fn copied(&self, offset: u64, length: u64, left: u64) -> Option<Bytes> {
         let map = self.map.as_deref().filter(|_| length < COPY_BYTES_MAX)?;
-        let wanted = (self.window.len() as u64 * 4).clamp(COPY_BYTES_MIN, COPY_BYTES_MAX);
+        let wanted = (self.window.bytes.len() as u64 * 4).clamp(COPY_BYTES_MIN, COPY_BYTES_MAX);
         let wanted = usize::try_from(wanted.min(left).max(length)).ok()?;
         let mut bytes = BytesMut::new();
         map.append(offset, wanted, &mut bytes).then(|| bytes.freeze())

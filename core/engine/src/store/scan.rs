@@ -10,7 +10,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Position, Record, Result, SegmentId,
     log::{
-        scan::{Scan, is_damage},
+        scan::{Scan, Window, is_damage},
         segment::READ_BYTES,
     },
     sync::Arc,
@@ -36,8 +36,8 @@ pub struct LogReader {
     shared: Arc<Shared>,
     /// The position behind what is in `batch`.
     next: u64,
-    /// Where the record with that position begins, once that is known.
-    at: Option<(SegmentId, u64)>,
+    /// Where the record with that position begins, once that is known, and what was read ahead there.
+    at: Option<(SegmentId, u64, Window)>,
     /// How many records to read next.
     step: u64,
     batch: VecDeque<Result<Record>>,
@@ -71,8 +71,10 @@ impl LogReader {
         self.next = place.position;
         let segment = &place.segment;
         let read_ahead = self.step.saturating_mul(READ_BYTES);
-        let mut scan = match self.at {
-            Some((id, offset)) if id == segment.id() => Scan::new(segment, offset, place.end).reading_ahead(read_ahead),
+        let mut scan = match self.at.take() {
+            Some((id, offset, window)) if id == segment.id() => {
+                Scan::new(segment, offset, place.end).reading_ahead(read_ahead).with_window(window)
+            }
             _ => place.scan(read_ahead)?,
         };
         let (mut frames, mut bytes, mut failed) = (Vec::new(), 0, None);
@@ -105,7 +107,7 @@ impl LogReader {
             true => self.pass(&place, &mut scan, &error, is_next_whole).unwrap_or_else(|error| error),
             false => unreadable(self.next, &error),
         });
-        self.at = Some((segment.id(), scan.offset()));
+        self.at = Some((segment.id(), scan.offset(), scan.into_window()));
         let durable = self.shared.durable();
         self.batch.extend(frames.iter().map(|frame| read::record_in(&durable, segment, frame)));
         drop(durable);
