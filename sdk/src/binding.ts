@@ -111,7 +111,11 @@ export class Channel {
     } catch (cause) {
       throw faultOf(cause);
     }
-    if (typeof started !== "number") return replyAt(started, 0);
+    if (typeof started !== "number") {
+      // What was answered at once may have left work behind: the end of an agent's function goes on in the core.
+      if (this.#executors.size > 0) this.#keepAlive();
+      return replyAt(started, 0);
+    }
     const ticket = started;
     const idle = options?.idle === true;
     if (!idle) this.#alive += 1;
