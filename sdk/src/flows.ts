@@ -321,6 +321,8 @@ export class Playback implements AsyncIterable<RecordedEvent> {
   readonly snapshot: RunSnapshot | undefined;
   readonly #handle: Handle;
   readonly #signal: AbortSignal | undefined;
+  /** Events that were read and not given yet, in order. */
+  #rest: RecordedEvent[] = [];
 
   /** @internal */
   constructor(handle: Handle, snapshot: RunSnapshot | undefined, signal: AbortSignal | undefined) {
@@ -337,7 +339,13 @@ export class Playback implements AsyncIterable<RecordedEvent> {
   async *#paced(stop: AbortSignal): AsyncGenerator<RecordedEvent[], void, undefined> {
     try {
       for await (const event of this.events()) {
-        if (event.delayMs > 0) await withEither(stop, this.#signal, (signal) => sleep(event.delayMs, signal));
+        try {
+          if (event.delayMs > 0) await withEither(stop, this.#signal, (signal) => sleep(event.delayMs, signal));
+        } catch (error) {
+          // Whoever goes on gets it.
+          this.#rest.unshift(event);
+          throw error;
+        }
         yield [event];
       }
     } catch (error) {
@@ -353,10 +361,12 @@ export class Playback implements AsyncIterable<RecordedEvent> {
 
   async *#pages(): AsyncGenerator<RecordedEvent[], void, undefined> {
     for (;;) {
+      // One at a time: what a reader leaves is for the next.
+      for (let event = this.#rest.shift(); event !== undefined; event = this.#rest.shift()) yield [event];
       const bytes = await this.#handle.bytes("nextPage", undefined, undefined, { signal: this.#signal });
       const { heads, take } = unpackContents<[number, number, number, number, number][]>(bytes);
       if (heads.length === 0) return;
-      yield heads.map(([delayMs, sequence, position, recordedAtMs, length]) => {
+      this.#rest = heads.map(([delayMs, sequence, position, recordedAtMs, length]) => {
         const json = textOf(take(length));
         return { delayMs, sequence, position, recordedAtMs, event: JSON.parse(json) as RuntimeEvent, json };
       });

@@ -1,7 +1,8 @@
 //! A run and a flow share the run's stream.
 
 use runlog::{
-    FlowRun, NewMessage, NewRun, NewSession, Playback, PlaybackOptions, RawJson, ResumeOptions, RuntimeEvent, Store,
+    ErrorKind, FlowRun, NewMessage, NewRun, NewSession, Playback, PlaybackOptions, RawJson, ResumeOptions,
+    RuntimeEvent, Store,
 };
 
 #[test]
@@ -23,4 +24,23 @@ fn run_and_flow_share_a_stream_and_each_resumes() {
     let again = store.runs().resume(run.id(), &ResumeOptions::default()).unwrap();
     assert_eq!(again.messages.len(), 3);
     assert_eq!(Playback::new(&store, run.id(), PlaybackOptions::default()).unwrap().count(), 4);
+}
+
+#[test]
+fn command_for_a_run_that_is_not_the_flows_is_refused_and_recorded() {
+    let store = Store::in_memory();
+    let run = store.runs().start(NewRun::in_new_session(NewSession::titled("x"), "coder")).unwrap();
+    let mut flow = FlowRun::create(&store, None).unwrap();
+    let command = RawJson::from_value(
+        &serde_json::json!({"type": "send", "runId": run.id().to_string(), "message": "never seen"}),
+    )
+    .unwrap();
+    let refused = flow.command(&command).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("orchestrator"), "{refused}");
+    assert!(flow.take_inbox(&run.id().to_string()).is_empty());
+    let playback = Playback::new(&store, flow.run_id(), PlaybackOptions::default()).unwrap();
+    let recorded: Vec<_> = playback.map(|event| event.unwrap().1.event).collect();
+    assert_eq!(recorded.len(), 1);
+    assert!(recorded[0].json.as_str().contains("orchestrator"));
 }

@@ -66,6 +66,30 @@ describe.each(places)("flows $name", ({ fresh }) => {
     await failure(playing, "aborted");
   });
 
+  test("a playback that is left goes on where it was, however long it is", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    await flow.recordAll(Array.from({ length: 600 }, (_, index) => ({ type: "node:tick", timestamp: 1000 + index, index })));
+    const playback = await store.flows.playback(flow.runId, { speed: Infinity });
+    const seen: number[] = [];
+    for (const until of [2, 3, 255, 256, 257, 599, 600, 1000]) {
+      // By turns with and without its delays.
+      for await (const event of until % 2 === 0 ? playback : playback.events()) {
+        seen.push(event.sequence);
+        if (event.sequence === until) break;
+      }
+    }
+    expect(seen).toEqual(Array.from({ length: 600 }, (_, index) => index + 1));
+    // One that is aborted in the time before an event gives that event later.
+    const slow = await store.flows.playback(flow.runId, { speed: 0.001, first: 5 });
+    const first = slow[Symbol.asyncIterator]();
+    expect((await first.next()).value?.sequence).toBe(5);
+    const waiting = first.next();
+    await first.return?.();
+    await waiting.catch(() => {});
+    expect((await slow.events()[Symbol.asyncIterator]().next()).value?.sequence).toBe(6);
+  });
+
   test("what a flow is resumed from is saved before the agent is called", async () => {
     const store = await fresh();
     const flow = await store.flows.create();

@@ -286,11 +286,15 @@ impl AsyncFlowRun {
     /// when it returns.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when it is no command, or a `send` or `reply` without a `runId`: it
-    /// is recorded all the same, with its payload as it is and the error, and doesn't wait anywhere.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when it is no command, a `send` or `reply` without a `runId`, or for a
+    /// [run](crate::AsyncRuns) under way that isn't this flow's: it is recorded all the same, with its payload as it is
+    /// and the error, and doesn't wait anywhere.
     pub async fn command(&mut self, command: &RawJson) -> Result<()> {
         let read: runlog_model::Result<RuntimeCommand> = command.to_value();
-        let checked = read.and_then(|command| command.check().map(|()| command));
+        let checked = match read.and_then(|command| command.check().map(|()| command)) {
+            Ok(command) => self.check_addressee(&command).await.map(|()| command),
+            Err(error) => Err(error.into()),
+        };
         match checked {
             Ok(command_read) => {
                 let event = self.received(command, command_read.run_id.clone(), None)?;
@@ -301,9 +305,23 @@ impl AsyncFlowRun {
             Err(error) => {
                 let event = self.received(command, None, Some(error.to_string()))?;
                 self.record(&event).await?;
-                Err(error.into())
+                Err(error)
             }
         }
+    }
+
+    /// A run of the store that isn't this flow's has an inbox of its own, which doesn't look into the flow's.
+    async fn check_addressee(&self, command: &RuntimeCommand) -> Result<()> {
+        let named = command.run_id.as_deref().and_then(|id| id.parse::<RunId>().ok());
+        let Some(named) = named.filter(|named| *named != self.run) else { return Ok(()) };
+        if self.store.runs().is_unfinished(named).await? {
+            return Err(Error::invalid(format!(
+                "run {named} is not part of the flow of run {}, and would never see the command: send it by the \
+                 orchestrator that works on it",
+                self.run
+            )));
+        }
+        Ok(())
     }
 
     /// Takes the commands that wait for a run, in the order in which they came. A crash before the next snapshot

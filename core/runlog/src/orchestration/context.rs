@@ -322,10 +322,18 @@ impl UnsavedSpace {
 }
 
 impl Inner {
-    /// Records a command, and puts it into the run's inbox.
+    /// Records a command, and puts it into the run's inbox. One that names another run is refused.
     pub(super) async fn send(&self, live: &Live, command: &RawJson) -> Result<()> {
         let id = live.id();
         let read: RuntimeCommand = command.to_value()?;
+        if let Some(named) = read.run_id.as_deref()
+            && named.parse() != Ok(id)
+        {
+            return Err(Error::invalid(format!(
+                "the command's runId is {named:?}, but it is sent to run {id}; send it to the run it names, or leave \
+                 its runId out"
+            )));
+        }
         live.inbox.check_room()?;
         let _pass = live.pass().await;
         if live.ended.is_cancelled() {

@@ -229,7 +229,8 @@ impl Orchestrator {
     ///
     /// # Errors
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't under way here,
-    /// [`LimitReached`](ErrorKind::LimitReached) when too many commands wait for it.
+    /// [`LimitReached`](ErrorKind::LimitReached) when too many commands wait for it;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when it is no command, or names another run.
     pub async fn send(&self, run_id: RunId, command: &RawJson) -> Result<()> {
         let live = self.inner.live(run_id).ok_or_else(|| not_here(run_id))?;
         self.inner.send(&live, command).await

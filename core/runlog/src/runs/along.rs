@@ -83,6 +83,12 @@ impl AsyncRuns {
     }
 
     /// The run that spawned a run.
+    /// Whether it is a run, and not over.
+    pub(crate) async fn is_unfinished(&self, id: RunId) -> Result<bool> {
+        self.index().read(|runs| runs.run(id).is_some_and(|placed| !placed.run.status.is_final())).await
+    }
+
+    /// The run that spawned a run.
     pub(crate) async fn parent_of(&self, id: RunId) -> Result<Option<RunId>> {
         self.index().read(|runs| runs.run(id).and_then(|placed| placed.run.parent_run_id)).await
     }

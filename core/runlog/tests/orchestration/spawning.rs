@@ -570,6 +570,16 @@ async fn commands_reach_the_run_they_are_for(world: World) {
         let run = run.to_string();
         RawJson::from_value(&serde_json::json!({"type": "send", "runId": run, "message": text})).unwrap()
     };
+    // What names another run is for nobody here.
+    for refused in [
+        one.send(&command(other.run_id(), "astray")).await,
+        world.orchestrator.send(one.run_id(), &command(other.run_id(), "astray")).await,
+        one.send(&RawJson::parse(r#"{"type":"send","runId":"junk","message":"astray"}"#).unwrap()).await,
+    ] {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        assert!(refused.to_string().contains(&one.run_id().to_string()), "{refused}");
+    }
     one.send(&command(one.run_id(), "for one")).await.unwrap();
     world.orchestrator.send(other.run_id(), &command(other.run_id(), "for other")).await.unwrap();
     assert_eq!(other.wait().await.unwrap().summary.as_deref(), Some("for other"));
