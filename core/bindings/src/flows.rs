@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 use crate::{
     Reply, Result,
     arguments::{DurabilityArgument, Input},
+    flow_records::RecordQueue,
     object::{Object, Scope},
     packed::Contents,
     store::StoreObject,
@@ -27,6 +28,7 @@ const PAGE_BYTES: usize = 1 << 20;
 pub(crate) struct FlowObject {
     of: Rc<StoreObject>,
     flow: Rc<Mutex<AsyncFlowRun>>,
+    records: Rc<RecordQueue>,
 }
 
 /// A flow that is played back, one page after the other.
@@ -110,7 +112,7 @@ struct EventHead(f64, u64, u64, u64, usize);
 fn flow_reply(of: Rc<StoreObject>, scope: &Scope, flow: AsyncFlowRun, resumed: Option<Resumed>) -> Result<Reply> {
     let reply = Reply::json(&FlowReply { run: flow.run_id(), state: flow.state(), resumed })?;
     let flow = Rc::new(Mutex::new(flow));
-    Ok(reply.with_handle(scope.objects.add(Rc::new(FlowObject { of, flow }))?))
+    Ok(reply.with_handle(scope.objects.add(Rc::new(FlowObject { of, flow, records: Rc::default() }))?))
 }
 
 /// Answers a call about flows.
@@ -155,6 +157,7 @@ impl FlowObject {
         reply: impl FnOnce(T, &AsyncFlowRun) -> Result<Reply> + 'static,
     ) -> Answer {
         let flow = Rc::clone(&self.flow);
+        self.records.end_turn();
         Answer::write(async move {
             let mut flow = flow.lock().await;
             let done = work(&mut flow).await?;
@@ -192,10 +195,12 @@ impl Object for FlowObject {
                 let events = json.into_iter().map(RuntimeEvent::of_json).collect::<std::result::Result<Vec<_>, _>>();
                 let events = events.map_err(runlog::Error::from)?;
                 let durability = durability.map(Durability::from);
-                self.with(
-                    async move |flow| Ok(flow.record_all(&events, durability).await?),
-                    |sequence, _| Reply::json(&sequence),
-                )
+                let (flow, records) = (Rc::clone(&self.flow), Rc::clone(&self.records));
+                let answer = records.add(events, durability);
+                Answer::write(async move {
+                    let mut flow = flow.lock().await;
+                    Reply::json(&records.record(&mut flow, answer).await?)
+                })
             }
             "saveSnapshot" => {
                 let state = state_of(input)?;

@@ -13,6 +13,7 @@ mod arguments;
 mod chats;
 mod contexts;
 mod failure;
+mod flow_records;
 mod flows;
 mod host;
 mod hub;

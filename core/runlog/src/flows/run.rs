@@ -206,24 +206,44 @@ impl AsyncFlowRun {
     /// # Errors
     /// Those of the storage.
     pub async fn record_all(&mut self, events: &[RuntimeEvent], durability: Option<Durability>) -> Result<u64> {
-        let metas: Vec<Vec<u8>> = events.iter().map(RuntimeEvent::encode_meta).collect();
-        let records = events.iter().zip(&metas).map(|(event, meta)| NewRecord {
+        let recorded = self.record_groups(&[events], durability).await?;
+        Ok(recorded.last().copied().unwrap_or(self.last_sequence))
+    }
+
+    /// Records groups of events as [`record_all`](Self::record_all) does, in one batch and one flush, all of them or none:
+    /// for one that gathers what comes while it writes. Says the sequence of the last event of each group.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn record_groups(
+        &mut self,
+        groups: &[&[RuntimeEvent]],
+        durability: Option<Durability>,
+    ) -> Result<Vec<u64>> {
+        let events = || groups.iter().flat_map(|events| events.iter());
+        let metas: Vec<Vec<u8>> = events().map(RuntimeEvent::encode_meta).collect();
+        let records = events().zip(&metas).map(|(event, meta)| NewRecord {
             kind: Kind(event.kind.byte()),
             meta,
             payload: event.json.as_bytes(),
         });
-        let append = Op::Append { stream: stream_of(self.run), expected: Expected::Exists, records: records.collect() };
+        let records: Vec<_> = records.collect();
+        let count = records.len() as u64;
+        let append = Op::Append { stream: stream_of(self.run), expected: Expected::Exists, records };
         let batch = Batch { ops: vec![append], key: None, durability };
         let appended = self.store.backend().commit(batch).await?;
-        let Some(result) = appended.ops.first() else { return Ok(self.last_sequence) };
-        let last = result.last_sequence.0;
+        let last = appended.ops.first().map_or(self.last_sequence, |result| result.last_sequence.0);
         // What others wrote in between: their commands come before what was recorded now. It is recorded; where that
         // can't be read, the next call tries again.
-        let before = last.saturating_sub(events.len() as u64);
+        let before = last.saturating_sub(count);
         if receive(&self.store, self.run, self.last_sequence, before, &mut self.state).await.is_ok() {
             self.last_sequence = last;
         }
-        Ok(last)
+        let sequence_of = |recorded: &mut u64, events: &&[RuntimeEvent]| {
+            *recorded += events.len() as u64;
+            Some(*recorded)
+        };
+        Ok(groups.iter().scan(before, sequence_of).collect())
     }
 
     /// Takes in the commands that other handles of the run received.
