@@ -21,7 +21,7 @@ impl Input<'_> {
     /// The arguments as a type.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T> {
         let text = if self.arguments.is_empty() { "{}" } else { self.arguments };
-        serde_json::from_str(text).map_err(|error| Failure::invalid(format!("{}: {error}", self.method)))
+        runlog::read_json(text).map_err(|told| Failure::invalid(in_camel_case(&told)))
     }
 
     /// The contents as one JSON value, byte for byte.
@@ -44,9 +44,27 @@ impl Input<'_> {
     }
 }
 
+/// Gives the names of fields, in backticks, as JavaScript has them: `limit_ms` is `limitMs` there.
+fn in_camel_case(message: &str) -> String {
+    let parts = message.split('`').enumerate().map(|(place, part)| {
+        // Every other part stands in backticks. A name that begins with a line is somebody's own.
+        let is_ours = place % 2 == 1 && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        if !is_ours || part.starts_with('_') {
+            return part.to_owned();
+        }
+        let mut words = part.split('_');
+        let first = words.next().unwrap_or_default().to_owned();
+        words.fold(first, |name, word| {
+            let (head, rest) = word.split_at(word.len().min(1));
+            name + &head.to_ascii_uppercase() + rest
+        })
+    });
+    parts.collect::<Vec<_>>().join("`")
+}
+
 /// How durable an append is: `"sync"`, `"os"`, or `{"intervalMs": 100}`.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", expecting = "\"sync\", \"os\", or { intervalMs }")]
 pub(crate) enum DurabilityArgument {
     Sync,
     Os,
@@ -81,6 +99,12 @@ mod tests {
         assert_eq!(read(r#""os""#).unwrap(), Durability::Os);
         assert_eq!(read(r#"{"intervalMs":7}"#).unwrap(), Durability::Interval(7));
         assert!(read(r#""never""#).is_err());
+    }
+
+    #[test]
+    fn names_of_fields_are_told_as_javascript_has_them() {
+        let told = in_camel_case("`user_id` and `__yao_x`, \"a_b\", `x`: `created_at_ms`");
+        assert_eq!(told, "`userId` and `__yao_x`, \"a_b\", `x`: `createdAtMs`");
     }
 
     #[test]

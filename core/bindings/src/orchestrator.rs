@@ -11,7 +11,7 @@ use std::{
 
 use runlog::{
     AgentDefinition, Execution, Executor, InstanceId, Orchestrator, OrchestratorOptions, ResumeReport, Run, RunContext,
-    RunHandle, RunId, SessionId, SpawnRequest, SpawnResult, StartAgent, StartPlace, ToolStyle,
+    RunHandle, RunId, SessionId, SpawnRequest, SpawnResult, StartAgent, StartPlace, ToolStyle, read_value,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -130,7 +130,7 @@ struct Resume {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Spawn {
     run: RunId,
-    requests: Vec<SpawnArgument>,
+    requests: Vec<Value>,
     tool_call_id: Option<String>,
 }
 
@@ -187,11 +187,20 @@ impl From<ResumeReport> for ReportReply {
     }
 }
 
-impl From<SpawnArgument> for SpawnRequest {
-    fn from(given: SpawnArgument) -> Self {
-        let SpawnArgument { agent_name, task, timeout_ms, resume_run_id } = given;
-        Self { agent_name, task, timeout: timeout_ms.map(Duration::from_millis), resume_run_id }
-    }
+/// A sub-agent to spawn. One that can't be read is refused alone.
+pub(crate) fn spawn_request(value: &Value) -> SpawnRequest {
+    let given: SpawnArgument = match read_value(value) {
+        Ok(given) => given,
+        Err(why) => {
+            let name = value.get("agentName").and_then(Value::as_str).unwrap_or_default();
+            return SpawnRequest::unreadable(name, why);
+        }
+    };
+    let SpawnArgument { agent_name, task, timeout_ms, resume_run_id } = given;
+    let mut request = SpawnRequest::new(agent_name, task);
+    request.timeout = timeout_ms.map(Duration::from_millis);
+    request.resume_run_id = resume_run_id;
+    request
 }
 
 impl Start {
@@ -294,7 +303,7 @@ impl Object for OrchestratorObject {
             }
             "spawnAgents" => {
                 let Spawn { run, requests, tool_call_id } = input.read()?;
-                let requests = requests.into_iter().map(Into::into).collect();
+                let requests = requests.iter().map(spawn_request).collect();
                 Answer::wait(async move {
                     Reply::json(&match tool_call_id {
                         Some(id) => orchestrator.spawn_agents_for(run, id, requests).await?,

@@ -10,7 +10,7 @@ use crate::{
     arguments::Input,
     contexts::{AppendArgument, pack_messages},
     object::{Object, Scope},
-    orchestrator::SpawnArgument,
+    orchestrator::spawn_request,
     packed::Contents,
     recorder::{CallArgument, OutcomeArgument},
     remote::Done,
@@ -42,7 +42,7 @@ struct Events {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Spawn {
-    requests: Vec<SpawnArgument>,
+    requests: Vec<serde_json::Value>,
     tool_call_id: Option<String>,
 }
 
@@ -132,7 +132,7 @@ impl Object for RunContextObject {
             "takeCommand" => Answer::known(Reply::json(&run.take_command())),
             "spawnAgents" => {
                 let Spawn { requests, tool_call_id } = input.read()?;
-                let requests = requests.into_iter().map(Into::into).collect();
+                let requests = requests.iter().map(spawn_request).collect();
                 Answer::wait(async move {
                     Reply::json(&match tool_call_id {
                         Some(id) => run.spawn_agents_for(id, requests).await?,

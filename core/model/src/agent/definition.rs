@@ -191,7 +191,29 @@ impl AgentDefinition {
         let fixed = ["name", "project", "created_at_ms", "updated_at_ms"];
         let updated = overlay(self, updates, &fixed, "agent definition")?;
         updated.check()?;
+        updated.check_known(Some(self))?;
         Ok(updated)
+    }
+
+    /// Checks that a caller's definition has no field that nobody reads, such as a misspelt bound. Those that the
+    /// definition before it has are a newer build's, and stay.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for another field.
+    pub fn check_known(&self, before: Option<&Self>) -> Result<()> {
+        let is_known = |field: &str| before.is_some_and(|before| before.extra.contains_key(field));
+        match self.extra.keys().find(|field| !is_known(field)) {
+            None => Ok(()),
+            Some(field) => Err(Error::invalid(format!(
+                "`{field}` is not a field of an agent definition, and nobody would read it; known are {}. What its \
+                 executor is to know beside goes into `metadata`",
+                Self::NAMES[..Self::NAMES.len() - 2]
+                    .iter()
+                    .map(|name| format!("`{name}`"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ))),
+        }
     }
 
     /// Checks what a caller may have put into a definition.

@@ -20,7 +20,7 @@ const PAGESIZE: usize = 20;
 /// assert_eq!(filter.user_id.as_deref(), Some("user123"));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct ChatFilter {
     /// Only chats that this user made.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -69,6 +69,7 @@ impl AsyncAgents {
                     format!("agent {:?} is defined already; update it, or choose another name", definition.name),
                 ));
             }
+            definition.check_known(None)?;
             let definition = AgentDefinition { created_at_ms: now_ms, updated_at_ms: now_ms, ..definition.clone() };
             Ok(Some(AgentCatalogEvent::Defined(Box::new(definition))))
         })
@@ -100,6 +101,7 @@ impl AsyncAgents {
         self.change(|catalog, now_ms| {
             let (created_at_ms, updated_at_ms) = (now_ms, now_ms);
             let found = catalog.agent(definition.project.as_deref(), &definition.name);
+            definition.check_known(found)?;
             let Some(found) = found else {
                 let definition = AgentDefinition { created_at_ms, updated_at_ms, ..definition.clone() };
                 return Ok(Some(AgentCatalogEvent::Defined(Box::new(definition))));

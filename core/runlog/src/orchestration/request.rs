@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use runlog_model::{Run, RunId, RunStatus, ToolStyle};
+use runlog_model::{Run, RunId, RunStatus, ToolStyle, read_value};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::{Error, InstanceId, MAX_TOTAL_STEPS_PER_RUN, NewSession, SessionId};
@@ -19,6 +19,7 @@ use crate::{Error, InstanceId, MAX_TOTAL_STEPS_PER_RUN, NewSession, SessionId};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SpawnRequest {
     /// The agent, by its name in the parent's project.
     pub agent_name: String,
@@ -32,12 +33,36 @@ pub struct SpawnRequest {
     /// The paused run to go on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_run_id: Option<RunId>,
+    /// Why it is refused before it is looked at.
+    #[serde(skip)]
+    pub(super) unreadable: Option<String>,
 }
 
 impl SpawnRequest {
     /// A new run of an agent.
     pub fn new(agent_name: impl Into<String>, task: impl Into<String>) -> Self {
-        Self { agent_name: agent_name.into(), task: task.into(), timeout: None, resume_run_id: None }
+        Self { agent_name: agent_name.into(), task: task.into(), timeout: None, resume_run_id: None, unreadable: None }
+    }
+
+    /// A request that can't be read, and why: it alone is refused, and the others of its call are done. For those who
+    /// read requests that models wrote.
+    pub fn unreadable(agent_name: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { unreadable: Some(why.into()), ..Self::new(agent_name, "") }
+    }
+
+    /// A request as a model wrote it, [unreadable](Self::unreadable) ones included.
+    pub fn of_json(value: &serde_json::Value) -> Self {
+        read_value(value).unwrap_or_else(|why| {
+            let name = value.get("agent_name").and_then(serde_json::Value::as_str).unwrap_or_default();
+            Self::unreadable(name, why)
+        })
+    }
+
+    /// The same, with something to do.
+    #[must_use]
+    pub fn with_task(mut self, task: impl Into<String>) -> Self {
+        self.task = task.into();
+        self
     }
 
     /// A run that goes on from a paused one.

@@ -226,6 +226,9 @@ impl Inner {
 
     /// Decides one request.
     async fn plan(&self, parent: &Run, index: usize, request: &SpawnRequest) -> Result<Planned> {
+        if let Some(why) = &request.unreadable {
+            return Err(Error::invalid(why.clone()));
+        }
         let (definition, executor) = self.agent(parent.project.as_deref(), &request.agent_name).await?;
         if request.timeout == Some(Duration::ZERO) {
             return Err(Error::invalid("a timeout of 0 leaves no time to work; give more, or leave it out"));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use runlog_model::{AgentSummary, RawJson};
+use runlog_model::{AgentSummary, RawJson, read_json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -120,11 +120,11 @@ pub fn tool_definitions() -> Vec<ToolDefinition> {
 #[derive(Deserialize)]
 #[serde(expecting = "an object with `requests`, an array")]
 struct NamedRequests {
-    requests: Vec<SpawnRequest>,
+    requests: Vec<Value>,
 }
 
 /// The requests of a call's arguments: as its definition says, or, as some models write it, an array of them alone; or
-/// a string that holds the JSON of either.
+/// a string that holds the JSON of either. One that can't be read is [refused alone](SpawnRequest::unreadable).
 ///
 /// # Errors
 /// [`InvalidInput`](ErrorKind::InvalidInput) for what is none of these, and for no request at all.
@@ -133,11 +133,13 @@ pub fn spawn_requests(arguments: &RawJson) -> Result<Vec<SpawnRequest>> {
     let arguments = inner.map_or_else(|| Ok(arguments.clone()), RawJson::parse)?;
     // Read one after the other, so that what is wrong is told of the form that was meant.
     let requests = if arguments.as_str().trim_start().starts_with('[') {
-        arguments.to_value::<Vec<SpawnRequest>>()
+        read_json::<Vec<Value>>(arguments.as_str())
     } else {
-        arguments.to_value::<NamedRequests>().map(|named| named.requests)
+        read_json::<NamedRequests>(arguments.as_str()).map(|named| named.requests)
     };
-    let requests = requests.map_err(|error| Error::invalid(format!("the arguments of {SPAWN_AGENTS}: {error}")))?;
+    let requests: Vec<_> = requests
+        .map(|requests| requests.iter().map(SpawnRequest::of_json).collect())
+        .map_err(|error| Error::invalid(format!("the arguments of {SPAWN_AGENTS}: {error}")))?;
     if requests.is_empty() {
         return Err(Error::invalid("no request is given; ask for at least one agent"));
     }
@@ -221,15 +223,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_arguments_is_told() {
-        for (arguments, says) in [
-            ("{}", "requests"),
-            (r#"{"requests":[{"task":"t"}]}"#, "agent_name"),
-            (r#"{"requests":[{"agent_name":"a","task":"t","resume_run_id":"x"}]}"#, "UUID"),
-            (r#"{"requests":[]}"#, "at least one"),
-            (r#"[]"#, "at least one"),
-            ("5", "requests"),
+    fn what_is_wrong_with_one_request_is_told_of_it_alone() {
+        for (request, says) in [
+            (r#"{"task":"t"}"#, "`agent_name` is missing"),
+            (r#"{"agent_name":"a","task":"t","resume_run_id":"x"}"#, r#"`resume_run_id`: "x" is not an id"#),
+            (r#"{"agent_name":"a","task":"t","timeout":"30s"}"#, r#"`timeout`: "30s" is not a number"#),
+            (r#"{"agent_name":"a","task":"t","timeout":-1}"#, "timeout is no number of seconds"),
+            (r#"{"agent_name":"a","task":"t","max_step":1}"#, "`max_step` is not a field"),
+            ("7", "7 is not an object"),
         ] {
+            let arguments = format!(r#"[{request},{{"agent_name":"a","task":"t"}}]"#);
+            let requests = spawn_requests(&RawJson::parse(arguments).unwrap()).unwrap();
+            let why = requests[0].unreadable.as_deref().unwrap();
+            assert!(why.contains(says), "{request}: {why}");
+            assert_eq!(requests[1], SpawnRequest::new("a", "t"));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_arguments_is_told() {
+        for (arguments, says) in
+            [("{}", "requests"), (r#"{"requests":[]}"#, "at least one"), (r#"[]"#, "at least one"), ("5", "requests")]
+        {
             let error = spawn_requests(&RawJson::parse(arguments).unwrap()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{arguments}");
             assert!(error.to_string().contains(says), "{arguments}: {error}");

@@ -139,8 +139,7 @@ async fn a_resumed_run_is_told_its_task_beside_to_continue(world: World) {
         .await;
     let parent = world.parent().await;
     let first = spawn(&world, parent, SpawnRequest::new("worker", "t")).await;
-    let request =
-        SpawnRequest { task: "Leave out the tests.".into(), ..SpawnRequest::resume("worker", run_of(&first)) };
+    let request = SpawnRequest::resume("worker", run_of(&first)).with_task("Leave out the tests.");
     let second = spawn(&world, parent, request).await;
     assert_eq!(second.summary.as_deref(), Some("Leave out the tests."));
     let told = world.context(run_of(&second)).await.pop().unwrap();

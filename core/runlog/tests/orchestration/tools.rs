@@ -81,17 +81,26 @@ async fn a_models_call_in_anthropics_form_is_answered_in_it(world: World) {
 }
 
 async fn what_is_wrong_with_a_call_is_told_to_the_model(world: World) {
-    for (arguments, says) in [
-        (r#"{"requests":"worker"}"#, "expected a sequence"),
-        (r#"{"requests":[]}"#, "at least one"),
-        ("not json", "JSON"),
-        (r#"{"requests":[{"agent_name":"worker","task":"a","timeout":-1}]}"#, "timeout"),
-    ] {
+    for (arguments, says) in
+        [(r#"{"requests":"worker"}"#, "is not an array"), (r#"{"requests":[]}"#, "at least one"), ("not json", "JSON")]
+    {
         let (reply, context) = call(&world, SPAWN_AGENTS, arguments).await;
         let reply = reply.unwrap();
         assert!(reply.is_error && reply.output.as_str().contains(says), "{arguments}: {}", reply.output);
         assert!(context.last().unwrap().contains("error"), "{context:?}");
     }
+    // One request that can't be read is refused alone.
+    world.agent("worker", |_| async { Ok(AgentEnd::completed("fine")) }).await;
+    let requests = r#"{"requests":[{"agent_name":"worker","task":"a","timeout":-1},{"agent_name":"worker","task":"b"},
+        {"agent_name":"worker","task":"c","resume_run_id":"run_7"}]}"#;
+    let (reply, _) = call(&world, SPAWN_AGENTS, requests).await;
+    let reply = reply.unwrap();
+    let results: Vec<Value> = serde_json::from_str(reply.output.as_str()).unwrap();
+    let told: Vec<_> = results.iter().map(|result| (&result["status"], result["error"].as_str())).collect();
+    assert!(!reply.is_error);
+    assert_eq!((told[0].0, told[1].0, told[2].0), (&"failed".into(), &"completed".into(), &"failed".into()));
+    assert!(told[0].1.unwrap().contains("timeout"), "{told:?}");
+    assert!(told[2].1.unwrap().contains(r#"`resume_run_id`: "run_7" is not an id"#), "{told:?}");
 }
 
 async fn a_call_of_another_tool_is_left_to_the_executor(world: World) {

@@ -1,0 +1,176 @@
+//! [`read_json`]: JSON that a caller gave, as a type; what is wrong is told of the field and the value that the caller wrote,
+//! not of a line and a column of a text that nobody sees.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A value is quoted up to this length.
+const QUOTED_MAX: usize = 60;
+
+/// Reads JSON as a type.
+///
+/// # Errors
+/// What is wrong, for the one who gave it: which field, what it is, and what is expected.
+///
+/// ```
+/// #[derive(serde::Deserialize, Debug)]
+/// struct Asked { run: uuid::Uuid, limit: u32 }
+///
+/// let told = runlog_model::read_json::<Asked>(r#"{"run":"junk","limit":3}"#).unwrap_err();
+/// assert_eq!(told, r#"`run`: "junk" is not an id (a UUID)"#);
+/// ```
+pub fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| {
+        let said = without_place(&error);
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let path = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+            // What it says has to be the same thing.
+            Err(found) if without_place(found.inner()) == said => found.path().to_string(),
+            _ => String::new(),
+        };
+        let path = if path == "." { String::new() } else { path };
+        let given = serde_json::from_str::<Value>(text).ok();
+        let given = given.as_ref().and_then(|whole| value_at(whole, &path));
+        told(&path, given, &said)
+    })
+}
+
+/// The same of a value that was read already.
+///
+/// # Errors
+/// As [`read_json`].
+pub fn read_value<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+    read_json(&value.to_string())
+}
+
+/// What an error says, without the line and the column at its end.
+fn without_place(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    said.strip_suffix(&place).unwrap_or(&said).to_owned()
+}
+
+/// The value at a path such as `requests[1].timeout`.
+fn value_at<'v>(whole: &'v Value, path: &str) -> Option<&'v Value> {
+    let mut value = whole;
+    for part in path.split(['.', '[']).filter(|part| !part.is_empty()) {
+        value = match part.strip_suffix(']') {
+            Some(index) => value.get(index.parse::<usize>().ok()?)?,
+            None => value.get(part)?,
+        };
+    }
+    Some(value)
+}
+
+fn told(path: &str, given: Option<&Value>, said: &str) -> String {
+    let at = |what: String| if path.is_empty() { what } else { format!("`{path}`: {what}") };
+    if let Some(rest) = said.strip_prefix("missing field ") {
+        return at(format!("{rest} is missing"));
+    }
+    if let Some((field, known)) = said.strip_prefix("unknown field ").and_then(|rest| rest.split_once(", ")) {
+        let known = known.trim_start_matches("expected one of ").trim_start_matches("expected ");
+        let inside = path.strip_suffix(field.trim_matches('`')).unwrap_or(path).trim_end_matches('.');
+        let place = if inside.is_empty() { String::new() } else { format!("`{inside}`: ") };
+        return format!("{place}{field} is not a field that is known here; known are {known}");
+    }
+    let Some(given) = given else { return at(said.to_owned()) };
+    let given = quoted(given);
+    if said.contains("UUID parsing failed") || said.contains("expected a formatted UUID") {
+        return at(format!("{given} is not an id (a UUID)"));
+    }
+    if let Some((_, known)) = said.strip_prefix("unknown variant ").and_then(|rest| rest.split_once(", ")) {
+        return at(format!("{given} is not known here; {known}"));
+    }
+    let expected = said.rsplit_once(", expected ").filter(|_| said.starts_with("invalid "));
+    if let Some((_, expected)) = expected {
+        return at(format!("{given} is not {}", in_words(expected)));
+    }
+    if said.starts_with("expected value") {
+        return at(format!("{given} is not of the kind that is expected here"));
+    }
+    at(format!("{given}: {said}"))
+}
+
+/// A name of the language that this is written in, in words of its users.
+fn in_words(expected: &str) -> String {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more".to_owned(),
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a sequence" => "an array".to_owned(),
+        "a map" => "an object".to_owned(),
+        "a string" | "a borrowed string" => "a text".to_owned(),
+        named if named.starts_with("struct ") || named.starts_with("internally tagged") => "an object".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+fn quoted(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(QUOTED_MAX) {
+        None => text,
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Deserialize, Debug)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    #[allow(dead_code, reason = "only read")]
+    struct Asked {
+        run: Option<uuid::Uuid>,
+        #[serde(default)]
+        limit: usize,
+        #[serde(default)]
+        requests: Vec<Request>,
+        mode: Option<Mode>,
+    }
+
+    #[derive(Deserialize, Debug)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only read")]
+    struct Request {
+        name: String,
+        wait: Option<f64>,
+    }
+
+    #[derive(Deserialize, Debug)]
+    #[serde(rename_all = "camelCase")]
+    enum Mode {
+        Write,
+        ReadOnly,
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_of_field_and_value() {
+        for (text, says) in [
+            (r#"{"run":"junk"}"#, r#"`run`: "junk" is not an id (a UUID)"#),
+            (r#"{"run":{}}"#, "`run`: {} is not an id (a UUID)"),
+            (r#"{"limit":-1}"#, "`limit`: -1 is not a whole number, 0 or more"),
+            (r#"{"limit":"10"}"#, r#"`limit`: "10" is not a whole number, 0 or more"#),
+            (r#"{"limit":1.5}"#, "`limit`: 1.5 is not a whole number, 0 or more"),
+            (r#"{"lmit":1}"#, "`lmit` is not a field that is known here; known are `run`, `limit`, `requests`, `mode`"),
+            (r#"{"requests":[{"name":"a"},{"wait":1}]}"#, "`requests[1]`: `name` is missing"),
+            (
+                r#"{"requests":[{"name":"a","wat":1}]}"#,
+                "`requests[0]`: `wat` is not a field that is known here; known are `name` or `wait`",
+            ),
+            (r#"{"requests":[{"name":"a","wait":"30s"}]}"#, r#"`requests[0].wait`: "30s" is not a number"#),
+            (r#"{"requests":{}}"#, "`requests`: {} is not an array"),
+            (r#"{"requests":[5]}"#, "`requests[0]`: 5 is not an object"),
+            (r#"{"mode":"ro"}"#, r#"`mode`: "ro" is not known here; expected `write` or `readOnly`"#),
+            (r#"{"mode":["write"]}"#, r#"`mode`: ["write"] is not of the kind that is expected here"#),
+            ("[", "EOF while parsing a list"),
+        ] {
+            assert_eq!(read_json::<Asked>(text).unwrap_err(), says, "{text}");
+        }
+        let long = format!(r#"{{"run":"{}"}}"#, "é".repeat(100));
+        assert!(read_json::<Asked>(&long).unwrap_err().contains("é…"));
+    }
+}
