@@ -40,6 +40,9 @@ use crate::{
 };
 use plan::Plan;
 
+/// A repair looks again after it has done something, so often at the most.
+const ROUNDS_MAX: u32 = 4;
+
 /// What [`repair`] did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Repair {
@@ -74,18 +77,24 @@ pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: &dyn Host) -> Resu
         }
     };
     let identity_lock = if is_named { open::lock_identity(storage)? } else { None };
-    let sources = Sources::read(storage)?;
-    sources.identity.features.check_writable(&format!("{}: {}", storage.describe(), files::IDENTITY))?;
-    let look = Look::Writer(sources.watermark);
-    let view = match recover::load(storage, &sources.identity, Access::Read, look) {
-        Ok(loaded) => View::Opened(Box::new(loaded)),
-        Err(error) if error.kind() == ErrorKind::Damaged => View::Refused(error),
-        Err(error) => return Err(error),
-    };
-    let examined = examine::examine(storage, sources, view, &mut |_, _| {})?;
-    let plan = Plan::of(examined, host)?;
     let mut repair = Repair::default();
-    plan.apply(storage, &mut repair)?;
+    // What was damaged in several places may show some of it only when the rest is mended.
+    for _ in 0..ROUNDS_MAX {
+        let sources = Sources::read(storage)?;
+        sources.identity.features.check_writable(&format!("{}: {}", storage.describe(), files::IDENTITY))?;
+        let look = Look::Writer(sources.watermark);
+        let view = match recover::load(storage, &sources.identity, Access::Read, look) {
+            Ok(loaded) => View::Opened(Box::new(loaded)),
+            Err(error) if error.kind() == ErrorKind::Damaged => View::Refused(error),
+            Err(error) => return Err(error),
+        };
+        let examined = examine::examine(storage, sources, view, &mut |_, _| {})?;
+        let plan = Plan::of(examined, host)?;
+        if plan.is_empty() {
+            break;
+        }
+        plan.apply(storage, &mut repair)?;
+    }
     drop((identity_lock, lock));
     repair.left = verify(storage)?.problems;
     Ok(repair)

@@ -51,7 +51,7 @@ impl Shared {
         Header {
             segment: SegmentId(active.id().0 + 1),
             base_position: position,
-            base_time_ms: self.options.host.now_ms().max(last_time_ms),
+            base_time_ms: self.options.host.now_ms().max(last_time_ms).min(limits::TIME_MS_MAX),
             predecessor_end: end,
             predecessor_salt: active.header.salt,
             next_stream: self.durable().directory.next_number(),

@@ -2,6 +2,7 @@
 //! place in it too, so that what comes after keeps its ordinals.
 
 use crate::{
+    Kind,
     format::{
         index::{self, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StepRow, StreamRow, Trailer},
         offset_to_units, segment,
@@ -105,14 +106,15 @@ impl Draft {
         self.rows.contains_key(&stream)
     }
 
-    /// Names a step; its place among them, to change it.
-    pub(crate) fn add_step(&mut self, step: StepRow) -> usize {
+    /// Names a step.
+    pub(crate) fn add_step(&mut self, step: StepRow) {
         self.steps.push(step);
-        self.steps.len() - 1
     }
 
-    pub(crate) fn step_mut(&mut self, place: usize) -> Option<&mut StepRow> {
-        self.steps.get_mut(place)
+    /// The step that makes a stream, to change it.
+    pub(crate) fn creation_mut(&mut self, number: u32) -> Option<&mut StepRow> {
+        let is_creation = |step: &&mut StepRow| step.stream == number && matches!(step.kind, Kind::CREATE | Kind::FORK);
+        self.steps.iter_mut().rev().find(is_creation)
     }
 
     pub(crate) fn add_key(&mut self, key: KeyRow) {

@@ -1,6 +1,6 @@
 //! The end marker, the watermark and the checkpoint, held against the log at the places they speak of.
 
-use super::{Sources, Walker, Wrong, walk::Stand};
+use super::{Part, Sources, Walker, Wrong, walk::Stand};
 use crate::{SegmentId, format::files, store::recover::Loaded};
 
 /// The places that are to be looked at: of the end marker first, of the watermark second.
@@ -13,7 +13,9 @@ pub(super) fn stands(sources: &Sources) -> Vec<Stand> {
 }
 
 /// What of them is not so. A reader beside a writer can't see beyond what the writer has published.
-pub(super) fn check(walker: &mut Walker, sources: &mut Sources, loaded: Option<&Loaded>) -> Wrong {
+pub(super) fn check(walker: &mut Walker, sources: &mut Sources, parts: &[Part], loaded: Option<&Loaded>) -> Wrong {
+    let is_there =
+        |id: SegmentId, salt: u32| parts.iter().any(|part| (part.header.segment, part.header.salt) == (id, salt));
     let limit = loaded.and_then(|loaded| loaded.durable.active().map(|active| (active.id(), loaded.durable.end)));
     let is_beyond = |place: (SegmentId, u64)| limit.is_some_and(|limit| place > limit);
     let is_lossy = !walker.gaps.is_empty();
@@ -21,6 +23,9 @@ pub(super) fn check(walker: &mut Walker, sources: &mut Sources, loaded: Option<&
     let mut wrong = Wrong::default();
     let end = sources.end.filter(|end| !is_beyond((end.segment, end.offset)));
     let what = match (end, seen[0]) {
+        (Some(end), _) if !is_there(end.segment, end.salt) => {
+            Some(format!("it names another {} than the one that is there", files::segment_name(end.segment)))
+        }
         (Some(end), Some(seen)) if !seen.is_behind_loss => {
             let facts = (end.next_position, end.last_record);
             let is_right = facts == (seen.next_position, seen.last_record) && end.epoch >= seen.epoch;
@@ -54,6 +59,11 @@ pub(super) fn check(walker: &mut Walker, sources: &mut Sources, loaded: Option<&
     let unreached = place.filter(|place| !is_beyond(*place) && !is_lossy);
     let unreached =
         unreached.map(|(id, offset)| format!("no batch ends at offset {offset} of {}", files::segment_name(id)));
+    let named = sources.checkpoint.as_ref().map(|saved| (SegmentId(saved.end.segment), saved.end.salt));
+    let unreached = match named.filter(|(id, salt)| !is_there(*id, *salt)) {
+        Some((id, _)) => Some(format!("it names another {} than the one that is there", files::segment_name(id))),
+        None => unreached,
+    };
     let what = walker.checkpoint_wrong.take().or(unreached).or_else(|| sources.checkpoint_damaged.clone());
     if let Some(what) = what {
         wrong.checkpoint = true;

@@ -1,7 +1,7 @@
 //! [`Gap`]: records that can't be read, what is known of them, and what the records behind them show to have been lost.
 //!
 //! Where an index block or a checkpoint names what was there, that counts. Else later records tell: one of stream S with
-//! sequence n, where e was expected, shows
+//! sequence n, where e was expected, shows that something is lost in one of the gaps behind the record of S before it:
 //!
 //! - n > e: that the records e to n − 1 are lost. They get places in the gap, where no record is, so that reading them is an
 //!   error and everything else keeps its ordinal;
@@ -24,7 +24,7 @@ use crate::{
     index::{
         NumberMap,
         checkpoint::Checkpoint,
-        directory::{Directory, Location},
+        directory::{Directory, Location, Stream},
     },
     log::segment::{Frame, Segment},
 };
@@ -95,6 +95,16 @@ impl Gap {
             self.last_data.insert(lost.stream, self.lost.len());
         }
         self.lost.push(lost);
+    }
+
+    /// How much it may have held of which nothing is known yet.
+    fn room(&self) -> u64 {
+        self.unnamed.min(self.to.saturating_sub(self.next_place) / PLACE_BYTES)
+    }
+
+    /// Where its next place is.
+    fn location(&self) -> Location {
+        Location { segment: self.segment, offset: self.next_place }
     }
 
     /// What is lost, for people.
@@ -235,19 +245,20 @@ impl Walker {
         if count == 0 {
             return Ok(());
         }
-        let gap = self.open.and_then(|open| self.gaps.get(open)).filter(|gap| gap.unnamed >= count);
-        if gap.is_none() {
+        if self.room_behind(self.last_creation) < count {
             return Err(format!("stream number {number} was never created"));
         }
         for number in next..=number {
             let id = self.names.id(number, &self.durable.directory);
             let fork = self.names.fork(number).filter(|(parent, _)| self.durable.directory.stream(*parent).is_some());
             let (kind, other, sequence) = fork.map_or((Kind::CREATE, 0, 0), |(parent, at)| (Kind::FORK, parent, at));
-            if kind == Kind::FORK {
-                self.lose_data(other, sequence.saturating_sub(self.last_sequence(other)))?;
+            let mut behind = self.last_creation;
+            let lacking = sequence.saturating_sub(self.last_sequence(other));
+            if kind == Kind::FORK && lacking > 0 {
+                self.lose_data(other, lacking)?;
+                behind = behind.max(self.last_place(other));
             }
-            let step = StepRow { kind, sequence, other, id, ..empty_step(number) };
-            let place = self.lose_step(step)?;
+            let place = self.lose_step(StepRow { kind, sequence, other, id, ..empty_step(number) }, behind)?;
             self.names.made_up.insert(number, place);
         }
         Ok(())
@@ -255,98 +266,151 @@ impl Walker {
 
     /// Makes a stream whose creation is lost a fork of an unknown one, if what is there of it begins behind `at`.
     fn begin_further_on(&mut self, number: u32, at: u32) {
-        let Some(place) = self.names.made_up.remove(&number).filter(|_| at > 0) else { return };
-        let Some(segment) = self.open.and_then(|open| self.gaps.get(open)).map(|gap| gap.segment) else { return };
-        let Some(step) = self.drafts.get_mut(&segment).and_then(|draft| draft.step_mut(place)) else { return };
-        if step.stream != number {
+        let Some(location) = self.names.made_up.remove(&number).filter(|_| at > 0) else { return };
+        let Some(step) = self.drafts.get_mut(&location.segment).and_then(|draft| draft.creation_mut(number)) else {
             return;
-        }
-        let location = Location { segment, offset: step.offset };
+        };
         if step.kind == Kind::CREATE && self.durable.directory.fork_of_unknown(number, at, location) {
             (step.kind, step.sequence, step.other) = (Kind::FORK, at, 0);
         }
     }
 
-    /// Gives data records of a stream, that are lost, places in the last gap.
+    /// Gives data records of a stream, that are lost, places in the gaps behind the last record of the stream.
     fn lose_data(&mut self, number: u32, count: u32) -> Done {
-        if count == 0 {
-            return Ok(());
-        }
         let id = self.durable.directory.stream(number).map(|stream| stream.id);
-        let (segment, place) = self.take_places(u64::from(count)).ok_or_else(|| {
-            format!("{count} records of {} would be lost before it, more than the log lacks", told(id, number))
-        })?;
-        let first = self.last_sequence(number).saturating_add(1);
-        let ordinal = self.durable.directory.apply_lost(number, count, segment).map_err(|error| error.to_string())?;
-        self.draft(segment).add_lost_data(number, ordinal, count, place, PLACE_BYTES);
-        self.note(Lost { stream: number, kind: Kind::DATA, first, last: first.saturating_add(count - 1) }, count);
+        if self.room_behind(self.last_place(number)) < u64::from(count) {
+            return Err(format!(
+                "{count} records of {} would be lost before it, more than the log lacks",
+                told(id, number)
+            ));
+        }
+        let mut left = count;
+        while left > 0 {
+            let taken = self.take_places(left, self.last_place(number));
+            let Taken { gap, location, count } = taken.ok_or_else(|| format!("no place is left for {left} records"))?;
+            let first = self.last_sequence(number).saturating_add(1);
+            let lost = self.durable.directory.apply_lost(number, count, location.segment);
+            let ordinal = lost.map_err(|error| error.to_string())?;
+            self.draft(location.segment).add_lost_data(number, ordinal, count, location.offset, PLACE_BYTES);
+            self.note(
+                gap,
+                Lost { stream: number, kind: Kind::DATA, first, last: first.saturating_add(count - 1) },
+                count,
+            );
+            let last = location.offset + u64::from(count - 1) * PLACE_BYTES;
+            self.set_place(number, Location { offset: last, ..location });
+            left -= count;
+        }
         Ok(())
     }
 
     fn lose_truncation(&mut self, number: u32, after: u32) -> Done {
         let ordinal = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
-        self.lose_step(StepRow { kind: Kind::TRUNCATE, sequence: after, ordinal, ..empty_step(number) }).map(drop)
+        let step = StepRow { kind: Kind::TRUNCATE, sequence: after, ordinal, ..empty_step(number) };
+        self.lose_step(step, self.last_place(number)).map(drop)
     }
 
-    /// The place of the step in its draft.
-    fn lose_step(&mut self, step: StepRow) -> Result<usize, String> {
-        let (segment, offset) = self
-            .take_places(1)
+    /// The place of the step, which is behind another.
+    fn lose_step(&mut self, step: StepRow, behind: Location) -> Result<Location, String> {
+        let Taken { gap, location, .. } = self
+            .take_places(1, behind)
             .ok_or_else(|| format!("a step of stream number {} would be lost before it, too", step.stream))?;
-        let step = StepRow { offset, ..step };
-        self.apply_step(segment, &step)?;
-        let draft = self.draft(segment);
-        let place = draft.add_step(step);
+        let step = StepRow { offset: location.offset, ..step };
+        self.apply_step(location.segment, &step)?;
+        let draft = self.draft(location.segment);
+        draft.add_step(step);
         draft.add_lost();
-        self.note(Lost { stream: step.stream, kind: step.kind, first: step.sequence, last: step.sequence }, 1);
-        Ok(place)
+        self.note(gap, Lost { stream: step.stream, kind: step.kind, first: step.sequence, last: step.sequence }, 1);
+        self.step_at(&step, location);
+        Ok(location)
     }
 
     /// Makes up for what a checkpoint knows of and no record behind the gap shows: what was deleted or redacted must not come
-    /// back, and no sequence be given again.
+    /// back, and no sequence be given again. The first thing for which there is no room.
     pub(super) fn catch_up(&mut self, checkpoint: &Checkpoint) -> Done {
         let theirs = &checkpoint.directory;
-        self.create_lost(theirs.next_number().saturating_sub(1))?;
-        for (number, stream) in (1_u32..).zip(theirs.streams().iter()) {
-            let Some(ours) = self.durable.directory.stream(number) else { break };
-            if ours.id != stream.id || ours.deleted {
-                continue;
-            }
-            self.lose_data(number, stream.ordinals.saturating_sub(ours.ordinals))?;
-            if stream.last_sequence() < self.last_sequence(number) {
-                self.lose_truncation(number, stream.last_sequence())?;
-            }
-            if stream.deleted {
-                self.lose_step(StepRow { kind: Kind::DELETE, ..empty_step(number) })?;
-            }
-        }
+        let mut done = self.create_lost(theirs.next_number().saturating_sub(1));
         for (target, (number, sequence)) in std::mem::take(&mut self.erased) {
             if !self.durable.directory.redacted().contains(target) {
-                self.lose_step(StepRow { kind: Kind::REDACT, sequence, target, ..empty_step(number) })?;
+                let step = StepRow { kind: Kind::REDACT, sequence, target, ..empty_step(number) };
+                done = done.and(self.lose_step(step, NOWHERE).map(drop));
             }
+        }
+        for (number, stream) in (1_u32..).zip(theirs.streams().iter()) {
+            done = done.and(self.catch_up_stream(number, stream));
+        }
+        done
+    }
+
+    fn catch_up_stream(&mut self, number: u32, theirs: &Stream) -> Done {
+        let ours = self.durable.directory.stream(number).filter(|ours| ours.id == theirs.id && !ours.deleted);
+        let Some(ours) = ours else { return Ok(()) };
+        self.lose_data(number, theirs.ordinals.saturating_sub(ours.ordinals))?;
+        if theirs.last_sequence() < self.last_sequence(number) {
+            self.lose_truncation(number, theirs.last_sequence())?;
+        }
+        if theirs.deleted {
+            self.lose_step(StepRow { kind: Kind::DELETE, ..empty_step(number) }, self.last_place(number))?;
         }
         Ok(())
     }
 
-    /// Places in the last gap that name nothing yet, one behind the other: the segment and the first of them.
-    fn take_places(&mut self, count: u64) -> Option<(SegmentId, u64)> {
-        let gap = self.gaps.get_mut(self.open?)?;
-        let end = count.checked_mul(PLACE_BYTES).and_then(|bytes| gap.next_place.checked_add(bytes))?;
-        if gap.unnamed < count || end > gap.to {
-            return None;
-        }
-        let place = std::mem::replace(&mut gap.next_place, end);
-        gap.unnamed -= count;
-        Some((gap.segment, place))
+    /// How much may have been lost behind a place, of which nothing is known yet.
+    fn room_behind(&self, behind: Location) -> u64 {
+        self.gaps.iter().filter(|gap| gap.location() >= behind).map(Gap::room).sum()
     }
 
-    fn note(&mut self, lost: Lost, count: u32) {
-        if let Some(gap) = self.open.and_then(|open| self.gaps.get_mut(open)) {
+    /// Places in the first gap behind another place that has some: one behind the other, `count` at the most. The first, since
+    /// the later ones are all that is left for what can only have been lost there.
+    fn take_places(&mut self, count: u32, behind: Location) -> Option<Taken> {
+        let is_free = |gap: &&mut Gap| gap.location() >= behind && gap.room() > 0;
+        let (place, gap) = self.gaps.iter_mut().enumerate().find(|(_, gap)| is_free(gap))?;
+        let count = u32::try_from(gap.room()).map_or(count, |room| room.min(count));
+        let location = Location { segment: gap.segment, offset: gap.next_place };
+        gap.next_place += u64::from(count) * PLACE_BYTES;
+        gap.unnamed -= u64::from(count);
+        Some(Taken { gap: place, location, count })
+    }
+
+    fn note(&mut self, gap: usize, lost: Lost, count: u32) {
+        if let Some(gap) = self.gaps.get_mut(gap) {
             gap.add(lost);
             gap.named += u64::from(count.saturating_sub(1));
         }
     }
+
+    /// Where the newest record of a stream is, if that is behind the first gap.
+    fn last_place(&self, number: u32) -> Location {
+        self.last_places.get(&number).copied().unwrap_or(NOWHERE)
+    }
+
+    /// Notes where a record of a stream is, or was.
+    pub(super) fn set_place(&mut self, number: u32, location: Location) {
+        if !self.gaps.is_empty() {
+            self.last_places.insert(number, location);
+        }
+    }
+
+    /// Notes where a step is, or was.
+    pub(super) fn step_at(&mut self, step: &StepRow, location: Location) {
+        if matches!(step.kind, Kind::CREATE | Kind::FORK) {
+            self.last_creation = location;
+        }
+        if step.kind != Kind::REDACT {
+            self.set_place(step.stream, location);
+        }
+    }
 }
+
+/// Places that were taken in a gap.
+struct Taken {
+    gap: usize,
+    location: Location,
+    count: u32,
+}
+
+/// Before every record.
+pub(super) const NOWHERE: Location = Location { segment: SegmentId(0), offset: 0 };
 
 /// A step of a stream of which nothing is known yet.
 fn empty_step(stream: u32) -> StepRow {

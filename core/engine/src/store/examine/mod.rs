@@ -83,6 +83,8 @@ pub(crate) struct Examined {
     pub(crate) parts: Vec<Part>,
     /// Files that are to be put aside, and why.
     pub(crate) strays: Vec<(SegmentId, String)>,
+    /// Files that have the names of other segments, which are missing: which, and the segments that they are.
+    pub(crate) misnamed: Vec<(SegmentId, SegmentId)>,
     /// Which of the small files say what isn't so.
     pub(crate) wrong: Wrong,
     /// The log goes on in a new segment, from this position on.
@@ -147,27 +149,29 @@ pub(crate) fn examine(
         found.torn_bytes = loaded.report.torn_bytes;
     }
     let known = examiner.given.max(slots.stray_position.min(sources::POSITION_MAX));
-    if refused.is_some() {
+    // Where only a checkpoint lets it open, which may be missing, it is made to open by itself.
+    let has_hole = examiner.parts.last().is_some_and(|last| last.index_crc.is_none() && last.has_losses);
+    if refused.is_some() || has_hole {
         examiner.go_on_behind(known);
     }
     let Examiner { mut walker, parts, saved, next_segment, .. } = examiner;
     sources.checkpoint = saved;
-    let wrong = ends::check(&mut walker, &mut sources, loaded.as_deref());
+    let wrong = ends::check(&mut walker, &mut sources, &parts, loaded.as_deref());
     finish(storage, &mut walker, loaded.as_deref(), refused.as_ref());
-    let Slots { slots, mut strays, .. } = slots;
+    let Slots { slots, mut strays, misnamed, .. } = slots;
     strays.extend(slots.into_iter().filter_map(|slot| match slot.state {
         // Another file is made in its place.
-        State::Lost(Some(why)) => Some((slot.id, why)),
+        State::Lost(Some(unusable)) => Some((slot.id, unusable.why)),
         _ => None,
     }));
-    Ok(Examined { walker, sources, parts, strays, wrong, next_segment })
+    Ok(Examined { walker, sources, parts, strays, misnamed, wrong, next_segment })
 }
 
 /// The slots of a store that opens.
 fn of_opened(loaded: &Loaded) -> Slots {
     let slot = |segment: &Arc<Segment>| Slot { id: segment.id(), state: State::Usable(segment.clone()) };
     let slots = loaded.durable.segments.iter().map(slot).collect();
-    Slots { slots, strays: Vec::new(), stray_position: 0 }
+    Slots { slots, strays: Vec::new(), stray_position: 0, misnamed: Vec::new() }
 }
 
 /// What is known of streams whose creation may be lost.
@@ -257,7 +261,8 @@ impl Examiner<'_> {
                 self.segment(&segment, next, slots.len() - place, COPIES.to_vec())
             }
             State::Lost(why) => {
-                self.missing(slot.id, why.as_deref(), next.and_then(Slot::header));
+                let why = why.as_ref().map(|unusable| &unusable.why[..]);
+                self.missing(slot.id, why, next.and_then(Slot::header));
                 Ok(())
             }
         }

@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use crate::{
     Kind, StreamId,
     format::index::Block,
-    index::{checkpoint::Checkpoint, directory::Directory},
+    index::{
+        checkpoint::Checkpoint,
+        directory::{Directory, Location},
+    },
 };
 
 /// What is known of streams by number, apart from their creations.
@@ -15,8 +18,8 @@ pub(crate) struct Names {
     /// Which stream it was forked from, and at which sequence.
     forks: HashMap<u32, (u32, u32)>,
     store: [u8; 16],
-    /// The streams that were made up, of which no record came yet: the places of their steps in the draft they are in.
-    pub(super) made_up: HashMap<u32, usize>,
+    /// The streams that were made up, of which no record came yet: the places of their steps.
+    pub(super) made_up: HashMap<u32, Location>,
 }
 
 impl Names {

@@ -7,6 +7,7 @@ use crate::{
     Error, ErrorKind, Result, SegmentId,
     format::{
         files::{self, Identity},
+        index::{TRAILER_BYTES, Trailer},
         segment::{COPIES, COPY_BYTES, HEADER_BYTES, Header},
     },
     limits,
@@ -31,7 +32,32 @@ pub(crate) enum State {
     /// Every copy of its header is lost; its records are there.
     Headless { file: Arc<dyn File>, seed: u32 },
     /// No segment that can be used; why the file that is there can't be.
-    Lost(Option<String>),
+    Lost(Option<Unusable>),
+}
+
+/// A file that is named like a segment and can't be used as that.
+pub(crate) struct Unusable {
+    pub(crate) why: String,
+    /// It is another segment of the same store.
+    pub(crate) is_segment: Option<SegmentId>,
+    /// The position behind the highest that it is known to have.
+    pub(crate) next_position: u64,
+}
+
+impl Unusable {
+    fn of(why: String) -> Self {
+        Self { why, is_segment: None, next_position: 0 }
+    }
+
+    /// A segment that is no part of the log here.
+    fn stray(segment: &Segment, why: String) -> Self {
+        let next_position = next_position(&segment.header, segment.trailer());
+        Self { why, is_segment: None, next_position }
+    }
+}
+
+fn next_position(header: &Header, trailer: Option<&Trailer>) -> u64 {
+    trailer.map_or(header.base_position, |trailer| trailer.next_position.max(header.base_position))
 }
 
 /// Everything that the numbers of the segments lead to.
@@ -40,8 +66,28 @@ pub(crate) struct Slots {
     pub(crate) slots: Vec<Slot>,
     /// Files that aren't part of the store, though they are named like one, and why.
     pub(crate) strays: Vec<(SegmentId, String)>,
-    /// The highest base position of those.
+    /// The position behind the highest of those.
     pub(crate) stray_position: u64,
+    /// Files that have each other's names: which, and the segments that they are.
+    pub(crate) misnamed: Vec<(SegmentId, SegmentId)>,
+}
+
+impl State {
+    fn next_position(&self) -> u64 {
+        match self {
+            Self::Usable(segment) => next_position(&segment.header, segment.trailer()),
+            Self::Lost(Some(unusable)) => unusable.next_position,
+            Self::Headless { .. } | Self::Lost(None) => 0,
+        }
+    }
+
+    /// The same, as what can't be used.
+    fn stray(&self, why: String) -> Unusable {
+        match self {
+            Self::Usable(segment) => Unusable::stray(segment, why),
+            _ => Unusable::of(why),
+        }
+    }
 }
 
 impl Slots {
@@ -56,16 +102,15 @@ impl Slots {
             let state = open(storage, id, identity)?;
             if id.0 - next > MISSING_MAX {
                 strays.push((id, format!("segments {next} to {} are missing", id.0 - 1)));
-                if let State::Usable(segment) = state {
-                    stray_position = stray_position.max(segment.header.base_position);
-                }
+                stray_position = stray_position.max(state.next_position());
                 continue;
             }
             slots.extend((next..id.0).map(|number| Slot { id: SegmentId(number), state: State::Lost(None) }));
             slots.push(Slot { id, state });
         }
-        let mut found = Self { slots, strays, stray_position };
+        let mut found = Self { slots, strays, stray_position, misnamed: Vec::new() };
         found.drop_odd(&named_salts(sources.checkpoint.as_ref(), sources.end.as_ref()));
+        found.find_misnamed();
         found.drop_tail();
         Ok(found)
     }
@@ -82,7 +127,8 @@ impl Slots {
             _ => true,
         };
         if let Some(first) = self.slots.first_mut().filter(|slot| !is_first(slot)) {
-            first.state = State::Lost(Some("its header names a segment before it".to_owned()));
+            let why = "its header names a segment before it".to_owned();
+            first.state = State::Lost(Some(first.state.stray(why)));
         }
         for place in 1..self.slots.len() {
             let Some(why) = unlinked(&self.slots[place - 1], &self.slots[place]) else { continue };
@@ -93,11 +139,24 @@ impl Slots {
             let before_holds = place == 1 || holds(place.checked_sub(2), place - 1);
             let is_before = holds(Some(place), place + 1) && !before_holds || is_named(&self.slots[place]);
             let odd = if is_before { place - 1 } else { place };
-            if let State::Usable(segment) = &self.slots[odd].state {
-                self.stray_position = self.stray_position.max(segment.header.base_position);
-            }
-            self.slots[odd].state = State::Lost(Some(why));
+            self.slots[odd].state = State::Lost(Some(self.slots[odd].state.stray(why)));
         }
+    }
+
+    /// Notes files that are segments of the log under the names of others, and what positions the unusable ones have.
+    fn find_misnamed(&mut self) {
+        let is_usable = |id: SegmentId| {
+            self.slots
+                .iter()
+                .any(|slot| slot.id == id && matches!(slot.state, State::Usable(_) | State::Headless { .. }))
+        };
+        let mut misnamed = Vec::new();
+        for slot in &self.slots {
+            let State::Lost(Some(unusable)) = &slot.state else { continue };
+            self.stray_position = self.stray_position.max(unusable.next_position);
+            misnamed.extend(unusable.is_segment.filter(|id| !is_usable(*id)).map(|id| (slot.id, id)));
+        }
+        self.misnamed = misnamed;
     }
 
     /// Behind the last that can be used, nothing has to be filled in.
@@ -105,7 +164,7 @@ impl Slots {
         while let Some(Slot { id, state: State::Lost(why) }) =
             self.slots.pop_if(|slot| matches!(slot.state, State::Lost(_)))
         {
-            self.strays.extend(why.map(|why| (id, why)));
+            self.strays.extend(why.map(|unusable| (id, unusable.why)));
         }
     }
 }
@@ -150,12 +209,21 @@ fn open(storage: &dyn Storage, id: SegmentId, identity: &Identity) -> Result<Sta
         Ok(header) if header.segment == id && header.store == identity.store => {
             Ok(State::Usable(Arc::new(Segment::unsealed(header, file))))
         }
-        Ok(_) => Ok(State::Lost(Some(error.to_string()))),
+        Ok(header) if header.store == identity.store => {
+            let why = format!("it is {} of this store, under another name", files::segment_name(header.segment));
+            let end = length.saturating_sub(TRAILER_BYTES as u64);
+            let mut trailer = [0; TRAILER_BYTES];
+            let is_read = end > 0 && file.read_at(end, &mut trailer).is_ok();
+            let trailer = is_read.then(|| Trailer::decode(&trailer, &header, length).ok().flatten()).flatten();
+            let next_position = next_position(&header, trailer.as_ref());
+            Ok(State::Lost(Some(Unusable { why, is_segment: Some(header.segment), next_position })))
+        }
+        Ok(_) => Ok(State::Lost(Some(Unusable::of(error.to_string())))),
         Err(header) if header.kind() == ErrorKind::Damaged => {
             let source = FileSource { file: file.clone(), name };
             Ok(match seed::find(&source, HEADER_BYTES as u64, length, 0)? {
                 Some(seed) => State::Headless { file, seed },
-                None => State::Lost(Some(error.to_string())),
+                None => State::Lost(Some(Unusable::of(error.to_string()))),
             })
         }
         Err(header) => Err(header),

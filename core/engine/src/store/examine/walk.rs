@@ -9,7 +9,7 @@ use std::{
 use super::{
     compare,
     draft::Draft,
-    gap::{Gap, Lost},
+    gap::{Gap, Lost, NOWHERE},
     guide::{Guide, Named},
     names::Names,
     report::Report,
@@ -24,6 +24,7 @@ use crate::{
         record::{self, Flags},
         segment::HEADER_BYTES,
     },
+    index::{NumberMap, directory::Location},
     log::segment::{Frame, Segment},
     store::durable::Durable,
 };
@@ -82,6 +83,10 @@ pub(crate) struct Walker {
     pub(crate) gaps: Vec<Gap>,
     /// The last gap of which nothing tells what was in it: what later records show to be lost was lost there.
     pub(super) open: Option<usize>,
+    /// The newest place of each stream of which there was a record since the first gap, lost ones included.
+    pub(super) last_places: NumberMap<Location>,
+    /// Where the last stream was made.
+    pub(super) last_creation: Location,
     /// The streams of which a record came since.
     pub(super) settled: HashSet<u32>,
     pub(super) names: Names,
@@ -140,6 +145,8 @@ impl Walker {
             drafts: BTreeMap::new(),
             gaps: Vec::new(),
             open: None,
+            last_places: NumberMap::default(),
+            last_creation: NOWHERE,
             settled: HashSet::new(),
             names,
             stands: Vec::new(),
@@ -337,6 +344,7 @@ impl Walker {
         let ordinal =
             self.durable.directory.apply_data(number, sequence, within.id).map_err(|error| error.to_string())?;
         self.draft(within.id).add_data(number, ordinal, frame.offset);
+        self.set_place(number, Location { segment: within.id, offset: frame.offset });
         Self::check_named(within, frame.offset, Named::Data { stream: number, ordinal });
         Ok(())
     }
@@ -348,6 +356,7 @@ impl Walker {
         self.durable.directory.complete_step(&mut step);
         self.apply_step(within.id, &step)?;
         self.draft(within.id).add_step(step);
+        self.step_at(&step, Location { segment: within.id, offset: frame.offset });
         Self::check_named(within, frame.offset, Named::Step(step));
         Ok(())
     }
@@ -445,6 +454,7 @@ impl Walker {
                     return Err(format!("it names record {ordinal} of stream number {stream}, expected {given}"));
                 }
                 self.draft(within.id).add_data(stream, ordinal, offset);
+                self.set_place(stream, Location { segment: within.id, offset });
                 gap.add(Lost { stream, kind: Kind::DATA, first: last.saturating_add(1), last: last.saturating_add(1) });
             }
             Named::Step(step) => {
@@ -454,6 +464,7 @@ impl Walker {
                 }
                 self.apply_step(within.id, &step)?;
                 self.draft(within.id).add_step(step);
+                self.step_at(&step, Location { segment: within.id, offset });
                 gap.add(Lost { stream: step.stream, kind: step.kind, first: step.sequence, last: step.sequence });
             }
         }

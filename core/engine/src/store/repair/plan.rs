@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::{
     Error, ErrorKind, Host, Result, SegmentId, checksum,
     format::{
-        files::{End, Identity},
+        files::{self, End, Identity},
         index::{Block, TRAILER_BYTES, Trailer},
         segment::{HEADER_BYTES, Header},
     },
@@ -88,7 +88,20 @@ impl Plan {
     /// [`Damaged`](ErrorKind::Damaged) when the store would not open afterwards.
     pub(super) fn of(mut examined: Examined, host: &dyn Host) -> Result<Self> {
         for part in &examined.parts {
-            part.header.features.check_writable(&crate::format::files::segment_name(part.header.segment))?;
+            part.header.features.check_writable(&files::segment_name(part.header.segment))?;
+        }
+        if !examined.misnamed.is_empty() {
+            let told = |(file, segment): &(SegmentId, SegmentId)| {
+                format!("{} is {}", files::segment_name(*file), files::segment_name(*segment))
+            };
+            let names: Vec<_> = examined.misnamed.iter().map(told).collect();
+            return Err(Error::new(
+                ErrorKind::Damaged,
+                format!(
+                    "files have the names of others: {}; rename them, and nothing of them is lost. Nothing was changed",
+                    names.join(", ")
+                ),
+            ));
         }
         let mut plan = Self { asides: std::mem::take(&mut examined.strays), ..Self::default() };
         let is_rebuilt = examined.next_segment.is_some() || examined.parts.iter().any(|part| part.needs_index);
@@ -252,7 +265,7 @@ fn decode(bytes: Bytes, part: &Part) -> Result<(Block, Trailer)> {
     let trailer = bytes.last_chunk::<TRAILER_BYTES>().map(|trailer| Trailer::decode(trailer, header, file_bytes));
     let trailer = trailer.transpose()?.flatten().ok_or_else(|| unmendable("an index block would not read back"))?;
     let block = bytes.slice(..bytes.len() - TRAILER_BYTES);
-    let name = crate::format::files::segment_name(header.segment);
+    let name = files::segment_name(header.segment);
     debug_assert_eq!(checksum::crc_at(header.seed(), part.data_end, &block), trailer.index_crc);
     Ok((Block::check(block, trailer, header.seed(), &name)?, trailer))
 }
