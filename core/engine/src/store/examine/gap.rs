@@ -222,7 +222,9 @@ impl Walker {
         let Some(about) = about else { return Ok(()) };
         let last = self.last_sequence(about);
         if matches!(header.kind, Kind::FORK | Kind::TRUNCATE | Kind::SNAPSHOT) && header.sequence > last {
-            self.begin_further_on(about, header.sequence);
+            // How many records of its own it was given by then, only its index tells; one that had none was a fork.
+            let own = self.names.records_before(about).unwrap_or(0);
+            self.begin_further_on(about, header.sequence.saturating_sub(own));
             self.lose_data(about, header.sequence.saturating_sub(self.last_sequence(about)))?;
         }
         if header.kind == Kind::TRUNCATE
@@ -266,7 +268,8 @@ impl Walker {
 
     /// Makes a stream whose creation is lost a fork of an unknown one, if what is there of it begins behind `at`.
     fn begin_further_on(&mut self, number: u32, at: u32) {
-        let Some(location) = self.names.made_up.remove(&number).filter(|_| at > 0) else { return };
+        let is_fork = at > 0 && self.names.is_unknown(number);
+        let Some(location) = self.names.made_up.remove(&number).filter(|_| is_fork) else { return };
         let Some(step) = self.drafts.get_mut(&location.segment).and_then(|draft| draft.creation_mut(number)) else {
             return;
         };

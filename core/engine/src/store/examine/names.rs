@@ -17,6 +17,10 @@ pub(crate) struct Names {
     ids: HashMap<u32, [u8; 16]>,
     /// Which stream it was forked from, and at which sequence.
     forks: HashMap<u32, (u32, u32)>,
+    /// The least ordinal that an index block has of a stream.
+    first_ordinals: HashMap<u32, u32>,
+    /// Up to this number, what is no fork there is none.
+    known_to: u32,
     store: [u8; 16],
     /// The streams that were made up, of which no record came yet: the places of their steps.
     pub(super) made_up: HashMap<u32, Location>,
@@ -30,6 +34,7 @@ impl Names {
 
     /// Takes over what a checkpoint says.
     pub(crate) fn add_checkpoint(&mut self, checkpoint: &Checkpoint) {
+        self.known_to = checkpoint.directory.next_number() - 1;
         for (number, stream) in (1..).zip(checkpoint.directory.streams().iter()) {
             self.ids.insert(number, *stream.id.as_bytes());
             if let Some(forked) = stream.forked {
@@ -41,6 +46,10 @@ impl Names {
     /// Takes over what the index block of a segment says.
     pub(crate) fn add_block(&mut self, block: &Block) {
         self.ids.extend(block.stream_rows().map(|row| (row.stream, row.id)));
+        for row in block.stream_rows() {
+            let first = self.first_ordinals.entry(row.stream).or_insert(row.first_ordinal);
+            *first = row.first_ordinal.min(*first);
+        }
         self.ids.extend(block.steps().filter(is_new).map(|step| (step.stream, step.id)));
     }
 
@@ -58,6 +67,16 @@ impl Names {
             id[0] = id[0].wrapping_add(1);
         }
         id
+    }
+
+    /// How many records of its own a stream had before the first that an index block has.
+    pub(super) fn records_before(&self, number: u32) -> Option<u32> {
+        self.first_ordinals.get(&number).map(|first| first.saturating_sub(1))
+    }
+
+    /// Whether it isn't known how a stream was made.
+    pub(super) fn is_unknown(&self, number: u32) -> bool {
+        number > self.known_to
     }
 
     pub(super) fn fork(&self, number: u32) -> Option<(u32, u32)> {
