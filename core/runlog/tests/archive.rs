@@ -255,3 +255,43 @@ fn what_is_not_a_whole_archive_writes_nothing() {
     }
     assert_eq!(pollster::block_on(other.backend().scan(runlog::engine::Position(1), 10)).unwrap().records, []);
 }
+
+#[test]
+fn what_is_written_or_truncated_meanwhile_is_told_or_not_in_it() {
+    let three = |store: &Store| {
+        let (_, agent) = store.start_session(NewSession::named("n"), "main").unwrap();
+        let context = store.context(agent.id).unwrap();
+        for text in ["a", "b", "c"] {
+            context.append_message(NewMessage::user(text)).unwrap();
+        }
+        context
+    };
+    let export_and = |store: &Store, meanwhile: &dyn Fn()| {
+        let mut lines = Vec::new();
+        archive::export(store, What::All, &mut |line| {
+            if lines.is_empty() {
+                meanwhile();
+            }
+            lines.extend_from_slice(line);
+            Ok::<(), Error>(())
+        })
+        .map(|_| lines)
+    };
+    let store = Store::in_memory();
+    let context = three(&store);
+    let lines = export_and(&store, &|| {
+        context.truncate_after_sequence(1).unwrap();
+        context.append_message(NewMessage::user("later")).unwrap();
+        store.create_session(NewSession::named("later")).unwrap();
+    });
+    let other = Store::in_memory();
+    assert_eq!(outcomes(&import(&other, &lines.unwrap())), [Outcome::Created]);
+    assert_eq!(other.context(context.instance_id()).unwrap().get_messages().unwrap().len(), 1);
+
+    let store = Store::in_memory();
+    let context = three(&store);
+    store.copy_session(store.find_session("n").unwrap().id, &runlog::CopySession::default()).unwrap();
+    let cut = export_and(&store, &|| assert_eq!(context.truncate_after_sequence(1).unwrap(), 2));
+    assert_eq!(cut.unwrap_err().kind(), ErrorKind::Conflict);
+    assert!(export_and(&store, &|| {}).is_ok());
+}

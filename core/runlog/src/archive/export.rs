@@ -14,7 +14,7 @@ use super::{
     lines::{Counts, Line, RecordLine, StreamLine, encode},
     lists::{List, ListEvent, Subject, each_record, is_derived, record_at, streams_of, what_of_context},
 };
-use crate::{Error, Result, Store};
+use crate::{Error, ErrorKind, Result, Store};
 
 /// So many records of a stream are read at first; more where nothing else comes in between.
 const PAGE_RECORDS_MIN: u64 = 16;
@@ -26,7 +26,8 @@ const SCAN_RECORDS: u64 = 1024;
 /// Writes an archive of a store as it is now, beside its writer or without one: JSON lines, given whole.
 ///
 /// # Errors
-/// [`NotFound`](crate::ErrorKind::NotFound) for a session that isn't there, those of reading the store, and those of `write`.
+/// [`NotFound`](ErrorKind::NotFound) for a session that isn't there, [`Conflict`](ErrorKind::Conflict) when what a copy shares
+/// is truncated meanwhile, those of reading the store, and those of `write`.
 pub fn export<E: From<Error>>(
     store: &Store,
     what: What<'_>,
@@ -153,7 +154,7 @@ impl Owners {
                 (None, "stream")
             };
             let made_at = session.and_then(|session| made_at.get(&session)).copied().unwrap_or_default();
-            Planned { id: stream, of, session, made_at, fork: None, inherited: 0, last: 0, is_told: false }
+            Planned { id: stream, of, session, made_at, fork: None, inherited: 0, last: 0, is_told: false, written: 0 }
         };
         let is_data = |stream: &StreamId| List::of_stream(*stream).is_none() && !is_derived(*stream);
         match chosen {
@@ -183,6 +184,8 @@ struct Planned {
     inherited: u64,
     last: u64,
     is_told: bool,
+    /// The last sequence that was written, those that are shared among them.
+    written: u64,
 }
 
 /// Where something comes in the archive: by position, but what a copy has of a stream that isn't in the archive as
@@ -199,6 +202,7 @@ enum Step {
 /// All streams, merged in the order in which their records were written.
 struct Merge {
     streams: Vec<Planned>,
+    places: HashMap<StreamId, usize>,
     heap: BinaryHeap<Reverse<(Key, usize, u64)>>,
     counts: Counts,
 }
@@ -206,7 +210,8 @@ struct Merge {
 impl Merge {
     fn plan(store: &Store, bound: Position, streams: Vec<Planned>) -> Result<Self> {
         let chosen: HashSet<StreamId> = streams.iter().map(|stream| stream.id).collect();
-        let mut merge = Self { streams: Vec::new(), heap: BinaryHeap::new(), counts: Counts::default() };
+        let mut merge =
+            Self { streams: Vec::new(), places: HashMap::new(), heap: BinaryHeap::new(), counts: Counts::default() };
         for mut stream in streams {
             let Some(info) = block_on(store.backend().stream(stream.id))? else { continue };
             stream.last = info.last_sequence.0;
@@ -265,6 +270,7 @@ impl Merge {
             // It has no time of its own, so it comes after what has.
             self.heap.push(Reverse(((u64::MAX, 0, Step::Fork), index, 0)));
         }
+        self.places.insert(stream.id, index);
         self.streams.push(stream);
         Ok(())
     }
@@ -300,8 +306,17 @@ impl Merge {
         index: usize,
         write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
+        let written = |id| self.places.get(&id).and_then(|place| self.streams.get(*place)).map_or(0, |it| it.written);
+        let shared = self.streams.get(index).and_then(|stream| stream.fork);
+        let is_lost = shared.is_some_and(|(parent, at)| written(parent) < at);
         let Some(stream) = self.streams.get_mut(index).filter(|stream| !stream.is_told) else { return Ok(()) };
+        if is_lost {
+            let what =
+                format!("what {} shares with another stream was truncated meanwhile; export it again", stream.id);
+            return Err(Error::new(ErrorKind::Conflict, what).into());
+        }
         stream.is_told = true;
+        stream.written = stream.fork.map_or(0, |(_, at)| at);
         self.counts.streams += 1;
         let line = StreamLine { id: stream.id, of: stream.of.to_owned(), session: stream.session, parent: stream.fork };
         write(&encode(&Line::Stream(line), None))
@@ -317,23 +332,24 @@ impl Merge {
         limit: u64,
         write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<bool, E> {
-        let Some(stream) = self.streams.get(index) else { return Ok(true) };
+        let Some(stream) = self.streams.get_mut(index) else { return Ok(true) };
         let options = ReadOptions { first: Sequence(first), limit, ..ReadOptions::default() };
         let page = block_on(store.backend().read(stream.id, options))?;
         let mut next = page.next.map(|next| next.0);
         let mut is_whole = true;
         for record in &page.records {
             let key = stream.key(record);
-            let is_first = record.sequence.0 == first;
             if record.position > bound {
                 return Ok(true);
             }
+            let is_first = record.sequence.0 == first;
             if !is_first && self.heap.peek().is_some_and(|Reverse((other, ..))| *other < key) {
                 (next, is_whole) = (Some(record.sequence.0), false);
                 break;
             }
             let what = if stream.of == "context" { what_of_context(record.kind.0) } else { None };
             write(&encode(&Line::Record(line_of(stream.id, record)), what))?;
+            stream.written = record.sequence.0;
             self.counts.records += 1;
         }
         if let Some(next) = next
@@ -353,7 +369,8 @@ impl Merge {
     ) -> std::result::Result<(), E> {
         let Some(stream) = self.streams.get(index) else { return Ok(()) };
         let found = block_on(store.backend().latest_snapshot(stream.id, Sequence(sequence)))?;
-        let Some(snapshot) = found.filter(|snapshot| snapshot.sequence.0 == sequence) else { return Ok(()) };
+        let found = found.filter(|snapshot| snapshot.sequence.0 == sequence && sequence <= stream.written);
+        let Some(snapshot) = found else { return Ok(()) };
         let line = RecordLine {
             stream: stream.id,
             sequence,
