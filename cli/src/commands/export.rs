@@ -24,11 +24,11 @@ use crate::{
 
 const AFTER_HELP: &str = "\
 Formats:
-  runlog       everything the store has of the sessions, a record a line: their
-               agents, events, runs, chats and flows, copies with what they share;
-               `runlog import` gives it back, in a store of its own or beside others.
-               Sessions come along whose runs spawned theirs
-  events       the messages and events alone, a readable line each
+  runlog       everything the store has of the sessions, a record a line:
+               agents, events, runs, chats, flows, and what copies share;
+               `runlog import` gives it back. A session whose run spawned
+               one of theirs comes along
+  events       what their agents' contexts have, a readable line each
   openai       a line for each agent instance: {\"messages\": […]}, in what
                stood around it where it came from
   claude-code  a line for each message, in the envelope that it came in

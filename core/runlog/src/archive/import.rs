@@ -149,5 +149,5 @@ impl Plan {
 
 /// Whether a line is the envelope of the message that comes right after it.
 pub(super) fn is_envelope(line: &RecordLine) -> bool {
-    line.kind == runlog_engine::Kind::DATA && line.meta == &b"envelope"[..]
+    line.kind == runlog_engine::Kind::DATA && line.meta == b"envelope"[..]
 }

@@ -63,7 +63,7 @@ impl Answers {
         }
         beside.sort_by_key(|record| record.position);
         for pair in beside.windows(2) {
-            let is_pair = pair[0].meta == &b"envelope"[..] && belongs(pair[0].position, pair[1].position);
+            let is_pair = pair[0].meta == b"envelope"[..] && belongs(pair[0].position, pair[1].position);
             self.add("beside", &(is_pair, &pair[0].payload, &pair[1].payload));
         }
         let list = ListRuns { session_id: Some(id), limit: 1000, ..ListRuns::default() };
