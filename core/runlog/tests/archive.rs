@@ -295,3 +295,20 @@ fn what_is_written_or_truncated_meanwhile_is_told_or_not_in_it() {
     assert_eq!(cut.unwrap_err().kind(), ErrorKind::Conflict);
     assert!(export_and(&store, &|| {}).is_ok());
 }
+
+#[test]
+fn records_of_the_future_do_not_take_the_log_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let original = rich::open(&folder.path().join("original"));
+    let (_, agent) = original.start_session(NewSession::named("n"), "main").unwrap();
+    original.context(agent.id).unwrap().append_message(NewMessage::user("a")).unwrap();
+    let lines = String::from_utf8(export(&original, What::All)).unwrap();
+    let later = lines.replace("\"time_ms\":16", "\"time_ms\":96");
+    let (other, clock) = open(&folder.path().join("other"), later.as_bytes());
+    try_import(&other, Some(&clock), later.as_bytes()).unwrap();
+    let engine = other.embedded().unwrap().engine();
+    let last = engine.record(engine.last_position().unwrap()).unwrap().unwrap();
+    assert!((1_700_000_000_000..9_600_000_000_000).contains(&last.time_ms), "{last:?}");
+    let told = |store: &Store| store.contexts().get_events(agent.id, 1).unwrap()[0].created_at_ms;
+    assert_eq!(told(&other), told(&original) + 8_000_000_000_000);
+}

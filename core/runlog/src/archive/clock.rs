@@ -37,14 +37,14 @@ impl ImportClock {
         Arc::new(Self { host, at_ms: AtomicU64::new(0) })
     }
 
-    /// Has the clock stand still.
+    /// Has the clock stand still, at the host's time at the latest: a log that was once in the future stays there.
     pub fn stand_at(&self, at_ms: u64) {
-        self.at_ms.store(at_ms, Ordering::Relaxed);
+        self.at_ms.store(at_ms.min(self.host.now_ms()), Ordering::Relaxed);
     }
 
     /// Has the clock tell the host's time.
     pub fn go_on(&self) {
-        self.stand_at(0);
+        self.at_ms.store(0, Ordering::Relaxed);
     }
 }
 

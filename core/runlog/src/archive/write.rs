@@ -40,22 +40,22 @@ pub(super) fn write(
     plan: &Plan,
     source: &mut dyn BufRead,
 ) -> Result<Imported> {
-    let (imported, changed) = (Imported::default(), HashSet::new());
     let (log_ms, is_told) = last_time(store, clock)?;
-    let pending = Vec::new();
+    let now_ms = store.backend().now_ms();
     let mut writer = Writer {
         store,
         clock,
         plan,
-        pending,
+        pending: Vec::new(),
         count: 0,
         bytes: 0,
         time_ms: 0,
+        now_ms,
         log_ms,
         is_told,
         envelope: None,
-        imported,
-        changed,
+        imported: Imported::default(),
+        changed: HashSet::new(),
     };
     let written = writer.write(source);
     if let Some(clock) = clock {
@@ -98,6 +98,8 @@ struct Writer<'a> {
     bytes: usize,
     /// When all that is pending was recorded.
     time_ms: u64,
+    /// After this time nothing is recorded.
+    now_ms: u64,
     /// Before this time nothing can be recorded.
     log_ms: u64,
     /// Whether that is known: an empty log tells it by its first record.
@@ -169,8 +171,8 @@ impl Writer<'_> {
             return self.redacted(group, line);
         }
         let is_context = self.plan.streams.get(&line.stream).is_some_and(|state| state.is_context);
-        if is_context && line.time_ms < self.log_ms {
-            // The record can't be of its time any more; what it says can.
+        if is_context && !(self.log_ms..=self.now_ms).contains(&line.time_ms) {
+            // The record can't be of its time; what it says can.
             line.meta = timed_meta(&line.meta, line.time_ms).map_or(line.meta, Into::into);
         }
         if !is_beside {
@@ -180,7 +182,7 @@ impl Writer<'_> {
         self.count += 1;
         self.bytes += line.payload.len();
         self.time_ms = line.time_ms;
-        self.log_ms = self.log_ms.max(line.time_ms);
+        self.log_ms = self.log_ms.max(line.time_ms.min(self.now_ms));
         match self.pending.last_mut() {
             Some(Pending::Append(stream, records)) if *stream == line.stream => records.push(line),
             _ => self.pending.push(Pending::Append(line.stream, vec![line])),
