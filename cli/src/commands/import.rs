@@ -95,6 +95,9 @@ struct Report {
     other: u64,
     skipped: u64,
     issues: Vec<IssueReport>,
+    /// Whether it is what `runlog export` wrote, which has records.
+    #[serde(skip)]
+    is_archive: bool,
     /// How many of the issues were printed while the file was read.
     #[serde(skip)]
     told: usize,
@@ -202,6 +205,7 @@ fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
         other: 0,
         skipped: 0,
         issues: Vec::new(),
+        is_archive: false,
         told: 0,
         seconds: 0.0,
     };
@@ -276,7 +280,7 @@ fn read_archive(archive: &Archive, job: &mut Job<'_, '_>, tell: &mut Tell<'_>, r
     if job.args.project.is_some() {
         return Err(Failure::usage("an export keeps the projects of its sessions; leave --project out".to_owned()));
     }
-    report.format = Some(Format::Runlog.name());
+    (report.format, report.is_archive) = (Some(Format::Runlog.name()), true);
     let progress = &mut *job.progress;
     let imported = archive.import(job.store, job.clock, job.args.strict, &mut |bytes| progress.add(bytes))?;
     for conflict in imported.conflicts {
@@ -397,7 +401,8 @@ fn print(report: &Report, out: &mut Out) -> Result<()> {
         (report.chats, "chat", "chats", format == Table::Chat.name()),
         (report.messages, "message", "messages", format != Table::Chat.name()),
         (report.tool_calls, "tool call", "tool calls", !is_table),
-        (report.other, "other line", "other lines", report.other > 0),
+        (report.other, "other line", "other lines", report.other > 0 && !report.is_archive),
+        (report.other, "other record", "other records", report.other > 0 && report.is_archive),
     ] {
         if is_told {
             line += &format!(", {}", text::count(number, one, many));
