@@ -7,8 +7,8 @@ use runlog::engine::{
     storage::{FsStorage, Storage},
 };
 use runlog::{
-    AgentInstance, ContextEvent, ErrorKind, InstanceId, ListRuns, ListSessions, RunId, Session, Store,
-    transcript::StoredEvent,
+    AgentInstance, ContextEvent, ErrorKind, InstanceId, ListRuns, ListSessions, RunId, Session, Store, StoreOptions,
+    SystemHost, archive::ImportClock, transcript::StoredEvent,
 };
 
 use crate::{
@@ -22,7 +22,22 @@ const RECOVERED_SHOWN: usize = 3;
 
 /// Opens the store for writing; makes it when it isn't there. Says what a process that was killed had left running.
 pub(crate) fn open_or_create(global: &Global) -> Result<Store> {
-    let store = open_quietly(global)?;
+    Ok(tell_recovered(global, open_quietly(global)?))
+}
+
+/// Opens the store for writing what happened before, with its clock; makes it when it isn't there. One that is made for
+/// it begins at `first_ms`.
+pub(crate) fn open_to_import(global: &Global, first_ms: Option<u64>) -> Result<(Store, Arc<ImportClock>)> {
+    let clock = ImportClock::new(Arc::new(SystemHost));
+    if let Some(first_ms) = first_ms.filter(|_| !global.store.join("RUNLOG").exists()) {
+        clock.stand_at(first_ms);
+    }
+    let store = opened(global, Store::open_with(&global.store, StoreOptions::with_host(clock.clone())))?;
+    clock.go_on();
+    Ok((tell_recovered(global, store), clock))
+}
+
+fn tell_recovered(global: &Global, store: Store) -> Store {
     let recovered = store.recovered_runs();
     for run in recovered.iter().take(RECOVERED_SHOWN) {
         let resume = format!("`runlog run --resume {run} -- CMD` goes on from it");
@@ -31,7 +46,7 @@ pub(crate) fn open_or_create(global: &Global) -> Result<Store> {
     if let Some(more) = recovered.len().checked_sub(RECOVERED_SHOWN).filter(|more| *more > 0) {
         note(global.json, format!("… and {more} more; `runlog resume --list` lists them"));
     }
-    Ok(store)
+    store
 }
 
 /// Opens the store for writing, when it is there. Says what a process that was killed had left running.
@@ -362,6 +377,6 @@ pub(crate) fn verify(global: &Global, progress: &mut dyn FnMut(u64, u64)) -> Res
 /// Repairs the store.
 pub(crate) fn repair(global: &Global) -> Result<Repair> {
     let storage: Arc<dyn Storage> = Arc::new(FsStorage::new(&global.store));
-    let repaired = runlog::engine::repair(&storage, "runlog verify --repair", &runlog::engine::SystemHost);
+    let repaired = runlog::engine::repair(&storage, "runlog verify --repair", &SystemHost);
     opened(global, repaired.map_err(runlog::Error::from))
 }

@@ -52,13 +52,20 @@ fn an_export_imported_elsewhere_and_exported_again_is_equal() {
     let sessions = place.expect(0, &["ls", "--json"]).json();
     let ids: Vec<&str> = sessions.iter().map(|session| session["id"].as_str().unwrap()).collect();
     assert!(ids.len() >= 5);
+    for format in ["runlog", "events"] {
+        let other = Place::new();
+        let file = format!("{format}.jsonl");
+        place.expect(0, &[&["export", "--format", format, "-o", &file], &ids[..]].concat());
+        other.expect(0, &["import", "--strict", place.path(&file).to_str().unwrap()]);
+        let events = [&["export", "--format", "events"], &ids[..]].concat();
+        assert_eq!(other.expect(0, &events).out, place.expect(0, &events).out, "{format}");
+    }
     let mut arguments = vec!["export", "-o", "all.jsonl"];
     arguments.extend(&ids);
     place.expect(0, &arguments);
     let all = place.path("all.jsonl");
     other.expect(0, &["import", "--strict", all.to_str().unwrap()]);
     other.expect(0, &arguments);
-    assert_eq!(fs::read_to_string(other.path("all.jsonl")).unwrap(), fs::read_to_string(&all).unwrap());
     // A second time there is nothing to do, and an export doesn't overwrite a file.
     let again = other.expect(0, &["import", "--json", all.to_str().unwrap()]).json();
     assert_eq!(again[0]["messages"], 0);
@@ -87,6 +94,19 @@ fn a_file_that_grew_adds_what_is_new_and_another_one_gets_a_name_beside() {
     let again = place.expect(0, &["import", "--json", "chat.jsonl"]).json();
     assert_eq!(again[0]["sessions"][0]["outcome"], "unchanged");
     assert_eq!(place.expect(0, &["export", "--format", "openai", "chat"]).out, whole);
+}
+
+#[test]
+fn an_array_of_messages_is_called_after_its_file_and_imported_once() {
+    let place = Place::new();
+    place.write("talk.json", r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]"#);
+    let outcomes = ["created", "unchanged"].map(|outcome| {
+        let report = place.expect(0, &["import", "--json", "talk.json"]).json().remove(0);
+        assert_eq!(report["sessions"][0]["outcome"], outcome);
+        report["sessions"][0]["name"].clone()
+    });
+    assert_eq!(outcomes, ["talk", "talk"]);
+    assert_eq!(place.expect(0, &["ls", "--json"]).json().len(), 1);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use runlog::{
-    AgentInstance, ContextEvent, ContextEventKind, RawJson, Session, Store,
+    AgentInstance, ContextEvent, ContextEventKind, RawJson, Session, SessionId, Store,
+    archive::{self, What},
     transcript::{Format, render, runlog_lines},
 };
 
@@ -23,13 +24,20 @@ use crate::{
 
 const AFTER_HELP: &str = "\
 Formats:
-  runlog       everything the store has of the session, a thing a line;
-               `runlog import` gives it back
+  runlog       everything the store has of the sessions, a record a line:
+               agents, events, runs, chats, flows, and what copies share;
+               `runlog import` gives it back. A session whose run spawned
+               one of theirs comes along
+  events       what their agents' contexts have, a readable line each
   openai       a line for each agent instance: {\"messages\": […]}, in what
                stood around it where it came from
   claude-code  a line for each message, in the envelope that it came in
   swe-agent    a .traj of the session's first agent; only for sessions that
                were one
+
+With --all the format runlog has the whole store: every session, deleted ones too, the definitions of agents, and streams \
+of your own. Another process may write to the store meanwhile; what it writes then isn't in it. Positions in the log, \
+what was truncated, and idempotency keys are not kept.
 
 With --output the file gets its name when it is whole; until then it is called FILE.partial.
 
@@ -38,9 +46,36 @@ turned into another's. A message that has no envelope of its own gets the least 
 
 The output is JSON lines in any case; --json changes nothing.";
 
-fn format_parser() -> impl TypedValueParser<Value = Format> {
-    PossibleValuesParser::new(Format::ALL.map(Format::name))
-        .map(|name| Format::from_name(&name).unwrap_or(Format::Runlog))
+/// What to write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Written {
+    /// All there is.
+    Archive,
+    /// A transcript; of Runlog's own, events.
+    Transcript(Format),
+}
+
+impl Written {
+    const ALL: [Self; 5] = [
+        Self::Archive,
+        Self::Transcript(Format::Runlog),
+        Self::Transcript(Format::OpenAi),
+        Self::Transcript(Format::ClaudeCode),
+        Self::Transcript(Format::SweAgent),
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Archive => "runlog",
+            Self::Transcript(Format::Runlog) => "events",
+            Self::Transcript(format) => format.name(),
+        }
+    }
+}
+
+fn format_parser() -> impl TypedValueParser<Value = Written> {
+    PossibleValuesParser::new(Written::ALL.map(Written::name))
+        .map(|name| Written::ALL.into_iter().find(|it| it.name() == name).unwrap_or(Written::Archive))
 }
 
 /// The arguments.
@@ -48,11 +83,14 @@ fn format_parser() -> impl TypedValueParser<Value = Format> {
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The sessions
-    #[arg(required = true, value_name = "SESSION")]
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "SESSION")]
     sessions: Vec<String>,
+    /// The whole store
+    #[arg(long)]
+    all: bool,
     /// What to write
     #[arg(long, default_value = "runlog", value_parser = format_parser())]
-    format: Format,
+    format: Written,
     /// Write to this file, which must not be there yet
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -60,13 +98,15 @@ pub(crate) struct Args {
 
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    if args.all && args.format != Written::Archive {
+        return Err(Failure::usage("--all is of the format runlog; name sessions for another one".to_owned()));
+    }
     let store = store::open_read_only(global)?;
     let sessions: Vec<Session> =
         args.sessions.iter().map(|text| store::session(&store, text)).collect::<Result<_>>()?;
     let Some(path) = &args.output else {
-        for session in &sessions {
-            export(&store, session, args.format, &mut |bytes| out.bytes(bytes))?;
-        }
+        let written = write_all(&store, args, &sessions, &mut |bytes| out.bytes(bytes))?;
+        tell_relatives(&sessions, args, &written, out);
         return Ok(Exit::Ok);
     };
     let mut file = Partial::create(path)?;
@@ -78,14 +118,36 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         progress.add(bytes.len() as u64);
         file.write(bytes)
     };
-    for session in &sessions {
-        export(&store, session, args.format, &mut write)?;
-    }
+    let written = write_all(&store, args, &sessions, &mut write)?;
     progress.finish();
     file.finish()?;
-    let what = text::count(sessions.len() as u64, "session", "sessions");
+    tell_relatives(&sessions, args, &written, out);
+    let what = text::count(written.len() as u64, "session", "sessions");
     note(out.is_json(), format!("wrote {what} to {} ({})", text::path(path), text::bytes(total)));
     Ok(Exit::Ok)
+}
+
+/// Writes what was asked for, and says which sessions that are.
+fn write_all(store: &Store, args: &Args, sessions: &[Session], write: Sink<'_>) -> Result<Vec<SessionId>> {
+    let ids: Vec<SessionId> = sessions.iter().map(|session| session.id).collect();
+    let Written::Transcript(format) = args.format else {
+        let what = if args.all { What::All } else { What::Sessions(&ids) };
+        return Ok(archive::export(store, what, write)?.sessions);
+    };
+    for session in sessions {
+        export(store, session, format, write)?;
+    }
+    Ok(ids)
+}
+
+/// Says which sessions came along.
+fn tell_relatives(asked: &[Session], args: &Args, written: &[SessionId], out: &Out) {
+    for id in written.iter().filter(|id| !args.all && !asked.iter().any(|session| session.id == **id)) {
+        note(
+            out.is_json(),
+            format!("session {id} is in it too: a run of it spawned one of these, or one goes on from it"),
+        );
+    }
 }
 
 /// A file that gets its name once it is whole, so that an export that was killed is taken for none. Until then it has

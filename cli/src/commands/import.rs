@@ -9,6 +9,7 @@ use std::{
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use runlog::{
     ErrorKind, Store,
+    archive::ImportClock,
     transcript::{Format, Issue, Item, Options, Parser, Severity},
 };
 use serde::Serialize;
@@ -18,6 +19,7 @@ use crate::{
     failure::{Exit, Failure, Result},
     import::{
         Importer, Outcome,
+        archive::Archive,
         source::{PIECE_BYTES, is_stdin, name_of, open, read_piece},
         tables::{FileFormat, Table, TableImporter},
     },
@@ -34,7 +36,12 @@ The format is found out by looking: OpenAI-style chat messages (a run a line, or
 session files, SWE-agent .traj files, what `runlog export` wrote, and the tables agent_chat and agent_history with a \
 row of JSON a line. Messages, tool calls and arguments are kept byte for byte, and what stands around them is kept too.
 
-A session is called what its source calls it (a Claude Code sessionId, a run's id), else after the file. When the \
+What `runlog export` wrote comes back as it was: sessions, runs, chats, flows and definitions with their ids, sequences \
+and times. It is read whole before anything is written. What is there already is skipped, so that importing twice changes \
+nothing and a newer export adds what is new; a session that went another way since is left out as a whole, and told (exit \
+code 6). An import that is interrupted lists nothing of it yet; importing the file again completes it.
+
+Of other formats: a session is called what its source calls it (a Claude Code sessionId, a run's id), else after the file. When the \
 store has a session of that name, the import goes on with it: what is there already is skipped, so that \
 importing twice changes nothing, and a file that grew adds what is new. One of the same name that says something \
 else gets a name beside it: NAME~2.
@@ -88,6 +95,9 @@ struct Report {
     other: u64,
     skipped: u64,
     issues: Vec<IssueReport>,
+    /// Whether it is what `runlog export` wrote, which has records.
+    #[serde(skip)]
+    is_archive: bool,
     /// How many of the issues were printed while the file was read.
     #[serde(skip)]
     told: usize,
@@ -115,7 +125,16 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         // Told before the store is made, so that a typo leaves nothing behind.
         std::fs::metadata(file).map_err(|error| Failure::io(&error, format!("can't read {}", file.display())))?;
     }
-    let store = store::open_or_create(global)?;
+    // What comes once is looked at before the store is made, which begins with the oldest record of an archive.
+    let mut stream = match args.files.iter().find(|file| is_stdin(file)) {
+        Some(file) => Some(Opened::new(file, args.format).map_err(|failure| failure.about(file.display()))?),
+        None => None,
+    };
+    let first_ms = args.files.iter().find_map(|file| match &stream {
+        Some(opened) if is_stdin(file) => opened.first_time(),
+        _ => Archive::of_file(file)?.first_time(),
+    });
+    let (store, clock) = store::open_to_import(global, first_ms)?;
     // A device has no length, and standard input none that is known.
     let length = |file: &PathBuf| std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|it| it.len());
     let total = args.files.iter().map(length).sum();
@@ -126,7 +145,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     for file in &args.files {
         progress.about(&name_of(file));
         let started = Instant::now();
-        let mut job = Job { file, args, store: &store, importer: &mut importer, progress: &mut progress };
+        let opened = if is_stdin(file) { stream.take() } else { None };
+        let (store, importer, progress) = (&store, &mut importer, &mut progress);
+        let mut job = Job { file, opened, args, store, clock: &clock, importer, progress };
         let (report, failure) = import_file(&mut job);
         any |= report.chats + report.messages + report.other + report.skipped > 0;
         let is_partial = report.issues.iter().any(|issue| issue.severity == "error");
@@ -163,8 +184,11 @@ fn stops_all(failure: &Failure) -> bool {
 /// One file, and where it goes.
 struct Job<'a, 's> {
     file: &'a Path,
+    /// What it is, where that was looked at before.
+    opened: Option<Opened>,
     args: &'a Args,
     store: &'s Store,
+    clock: &'a ImportClock,
     importer: &'a mut Importer<'s>,
     progress: &'a mut Progress,
 }
@@ -181,6 +205,7 @@ fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
         other: 0,
         skipped: 0,
         issues: Vec::new(),
+        is_archive: false,
         told: 0,
         seconds: 0.0,
     };
@@ -194,10 +219,14 @@ fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
         }
         issues.push(issue);
     };
-    let read = open(file, job.args.format).and_then(|(format, source)| match format {
-        Some(FileFormat::Table(table)) => read_table(source, table, job, &mut tell, &mut report),
-        Some(FileFormat::Transcript(format)) => read_transcript(source, Some(format), job, &mut tell, &mut report),
-        None => read_transcript(source, None, job, &mut tell, &mut report),
+    let opened = job.opened.take().map_or_else(|| Opened::new(file, job.args.format), Ok);
+    let read = opened.and_then(|opened| match opened {
+        Opened::Archive(archive) => read_archive(&archive, job, &mut tell, &mut report),
+        Opened::Other(Some(FileFormat::Table(table)), source) => read_table(source, table, job, &mut tell, &mut report),
+        Opened::Other(Some(FileFormat::Transcript(format)), source) => {
+            read_transcript(source, Some(format), job, &mut tell, &mut report)
+        }
+        Opened::Other(_, source) => read_transcript(source, None, job, &mut tell, &mut report),
     });
     let done = job.importer.finish_file();
     let failure = match (read, done) {
@@ -223,6 +252,49 @@ fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
 
 /// Where issues go.
 type Tell<'a> = dyn FnMut(IssueReport, &Progress) + 'a;
+
+/// A file, and what it is as far as its beginning tells.
+enum Opened {
+    Archive(Archive),
+    Other(Option<FileFormat>, Box<dyn Read>),
+}
+
+impl Opened {
+    fn new(file: &Path, format: Option<FileFormat>) -> Result<Self> {
+        let (found, source) = open(file, format)?;
+        if found != Some(FileFormat::Archive) {
+            return Ok(Self::Other(found, source));
+        }
+        Archive::of_file(file).map_or_else(|| Archive::of_stream(source), Ok).map(Self::Archive)
+    }
+
+    fn first_time(&self) -> Option<u64> {
+        match self {
+            Self::Archive(archive) => archive.first_time(),
+            Self::Other(..) => None,
+        }
+    }
+}
+
+fn read_archive(archive: &Archive, job: &mut Job<'_, '_>, tell: &mut Tell<'_>, report: &mut Report) -> Result<()> {
+    if job.args.project.is_some() {
+        return Err(Failure::usage("an export keeps the projects of its sessions; leave --project out".to_owned()));
+    }
+    (report.format, report.is_archive) = (Some(Format::Runlog.name()), true);
+    let progress = &mut *job.progress;
+    let imported = archive.import(job.store, job.clock, job.args.strict, &mut |bytes| progress.add(bytes))?;
+    for conflict in imported.conflicts {
+        tell(IssueReport { severity: "error", line: conflict.line, column: 1, what: conflict.what }, job.progress);
+    }
+    (report.messages, report.tool_calls) = (imported.messages, imported.tool_calls);
+    (report.other, report.skipped) = (imported.other, imported.skipped);
+    report.sessions.extend(imported.sessions.into_iter().map(|it| SessionReport {
+        id: it.id.to_string(),
+        name: it.name,
+        outcome: it.outcome.name(),
+    }));
+    Ok(())
+}
 
 fn read_table(
     source: impl Read,
@@ -329,7 +401,8 @@ fn print(report: &Report, out: &mut Out) -> Result<()> {
         (report.chats, "chat", "chats", format == Table::Chat.name()),
         (report.messages, "message", "messages", format != Table::Chat.name()),
         (report.tool_calls, "tool call", "tool calls", !is_table),
-        (report.other, "other line", "other lines", report.other > 0),
+        (report.other, "other line", "other lines", report.other > 0 && !report.is_archive),
+        (report.other, "other record", "other records", report.other > 0 && report.is_archive),
     ] {
         if is_told {
             line += &format!(", {}", text::count(number, one, many));

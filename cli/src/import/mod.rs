@@ -4,6 +4,7 @@
 //! where it has something else, nothing is written. A session is there with all that the transcript says of it, or
 //! it is marked as begun, and the next import that meets it completes it.
 
+pub(crate) mod archive;
 mod place;
 pub(crate) mod source;
 pub(crate) mod tables;

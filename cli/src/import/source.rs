@@ -6,9 +6,12 @@ use std::{
     path::Path,
 };
 
-use runlog::transcript;
+use runlog::transcript::{self, Format};
 
-use super::tables::{FileFormat, LOOKED_AT_BYTES, Table};
+use super::{
+    archive::is_archive,
+    tables::{FileFormat, LOOKED_AT_BYTES, Table},
+};
 use crate::{
     failure::{Failure, Result},
     lines::LINE_BYTES_MAX,
@@ -24,10 +27,16 @@ pub(crate) fn open(file: &Path, format: Option<FileFormat>) -> Result<(Option<Fi
     } else {
         Box::new(File::open(file).map_err(|error| Failure::io(&error, "can't read it"))?)
     };
-    if format.is_some() {
+    if format.is_some_and(|format| format != FileFormat::Transcript(Format::Runlog)) {
         return Ok((format, source));
     }
     let beginning = beginning(&mut source)?;
+    if is_archive(&beginning) {
+        return Ok((Some(FileFormat::Archive), Box::new(io::Cursor::new(beginning).chain(source))));
+    }
+    if format.is_some() {
+        return Ok((format, Box::new(io::Cursor::new(beginning).chain(source))));
+    }
     let table = Table::detect(whole_lines(&beginning)).map(FileFormat::Table);
     Ok((table, Box::new(io::Cursor::new(beginning).chain(source))))
 }

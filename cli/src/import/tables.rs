@@ -33,6 +33,8 @@ pub(crate) enum Table {
 /// What a file is taken to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FileFormat {
+    /// What `runlog export` writes.
+    Archive,
     /// A transcript.
     Transcript(Format),
     /// A table.

@@ -86,12 +86,26 @@ fn interleaved_sessions_of_several_batches_are_completed() {
 
 #[test]
 fn exported_sessions_are_completed_archived_ones_and_forks_among_them() {
-    imported(|place| export(place, 4), &["export.jsonl"]);
+    imported(|place| export(place, 4, "events"), &["export.jsonl"]);
 }
 
 #[test]
 fn exported_sessions_of_several_batches_are_completed() {
-    imported(|place| export(place, 1_100), &["export.jsonl"]);
+    imported(|place| export(place, 1_100, "events"), &["export.jsonl"]);
+}
+
+#[test]
+fn an_archive_is_completed() {
+    let arrange = |place: &Place| export(place, 4, "runlog");
+    killed_before_each_write(Writes::All, arrange, &["import", "--json", "export.jsonl"], |again| {
+        is_completed(again);
+        let outcomes = again.said.json()[0]["sessions"].as_array().unwrap().clone();
+        let outcomes: Vec<&str> = outcomes.iter().map(|session| session["outcome"].as_str().unwrap()).collect();
+        // What is listed is whole, and all is listed at once.
+        let is_listed = !again.before.sessions.is_empty();
+        assert!(outcomes.iter().all(|it| (*it == "unchanged") == is_listed), "{outcomes:?}: {}", again.at);
+        assert_eq!(outcomes.len(), 4);
+    });
 }
 
 #[test]
@@ -177,7 +191,7 @@ pub(crate) fn claude_code(count: usize) -> String {
 }
 
 /// Writes `export.jsonl`: a run in an archived session, a fork of it, and a session with a sub-agent.
-fn export(place: &Place, messages: usize) {
+fn export(place: &Place, messages: usize, format: &str) {
     let from = Place::in_memory();
     from.write("runs.jsonl", runs(1, messages));
     from.write("claude.jsonl", claude_code(20));
@@ -189,5 +203,6 @@ fn export(place: &Place, messages: usize) {
     store.archive_session(session.id).unwrap();
     store.close().unwrap();
     let out = place.path("export.jsonl");
-    from.expect(0, &["export", &run, "fork", "session-0", "session-1", "-o", out.to_str().unwrap()]);
+    let sessions = [run.as_str(), "fork", "session-0", "session-1"];
+    from.expect(0, &[&["export", "--format", format, "-o", out.to_str().unwrap()], &sessions[..]].concat());
 }

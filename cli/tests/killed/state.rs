@@ -72,7 +72,7 @@ fn exports(place: &Place, ids: &[String]) -> Vec<String> {
     if ids.is_empty() {
         return Vec::new();
     }
-    let mut arguments = vec!["export"];
+    let mut arguments = vec!["export", "--format", "events"];
     arguments.extend(ids.iter().map(String::as_str));
     let mut exports: Vec<String> = Vec::new();
     for line in place.expect(0, &arguments).out.lines() {

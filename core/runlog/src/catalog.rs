@@ -14,7 +14,7 @@ use crate::{
 /// The stream of every store that says which sessions and instances there are.
 pub const CATALOG_STREAM: StreamId = StreamId::from_bytes(*b"runlog:catalog:1");
 /// The parts of the catalog's checkpoints; a snapshot of [`CATALOG_STREAM`] says which of them count.
-const PARTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:catpart:1");
+pub(crate) const PARTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:catpart:1");
 
 /// How often a change is tried again after another writer changed the catalog in between. Whoever loses does
 /// so to one who won, and at no cost of a flush, so that this bounds the writers at one time.

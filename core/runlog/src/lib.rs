@@ -29,6 +29,7 @@ struct ResumeAfterACrash;
 #[doc = include_str!("../../../docs/guides/spawn-sub-agents.md")]
 struct SpawnSubAgents;
 
+pub mod archive;
 pub mod backend;
 mod blocking;
 mod catalog;

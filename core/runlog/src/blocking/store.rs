@@ -122,7 +122,7 @@ impl Store {
     }
 
     /// The store that does the work, which blocks the thread that polls it.
-    pub(super) fn as_async(&self) -> &AsyncStore {
+    pub(crate) fn as_async(&self) -> &AsyncStore {
         &self.inner
     }
 

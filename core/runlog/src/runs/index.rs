@@ -17,7 +17,7 @@ use crate::{
 /// The stream of every store that says which runs there are, and how they ended.
 pub const RUNS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:runlist:1");
 /// The parts of the catalog's checkpoints; a snapshot of [`RUNS_STREAM`] says which of them count.
-const PARTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:runpart:1");
+pub(crate) const PARTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:runpart:1");
 
 /// Which runs there are.
 pub(crate) struct RunsReader {

@@ -21,6 +21,7 @@ use std::fmt;
 pub(crate) use along::{Along, NewStatus};
 pub(crate) use history::check_limit;
 pub use history::{ListRunMessages, ListToolCalls, Paged};
+pub(crate) use index::PARTS_STREAM;
 pub use index::RUNS_STREAM;
 pub(crate) use index::{RunsReader, RunsShared};
 pub(crate) use load::stream_of as run_stream;

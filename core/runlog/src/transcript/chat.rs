@@ -33,7 +33,8 @@ impl ChatReader {
 
     /// What a run is called: its own id, or the source's name and its task, or its place.
     fn run_name(&self, text: &str) -> Option<String> {
-        let [id, session_id, task, trial] = fields(text, ["id", "session_id", "task_id", "trial"]).ok()?;
+        // An array of messages has no fields, and is called after its source.
+        let [id, session_id, task, trial] = fields(text, ["id", "session_id", "task_id", "trial"]).unwrap_or_default();
         if let Some(own) = id.or(session_id).and_then(string) {
             return Some(own);
         }

@@ -37,6 +37,7 @@ pub use parser::{LINE_BYTES_MAX, Options, Parser, parse};
 pub use runlog_model::{NewContextEvent, StoredEvent};
 pub use values::{Entry, Format, Instance, Issue, Item, Session, Severity, ToolCall, Transcript};
 pub use write::ImportMark;
+pub(crate) use write::marks_of as marks_stream;
 
 #[cfg(test)]
 mod tests;

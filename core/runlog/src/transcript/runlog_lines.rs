@@ -1,4 +1,5 @@
-//! Runlog's own JSON lines: everything a store knows of a session, one thing a line.
+//! Runlog's own JSON lines: the contexts of a session, one thing a line, as people read them. What gives a session back with
+//! its runs and its chat is an [archive](crate::archive).
 //!
 //! The only encoder and decoder of this layout. Version 1:
 //!

@@ -182,6 +182,6 @@ fn check_instances(catalog: &Catalog, new: &[AgentInstance]) -> Result<()> {
 }
 
 /// The stream of a session's marks.
-fn marks_of(session: SessionId) -> StreamId {
+pub(crate) fn marks_of(session: SessionId) -> StreamId {
     super::keep::stream_beside(session, MARKS)
 }

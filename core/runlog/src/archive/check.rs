@@ -1,0 +1,294 @@
+//! What an archive says, held against what the store has. Nothing is written.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    io::BufRead,
+};
+
+use pollster::block_on;
+use runlog_engine::{Position, ReadOptions, Record, Sequence, StreamId};
+use runlog_model::{Catalog, CatalogEvent, RunCatalog, RunCatalogEvent, RunId};
+
+use super::{
+    import::{Group, Plan, State},
+    lines::{Line, RecordLine, StreamLine},
+    lists::{List, ListEvent, Subject, each_record, is_derived, is_same},
+    reader::{each_line, refused},
+};
+use crate::{Error, Result, Store};
+
+/// At most so many records of the store are read at once to be compared.
+const PAGE_RECORDS_MAX: u64 = 256;
+
+/// A record of a list.
+pub(super) struct ListLine {
+    pub(super) number: u64,
+    pub(super) list: List,
+    pub(super) subject: Subject,
+    pub(super) group: Group,
+    pub(super) event: ListEvent,
+    pub(super) record: RecordLine,
+    /// Whether the store has it.
+    pub(super) is_there: bool,
+}
+
+pub(super) fn check(store: &Store, source: &mut dyn BufRead) -> Result<Plan> {
+    let mut checker = Checker { store, plan: Plan::default(), ahead: Ahead::default(), runs: HashMap::new() };
+    each_line(source, |number, line| checker.take(number, line))?;
+    let mut plan = checker.plan;
+    check_forks(&mut plan);
+    loop {
+        let conflicts = plan.conflicts.len();
+        check_lists(store, &mut plan)?;
+        check_forks(&mut plan);
+        if plan.conflicts.len() == conflicts {
+            break;
+        }
+    }
+    plan.listed =
+        plan.lists.iter().filter(|line| line.is_there && !plan.conflicts.contains_key(&line.group)).count() as u64;
+    name_sessions(&mut plan);
+    Ok(plan)
+}
+
+struct Checker<'a> {
+    store: &'a Store,
+    plan: Plan,
+    ahead: Ahead,
+    /// The group of each run.
+    runs: HashMap<RunId, Group>,
+}
+
+impl Checker<'_> {
+    fn take(&mut self, number: u64, line: Line) -> Result<()> {
+        match line {
+            Line::Archive | Line::End(_) => Ok(()),
+            Line::Stream(stream) => self.stream(number, stream),
+            Line::Record(record) => match List::of_stream(record.stream) {
+                Some(list) => self.listed(number, list, record),
+                None => self.record(number, record),
+            },
+            Line::Snapshot(snapshot) => match self.plan.streams.get(&snapshot.stream) {
+                Some(state) if snapshot.sequence <= state.seen => Ok(()),
+                _ => Err(refused(number, "a snapshot of what is not there")),
+            },
+        }
+    }
+
+    fn stream(&mut self, number: u64, line: StreamLine) -> Result<()> {
+        if List::of_stream(line.id).is_some() || is_derived(line.id) {
+            return Err(refused(number, &format!("the stream {} is the store's own", line.id)));
+        }
+        let there = block_on(self.store.backend().stream(line.id))?.map(|info| info.last_sequence.0);
+        let shared = match line.parent {
+            Some((parent, at)) => match self.plan.streams.get(&parent) {
+                Some(state) if at > 0 && at <= state.seen => at,
+                _ => {
+                    return Err(refused(
+                        number,
+                        &format!("{at} records are shared with {parent}, which hasn't got them"),
+                    ));
+                }
+            },
+            None => 0,
+        };
+        if self.plan.streams.contains_key(&line.id) {
+            return Err(refused(number, &format!("the stream {} comes twice", line.id)));
+        }
+        let group = line.session.map_or(Group::Stream(line.id), Group::Session);
+        if there.is_some_and(|there| there < shared) {
+            let what =
+                format!("the store has only {} of the {shared} records that {} shares", there.unwrap_or(0), line.id);
+            self.plan.conflicts.entry(group.clone()).or_insert((number, what));
+        }
+        let is_context = line.of == "context";
+        let (seen, alike) = (shared, shared);
+        let state = State { group, is_context, there, seen, alike, parent: line.parent };
+        self.plan.streams.insert(line.id, state);
+        self.plan.order.push(line.id);
+        Ok(())
+    }
+
+    fn record(&mut self, number: u64, line: RecordLine) -> Result<()> {
+        let Some(state) = self.plan.streams.get_mut(&line.stream) else {
+            return Err(refused(number, "a record before the line of its stream"));
+        };
+        if line.sequence != state.seen + 1 {
+            let what = format!("expected record {} of stream {}, found {}", state.seen + 1, line.stream, line.sequence);
+            return Err(refused(number, &what));
+        }
+        state.seen = line.sequence;
+        if state.there.is_none_or(|there| line.sequence > there) || self.plan.conflicts.contains_key(&state.group) {
+            return Ok(());
+        }
+        let there = self.ahead.record(self.store, line.stream, line.sequence)?;
+        match there {
+            Some(there) if is_same(&there, &line, state.is_context) => {
+                state.alike = state.alike.max(line.sequence);
+                if line.redacted && !there.redacted && there.payload.is_empty() && there.meta.is_empty() {
+                    self.plan.to_redact.push(there.position);
+                }
+            }
+            _ => {
+                let of = if state.is_context { "context" } else { "stream" };
+                let what =
+                    format!("the store has something else in {of} {}, from sequence {} on", line.stream, line.sequence);
+                self.plan.conflicts.insert(state.group.clone(), (number, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn listed(&mut self, number: u64, list: List, record: RecordLine) -> Result<()> {
+        let event = list.decode(record.kind.0, &record.meta, &record.payload);
+        let event = event.and_then(|event| event.check().map(|()| event));
+        let event = event.map_err(|error| refused(number, &error.to_string()))?;
+        let subject = event.subject();
+        let group = match &subject {
+            Subject::Session(id) => Group::Session(*id),
+            Subject::Agent(project, name) => Group::Agent(project.clone(), name.clone()),
+            Subject::Run(id) => {
+                if let ListEvent::Run(RunCatalogEvent::Created(run)) = &event {
+                    self.runs.insert(run.id, Group::Session(run.session_id));
+                }
+                let group = self.runs.get(id).cloned();
+                group.ok_or_else(|| refused(number, &format!("run {id} was not created before")))?
+            }
+        };
+        self.plan.lists.push(ListLine { number, list, subject, group, event, record, is_there: false });
+        Ok(())
+    }
+}
+
+/// A few records of the stream that was compared last.
+#[derive(Default)]
+struct Ahead {
+    of: Option<StreamId>,
+    records: VecDeque<Record>,
+    limit: u64,
+}
+
+impl Ahead {
+    fn record(&mut self, store: &Store, stream: StreamId, sequence: u64) -> Result<Option<Record>> {
+        let is_next = self.of == Some(stream);
+        while self.records.front().is_some_and(|record| is_next && record.sequence.0 < sequence) {
+            self.records.pop_front();
+        }
+        if !is_next || self.records.is_empty() {
+            self.limit = if is_next { (self.limit * 2).min(PAGE_RECORDS_MAX) } else { 2 };
+            let options = ReadOptions { first: Sequence(sequence), limit: self.limit, ..ReadOptions::default() };
+            self.of = Some(stream);
+            self.records = block_on(store.backend().read(stream, options))?.records.into();
+        }
+        Ok(self.records.front().filter(|record| record.sequence.0 == sequence).cloned())
+    }
+}
+
+/// A copy can be made where the store has, or gets, what it shares.
+fn check_forks(plan: &mut Plan) {
+    for id in &plan.order {
+        let Some(State { group, there: None, parent: Some((parent, at)), .. }) = plan.streams.get(id) else { continue };
+        let Some(of) = plan.streams.get(parent) else { continue };
+        if of.alike.min(of.there.unwrap_or_default()) >= *at {
+            continue;
+        }
+        if let Some((line, _)) = plan.conflicts.get(&of.group) {
+            let what = format!("it shares what was left out with {parent}");
+            let line = *line;
+            plan.conflicts.entry(group.clone()).or_insert((line, what));
+        }
+    }
+}
+
+/// Finds which records of the lists the store has, and whether it can take the others.
+fn check_lists(store: &Store, plan: &mut Plan) -> Result<()> {
+    let mut lines_of: HashMap<Subject, VecDeque<usize>> = HashMap::new();
+    for (index, line) in plan.lists.iter_mut().enumerate() {
+        line.is_there = false;
+        lines_of.entry(line.subject.clone()).or_default().push_back(index);
+    }
+    let (mut sessions, mut runs) = (Catalog::new(), RunCatalog::new());
+    for list in List::ALL {
+        each_record(store, list.stream(), Position(u64::MAX), |there| {
+            let event = list.decode(there.kind.0, &there.meta, &there.payload)?;
+            let subject = event.subject();
+            fold(&mut sessions, &mut runs, &event)?;
+            if let Some(lines) = lines_of.get_mut(&subject) {
+                if let Some(index) = lines.pop_front()
+                    && let Some(line) = plan.lists.get_mut(index)
+                {
+                    line.is_there = is_same(there, &line.record, false);
+                    if !line.is_there {
+                        let what = format!("the store's list of {} has something else of it", list.name());
+                        plan.conflicts.entry(line.group.clone()).or_insert((line.number, what));
+                    }
+                }
+                plan.known.insert(subject);
+            }
+            Ok::<(), Error>(())
+        })?;
+    }
+    for line in &plan.lists {
+        if line.is_there || plan.conflicts.contains_key(&line.group) {
+            continue;
+        }
+        if let Err(why) = fits(&sessions, &line.event).and_then(|()| fold(&mut sessions, &mut runs, &line.event)) {
+            plan.conflicts.insert(line.group.clone(), (line.number, why.to_string()));
+        }
+    }
+    Ok(())
+}
+
+/// What is to be told in words before the fold refuses it.
+fn fits(sessions: &Catalog, event: &ListEvent) -> Result<()> {
+    if let ListEvent::Session(CatalogEvent::SessionCreated(session)) = event
+        && let Some(name) = &session.name
+        && let Some(other) = sessions.session_named(name)
+    {
+        return Err(Error::invalid(format!("the store has another session of the name {name:?}, {}", other.id)));
+    }
+    if let ListEvent::Run(RunCatalogEvent::Created(run)) = event
+        && sessions.instance(run.instance_id).is_none()
+    {
+        return Err(Error::invalid(format!("run {} is of an agent instance that is not there", run.id)));
+    }
+    Ok(())
+}
+
+fn fold(sessions: &mut Catalog, runs: &mut RunCatalog, event: &ListEvent) -> Result<()> {
+    match event {
+        ListEvent::Session(event) => sessions.apply(sessions.last_sequence() + 1, event.clone())?,
+        ListEvent::Run(event) => runs.apply(runs.last_sequence() + 1, event)?,
+        ListEvent::Agent(_) => {}
+    }
+    Ok(())
+}
+
+/// Says which session or definition was left out.
+fn name_sessions(plan: &mut Plan) {
+    let mut told = HashSet::new();
+    for line in &plan.lists {
+        if !told.insert(line.group.clone()) {
+            continue;
+        }
+        let name = match &line.event {
+            ListEvent::Session(CatalogEvent::SessionCreated(session)) => match &session.name {
+                Some(name) => format!("session {name:?} ({})", session.id),
+                None => format!("session {}", session.id),
+            },
+            ListEvent::Session(_) | ListEvent::Run(_) => continue,
+            ListEvent::Agent(_) => match &line.subject {
+                Subject::Agent(_, name) => format!("agent {name:?}"),
+                _ => continue,
+            },
+        };
+        if let Some((_, what)) = plan.conflicts.get_mut(&line.group) {
+            *what = format!("{name} was left out: {what}");
+        }
+    }
+    for (group, (_, what)) in &mut plan.conflicts {
+        if let Group::Stream(id) = group {
+            *what = format!("stream {id} was left out: {what}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! [`ImportClock`]: the clock of a store that an archive is read into.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use runlog_engine::Host;
+
+/// The surroundings of a store that an archive is read into: those it is given, but while records are written, the
+/// time is the one at which they were recorded.
+///
+/// A log takes nothing that is older than itself, so whoever makes a store for an archive has the clock stand at the
+/// archive's [first time](super::first_time) meanwhile.
+///
+/// ```
+/// # #[cfg(not(target_family = "wasm"))] {
+/// use std::sync::Arc;
+/// use runlog::{Store, StoreOptions, SystemHost, archive::ImportClock, engine::storage::MemoryStorage};
+///
+/// let clock = ImportClock::new(Arc::new(SystemHost));
+/// clock.stand_at(1_600_000_000_000);
+/// let store = Store::open_on(Arc::new(MemoryStorage::new()), StoreOptions::with_host(clock.clone()))?;
+/// clock.go_on();
+/// # }
+/// # Ok::<(), runlog::Error>(())
+/// ```
+pub struct ImportClock {
+    host: Arc<dyn Host>,
+    /// The time while records are written; 0 is the host's own.
+    at_ms: AtomicU64,
+}
+
+impl ImportClock {
+    /// A clock that tells the host's time, until an import says otherwise.
+    pub fn new(host: Arc<dyn Host>) -> Arc<Self> {
+        Arc::new(Self { host, at_ms: AtomicU64::new(0) })
+    }
+
+    /// Has the clock stand still, at the host's time at the latest: a log that was once in the future stays there.
+    pub fn stand_at(&self, at_ms: u64) {
+        self.at_ms.store(at_ms.min(self.host.now_ms()), Ordering::Relaxed);
+    }
+
+    /// Has the clock tell the host's time.
+    pub fn go_on(&self) {
+        self.at_ms.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Host for ImportClock {
+    fn now_ms(&self) -> u64 {
+        match self.at_ms.load(Ordering::Relaxed) {
+            0 => self.host.now_ms(),
+            at_ms => at_ms,
+        }
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        self.host.random(bytes);
+    }
+
+    fn has_threads(&self) -> bool {
+        self.host.has_threads()
+    }
+
+    fn process_id(&self) -> u32 {
+        self.host.process_id()
+    }
+}
+
+impl std::fmt::Debug for ImportClock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ImportClock").field("at_ms", &self.at_ms).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,472 @@
+//! Writing an archive.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap, HashSet},
+};
+
+use pollster::block_on;
+use runlog_engine::{Kind, Position, ReadOptions, Record, Sequence, StreamId};
+use runlog_model::{CatalogEvent, RunCatalogEvent, RunId, SessionId};
+
+use super::{
+    Exported, What,
+    lines::{Counts, Line, RecordLine, StreamLine, encode},
+    lists::{List, ListEvent, Subject, each_record, is_derived, record_at, streams_of, what_of_context},
+};
+use crate::{Error, ErrorKind, Result, Store};
+
+/// So many records of a stream are read at first; more where nothing else comes in between.
+const PAGE_RECORDS_MIN: u64 = 16;
+/// At most so many records are read at once.
+const PAGE_RECORDS_MAX: u64 = 1024;
+/// How many records of the log are looked at together where a backend can't tell its streams.
+const SCAN_RECORDS: u64 = 1024;
+
+/// Writes an archive of a store as it is now, beside its writer or without one: JSON lines, given whole.
+///
+/// # Errors
+/// [`NotFound`](ErrorKind::NotFound) for a session that isn't there, [`Conflict`](ErrorKind::Conflict) when what a copy shares
+/// is truncated meanwhile, those of reading the store, and those of `write`.
+pub fn export<E: From<Error>>(
+    store: &Store,
+    what: What<'_>,
+    write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
+) -> std::result::Result<Exported, E> {
+    let (bound, all) = extent(store)?;
+    let owners = Owners::read(store, bound)?;
+    let chosen = match what {
+        What::All => None,
+        What::Sessions(sessions) => Some(owners.with_relatives(sessions)?),
+    };
+    let streams = owners.streams(&all, chosen.as_deref());
+    let mut merge = Merge::plan(store, bound, streams)?;
+    write(&encode(&Line::Archive, None))?;
+    merge.write(store, bound, write)?;
+    let chosen: Option<HashSet<SessionId>> = chosen.map(|ids| ids.into_iter().collect());
+    for list in List::ALL {
+        merge.counts.records += write_list(store, list, bound, &owners, chosen.as_ref(), write)?;
+    }
+    write(&encode(&Line::End(merge.counts), None))?;
+    let sessions = owners.sessions.iter().map(|(id, _)| *id);
+    let sessions = sessions.filter(|id| chosen.as_ref().is_none_or(|chosen| chosen.contains(id))).collect();
+    let Counts { streams, records, snapshots } = merge.counts;
+    Ok(Exported { sessions, streams, records, snapshots })
+}
+
+/// Up to where the log is read, and the streams there are.
+fn extent(store: &Store) -> Result<(Position, Vec<StreamId>)> {
+    if let Some(embedded) = store.embedded() {
+        let bound = embedded.engine().last_position()?;
+        return Ok((bound, embedded.engine().streams()?.into_iter().map(|info| info.id).collect()));
+    }
+    let (mut bound, mut all, mut known) = (Position::ZERO, Vec::new(), HashSet::new());
+    let mut next = Some(Position::FIRST);
+    while let Some(first) = next {
+        let page = block_on(store.backend().scan(first, SCAN_RECORDS))?;
+        next = page.next.filter(|_| !page.records.is_empty());
+        for record in page.records {
+            bound = record.position;
+            if known.insert(record.stream) {
+                all.push(record.stream);
+            }
+        }
+    }
+    Ok((bound, all))
+}
+
+/// Whose the streams are, as the lists tell it.
+#[derive(Default)]
+struct Owners {
+    /// The sessions in the order they were made, and the position that this was told at.
+    sessions: Vec<(SessionId, u64)>,
+    instances: HashMap<StreamId, SessionId>,
+    of_session: HashMap<SessionId, Vec<StreamId>>,
+    runs: HashMap<RunId, (SessionId, [Option<RunId>; 2])>,
+}
+
+impl Owners {
+    fn read(store: &Store, bound: Position) -> Result<Self> {
+        let mut owners = Self::default();
+        for list in List::ALL {
+            each_record(store, list.stream(), bound, |record| {
+                match list.decode(record.kind.0, &record.meta, &record.payload)? {
+                    ListEvent::Session(CatalogEvent::SessionCreated(session)) => {
+                        owners.sessions.push((session.id, record.position.0));
+                    }
+                    ListEvent::Session(CatalogEvent::InstanceCreated(instance)) => {
+                        let stream = StreamId(instance.id.as_uuid());
+                        owners.instances.insert(stream, instance.session_id);
+                        owners.of_session.entry(instance.session_id).or_default().push(stream);
+                    }
+                    ListEvent::Run(RunCatalogEvent::Created(run)) => {
+                        let relatives = [run.parent_run_id, run.resumed_from];
+                        owners.runs.insert(run.id, (run.session_id, relatives));
+                        owners.of_session.entry(run.session_id).or_default().push(StreamId(run.id.as_uuid()));
+                    }
+                    _ => {}
+                }
+                Ok::<(), Error>(())
+            })?;
+        }
+        Ok(owners)
+    }
+
+    /// The sessions, and those of the runs that theirs were spawned by or go on from: no run is listed without them.
+    fn with_relatives(&self, sessions: &[SessionId]) -> Result<Vec<SessionId>> {
+        let mut chosen = Vec::new();
+        let mut known = HashSet::new();
+        for id in sessions {
+            if !self.sessions.iter().any(|(session, _)| session == id) {
+                return Err(Error::not_found(format!("no session {id}")));
+            }
+            if known.insert(*id) {
+                chosen.push(*id);
+            }
+        }
+        let mut next = 0;
+        while let Some(id) = chosen.get(next).copied() {
+            next += 1;
+            for stream in self.of_session.get(&id).into_iter().flatten() {
+                let Some((_, relatives)) = self.runs.get(&RunId(stream.0)) else { continue };
+                for run in relatives.iter().flatten() {
+                    let session = self.runs.get(run).map(|(session, _)| *session);
+                    chosen.extend(session.filter(|session| known.insert(*session)));
+                }
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// The streams to write, each with what it is.
+    fn streams(&self, all: &[StreamId], chosen: Option<&[SessionId]>) -> Vec<Planned> {
+        let made_at: HashMap<SessionId, u64> = self.sessions.iter().copied().collect();
+        let beside: HashMap<StreamId, (SessionId, &'static str)> =
+            made_at.keys().flat_map(|id| streams_of(*id).map(|(stream, of)| (stream, (*id, of)))).collect();
+        let planned = |stream: StreamId| {
+            let (session, of) = if let Some((session, of)) = beside.get(&stream) {
+                (Some(*session), *of)
+            } else if let Some(session) = self.instances.get(&stream) {
+                (Some(*session), "context")
+            } else if let Some((session, _)) = self.runs.get(&RunId(stream.0)) {
+                (Some(*session), "run")
+            } else {
+                (None, "stream")
+            };
+            let made_at = session.and_then(|session| made_at.get(&session)).copied().unwrap_or_default();
+            Planned { id: stream, of, session, made_at, fork: None, inherited: 0, last: 0, is_told: false, written: 0 }
+        };
+        let is_data = |stream: &StreamId| List::of_stream(*stream).is_none() && !is_derived(*stream);
+        match chosen {
+            None => all.iter().copied().filter(is_data).map(planned).collect(),
+            Some(chosen) => chosen
+                .iter()
+                .flat_map(|id| {
+                    let own = self.of_session.get(id).into_iter().flatten().copied();
+                    streams_of(*id).map(|(stream, _)| stream).into_iter().chain(own)
+                })
+                .map(planned)
+                .collect(),
+        }
+    }
+}
+
+/// A stream to write.
+struct Planned {
+    id: StreamId,
+    of: &'static str,
+    session: Option<SessionId>,
+    /// The position at which its session was made.
+    made_at: u64,
+    /// The stream of the archive that it shares its first records with, and how many.
+    fork: Option<(StreamId, u64)>,
+    /// Up to which sequence its records are another stream's.
+    inherited: u64,
+    last: u64,
+    is_told: bool,
+    /// The last sequence that was written, those that are shared among them.
+    written: u64,
+}
+
+/// Where something comes in the archive: by position, but what a copy has of a stream that isn't in the archive as
+/// it was comes together, where the copy was made, so that an envelope still stands before its message.
+type Key = (u64, u64, Step);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Step {
+    Record,
+    Fork,
+    Snapshot,
+}
+
+/// All streams, merged in the order in which their records were written.
+struct Merge {
+    streams: Vec<Planned>,
+    places: HashMap<StreamId, usize>,
+    heap: BinaryHeap<Reverse<(Key, usize, u64)>>,
+    counts: Counts,
+}
+
+impl Merge {
+    fn plan(store: &Store, bound: Position, streams: Vec<Planned>) -> Result<Self> {
+        let chosen: HashSet<StreamId> = streams.iter().map(|stream| stream.id).collect();
+        let mut merge =
+            Self { streams: Vec::new(), places: HashMap::new(), heap: BinaryHeap::new(), counts: Counts::default() };
+        for mut stream in streams {
+            let Some(info) = block_on(store.backend().stream(stream.id))? else { continue };
+            stream.last = info.last_sequence.0;
+            let first = record_at(store, stream.id, 1)?.filter(|first| first.position <= bound);
+            if first.is_none() && stream.last > 0 {
+                // It was made since.
+                continue;
+            }
+            if let Some(first) = &first
+                && first.stream != stream.id
+            {
+                stream.inherited = inherited(store, &stream)?;
+                stream.fork = shared(store, &stream, &chosen)?;
+            }
+            merge.begin(store, bound, stream, first.is_none())?;
+        }
+        Ok(merge)
+    }
+
+    /// Finds where a stream's lines come.
+    fn begin(&mut self, store: &Store, bound: Position, stream: Planned, is_empty: bool) -> Result<()> {
+        let index = self.streams.len();
+        let mut first = 1;
+        if let Some((_, at)) = stream.fork {
+            if let Some(last) = record_at(store, stream.id, at)? {
+                // Not right behind that record: it may be an envelope, whose message comes next.
+                let key = (stream.made_at.max(last.position.0), 0, Step::Fork);
+                self.heap.push(Reverse((key, index, at)));
+            }
+            first = at + 1;
+        }
+        if let Some(record) = record_at(store, stream.id, first)?.filter(|record| record.position <= bound) {
+            self.heap.push(Reverse((stream.key(&record), index, first)));
+        }
+        let mut at = Sequence::MAX;
+        while let Some(snapshot) = block_on(store.backend().latest_snapshot(stream.id, at))? {
+            let sequence = snapshot.sequence;
+            let is_parents = match stream.fork {
+                Some((parent, shared)) if sequence.0 <= shared => {
+                    block_on(store.backend().latest_snapshot(parent, sequence))?
+                        .is_some_and(|other| other.position == snapshot.position)
+                }
+                _ => false,
+            };
+            if snapshot.position <= bound && !is_parents {
+                let mut key = (snapshot.position.0, 0, Step::Snapshot);
+                if sequence.0 <= stream.inherited {
+                    key = (stream.made_at.max(snapshot.position.0), snapshot.position.0, Step::Snapshot);
+                }
+                self.heap.push(Reverse((key, index, sequence.0)));
+            }
+            let Some(before) = sequence.0.checked_sub(1) else { break };
+            at = Sequence(before);
+        }
+        if is_empty {
+            // It has no time of its own, so it comes after what has.
+            self.heap.push(Reverse(((u64::MAX, 0, Step::Fork), index, 0)));
+        }
+        self.places.insert(stream.id, index);
+        self.streams.push(stream);
+        Ok(())
+    }
+
+    fn write<E: From<Error>>(
+        &mut self,
+        store: &Store,
+        bound: Position,
+        write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let mut limits = vec![PAGE_RECORDS_MIN; self.streams.len()];
+        while let Some(Reverse((key, index, sequence))) = self.heap.pop() {
+            self.tell(index, write)?;
+            match key.2 {
+                Step::Fork => {}
+                Step::Snapshot => self.snapshot(store, index, sequence, write)?,
+                Step::Record => {
+                    let limit = limits.get(index).copied().unwrap_or(PAGE_RECORDS_MIN);
+                    let is_whole = self.records(store, bound, index, sequence, limit, write)?;
+                    let next = if is_whole { limit * 2 } else { limit / 2 };
+                    if let Some(limit) = limits.get_mut(index) {
+                        *limit = next.clamp(PAGE_RECORDS_MIN, PAGE_RECORDS_MAX);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the line of a stream, once.
+    fn tell<E: From<Error>>(
+        &mut self,
+        index: usize,
+        write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let written = |id| self.places.get(&id).and_then(|place| self.streams.get(*place)).map_or(0, |it| it.written);
+        let shared = self.streams.get(index).and_then(|stream| stream.fork);
+        let is_lost = shared.is_some_and(|(parent, at)| written(parent) < at);
+        let Some(stream) = self.streams.get_mut(index).filter(|stream| !stream.is_told) else { return Ok(()) };
+        if is_lost {
+            let what =
+                format!("what {} shares with another stream was truncated meanwhile; export it again", stream.id);
+            return Err(Error::new(ErrorKind::Conflict, what).into());
+        }
+        stream.is_told = true;
+        stream.written = stream.fork.map_or(0, |(_, at)| at);
+        self.counts.streams += 1;
+        let line = StreamLine { id: stream.id, of: stream.of.to_owned(), session: stream.session, parent: stream.fork };
+        write(&encode(&Line::Stream(line), None))
+    }
+
+    /// Writes records of a stream from a sequence on, until another stream's come. Says whether all that were read came.
+    fn records<E: From<Error>>(
+        &mut self,
+        store: &Store,
+        bound: Position,
+        index: usize,
+        first: u64,
+        limit: u64,
+        write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<bool, E> {
+        let Some(stream) = self.streams.get_mut(index) else { return Ok(true) };
+        let options = ReadOptions { first: Sequence(first), limit, ..ReadOptions::default() };
+        let page = block_on(store.backend().read(stream.id, options))?;
+        let mut next = page.next.map(|next| next.0);
+        let mut is_whole = true;
+        for record in &page.records {
+            let key = stream.key(record);
+            if record.position > bound {
+                return Ok(true);
+            }
+            let is_first = record.sequence.0 == first;
+            if !is_first && self.heap.peek().is_some_and(|Reverse((other, ..))| *other < key) {
+                (next, is_whole) = (Some(record.sequence.0), false);
+                break;
+            }
+            let what = if stream.of == "context" { what_of_context(record.kind.0) } else { None };
+            write(&encode(&Line::Record(line_of(stream.id, record)), what))?;
+            stream.written = record.sequence.0;
+            self.counts.records += 1;
+        }
+        if let Some(next) = next
+            && let Some(record) = record_at(store, stream.id, next)?.filter(|record| record.position <= bound)
+        {
+            self.heap.push(Reverse((stream.key(&record), index, next)));
+        }
+        Ok(is_whole)
+    }
+
+    fn snapshot<E: From<Error>>(
+        &mut self,
+        store: &Store,
+        index: usize,
+        sequence: u64,
+        write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let Some(stream) = self.streams.get(index) else { return Ok(()) };
+        let found = block_on(store.backend().latest_snapshot(stream.id, Sequence(sequence)))?;
+        let found = found.filter(|snapshot| snapshot.sequence.0 == sequence && sequence <= stream.written);
+        let Some(snapshot) = found else { return Ok(()) };
+        let line = RecordLine {
+            stream: stream.id,
+            sequence,
+            position: snapshot.position.0,
+            time_ms: snapshot.time_ms,
+            kind: Kind::SNAPSHOT,
+            redacted: false,
+            meta: snapshot.meta,
+            payload: snapshot.payload,
+        };
+        self.counts.snapshots += 1;
+        write(&encode(&Line::Snapshot(line), None))
+    }
+}
+
+impl Planned {
+    fn key(&self, record: &Record) -> Key {
+        let position = record.position.0;
+        if record.sequence.0 <= self.inherited {
+            return (self.made_at.max(position), position, Step::Record);
+        }
+        (position, 0, Step::Record)
+    }
+}
+
+/// Up to which sequence the records of a stream are others', found by halving: they are its first.
+fn inherited(store: &Store, stream: &Planned) -> Result<u64> {
+    halve(stream.last, |sequence| Ok(record_at(store, stream.id, sequence)?.is_some_and(|it| it.stream != stream.id)))
+}
+
+/// The stream of the archive whose first records these still are, and how many.
+fn shared(store: &Store, stream: &Planned, chosen: &HashSet<StreamId>) -> Result<Option<(StreamId, u64)>> {
+    let Some(last) = record_at(store, stream.id, stream.inherited)? else { return Ok(None) };
+    let parent = last.stream;
+    if !chosen.contains(&parent) {
+        return Ok(None);
+    }
+    // What a stream has at a place, and hasn't lost by a truncation since, comes after what it had there before.
+    let at = halve(stream.inherited, |sequence| {
+        let (own, other) = (record_at(store, stream.id, sequence)?, record_at(store, parent, sequence)?);
+        Ok(own.is_some_and(|own| other.is_some_and(|other| own.position == other.position)))
+    })?;
+    // The parent's own line has to come first, which it does where the last shared record is its own.
+    let is_parents = at > 0 && record_at(store, parent, at)?.is_some_and(|record| record.stream == parent);
+    Ok(is_parents.then_some((parent, at)))
+}
+
+/// The last sequence up to which something holds, 0 for none.
+fn halve(last: u64, mut holds: impl FnMut(u64) -> Result<bool>) -> Result<u64> {
+    let (mut good, mut bad) = (0, last + 1);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if holds(middle)? {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    Ok(good)
+}
+
+fn line_of(stream: StreamId, record: &Record) -> RecordLine {
+    RecordLine {
+        stream,
+        sequence: record.sequence.0,
+        position: record.position.0,
+        time_ms: record.time_ms,
+        kind: record.kind,
+        redacted: record.redacted,
+        meta: record.meta.clone(),
+        payload: record.payload.clone(),
+    }
+}
+
+/// Writes what a list says of the sessions, or all of it. Says how many records that were.
+fn write_list<E: From<Error>>(
+    store: &Store,
+    list: List,
+    bound: Position,
+    owners: &Owners,
+    chosen: Option<&HashSet<SessionId>>,
+    write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
+) -> std::result::Result<u64, E> {
+    let mut count = 0;
+    each_record(store, list.stream(), bound, |record| {
+        let event = list.decode(record.kind.0, &record.meta, &record.payload)?;
+        let session = match event.subject() {
+            Subject::Session(id) => Some(id),
+            Subject::Run(id) => owners.runs.get(&id).map(|(session, _)| *session),
+            Subject::Agent(..) => None,
+        };
+        if chosen.is_none_or(|chosen| session.is_some_and(|session| chosen.contains(&session))) {
+            count += 1;
+            write(&encode(&Line::Record(line_of(list.stream(), record)), Some(event.what())))?;
+        }
+        Ok::<(), E>(())
+    })?;
+    Ok(count)
+}

@@ -1,0 +1,187 @@
+//! The streams that list what a store has: sessions, runs and agents, the records of all of them in one stream each.
+
+use pollster::block_on;
+use runlog_engine::{Position, ReadOptions, Record, Sequence, StreamId};
+use runlog_model::{AgentCatalogEvent, CatalogEvent, ContextEventKind, RunCatalogEvent, RunId, SessionId, codec};
+
+use super::lines::RecordLine;
+use crate::{
+    AGENTS_STREAM, CATALOG_STREAM, Error, ErrorKind, RUNS_STREAM, Result, Store, catalog, runs,
+    transcript::{keep::aside_stream, marks_stream},
+};
+
+/// A stream that lists things.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum List {
+    /// Sessions and their agent instances.
+    Sessions,
+    /// Runs.
+    Runs,
+    /// Definitions of agents.
+    Agents,
+}
+
+/// What a record of a list is about.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Subject {
+    Session(SessionId),
+    Run(RunId),
+    Agent(Option<String>, String),
+}
+
+/// A record of a list, read.
+#[derive(Clone, Debug)]
+pub(super) enum ListEvent {
+    Session(CatalogEvent),
+    Run(RunCatalogEvent),
+    Agent(AgentCatalogEvent),
+}
+
+impl List {
+    pub(super) const ALL: [Self; 3] = [Self::Sessions, Self::Runs, Self::Agents];
+
+    pub(super) const fn stream(self) -> StreamId {
+        match self {
+            Self::Sessions => CATALOG_STREAM,
+            Self::Runs => RUNS_STREAM,
+            Self::Agents => AGENTS_STREAM,
+        }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Sessions => "sessions",
+            Self::Runs => "runs",
+            Self::Agents => "agents",
+        }
+    }
+
+    pub(super) fn of_stream(stream: StreamId) -> Option<Self> {
+        Self::ALL.into_iter().find(|list| list.stream() == stream)
+    }
+
+    pub(super) fn decode(self, kind: u8, meta: &[u8], payload: &[u8]) -> Result<ListEvent> {
+        Ok(match self {
+            Self::Sessions => ListEvent::Session(CatalogEvent::decode(kind, meta, payload)?),
+            Self::Runs => ListEvent::Run(RunCatalogEvent::decode(kind, meta, payload)?),
+            Self::Agents => ListEvent::Agent(AgentCatalogEvent::decode(kind, meta, payload)?),
+        })
+    }
+}
+
+impl ListEvent {
+    pub(super) fn subject(&self) -> Subject {
+        match self {
+            Self::Session(event) => Subject::Session(match event {
+                CatalogEvent::SessionCreated(session) => session.id,
+                CatalogEvent::SessionUpdated(updated) => updated.id,
+                CatalogEvent::SessionDeleted(deleted) => deleted.id,
+                CatalogEvent::InstanceCreated(instance) => instance.session_id,
+                CatalogEvent::ChatUpdated(updated) => updated.id,
+                CatalogEvent::ChatTouched(touched) => touched.id,
+            }),
+            Self::Run(event) => Subject::Run(match event {
+                RunCatalogEvent::Created(run) => run.id,
+                RunCatalogEvent::StatusChanged { id, .. } => *id,
+            }),
+            Self::Agent(event) => {
+                let (AgentCatalogEvent::Defined(agent) | AgentCatalogEvent::Updated(agent)) = event;
+                Subject::Agent(agent.project.clone(), agent.name.clone())
+            }
+        }
+    }
+
+    /// What it tells, for those who read the file.
+    pub(super) const fn what(&self) -> &'static str {
+        match self {
+            Self::Session(CatalogEvent::SessionCreated(_)) => "session_created",
+            Self::Session(CatalogEvent::SessionUpdated(_)) => "session_updated",
+            Self::Session(CatalogEvent::SessionDeleted(_)) => "session_deleted",
+            Self::Session(CatalogEvent::InstanceCreated(_)) => "instance_created",
+            Self::Session(CatalogEvent::ChatUpdated(_)) => "chat_updated",
+            Self::Session(CatalogEvent::ChatTouched(_)) => "chat_touched",
+            Self::Run(RunCatalogEvent::Created(_)) => "run_created",
+            Self::Run(RunCatalogEvent::StatusChanged { .. }) => "run_status_changed",
+            Self::Agent(AgentCatalogEvent::Defined(_)) => "agent_defined",
+            Self::Agent(AgentCatalogEvent::Updated(_)) => "agent_updated",
+        }
+    }
+
+    /// Whether a store may have it.
+    pub(super) fn check(&self) -> Result<()> {
+        match self {
+            Self::Session(event) => event.encode().map(drop)?,
+            Self::Run(event) => event.encode().map(drop)?,
+            Self::Agent(event) => event.encode().map(drop)?,
+        }
+        Ok(())
+    }
+}
+
+/// The names of a context's records, for those who read the file.
+pub(super) fn what_of_context(kind: u8) -> Option<&'static str> {
+    ContextEventKind::from_byte(kind).map(ContextEventKind::name)
+}
+
+/// Streams that are derived from the lists, and never in an archive.
+pub(super) fn is_derived(stream: StreamId) -> bool {
+    [catalog::PARTS_STREAM, runs::PARTS_STREAM].contains(&stream)
+}
+
+/// The streams that a session has beside the contexts of its instances and its runs, and what they are.
+pub(super) fn streams_of(session: SessionId) -> [(StreamId, &'static str); 3] {
+    let chat = StreamId(session.as_uuid());
+    [(chat, "chat"), (aside_stream(session), "aside"), (marks_stream(session), "import")]
+}
+
+/// Gives every record of a stream up to a position, a page in memory at a time; none when there is no such stream.
+pub(super) fn each_record<E: From<Error>>(
+    store: &Store,
+    stream: StreamId,
+    bound: Position,
+    mut visit: impl FnMut(&Record) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    let mut next = Some(Sequence::FIRST);
+    while let Some(first) = next {
+        let options = ReadOptions { first, ..ReadOptions::default() };
+        let page = match block_on(store.backend().read(stream, options)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            page => page?,
+        };
+        next = page.next.filter(|_| !page.records.is_empty());
+        for record in &page.records {
+            if record.position > bound {
+                return Ok(());
+            }
+            visit(record)?;
+        }
+    }
+    Ok(())
+}
+
+/// The record at a sequence of a stream, if there is one.
+pub(super) fn record_at(store: &Store, stream: StreamId, sequence: u64) -> Result<Option<Record>> {
+    let one = Sequence(sequence);
+    let options = ReadOptions { first: one, last: one, limit: 1, ..ReadOptions::default() };
+    match block_on(store.backend().read(stream, options)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        page => Ok(page?.records.into_iter().next()),
+    }
+}
+
+/// Whether a record of the store is the one of a line. What was redacted on either side can't be compared.
+pub(super) fn is_same(there: &Record, line: &RecordLine, is_context: bool) -> bool {
+    let is_same_meta = || {
+        let timed = |meta, time_ms| timed_meta(meta, time_ms).filter(|_| is_context);
+        there.meta == line.meta
+            || timed(&there.meta, there.time_ms).is_some_and(|own| timed(&line.meta, line.time_ms) == Some(own))
+    };
+    there.kind == line.kind && (there.redacted || line.redacted || (there.payload == line.payload && is_same_meta()))
+}
+
+/// The metadata of a context's event with the time in it, where that was told by its record alone.
+pub(super) fn timed_meta(meta: &[u8], time_ms: u64) -> Option<Vec<u8>> {
+    let meta = codec::decode_event_meta(meta).ok()?;
+    let created_at_ms = Some(meta.created_at_ms.unwrap_or(time_ms));
+    codec::encode_event_meta(&codec::EventMeta { created_at_ms, ..meta }).ok()
+}

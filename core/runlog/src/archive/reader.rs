@@ -1,0 +1,89 @@
+//! The lines of an archive, one at a time.
+
+use std::io::{BufRead, ErrorKind as IoErrorKind, Read};
+
+use super::lines::{Counts, LINE_BYTES_MAX, Line, decode};
+use crate::{Error, ErrorKind, Result};
+
+/// Gives the lines of an archive in order, with their numbers.
+///
+/// # Errors
+/// [`InvalidInput`](ErrorKind::InvalidInput) for what is no archive, has a line that can't be read, or breaks off: whoever
+/// reads takes all of it or nothing.
+pub(super) fn each_line(mut source: &mut dyn BufRead, mut visit: impl FnMut(u64, Line) -> Result<()>) -> Result<()> {
+    let mut bytes = Vec::new();
+    let (mut number, mut open, mut is_over) = (0, None::<Counts>, false);
+    loop {
+        bytes.clear();
+        match Read::take(&mut source, LINE_BYTES_MAX + 1).read_until(b'\n', &mut bytes) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) if error.kind() == IoErrorKind::Interrupted => continue,
+            Err(error) => return Err(Error::with_source(ErrorKind::Io, format!("reading it: {error}"), error)),
+        }
+        number += 1;
+        if bytes.len() as u64 > LINE_BYTES_MAX {
+            return Err(refused(number, &format!("the line has more than {LINE_BYTES_MAX} bytes")));
+        }
+        if bytes.trim_ascii().is_empty() {
+            continue;
+        }
+        let line = decode(&bytes).map_err(|why| refused(number, &why))?;
+        match (&line, &mut open) {
+            _ if is_over => {
+                return Err(refused(
+                    number,
+                    "more comes after the end of the export; import each from a file of its own",
+                ));
+            }
+            (Line::Archive, None) => open = Some(Counts::default()),
+            (Line::Archive, Some(_)) => {
+                return Err(refused(number, "another export begins before the end of this one"));
+            }
+            (_, None) => return Err(refused(number, "expected the beginning of an export")),
+            (Line::Stream(_), Some(counts)) => counts.streams += 1,
+            (Line::Record(_), Some(counts)) => counts.records += 1,
+            (Line::Snapshot(_), Some(counts)) => counts.snapshots += 1,
+            (Line::End(told), Some(counts)) => {
+                if told != counts {
+                    let Counts { streams, records, snapshots } = *told;
+                    let what = format!(
+                        "expected {streams} streams, {records} records and {snapshots} snapshots before the end, found {}, {} and {}",
+                        counts.streams, counts.records, counts.snapshots
+                    );
+                    return Err(refused(number, &what));
+                }
+                (open, is_over) = (None, true);
+            }
+        }
+        visit(number, line)?;
+    }
+    if !is_over {
+        return Err(refused(number, "the export breaks off here"));
+    }
+    Ok(())
+}
+
+/// When the first record of an archive was written: milliseconds since 1970-01-01 UTC. `None` where it has none.
+///
+/// # Errors
+/// As [`import`](super::import).
+pub fn first_time(mut source: &mut dyn BufRead) -> Result<Option<u64>> {
+    let mut bytes = Vec::new();
+    for number in 1.. {
+        bytes.clear();
+        let read = Read::take(&mut source, LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
+        read.map_err(|error| Error::with_source(ErrorKind::Io, format!("reading it: {error}"), error))?;
+        match decode(&bytes).map_err(|why| refused(number, &why))? {
+            Line::Record(line) | Line::Snapshot(line) => return Ok(Some(line.time_ms)),
+            Line::End(_) => break,
+            Line::Archive | Line::Stream(_) => {}
+        }
+    }
+    Ok(None)
+}
+
+/// An archive that can't be trusted, from a line on.
+pub(super) fn refused(line: u64, why: &str) -> Error {
+    Error::invalid(format!("line {line}: {why}; nothing was written"))
+}

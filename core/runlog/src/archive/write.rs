@@ -1,0 +1,345 @@
+//! Writing what an archive has and the store hasn't.
+//!
+//! Invariants: a stream is only ever added to, in the order of its sequences; records that the archive has side by side are
+//! so in the store where it matters, which is an envelope and its message; and the lists are written last, so that what is
+//! listed is there.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io::BufRead,
+};
+
+use pollster::block_on;
+use runlog_engine::{Appended, Batch, Durability, Expected, Kind, NewRecord, Op, Sequence, StreamId};
+use runlog_model::ContextEventKind;
+
+use super::{
+    ImportClock, Imported,
+    check::ListLine,
+    import::{Group, Plan, is_envelope},
+    lines::{Line, RecordLine, StreamLine},
+    lists::{List, timed_meta},
+    reader::each_line,
+};
+use crate::{Result, Store};
+
+/// A batch is written once it has so many records,
+const BATCH_RECORDS: usize = 4096;
+/// or so many bytes.
+const BATCH_BYTES: usize = 4 << 20;
+/// The lists are written in one batch up to so many records,
+const LIST_RECORDS: usize = 500_000;
+/// and so many bytes.
+const LIST_BYTES: usize = 64 << 20;
+/// Why a record is redacted that was so where it comes from.
+const REDACTED: &str = "redacted in the store that it was exported from";
+
+pub(super) fn write(
+    store: &Store,
+    clock: Option<&ImportClock>,
+    plan: &Plan,
+    source: &mut dyn BufRead,
+) -> Result<Imported> {
+    let (log_ms, is_told) = last_time(store, clock)?;
+    let now_ms = store.backend().now_ms();
+    let mut writer = Writer {
+        store,
+        clock,
+        plan,
+        pending: Vec::new(),
+        count: 0,
+        bytes: 0,
+        time_ms: 0,
+        now_ms,
+        log_ms,
+        is_told,
+        envelope: None,
+        imported: Imported::default(),
+        changed: HashSet::new(),
+    };
+    let written = writer.write(source);
+    if let Some(clock) = clock {
+        clock.go_on();
+    }
+    written?;
+    block_on(async {
+        store.as_async().shared.catalog.wrote().await;
+        store.as_async().runs().caught_up().await;
+    });
+    let mut imported = writer.imported;
+    imported.sessions = plan.outcomes(&writer.changed);
+    Ok(imported)
+}
+
+/// Before which time nothing can be recorded, and whether that is known: that of the last record, or now where there is
+/// no other clock.
+fn last_time(store: &Store, clock: Option<&ImportClock>) -> Result<(u64, bool)> {
+    let Some(embedded) = store.embedded().filter(|_| clock.is_some()) else { return Ok((u64::MAX, true)) };
+    let last = embedded.engine().record(embedded.engine().last_position()?)?;
+    Ok(last.map_or((u64::MAX, false), |last| (last.time_ms, true)))
+}
+
+/// What the next batch has in it.
+enum Pending {
+    Append(StreamId, Vec<RecordLine>),
+    Empty(StreamId),
+    Fork(StreamId, u64, StreamId),
+    Snapshot(RecordLine),
+    /// Two records that change nothing, so that what comes next isn't taken for the message of the envelope before.
+    Apart(StreamId, u64),
+}
+
+struct Writer<'a> {
+    store: &'a Store,
+    clock: Option<&'a ImportClock>,
+    plan: &'a Plan,
+    pending: Vec<Pending>,
+    count: usize,
+    bytes: usize,
+    /// When all that is pending was recorded.
+    time_ms: u64,
+    /// After this time nothing is recorded.
+    now_ms: u64,
+    /// Before this time nothing can be recorded.
+    log_ms: u64,
+    /// Whether that is known: an empty log tells it by its first record.
+    is_told: bool,
+    /// The stream, the sequence and the position of an envelope, right after it.
+    envelope: Option<(StreamId, u64, u64)>,
+    imported: Imported,
+    changed: HashSet<Group>,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, source: &mut dyn BufRead) -> Result<()> {
+        each_line(source, |_, line| match line {
+            Line::Stream(stream) => self.stream(&stream),
+            Line::Record(record) if List::of_stream(record.stream).is_none() => self.record(record),
+            Line::Snapshot(snapshot) => self.snapshot(snapshot),
+            Line::Record(_) | Line::Archive | Line::End(_) => Ok(()),
+        })?;
+        self.flush()?;
+        for position in &self.plan.to_redact {
+            let op = Op::Redact { position: *position, reason: REDACTED };
+            block_on(self.store.backend().commit(Batch::new(vec![op])))?;
+        }
+        self.lists()
+    }
+
+    /// The group of a stream that is written, and the last sequence that the store had of it.
+    fn state(&self, stream: StreamId) -> Option<(&Group, Option<u64>)> {
+        let state = self.plan.streams.get(&stream)?;
+        (!self.plan.conflicts.contains_key(&state.group)).then_some((&state.group, state.there))
+    }
+
+    fn stream(&mut self, line: &StreamLine) -> Result<()> {
+        let Some((group, None)) = self.state(line.id) else { return Ok(()) };
+        let group = group.clone();
+        let is_empty = self.plan.streams.get(&line.id).is_some_and(|state| state.seen == 0);
+        match line.parent {
+            Some((parent, at)) => self.push(group, Pending::Fork(parent, at, line.id), 0),
+            None if is_empty => self.push(group, Pending::Empty(line.id), 0),
+            None => Ok(()),
+        }
+    }
+
+    fn record(&mut self, mut line: RecordLine) -> Result<()> {
+        let envelope = self.envelope.take();
+        let Some((group, there)) = self.state(line.stream) else { return Ok(()) };
+        let group = group.clone();
+        let is_beside =
+            envelope.is_some_and(|(.., position)| matches!(line.position.checked_sub(position), Some(1 | 2)));
+        if is_envelope(&line) {
+            self.envelope = Some((line.stream, line.sequence, line.position));
+        }
+        if there.is_some_and(|there| line.sequence <= there) {
+            self.imported.skipped += 1;
+            if self.pending.is_empty() {
+                self.time_ms = line.time_ms;
+            }
+            return Ok(());
+        }
+        match self.plan.streams.get(&line.stream).filter(|state| state.is_context) {
+            Some(_) if line.kind.0 == ContextEventKind::ToolCall.byte() => self.imported.tool_calls += 1,
+            Some(_) if ContextEventKind::from_byte(line.kind.0).is_some() => self.imported.messages += 1,
+            _ => self.imported.other += 1,
+        }
+        if let Some((stream, sequence, _)) = envelope.filter(|_| !is_beside) {
+            self.push(group.clone(), Pending::Apart(stream, sequence), self.time_ms)?;
+        }
+        if line.redacted {
+            return self.redacted(group, line);
+        }
+        let is_context = self.plan.streams.get(&line.stream).is_some_and(|state| state.is_context);
+        if is_context && !(self.log_ms..=self.now_ms).contains(&line.time_ms) {
+            // The record can't be of its time; what it says can.
+            line.meta = timed_meta(&line.meta, line.time_ms).map_or(line.meta, Into::into);
+        }
+        if !is_beside {
+            self.make_room(line.time_ms, line.payload.len())?;
+        }
+        self.changed.insert(group);
+        self.count += 1;
+        self.bytes += line.payload.len();
+        self.time_ms = line.time_ms;
+        self.log_ms = self.log_ms.max(line.time_ms.min(self.now_ms));
+        match self.pending.last_mut() {
+            Some(Pending::Append(stream, records)) if *stream == line.stream => records.push(line),
+            _ => self.pending.push(Pending::Append(line.stream, vec![line])),
+        }
+        Ok(())
+    }
+
+    /// Writes a record that was redacted, and redacts it. A crash in between is made good by the next import.
+    fn redacted(&mut self, group: Group, line: RecordLine) -> Result<()> {
+        self.flush()?;
+        self.changed.insert(group);
+        self.time_ms = line.time_ms;
+        self.pending.push(Pending::Append(line.stream, vec![line]));
+        let appended = self.flush()?;
+        let Some(result) = appended.as_ref().and_then(|appended| appended.ops.first()) else { return Ok(()) };
+        let op = Op::Redact { position: result.position, reason: REDACTED };
+        block_on(self.store.backend().commit(Batch::new(vec![op])))?;
+        Ok(())
+    }
+
+    fn snapshot(&mut self, line: RecordLine) -> Result<()> {
+        let Some((group, there)) = self.state(line.stream) else { return Ok(()) };
+        let group = group.clone();
+        if there.is_some_and(|there| line.sequence <= there) {
+            let sequence = Sequence(line.sequence);
+            let found = block_on(self.store.backend().latest_snapshot(line.stream, sequence))?;
+            let found = found.filter(|snapshot| snapshot.sequence == sequence);
+            // One of the same sequence is what the archive has, or what the store went on to.
+            if found
+                .is_some_and(|it| (it.meta == line.meta && it.payload == line.payload) || it.time_ms >= line.time_ms)
+            {
+                self.imported.skipped += 1;
+                return Ok(());
+            }
+        }
+        self.imported.other += 1;
+        let time_ms = line.time_ms;
+        self.push(group, Pending::Snapshot(line), time_ms)
+    }
+
+    fn push(&mut self, group: Group, pending: Pending, time_ms: u64) -> Result<()> {
+        let bytes = if let Pending::Snapshot(line) = &pending { line.payload.len() } else { 0 };
+        let time_ms = if time_ms == 0 { self.time_ms } else { time_ms };
+        self.make_room(time_ms, bytes)?;
+        self.changed.insert(group);
+        (self.count, self.bytes, self.time_ms) = (self.count + 1, self.bytes + bytes, time_ms);
+        self.pending.push(pending);
+        Ok(())
+    }
+
+    /// Writes what is pending where something of this time and size doesn't go with it.
+    fn make_room(&mut self, time_ms: u64, bytes: usize) -> Result<()> {
+        if self.time_ms == 0 {
+            // What is pending has no time of its own.
+            self.time_ms = time_ms;
+        }
+        let is_other_time = self.clock.is_some() && time_ms != self.time_ms;
+        if !self.is_told
+            || is_other_time
+            || self.count >= BATCH_RECORDS
+            || self.bytes.saturating_add(bytes) > BATCH_BYTES
+        {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<Option<Appended>> {
+        let pending = std::mem::take(&mut self.pending);
+        (self.count, self.bytes) = (0, 0);
+        if pending.is_empty() {
+            return Ok(None);
+        }
+        if let Some(clock) = self.clock {
+            clock.stand_at(self.time_ms);
+        }
+        // The last batch of all makes the others durable too.
+        let batch = Batch::new(pending.iter().flat_map(ops_of).collect()).with_durability(Durability::Os);
+        let appended = block_on(self.store.backend().commit(batch))?;
+        if let Some(embedded) = self.store.embedded().filter(|_| !self.is_told) {
+            let first = embedded.engine().record(appended.last_position)?;
+            self.is_told = first.is_some();
+            self.log_ms = first.map_or(u64::MAX, |first| first.time_ms);
+        }
+        Ok(Some(appended))
+    }
+
+    /// Has the lists say what is there now, all at once.
+    fn lists(&mut self) -> Result<()> {
+        let left_out = |line: &&ListLine| line.is_there || self.plan.conflicts.contains_key(&line.group);
+        let lines: Vec<&ListLine> = self.plan.lists.iter().filter(|line| !left_out(line)).collect();
+        let mut last: HashMap<List, u64> = HashMap::new();
+        for list in List::ALL {
+            let info = block_on(self.store.backend().stream(list.stream()))?;
+            last.insert(list, info.map_or(0, |info| info.last_sequence.0));
+        }
+        let mut rest = lines.as_slice();
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fitting = rest.iter().take(LIST_RECORDS).take_while(|line| {
+                bytes += line.record.payload.len();
+                bytes <= LIST_BYTES
+            });
+            let (together, after) = rest.split_at(fitting.count().max(1));
+            rest = after;
+            if let Some(clock) = self.clock {
+                clock.stand_at(together.iter().map(|line| line.record.time_ms).max().unwrap_or_default());
+            }
+            let mut ops = Vec::new();
+            for list in List::ALL {
+                let records: Vec<_> =
+                    together.iter().filter(|line| line.list == list).map(|line| new_record(&line.record)).collect();
+                let Some(last) = last.get_mut(&list).filter(|_| !records.is_empty()) else { continue };
+                let expected = Expected::Last(Sequence(*last));
+                *last += records.len() as u64;
+                ops.push(Op::Append { stream: list.stream(), expected, records });
+            }
+            block_on(self.store.backend().commit(Batch::new(ops).with_durability(Durability::Sync)))?;
+        }
+        self.imported.other += lines.len() as u64;
+        let groups: Vec<Group> = lines.iter().map(|line| line.group.clone()).collect();
+        self.changed.extend(groups);
+        if let Some(embedded) = self.store.embedded().filter(|_| lines.is_empty()) {
+            embedded.engine().sync()?;
+        }
+        Ok(())
+    }
+}
+
+fn ops_of(pending: &Pending) -> Vec<Op<'_>> {
+    match pending {
+        Pending::Append(stream, records) => {
+            let before = records.first().map_or(0, |first| first.sequence - 1);
+            let expected = Expected::Last(Sequence(before));
+            vec![Op::Append { stream: *stream, expected, records: records.iter().map(new_record).collect() }]
+        }
+        Pending::Empty(stream) => {
+            vec![Op::Append { stream: *stream, expected: Expected::Absent, records: Vec::new() }]
+        }
+        Pending::Fork(parent, at, child) => {
+            vec![Op::Fork { parent: *parent, expected: Expected::Any, at: Sequence(*at), child: *child }]
+        }
+        Pending::Snapshot(line) => vec![Op::Snapshot {
+            stream: line.stream,
+            expected: Expected::Exists,
+            sequence: Sequence(line.sequence),
+            meta: &line.meta,
+            payload: &line.payload,
+        }],
+        Pending::Apart(stream, last) => {
+            let truncate = Op::Truncate { stream: *stream, expected: Expected::Any, after: Sequence(*last) };
+            vec![truncate.clone(), truncate]
+        }
+    }
+}
+
+fn new_record(line: &RecordLine) -> NewRecord<'_> {
+    debug_assert!(line.kind < Kind::CREATE, "a line of another kind is refused when it is read");
+    NewRecord { kind: line.kind, meta: &line.meta, payload: &line.payload }
+}
