@@ -12,6 +12,7 @@ use runlog_tests::{
     faulty::{Call, Failure, Fault, FaultyStorage, Lasting},
     host::TestHost,
     mend::{self, Case, Readable, append, cases, open_and_read, repair, salvage, verify},
+    random::Random,
 };
 
 fn tell(wrong: &[String]) {
@@ -135,6 +136,52 @@ fn everything_but_what_was_hit_is_readable_after_a_repair_of_a_closed_store() {
 #[test]
 fn everything_but_what_was_hit_is_readable_after_a_repair_of_a_crashed_store() {
     check_all(Left::Crashed);
+}
+
+/// What several damages hit, at once: each is a loss of its own, and none hides another's.
+#[test]
+fn several_records_that_are_hit_are_the_only_ones_lost() {
+    for left in [Left::Closed, Left::Crashed] {
+        let victim = victim(left);
+        let whole = open_and_read(&FaultyStorage::from_files(&victim.files)).unwrap().expect("it opens");
+        let records: Vec<_> = cases(&victim).into_iter().filter(|case| case.what.starts_with("record ")).collect();
+        let is_data = |case: &Case| {
+            let kind = case.hit.iter().next().and_then(|position| whole.positions.get(position)).map(|read| read.kind);
+            kind.is_some_and(|kind| Kind(kind).is_data())
+        };
+        let records: Vec<_> = records.into_iter().filter(is_data).collect();
+        let budget = budget::of(&format!("repair of several {left:?}"));
+        let mut wrong = Vec::new();
+        let first = budget.seed();
+        for seed in first.. {
+            if seed - first >= 60 && !budget.goes_on() {
+                break;
+            }
+            let mut random = Random::new(seed);
+            let mut case =
+                Case { what: String::new(), files: victim.files.clone(), hit: BTreeSet::new(), is_known: false };
+            for _ in 0..2 + random.below(3) {
+                let one = &records[usize::try_from(random.below(records.len() as u64)).unwrap()];
+                case.what += &format!("{}; ", one.what);
+                case.hit.extend(&one.hit);
+                for (name, bytes) in &one.files {
+                    let (whole, files) = (&victim.files[name], case.files.get_mut(name).unwrap());
+                    for (at, byte) in bytes.iter().enumerate().filter(|(at, byte)| whole[*at] != **byte) {
+                        files[at] = *byte;
+                    }
+                }
+            }
+            if random.below(2) == 0 {
+                case.what += "CHECKPOINT removed";
+                case.files.remove("CHECKPOINT");
+            }
+            if let Err(error) = check_case(&victim, &whole, &case) {
+                wrong.push(format!("{left:?}, seed {seed}, {}: {error}", case.what));
+            }
+            budget.add("stores repaired", 1);
+        }
+        tell(&wrong);
+    }
 }
 
 /// One damage of each kind, not each at every place.

@@ -55,7 +55,8 @@ pub(super) fn read(
         if record.has_position() && !places.get(&offset).is_some_and(is_named) {
             return Err(Problem::new(name, offset, "the repaired index does not name this record"));
         }
-        found.index += u32::from(record.has_position());
+        let next = found.index.checked_add(u32::from(record.has_position()));
+        found.index = next.ok_or_else(|| Problem::new(name, offset, "more records than a segment can have"))?;
         offset = record.end();
         found.records.push(record);
     }

@@ -315,14 +315,18 @@ impl Walker {
 
     /// The place of the step, which is behind another.
     fn lose_step(&mut self, step: StepRow, behind: Location) -> Result<Location, String> {
-        let Taken { gap, location, .. } = self
-            .take_places(1, behind)
-            .ok_or_else(|| format!("a step of stream number {} would be lost before it, too", step.stream))?;
+        // What is to be gone stays gone, even where everything that is lost has been taken for something else.
+        let must_stay = matches!(step.kind, Kind::REDACT | Kind::DELETE);
+        let taken = self.take_places(1, behind).or_else(|| if must_stay { self.share_place(behind) } else { None });
+        let Taken { gap, location, count } =
+            taken.ok_or_else(|| format!("a step of stream number {} would be lost before it, too", step.stream))?;
         let step = StepRow { offset: location.offset, ..step };
         self.apply_step(location.segment, &step)?;
         let draft = self.draft(location.segment);
         draft.add_step(step);
-        draft.add_lost();
+        if count > 0 {
+            draft.add_lost();
+        }
         self.note(gap, Lost { stream: step.stream, kind: step.kind, first: step.sequence, last: step.sequence }, 1);
         self.step_at(&step, location);
         Ok(location)
@@ -375,6 +379,14 @@ impl Walker {
         Some(Taken { gap: place, location, count })
     }
 
+    /// A place that something else has: the last of a gap.
+    fn share_place(&self, behind: Location) -> Option<Taken> {
+        let is_behind = |gap: &&Gap| gap.location() >= behind && gap.next_place > gap.from;
+        let (place, gap) = self.gaps.iter().enumerate().rfind(|(_, gap)| is_behind(gap))?;
+        let location = Location { segment: gap.segment, offset: gap.next_place - PLACE_BYTES };
+        Some(Taken { gap: place, location, count: 0 })
+    }
+
     fn note(&mut self, gap: usize, lost: Lost, count: u32) {
         if let Some(gap) = self.gaps.get_mut(gap) {
             gap.add(lost);
@@ -394,12 +406,11 @@ impl Walker {
         }
     }
 
-    /// Notes where a step is, or was.
+    /// Notes where a step is, or was. One that speaks of a stream says little of where the stream's records before it were:
+    /// only a data record shows what is lost before it.
     pub(super) fn step_at(&mut self, step: &StepRow, location: Location) {
         if matches!(step.kind, Kind::CREATE | Kind::FORK) {
             self.last_creation = location;
-        }
-        if step.kind != Kind::REDACT {
             self.set_place(step.stream, location);
         }
     }
