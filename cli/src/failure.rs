@@ -164,7 +164,11 @@ impl From<runlog::Error> for Failure {
             ErrorKind::Damaged => Exit::Damaged,
             _ => Exit::Failure,
         };
-        Self::new(exit, kind.name(), error.to_string())
+        let mut message = error.to_string();
+        if kind == ErrorKind::Damaged && !message.contains("salvage") && !message.contains("--repair") {
+            message += "; `runlog verify` says what is lost, `runlog salvage` gives all that can be read";
+        }
+        Self::new(exit, kind.name(), message)
     }
 }
 

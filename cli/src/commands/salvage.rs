@@ -105,7 +105,8 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let folder = args.folder.as_ref().unwrap_or(&global.store);
     let mut file = match &args.out {
         Some(path) => {
-            let made = File::create(path).map_err(|error| Failure::io(&error, path.display()))?;
+            // Never over a file that is there: it may be one of the store's.
+            let made = File::create_new(path).map_err(|error| Failure::io(&error, path.display()))?;
             Some((BufWriter::new(made), path))
         }
         None => None,

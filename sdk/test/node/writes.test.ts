@@ -18,7 +18,7 @@ test.skipIf(!existsSync(IO))("events of a flow that nobody awaits go together, i
   const before = writes();
   const records = Array.from({ length: 500 }, (_, index) => flow.record({ type: "node:tick", index }));
   // What is no event keeps its place among them, and one that is refused takes no other along.
-  const refused = flow.record({ type: "nonsense" });
+  const refused = flow.record({ type: "nonsense" } as never);
   const saved = flow.startAgent("a", "s");
   const all = flow.recordAll([{ type: "node:tick", index: 500 }, { type: "node:tick", index: 501 }]);
   await expect(refused).rejects.toMatchObject({ code: "invalid_input" });
@@ -28,6 +28,6 @@ test.skipIf(!existsSync(IO))("events of a flow that nobody awaits go together, i
   expect(writes() - before).toBeLessThan(60);
   const playback = await store.flows.playback(flow.runId, { speed: Infinity });
   const played = await playback.events().toArray();
-  expect(played.map((event) => event.event["index"])).toEqual(played.map((_, index) => index));
+  expect(played.map((event) => (event.event as Record<string, unknown>)["index"])).toEqual(played.map((_, index) => index));
   await store.close();
 });
