@@ -1,6 +1,7 @@
 import type { Handle } from "./handle.js";
 import { bytesOf, valueOf } from "./binding.js";
 import { objectOf, optionsOf } from "./checks.js";
+import { showsItsJson } from "./inspect.js";
 import { type RawJson, jsonBytes, jsonList, parseBytes, textOf } from "./json.js";
 import { namesOf, renamed, withoutNulls } from "./names.js";
 import type { Durability } from "./batch.js";
@@ -126,6 +127,11 @@ export class Message {
   value<T = unknown>(): T {
     return parseBytes<T>(this.#bytes);
   }
+
+  /** The message with its place, for `JSON.stringify`. */
+  toJSON(): { sequenceNumber: number; role: Role; message: unknown } {
+    return { sequenceNumber: this.sequenceNumber, role: this.role, message: this.value() };
+  }
 }
 
 /** What an event tells beside its content, as it comes. */
@@ -200,7 +206,14 @@ export class ContextEvent {
   content<T = unknown>(): T {
     return parseBytes<T>(this.#bytes);
   }
+
+  /** The event with its content, for `JSON.stringify`. */
+  toJSON(): object {
+    return { ...this, content: this.content() };
+  }
 }
+
+showsItsJson(Message, ContextEvent);
 
 /** A page of events, as it comes. */
 interface EventPage {

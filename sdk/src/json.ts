@@ -90,6 +90,7 @@ export function parseBytes<T>(bytes: Uint8Array): T {
 /** The JSON of a value, or an error that says that it has none. @internal */
 export function stringify(value: unknown): string {
   if (value instanceof RawJson) return textGiven(value);
+  if (isPromise(value)) throw invalid("a promise was given; await it");
   let text: string | undefined;
   try {
     text = JSON.stringify(value);
@@ -141,6 +142,7 @@ export function encodeArguments(args: object): string {
     // Most arguments have none, and are faster without being looked at.
     text = hasRaw(args) ? JSON.stringify(args, replacer) : JSON.stringify(args);
   } catch (cause) {
+    if (cause instanceof RunlogError) throw cause;
     throw invalid(`an argument has no JSON form: ${messageOf(cause)}`, cause);
   }
   if (text === undefined) throw invalid(`an argument has no JSON form: it is ${shown(args)}`);
@@ -165,9 +167,15 @@ function hasRaw(value: unknown, depth = 4): boolean {
   let has = false;
   for (const [name, item] of Object.entries(value)) {
     if (typeof item === "number" && !Number.isFinite(item) && NUMBERS.has(name)) throw invalid(`${name} is ${item}`);
+    // Its JSON would be `{}`.
+    if (isPromise(item)) throw invalid(`\`${name}\`: a promise was given; await it`);
     has = hasRaw(item, depth - 1) || has;
   }
   return has;
+}
+
+function isPromise(value: unknown): boolean {
+  return value instanceof Promise;
 }
 
 /** Several JSON values, one after the other, with the length of each. @internal */

@@ -2,6 +2,7 @@ import type { Handle } from "./handle.js";
 import type { AppendOptions, MessageInput } from "./context.js";
 import { listOf, objectOf } from "./checks.js";
 import { messageOf } from "./error.js";
+import { showsItsJson } from "./inspect.js";
 import { jsonBytes, jsonList } from "./json.js";
 import { type Recorded, type Run, type ToolOutcome, recordedOf, runOf, wholeMs } from "./run-types.js";
 
@@ -138,11 +139,18 @@ export class RunRecorder implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+
+  /** The {@link run}, for `JSON.stringify`. */
+  toJSON(): Run {
+    return this.#run;
+  }
 }
+
+showsItsJson(RunRecorder);
 
 /** Records what a tool gave, in a run. @internal */
 export async function recordToolResult(run: Handle, outcome: ToolOutcome): Promise<Recorded> {
-  const data = jsonBytes(objectOf(outcome, "what a tool gave").output);
+  const data = jsonBytes(outputOf(objectOf(outcome, "what a tool gave")));
   return recordedOf(await run.value<object>("recordToolResult", wireOutcome(outcome, data.length), data));
 }
 
@@ -153,9 +161,14 @@ export async function recordToolCall(
   outcomes: readonly ToolOutcome[],
 ): Promise<Recorded> {
   listOf(outcomes, "what the tools gave").forEach((outcome) => objectOf(outcome, "what a tool gave"));
-  const { lengths, data } = jsonList([message, ...outcomes.map((outcome) => outcome.output)]);
+  const { lengths, data } = jsonList([message, ...outcomes.map(outputOf)]);
   const wire = outcomes.map((outcome, index) => wireOutcome(outcome, lengths[index + 1] as number));
   return recordedOf(await run.value<object>("recordToolCall", { messageLength: lengths[0], outcomes: wire }, data));
+}
+
+/** What a tool gave; of an error that was caught, its name and its message, which it hides from JSON. */
+function outputOf({ output }: ToolOutcome): unknown {
+  return output instanceof Error ? { ...output, name: output.name, message: output.message } : output;
 }
 
 function wireOutcome(outcome: ToolOutcome, length: number): object {

@@ -1,6 +1,7 @@
 import type { MessageInput, Role } from "./context.js";
 import { listOf, objectOf, shown } from "./checks.js";
 import { invalid } from "./error.js";
+import { showsItsJson } from "./inspect.js";
 import { namesOf, renamed } from "./names.js";
 import { parseBytes, textOf } from "./json.js";
 import type { NewInstance, NewSession } from "./sessions.js";
@@ -246,6 +247,11 @@ export class RunMessage {
   content<T = unknown>(): T {
     return parseBytes<T>(this.#bytes);
   }
+
+  /** The message with its place, for `JSON.stringify`. */
+  toJSON(): object {
+    return { ...this, content: this.content() };
+  }
 }
 
 /** A tool call as it comes, without its contents. @internal */
@@ -324,7 +330,14 @@ export class ToolCall {
   output<T = unknown>(): T | undefined {
     return this.#output && parseBytes<T>(this.#output);
   }
+
+  /** The call with what it was given and what it gave, for `JSON.stringify`. */
+  toJSON(): object {
+    return { ...this, input: this.input(), output: this.output() };
+  }
 }
+
+showsItsJson(RunMessage, ToolCall);
 
 const RUN = namesOf(
   [
