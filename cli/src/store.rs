@@ -68,6 +68,27 @@ pub(crate) fn open_read_only(global: &Global) -> Result<Store> {
     opened(global, Store::open_read_only(&global.store))
 }
 
+/// Opens the store for reading what can be gone on with: where nobody has it open for writing, the runs that a killed process
+/// left are paused first, and told. Where it can't be written to, they can't be, and are still `running`.
+pub(crate) fn open_recovered(global: &Global) -> Result<Store> {
+    if !global.store.exists() {
+        return Err(missing(global));
+    }
+    match Store::open(&global.store) {
+        Ok(store) => Ok(tell_recovered(global, store)),
+        Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::ReadOnly) => {
+            if error.kind() == ErrorKind::ReadOnly {
+                note(
+                    global.json,
+                    "the store can't be written to: what a killed process left is still `running`".to_owned(),
+                );
+            }
+            open_read_only(global)
+        }
+        Err(error) => opened(global, Err(error)),
+    }
+}
+
 fn opened<T>(global: &Global, store: runlog::Result<T>) -> Result<T> {
     store.map_err(|error| match error.kind() {
         ErrorKind::NotFound => missing(global),

@@ -265,6 +265,10 @@ fn a_recorder_that_is_killed_leaves_a_run_that_is_paused_and_resumed() {
     recorder.0.wait().unwrap();
     // A reader changes nothing: the run is as it was left.
     assert_eq!(newest(&place)["status"], "running");
+    // The very command that one types then finds it.
+    let listed = place.expect(0, &["resume", "--list", "--json"]).json().remove(0);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed}");
+    assert!(listed["items"][0]["command"].as_str().unwrap().contains("--resume"), "{listed}");
     let said = place.script(&["--json", "--resume", "n"], &["ready", "context", "ack", "dangling"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert_eq!(told(&said, "started")["step_count"], 2);

@@ -13,7 +13,8 @@ use crate::{
 
 const AFTER_HELP: &str = "\
 `runlog run --resume RUN -- CMD` goes on from one with an agent that speaks docs/agent-protocol.md; a program that \
-records its runs itself calls Runs::resume of the library. Runs that were resumed already are not listed, so a page may have fewer than it could.
+records its runs itself calls Runs::resume of the library. Runs that were resumed already are not listed, so a page may have fewer than it could. What a \
+process that was killed had left running is paused first, and listed, unless another process has the store open.
 
 With --json one document: {\"items\": [{the run's fields, \"dangling\": [tool calls without a result], \"can_resume\", \
 \"command\"}], \"next\": the cursor of the next page or null}.";
@@ -42,7 +43,7 @@ struct Row {
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     debug_assert!(args.list, "clap requires it");
-    let store = store::open_read_only(global)?;
+    let store = store::open_recovered(global)?;
     let options = ListRuns {
         status: Some(RunStatus::Paused),
         limit: args.page.limit,

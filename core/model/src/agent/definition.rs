@@ -272,12 +272,15 @@ mod tests {
 
     #[test]
     fn updates_change_some_fields_and_keep_the_others() {
-        let agent = AgentDefinition { max_steps: Some(5), ..AgentDefinition::new("coder", "Writes code.") };
+        // A field of a newer build stays, and can be changed; another isn't made.
+        let extra = Map::from_iter([("colour".to_owned(), Value::from("blue"))]);
+        let agent = AgentDefinition { max_steps: Some(5), extra, ..AgentDefinition::new("coder", "Writes code.") };
         let updates = Updates::parse(r#"{"description":"Writes Rust.","max_steps":null,"colour":"red"}"#).unwrap();
         let updated = agent.with_updates(&updates).unwrap();
         assert_eq!((updated.description.as_str(), updated.max_steps), ("Writes Rust.", None));
         assert_eq!((updated.name.as_str(), &updated.extra["colour"]), ("coder", &Value::from("red")));
-        for refused in [r#"{"name":"other"}"#, r#"{"max_steps":0}"#, r#"{"visibility":"secret"}"#] {
+        for refused in [r#"{"name":"other"}"#, r#"{"max_steps":0}"#, r#"{"visibility":"secret"}"#, r#"{"max_step":5}"#]
+        {
             let error = agent.with_updates(&Updates::parse(refused).unwrap()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{refused}");
         }
