@@ -78,10 +78,7 @@ pub(crate) fn open_recovered(global: &Global) -> Result<Store> {
         Ok(store) => Ok(tell_recovered(global, store)),
         Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::ReadOnly) => {
             if error.kind() == ErrorKind::ReadOnly {
-                note(
-                    global.json,
-                    "the store can't be written to: what a killed process left is still `running`".to_owned(),
-                );
+                note(global.json, "the store can't be written to: what a killed process left is still `running`");
             }
             open_read_only(global)
         }

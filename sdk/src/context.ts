@@ -129,7 +129,7 @@ export class Message {
   }
 
   /** The message with its place, for `JSON.stringify`. */
-  toJSON(): { sequenceNumber: number; role: Role; message: unknown } {
+  toJSON(): object {
     return { sequenceNumber: this.sequenceNumber, role: this.role, message: this.value() };
   }
 }
