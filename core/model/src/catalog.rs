@@ -60,7 +60,7 @@ pub struct ChatUpdated {
 pub struct ChatTouched {
     /// The chat's session.
     pub id: SessionId,
-    /// When: milliseconds since 1970-01-01 UTC.
+    /// When its newest message was made: milliseconds since 1970-01-01 UTC; 0 where only steps were saved.
     pub at_ms: u64,
 }
 
@@ -178,6 +178,10 @@ pub struct Catalog {
     /// Sessions and instances in the order they were made.
     items: Vec<Item>,
     progress: Progress,
+    /// When each chat was last written to, of those that were since this catalog's checkpoint.
+    touched: HashMap<SessionId, u64>,
+    /// The same by when that was.
+    by_touch: BTreeMap<u64, SessionId>,
 }
 
 /// What was made.
@@ -300,12 +304,27 @@ impl Catalog {
                 chat.map_err(|error| error.to_string())?.write_to(session);
                 Ok(())
             }),
-            CatalogEvent::ChatTouched(ChatTouched { id, at_ms }) => self.change(id, |session| {
-                let chat = session.chat.get_or_insert_default();
-                chat.last_message_at = chat.last_message_at.max(Some(Timestamp(at_ms)));
-                Ok(())
-            }),
+            CatalogEvent::ChatTouched(ChatTouched { id, at_ms }) => {
+                let place = self.change(id, |session| {
+                    if at_ms > 0 {
+                        let chat = session.chat.get_or_insert_default();
+                        chat.last_message_at = chat.last_message_at.max(Some(Timestamp(at_ms)));
+                    }
+                    Ok(())
+                })?;
+                if let Some(before) = self.touched.insert(id, sequence) {
+                    self.by_touch.remove(&before);
+                }
+                self.by_touch.insert(sequence, id);
+                Ok(place)
+            }
         }
+    }
+
+    /// The chats that were written to after a sequence of the catalog's, which is not before the first one that this
+    /// process applied itself.
+    pub fn touched_after(&self, sequence: u64) -> impl Iterator<Item = SessionId> + '_ {
+        self.by_touch.range(sequence.saturating_add(1)..).map(|(_, id)| *id)
     }
 
     /// Changes a session, and says its place.

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use runlog_engine::{Expected, Op, Position, ReadOptions, Sequence, StreamId};
-use runlog_model::{AgentInstance, Catalog, CatalogEvent, InstanceId, Session, SessionId};
+use runlog_engine::{Expected, Op, Position, ReadOptions, Record, Sequence, StreamId};
+use runlog_model::{AgentInstance, Catalog, CatalogEvent, ChatTouched, InstanceId, Session, SessionId};
 
 use serde::Serialize;
 
@@ -99,8 +99,9 @@ impl AsyncStore {
     /// Messages and steps of the copied chat are as they were, with ids of their own (message, step, request and stack
     /// ids name one thing in the whole store): a request that was interrupted can be resumed in both.
     ///
-    /// With a point, the root instance's context is copied up to there, and of the other instances those that
-    /// had been made by the time of the last event that is copied; their contexts are copied whole. Of the chat, it is
+    /// With a point, the root instance's context is copied up to there, and those of the other instances as far as they had
+    /// been written before the first event that isn't copied: by the order of the log, not by the clock. An instance
+    /// whose context was still empty then is copied if its time of creation says that it was there. Of the chat, it is
     /// what had been saved before the first event that isn't copied, without the requests that began after the last
     /// one that is; and of what was kept beside the contexts, what stands before that event.
     ///
@@ -125,19 +126,22 @@ impl AsyncStore {
         };
         let mut session = self.copy_of(&original, options);
         session.check()?;
-        let copied = self.copies_of(&instances, cut.as_ref(), session.id);
+        let lasts = self.lasts_at(&instances, cut.as_ref()).await?;
+        let copied = self.copies_of(&instances, &lasts, cut.as_ref(), session.id);
         let point = cut.as_ref().map(|cut| cut.point);
         let chat_id = session.name.clone().unwrap_or_else(|| session.id.to_string());
         let chat = self.chat_to_copy(source, session.id, chat_id, point).await?;
         if let Some(fields) = session.chat.as_mut().filter(|_| point.is_some()) {
             fields.last_message_at = chat.as_ref().and_then(|chat| chat.last_message_at);
         }
-        let mut ops = self.forks_of(&copied, cut.as_ref()).await?;
+        let mut ops = forks_of(&copied, &lasts);
         ops.extend(self.aside_to_copy(source, session.id, point).await?);
         ops.extend(chat.iter().flat_map(CopiedChat::ops));
 
         let events: Vec<CatalogEvent> = std::iter::once(CatalogEvent::SessionCreated(session.clone()))
             .chain(copied.iter().map(|copy| CatalogEvent::InstanceCreated(copy.instance.clone())))
+            // What is copied has ids of its own, which whoever looks for ids is told by this.
+            .chain(chat.iter().map(|_| CatalogEvent::ChatTouched(ChatTouched { id: session.id, at_ms: 0 })))
             .collect();
         let guard = if options.name.is_some() { Guard::Unchanged } else { Guard::Any };
         self.shared
@@ -200,24 +204,28 @@ impl AsyncStore {
         Ok((after < info.last_sequence).then_some(Op::Truncate { stream, expected, after }))
     }
 
-    /// The last sequence of an aside that belongs to what comes before the event at a position: found by halving, since
-    /// positions grow with sequences.
-    async fn aside_before(&self, aside: StreamId, last: Sequence, event: u64) -> Result<Sequence> {
+    /// The last record of a stream that stands before a position: found by halving, since positions grow with sequences.
+    async fn last_before(&self, stream: StreamId, last: Sequence, position: u64) -> Result<Option<Record>> {
         let (mut first, mut end) = (1, last.0 + 1);
         let mut before = None;
         while first < end {
             let middle = Sequence(first + (end - first) / 2);
             let one = ReadOptions { first: middle, last: middle, ..ReadOptions::default() };
-            let page = self.backend().read(aside, one).await?;
+            let page = self.backend().read(stream, one).await?;
             match page.records.into_iter().next() {
-                Some(record) if record.position.0 < event => {
+                Some(record) if record.position.0 < position => {
                     first = middle.0 + 1;
                     before = Some(record);
                 }
                 _ => end = middle.0,
             }
         }
-        let Some(record) = before else { return Ok(Sequence::ZERO) };
+        Ok(before)
+    }
+
+    /// The last sequence of an aside that belongs to what comes before the event at a position.
+    async fn aside_before(&self, aside: StreamId, last: Sequence, event: u64) -> Result<Sequence> {
+        let Some(record) = self.last_before(aside, last, event).await? else { return Ok(Sequence::ZERO) };
         // The event's own envelope stands right before it.
         let is_own =
             belongs(record.position, Position(event)) && matches!(Aside::read(&record)?, Some(Aside::Envelope(_)));
@@ -252,12 +260,45 @@ impl AsyncStore {
         Ok(Cut { instance: root.id, up_to, time_ms, point })
     }
 
+    /// Where each instance's context ended, at the point if there is one.
+    async fn lasts_at(&self, instances: &[AgentInstance], cut: Option<&Cut>) -> Result<HashMap<InstanceId, Written>> {
+        let mut lasts = HashMap::new();
+        for instance in instances {
+            let stream = stream_of(instance.id);
+            let Some(info) = self.backend().stream(stream).await? else { continue };
+            let last = match cut {
+                Some(cut) if cut.instance == instance.id => Sequence(cut.up_to),
+                Some(Cut { point: Point { next: Some(next), .. }, .. }) => {
+                    let before = self.last_before(stream, info.last_sequence, *next).await?;
+                    before.map_or(Sequence::ZERO, |record| record.sequence)
+                }
+                _ => info.last_sequence,
+            };
+            lasts.insert(instance.id, Written { last, is_more: last < info.last_sequence });
+        }
+        Ok(lasts)
+    }
+
     /// New instances for those that are copied, in the same order, so that a parent comes before its children.
-    fn copies_of(&self, instances: &[AgentInstance], cut: Option<&Cut>, session: SessionId) -> Vec<CopiedInstance> {
+    fn copies_of(
+        &self,
+        instances: &[AgentInstance],
+        lasts: &HashMap<InstanceId, Written>,
+        cut: Option<&Cut>,
+        session: SessionId,
+    ) -> Vec<CopiedInstance> {
         let mut new_ids: HashMap<InstanceId, InstanceId> = HashMap::new();
         let mut copies = Vec::new();
         for source in instances {
-            let was_there = cut.is_none_or(|cut| source.id == cut.instance || source.created_at_ms <= cut.time_ms);
+            let was_there = cut.is_none_or(|cut| {
+                source.id == cut.instance
+                    || match lasts.get(&source.id) {
+                        Some(written) if written.last > Sequence::ZERO => true,
+                        // One that wrote only later was made before only if the clock says so, and not at the same moment.
+                        Some(written) if written.is_more => source.created_at_ms < cut.time_ms,
+                        _ => source.created_at_ms <= cut.time_ms,
+                    }
+            });
             let parent = source.parent_instance_id.map(|parent| new_ids.get(&parent).copied());
             // An instance whose parent isn't copied would hang in the air.
             if !was_there || parent == Some(None) {
@@ -277,22 +318,23 @@ impl AsyncStore {
         }
         copies
     }
+}
 
-    async fn forks_of(&self, copies: &[CopiedInstance], cut: Option<&Cut>) -> Result<Vec<Op<'static>>> {
-        let mut forks = Vec::new();
-        for copy in copies {
-            let parent = stream_of(copy.source);
-            let Some(info) = self.backend().stream(parent).await? else { continue };
-            let at = match cut {
-                Some(cut) if cut.instance == copy.source => Sequence(cut.up_to),
-                _ => info.last_sequence,
-            };
-            if at.0 > 0 {
-                forks.push(Op::Fork { parent, expected: Expected::Any, at, child: stream_of(copy.instance.id) });
-            }
-        }
-        Ok(forks)
-    }
+fn forks_of(copies: &[CopiedInstance], lasts: &HashMap<InstanceId, Written>) -> Vec<Op<'static>> {
+    let written = copies.iter().filter_map(|copy| Some((copy, lasts.get(&copy.source)?.last)));
+    let written = written.filter(|(_, last)| *last > Sequence::ZERO);
+    let fork = |(copy, at): (&CopiedInstance, Sequence)| {
+        let (parent, child) = (stream_of(copy.source), stream_of(copy.instance.id));
+        Op::Fork { parent, expected: Expected::Any, at, child }
+    };
+    written.map(fork).collect()
+}
+
+/// How far a context is copied.
+struct Written {
+    last: Sequence,
+    /// Whether there is more that isn't copied.
+    is_more: bool,
 }
 
 /// The point up to which a session is copied.

@@ -1,6 +1,6 @@
 //! The catalog's sessions as chats: finding one by its id, and listing them by filter.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -92,8 +92,19 @@ pub struct ChatPlace {
 impl Catalog {
     /// The session that a chat id names: that of this name, or of this id. Not a deleted one.
     pub fn chat_session(&self, chat_id: &str) -> Option<&Session> {
-        let by_id = chat_id.parse::<SessionId>().ok().and_then(|id| self.session(id));
+        // Spelt in another way it is a name like any other: an id is what the caller gave.
+        let is_spelt_so = |id: &SessionId| id.to_string() == chat_id;
+        let by_id = chat_id.parse::<SessionId>().ok().filter(is_spelt_so).and_then(|id| self.session(id));
         by_id.filter(|session| session.deleted_at_ms.is_none()).or_else(|| self.session_named(chat_id))
+    }
+
+    /// The names of the sessions that were deleted.
+    pub fn deleted_names(&self) -> HashSet<&str> {
+        let sessions = self.by_creation.values().filter_map(|id| self.session(*id));
+        sessions
+            .filter(|session| session.deleted_at_ms.is_some())
+            .filter_map(|session| session.name.as_deref())
+            .collect()
     }
 
     /// The sessions that aren't deleted, the newest first.

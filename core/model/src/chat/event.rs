@@ -6,7 +6,7 @@ use crate::{
     ChatMessage, Error, ErrorKind, Result, SessionId, Step, Timestamp, Updates, codec, limits::CHAT_EVENT_BYTES_MAX,
 };
 
-const MESSAGE_SAVED: u8 = 64;
+pub(super) const MESSAGE_SAVED: u8 = 64;
 const MESSAGE_UPDATED: u8 = 65;
 const MESSAGES_DELETED: u8 = 66;
 const STEP_SAVED: u8 = 67;

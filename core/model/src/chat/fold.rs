@@ -1,9 +1,9 @@
 //! [`ChatFold`]: a chat's messages and steps, folded from its events.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::copied::id_in_copy;
-use crate::{ChatEvent, ChatMessage, ChatRole, Error, Result, SessionId, Step, limits::STACK_DEPTH_MAX};
+use super::{copied::id_in_copy, event::MESSAGE_SAVED};
+use crate::{ChatEvent, ChatMessage, ChatRole, Error, Result, SessionId, Step, StepStatus, limits::STACK_DEPTH_MAX};
 
 /// The messages and steps of a chat.
 ///
@@ -18,6 +18,7 @@ pub struct ChatFold {
     /// In the order in which they were saved first; one that is deleted leaves its place empty.
     messages: Vec<Option<SavedMessage>>,
     message_places: HashMap<String, usize>,
+    deleted_messages: HashSet<String>,
     message_order: BTreeSet<MessageOrder>,
     last_message_sequence: u64,
     steps: Vec<Step>,
@@ -114,8 +115,16 @@ impl ChatFold {
         self.bytes
     }
 
-    /// Passes over a record that is no chat event, or was redacted.
+    /// Passes over a record that is no chat event.
     pub fn skip(&mut self, sequence: u64) {
+        self.last_sequence = sequence;
+    }
+
+    /// Passes over an event that was redacted. A message's place in the chat stays its own: no other gets its sequence.
+    pub fn skip_redacted(&mut self, sequence: u64, kind: u8) {
+        if kind == MESSAGE_SAVED {
+            self.last_message_sequence = self.last_message_sequence.saturating_add(1);
+        }
         self.last_sequence = sequence;
     }
 
@@ -149,6 +158,7 @@ impl ChatFold {
                 for id in message_ids {
                     if let Some(place) = self.message_places.remove(&id) {
                         self.put_message(place, None);
+                        self.deleted_messages.insert(id);
                     }
                 }
             }
@@ -168,18 +178,18 @@ impl ChatFold {
     }
 
     fn save_message(&mut self, position: u64, mut message: Box<ChatMessage>) {
-        let place = self.message_places.get(&message.message_id).copied();
+        if self.message_places.contains_key(&message.message_id) {
+            // Two that were saved at the same moment under one id: neither takes the other's place.
+            message.message_id = format!("{}~{position}", message.message_id);
+        }
         if message.sequence == 0 {
-            let before = place.and_then(|place| self.messages[place].as_ref()).map(|saved| saved.message.sequence);
-            message.sequence = before.unwrap_or(self.last_message_sequence.saturating_add(1));
+            message.sequence = self.last_message_sequence.saturating_add(1);
         }
         self.last_message_sequence = self.last_message_sequence.max(message.sequence);
         message.id = Some(position);
-        let place = place.unwrap_or_else(|| {
-            self.message_places.insert(message.message_id.clone(), self.messages.len());
-            self.messages.push(None);
-            self.messages.len() - 1
-        });
+        let place = self.messages.len();
+        self.message_places.insert(message.message_id.clone(), place);
+        self.messages.push(None);
         self.put_message(place, Some(SavedMessage { position, message }));
         self.touched.push((position, Place::Message(place)));
     }
@@ -283,6 +293,11 @@ impl ChatFold {
         }
     }
 
+    /// Whether the chat has a message of this id, or had one that was deleted.
+    pub fn had_message(&self, id: &str) -> bool {
+        self.message_places.contains_key(id) || self.deleted_messages.contains(id)
+    }
+
     /// The message with this id.
     pub fn message(&self, id: &str) -> Option<&ChatMessage> {
         self.message_places.get(id).and_then(|place| self.message_at(*place))
@@ -351,6 +366,21 @@ impl ChatFold {
     /// The steps of a node of the call stack, in the order in which they were saved.
     pub fn steps_of_stack(&self, stack_id: &str) -> Vec<&Step> {
         self.stacks.get(stack_id).into_iter().flatten().map(|place| &self.steps[*place]).collect()
+    }
+
+    /// The last step that can be resumed and that no later one has made up for: a failed step that the same assistant
+    /// tried again, with success, is over.
+    pub fn last_resumable_step(&self) -> Option<&Step> {
+        let made_up_for = |place: usize| {
+            let step = &self.steps[place];
+            let later = self.stacks.get(&step.stack_id).into_iter().flat_map(|stack| stack.range(place + 1..));
+            let later = later.map(|place| &self.steps[*place]);
+            step.status == StepStatus::Failed
+                && later
+                    .filter(|other| other.request_id == step.request_id && other.step_type == step.step_type)
+                    .any(|other| other.status == StepStatus::Completed)
+        };
+        self.open_steps.iter().rev().find(|place| !made_up_for(**place)).map(|place| &self.steps[*place])
     }
 
     /// The last step that can be resumed.

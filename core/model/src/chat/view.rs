@@ -68,7 +68,7 @@ pub struct Chat {
     /// Its place in lists, for display.
     #[serde(default)]
     pub sort: i64,
-    /// When its last message was saved; kept by the store.
+    /// When its last message was made; kept by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_message_at: Option<Timestamp>,
     /// Anything else, as JSON.

@@ -267,6 +267,14 @@ impl ChatStore {
 }
 
 impl RequestBuffer {
+    /// As [`AsyncRequestBuffer::send`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn send(&mut self, message: ChatMessage) -> Result<String> {
+        self.inner.send(message)
+    }
+
     /// As [`AsyncRequestBuffer::finish`].
     ///
     /// # Errors

@@ -20,6 +20,8 @@ const FOLDS_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct ChatCache {
     folds: Mutex<Folds>,
     ids: Mutex<Ids>,
+    /// The last sequence of the catalog up to which the ids of all chats are known; `None` while they aren't.
+    learnt: Mutex<Option<u64>>,
 }
 
 #[derive(Default)]
@@ -61,6 +63,15 @@ impl ChatCache {
         self.folds.lock().expect("the folds of chats were left broken by a panic")
     }
 
+    /// A chat's fold as far as it is kept, which others may have written to since.
+    pub(crate) fn known(&self, session: SessionId) -> Option<Arc<ChatFold>> {
+        self.folds().used(session)
+    }
+
+    fn learnt(&self) -> MutexGuard<'_, Option<u64>> {
+        self.learnt.lock().expect("how far the ids of chats are known was left broken by a panic")
+    }
+
     fn ids(&self) -> MutexGuard<'_, Ids> {
         self.ids.lock().expect("the ids of chats were left broken by a panic")
     }
@@ -97,8 +108,12 @@ impl AsyncStore {
             let options = ReadOptions { first, last: Sequence(last), kinds, ..ReadOptions::default() };
             let page = self.backend().read(stream, options).await?;
             next = page.next;
-            for record in page.records.into_iter().filter(|record| !record.redacted) {
+            for record in page.records {
                 let (sequence, position) = (record.sequence.0, record.position.0);
+                if record.redacted {
+                    fold.skip_redacted(sequence, record.kind.0);
+                    continue;
+                }
                 let event = ChatEvent::decode(record.kind.0, &record.meta, &record.payload);
                 let applied = event.and_then(|event| fold.apply(sequence, position, record.payload.len(), event));
                 applied.map_err(|error| {
@@ -111,34 +126,69 @@ impl AsyncStore {
         Ok(())
     }
 
-    /// The chat that has this id. An id that was found in one chat isn't looked for in those that came later.
+    /// The chat that has this id. The first call of a process looks through all chats of the store, so that it never
+    /// depends on what was read before which chat is found; those after it look at what was written since.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when none has, [`Ambiguous`](crate::ErrorKind::Ambiguous) when
     /// several have.
     pub(crate) async fn chat_with(&self, of: IdOf, id: &str) -> Result<SessionId> {
-        self.shared.catalog.read(|_| ()).await?;
-        // What is known, then the chats in use, then all others: mostly the first or the second is enough.
-        let mut found = self.live_chats_with(of, id);
-        if found.is_empty() {
-            let used = self.chat_cache().folds().kept.keys().copied().collect::<Vec<_>>();
-            self.learn_ids(self.shared.catalog.peek(|catalog| live_of(catalog, used))).await?;
-            found = self.live_chats_with(of, id);
-        }
-        if found.is_empty() {
-            let all = self.shared.catalog.peek(|catalog| catalog.live_sessions().map(|session| session.id).collect());
-            self.learn_ids(all).await?;
-            found = self.live_chats_with(of, id);
-        }
-        let mut found = found.into_iter();
+        self.learn_changed().await?;
+        let mut found = self.live_chats_with(of, id).into_iter();
         match (found.next(), found.next()) {
             (Some(session), None) => Ok(session),
             (None, _) => Err(Error::not_found(format!("no chat has a {} {id:?}", of.name()))),
             (Some(one), Some(other)) => Err(Error::new(
                 crate::ErrorKind::Ambiguous,
-                format!("the {} {id:?} is in chat {one} and in chat {other}; give ids that are unique", of.name()),
+                format!(
+                    "the {} {id:?} is in chat {:?} and in chat {:?}; give ids that are unique",
+                    of.name(),
+                    self.chat_name(one),
+                    self.chat_name(other)
+                ),
             )),
         }
+    }
+
+    /// Refuses an id that another chat has, as far as the ids of the store are known: whoever never asks for something by
+    /// its id alone doesn't pay for looking through all chats, and is told by the first such call that an id is ambiguous.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when another chat has it.
+    pub(crate) async fn check_id_elsewhere(&self, session: SessionId, of: IdOf, id: &str) -> Result<()> {
+        if self.chat_cache().learnt().is_none() {
+            return Ok(());
+        }
+        self.learn_changed().await?;
+        match self.live_chats_with(of, id).into_iter().find(|other| *other != session) {
+            None => Ok(()),
+            Some(other) => Err(Error::new(
+                crate::ErrorKind::AlreadyExists,
+                format!("chat {:?} has a {} {id:?}; ids are unique in a store", self.chat_name(other), of.name()),
+            )),
+        }
+    }
+
+    fn chat_name(&self, session: SessionId) -> String {
+        let chat = self.shared.catalog.peek(|catalog| catalog.chat(session));
+        chat.map_or_else(|| session.to_string(), |chat| chat.chat_id)
+    }
+
+    /// Learns the ids of what was written since they were learnt: the catalog tells which chats that is.
+    async fn learn_changed(&self) -> Result<()> {
+        let learnt = *self.chat_cache().learnt();
+        let changed = |catalog: &Catalog| {
+            let chats: Vec<SessionId> = match learnt {
+                Some(learnt) => catalog.touched_after(learnt).collect(),
+                None => catalog.live_sessions().map(|session| session.id).collect(),
+            };
+            (catalog.last_sequence(), chats)
+        };
+        let (last, chats) = self.shared.catalog.read(changed).await?;
+        self.learn_ids(chats).await?;
+        let mut learnt = self.chat_cache().learnt();
+        *learnt = (*learnt).max(Some(last));
+        Ok(())
     }
 }
 

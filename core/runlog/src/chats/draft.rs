@@ -6,7 +6,8 @@ use std::{
 };
 
 use runlog_model::{
-    ChatEvent, ChatMessage, ChatRole, RawJson, Space, Step, StepStatus, StepType, Timestamp, limits::STACK_DEPTH_MAX,
+    ChatEvent, ChatFold, ChatMessage, ChatRole, RawJson, Space, Step, StepStatus, StepType, Timestamp,
+    limits::STACK_DEPTH_MAX,
 };
 
 use crate::{Error, ErrorKind, Result, backend::Backend};
@@ -72,6 +73,8 @@ pub struct RequestDraft {
     space: Space,
     messages: Vec<Buffered>,
     message_indexes: HashMap<String, usize>,
+    /// The ids that the caller gave, which the chat may have already.
+    given_ids: Vec<String>,
     steps: Vec<Step>,
     /// What all of it takes as it is now, at most.
     bytes: usize,
@@ -107,6 +110,7 @@ impl RequestDraft {
             space,
             messages: Vec::new(),
             message_indexes: HashMap::new(),
+            given_ids: Vec::new(),
             steps: Vec::new(),
             bytes: 0,
         }
@@ -152,6 +156,8 @@ impl RequestDraft {
         message.check()?;
         if message.message_id.is_empty() {
             message.message_id = self.backend.new_id().to_string();
+        } else {
+            self.given_ids.push(message.message_id.clone());
         }
         let id = message.message_id.clone();
         if self.message_indexes.contains_key(&id) {
@@ -316,12 +322,47 @@ impl RequestDraft {
         Ok(())
     }
 
+    /// Whether any message has an id that the caller gave.
+    pub(super) fn has_given_ids(&self) -> bool {
+        !self.given_ids.is_empty()
+    }
+
+    /// Refuses messages whose ids the chat has.
+    pub(super) fn check_ids(&self, chat: &ChatFold) -> Result<()> {
+        self.given_ids.iter().try_for_each(|id| check_free_in(chat, id))
+    }
+
     /// What is to be written when the request ends so.
     pub(super) fn events(&self, end: &RequestEnd) -> Vec<ChatEvent> {
         let now = self.now();
-        let steps = settled(&self.steps, end, now).into_iter().map(|step| ChatEvent::StepSaved(Box::new(step)));
+        let untold = self.untold(end, now);
+        let steps =
+            settled(&self.steps, end, now).into_iter().chain(untold).map(|step| ChatEvent::StepSaved(Box::new(step)));
         let messages = self.messages.iter().map(|buffered| ChatEvent::MessageSaved(Box::new(buffered.finished())));
         messages.chain(steps).collect()
+    }
+
+    /// A step that keeps the error of a request that failed while none was under way: it would be told nowhere else.
+    fn untold(&self, end: &RequestEnd, now: Timestamp) -> Option<Step> {
+        let RequestEnd::Failed(error) = end else { return None };
+        if self.steps.iter().any(|step| step.status == StepStatus::Running) {
+            return None;
+        }
+        let StackNode { stack_id, assistant_id } = self.top();
+        let depth = self.stack.len() - 1;
+        Some(Step {
+            step_id: self.backend.new_id().to_string(),
+            chat_id: self.chat_id.clone(),
+            stack_parent_id: depth.checked_sub(1).map(|parent| self.stack[parent].stack_id.clone()),
+            stack_depth: u32::try_from(depth).unwrap_or(u32::MAX),
+            status: StepStatus::Failed,
+            error: Some(error.chars().take(ERROR_CHARS_MAX).collect()),
+            input: RawJson::parse("{}").ok(),
+            space_snapshot: Some(self.space.snapshot()),
+            created_at: now,
+            updated_at: now,
+            ..Step::new(&self.request_id, assistant_id, stack_id, StepType::Input)
+        })
     }
 
     fn top(&self) -> &StackNode {
@@ -374,6 +415,14 @@ impl Buffered {
             message.props = RawJson::from_value(&props).expect("keys are strings and values are JSON");
         }
         message
+    }
+}
+
+/// Refuses a message id that the chat has.
+pub(super) fn check_free_in(chat: &ChatFold, id: &str) -> Result<()> {
+    match chat.message(id) {
+        None => Ok(()),
+        Some(_) => Err(super::store::exists("message", id, "update_message changes it")),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use runlog_model::{CatalogEvent, Chat, ChatEvent, ChatMessage, ChatRole, RawJson, SessionId, Timestamp};
+use runlog_model::{
+    CatalogEvent, Chat, ChatEvent, ChatMessage, ChatRole, RawJson, Session, SessionDeleted, SessionId, Timestamp,
+};
 use serde_json::{Map, Value};
 
 use super::AsyncChatStore;
@@ -67,7 +69,11 @@ impl AsyncChatStore {
             if report.is_over(options) {
                 break;
             }
-            match row.and_then(chat_of).and_then(|chat| self.session_of(chat)) {
+            let session = row.and_then(chat_of).and_then(|(chat, deleted_at)| {
+                let session = self.session_of(chat)?;
+                Ok(Session { deleted_at_ms: deleted_at.map(|at| at.0), ..session })
+            });
+            match session {
                 Ok(session) if seen.insert((session.name.clone(), session.name.is_none().then_some(session.id))) => {
                     sessions.push(session);
                 }
@@ -77,9 +83,19 @@ impl AsyncChatStore {
         }
         for sessions in sessions.chunks(BATCH_RECORDS) {
             let imported = self.store.shared.catalog.change(|catalog| {
-                let new = sessions.iter().filter(|session| check_free(catalog, session).is_ok());
-                let events: Vec<_> = new.cloned().map(CatalogEvent::SessionCreated).collect();
-                let imported = events.len();
+                // A chat that was deleted since an earlier import stays so.
+                let deleted = catalog.deleted_names();
+                let is_new = |session: &&Session| {
+                    check_free(catalog, session).is_ok()
+                        && !session.name.as_deref().is_some_and(|name| deleted.contains(name))
+                };
+                let (mut events, mut imported) = (Vec::new(), 0);
+                for session in sessions.iter().filter(is_new) {
+                    imported += 1;
+                    let (id, at_ms) = (session.id, session.deleted_at_ms);
+                    events.push(CatalogEvent::SessionCreated(Session { deleted_at_ms: None, ..session.clone() }));
+                    events.extend(at_ms.map(|at_ms| CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms })));
+                }
                 Ok((Change { events, guard: Guard::Unchanged, ..Change::default() }, imported))
             });
             let imported = imported.await?;
@@ -162,7 +178,7 @@ impl AsyncChatStore {
             let mut taken = HashSet::new();
             let new = messages
                 .iter()
-                .filter(|message| fold.message(&message.message_id).is_none() && taken.insert(&message.message_id));
+                .filter(|message| !fold.had_message(&message.message_id) && taken.insert(&message.message_id));
             let events: Vec<_> = new.map(|message| ChatEvent::MessageSaved(Box::new(message.clone()))).collect();
             imported.store(events.len(), std::sync::atomic::Ordering::Relaxed);
             Ok(events)
@@ -184,6 +200,8 @@ impl ImportReport {
 
 /// The objects of JSON lines, with their line numbers.
 fn rows(lines: &str) -> impl Iterator<Item = (usize, Result<Row>)> {
+    // Some tools write a byte order mark before UTF-8.
+    let lines = lines.strip_prefix('\u{feff}').unwrap_or(lines);
     let lines = (1..).zip(lines.lines()).filter(|(_, text)| !text.trim().is_empty());
     lines.map(|(line, text)| {
         let row = serde_json::from_str(text);
@@ -191,26 +209,40 @@ fn rows(lines: &str) -> impl Iterator<Item = (usize, Result<Row>)> {
     })
 }
 
-fn chat_of(mut row: Row) -> Result<Chat> {
+/// The chat of a row, and when it was deleted.
+fn chat_of(mut row: Row) -> Result<(Chat, Option<Timestamp>)> {
     numbers_to_ids(&mut row, &["chat_id", "assistant_id"]);
-    row.retain(|_, value| !value.is_null());
+    row.retain(|_, value| !is_nothing(value));
     let old_id = row.remove("id");
     for flag in ["preset", "public"] {
-        // Databases keep booleans as numbers.
-        if let Some(value) = row.get_mut(flag).filter(|value| value.is_number()) {
-            *value = Value::Bool(value.as_f64() != Some(0.0));
+        // Databases keep booleans as numbers, and some exports write those as text.
+        let number = |value: &Value| match value {
+            Value::String(text) => text.trim().parse().ok(),
+            value => value.as_f64(),
+        };
+        if let Some(value) = row.get_mut(flag)
+            && let Some(number) = number(value)
+        {
+            *value = Value::Bool(number != 0.0);
         }
     }
+    let deleted_at = row.remove("deleted_at").map(serde_json::from_value::<Timestamp>).transpose();
+    let deleted_at = deleted_at.map_err(|source| Error::invalid(format!("the deleted_at: {source}")))?;
     let mut chat: Chat = read(row, "chat")?;
     if chat.chat_id.is_empty() {
         return Err(Error::invalid("the chat_id is empty"));
     }
     chat.extra.extend(old_id.map(|id| ("old_id".to_owned(), id)));
-    Ok(chat)
+    Ok((chat, deleted_at))
+}
+
+/// What databases write for no value: `null`, and MySQL's zero date.
+fn is_nothing(value: &Value) -> bool {
+    value.is_null() || value.as_str().is_some_and(|text| text.starts_with("0000-00-00"))
 }
 
 fn message_of(mut row: Row) -> Result<ChatMessage> {
-    row.retain(|_, value| !value.is_null());
+    row.retain(|_, value| !is_nothing(value));
     numbers_to_ids(&mut row, &["id", "message_id", "chat_id", "assistant_id", "request_id"]);
     let text = |row: &mut Row, name: &str| match row.remove(name) {
         Some(Value::String(text)) => Ok(Some(text)),

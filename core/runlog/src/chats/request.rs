@@ -9,9 +9,14 @@ use std::{
 };
 
 use runlog_engine::{Batch, Expected};
-use runlog_model::{ChatMessage, ChatRole, SessionId, Space};
+use runlog_model::{ChatEvent, ChatMessage, ChatRole, SessionId, Space, Step, Timestamp};
 
-use super::{AsyncChatStore, NewRequest, RequestDraft, RequestEnd, Resumption, draft::StackNode, store::Prepared};
+use super::{
+    AsyncChatStore, NewRequest, RequestDraft, RequestEnd, Resumption,
+    draft::{StackNode, check_free_in},
+    resume::ended_with_request,
+    store::Prepared,
+};
 use crate::{AsyncStore, Error, Result, backend::Backend, embedded::Wait, lookup::live_session};
 
 /// A request under way: the user's message is written at its entry, everything else as one atomic batch at its
@@ -48,6 +53,8 @@ pub struct AsyncRequestBuffer {
     /// Names the exit's batch, so that it is written once, however often it is tried.
     key: [u8; 16],
     written: bool,
+    /// The step that was cut off, where this goes on with a request.
+    resumed: Option<Step>,
 }
 
 impl AsyncChatStore {
@@ -73,7 +80,7 @@ impl AsyncChatStore {
         message.request_id = Some(request_id.clone());
         self.save_messages(chat_id, vec![message]).await?;
         let session = self.session_id(chat_id).await?;
-        Ok(self.buffer(session, request_id, vec![node], Space::new()))
+        Ok(self.buffer(session, request_id, vec![node], Space::new(), None))
     }
 
     /// The buffer in which a resumed request goes on: its space restored, its stack rebuilt from the root to the
@@ -87,7 +94,8 @@ impl AsyncChatStore {
             .stack
             .iter()
             .map(|level| StackNode { stack_id: level.stack_id.clone(), assistant_id: level.assistant_id.clone() });
-        Ok(self.buffer(session, resumption.step.request_id.clone(), stack.collect(), resumption.space.clone()))
+        let (step, space) = (resumption.step.clone(), resumption.space.clone());
+        Ok(self.buffer(session, step.request_id.clone(), stack.collect(), space, Some(step)))
     }
 
     fn buffer(
@@ -96,27 +104,55 @@ impl AsyncChatStore {
         request_id: String,
         stack: Vec<StackNode>,
         space: Space,
+        resumed: Option<Step>,
     ) -> AsyncRequestBuffer {
         let backend = Arc::clone(self.store.backend());
         let key = *backend.new_id().as_bytes();
         let draft = RequestDraft::new(backend, self.chat_id_of(session), request_id, stack, space);
-        AsyncRequestBuffer { store: self.store.clone(), session, draft, key, written: false }
+        AsyncRequestBuffer { store: self.store.clone(), session, draft, key, written: false, resumed }
     }
 }
 
 impl AsyncRequestBuffer {
+    /// Adds a message, and says its id. Chat, request and assistant are filled in where they are left out.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for an id that the chat or the request has already,
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) or [`TooLarge`](crate::ErrorKind::TooLarge) for what can't be
+    /// saved.
+    pub fn send(&mut self, message: ChatMessage) -> Result<String> {
+        if !message.message_id.is_empty()
+            && let Some(fold) = self.store.chat_cache().known(self.session)
+        {
+            check_free_in(&fold, &message.message_id)?;
+        }
+        self.draft.send(message)
+    }
+
     /// Writes all messages and steps as one atomic batch, with the final status of the steps under way: as the
-    /// request ended, except that a delegate step that waits for one under way stays `running`. Durable when it
+    /// request ended, except that a delegate step that waits for one under way stays `running`. Of a request that was
+    /// gone on with, the step that had been cut off is completed with it, and its earlier tries; its output is that of
+    /// [`complete_resumed`](AsyncChatStore::complete_resumed), before or after. Durable when it
     /// returns. After an error it can be called again; whatever happens, it is written once.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile,
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when a message that was sent has an id that is taken by now:
+    /// nothing is written then, and a drop writes it under another id,
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it was written already; else those of the storage.
     pub async fn finish(&mut self, end: RequestEnd) -> Result<()> {
         if self.written {
             return Err(Error::invalid("the request has ended already; begin another"));
         }
-        if let Some(prepared) = self.prepared(&end)? {
+        let mut also = Vec::new();
+        if self.draft.has_given_ids() || self.resumed.is_some() {
+            let fold = self.store.chat_fold(self.session).await?;
+            self.draft.check_ids(&fold)?;
+            if let (Some(resumed), RequestEnd::Completed) = (&self.resumed, &end) {
+                also = ended_with_request(&fold, resumed, Timestamp(self.store.backend().now_ms()))?;
+            }
+        }
+        if let Some(prepared) = self.prepared(&end, also)? {
             let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
             self.store.backend().commit(batch).await?;
             self.written = true;
@@ -126,9 +162,10 @@ impl AsyncRequestBuffer {
         Ok(())
     }
 
-    fn prepared(&self, end: &RequestEnd) -> Result<Option<Prepared>> {
+    fn prepared(&self, end: &RequestEnd, also: Vec<ChatEvent>) -> Result<Option<Prepared>> {
         self.store.shared.catalog.peek(|catalog| live_session(catalog, self.session).map(drop))?;
-        let events = self.draft.events(end);
+        let mut events = self.draft.events(end);
+        events.extend(also);
         if events.is_empty() {
             return Ok(None);
         }
@@ -157,7 +194,7 @@ impl Drop for AsyncRequestBuffer {
         }
         let end =
             if panicking() { RequestEnd::Failed("the request panicked".to_owned()) } else { RequestEnd::Interrupted };
-        let Ok(Some(prepared)) = self.prepared(&end) else { return };
+        let Ok(Some(prepared)) = self.prepared(&end, Vec::new()) else { return };
         let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
         // Nobody is left to be told of an error.
         let _ = match self.store.embedded() {

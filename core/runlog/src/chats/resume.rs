@@ -76,8 +76,8 @@ impl Resumption {
 }
 
 impl AsyncChatStore {
-    /// How to go on with the chat's interrupted request: by its last step that isn't completed. `None` when there
-    /// is nothing to resume. Nothing is written.
+    /// How to go on with the chat's interrupted request: by its last step that isn't completed, and that wasn't tried
+    /// again with success. `None` when there is nothing to resume. Nothing is written.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted;
@@ -85,7 +85,7 @@ impl AsyncChatStore {
     pub async fn resume(&self, chat_id: &str) -> Result<Option<Resumption>> {
         let session = self.session_id(chat_id).await?;
         let fold = self.store.chat_fold(session).await?;
-        let Some(step) = fold.last_incomplete_step() else { return Ok(None) };
+        let Some(step) = fold.last_resumable_step() else { return Ok(None) };
         let mut space = Space::new();
         if let Some(snapshot) = &step.space_snapshot {
             space.restore(snapshot)?;
@@ -181,8 +181,23 @@ fn waiting_in<'a>(fold: &'a ChatFold, stack_id: &str) -> Option<&'a Step> {
     steps.into_iter().find(|step| step.step_type == StepType::Delegate && step.status.can_resume())
 }
 
+/// What ends a resumption without an output: the steps of the resumed one's request and place in the stack that could
+/// be resumed are completed, earlier tries among them.
+pub(super) fn ended_with_request(fold: &ChatFold, resumed: &Step, at: Timestamp) -> Result<Vec<ChatEvent>> {
+    let updates = Updates::new().with("status", RawJson::string("completed")).with("error", RawJson::null());
+    let open = fold.steps_of_stack(&resumed.stack_id).into_iter();
+    let open = open.filter(|step| step.request_id == resumed.request_id && step.status.can_resume());
+    let events = open.map(|step| {
+        step.updated(&updates, at)?;
+        Ok(ChatEvent::StepUpdated { step_id: step.step_id.clone(), at, updates: updates.clone() })
+    });
+    events.collect()
+}
+
 fn completed(step: &Step, output: RawJson, at: Timestamp) -> Result<ChatEvent> {
-    if !step.status.can_resume() {
+    // One that the end of its request completed has no output yet.
+    let lacks_output = step.status == StepStatus::Completed && step.output.is_none();
+    if !step.status.can_resume() && !lacks_output {
         return Err(Error::new(
             ErrorKind::Conflict,
             format!("step {:?} was completed meanwhile; resume the chat anew", step.step_id),

@@ -47,7 +47,8 @@ impl AsyncStore {
 impl AsyncChatStore {
     /// Makes a chat. What is left empty (id, times) is given by the store. Durable when it returns.
     ///
-    /// A chat id that is a UUID becomes the session's id, another one its name.
+    /// A chat id that is a UUID as they are mostly written (lower case, with hyphens) becomes the session's id, which
+    /// stays taken when the chat is deleted; another one becomes its name, which is free then.
     ///
     /// # Errors
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the id is taken, [`InvalidInput`](ErrorKind::InvalidInput) or
@@ -72,7 +73,7 @@ impl AsyncChatStore {
 
     pub(super) fn session_of(&self, chat: Chat) -> Result<Session> {
         chat.check_new()?;
-        let id: Option<SessionId> = chat.chat_id.parse().ok();
+        let id: Option<SessionId> = chat.chat_id.parse().ok().filter(|id: &SessionId| id.to_string() == chat.chat_id);
         let new = NewSession {
             id,
             name: Some(chat.chat_id.clone()).filter(|name| id.is_none() && !name.is_empty()),
@@ -154,6 +155,9 @@ impl AsyncChatStore {
     pub async fn save_messages(&self, chat_id: &str, messages: Vec<ChatMessage>) -> Result<Vec<ChatMessage>> {
         let session = self.session_id(chat_id).await?;
         let chat = self.chat_id_of(session);
+        for message in messages.iter().filter(|message| !message.message_id.is_empty()) {
+            self.store.check_id_elsewhere(session, IdOf::Message, &message.message_id).await?;
+        }
         let messages = messages
             .into_iter()
             .map(|message| self.complete_message(message, &chat))
@@ -284,11 +288,14 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) fn new(session: SessionId, events: Vec<ChatEvent>, at_ms: u64) -> Result<Self> {
-        let touch = if events.iter().any(|event| matches!(event, ChatEvent::MessageSaved(_))) {
-            Some(CatalogEvent::ChatTouched(ChatTouched { id: session, at_ms }).encode()?)
-        } else {
-            None
-        };
+        // What has an id of its own touches the chat, so that the catalog tells where ids may be found.
+        let made = events.iter().filter_map(|event| match event {
+            ChatEvent::MessageSaved(message) => Some(message.created_at.or(Timestamp(at_ms)).0),
+            ChatEvent::StepSaved(_) => Some(0),
+            _ => None,
+        });
+        let touched = made.max().map(|at_ms| CatalogEvent::ChatTouched(ChatTouched { id: session, at_ms }).encode());
+        let touch = touched.transpose()?;
         let events = events.into_iter().map(ChatEvent::encode).collect::<runlog_model::Result<_>>()?;
         Ok(Self { session, events, touch })
     }
