@@ -138,6 +138,7 @@ export type {
   Message,
   MessageInput,
   MessageObject,
+  MessageRole,
   Role,
   ToolResultMark,
 } from "./context.js";
@@ -184,6 +185,7 @@ export type {
   ToolCallStatus,
   ToolOutcome,
 } from "./run-types.js";
+export type { KnownField, NewOf, OtherFields } from "./fields.js";
 export type {
   AgentDefinition,
   AgentPage,
