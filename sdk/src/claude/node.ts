@@ -21,7 +21,7 @@ export interface ClaudeNodeOptions {
   now?: (() => number) | undefined;
 }
 
-/** What a node is to do. A {@link RunningNode} of a resumed flow is one. */
+/** What a node is to do. A `RunningNode` of a resumed flow is one. */
 export interface ClaudeNodeInput {
   /** The node. */
   nodeId: string;

@@ -26,8 +26,7 @@ import type {
   open,
   openInMemory,
 } from "#runlog";
-import type { ClaudeNode, createClaudeNode } from "#runlog";
-import type { createMockQuery, recordFixtures } from "#testing";
+import type { ClaudeNode, createClaudeNode, createMockQuery, recordFixtures } from "#testing";
 
 /** A field that isn't known is kept where the store keeps it, and is of any type. */
 export async function otherFields({ agents, chats }: Store): Promise<unknown[]> {
