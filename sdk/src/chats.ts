@@ -260,7 +260,7 @@ export class Chats {
    */
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
     const { message, ...rest } = objectOf(request, "a request");
-    const args = { chat: chatId, ...rest, message: { role: "user", ...wire.toMessage(message) } };
+    const args = { chat: chatId, ...rest, message: { role: "user", ...wire.toMessage({ ...message }) } };
     return requestOf(this.#handle.channel, check(await this.#handle.call("beginRequest", args)));
   }
 
