@@ -16,10 +16,10 @@ const STORIES = {
   start: { "agent.mjs": "docs/guides/getting-started-node.md 1", "look.mjs": "docs/guides/getting-started-node.md 2" },
   agent: {
     "agent.mjs": "docs/guides/write-an-agent-node.md 1",
-    "fork.mjs": "docs/guides/write-an-agent-node.md 3",
-    "spawn.mjs": "docs/guides/write-an-agent-node.md 4",
-    "watch.mjs": "docs/guides/write-an-agent-node.md 5",
-    "request.mjs": "docs/guides/write-an-agent-node.md 6",
+    "fork.mjs": "docs/guides/write-an-agent-node.md 4",
+    "spawn.mjs": "docs/guides/write-an-agent-node.md 5",
+    "watch.mjs": "docs/guides/write-an-agent-node.md 6",
+    "request.mjs": "docs/guides/write-an-agent-node.md 7",
   },
 };
 
@@ -49,6 +49,7 @@ const TRIALS: Record<string, Trial> = {
     after: "console.log(recorder.run.status, (await store.runs.toolCalls(last.id)).items.map((it) => it.output()).join());",
     says: "running paid once: call_1\n",
   },
+  "docs/guides/write-an-agent-node.md 3": { says: "paused overloaded, try later\ncompleted\nwrong_status\n" },
   "docs/guides/claude-in-a-flow.md 1": { says: /^flow [0-9a-f-]{36}\nLooked at: Looked at: Plan the work\. 5 true\n$/ },
   "docs/guides/claude-in-a-flow.md 2": { before: LEFT_RUNNING, says: "work Went on: continue\n{ work: 'done' }\n" },
   "docs/guides/claude-in-a-flow.md 3": { says: "error_max_turns failed\n" },
