@@ -8,6 +8,12 @@ export type KnownField<T> = keyof { [Field in keyof T as string extends Field ? 
  * What a caller gives of a `T` to make: the fields named `Needed`, and any of the others. The store gives those named
  * `Given` itself. Known fields have their types; a field that isn't known is kept as it is.
  *
+ * @example
+ * ```ts
+ * const chat: NewChat = { assistantId: "travel", title: "Oslo", colour: "blue" }; // `title: 5` doesn't compile
+ * console.log((await store.chats.create(chat)).colour); // blue
+ * ```
+ *
  * @typeParam T - What is made.
  * @typeParam Needed - The fields without which it can't be made.
  * @typeParam Given - The fields that only the store gives.
