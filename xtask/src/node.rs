@@ -25,7 +25,7 @@ pub(crate) fn test(report: &mut Report) {
     });
     // Without them every test would fail for the same reason.
     if let Some(addon) = built {
-        report.check("what the addon needs", || addon::check_here(&addon));
+        report.check("what the addon needs", || addon::check_here(&addon, Profile::Dev));
         report.count("tests of the npm package", || vitest("test"));
     }
 }
