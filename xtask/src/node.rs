@@ -30,6 +30,17 @@ pub(crate) fn test(report: &mut Report) {
     }
 }
 
+/// What of the JavaScript side needs nothing but its sources and the addon: types, and contracts of calls.
+pub(crate) fn quick(report: &mut Report) {
+    report.check("types of TypeScript", check_types);
+    report.count("contracts of the npm package", || {
+        match ensure_node().and_then(|()| install(".")).and_then(|()| addon::build_here(Profile::Dev)) {
+            Ok(_) => vitest("test:quick"),
+            Err(why) => (Counts { failed: 1, ..Counts::default() }, why),
+        }
+    });
+}
+
 /// `integrations`: the packed package in what others have published, which is installed anew each time.
 pub(crate) fn integrations(report: &mut Report) {
     report.count("integrations of the npm package", || {
