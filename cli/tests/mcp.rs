@@ -283,3 +283,64 @@ fn a_file_of_agents_that_is_wrong_is_told_before_anything_is_made() {
     place.expect(3, &["mcp"]);
     assert!(!place.path("runlog-data").exists());
 }
+
+#[test]
+fn every_line_gets_an_answer() {
+    let place = Place::new();
+    agents(&place, &[("worker", &["ready"])]);
+    let mut client = Client::start(&place, &MCP);
+    let deep =
+        format!(r#"{{"jsonrpc":"2.0","id":3,"method":"ping","params":{}1{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
+    let huge = format!(r#"{{"jsonrpc":"2.0","id":"huge","method":"ping","params":"{}"}}"#, "x".repeat(17 << 20));
+    let lines: [(&[u8], Value, i64); 8] = [
+        (b"{ not json", Value::Null, -32700),
+        (b"{\"id\":1,\xff}", json!(1), -32700),
+        (deep.as_bytes(), json!(3), -32700),
+        (huge.as_bytes(), json!("huge"), -32600),
+        (br#"[1,2]"#, Value::Null, -32600),
+        (br#"{"jsonrpc":"2.0","id":4}"#, json!(4), -32600),
+        (br#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":7}}"#, json!(5), -32602),
+        (br#"{"jsonrpc":"2.0","id":6,"method":"no/such"}"#, json!(6), -32601),
+    ];
+    for (line, id, code) in lines {
+        let stdin = client.stdin.as_mut().unwrap();
+        stdin.write_all(line).unwrap();
+        stdin.write_all(b"\n").unwrap();
+        let mut answer = String::new();
+        assert!(client.stdout.read_line(&mut answer).unwrap() > 0, "the server goes on talking");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let shown = String::from_utf8_lossy(&line[..line.len().min(80)]);
+        assert_eq!((&answer["id"], answer["error"]["code"].as_i64()), (&id, Some(code)), "{shown}: {answer}");
+    }
+    assert_eq!(client.ask("ping", json!({}))["result"], json!({}), "it goes on");
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
+fn a_client_that_comes_back_goes_on_with_what_was_at_work() {
+    let place = Place::new();
+    agents(&place, &[("slow", &["ready", "say:Begun.", "ack", "sleep:60000"]), ("timed", &["ready", "sleep:60000"])]);
+    let mut client = Client::start(&place, &MCP);
+    let timed = json!({"agent_name": "timed", "task": "Go.", "timeout": 0.2});
+    let result = &client.call("spawn_agents", json!({"requests": [timed]}))["results"][0];
+    assert_eq!(result["status"], "paused", "{result}");
+    let timed = result["run_id"].clone();
+    client.begin(
+        "tools/call",
+        json!({"name": "spawn_agents", "arguments": {"requests": [{"agent_name": "slow", "task": "Go."}]}}),
+    );
+    until(&mut client, "running", 1);
+    let begun = Instant::now();
+    assert_eq!(client.end(), 0);
+    assert!(begun.elapsed() < Duration::from_secs(20));
+
+    let mut client = Client::start(&place, &MCP);
+    let paused = client.call("list_runs", json!({"status": "paused"}));
+    let of = |agent: &str| paused["items"].as_array().unwrap().iter().find(|run| run["agent_id"] == agent).cloned();
+    assert_eq!(of("timed").unwrap()["id"], timed, "it stays as it was: {paused}");
+    assert!(of("slow").is_some() && of("mcp-client").is_some(), "{paused}");
+    let again = json!({"agent_name": "timed", "task": "", "resume_run_id": timed, "timeout": 0.2});
+    let result = &client.call("spawn_agents", json!({"requests": [again]}))["results"][0];
+    assert_eq!(result["error"], Value::Null, "{result}");
+    assert_eq!(client.end(), 0);
+}

@@ -324,3 +324,31 @@ fn signal(process: u32, name: &str) {
     let status = std::process::Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap();
     assert!(status.success());
 }
+
+#[test]
+fn a_program_that_speaks_no_protocol_fails_and_one_that_says_nothing_is_done() {
+    let place = Place::new();
+    let said = place.runlog(&["run", "--json", "--", "echo", "hello world"]);
+    assert_eq!(said.code, 7, "{said:?}");
+    let shown = place.expect(0, &["runs", "--json"]).out;
+    assert!(shown.contains("\"failed\""), "{shown}");
+    assert!(place.expect(0, &["run", "show", "@last"]).out.contains("doesn't speak the agent protocol"));
+    assert_eq!(place.runlog(&["run", "--", "true"]).code, 0);
+}
+
+#[test]
+fn no_message_stands_between_a_tool_call_and_its_result() {
+    let place = Place::new();
+    place.script(&["--name", "n", "-m", "go"], &["ready", "say:one", "ack", "call:c1", "ack", "exit:1"]);
+    let roles = |session: &str| {
+        let events = place.expect(0, &["replay", "--json", session]).json();
+        let role = |event: &Value| event["event_type"].as_str().unwrap_or("-").to_owned();
+        events.iter().map(role).collect::<Vec<_>>()
+    };
+    // In a copy that ends between the two, and in the session itself.
+    place.script(&["--copy", "n", "--to-point", "4", "--name", "copied", "-m", "other way"], &["ready"]);
+    let closed = ["user_message", "assistant_message", "assistant_message", "tool_call", "tool_result", "user_message"];
+    assert_eq!(roles("copied"), closed);
+    place.script(&["--overwrite", "n", "-m", "other way"], &["ready"]);
+    assert_eq!(roles("n"), closed);
+}

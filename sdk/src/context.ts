@@ -2,7 +2,7 @@ import type { Handle } from "./handle.js";
 import { bytesOf, valueOf } from "./binding.js";
 import { objectOf, optionsOf } from "./checks.js";
 import { showsItsJson } from "./inspect.js";
-import { type RawJson, jsonBytes, jsonList, parseBytes, textOf } from "./json.js";
+import { type RawJson, jsonBytes, messageBytes, messageList, parseBytes, textOf } from "./json.js";
 import { namesOf, renamed, withoutNulls } from "./names.js";
 import type { Durability } from "./batch.js";
 import { unpackContents } from "./packed.js";
@@ -99,7 +99,7 @@ export interface DanglingToolCall {
   /** The sequence of the event that tells of the call. */
   sequenceNumber: number;
   /** How the provider writes tool calls, and so how it wants the result. */
-  style: "openai" | "anthropic" | "function";
+  style: "openai" | "anthropic" | "function" | "ai_sdk" | "ai_sdk_4";
 }
 
 /** A message of a context, exactly as it was sent to the model. */
@@ -149,6 +149,7 @@ interface EventHead {
   stepNumber?: number;
   createdAtMs: number;
   redacted?: boolean;
+  isContinuation?: boolean;
   length: number;
 }
 
@@ -178,6 +179,8 @@ export class ContextEvent {
   readonly createdAtMs: number;
   /** Whether its content was taken out of the store. */
   readonly redacted: boolean;
+  /** Whether a resume added it to tell the agent to go on: nobody said it, so that a user isn't shown it as their words. */
+  readonly isContinuation: boolean;
   readonly #bytes: Uint8Array;
 
   /** @internal */
@@ -193,6 +196,7 @@ export class ContextEvent {
     this.stepNumber = head.stepNumber;
     this.createdAtMs = head.createdAtMs;
     this.redacted = head.redacted ?? false;
+    this.isContinuation = head.isContinuation ?? false;
     this.#bytes = bytes;
   }
 
@@ -380,7 +384,7 @@ export class Context {
    * read; `not_found` when the session was deleted; `conflict` when the last sequence isn't the expected one.
    */
   async appendMessage(message: MessageInput, options?: AppendOptions): Promise<AppendResult> {
-    const data = jsonBytes(message);
+    const data = messageBytes(message);
     const reply = await (options === undefined
       ? this.#handle.callText("appendMessage", this.#appendArguments, data)
       : this.#handle.call("appendMessage", { instance: this.instanceId, options }, data));
@@ -394,7 +398,7 @@ export class Context {
    */
   async appendMessages(messages: readonly MessageInput[], options: AppendOptions = {}): Promise<AppendResult> {
     const { event, ...rest } = objectOf(options, "what is asked for beside it");
-    const { lengths, data } = jsonList(messages);
+    const { lengths, data } = messageList(messages);
     const args = { instance: this.instanceId, options: rest, messages: lengths.map((length) => ({ length, event })) };
     return appendResultOf(await this.#handle.value<object>("appendMessages", args, data));
   }

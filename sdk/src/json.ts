@@ -111,6 +111,27 @@ export function jsonBytes(value: unknown): Uint8Array {
   throw new RunlogError("too_large", `a value has ${text.length} characters of JSON, at most ${JSON_BYTES_MAX} bytes are allowed`);
 }
 
+/** The UTF-8 JSON of a message, whose fields are looked at: JSON has no form for what would be lost. @internal */
+export function messageBytes(message: unknown): Uint8Array {
+  if (typeof message !== "object" || message === null || message instanceof RawJson || message instanceof Uint8Array) {
+    return jsonBytes(message);
+  }
+  for (const [name, field] of Object.entries(message)) checkField(name, field);
+  return jsonBytes(message);
+}
+
+/** The messages, one after the other, with the length of each. @internal */
+export function messageList(messages: readonly unknown[]): { lengths: number[]; data: Uint8Array } {
+  return joined(listOf(messages, "the messages").map(messageBytes));
+}
+
+/** Refuses a field whose JSON would say something else. @internal */
+export function checkField(name: string, field: unknown): void {
+  if (isPromise(field)) throw invalid(`\`${name}\`: a promise was given; await it`);
+  if (typeof field === "number" && !Number.isFinite(field)) throw invalid(`\`${name}\` is ${field}, which JSON has no form for`);
+  if (field === undefined && name === "content") throw invalid("`content` is undefined; give it, or leave it out of a message of tool calls");
+}
+
 /** What one record can hold: 64 MiB. */
 const JSON_BYTES_MAX = 64 << 20;
 
@@ -180,7 +201,10 @@ function isPromise(value: unknown): boolean {
 
 /** Several JSON values, one after the other, with the length of each. @internal */
 export function jsonList(values: readonly unknown[]): { lengths: number[]; data: Uint8Array } {
-  const parts = listOf(values, "the values").map(jsonBytes);
+  return joined(listOf(values, "the values").map(jsonBytes));
+}
+
+function joined(parts: readonly Uint8Array[]): { lengths: number[]; data: Uint8Array } {
   const lengths = parts.map((part) => part.length);
   return { lengths, data: concat(parts) };
 }

@@ -53,7 +53,7 @@ export interface OrchestratorOptions {
   /**
    * How a spawn that no model asked for is written into the context of the run that makes it; `openai` when left out.
    */
-  toolStyle?: "openai" | "anthropic" | undefined;
+  toolStyle?: "openai" | "anthropic" | "aiSdk" | undefined;
 }
 
 /** An agent to start that no other agent spawns: in a new session, or one that is there, or a context that is there. */

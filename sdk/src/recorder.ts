@@ -3,7 +3,7 @@ import type { AppendOptions, MessageInput } from "./context.js";
 import { listOf, objectOf } from "./checks.js";
 import { messageOf } from "./error.js";
 import { showsItsJson } from "./inspect.js";
-import { jsonBytes, jsonList } from "./json.js";
+import { checkField, jsonBytes, jsonList, messageBytes } from "./json.js";
 import { type Recorded, type Run, type ToolOutcome, recordedOf, runOf, wholeMs } from "./run-types.js";
 
 /**
@@ -64,14 +64,14 @@ export class RunRecorder implements AsyncDisposable {
    * is refused; `conflict`. Nothing is written then.
    */
   async recordMessage(message: MessageInput, options?: AppendOptions): Promise<Recorded> {
-    return recordedOf(await this.#handle.value<object>("recordMessage", options, jsonBytes(message)));
+    return recordedOf(await this.#handle.value<object>("recordMessage", options, messageBytes(message)));
   }
 
   /**
-   * Records what a tool gave for a call that was recorded before, as a message in the provider's form. The call isn't
-   * looked up: a result of no call, or a second one of the same, is kept as well, and providers refuse such a context.
+   * Records what a tool gave for a call that was recorded before, as a message in the provider's form.
    *
-   * @throws {@link RunlogError} as {@link recordMessage}.
+   * @throws {@link RunlogError} as {@link recordMessage}: `invalid_input` when the context has no such call;
+   * `already_exists` when the call has its result already.
    */
   async recordToolResult(outcome: ToolOutcome): Promise<Recorded> {
     return recordToolResult(this.#handle, outcome);
@@ -161,13 +161,14 @@ export async function recordToolCall(
   outcomes: readonly ToolOutcome[],
 ): Promise<Recorded> {
   listOf(outcomes, "what the tools gave").forEach((outcome) => objectOf(outcome, "what a tool gave"));
-  const { lengths, data } = jsonList([message, ...outcomes.map(outputOf)]);
+  const { lengths, data } = jsonList([messageBytes(message), ...outcomes.map(outputOf)]);
   const wire = outcomes.map((outcome, index) => wireOutcome(outcome, lengths[index + 1] as number));
   return recordedOf(await run.value<object>("recordToolCall", { messageLength: lengths[0], outcomes: wire }, data));
 }
 
 /** What a tool gave; of an error that was caught, its name and its message, which it hides from JSON. */
 function outputOf({ output }: ToolOutcome): unknown {
+  checkField("output", output);
   return output instanceof Error ? { ...output, name: output.name, message: output.message } : output;
 }
 

@@ -4,7 +4,7 @@ import { objectOf, optionsOf } from "./checks.js";
 import { type AppendOptions, type Message, type MessageInput, unpackMessages } from "./context.js";
 import type { ReceivedCommand, RunSnapshot, RuntimeEvent } from "./flow-types.js";
 import type { Handle } from "./handle.js";
-import { type RawJson, jsonBytes, jsonList, parseBytes } from "./json.js";
+import { type RawJson, jsonBytes, jsonList, messageBytes, parseBytes } from "./json.js";
 import { recordToolCall, recordToolResult } from "./recorder.js";
 import { Space } from "./request.js";
 import { type Recorded, type Run, type ToolOutcome, recordedOf, runOf } from "./run-types.js";
@@ -95,7 +95,7 @@ export class RunContext {
    * @throws {@link RunlogError} as {@link RunRecorder.recordMessage}.
    */
   async recordMessage(message: MessageInput, options?: AppendOptions): Promise<Recorded> {
-    return recordedOf(await this.#handle.value<object>("recordMessage", options, jsonBytes(message)));
+    return recordedOf(await this.#handle.value<object>("recordMessage", options, messageBytes(message)));
   }
 
   /**

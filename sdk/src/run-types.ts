@@ -95,6 +95,16 @@ export type NewRun = RunPlace & {
   nodeId?: string | undefined;
   /** Messages it begins with, before its first step. */
   messages?: readonly MessageInput[] | undefined;
+  /**
+   * What becomes of tool calls of the context that have no result, where the run begins with messages: as when a run is
+   * resumed, each is closed when left out. Nothing else may stand between a call and its result.
+   */
+  dangling?: "close" | "report" | CloseDangling | AnswerDangling | undefined;
+  /**
+   * Whether it may write to the context while another run does; without it such a start is refused (`wrong_status`). What
+   * two runs record into one context alternates.
+   */
+  concurrent?: boolean | undefined;
 };
 
 /** Closes each tool call without a result with an error result of this text. */
@@ -111,8 +121,12 @@ export interface AnswerDangling {
 
 /** How to resume a run. */
 export interface ResumeOptions {
-  /** What the agent is told, from the user: text, or content parts. Left out, it is told to continue. */
-  message?: string | readonly object[] | undefined;
+  /**
+   * What the user says to the agent: text, or content parts; `null` for nothing. Left out, the agent is told to continue,
+   * in a message whose event is marked {@link ContextEvent.isContinuation}; and told nothing where tool calls are left
+   * open by `dangling: "report"`, for no provider takes a message between a call and its result.
+   */
+  message?: string | readonly object[] | null | undefined;
   /** The steps the new run may take; left out, as many as the run before could. */
   maxSteps?: number | undefined;
   /** The cumulative steps, over all resumes, from which on no resume is allowed; 500 when left out. */
@@ -120,7 +134,8 @@ export interface ResumeOptions {
   /**
    * What becomes of tool calls without a result: each gets an error result that says it was interrupted (`close`, and
    * when left out), or one with this text; or its outcome, for the caller has found the calls with
-   * {@link Context.danglingToolCalls} and asked the tools; or they are only told, for the caller to see to.
+   * {@link Context.danglingToolCalls} and asked the tools; or they are only told, for the caller to record their results
+   * before anything else.
    */
   dangling?: "close" | "report" | CloseDangling | AnswerDangling | undefined;
   /** The id of the new run, where the caller has one already. */
@@ -370,7 +385,12 @@ export function recordedOf(wire: object): Recorded {
 
 /** How to resume a run, as it is told to the core. @internal */
 export function wireResume(options: ResumeOptions): object {
-  const { dangling } = objectOf(options, "how to resume");
+  return wireDangling(objectOf(options, "how to resume"));
+}
+
+/** Options with what becomes of tool calls without a result, as they are told to the core. @internal */
+export function wireDangling<T extends Pick<ResumeOptions, "dangling">>(options: T): object {
+  const { dangling } = options;
   if (dangling === null) throw invalid("what becomes of tool calls without a result is not null");
   if (typeof dangling !== "object" || !("answer" in dangling)) return options;
   const answer = listOf(dangling.answer, "the answers").map(({ status = "completed", durationMs, ...outcome }) => ({
@@ -384,6 +404,6 @@ export function wireResume(options: ResumeOptions): object {
 /** Clocks tell parts of a millisecond, the log keeps whole ones. @internal */
 export function wholeMs(durationMs: number | undefined): { durationMs?: number } {
   if (durationMs === undefined) return {};
-  if (!Number.isFinite(durationMs)) throw invalid(`a duration is a number of milliseconds, not ${shown(durationMs)}`);
-  return { durationMs: Math.max(0, Math.round(durationMs)) };
+  if (!(Number.isFinite(durationMs) && durationMs >= 0)) throw invalid(`\`durationMs\`: a duration is a number of milliseconds from 0 on, not ${shown(durationMs)}`);
+  return { durationMs: Math.round(durationMs) };
 }

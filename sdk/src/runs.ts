@@ -2,7 +2,7 @@ import { bytesOf, valueOf } from "./binding.js";
 import { objectOf } from "./checks.js";
 import { type DanglingToolCall, type Message, danglingOf, unpackMessages } from "./context.js";
 import { Handle } from "./handle.js";
-import { jsonList } from "./json.js";
+import { messageList } from "./json.js";
 import { unpackContents } from "./packed.js";
 import type { Page } from "./pages.js";
 import { RunRecorder } from "./recorder.js";
@@ -19,6 +19,7 @@ import {
   ToolCall,
   type ToolCallHead,
   runOf,
+  wireDangling,
   wireResume,
 } from "./run-types.js";
 
@@ -78,8 +79,8 @@ export class Runs {
   async start(run: NewRun): Promise<RunRecorder> {
     const { messages = [], ...rest } = objectOf(run, "a run") as NewRun & { instanceId?: string };
     const { instanceId: instance, ...others } = rest;
-    const { lengths, data } = jsonList(messages);
-    return this.#recorder(await this.#handle.call("startRun", { ...others, instance, lengths }, data));
+    const { lengths, data } = messageList(messages);
+    return this.#recorder(await this.#handle.call("startRun", wireDangling({ ...others, instance, lengths }), data));
   }
 
   /**

@@ -156,7 +156,10 @@ impl Conclusion {
         let done = recorder.done();
         let error = done.and_then(|done| done.error_message.clone());
         let failed = match (ended.code, ended.signal) {
-            (Some(0), _) => None,
+            (Some(0), _) => recorder.is_other_program().then(|| {
+                let refused = recorder.refused();
+                format!("the program doesn't speak the agent protocol: none of its {refused} lines could be read")
+            }),
             (Some(code), _) => Some(format!("the agent ended with exit code {code}")),
             (None, Some(signal)) => Some(format!("the agent was ended by signal {signal}")),
             (None, None) => Some("the agent ended without saying how".to_owned()),

@@ -40,6 +40,8 @@ pub(crate) struct Recorder {
     lines: u64,
     events: u64,
     refused: u64,
+    /// Whether any line was one of the protocol.
+    is_understood: bool,
 }
 
 /// A line that waits to be recorded.
@@ -63,6 +65,7 @@ impl Recorder {
             lines: 0,
             events: 0,
             refused: 0,
+            is_understood: false,
         }
     }
 
@@ -91,6 +94,11 @@ impl Recorder {
         self.refused
     }
 
+    /// Whether all that the agent said is no line of the protocol: it is some other program.
+    pub(crate) fn is_other_program(&self) -> bool {
+        self.refused > 0 && !self.is_understood
+    }
+
     /// Records lines, and says what became of each.
     ///
     /// # Errors
@@ -100,7 +108,9 @@ impl Recorder {
         let mut waiting: Vec<Waiting> = Vec::new();
         for line in lines {
             self.lines += 1;
-            match self.read(line) {
+            let read = self.read(line);
+            self.is_understood |= matches!(read, Some(Ok(_)));
+            match read {
                 None => {}
                 Some(Ok(FromAgent::Hello)) => {}
                 Some(Ok(FromAgent::Done(said))) => {

@@ -8,7 +8,7 @@ use runlog::{Orchestrator, OrchestratorOptions, TokioRuntime};
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
-    mcp::{AgentsFile, CommandAgent, Server},
+    mcp::{AgentsFile, CommandAgent, Lines, Server},
     store,
 };
 
@@ -26,7 +26,8 @@ FILE tells of agents that are programs, each of which speaks docs/agent-protocol
 They are defined in the store, except for their commands. Without --agents nothing is spawned, and the store is only \
 read, also while another process writes.
 
-What the client spawns are the sub-agents of one run of an agent called mcp-client, which ends with the client.";
+What the client spawns are the sub-agents of one run of an agent called mcp-client. It ends with the client; where \
+sub-agents are still at work then, it is paused with them, and each can be gone on with by its resume_run_id.";
 
 /// The arguments.
 #[derive(clap::Args)]
@@ -91,7 +92,8 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
 /// Talks with the client until it has nothing more to say.
 async fn talk(server: Server) -> Result<Exit> {
     let failed = |error: String| Failure::other(format!("can't talk with the client: {error}"));
-    let service = server.serve(rmcp::transport::stdio()).await.map_err(|error| failed(error.to_string()))?;
+    let lines = Lines::new(tokio::io::stdin(), tokio::io::stdout(), server.gone());
+    let service = server.serve(lines).await.map_err(|error| failed(error.to_string()))?;
     service.waiting().await.map_err(|error| failed(error.to_string()))?;
     Ok(Exit::Ok)
 }

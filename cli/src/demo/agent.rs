@@ -9,7 +9,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{is_go_on, messages};
+use super::messages;
 use crate::failure::{Exit, Failure, Result};
 
 /// The fields of Runlog's lines that this agent looks at.
@@ -29,7 +29,6 @@ pub(crate) fn agent(pause_ms: u64) -> Result<Exit> {
     loop {
         let Some(line) = next() else { return Ok(Exit::Ok) };
         match (line.kind.as_str(), line.message) {
-            ("message", Some(message)) if is_go_on(message.get()) => {}
             ("message", Some(message)) => {
                 if messages.get(context).copied() != Some(message.get()) {
                     return Err(Failure::other(format!("message {} of the context is another one", context + 1)));

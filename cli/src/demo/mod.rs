@@ -13,11 +13,3 @@ const TRANSCRIPT: &str = include_str!("../../demo/transcript.jsonl");
 fn messages() -> Vec<&'static str> {
     TRANSCRIPT.lines().collect()
 }
-
-/// What the agent is told when it is resumed.
-const GO_ON: &str = "Go on.";
-
-/// Whether a message is what the agent is told when it is resumed, and not one of the transcript.
-fn is_go_on(message: &str) -> bool {
-    runlog::NewMessage::user(GO_ON).to_json().is_ok_and(|told| told.as_str() == message)
-}

@@ -11,7 +11,7 @@ use std::{
 use runlog::{AgentInstance, Session, Store, transcript::NewContextEvent};
 use serde::{Deserialize, Serialize};
 
-use super::{GO_ON, is_go_on, messages};
+use super::messages;
 use crate::{
     args::Global,
     commands::{copy, truncate},
@@ -223,7 +223,7 @@ impl<'a> Steps<'a> {
     fn resume(&mut self) -> Result<()> {
         self.head(4, "Resume", "`runlog run --resume demo -- AGENT`: it gets its context and goes on")?;
         let started = Instant::now();
-        let mut running = self.recorder(&["--resume", NAME, "--message", GO_ON, "--leave-tool-calls"], 0)?;
+        let mut running = self.recorder(&["--resume", NAME, "--no-message", "--leave-tool-calls"], 0)?;
         let lines = running.0.stdout.take().map(BufReader::new);
         let mut last = self.report.found;
         for line in lines.into_iter().flat_map(BufRead::lines) {
@@ -231,11 +231,11 @@ impl<'a> Steps<'a> {
         }
         let status = running.0.wait().map_err(|error| Failure::io(&error, "can't wait for the recorder"))?;
         self.report.resume_seconds = started.elapsed().as_secs_f64();
-        self.report.resumed_events = last.saturating_sub(self.report.found + 1);
+        self.report.resumed_events = last.saturating_sub(self.report.found);
         let store = store::open_read_only(self.global)?;
         let (_, agent) = self.session(&store)?;
         let last = store.context(agent.id)?.get_last_sequence()?;
-        let is_whole = self.is_prefix(&store, &agent)? && last == self.stored(self.report.events);
+        let is_whole = self.is_prefix(&store, &agent)? && last == self.report.events;
         let took = text::duration(Duration::from_secs_f64(self.report.resume_seconds));
         self.say(&format!(
             "     {} more events in {took}, the start of both processes included",
@@ -244,13 +244,13 @@ impl<'a> Steps<'a> {
         let messages = self.report.messages;
         self.check(
             status.success() && is_whole,
-            &format!("all {messages} messages are there, once, in order, byte for byte, and {GO_ON:?}"),
+            &format!("all {messages} messages are there, once, in order, byte for byte"),
         )
     }
 
     fn fork(&mut self) -> Result<()> {
-        let at = self.stored(self.last_of[self.last_of.len() / 2]);
-        let after = self.stored(self.last_of[self.last_of.len() / 3]);
+        let at = self.last_of[self.last_of.len() / 2];
+        let after = self.last_of[self.last_of.len() / 3];
         self.head(5, "Fork", &format!("copy it up to event {at}; in the copy, forget what came after {after}"))?;
         let store = store::open_quietly(self.global)?;
         let (session, agent) = self.session(&store)?;
@@ -278,11 +278,7 @@ impl<'a> Steps<'a> {
         self.report.original_events = original;
         self.report.fork_events = left;
         self.check(
-            copied == at
-                && left == after
-                && forgotten == at - after
-                && original == self.stored(self.report.events)
-                && same,
+            copied == at && left == after && forgotten == at - after && original == self.report.events && same,
             &format!("the copy has {left} events, the original still {original}, untouched"),
         )
     }
@@ -312,16 +308,10 @@ impl<'a> Steps<'a> {
         Ok((session, agent))
     }
 
-    /// The sequence of an event of the transcript in the store: what tells the agent to go on stands between.
-    fn stored(&self, sequence: u64) -> u64 {
-        sequence + u64::from(sequence > self.report.found)
-    }
-
-    /// Whether the messages of a context are the first ones of the transcript, byte for byte, beside what tells the
-    /// agent to go on.
+    /// Whether the messages of a context are the first ones of the transcript, byte for byte.
     fn is_prefix(&self, store: &Store, agent: &AgentInstance) -> Result<bool> {
         let stored = store.context(agent.id)?.get_messages()?;
-        let stored: Vec<&str> = stored.iter().map(|it| it.json.as_str()).filter(|it| !is_go_on(it)).collect();
+        let stored: Vec<&str> = stored.iter().map(|it| it.json.as_str()).collect();
         Ok(self.messages.starts_with(&stored))
     }
 

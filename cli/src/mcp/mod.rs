@@ -5,7 +5,9 @@ mod config;
 mod executor;
 mod queries;
 mod server;
+mod transport;
 
 pub(crate) use config::AgentsFile;
 pub(crate) use executor::CommandAgent;
 pub(crate) use server::Server;
+pub(crate) use transport::Lines;

@@ -16,11 +16,15 @@ use runlog::{
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use super::queries;
 
 /// The agent that the client counts as: the runs that it spawns have a run of it as their parent.
 const CLIENT: &str = "mcp-client";
+
+/// Why the client's run was paused.
+const DISCONNECTED: &str = "the client disconnected";
 
 /// What the tools work on.
 #[derive(Clone)]
@@ -35,12 +39,27 @@ struct Shared {
     orchestrator: Option<Orchestrator>,
     /// The run that the client's sub-agents are those of, once it spawned some.
     client: Mutex<Option<AsyncRunRecorder>>,
+    /// Cancelled when the client is gone.
+    gone: CancellationToken,
 }
 
 impl Server {
     /// A server of a store, and of the agents that an orchestrator knows.
     pub(crate) fn new(store: AsyncStore, project: Option<String>, orchestrator: Option<Orchestrator>) -> Self {
-        Self { shared: Arc::new(Shared { store, project, orchestrator, client: Mutex::default() }) }
+        Self {
+            shared: Arc::new(Shared {
+                store,
+                project,
+                orchestrator,
+                client: Mutex::default(),
+                gone: CancellationToken::new(),
+            }),
+        }
+    }
+
+    /// Is cancelled by whoever reads what the client says, when that is over.
+    pub(crate) fn gone(&self) -> CancellationToken {
+        self.shared.gone.clone()
     }
 
     fn tools(&self) -> Vec<ToolDefinition> {
@@ -49,7 +68,8 @@ impl Server {
         own.chain(queries::definitions()).collect()
     }
 
-    /// Ends the client's run: what it spawned and still works is cancelled.
+    /// Ends the client's run. Where what it spawned is still at work, it is paused with it: a client that comes back goes
+    /// on with its sub-agents.
     ///
     /// # Errors
     /// Those of the storage.
@@ -58,9 +78,8 @@ impl Server {
         else {
             return Ok(());
         };
-        // Also its own run, where some of what it spawned is still at work.
         if orchestrator.live_count() > 0 {
-            return orchestrator.cancel(client.id()).await;
+            return orchestrator.pause(client.id(), DISCONNECTED).await;
         }
         match client.run().status {
             RunStatus::Running => client.complete(None).await.map(|_| ()),
@@ -129,10 +148,18 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
-        // A call that the client gives up is dropped, and with it what it spawned.
+        // A call that the client gives up is dropped, and with it what it spawned. One whose client is gone is not: what
+        // it spawned is paused with the client's run.
+        let (server, name) = (self.clone(), request.name.clone());
+        let mut work = tokio::spawn(async move { server.answer(&name, arguments).await });
         let answer = tokio::select! {
-            answer = self.answer(&request.name, arguments) => answer,
-            () = context.ct.cancelled() => return Err(ErrorData::internal_error("the call was cancelled", None)),
+            answer = &mut work => answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?,
+            () = context.ct.cancelled() => {
+                if !self.shared.gone.is_cancelled() {
+                    work.abort();
+                }
+                return Err(ErrorData::internal_error("the call was cancelled", None));
+            }
         };
         let result = match answer {
             Ok(Some(value)) => CallToolResult::structured(value),

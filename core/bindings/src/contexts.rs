@@ -129,6 +129,8 @@ struct EventHead<'a> {
     redacted: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     role_implied: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_continuation: bool,
     length: usize,
 }
 
@@ -186,6 +188,7 @@ fn pack_events(instance: InstanceId, events: &[ContextEvent], next: Option<u64>)
         created_at_ms: event.created_at_ms,
         redacted: event.redacted,
         role_implied: event.role_implied,
+        is_continuation: event.is_continuation,
         length: contents.add(event.content.as_bytes()),
     });
     let events = heads.collect();

@@ -78,6 +78,7 @@ struct Options {
 enum StyleArgument {
     Openai,
     Anthropic,
+    AiSdk,
 }
 
 impl From<Options> for OrchestratorOptions {
@@ -94,6 +95,7 @@ impl From<Options> for OrchestratorOptions {
             tool_style: match given.tool_style {
                 Some(StyleArgument::Anthropic) => ToolStyle::Anthropic,
                 Some(StyleArgument::Openai) => ToolStyle::OpenAi,
+                Some(StyleArgument::AiSdk) => ToolStyle::AiSdk,
                 None => defaults.tool_style,
             },
         }

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use runlog::{
-    AsyncRunRecorder, Dangling, InstanceId, ListRunMessages, ListRuns, ListToolCalls, NewMessage, NewRun, Paged,
-    RawJson, ResumeOptions, Role, Run, RunId, RunMessage, RunPlace, RunStatus, SessionId, ToolCall, ToolCallStatus,
-    ToolOutcome,
+    AsyncRunRecorder, Continuation, Dangling, InstanceId, ListRunMessages, ListRuns, ListToolCalls, NewMessage, NewRun,
+    Paged, RawJson, ResumeOptions, Role, Run, RunId, RunMessage, RunPlace, RunStatus, SessionId, ToolCall,
+    ToolCallStatus, ToolOutcome,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
     Failure, Reply, Result,
@@ -35,6 +35,9 @@ struct Start {
     parent_run_id: Option<RunId>,
     max_steps: Option<u32>,
     node_id: Option<String>,
+    #[serde(default)]
+    concurrent: bool,
+    dangling: Option<DanglingArgument>,
     #[serde(default)]
     lengths: Vec<usize>,
 }
@@ -182,6 +185,8 @@ impl Start {
             parent_run_id: self.parent_run_id,
             max_steps: self.max_steps,
             node_id: self.node_id,
+            concurrent: self.concurrent,
+            dangling: self.dangling.map(Into::into).unwrap_or_default(),
             messages,
         })
     }
@@ -191,13 +196,19 @@ impl Start {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct ResumeArgument {
-    /// What the user says: text, or content parts.
+    /// What the user says: text, or content parts; `null` for nothing.
+    #[serde(deserialize_with = "given")]
     message: Option<RawJson>,
     max_steps: Option<u32>,
     max_total_steps: Option<u32>,
     dangling: Option<DanglingArgument>,
     id: Option<RunId>,
     parent_run_id: Option<RunId>,
+}
+
+/// A field that may be `null`, which isn't the same as left out.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<RawJson>, D::Error> {
+    RawJson::deserialize(deserializer).map(Some)
 }
 
 impl From<AnswerArgument> for ToolOutcome {
@@ -207,20 +218,28 @@ impl From<AnswerArgument> for ToolOutcome {
     }
 }
 
+impl From<DanglingArgument> for Dangling {
+    fn from(argument: DanglingArgument) -> Self {
+        match argument {
+            DanglingArgument::Close => Self::Close,
+            DanglingArgument::Report => Self::Report,
+            DanglingArgument::CloseWith(reason) => Self::CloseWith(reason),
+            DanglingArgument::Answer(outcomes) => Self::Answer(outcomes.into_iter().map(Into::into).collect()),
+        }
+    }
+}
+
 impl From<ResumeArgument> for ResumeOptions {
     fn from(argument: ResumeArgument) -> Self {
         Self {
-            message: argument.message.map(|content| NewMessage::new(Role::User, content)),
+            message: match argument.message {
+                None => Continuation::Default,
+                Some(content) if content == RawJson::null() => Continuation::Nothing,
+                Some(content) => Continuation::Message(NewMessage::new(Role::User, content)),
+            },
             max_steps: argument.max_steps,
             max_total_steps: argument.max_total_steps.unwrap_or(Self::default().max_total_steps),
-            dangling: match argument.dangling {
-                None | Some(DanglingArgument::Close) => Dangling::Close,
-                Some(DanglingArgument::Report) => Dangling::Report,
-                Some(DanglingArgument::CloseWith(reason)) => Dangling::CloseWith(reason),
-                Some(DanglingArgument::Answer(outcomes)) => {
-                    Dangling::Answer(outcomes.into_iter().map(Into::into).collect())
-                }
-            },
+            dangling: argument.dangling.map(Into::into).unwrap_or_default(),
             id: argument.id,
             parent_run_id: argument.parent_run_id,
         }

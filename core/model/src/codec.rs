@@ -48,6 +48,8 @@ pub struct EventMeta {
     pub step_number: Option<u32>,
     /// The tool call it is (a tool_call), or the ones it answers (a tool_result), in order.
     pub tools: Vec<ToolMark>,
+    /// Whether a resume added it to tell the agent to go on: nobody said it.
+    pub is_continuation: bool,
 }
 
 /// Some runs of the runs catalog, written down.
@@ -269,20 +271,21 @@ mod tests {
             run_id: Some([7; 16]),
             step_number: Some(45),
             tools: vec![ToolMark { tool_call_id: Some("c1".into()), is_error: true, duration_ms: None }],
+            is_continuation: true,
         };
         let bytes = encode_event_meta(&meta).unwrap();
         let mut expected = vec![1, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 1];
         expected.extend([7; 16]);
         expected.extend([1, 45, 0, 0, 0]);
         expected.extend([1, 0, 0, 0, 0, 0, 0, 0]);
-        expected.extend([1, 2, 0, 0, 0, 0, 0, 0, 0, b'c', b'1', 1, 0]);
+        expected.extend([1, 2, 0, 0, 0, 0, 0, 0, 0, b'c', b'1', 1, 0, 1]);
         assert_eq!(bytes, expected);
         assert_eq!(decode_event_meta(&bytes).unwrap(), meta);
     }
 
     #[test]
     fn metadata_of_a_plain_message_is_small() {
-        assert_eq!(encode_event_meta(&EventMeta::default()).unwrap().len(), 13);
+        assert_eq!(encode_event_meta(&EventMeta::default()).unwrap().len(), 14);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::{
     ContextEventKind, Error, InstanceId, RawJson, Result, Role, RunId,
     codec::{self, EventMeta, ToolMark},
-    message,
+    message::{self, Content},
 };
 
 /// One immutable entry of an agent's context.
@@ -39,6 +39,9 @@ pub struct ContextEvent {
     /// Whether the content lacks the message's role, which [`message_json`](Self::message_json) then adds.
     #[serde(skip)]
     pub role_implied: bool,
+    /// Whether a resume added it to tell the agent to go on: nobody said it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_continuation: bool,
 }
 
 /// One result of a tool call, as far as its event tells beside the content.
@@ -110,6 +113,7 @@ impl ContextEvent {
             created_at_ms: meta.created_at_ms.unwrap_or(record.time_ms),
             redacted: record.redacted,
             role_implied: meta.role_implied,
+            is_continuation: meta.is_continuation,
         })
     }
 
@@ -163,6 +167,7 @@ impl ContextEvent {
                 run_id: self.run_id.map(|id| *id.0.as_bytes()),
                 step_number: self.step_number,
                 tools,
+                is_continuation: self.is_continuation,
             },
         }
     }
@@ -222,13 +227,27 @@ impl NewContextEvent {
         Ok(event)
     }
 
-    /// The events of one message, kept byte for byte: the message itself, then one tool_call for each call
-    /// that an assistant message asks for.
+    /// The events of one message that a model is to be sent, kept byte for byte: the message itself, then one
+    /// tool_call for each call that an assistant message asks for.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) or [`TooLarge`](crate::ErrorKind::TooLarge), saying which.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for what no provider takes: a role that isn't known, a content
+    /// that is missing, `null`, a number or a boolean, a tool call without a name.
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) for more tool calls, or longer ids, than the limits allow.
     pub fn of_message(json: RawJson, options: &EventOptions) -> Result<Vec<Self>> {
-        let mut events = message::split(json)?;
+        Self::split(json, Content::Checked, options)
+    }
+
+    /// The same of a message that stands in somebody's transcript: its content is kept whatever it is.
+    ///
+    /// # Errors
+    /// As [`of_message`](Self::of_message), but for the content.
+    pub fn of_transcript(json: RawJson, options: &EventOptions) -> Result<Vec<Self>> {
+        Self::split(json, Content::AsItIs, options)
+    }
+
+    fn split(json: RawJson, content: Content, options: &EventOptions) -> Result<Vec<Self>> {
+        let mut events = message::split(json, content)?;
         for event in &mut events {
             event.apply(options);
         }

@@ -210,11 +210,11 @@ pub fn dangling_tool_calls<'a>(events: impl IntoIterator<Item = &'a ContextEvent
 }
 
 /// The messages that close tool calls with an error, so that no provider refuses the context: one for each
-/// call in OpenAI's form, one for all of them in Anthropic's.
+/// call in OpenAI's form, one for all of them in Anthropic's and in the Vercel AI SDK's.
 pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
     let reason = RawJson::string(reason);
     let mut messages = Vec::new();
-    let mut blocks = Vec::new();
+    let (mut blocks, mut parts) = (Vec::new(), Vec::new());
     for call in calls {
         let id = call.id.as_deref().map(RawJson::string);
         match (call.style, id) {
@@ -226,6 +226,15 @@ pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
             (ToolStyle::OpenAi, Some(id)) => {
                 messages.push(format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{reason}}}"));
             }
+            (ToolStyle::AiSdk | ToolStyle::AiSdk4, Some(id)) => {
+                let name = RawJson::string(&call.name);
+                let output = match call.style {
+                    ToolStyle::AiSdk4 => format!("\"result\":{reason},\"isError\":true"),
+                    _ => format!("\"output\":{{\"type\":\"error-text\",\"value\":{reason}}}"),
+                };
+                let part = format!("{{\"type\":\"tool-result\",\"toolCallId\":{id},\"toolName\":{name},{output}}}");
+                parts.push((MARK_BYTES + call.id.as_ref().map_or(0, String::len), part));
+            }
             (ToolStyle::Function, _) => {
                 let name = RawJson::string(&call.name);
                 messages.push(format!("{{\"role\":\"function\",\"name\":{name},\"content\":{reason}}}"));
@@ -236,19 +245,25 @@ pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
             }
         }
     }
-    // One message where it can be, as the provider wants it; as many as there must be where their ids are too long.
-    let mut blocks = blocks.into_iter().peekable();
-    while blocks.peek().is_some() {
+    join_results("user", blocks, &mut messages);
+    join_results("tool", parts, &mut messages);
+    messages.into_iter().map(RawJson::from_own_text).collect()
+}
+
+/// Results that are parts of a message: one message where it can be, as the provider wants it; as many as there must be
+/// where their ids are too long.
+fn join_results(role: &str, parts: Vec<(usize, String)>, messages: &mut Vec<String>) {
+    let mut parts = parts.into_iter().peekable();
+    while parts.peek().is_some() {
         let (mut marks, mut of_message) = (0, Vec::new());
-        while let Some((mark, block)) =
-            blocks.next_if(|(mark, _)| marks + mark <= MARKS_BYTES && of_message.len() < MESSAGE_TOOLS_MAX)
+        while let Some((mark, part)) =
+            parts.next_if(|(mark, _)| marks + mark <= MARKS_BYTES && of_message.len() < MESSAGE_TOOLS_MAX)
         {
             marks += mark;
-            of_message.push(block);
+            of_message.push(part);
         }
-        messages.push(format!("{{\"role\":\"user\",\"content\":[{}]}}", of_message.join(",")));
+        messages.push(format!("{{\"role\":\"{role}\",\"content\":[{}]}}", of_message.join(",")));
     }
-    messages.into_iter().map(RawJson::from_own_text).collect()
 }
 
 #[cfg(test)]

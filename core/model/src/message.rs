@@ -1,8 +1,11 @@
 //! Messages as providers write them: role, tool calls and tool results read out of raw JSON, whose bytes stay.
 //!
 //! Read are OpenAI's form (`tool_calls[].function.{name, arguments}`, `tool_call_id`, the older `function_call`),
-//! Anthropic's (content blocks `tool_use` and `tool_result`), and the plain `tool_calls[].{id, name, arguments}`.
+//! Anthropic's (content blocks `tool_use` and `tool_result`), that of the Vercel AI SDK's model messages (content parts
+//! `tool-call` and `tool-result`), and the plain `tool_calls[].{id, name, arguments}`.
 //! What is not understood is kept, not refused: only what decides where an event belongs must be right.
+
+mod content;
 
 use std::borrow::Cow;
 
@@ -27,6 +30,12 @@ pub enum ToolStyle {
     Anthropic,
     /// The older `function_call` in the assistant message; the result is a message of role `function`.
     Function,
+    /// `tool-call` parts with an `input`, as the Vercel AI SDK writes model messages since version 5; all results are
+    /// `tool-result` parts of one message of role `tool`.
+    AiSdk,
+    /// The same with `args` and `result`, as versions 3 and 4 of the Vercel AI SDK wrote them.
+    #[serde(rename = "ai_sdk_4")]
+    AiSdk4,
 }
 
 /// One tool call that an assistant message asks for.
@@ -68,10 +77,22 @@ pub fn tool_calls_of(json: &RawJson) -> Result<Vec<ToolCallRequest>> {
     calls(&envelope(json)?)
 }
 
+/// How strictly a message is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Content {
+    /// It is to be sent to a model: a provider must be able to take it.
+    Checked,
+    /// It stands in a transcript as it was.
+    AsItIs,
+}
+
 /// The events of one message: itself, then one tool_call for each call it asks for.
-pub(crate) fn split(json: RawJson) -> Result<Vec<NewContextEvent>> {
+pub(crate) fn split(json: RawJson, content: Content) -> Result<Vec<NewContextEvent>> {
     let envelope = envelope(&json)?;
     let role = required_role(&envelope)?;
+    if content == Content::Checked {
+        content::check(&json, &envelope, role)?;
+    }
     let results = results(&envelope, role)?;
     let kind = if results.is_empty() { role.event_kind() } else { ContextEventKind::ToolResult };
     let calls = if role == Role::Assistant { calls(&envelope)? } else { Vec::new() };
@@ -93,13 +114,27 @@ pub(crate) fn plain_call(content: &RawJson) -> Option<ToolCallRequest> {
 pub(crate) fn output_of(content: &RawJson, id: Option<&str>) -> RawJson {
     let Ok(envelope) = envelope(content) else { return content.clone() };
     let mut block_output = None;
-    let looked = each_block(&envelope, "tool_result", |block| {
-        let [found, output] = fields(block.get(), "a tool_result block", ["tool_use_id", "content"])?;
-        let found = found.map(|raw| id_string(raw, "tool_use_id")).transpose()?;
+    let mut take = |found: Option<&RawValue>, what: &str, output: Option<&RawValue>| {
+        let found = found.map(|raw| id_string(raw, what)).transpose()?;
         if block_output.is_none() && found.as_deref() == id {
             block_output = Some(output.map_or_else(RawJson::null, RawJson::from_raw));
         }
         Ok(())
+    };
+    let looked = each_block(&envelope, "tool_result", |block| {
+        let [found, output] = fields(block.get(), "a tool_result block", ["tool_use_id", "content"])?;
+        take(found, "tool_use_id", output)
+    })
+    .and_then(|()| {
+        each_block(&envelope, "tool-result", |part| {
+            let [found, output, result] = fields(part.get(), "a tool-result part", ["toolCallId", "output", "result"])?;
+            // Version 5 says what kind of output it is; the value is the output.
+            let value = output.filter(|output| output.get().starts_with('{')).map(|output| {
+                let [value] = fields(output.get(), "the output of a tool-result part", ["value"])?;
+                Ok(value.unwrap_or(output))
+            });
+            take(found, "toolCallId", value.transpose()?.or(output).or(result))
+        })
     });
     match (looked, block_output) {
         (Ok(()), Some(output)) => output,
@@ -261,6 +296,12 @@ fn calls(envelope: &Envelope<'_>) -> Result<Vec<ToolCallRequest>> {
         let [id, name, input] = fields(block.get(), "a tool_use block", ["id", "name", "input"])?;
         push(&mut calls, request(id, name, input, ToolStyle::Anthropic)?, "tool calls")
     })?;
+    each_block(envelope, "tool-call", |part| {
+        let names = ["toolCallId", "toolName", "input", "args"];
+        let [id, name, input, args] = fields(part.get(), "a tool-call part", names)?;
+        let style = if input.is_none() && args.is_some() { ToolStyle::AiSdk4 } else { ToolStyle::AiSdk };
+        push(&mut calls, request(id, name, input.or(args), style)?, "tool calls")
+    })?;
     Ok(calls)
 }
 
@@ -316,6 +357,7 @@ fn results(envelope: &Envelope<'_>, role: Role) -> Result<Vec<ToolMark>> {
                     if marks.contains(&mark) { Ok(()) } else { push(&mut marks, mark, "tool results") }
                 })?;
             }
+            each_block(envelope, "tool-result", |part| push(&mut marks, part_mark(part)?, "tool results"))?;
             if marks.is_empty() {
                 marks.push(ToolMark::default());
             }
@@ -323,6 +365,22 @@ fn results(envelope: &Envelope<'_>, role: Role) -> Result<Vec<ToolMark>> {
         Role::System | Role::Assistant => {}
     }
     Ok(marks)
+}
+
+/// What a part of the Vercel AI SDK's says: its output names an error by its type, in older versions by a field.
+fn part_mark(part: &RawValue) -> Result<ToolMark> {
+    let names = ["toolCallId", "output", "isError"];
+    let [id, output, is_error] = fields(part.get(), "a tool-result part", names)?;
+    let id = id.ok_or_else(|| {
+        Error::invalid("a tool-result part of the message has no toolCallId; it must name the call it answers")
+    })?;
+    let kind = match output.filter(|output| output.get().starts_with('{')) {
+        Some(output) => fields(output.get(), "the output of a tool-result part", ["type"])?[0],
+        None => None,
+    };
+    let is_error = is_error.is_some_and(|raw| raw.get() == "true")
+        || kind.is_some_and(|raw| raw.get().starts_with("\"error-") || raw.get() == "\"execution-denied\"");
+    Ok(ToolMark { tool_call_id: Some(id_string(id, "toolCallId")?), is_error, duration_ms: None })
 }
 
 fn named_mark(id: String) -> ToolMark {

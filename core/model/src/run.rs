@@ -19,6 +19,8 @@ pub mod pause_reason {
     pub const STEP_BUDGET: &str = "step budget spent";
     /// The time it was given is up.
     pub const TIMEOUT: &str = "timeout";
+    /// The run that spawned it was paused while it was at work.
+    pub const PARENT: &str = "the run that spawned it was paused";
     /// The process that ran it is gone.
     pub const ORPHANED: &str = "orphaned: the process that ran it ended without saying how the run did";
 }

@@ -327,6 +327,15 @@ impl RunCatalog {
         self.by_status[status as usize].iter().filter_map(|place| self.entries.get(*place)).map(|entry| RunId(entry.id))
     }
 
+    /// A run that is at work in an instance of this session.
+    pub fn running_in(&self, session: SessionId, instance: InstanceId) -> Option<RunId> {
+        let running = RunStatus::Running;
+        let filter = ListRuns { status: Some(running), session_id: Some(session), ..ListRuns::default() };
+        let mut entries = self.walk(&filter, NONE).filter_map(|place| self.entries.get(place));
+        let found = entries.find(|entry| entry.instance == instance.0 && entry.status == running);
+        found.map(|entry| RunId(entry.id))
+    }
+
     /// One page of runs, newest first, of those that came before a place.
     ///
     /// The cost is that of the page, and of the runs that one of the filters lets pass and another doesn't: the

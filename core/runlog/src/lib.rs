@@ -95,8 +95,8 @@ pub use runlog_model::{
     StepType, Timestamp, Updates,
 };
 pub use runs::{
-    AsyncResumedRun, AsyncRunRecorder, AsyncRuns, Dangling, ListRunMessages, ListToolCalls, MAX_TOTAL_STEPS_PER_RUN,
-    NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions, RunEntry, RunPlace, ToolOutcome,
+    AsyncResumedRun, AsyncRunRecorder, AsyncRuns, Continuation, Dangling, ListRunMessages, ListToolCalls,
+    MAX_TOTAL_STEPS_PER_RUN, NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions, RunEntry, RunPlace, ToolOutcome,
 };
 pub use service::{AsyncContextService, RawMessage};
 pub use sessions::{CopiedInstance, CopiedSession, CopySession};

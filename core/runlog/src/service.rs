@@ -172,9 +172,18 @@ impl AsyncContextService {
     /// # Errors
     /// Those of reading the store.
     pub async fn dangling_tool_calls(&self) -> Result<Vec<DanglingToolCall>> {
-        let mut fold = DanglingFold::new();
-        self.each_event(0, |event| Ok(fold.push(event)?)).await?;
-        Ok(fold.finish())
+        self.dangling_at().await.map(|(calls, _)| calls)
+    }
+
+    /// The tool calls without a result, and the sequence that the context ends with.
+    pub(crate) async fn dangling_at(&self) -> Result<(Vec<DanglingToolCall>, u64)> {
+        let (mut fold, mut last) = (DanglingFold::new(), 0);
+        self.each_event(0, |event| {
+            last = event.sequence_number;
+            Ok(fold.push(event)?)
+        })
+        .await?;
+        Ok((fold.finish(), last))
     }
 
     /// Appends an error result for every tool call without one, so that no provider refuses the context; says
@@ -184,14 +193,7 @@ impl AsyncContextService {
     /// [`Conflict`](crate::ErrorKind::Conflict) when the context changed meanwhile; else those of reading and
     /// appending.
     pub async fn close_dangling_tool_calls(&self, reason: &str) -> Result<Vec<DanglingToolCall>> {
-        let mut fold = DanglingFold::new();
-        let mut last = 0;
-        self.each_event(0, |event| {
-            last = event.sequence_number;
-            Ok(fold.push(event)?)
-        })
-        .await?;
-        let dangling = fold.finish();
+        let (dangling, last) = self.dangling_at().await?;
         if dangling.is_empty() {
             return Ok(dangling);
         }

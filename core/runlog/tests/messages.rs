@@ -64,31 +64,40 @@ fn object(fields: Vec<(&'static str, String)>) -> impl Strategy<Value = String> 
 /// A message, and what must be recorded beside it: (name, arguments) of each tool call.
 type Case = (String, Role, Vec<(String, String)>);
 
+/// What providers take as the content of a message that no tool made.
+fn content() -> impl Strategy<Value = String> {
+    prop_oneof![literal(), vec(value(), 0..3).prop_map(|items| format!("[{}]", items.join(",")))]
+}
+
 fn said() -> impl Strategy<Value = Case> {
     let role =
         prop_oneof![Just(("system", Role::System)), Just(("user", Role::User)), Just(("assistant", Role::Assistant))];
-    (role, value(), value()).prop_flat_map(|((name, role), content, extra)| {
+    (role, content(), value()).prop_flat_map(|((name, role), content, extra)| {
         object(vec![("role", format!("\"{name}\"")), ("content", content), ("extra", extra)])
             .prop_map(move |text| (text, role, Vec::new()))
     })
 }
 
 fn openai_calls() -> impl Strategy<Value = Case> {
-    (vec((plain(), literal(), plain()), 1..4), value()).prop_flat_map(|(calls, content)| {
-        let items: Vec<String> = calls
-            .iter()
-            .map(|(name, arguments, id)| {
-                format!(r#"{{"id":"{id}","type":"function","function":{{"arguments": {arguments},"name":"{name}"}}}}"#)
-            })
-            .collect();
-        let expected: Vec<_> = calls.into_iter().map(|(name, arguments, _)| (name, arguments)).collect();
-        object(vec![
-            ("role", "\"assistant\"".into()),
-            ("content", content),
-            ("tool_calls", format!("[{}]", items.join(" , "))),
-        ])
-        .prop_map(move |text| (text, Role::Assistant, expected.clone()))
-    })
+    (vec((plain(), literal(), plain()), 1..4), prop_oneof![content(), Just("null".into())]).prop_flat_map(
+        |(calls, content)| {
+            let items: Vec<String> = calls
+                .iter()
+                .map(|(name, arguments, id)| {
+                    format!(
+                        r#"{{"id":"{id}","type":"function","function":{{"arguments": {arguments},"name":"{name}"}}}}"#
+                    )
+                })
+                .collect();
+            let expected: Vec<_> = calls.into_iter().map(|(name, arguments, _)| (name, arguments)).collect();
+            object(vec![
+                ("role", "\"assistant\"".into()),
+                ("content", content),
+                ("tool_calls", format!("[{}]", items.join(" , "))),
+            ])
+            .prop_map(move |text| (text, Role::Assistant, expected.clone()))
+        },
+    )
 }
 
 fn anthropic_calls() -> impl Strategy<Value = Case> {

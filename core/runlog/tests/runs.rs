@@ -67,7 +67,7 @@ fn the_calls_for_waiting_callers_do_what_their_twins_do() {
     let store = Store::in_memory();
     let runs = store.runs();
     let parent = runs.start(NewRun::in_new_session(NewSession::default(), "lead")).unwrap();
-    let new = NewRun { parent_run_id: Some(parent.id()), ..NewRun::new(parent.run().instance_id) };
+    let new = NewRun { parent_run_id: Some(parent.id()), concurrent: true, ..NewRun::new(parent.run().instance_id) };
     let run = runs.start(new).unwrap();
     let message = RawJson::parse(r#"{"role":"user","content":"x"}"#).unwrap();
     let recorded = run.record_raw_message(message.clone()).unwrap();

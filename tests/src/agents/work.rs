@@ -1,8 +1,8 @@
 //! [`Agent`]: plays scripts through the public interface, from wherever a killed process left them.
 
 use runlog::{
-    Dangling, ErrorKind, InstanceId, ListRuns, NewInstance, NewMessage, NewRun, NewSession, RawJson, Result,
-    ResumeOptions, Run, RunId, RunRecorder, RunStatus, SessionId, Store, ToolCallStatus, ToolOutcome,
+    Continuation, Dangling, ErrorKind, InstanceId, ListRuns, NewInstance, NewMessage, NewRun, NewSession, RawJson,
+    Result, ResumeOptions, Run, RunId, RunRecorder, RunStatus, SessionId, Store, ToolCallStatus, ToolOutcome,
 };
 
 use super::{
@@ -171,9 +171,14 @@ impl<'a> Agent<'a> {
             }
             _ => Dangling::Report,
         };
-        let told = (seen.resumes % 2 == 1).then(|| NewMessage::user("The process was killed. Go on."));
+        // No message may stand between a call that is left open and its result.
+        let leaves_open = dangling == Dangling::Report && open > 0;
+        let message = match seen.resumes % 2 {
+            1 if !leaves_open => Continuation::Message(NewMessage::user("The process was killed. Go on.")),
+            _ => Continuation::Default,
+        };
         let parent_run_id = caller.map(|caller| caller.run);
-        let options = ResumeOptions { message: told, dangling, parent_run_id, ..ResumeOptions::default() };
+        let options = ResumeOptions { message, dangling, parent_run_id, ..ResumeOptions::default() };
         let resumed = self.store.runs().resume(run.id, &options)?;
         (self.say)(format!("{} resumed {}", task.name, resumed.run.id));
         let line = self.seen(task, run.instance_id)?.lines;

@@ -202,7 +202,11 @@ impl Laws<'_> {
         let is_right = status == RunStatus::Running || (status == RunStatus::Paused && run.run.resumed_from.is_some());
         law!(is_right, "run {id} was spawned by run {parent_id} while that was {status}");
         let Some(over) = parent.ended().filter(|_| !self.had_faults) else { return Ok(()) };
-        let late = run.changes.iter().find(|(at, change)| *at > over && change.status != RunStatus::Cancelled);
+        // What is stopped with it is written with it, behind it.
+        let with_it = |change: &StatusChange| {
+            change.status == RunStatus::Cancelled || change.pause_reason.as_deref() == Some(pause_reason::PARENT)
+        };
+        let late = run.changes.iter().find(|(at, change)| *at > over && !with_it(change));
         law!(late.is_none(), "run {id} became {late:?} after run {parent_id} above it was over at {over}");
         let wrote = |at: &u64| *at > over && *at < run.paused().map_or(u64::MAX, |(paused, _)| paused);
         let late = run.records.iter().find(|(at, _)| wrote(at) && !run.changes.iter().any(|(change, _)| change == at));
@@ -293,6 +297,14 @@ impl Laws<'_> {
         }
         if says(UNRECORDED) {
             law!(self.had_faults, "run {id} has no end: {:?}", result.error);
+            return Ok(());
+        }
+        if result.pause_reason.as_deref() == Some(pause_reason::PARENT) {
+            // Told before it was written, so that the last words of the run above stand behind it: what comes in between
+            // is a kill, which pauses it too, or somebody who cancels the tree.
+            let first = self.run(id)?.changes.first().map(|(_, change)| change.status);
+            let is_right = first.is_none_or(|status| matches!(status, RunStatus::Paused | RunStatus::Cancelled));
+            law!(is_right, "run {id}: it was told to be paused with the run above it, and became {first:?}");
             return Ok(());
         }
         let said = (result.status, result.steps, &result.summary, &result.pause_reason);

@@ -44,7 +44,7 @@ What the agent does is a run: `runlog runs` lists them. It is completed when the
 ended otherwise, paused when a signal stopped it, its steps were spent, or Runlog was killed. --resume goes on from the \
 newest run of a session, and only if that is paused and has taken fewer than 500 steps with those before it (else exit \
 code 4); a session without a run gets its first one. It adds a message that tells the agent to continue, and before it \
-an error result for each tool call that has none.
+an error result for each tool call that has none; with --leave-tool-calls neither of the two where there is such a call.
 
 It ends with 0 if the agent did, with 7 if the agent failed, with 8 if its steps were spent, with 128 + n if signal n \
 stopped it. When nobody reads what is printed, it goes on recording.
@@ -81,6 +81,9 @@ pub(crate) struct Args {
     /// What the user says to the agent before it begins; a resumed one is told to continue unless given
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
+    /// With --resume: don't tell the agent to continue
+    #[arg(long, requires = "resume", conflicts_with = "message")]
+    no_message: bool,
     /// The steps that the agent may take; a resumed run may take as many as the one before unless given
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..))]
     max_steps: Option<u32>,

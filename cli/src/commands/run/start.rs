@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use runlog::{
-    AgentInstance, Dangling, ErrorKind, ListRuns, MAX_TOTAL_STEPS_PER_RUN, NewMessage, NewRun, NewSession, RawJson,
-    ResumeOptions, Run, RunRecorder, RunStatus, Session, Store,
+    AgentInstance, Continuation, Dangling, ErrorKind, ListRuns, MAX_TOTAL_STEPS_PER_RUN, NewMessage, NewRun,
+    NewSession, RawJson, ResumeOptions, Run, RunRecorder, RunStatus, Session, Store,
 };
 
 use super::Args;
@@ -156,7 +156,11 @@ fn taken(store: &Store, args: &Args, failure: Failure) -> Failure {
 
 fn resume(store: &Store, session: Session, run: &Run, args: &Args, json: bool) -> Result<Started> {
     let options = ResumeOptions {
-        message: args.message.as_deref().map(NewMessage::user),
+        message: match &args.message {
+            Some(text) => Continuation::Message(NewMessage::user(text)),
+            None if args.no_message => Continuation::Nothing,
+            None => Continuation::Default,
+        },
         max_steps: args.max_steps,
         dangling: if args.leave_tool_calls { Dangling::Report } else { Dangling::Close },
         ..ResumeOptions::default()

@@ -84,7 +84,6 @@ fn what_is_not_understood_is_kept_and_not_refused() {
     for text in [
         r#"{"role":"user","content":{"odd":true}}"#,
         r#"{"role":"user","content":["text",1,null,{"type":7},{"kind":"x"}]}"#,
-        r#"{"role":"user"}"#,
         r#"{"role":"user","content":"\ud800"}"#,
         r#"{"\ud800":1,"role":"user","content":[{"\ud801":2}]}"#,
         r#"{"role":"system","content":"x","tool_calls":"ignored outside an assistant's"}"#,
@@ -109,7 +108,7 @@ fn a_message_that_cannot_be_placed_is_refused_with_the_reason() {
         (r#"{"role":"assistant","tool_calls":["x"]}"#, "a tool call should be a JSON object"),
         (r#"{"role":"assistant","tool_calls":[{"id":"a","function":{"arguments":"{}"}}]}"#, "has no name"),
         (r#"{"role":"assistant","tool_calls":[{"id":7,"name":"f"}]}"#, "the id of a tool call should be a string"),
-        (r#"{"role":"tool","tool_call_id":7}"#, "tool_call_id should be a string"),
+        (r#"{"role":"tool","tool_call_id":7,"content":""}"#, "tool_call_id should be a string"),
         (r#"{"role":"user","content":[{"type":"tool_result"}]}"#, "has no tool_use_id"),
     ] {
         let message = refused(text);
@@ -121,7 +120,7 @@ fn a_message_that_cannot_be_placed_is_refused_with_the_reason() {
 fn too_many_tool_calls_and_too_long_ids_are_refused() {
     let call = r#"{"id":"a","name":"f"}"#;
     let many = format!(r#"{{"role":"assistant","tool_calls":[{}]}}"#, vec![call; MESSAGE_TOOLS_MAX + 1].join(","));
-    let long = format!(r#"{{"role":"tool","tool_call_id":"{}"}}"#, "x".repeat(TOOL_CALL_ID_BYTES_MAX + 1));
+    let long = format!(r#"{{"role":"tool","content":"","tool_call_id":"{}"}}"#, "x".repeat(TOOL_CALL_ID_BYTES_MAX + 1));
     for text in [many, long] {
         let error = NewContextEvent::of_message(raw(&text), &EventOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TooLarge);
@@ -175,7 +174,8 @@ fn options_mark_tool_results_only() {
     let text = r#"{"role":"assistant","tool_calls":[{"id":"a","name":"f"}]}"#;
     let asked = NewContextEvent::of_message(raw(text), &options).unwrap();
     assert!(!asked[1].meta.tools[0].is_error);
-    let answer = NewContextEvent::of_message(raw(r#"{"role":"tool","tool_call_id":"a"}"#), &options).unwrap();
+    let answer =
+        NewContextEvent::of_message(raw(r#"{"role":"tool","tool_call_id":"a","content":""}"#), &options).unwrap();
     assert_eq!((answer[0].meta.tools[0].is_error, answer[0].meta.tools[0].duration_ms), (true, Some(7)));
 }
 
@@ -190,4 +190,52 @@ fn a_message_in_parts_must_fit_its_role() {
     }
     let made = NewMessage::tool("a\"b", "x").to_json().unwrap();
     assert_eq!(made.as_str(), r#"{"role":"tool","tool_call_id":"a\"b","content":"x"}"#);
+}
+
+#[test]
+fn content_that_no_provider_takes_is_refused() {
+    for (text, reason) in [
+        (r#"{"role":"user"}"#, "the user message has no content"),
+        (r#"{"role":"user","content":null}"#, "the user message has no content"),
+        (r#"{"role":"user","content":3}"#, "the content of the user message is 3"),
+        (r#"{"role":"system","content":true}"#, "the content of the system message is true"),
+        (r#"{"role":"assistant"}"#, "give a string, an array of content parts, or tool calls"),
+        (r#"{"role":"assistant","content":null,"tool_calls":[]}"#, "the assistant message has no content"),
+        (r#"{"role":"assistant","content":1.5}"#, "the content of the assistant message is 1.5"),
+        (r#"{"role":"tool","tool_call_id":"a"}"#, "the tool message has no content"),
+        (r#"{"id":"m","role":"user","parts":[{"type":"text","text":"hi"}]}"#, "convertToModelMessages"),
+    ] {
+        let message = refused(text);
+        assert!(message.contains(reason), "{text}: {message}");
+        let kept = NewContextEvent::of_transcript(raw(text), &EventOptions::default()).unwrap();
+        assert_eq!(kept[0].content.as_str(), text, "a transcript is kept as it is");
+    }
+    for text in [
+        r#"{"role":"user","content":""}"#,
+        r#"{"role":"assistant","content":null,"tool_calls":[{"id":"a","name":"f"}]}"#,
+        r#"{"role":"assistant","content":null,"refusal":"no"}"#,
+        r#"{"role":"assistant","function_call":{"name":"f","arguments":"{}"}}"#,
+        r#"{"role":"assistant","content":[]}"#,
+    ] {
+        assert_eq!(events(text)[0].content.as_str(), text);
+    }
+}
+
+#[test]
+fn tool_calls_and_results_of_the_ai_sdk_are_read() {
+    let text = r#"{"role":"assistant","content":[{"type":"text","text":"hm"},{"type":"tool-call","toolCallId":"t1","toolName":"ls","input":{ "path": "/" }},{"type":"tool-call","toolCallId":"t2","toolName":"rm","args":{}}]}"#;
+    let asked = events(text);
+    assert_eq!(asked[0].content.as_str(), text);
+    assert_eq!(asked[1].content.as_str(), r#"{"id":"t1","name":"ls","arguments":{ "path": "/" }}"#);
+    let styles: Vec<ToolStyle> = tool_calls_of(&raw(text)).unwrap().iter().map(|call| call.style).collect();
+    assert_eq!(styles, [ToolStyle::AiSdk, ToolStyle::AiSdk4]);
+
+    let text = r#"{"role":"tool","content":[{"type":"tool-result","toolCallId":"t1","toolName":"ls","output":{"type":"json","value":[1]}},{"type":"tool-result","toolCallId":"t2","toolName":"rm","output":{"type":"error-text","value":"no"}},{"type":"tool-result","toolCallId":"t3","toolName":"rm","result":"gone","isError":true}]}"#;
+    let answered = events(text);
+    assert_eq!((answered.len(), answered[0].kind), (1, ContextEventKind::ToolResult));
+    assert_eq!(ids(&answered[0]), [Some("t1"), Some("t2"), Some("t3")]);
+    assert_eq!(answered[0].meta.tools.iter().map(|mark| mark.is_error).collect::<Vec<_>>(), [false, true, true]);
+    let outputs = ["t1", "t2", "t3"].map(|id| output_of(&raw(text), Some(id)).as_str().to_owned());
+    assert_eq!(outputs, ["[1]", "\"no\"", "\"gone\""]);
+    assert!(refused(r#"{"role":"tool","content":[{"type":"tool-result","toolName":"ls"}]}"#).contains("no toolCallId"));
 }

@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use runlog_engine::{Kind, StreamId, limits};
 use runlog_model::SessionId;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
-
-use super::base64;
 
 /// The version that is written, and the only one that is read.
 pub const ARCHIVE_VERSION: u32 = 2;
@@ -147,7 +146,7 @@ fn fields_of<'a>(runlog: &'static str, record: &'a RecordLine) -> Fields<'a> {
         position: Some(record.position),
         time_ms: Some(record.time_ms),
         redacted: record.redacted,
-        meta: (!record.meta.is_empty()).then(|| base64::encode(&record.meta).into()),
+        meta: (!record.meta.is_empty()).then(|| BASE64_STANDARD.encode(&record.meta).into()),
         ..Fields::default()
     };
     let is_one_line = |text: &str| !text.contains(['\n', '\r']);
@@ -159,9 +158,9 @@ fn fields_of<'a>(runlog: &'static str, record: &'a RecordLine) -> Fields<'a> {
             _ if text.chars().all(|it| matches!(it, '\n' | '\r' | '\t') || !it.is_ascii_control()) => {
                 fields.payload_text = Some(text.into());
             }
-            _ => fields.payload_base64 = Some(base64::encode(&record.payload).into()),
+            _ => fields.payload_base64 = Some(BASE64_STANDARD.encode(&record.payload).into()),
         },
-        Err(_) => fields.payload_base64 = Some(base64::encode(&record.payload).into()),
+        Err(_) => fields.payload_base64 = Some(BASE64_STANDARD.encode(&record.payload).into()),
     }
     fields
 }
@@ -235,7 +234,11 @@ fn payload_of(fields: &Fields<'_>) -> Result<Vec<u8>, String> {
 
 fn bytes_of(name: &str, text: Option<&str>, bytes_max: usize) -> Result<Vec<u8>, String> {
     let Some(text) = text else { return Ok(Vec::new()) };
-    base64::decode(text).filter(|bytes| bytes.len() <= bytes_max).ok_or_else(|| format!("`{name}` isn't base64"))
+    BASE64_STANDARD
+        .decode(text)
+        .ok()
+        .filter(|bytes| bytes.len() <= bytes_max)
+        .ok_or_else(|| format!("`{name}` isn't base64"))
 }
 
 #[cfg(test)]

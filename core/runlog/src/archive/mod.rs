@@ -26,7 +26,6 @@
 //! your own. Events of contexts, runs, chats and sessions tell their own times, which stay.
 //! A snapshot that a later one of the same sequence replaced is not there any more.
 
-mod base64;
 mod check;
 mod clock;
 mod export;

@@ -6,10 +6,13 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use runlog_model::{AgentDefinition, RunId};
+use runlog_model::{AgentDefinition, RunId, RunStatus, pause_reason};
 use tokio::sync::{OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +49,22 @@ pub(super) struct Live {
     /// Held by the one that waits for the run's turn to work again.
     returning: tokio::sync::Mutex<()>,
     failure: Mutex<Option<Error>>,
+    /// Whether it is about to be paused, and with it what is below it.
+    is_pausing: AtomicBool,
+    /// Who writes its end.
+    ender: Mutex<Ender>,
+}
+
+/// Who writes the end of a run: decided once, so that what is told of a run that is about to end is what it becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Ender {
+    /// Nobody yet: it is at work.
+    #[default]
+    Undecided,
+    /// It does itself, as its agent said.
+    Itself,
+    /// Whoever stops it: with the run that spawned it, mostly.
+    Another,
 }
 
 /// The leave to work, given back while it waits for its sub-agents.
@@ -108,6 +127,8 @@ impl Live {
             slot: Mutex::default(),
             returning: tokio::sync::Mutex::default(),
             failure: Mutex::default(),
+            is_pausing: AtomicBool::new(false),
+            ender: Mutex::default(),
         }
     }
 
@@ -185,6 +206,16 @@ impl Live {
         slot.permit = None;
     }
 
+    /// Says that it is about to be paused.
+    pub(super) fn pausing(&self) {
+        self.is_pausing.store(true, Ordering::Release);
+    }
+
+    /// Whether it is about to be paused, by itself or with a run above it.
+    pub(super) fn is_pausing(&self) -> bool {
+        self.is_pausing.load(Ordering::Acquire) || self.parent.upgrade().is_some_and(|parent| parent.is_pausing())
+    }
+
     pub(super) fn fail(&self, error: Error) {
         locked(&self.failure).get_or_insert(error);
     }
@@ -192,6 +223,36 @@ impl Live {
     /// Why its end couldn't be written.
     pub(super) fn failure(&self) -> Option<Error> {
         locked(&self.failure).clone()
+    }
+
+    /// Has the run write its own end; `false` when somebody else does.
+    pub(super) fn ends_itself(&self) -> bool {
+        let mut ender = locked(&self.ender);
+        if *ender == Ender::Undecided {
+            *ender = Ender::Itself;
+        }
+        *ender == Ender::Itself
+    }
+
+    /// Has somebody else write its end; `false` when it does itself.
+    pub(super) fn ends_by_another(&self) -> bool {
+        let mut ender = locked(&self.ender);
+        if *ender == Ender::Undecided {
+            *ender = Ender::Another;
+        }
+        *ender == Ender::Another
+    }
+
+    /// What is told of it to the model of the run that spawned it, when that is about to be paused: it is paused too,
+    /// unless it has come to an end by itself.
+    pub(super) async fn result_of_pausing(&self) -> SpawnResult {
+        if !self.ends_by_another() || self.ended.is_cancelled() {
+            self.ended.cancelled().await;
+            return self.result();
+        }
+        let paused = SpawnResult::of(self.recorder.run());
+        let pause_reason = Some(pause_reason::PARENT.to_owned());
+        SpawnResult { status: RunStatus::Paused, pause_reason, ..paused }
     }
 
     /// What became of it, as far as that is written.

@@ -12,6 +12,7 @@ mod context;
 mod create;
 mod defect;
 mod executor;
+mod gather;
 mod inbox;
 #[cfg(all(target_family = "wasm", feature = "js"))]
 mod js;

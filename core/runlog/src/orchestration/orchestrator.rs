@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use runlog_model::{AgentDefinition, AgentSummary, RawJson, RunId};
+use runlog_model::{AgentDefinition, AgentSummary, RawJson, RunId, RunStatus};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -224,6 +224,18 @@ impl Orchestrator {
         self.inner.clone().cancel(Arc::clone(run.live())).await
     }
 
+    /// Pauses a run and all below it that is at work: they can be resumed, each by itself. Durable for all of them when it
+    /// returns, in one batch. Agents that are at work are told, and have [a while](OrchestratorOptions::stop_grace) to
+    /// record what they have. A run that has paused or ended stays as it is.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such run; else those of the storage.
+    pub async fn pause(&self, run_id: RunId, reason: &str) -> Result<()> {
+        let run = self.inner.live_or_outside(run_id).await?;
+        let (inner, live, reason) = (Arc::clone(&self.inner), Arc::clone(run.live()), reason.to_owned());
+        self.inner.to_the_end(async move { inner.pause(live, reason).await }).await?
+    }
+
     /// Sends a command to a run that is under way here: it is recorded in the run's stream, and waits in its inbox.
     /// Durable when it returns.
     ///
@@ -430,6 +442,22 @@ impl Inner {
         Ok(depth)
     }
 
+    async fn pause(self: Arc<Self>, live: Arc<Live>, reason: String) -> Result<()> {
+        if is_over(&live) {
+            return Ok(());
+        }
+        // Its agent may have come to an end by itself just now, which is then written.
+        if !live.is_outside && !live.ends_by_another() {
+            live.ended.cancelled().await;
+            return live.failure().map_or(Ok(()), Err);
+        }
+        live.pausing();
+        let ended = self.end(vec![(Arc::clone(&live), Ending::Paused(reason))]).await;
+        live.recorder.refresh().await?;
+        // Somebody else may have ended it meanwhile.
+        if is_over(&live) { Ok(()) } else { ended }
+    }
+
     async fn cancel(self: Arc<Self>, live: Arc<Live>) -> Result<()> {
         let inner = Arc::clone(&self);
         let work = async move {
@@ -447,6 +475,10 @@ impl Inner {
         };
         self.to_the_end(work).await?
     }
+}
+
+fn is_over(live: &Live) -> bool {
+    live.recorder.run().status != RunStatus::Running
 }
 
 fn check_not_resumed(live: &Live) -> Result<()> {

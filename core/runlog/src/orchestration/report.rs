@@ -19,12 +19,18 @@ struct Arguments<'a> {
 /// The message that asks for the tool call, where no model did.
 pub(super) fn call_message(style: ToolStyle, call_id: &str, requests: &[SpawnRequest]) -> Result<RawJson> {
     let arguments = RawJson::from_value(&Arguments { requests })?;
-    if style != ToolStyle::Anthropic {
-        let call = NewToolCall::new(call_id, SPAWN_AGENTS, arguments.as_str());
-        return Ok(NewMessage::assistant("").with_tool_calls([call]).to_json()?);
-    }
     let (id, name) = (RawJson::string(call_id), RawJson::string(SPAWN_AGENTS));
-    let block = format!("{{\"type\":\"tool_use\",\"id\":{id},\"name\":{name},\"input\":{arguments}}}");
+    let part =
+        |input| format!("{{\"type\":\"tool-call\",\"toolCallId\":{id},\"toolName\":{name},\"{input}\":{arguments}}}");
+    let block = match style {
+        ToolStyle::OpenAi | ToolStyle::Function => {
+            let call = NewToolCall::new(call_id, SPAWN_AGENTS, arguments.as_str());
+            return Ok(NewMessage::assistant("").with_tool_calls([call]).to_json()?);
+        }
+        ToolStyle::Anthropic => format!("{{\"type\":\"tool_use\",\"id\":{id},\"name\":{name},\"input\":{arguments}}}"),
+        ToolStyle::AiSdk => part("input"),
+        ToolStyle::AiSdk4 => part("args"),
+    };
     Ok(RawJson::parse(format!("{{\"role\":\"assistant\",\"content\":[{block}]}}"))?)
 }
 

@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::Either;
 use runlog_model::{
-    AgentDefinition, EncodedRunEvent, NewMessage, RawJson, Run, RunId, RunStatus, RuntimeCommand, SpawnRecord,
-    SpawnedAgent,
+    AgentDefinition, EncodedRunEvent, Run, RunId, RunStatus, RuntimeCommand, SpawnRecord, SpawnedAgent,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -15,11 +15,12 @@ use super::{
     inbox::Inbox,
     live::{Beginning, Live},
     orchestrator::Inner,
-    report::{call_message, recorded_results},
+    report::call_message,
     stop::Ending,
+    work::first,
 };
 use crate::{
-    AppendOptions, AsyncRunRecorder, Error, ErrorKind, RawMessage, Result, ResumeOptions, ToolOutcome,
+    AppendOptions, AsyncRunRecorder, Continuation, Error, ErrorKind, RawMessage, Result, ResumeOptions,
     lookup::live_session,
     runs::{Along, ResumeAlong, ResumedBy},
 };
@@ -29,11 +30,18 @@ const CHILDREN_PER_BATCH: usize = 4_096;
 const BYTES_PER_BATCH: usize = 4 << 20;
 /// The longest task: 16 MiB.
 const TASK_BYTES_MAX: usize = 16 << 20;
-/// What a run that is resumed is told.
-const CONTINUE: &str = "Continue your work from where you left off.";
+
+/// What those who spawn and those who wait for it tell each other.
+#[derive(Clone)]
+struct Signals {
+    /// Nobody waits for the results any more.
+    unwanted: CancellationToken,
+    /// All is written and begun.
+    begun: CancellationToken,
+}
 
 /// What one request of a call came to.
-enum Place {
+pub(super) enum Place {
     /// It was refused.
     Refused(SpawnResult),
     /// It is at work.
@@ -90,18 +98,28 @@ impl Inner {
             return Ok(Vec::new());
         }
         let (inner, of) = (Arc::clone(self), Arc::clone(parent));
-        let unwanted = CancellationToken::new();
-        let is_unwanted = unwanted.clone();
+        let signals = Signals { unwanted: CancellationToken::new(), begun: CancellationToken::new() };
+        let told = signals.clone();
         // Not cut off in the middle, so that what is written is also begun, and what ends is also recorded.
         let results = self.to_the_end(async move {
-            let results = Arc::clone(&inner).spawn_and_gather(&of, call_id, requests, is_unwanted).await;
+            let results = Arc::clone(&inner).spawn_and_gather(&of, call_id, requests, told).await;
             inner.leave(&of);
             results
         });
-        let wanted = unwanted.drop_guard();
-        let results = parent.token.run_until_cancelled(results).await;
+        let stop = async {
+            parent.token.cancelled().await;
+            // From then on, it is told by itself, and records the call's result before the agent goes on.
+            if signals.begun.is_cancelled() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let wanted = signals.unwanted.clone().drop_guard();
+        let results = first(results, stop).await;
         drop(wanted.disarm());
-        results.ok_or_else(|| stopped(parent.id()))??
+        match results {
+            Either::Left(results) => results?,
+            Either::Right(()) => Err(stopped(parent.id())),
+        }
     }
 
     async fn spawn_and_gather(
@@ -109,23 +127,36 @@ impl Inner {
         parent: &Arc<Live>,
         call_id: Option<String>,
         requests: Vec<SpawnRequest>,
-        unwanted: CancellationToken,
+        signals: Signals,
     ) -> Result<Vec<SpawnResult>> {
         let began_ms = self.now_ms();
+        // Before any agent works for a result that couldn't be recorded.
+        if let Some(id) = &call_id {
+            parent.recorder.check_unanswered(id).await?;
+        }
         let Written { call_id, places, works } = self.write(parent, call_id, requests).await?;
         let children: Vec<_> = works.iter().map(|(live, ..)| Arc::clone(live)).collect();
         for (live, executor, timeout) in works {
             self.begin(live, executor, timeout, None);
         }
         let waiting = parent.wait_for_others();
+        signals.begun.cancel();
         let ended = async {
             for child in &children {
                 child.ended.cancelled().await;
             }
         };
-        if unwanted.run_until_cancelled(ended).await.is_none() && !parent.token.is_cancelled() {
-            // Nobody waits for them any more. Whoever stops the parent stops them too.
-            self.end(children.into_iter().map(|child| (child, Ending::Cancelled)).collect()).await?;
+        match first(signals.unwanted.run_until_cancelled(ended), parent.token.cancelled()).await {
+            Either::Left(Some(())) => {}
+            // Whoever stops the parent stops them too.
+            _ if parent.token.is_cancelled() => {
+                if parent.is_pausing() {
+                    self.record_pausing(parent, &call_id, &places, began_ms).await?;
+                }
+                return Err(stopped(parent.id()));
+            }
+            // Nobody waits for them any more.
+            _ => self.end(children.into_iter().map(|child| (child, Ending::Cancelled)).collect()).await?,
         }
         let results = self.gather(parent, &call_id, places, began_ms).await;
         waiting.over(&self.slots).await;
@@ -325,7 +356,7 @@ impl Inner {
         let parent = ResumedBy { recorder: &call.parent.recorder, record: &record, allowed: &[RunStatus::Running] };
         let along = ResumeAlong { parent: Some(parent) };
         let options = ResumeOptions {
-            message: Some(NewMessage::user(&continuation(&task))),
+            message: Continuation::Task(task.clone()),
             max_steps: definition.max_steps,
             max_total_steps: self.options.max_total_steps,
             id: Some(new_id),
@@ -366,47 +397,6 @@ impl Inner {
         };
         self.enter(Live::new(beginning, Some(parent)))
     }
-
-    /// Waits for every sub-agent of a call, and records what became of them in the parent's context.
-    async fn gather(
-        &self,
-        parent: &Live,
-        call_id: &str,
-        places: Vec<Option<Place>>,
-        began_ms: u64,
-    ) -> Result<Vec<SpawnResult>> {
-        let mut results = Vec::with_capacity(places.len());
-        for place in places.into_iter().flatten() {
-            results.push(match place {
-                Place::Refused(result) => result,
-                Place::Spawned(live) => {
-                    live.ended.cancelled().await;
-                    live.result()
-                }
-            });
-        }
-        let took_ms = self.now_ms().saturating_sub(began_ms);
-        let output = RawJson::string(&recorded_results(&results)?);
-        let outcome = ToolOutcome::completed(call_id, output).took_ms(took_ms);
-        let _pass = parent.pass().await;
-        let unsaved = parent.space.unsaved(self.now_ms())?;
-        let events: Vec<EncodedRunEvent> = unsaved.iter().map(|unsaved| unsaved.record.clone()).collect();
-        let along = Along { run_events: &events, ops: &[] };
-        if self.is_broken(Defect::RecordsTwice) {
-            parent.recorder.record_tool_result(&outcome).await?;
-        }
-        match parent.recorder.record_tool_result_along(&outcome, &along).await {
-            Ok(_) => {
-                if let Some(unsaved) = &unsaved {
-                    parent.space.saved(unsaved);
-                }
-                Ok(results)
-            }
-            // It was stopped meanwhile; what became of the sub-agents stands in their own runs.
-            Err(error) if error.kind() == ErrorKind::WrongStatus => Ok(results),
-            Err(error) => Err(error),
-        }
-    }
 }
 
 impl Call<'_> {
@@ -444,14 +434,6 @@ impl Call<'_> {
     fn begin(&mut self, index: usize, live: Arc<Live>, executor: Arc<dyn Executor>, timeout: Option<Duration>) {
         self.places[index] = Some(Place::Spawned(Arc::clone(&live)));
         self.works.push((live, executor, timeout));
-    }
-}
-
-/// What a run that is resumed is told.
-pub(super) fn continuation(task: &str) -> String {
-    match task.trim() {
-        "" => CONTINUE.to_owned(),
-        _ => format!("{CONTINUE}\n\n{task}"),
     }
 }
 

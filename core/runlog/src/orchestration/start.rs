@@ -11,7 +11,7 @@ use super::{
     live::{Beginning, Live},
     orchestrator::Inner,
 };
-use crate::{Error, NewInstance, NewRun, Result, ResumeOptions, RunPlace};
+use crate::{Continuation, Error, NewInstance, NewRun, Result, ResumeOptions, RunPlace};
 
 impl Inner {
     pub(super) async fn start(self: &Arc<Self>, start: StartAgent) -> Result<Arc<Live>> {
@@ -40,14 +40,12 @@ impl Inner {
         let id = RunId(self.store.backend().new_id());
         let _arriving = self.arriving(vec![id]);
         let new = NewRun {
-            place,
             id: Some(id),
             agent_id: Some(definition.name.clone()),
             project,
-            parent_run_id: None,
             max_steps: definition.max_steps,
-            node_id: None,
             messages,
+            ..NewRun::at(place)
         };
         let recorder = self.store.runs().start(new).await?;
         let beginning = Beginning {
@@ -95,7 +93,11 @@ impl Inner {
         self.check_room(1)?;
         options.max_steps = options.max_steps.or(definition.max_steps);
         options.max_total_steps = options.max_total_steps.min(self.options.max_total_steps);
-        let task = options.message.as_ref().map(|message| message.content.to_value::<String>().unwrap_or_default());
+        let task = match &options.message {
+            Continuation::Message(message) => message.content.to_value().ok(),
+            Continuation::Task(task) => Some(task.clone()),
+            Continuation::Default | Continuation::Nothing => None,
+        };
         let left = self.left_by(id).await?;
         let new_id = *options.id.get_or_insert_with(|| RunId(self.store.backend().new_id()));
         let _arriving = self.arriving(vec![new_id]);

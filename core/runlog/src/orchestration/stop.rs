@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::future::{Either, select};
-use runlog_model::{RunId, RunStatus, limits::RUN_TEXT_BYTES_MAX};
+use runlog_model::{RunId, RunStatus, limits::RUN_TEXT_BYTES_MAX, pause_reason};
 use tokio::sync::OwnedRwLockWriteGuard;
 
 use super::{defect::Defect, live::Live, orchestrator::Inner, report::clip};
@@ -50,7 +50,8 @@ impl Ending {
 }
 
 impl Inner {
-    /// Ends runs as they are told to, and cancels what is below them; durable when it returns, all of it in one batch.
+    /// Ends runs as they are told to, and with them what is below them: it is paused where they are, and else cancelled;
+    /// durable when it returns, all of it in one batch.
     ///
     /// Those at work are told to stop, and have a while to record what they have. Then their gates are closed, each
     /// before those below it, and what each of them became is written.
@@ -200,12 +201,19 @@ impl Inner {
             }
             changes.push(change);
         }
+        // What was stopped in the middle of its work can be gone on with if what spawned it can.
+        let with_root = match ends.iter().all(|(_, ending)| matches!(ending, Ending::Paused(_))) {
+            true => RunStatus::Paused,
+            false => RunStatus::Cancelled,
+        };
         let all = if self.is_broken(Defect::ForgetsSubAgents) { &[][..] } else { tree };
         for live in all {
             // One that has paused meanwhile is left to those below, who are cancelled when this is.
             if live.recorder.run().status == RunStatus::Running {
                 if known.insert(live.id()) {
-                    changes.push(NewStatus::new(live.recorder.clone(), RunStatus::Cancelled));
+                    let mut change = NewStatus::new(live.recorder.clone(), with_root);
+                    change.pause_reason = (with_root == RunStatus::Paused).then(|| pause_reason::PARENT.to_owned());
+                    changes.push(change);
                 }
             } else if self.is_broken(Defect::LeavesPaused) {
                 known.insert(live.id());

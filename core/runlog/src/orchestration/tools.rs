@@ -159,6 +159,11 @@ impl Inner {
         name: &str,
         arguments: &RawJson,
     ) -> Result<Option<ToolReply>> {
+        if ![LIST_AVAILABLE_AGENTS, SPAWN_AGENTS].contains(&name) {
+            return Ok(None);
+        }
+        // Before any agent works for a result that couldn't be recorded.
+        live.recorder.check_unanswered(tool_call_id).await?;
         let answer = match name {
             LIST_AVAILABLE_AGENTS => {
                 let project = live.recorder.run().project;

@@ -79,7 +79,7 @@ impl Inner {
         let ended = first(&mut execution, first(live.token.cancelled(), first(spent, time))).await;
         let ending = match ended {
             // Somebody stops it at this moment.
-            Either::Left(_) if live.token.is_cancelled() => None,
+            Either::Left(_) if live.token.is_cancelled() || !live.ends_itself() => None,
             Either::Left(outcome) => Some(match outcome {
                 Ok(Ok(AgentEnd::Completed(summary))) => Ending::Completed(summary),
                 Ok(Ok(AgentEnd::Paused(reason))) => Ending::Paused(reason),
@@ -91,9 +91,11 @@ impl Inner {
                 None
             }
             Either::Right(Either::Right(Either::Left(reason) | Either::Right(reason))) => {
+                let by_itself = live.ends_itself();
+                live.pausing();
                 live.token.cancel();
                 first(&mut execution, self.sleep(self.options.stop_grace)).await;
-                Some(Ending::Paused(reason.to_owned()))
+                by_itself.then(|| Ending::Paused(reason.to_owned()))
             }
         };
         // Dropping what is left of it is the last that it does.
@@ -125,7 +127,7 @@ impl Drop for Unended {
 }
 
 /// What is ready first; the first of the two when both are.
-async fn first<A: Future, B: Future>(one: A, other: B) -> Either<A::Output, B::Output> {
+pub(super) async fn first<A: Future, B: Future>(one: A, other: B) -> Either<A::Output, B::Output> {
     match futures_util::future::select(pin!(one), pin!(other)).await {
         Either::Left((output, _)) => Either::Left(output),
         Either::Right((output, _)) => Either::Right(output),

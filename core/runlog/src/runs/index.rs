@@ -1,15 +1,16 @@
 //! [`RunsReader`]: the runs catalog's fold over a backend, and the runs that this process records.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard},
 };
 
 use runlog_engine::StreamId;
-use runlog_model::{RunCatalog, RunId};
+use runlog_model::{InstanceId, RunCatalog, RunId, SessionId};
 
+use super::AsyncRuns;
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     backend::Backend,
     projection::{Folded, Projection, Streams},
 };
@@ -31,6 +32,8 @@ pub(crate) struct RunsShared {
     catalog: Arc<Folded<RunCatalog>>,
     /// The runs that somebody in this process records, and how many recorders each has.
     live: Mutex<HashMap<RunId, usize>>,
+    /// The contexts in which a run is just being started.
+    entered: Mutex<HashSet<InstanceId>>,
 }
 
 impl RunsShared {
@@ -42,6 +45,16 @@ impl RunsShared {
 
     pub(super) fn is_live(&self, run: RunId) -> bool {
         self.live_runs().contains_key(&run)
+    }
+
+    /// Has a context count as taken until what this gives is dropped; `None` where it is taken.
+    fn enter(self: &Arc<Self>, instance: InstanceId) -> Option<Entering> {
+        let entered = self.entered().insert(instance);
+        entered.then(|| Entering { shared: Arc::clone(self), instance })
+    }
+
+    fn entered(&self) -> MutexGuard<'_, HashSet<InstanceId>> {
+        self.entered.lock().expect("the list of entered contexts was left broken by a panic")
     }
 
     fn live_runs(&self) -> MutexGuard<'_, HashMap<RunId, usize>> {
@@ -63,6 +76,35 @@ impl Drop for Live {
             if *recorders == 0 {
                 live.remove(&self.id);
             }
+        }
+    }
+}
+
+/// That a run is just being started in a context.
+pub(super) struct Entering {
+    shared: Arc<RunsShared>,
+    instance: InstanceId,
+}
+
+impl Drop for Entering {
+    fn drop(&mut self) {
+        self.shared.entered().remove(&self.instance);
+    }
+}
+
+impl AsyncRuns {
+    /// Sees to it that no run is at work in a context, and that none is started in it until what this gives is dropped.
+    /// One process writes a store, so that its own memory knows.
+    pub(super) async fn enter(&self, session: SessionId, instance: InstanceId) -> Result<Entering> {
+        let taken = |what: String| {
+            let instead = "wait until it is over, work in another context, or ask for it with `concurrent`";
+            Error::new(ErrorKind::WrongStatus, format!("{what} in the context of instance {instance}; {instead}"))
+        };
+        let entering = self.index().shared().enter(instance);
+        let entering = entering.ok_or_else(|| taken("another run is just being started".to_owned()))?;
+        match self.index().read(|runs| runs.running_in(session, instance)).await? {
+            Some(run) => Err(taken(format!("run {run} is at work"))),
+            None => Ok(entering),
         }
     }
 }

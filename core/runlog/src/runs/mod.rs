@@ -27,7 +27,7 @@ pub(crate) use index::{RunsReader, RunsShared};
 pub(crate) use load::stream_of as run_stream;
 pub use outcome::ToolOutcome;
 pub use recorder::{AsyncRunRecorder, Recorded, RunEntry};
-pub use resume::{AsyncResumedRun, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions};
+pub use resume::{AsyncResumedRun, Continuation, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions};
 pub(crate) use resume::{ResumeAlong, ResumedBy, check as check_resumable};
 pub use start::{NewRun, RunPlace};
 pub(crate) use start::{context_records as stored_events, record as run_record};

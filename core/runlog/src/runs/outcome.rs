@@ -1,8 +1,23 @@
 //! [`ToolOutcome`]: what a tool gave, and the message that it becomes.
 
-use runlog_model::{EventOptions, RawJson, ToolCallStatus, ToolStyle};
+use runlog_model::{EventOptions, RawJson, ToolCallRequest, ToolCallStatus, ToolStyle};
 
 use crate::{Error, RawMessage, Result};
+
+/// The call that an outcome answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct AnsweredCall {
+    /// How the provider wrote it.
+    pub(super) style: ToolStyle,
+    /// The tool.
+    pub(super) name: String,
+}
+
+impl From<&ToolCallRequest> for AnsweredCall {
+    fn from(call: &ToolCallRequest) -> Self {
+        Self { style: call.style, name: call.name.clone() }
+    }
+}
 
 /// What a tool gave for one call.
 ///
@@ -44,10 +59,10 @@ impl ToolOutcome {
     }
 
     /// The message that answers the call, as the provider that made it wants it.
-    pub(super) fn message(&self, style: ToolStyle) -> RawMessage {
+    pub(super) fn message(&self, call: &AnsweredCall) -> RawMessage {
         let (id, output) = (RawJson::string(&self.tool_call_id), &self.output);
         let is_error = self.status == ToolCallStatus::Error;
-        let text = match style {
+        let text = match call.style {
             ToolStyle::Anthropic => {
                 let mark = if is_error { ",\"is_error\":true" } else { "" };
                 format!(
@@ -56,6 +71,19 @@ impl ToolOutcome {
             }
             ToolStyle::OpenAi | ToolStyle::Function => {
                 format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{output}}}")
+            }
+            ToolStyle::AiSdk => {
+                let kind = match (output.as_str().starts_with('"'), is_error) {
+                    (true, false) => "text",
+                    (true, true) => "error-text",
+                    (false, false) => "json",
+                    (false, true) => "error-json",
+                };
+                part_message(&id, &call.name, &format!("\"output\":{{\"type\":\"{kind}\",\"value\":{output}}}"))
+            }
+            ToolStyle::AiSdk4 => {
+                let mark = if is_error { ",\"isError\":true" } else { "" };
+                part_message(&id, &call.name, &format!("\"result\":{output}{mark}"))
             }
         };
         let json = RawJson::parse(text).expect("JSON put together from JSON is JSON");
@@ -76,4 +104,12 @@ impl ToolOutcome {
             ToolCallStatus::Completed | ToolCallStatus::Error => Ok(()),
         }
     }
+}
+
+/// A message of the Vercel AI SDK's with one result.
+fn part_message(id: &RawJson, name: &str, output: &str) -> String {
+    let name = RawJson::string(name);
+    format!(
+        "{{\"role\":\"tool\",\"content\":[{{\"type\":\"tool-result\",\"toolCallId\":{id},\"toolName\":{name},{output}}}]}}"
+    )
 }

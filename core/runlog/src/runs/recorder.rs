@@ -1,11 +1,10 @@
 //! [`AsyncRunRecorder`]: writes a run while it happens.
 
+mod calls;
 mod entries;
 mod repeat;
-mod styles;
 
 use std::{
-    collections::HashMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard},
 };
@@ -13,19 +12,20 @@ use std::{
 use runlog_engine::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
     EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunCatalogEvent, RunEvent, RunFold, RunId, RunStatus,
-    StatusChange, ToolStyle, pause_reason, tool_calls_of,
+    StatusChange, pause_reason, tool_calls_of,
 };
 use serde::Serialize;
 
+use calls::Calls;
 pub use entries::RunEntry;
 use repeat::expected_of;
-use styles::remember_styles;
 
 use super::{
     AsyncRuns, ToolOutcome,
     along::{Along, PlannedChange, ops_of_changes},
     index::Live,
     load::stream_of,
+    outcome::AnsweredCall,
     start::{context_records, record},
 };
 use crate::{AppendOptions, Error, ErrorKind, RawMessage, Result, repository};
@@ -76,8 +76,7 @@ struct State {
     last_sequence: Sequence,
     /// The last step that the run's stream tells of.
     recorded_step: u32,
-    /// How the provider wrote the calls that have no result yet, and so wants it.
-    styles: HashMap<String, ToolStyle>,
+    calls: Calls,
 }
 
 /// Where a message was recorded.
@@ -130,7 +129,7 @@ impl AsyncRuns {
                 fold,
                 folded: last_sequence,
                 last_sequence,
-                styles: HashMap::new(),
+                calls: Calls::default(),
             }),
         };
         AsyncRunRecorder { inner: Arc::new(inner) }
@@ -191,7 +190,9 @@ impl AsyncRunRecorder {
     ///
     /// # Errors
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running,
-    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) when the message is refused,
+    /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) when the message is refused: no
+    /// provider takes it, or it is the result of a tool call that the context doesn't have,
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when it is a second result of one,
     /// [`NotFound`](ErrorKind::NotFound) when its session was deleted. Nothing is written then.
     pub async fn record_message(&self, message: NewMessage) -> Result<Recorded> {
         self.record_raw_message(message.to_json()?).await
@@ -220,7 +221,8 @@ impl AsyncRunRecorder {
     /// Durable when it returns.
     ///
     /// # Errors
-    /// As [`record_message`](Self::record_message).
+    /// As [`record_message`](Self::record_message): [`InvalidInput`](ErrorKind::InvalidInput) when the context has no
+    /// such call, [`AlreadyExists`](ErrorKind::AlreadyExists) when the call has its result already.
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
         self.record_tool_result_along(outcome, &Along::default()).await
     }
@@ -228,8 +230,8 @@ impl AsyncRunRecorder {
     /// [`record_tool_result`](Self::record_tool_result), and something else in the same batch.
     pub(crate) async fn record_tool_result_along(&self, outcome: &ToolOutcome, along: &Along<'_>) -> Result<Recorded> {
         outcome.check()?;
-        let style = self.style_of(&outcome.tool_call_id).await?;
-        self.record_along(&[outcome.message(style)], &AppendOptions::default(), along).await
+        let call = self.call_of(&outcome.tool_call_id).await?;
+        self.record_along(&[outcome.message(&call)], &AppendOptions::default(), along).await
     }
 
     /// Records the assistant message that asked for tool calls together with what the tools gave: message,
@@ -244,13 +246,13 @@ impl AsyncRunRecorder {
         for outcome in outcomes {
             outcome.check()?;
             let answered = calls.iter().find(|call| call.id.as_deref() == Some(&outcome.tool_call_id));
-            let style = answered.map(|call| call.style).ok_or_else(|| {
+            let call = answered.map(AnsweredCall::from).ok_or_else(|| {
                 Error::invalid(format!(
                     "the message asks for no tool call {:?}, which the outcome answers",
                     outcome.tool_call_id
                 ))
             })?;
-            messages.push(outcome.message(style));
+            messages.push(outcome.message(&call));
         }
         self.record(&messages, &AppendOptions::default()).await
     }
@@ -304,15 +306,18 @@ impl AsyncRunRecorder {
     ) -> Result<Recorded> {
         let instance = self.state().run.instance_id;
         self.inner.runs.store.writable_instance(instance).await?;
+        let mut events = self.events_of(messages)?;
+        let (taken, calls) = self.take_calls(events.iter()).await;
         let (mut attempt, mut refused) = (1, None);
         loop {
             let key = options.idempotency_key.as_ref().map(String::as_bytes);
             let (step_number, recorded_step, last) = {
                 let state = self.state();
-                let last = expected_of(&state, running(&state.run, "be written to"), key, &mut refused)?;
+                let checked = running(&state.run, "be written to").and_then(|()| calls.clone());
+                let last = expected_of(&state, checked, key, &mut refused)?;
                 (state.run.step_count, state.recorded_step, last)
             };
-            let events = self.events_of(messages, step_number)?;
+            events.iter_mut().for_each(|event| event.meta.step_number = Some(step_number));
             let metas = events.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()?;
             let at_ms = self.inner.runs.store.backend().now_ms();
             let step = (step_number > recorded_step).then(|| RunEvent::StepStarted { step_number, at_ms }.encode());
@@ -334,6 +339,9 @@ impl AsyncRunRecorder {
             match self.inner.runs.store.backend().commit(batch).await {
                 Ok(appended) => {
                     let recorded = self.recorded(&appended, &events, step_number)?;
+                    if !appended.repeated {
+                        taken.keep();
+                    }
                     return Ok(if appended.repeated { self.as_it_was(recorded).await? } else { recorded });
                 }
                 Err(error) if error.kind() == ErrorKind::Conflict && refused.is_some() => {
@@ -351,11 +359,10 @@ impl AsyncRunRecorder {
         }
     }
 
-    fn events_of(&self, messages: &[RawMessage], step_number: u32) -> Result<Vec<NewContextEvent>> {
+    fn events_of(&self, messages: &[RawMessage]) -> Result<Vec<NewContextEvent>> {
         let mut events = Vec::new();
         for message in messages {
-            let options =
-                EventOptions { run_id: Some(self.id()), step_number: Some(step_number), ..message.event.clone() };
+            let options = EventOptions { run_id: Some(self.id()), ..message.event.clone() };
             events.extend(NewContextEvent::of_message(message.json.clone(), &options)?);
         }
         Ok(events)
@@ -370,7 +377,6 @@ impl AsyncRunRecorder {
             let mut state = self.state();
             state.last_sequence = state.last_sequence.max(run.last_sequence);
             state.recorded_step = state.recorded_step.max(step_number);
-            remember_styles(&mut state.styles, events);
         }
         Ok(Recorded {
             id: context.position.0,
@@ -422,6 +428,12 @@ impl AsyncRunRecorder {
         let listed = RunCatalogEvent::StatusChanged { id: self.id(), status, step_count, at_ms }.encode()?;
         let own = vec![RunEvent::StatusChanged(change).encode()?];
         Ok(PlannedChange { id: self.id(), last_sequence: state.last_sequence, own, listed })
+    }
+
+    /// Refuses to go on with a run that has paused or ended, whoever ended it.
+    async fn check_running(&self) -> Result<()> {
+        self.refresh_if_moved().await?;
+        running(&self.state().run, "be written to")
     }
 
     async fn refresh_if_moved(&self) -> Result<()> {

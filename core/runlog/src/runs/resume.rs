@@ -3,12 +3,13 @@
 use runlog_engine::{Batch, Expected, Op, Sequence};
 use runlog_model::{
     ContextEvent, DanglingFold, DanglingToolCall, EncodedRunEvent, EventOptions, Message, MessageFold, NewContextEvent,
-    NewMessage, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, error_results,
+    NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, error_results,
 };
 
 use super::{
     AsyncRunRecorder, AsyncRuns, ToolOutcome,
     load::{LoadedRun, stream_of},
+    outcome::AnsweredCall,
     start::{check_budget, context_records, creation, record},
 };
 use crate::{Error, ErrorKind, RawMessage, Result, lookup::check_id, repository};
@@ -26,13 +27,13 @@ const ATTEMPTS_MAX: u32 = 100;
 /// How to resume a run.
 ///
 /// ```
-/// use runlog::{Dangling, NewMessage, NewRun, NewSession, ResumeOptions, Store};
+/// use runlog::{Continuation, Dangling, NewMessage, NewRun, NewSession, ResumeOptions, Store};
 ///
 /// let store = Store::in_memory();
 /// let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder"))?;
 /// run.pause("lunch")?;
 /// let options = ResumeOptions {
-///     message: Some(NewMessage::user("Now the tests.")),
+///     message: Continuation::Message(NewMessage::user("Now the tests.")),
 ///     max_steps: Some(50),
 ///     dangling: Dangling::Report,
 ///     ..ResumeOptions::default()
@@ -42,8 +43,8 @@ const ATTEMPTS_MAX: u32 = 100;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResumeOptions {
-    /// What the agent is told, from the user; `None` tells it to continue.
-    pub message: Option<NewMessage>,
+    /// What the agent is told.
+    pub message: Continuation,
     /// The steps the new run may take; `None` is as many as the run before could.
     pub max_steps: Option<u32>,
     /// The cumulative steps from which on no resume is allowed.
@@ -59,7 +60,7 @@ pub struct ResumeOptions {
 impl Default for ResumeOptions {
     fn default() -> Self {
         Self {
-            message: None,
+            message: Continuation::default(),
             max_steps: None,
             max_total_steps: MAX_TOTAL_STEPS_PER_RUN,
             dangling: Dangling::default(),
@@ -69,7 +70,43 @@ impl Default for ResumeOptions {
     }
 }
 
-/// What becomes of tool calls that have no result when a run is resumed.
+/// What an agent is told when its run is resumed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Continuation {
+    /// To continue, in words of Runlog's. The message is [marked](runlog_model::ContextEvent::is_continuation), for the
+    /// user never said it; and left out where tool calls are left open by [`Dangling::Report`], for no provider takes a
+    /// message between a call and its result.
+    #[default]
+    Default,
+    /// To continue, and this task below, in the same message.
+    Task(String),
+    /// What the user says.
+    Message(NewMessage),
+    /// Nothing: the context stays as it was.
+    Nothing,
+}
+
+impl Continuation {
+    /// The message, and whether it is Runlog's own.
+    fn message(&self) -> Result<Option<(RawJson, bool)>> {
+        let (message, is_own) = match self {
+            Self::Default => (NewMessage::user(CONTINUE), true),
+            Self::Task(task) if task.trim().is_empty() => (NewMessage::user(CONTINUE), true),
+            Self::Task(task) => (NewMessage::user(&format!("{CONTINUE}\n\n{task}")), true),
+            Self::Message(message) => (message.clone(), false),
+            Self::Nothing => return Ok(None),
+        };
+        if message.role != Role::User {
+            return Err(Error::invalid(format!(
+                "a run is resumed with a message of the user's, not one of role {:?}",
+                message.role.name()
+            )));
+        }
+        Ok(Some((message.to_json()?, is_own)))
+    }
+}
+
+/// What becomes of tool calls that have no result when a run is resumed, or started in a context that is there.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Dangling {
     /// Each gets an error result that says it was interrupted, so that no provider refuses the context.
@@ -82,8 +119,7 @@ pub enum Dangling {
     /// without one are closed. The results stand before the message that tells the agent to go on, where providers
     /// want them.
     Answer(Vec<ToolOutcome>),
-    /// They are only told: the caller sees to them before the model is called. A result that is recorded then stands
-    /// after the message that tells the agent to go on.
+    /// They are only told: the caller records their results before the model is called, and before any other message.
     Report,
 }
 
@@ -132,9 +168,9 @@ impl AsyncRuns {
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't paused, or was resumed already;
     /// [`LimitReached`](ErrorKind::LimitReached) when the cumulative steps have reached
     /// [`max_total_steps`](ResumeOptions::max_total_steps); [`Conflict`](ErrorKind::Conflict) when another run has
-    /// written to the context since; [`NotFound`](ErrorKind::NotFound) when there is no such run;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, or an outcome of a call that isn't
-    /// open.
+    /// written to the context since, or is at work in it; [`NotFound`](ErrorKind::NotFound) when there is no such run;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, for one that would stand between a
+    /// call that is left open and its result, and for an outcome of a call that isn't open.
     pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<AsyncResumedRun> {
         self.resume_along(id, options, &ResumeAlong::default()).await
     }
@@ -155,14 +191,7 @@ impl AsyncRuns {
         if let Some(RunId(new)) = options.id {
             self.store.shared.catalog.read(|catalog| check_id(catalog, new)).await??;
         }
-        let message = options.message.clone().unwrap_or_else(|| NewMessage::user(CONTINUE));
-        if message.role != Role::User {
-            return Err(Error::invalid(format!(
-                "a run is resumed with a message of the user's, not one of role {:?}",
-                message.role.name()
-            )));
-        }
-        let message = message.to_json()?;
+        let message = options.message.message()?;
         let mut attempt = 1;
         loop {
             let old = self.load(id).await?;
@@ -171,9 +200,13 @@ impl AsyncRuns {
             let rebuilt = self.rebuild(&old).await?;
             let run = self.resumed_run(&old.run, options);
             let closing = closing_events(&old.run, &rebuilt.dangling, &options.dangling)?;
-            let own =
-                EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
-            let told = NewContextEvent::of_message(message.clone(), &own)?;
+            let told = match &message {
+                None => Vec::new(),
+                Some((_, true)) if leaves_open(&rebuilt.dangling, &options.dangling) => Vec::new(),
+                Some(_) if leaves_open(&rebuilt.dangling, &options.dangling) => return Err(between(&rebuilt.dangling)),
+                Some((json, is_own)) => told_events(&run, json, *is_own)?,
+            };
+            let _alone = self.enter(run.session_id, run.instance_id).await?;
             // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
             let _live = self.index().shared().live(run.id);
             match self.write(&old, &run, &closing, &told, rebuilt.last_sequence, along.parent.as_ref()).await {
@@ -328,8 +361,32 @@ fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
     }
 }
 
-/// What ends the calls that have no result, as events of the run that made them. `results` are those known otherwise.
-fn closing_events(run: &Run, calls: &[DanglingToolCall], dangling: &Dangling) -> Result<Vec<NewContextEvent>> {
+fn told_events(run: &Run, json: &RawJson, is_own: bool) -> Result<Vec<NewContextEvent>> {
+    let own = EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
+    let mut told = NewContextEvent::of_message(json.clone(), &own)?;
+    told.iter_mut().for_each(|event| event.meta.is_continuation = is_own);
+    Ok(told)
+}
+
+fn leaves_open(calls: &[DanglingToolCall], dangling: &Dangling) -> bool {
+    *dangling == Dangling::Report && !calls.is_empty()
+}
+
+pub(super) fn between(calls: &[DanglingToolCall]) -> Error {
+    let names: Vec<&str> = calls.iter().map(|call| call.id.as_deref().unwrap_or(&call.name)).collect();
+    Error::invalid(format!(
+        "a message can't stand between tool calls and their results, and these have none: {}; have them closed or \
+         answered, or leave the message out and record it after their results",
+        names.join(", ")
+    ))
+}
+
+/// What ends the calls that have no result, as events of the run that made them, or of the one that goes on.
+pub(super) fn closing_events(
+    run: &Run,
+    calls: &[DanglingToolCall],
+    dangling: &Dangling,
+) -> Result<Vec<NewContextEvent>> {
     let options = EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
     let closing = EventOptions { tool_is_error: Some(true), ..options.clone() };
     let mut events = Vec::new();
@@ -351,7 +408,8 @@ fn closing_events(run: &Run, calls: &[DanglingToolCall], dangling: &Dangling) ->
                 };
                 let outcome = left.remove(place);
                 outcome.check()?;
-                let RawMessage { json, event } = outcome.message(call.style);
+                let RawMessage { json, event } =
+                    outcome.message(&AnsweredCall { style: call.style, name: call.name.clone() });
                 let options = EventOptions { run_id: options.run_id, step_number: options.step_number, ..event };
                 events.extend(NewContextEvent::of_message(json, &options)?);
             }

@@ -1,12 +1,17 @@
 //! [`NewRun`]: a run to start, in a context that is there or in one made with it.
 
-use runlog_engine::{Batch, Expected, Kind, NewRecord, Op};
+use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, Sequence};
 use runlog_model::{
-    AgentInstance, CatalogEvent, EncodedRunEvent, EventOptions, InstanceId, NewContextEvent, RawJson, Run,
-    RunCatalogEvent, RunEvent, RunId, RunStatus, Session, SessionId,
+    AgentInstance, CatalogEvent, ContextEventKind, EncodedRunEvent, EventOptions, InstanceId, NewContextEvent, RawJson,
+    Run, RunCatalogEvent, RunEvent, RunId, RunStatus, Session, SessionId,
 };
 
-use super::{AsyncRunRecorder, AsyncRuns, index::RUNS_STREAM, load::stream_of};
+use super::{
+    AsyncRunRecorder, AsyncRuns, Dangling,
+    index::{Entering, RUNS_STREAM},
+    load::stream_of,
+    resume::{between, closing_events},
+};
 use crate::{
     Error, ErrorKind, NewInstance, NewSession, Result,
     catalog::{Change, Guard},
@@ -43,6 +48,12 @@ pub struct NewRun {
     pub node_id: Option<String>,
     /// Messages it begins with, in the provider's own JSON, before its first step.
     pub messages: Vec<RawJson>,
+    /// What becomes of tool calls of the context that have no result, where the run begins with messages: no provider
+    /// takes a message between a call and its result.
+    pub dangling: Dangling,
+    /// Whether it may write to the context while another run does. Without it such a start is refused: what two runs
+    /// record into one context alternates, and neither model is sent what it said.
+    pub concurrent: bool,
 }
 
 /// The context that a run works in.
@@ -72,7 +83,7 @@ impl NewRun {
         Self::at(RunPlace::NewSession(session, agent_name.into()))
     }
 
-    fn at(place: RunPlace) -> Self {
+    pub(crate) fn at(place: RunPlace) -> Self {
         Self {
             place,
             id: None,
@@ -82,6 +93,8 @@ impl NewRun {
             max_steps: None,
             node_id: None,
             messages: Vec::new(),
+            dangling: Dangling::default(),
+            concurrent: false,
         }
     }
 }
@@ -100,7 +113,9 @@ impl AsyncRuns {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when the instance, session or parent run isn't there,
-    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when an id or name is taken,
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when an id or name is taken, [`WrongStatus`](ErrorKind::WrongStatus)
+    /// when another run is at work in the context and [`concurrent`](NewRun::concurrent) isn't set,
+    /// [`Conflict`](ErrorKind::Conflict) when somebody else wrote to the context while its tool calls were closed,
     /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
     pub async fn start(&self, new: NewRun) -> Result<AsyncRunRecorder> {
         check_budget(new.max_steps)?;
@@ -113,7 +128,9 @@ impl AsyncRuns {
         let made = self.place(&new.place).await?;
         let run = self.run_from(&new, &made);
         self.check_run_id(new.id, &made).await?;
-        let context = initial_events(&new.messages, run.id)?;
+        let _alone = self.alone_in(&new, &made).await?;
+        let (mut context, expected) = self.closing(&new, &run, &made).await?;
+        context.extend(initial_events(&new.messages, run.id)?);
         let metas = context.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()?;
         let own = RunEvent::Created(Box::new(run.clone())).encode()?;
         let listed = RunCatalogEvent::Created(run.to_summary()).encode()?;
@@ -122,7 +139,7 @@ impl AsyncRuns {
         let mut ops = creation(&run, &own, &listed);
         if !context.is_empty() {
             let stream = repository::stream_of(made.instance.id);
-            ops.push(Op::Append { stream, expected: Expected::Any, records: context_records(&context, &metas) });
+            ops.push(Op::Append { stream, expected, records: context_records(&context, &metas) });
         }
         // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
         let _live = self.index().shared().live(run.id);
@@ -139,6 +156,29 @@ impl AsyncRuns {
         })?;
         self.index().wrote().await;
         self.recorder(run.id).await
+    }
+
+    /// Sees to it that no other run is at work in a context that is there, nor starts at the same time.
+    async fn alone_in(&self, new: &NewRun, made: &Made) -> Result<Option<Entering>> {
+        if made.new_instance || new.concurrent {
+            return Ok(None);
+        }
+        self.enter(made.instance.session_id, made.instance.id).await.map(Some)
+    }
+
+    /// What closes the open tool calls of a context that the run's first messages would be cut off from their results
+    /// by, and where the context is expected to end.
+    async fn closing(&self, new: &NewRun, run: &Run, made: &Made) -> Result<(Vec<NewContextEvent>, Expected)> {
+        let nothing = (Vec::new(), Expected::Any);
+        if made.new_instance || new.messages.is_empty() || begins_with_results(&new.messages) {
+            return Ok(nothing);
+        }
+        let (calls, last) = self.store.context(made.instance.id).await?.dangling_at().await?;
+        match (&new.dangling, calls.as_slice()) {
+            (_, []) => Ok(nothing),
+            (Dangling::Report, calls) => Err(between(calls)),
+            (dangling, calls) => Ok((closing_events(run, calls, dangling)?, Expected::Last(Sequence(last)))),
+        }
     }
 
     async fn write_with_place(&self, made: &Made, ops: Vec<Op<'_>>) -> Result<()> {
@@ -269,6 +309,12 @@ pub(crate) fn context_records<'a>(events: &'a [NewContextEvent], metas: &'a [Vec
         payload: event.content.as_bytes(),
     };
     events.iter().zip(metas).map(record).collect()
+}
+
+/// Whether messages begin with the results of calls that stand before them.
+fn begins_with_results(messages: &[RawJson]) -> bool {
+    let events = messages.first().map(|message| NewContextEvent::of_message(message.clone(), &EventOptions::default()));
+    events.is_some_and(|events| events.is_ok_and(|events| events[0].kind == ContextEventKind::ToolResult))
 }
 
 fn initial_events(messages: &[RawJson], run: RunId) -> Result<Vec<NewContextEvent>> {

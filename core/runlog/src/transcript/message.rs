@@ -38,7 +38,7 @@ pub(super) fn read(raw: &Bytes, time_ms: Option<u64>) -> Result<Message, String>
     };
     let events = match from_python {
         Some(calls) => with_calls(json, calls, &options),
-        None => NewContextEvent::of_message(json, &options),
+        None => NewContextEvent::of_transcript(json, &options),
     }
     .map_err(|error| error.to_string())?;
     for event in &events {
@@ -59,7 +59,7 @@ fn python_calls(literal: &str) -> Result<RawJson, String> {
 /// The events of `message`, with the tool calls of another one.
 fn with_calls(message: RawJson, calls: RawJson, options: &EventOptions) -> runlog_model::Result<Vec<NewContextEvent>> {
     let mut events = vec![NewContextEvent::new(ContextEventKind::AssistantMessage, message, None, options)?];
-    let calls = NewContextEvent::of_message(calls, options)?;
+    let calls = NewContextEvent::of_transcript(calls, options)?;
     events.extend(calls.into_iter().filter(|event| event.kind == ContextEventKind::ToolCall));
     Ok(events)
 }

@@ -85,6 +85,9 @@ pub fn event_line(event: &ContextEvent, envelope: Option<&RawJson>) -> Vec<u8> {
     if event.role_implied {
         line.field("role_implied", &true);
     }
+    if event.is_continuation {
+        line.field("is_continuation", &true);
+    }
     line.raw("envelope", envelope);
     if event.redacted {
         line.field("redacted", &true);
@@ -181,6 +184,8 @@ struct EventFields {
     tool_results: Vec<ToolResultFields>,
     #[serde(default)]
     role_implied: bool,
+    #[serde(default)]
+    is_continuation: bool,
 }
 
 #[derive(Deserialize)]
@@ -258,6 +263,7 @@ impl RunlogReader {
             run_id: fields.run_id.map(|id| *id.0.as_bytes()),
             step_number: fields.step_number,
             tools,
+            is_continuation: fields.is_continuation,
         };
         let event = NewContextEvent { kind: fields.event_type, content: content.clone(), meta };
         event.encode_meta().map_err(|error| error.to_string())?;

@@ -161,7 +161,10 @@ async fn a_paused_root_is_resumed_by_its_orchestrator(world: World) {
     worker(&world, 2, 3).await;
     let first = world.orchestrator.start(world.start("worker")).await.unwrap();
     assert_eq!(first.wait().await.unwrap().status, RunStatus::Paused);
-    let options = ResumeOptions { message: Some(NewMessage::user("Go on.")), ..ResumeOptions::default() };
+    let options = ResumeOptions {
+        message: runlog::Continuation::Message(NewMessage::user("Go on.")),
+        ..ResumeOptions::default()
+    };
     let second = world.orchestrator.resume(first.run_id(), &options, None).await.unwrap();
     assert_eq!(second.wait().await.unwrap().status, RunStatus::Completed);
     assert!(world.context(second.run_id()).await.iter().any(|message| message.contains("Go on.")));

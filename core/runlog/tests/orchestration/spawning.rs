@@ -9,8 +9,8 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, AgentEnd, AgentVisibility, ErrorKind, ListRuns, NewMessage, OrchestratorOptions, RawJson,
-    RunContext, RunStatus, SpawnRequest, pause_reason,
+    AgentDefinition, AgentEnd, AgentVisibility, ErrorKind, ListRuns, NewMessage, NewToolCall, OrchestratorOptions,
+    RawJson, RunContext, RunStatus, SpawnRequest, pause_reason,
 };
 use tokio::sync::{Barrier, Notify};
 
@@ -268,11 +268,12 @@ async fn scenario_parent_cancellation_cascades(world: World) {
     wait_for(&world, 2).await;
     cancelled.cancel().await.unwrap();
     assert_eq!(cancelled.wait().await.unwrap().status, RunStatus::Cancelled);
-    for lead in [lead.run_id(), cancelled.run_id()] {
+    // What can be gone on with is, and what nobody wants any more is not.
+    for (lead, status) in [(lead.run_id(), RunStatus::Paused), (cancelled.run_id(), RunStatus::Cancelled)] {
         let children = world.store.runs().children(lead, 10, None).await.unwrap().items;
         assert_eq!(children.len(), 2);
         for child in children {
-            assert_eq!(child.status, RunStatus::Cancelled);
+            assert_eq!(child.status, status);
             let messages = world.messages(child.id).await;
             assert!(messages.last().unwrap().content.as_str().contains("partial"));
         }
@@ -668,6 +669,10 @@ async fn a_run_of_another_hand_is_under_way_here_only_while_it_spawns(world: Wor
     let parent = world.parent().await;
     let results = world.orchestrator.spawn_agents(parent, vec![SpawnRequest::new("leaf", "t"); 2]).await.unwrap();
     assert_eq!(results.len(), 2);
+    let unknown = world.orchestrator.spawn_agents_for(parent, "c", vec![SpawnRequest::new("leaf", "t")]).await;
+    assert_eq!(unknown.unwrap_err().kind(), ErrorKind::InvalidInput, "no agent works for a call that nobody made");
+    let made = NewMessage::assistant("").with_tool_calls([NewToolCall::new("c", "spawn_agents", "{}")]);
+    world.store.runs().recorder(parent).await.unwrap().record_message(made).await.unwrap();
     let refused = world.orchestrator.spawn_agents_for(parent, "c", vec![SpawnRequest::new("nobody", "t")]).await;
     assert!(refused.unwrap()[0].error.is_some());
     while world.orchestrator.live_count() > 0 {

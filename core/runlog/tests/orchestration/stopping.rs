@@ -12,7 +12,7 @@ use std::{
 
 use runlog::{
     AgentDefinition, AgentEnd, ErrorKind, ListRuns, NewMessage, NewRun, NewSession, RunContext, RunId, RunStatus,
-    SpawnRequest, engine::Position, pause_reason,
+    SpawnRequest, StartAgent, engine::Position, pause_reason,
 };
 
 use crate::{
@@ -22,6 +22,7 @@ use crate::{
 
 claims! {
     a_tree_of_a_thousand_is_cancelled_in_one_batch
+    a_run_that_is_paused_keeps_what_its_sub_agents_did
     agents_that_never_rest_are_cancelled_too
     cancelling_takes_what_is_paused_below
     cancelling_leaves_what_has_ended
@@ -105,6 +106,46 @@ async fn a_tree_of_a_thousand_is_cancelled_in_one_batch(world: World) {
     // A record in its own stream and one in the catalog for each, and nothing else.
     assert_eq!(after - before, 2 * 1_365);
     assert_eq!(world.orchestrator.live_count(), 0);
+}
+
+/// The context of a run that its timeout paused, with its last words, is one that providers take; and its model learns
+/// what its sub-agents did, and which runs can be gone on with.
+async fn a_run_that_is_paused_keeps_what_its_sub_agents_did(world: World) {
+    world.agent("quick", |_| async { Ok(AgentEnd::Completed(Some("quick done".into()))) }).await;
+    world
+        .agent("slow", |run: RunContext| async move {
+            run.record_message(NewMessage::assistant("half")).await?;
+            run.cancelled().await;
+            run.record_message(NewMessage::assistant("last words of slow")).await?;
+            Ok(().into())
+        })
+        .await;
+    world
+        .agent("lead", |run: RunContext| async move {
+            let spawned = run.spawn_agents(vec![SpawnRequest::new("quick", "t"), SpawnRequest::new("slow", "t")]).await;
+            assert_eq!(spawned.unwrap_err().kind(), ErrorKind::WrongStatus);
+            run.record_message(NewMessage::assistant("my last words")).await?;
+            Ok(().into())
+        })
+        .await;
+    let start = StartAgent { timeout: Some(Duration::from_millis(300)), ..world.start("lead") };
+    let lead = world.orchestrator.start(start).await.unwrap();
+    let ended = lead.wait().await.unwrap();
+    assert_eq!((ended.status, ended.pause_reason.as_deref()), (RunStatus::Paused, Some(pause_reason::TIMEOUT)));
+
+    let below = all_below(&world, lead.run_id()).await;
+    let slow = world.run(below.iter().find(|run| run.agent_id == "slow").unwrap().id).await;
+    assert_eq!((slow.status, slow.pause_reason.as_deref()), (RunStatus::Paused, Some(pause_reason::PARENT)));
+    assert!(world.context(slow.id).await.last().unwrap().contains("last words of slow"));
+
+    let context = world.context(lead.run_id()).await;
+    let [.., call, result, words] = context.as_slice() else { panic!("{context:?}") };
+    assert!(call.contains("spawn_agents") && words.contains("my last words"), "{context:?}");
+    assert!(result.contains("\"role\":\"tool\"") && result.contains("quick done"), "{result}");
+    assert!(result.contains(&slow.id.to_string()) && result.contains("paused"), "{result}");
+    let resumed = world.store.runs().resume(lead.run_id(), &runlog::ResumeOptions::default()).await.unwrap();
+    assert!(resumed.dangling.is_empty());
+    world.store.runs().resume(slow.id, &runlog::ResumeOptions::default()).await.unwrap();
 }
 
 async fn agents_that_never_rest_are_cancelled_too(world: World) {

@@ -3,7 +3,7 @@
 use runlog_engine::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{EncodedRunEvent, NewContextEvent, RunEvent};
 
-use super::{ATTEMPTS_MAX, AsyncRunRecorder, Recorded, State, remember_styles, repeat::expected_of, running};
+use super::{ATTEMPTS_MAX, AsyncRunRecorder, Recorded, State, repeat::expected_of, running};
 use crate::{
     Error, ErrorKind, Result, repository,
     runs::{
@@ -61,10 +61,11 @@ impl AsyncRunRecorder {
         }
         let instance = self.state().run.instance_id;
         self.inner.runs.store.writable_instance(instance).await?;
+        let (taken, calls) = self.take_calls(entries.iter().flat_map(|entry| &entry.events)).await;
         let mut attempt = 1;
         loop {
             let key = idempotency_key.map(str::as_bytes);
-            let plan = self.plan_entries(entries, key)?;
+            let plan = self.plan_entries(entries, &calls, key)?;
             let mut ops: Vec<Op<'_>> = plan
                 .entries
                 .iter()
@@ -88,7 +89,10 @@ impl AsyncRunRecorder {
                     }
                     return Ok(recorded);
                 }
-                Ok(appended) => return self.recorded_entries(&appended, &plan),
+                Ok(appended) => {
+                    taken.keep();
+                    return self.recorded_entries(&appended, &plan);
+                }
                 Err(error) if error.kind() == ErrorKind::Conflict && plan.refused.is_some() => {
                     return Err(plan.refused.unwrap_or(error));
                 }
@@ -101,10 +105,12 @@ impl AsyncRunRecorder {
         }
     }
 
-    fn plan_entries(&self, entries: &[RunEntry], key: Option<&[u8]>) -> Result<Plan> {
+    fn plan_entries(&self, entries: &[RunEntry], calls: &Result<()>, key: Option<&[u8]>) -> Result<Plan> {
         let at_ms = self.inner.runs.store.backend().now_ms();
         let state = self.state();
-        let checked = running(&state.run, "be written to").and_then(|()| self.check_steps(&state, entries));
+        let checked = running(&state.run, "be written to")
+            .and_then(|()| self.check_steps(&state, entries))
+            .and_then(|()| calls.clone());
         let mut refused = None;
         let last = expected_of(&state, checked, key, &mut refused)?;
         let mut plan = Plan { entries: Vec::with_capacity(entries.len()), steps: Vec::new(), last, refused };
@@ -163,10 +169,9 @@ impl AsyncRunRecorder {
         let run = appended.ops.get(plan.entries.len()).ok_or_else(told)?;
         let mut state = self.state();
         state.last_sequence = state.last_sequence.max(run.last_sequence);
-        for (events, _, step_number) in &plan.entries {
+        for (_, _, step_number) in &plan.entries {
             state.recorded_step = state.recorded_step.max(*step_number);
             state.run.step_count = state.run.step_count.max(*step_number);
-            remember_styles(&mut state.styles, events);
         }
         Ok(recorded)
     }

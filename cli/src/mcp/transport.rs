@@ -1,0 +1,192 @@
+//! [`Lines`]: the messages of a client on a stream of lines, every one of which gets an answer.
+//!
+//! The transport of the protocol's own library drops what it can't read, and a client waits for an answer that never
+//! comes. Here it gets the error that JSON-RPC has for it, with the id of the request where that can be found.
+
+use std::{io, sync::Arc};
+
+use rmcp::{
+    RoleServer,
+    model::{ClientRequest, JsonRpcMessage, RequestId},
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    sync::Mutex,
+};
+use tokio_util::sync::CancellationToken;
+
+/// The longest message: 16 MiB. A longer one is refused, and not kept in memory.
+const LINE_BYTES_MAX: usize = 16 << 20;
+
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+const INVALID_PARAMS: i32 = -32602;
+
+/// Messages, a line each.
+pub(crate) struct Lines<R, W> {
+    read: BufReader<R>,
+    /// What was read of the line so far: a read may be given up at any time, and taken up again.
+    line: Vec<u8>,
+    /// How long the line is so far.
+    length: usize,
+    write: Arc<Mutex<W>>,
+    /// Cancelled when the client has nothing more to say.
+    gone: CancellationToken,
+}
+
+/// What is wrong with a message.
+struct Refusal {
+    id: Option<RequestId>,
+    code: i32,
+    message: String,
+}
+
+impl<R: AsyncRead, W> Lines<R, W> {
+    /// Messages of these two streams.
+    pub(crate) fn new(read: R, write: W, gone: CancellationToken) -> Self {
+        let write = Arc::new(Mutex::new(write));
+        Self { read: BufReader::new(read), line: Vec::new(), length: 0, write, gone }
+    }
+}
+
+impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
+    /// Reads up to the end of a line; `None` at the end of the stream. Nothing is lost when it is given up.
+    async fn next_line(&mut self) -> io::Result<Option<()>> {
+        loop {
+            let available = self.read.fill_buf().await?;
+            if available.is_empty() {
+                return Ok(None);
+            }
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(available.len(), |end| end + 1);
+            let kept = taken.min((LINE_BYTES_MAX + 1).saturating_sub(self.line.len()));
+            self.line.extend_from_slice(&available[..kept]);
+            self.length += taken;
+            self.read.consume(taken);
+            if end.is_some() {
+                return Ok(Some(()));
+            }
+        }
+    }
+
+    fn read_message(&self) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
+        if self.length > LINE_BYTES_MAX + 1 {
+            return Err(Refusal {
+                id: leading_id(&self.line),
+                code: INVALID_REQUEST,
+                message: format!("the message has {} bytes, at most {LINE_BYTES_MAX} are allowed", self.length - 1),
+            });
+        }
+        if self.line.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        let value: Value = serde_json::from_slice(&self.line).map_err(|error| Refusal {
+            id: leading_id(&self.line),
+            code: PARSE_ERROR,
+            message: format!("the message is not valid JSON: {error}"),
+        })?;
+        let id = value.get("id").and_then(|id| RequestId::deserialize(id).ok());
+        let method = value.get("method").and_then(Value::as_str).map(str::to_owned);
+        match (RxJsonRpcMessage::<RoleServer>::deserialize(value), method) {
+            // What the library knows and couldn't read as such.
+            (Ok(JsonRpcMessage::Request(request)), Some(method))
+                if matches!(request.request, ClientRequest::CustomRequest(_)) && is_known(&method) =>
+            {
+                let message = format!("the params of {method} are not what the protocol says");
+                Err(Refusal { id: Some(request.id), code: INVALID_PARAMS, message })
+            }
+            (Ok(message), _) => Ok(Some(message)),
+            (Err(error), _) => {
+                Err(Refusal { id, code: INVALID_REQUEST, message: format!("the message is no request: {error}") })
+            }
+        }
+    }
+
+    /// Answers with an error, by a task of its own: whoever receives may give it up in the middle of a line.
+    fn refuse(&self, refusal: Refusal)
+    where
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let Refusal { id, code, message } = refusal;
+        let answer = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+        let write = Arc::clone(&self.write);
+        // A client that is gone is told by the next read.
+        tokio::spawn(async move { write_line(&write, &answer).await });
+    }
+}
+
+impl<R, W> Transport<RoleServer> for Lines<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let write = Arc::clone(&self.write);
+        async move { write_line(&write, &item).await }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            let Ok(Some(())) = self.next_line().await else {
+                self.gone.cancel();
+                return None;
+            };
+            let message = self.read_message();
+            self.line.clear();
+            self.line.shrink_to(64 << 10);
+            self.length = 0;
+            match message {
+                Ok(Some(message)) => return Some(message),
+                Ok(None) => {}
+                Err(refusal) => self.refuse(refusal),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.write.lock().await.flush().await
+    }
+}
+
+async fn write_line<W: AsyncWrite + Send + Unpin>(write: &Mutex<W>, message: &impl serde::Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    let mut write = write.lock().await;
+    write.write_all(&line).await?;
+    write.flush().await
+}
+
+/// Whether a method is one that this server has.
+fn is_known(method: &str) -> bool {
+    ["initialize", "ping", "tools/list", "tools/call"].contains(&method)
+}
+
+/// The id of a request that can't be read as a whole, where it stands before what can't be read.
+fn leading_id(line: &[u8]) -> Option<RequestId> {
+    let mut rest = line.trim_ascii_start().strip_prefix(b"{")?;
+    loop {
+        let (key, after) = value::<String>(rest)?;
+        let after = after.trim_ascii_start().strip_prefix(b":")?;
+        if key == "id" {
+            return value(after).map(|(id, _)| id);
+        }
+        let (_, after) = value::<serde::de::IgnoredAny>(after)?;
+        rest = after.trim_ascii_start().strip_prefix(b",")?;
+    }
+}
+
+/// The value that bytes begin with, and what comes behind it.
+fn value<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<(T, &'a [u8])> {
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<T>();
+    let value = values.next()?.ok()?;
+    Some((value, &bytes[values.byte_offset()..]))
+}

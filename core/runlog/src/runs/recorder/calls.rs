@@ -1,0 +1,241 @@
+//! The tool calls of a run that its results answer: how the provider wrote them, and whether they have their result.
+//!
+//! Providers refuse a context with a result that answers no call, or with two results of one call, and so every later
+//! request. The recorder therefore refuses such a result. It knows the calls that it recorded itself; for any other,
+//! such as that of the run before a resume, it looks into the context, from its end.
+
+use std::collections::HashMap;
+
+use runlog_model::{ContextEvent, ContextEventKind, NewContextEvent, ToolStyle, tool_calls_of};
+
+use super::AsyncRunRecorder;
+use crate::{Error, ErrorKind, Result, runs::outcome::AnsweredCall};
+
+/// The calls that a recorder knows of, by their id.
+#[derive(Default)]
+pub(super) struct Calls {
+    known: HashMap<String, Call>,
+}
+
+#[derive(Clone)]
+struct Call {
+    call: AnsweredCall,
+    has_result: bool,
+}
+
+/// Calls and results that are about to be written. Dropped before they were, they are forgotten: whether they were
+/// written after all, the context knows.
+pub(super) struct Taken<'a> {
+    recorder: &'a AsyncRunRecorder,
+    ids: Vec<String>,
+}
+
+impl AsyncRunRecorder {
+    /// The call that a result answers.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when the context has no such call.
+    pub(super) async fn call_of(&self, id: &str) -> Result<AnsweredCall> {
+        self.look_for(id).await?;
+        let known = self.state().calls.known.get(id).map(|known| known.call.clone());
+        match known {
+            Some(call) => Ok(call),
+            // What is wrong with it may be that the run has ended, which matters more.
+            None => self.check_running().await.and(Err(unknown(id))),
+        }
+    }
+
+    /// Refuses a call whose result couldn't be recorded.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when the context has no such call,
+    /// [`AlreadyExists`](ErrorKind::AlreadyExists) when it has its result.
+    pub(crate) async fn check_unanswered(&self, id: &str) -> Result<()> {
+        self.look_for(id).await?;
+        self.state().calls.check(id)
+    }
+
+    /// Takes in the calls and results of events that are about to be written, as far as none is refused, and says why
+    /// one is: as [`check_unanswered`](Self::check_unanswered), for any of the results.
+    pub(super) async fn take_calls<'e>(
+        &self,
+        events: impl Iterator<Item = &'e NewContextEvent> + Clone,
+    ) -> (Taken<'_>, Result<()>) {
+        let mut taken = Taken { recorder: self, ids: Vec::new() };
+        for id in events.clone().flat_map(results) {
+            if let Err(error) = self.look_for(id).await {
+                return (taken, Err(error));
+            }
+        }
+        let mut events = events;
+        let taking = {
+            let mut state = self.state();
+            events.try_for_each(|event| state.calls.take(event, &mut taken.ids))
+        };
+        match taking {
+            Ok(()) => (taken, Ok(())),
+            Err(error) => (taken, self.check_running().await.and(Err(error))),
+        }
+    }
+
+    /// Makes sure that a call is known if the context has it.
+    async fn look_for(&self, id: &str) -> Result<()> {
+        let (instance, known) = {
+            let state = self.state();
+            (state.run.instance_id, state.calls.known.get(id).map(|call| call.has_result))
+        };
+        // One that has its result may have an older one of its id that has none.
+        if known == Some(false) {
+            return Ok(());
+        }
+        let kinds = [ContextEventKind::AssistantMessage, ContextEventKind::ToolCall, ContextEventKind::ToolResult];
+        let mut search = Search { id, results: 0, is_made: false, is_answered: false, is_redacted: false };
+        let found = self.inner.runs.store.contexts().find_back(instance, &kinds, |event| search.look(event)).await?;
+        let Some(call) = found.or_else(|| search.finish()) else { return Ok(()) };
+        let mut state = self.state();
+        // Its result may be about to be written.
+        if known.is_none() || !call.has_result && search.is_answered {
+            state.calls.known.insert(id.to_owned(), call);
+        }
+        Ok(())
+    }
+}
+
+impl Calls {
+    fn check(&self, id: &str) -> Result<()> {
+        match self.known.get(id) {
+            None => Err(unknown(id)),
+            Some(call) if call.has_result => Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!("the tool call {id:?} has its result already; providers take one result for each call"),
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn take(&mut self, event: &NewContextEvent, taken: &mut Vec<String>) -> Result<()> {
+        let mut made = Vec::new();
+        match event.kind {
+            ContextEventKind::AssistantMessage => {
+                made.extend(tool_calls_of(&event.content).unwrap_or_default().into_iter().filter_map(|call| {
+                    let answered = AnsweredCall::from(&call);
+                    Some((call.id?, answered))
+                }));
+                if !made.is_empty() {
+                    // Results come before the next calls; a later one is looked for in the context.
+                    self.known.clear();
+                }
+            }
+            ContextEventKind::ToolCall => {
+                let id = event.meta.tools.first().and_then(|mark| mark.tool_call_id.clone());
+                made.extend(id.filter(|id| !self.known.contains_key(id)).map(|id| (id, AnsweredCall::plain())));
+            }
+            _ => {
+                for id in results(event) {
+                    self.check(id)?;
+                    if let Some(call) = self.known.get_mut(id) {
+                        call.has_result = true;
+                        taken.push(id.to_owned());
+                    }
+                }
+            }
+        }
+        for (id, call) in made {
+            taken.push(id.clone());
+            self.known.insert(id, Call { call, has_result: false });
+        }
+        Ok(())
+    }
+}
+
+impl Taken<'_> {
+    /// They were written.
+    pub(super) fn keep(mut self) {
+        self.ids.clear();
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if !self.ids.is_empty() {
+            let mut state = self.recorder.state();
+            self.ids.iter().for_each(|id| drop(state.calls.known.remove(id)));
+        }
+    }
+}
+
+/// The search for a call without a result, from the end of a context. Some providers use an id again in each turn: the
+/// results that were passed belong to the calls that come next.
+struct Search<'a> {
+    id: &'a str,
+    results: usize,
+    is_made: bool,
+    is_answered: bool,
+    is_redacted: bool,
+}
+
+impl Search<'_> {
+    fn look(&mut self, event: &ContextEvent) -> Option<Call> {
+        self.is_redacted |= event.redacted;
+        match event.event_type {
+            ContextEventKind::ToolResult => {
+                let mut ids = event.tool_results.iter().filter_map(|mark| mark.tool_call_id.as_deref());
+                self.results += usize::from(ids.any(|id| id == self.id));
+                None
+            }
+            ContextEventKind::ToolCall => {
+                self.is_made |= event.tool_call_id.as_deref() == Some(self.id);
+                None
+            }
+            ContextEventKind::AssistantMessage => {
+                let calls = tool_calls_of(&event.content).unwrap_or_default();
+                let call = calls.iter().find(|call| call.id.as_deref() == Some(self.id)).map(AnsweredCall::from);
+                // A call that the message before it doesn't make was appended by itself.
+                let call = call.or_else(|| self.is_made.then(AnsweredCall::plain))?;
+                self.is_made = false;
+                self.without_result(call)
+            }
+            _ => None,
+        }
+    }
+
+    fn without_result(&mut self, call: AnsweredCall) -> Option<Call> {
+        if self.results == 0 {
+            return Some(Call { call, has_result: false });
+        }
+        self.results -= 1;
+        self.is_answered = true;
+        None
+    }
+
+    /// What is known when the beginning is reached. A redacted message doesn't say any more which calls it made.
+    fn finish(&mut self) -> Option<Call> {
+        if self.is_made
+            && let Some(call) = self.without_result(AnsweredCall::plain())
+        {
+            return Some(call);
+        }
+        let has_result = self.is_answered;
+        (has_result || self.is_redacted).then(|| Call { call: AnsweredCall::plain(), has_result })
+    }
+}
+
+/// The calls that an event answers by their ids.
+fn results(event: &NewContextEvent) -> impl Iterator<Item = &str> {
+    let is_result = event.kind == ContextEventKind::ToolResult;
+    let marks = event.meta.tools.iter().filter(move |_| is_result);
+    marks.filter_map(|mark| mark.tool_call_id.as_deref())
+}
+
+fn unknown(id: &str) -> Error {
+    Error::invalid(format!(
+        "the context has no tool call {id:?} for this result; record the assistant message that makes the call first"
+    ))
+}
+
+impl AnsweredCall {
+    /// A call that no message of a provider's makes.
+    fn plain() -> Self {
+        Self { style: ToolStyle::OpenAi, name: String::new() }
+    }
+}

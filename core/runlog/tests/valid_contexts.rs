@@ -1,0 +1,185 @@
+//! Contexts stay such that providers take them: results answer calls, once, and nothing stands between the two.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use runlog::{
+    Continuation, Dangling, ErrorKind, Message, NewMessage, NewRun, NewSession, NewToolCall, RawJson, ResumeOptions,
+    Role, RunRecorder, Store, ToolCallStatus, ToolOutcome,
+};
+
+fn start(store: &Store) -> RunRecorder {
+    store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).unwrap()
+}
+
+fn asks(ids: &[&str]) -> NewMessage {
+    NewMessage::assistant("").with_tool_calls(ids.iter().map(|id| NewToolCall::new(*id, "test", "{}")))
+}
+
+fn done(id: &str) -> ToolOutcome {
+    ToolOutcome::completed(id, RawJson::string("done"))
+}
+
+fn roles(messages: &[Message]) -> Vec<Role> {
+    messages.iter().map(|message| message.role).collect()
+}
+
+#[test]
+fn a_result_of_no_call_is_refused_and_so_is_a_second_one() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    run.record_message(asks(&["a", "b"])).unwrap();
+    let told = |error: runlog::Error| (error.kind(), error.to_string());
+
+    let (kind, message) = told(run.record_tool_result(&done("nope")).unwrap_err());
+    assert_eq!(kind, ErrorKind::InvalidInput);
+    assert!(message.contains("no tool call \"nope\""), "{message}");
+    let as_message = RawJson::parse(r#"{"role":"tool","tool_call_id":"nope","content":"x"}"#).unwrap();
+    assert_eq!(run.record_raw_message(as_message).unwrap_err().kind(), ErrorKind::InvalidInput);
+
+    run.record_tool_result(&done("a")).unwrap();
+    let (kind, message) = told(run.record_tool_result(&done("a")).unwrap_err());
+    assert_eq!(kind, ErrorKind::AlreadyExists);
+    assert!(message.contains("\"a\" has its result already"), "{message}");
+    // A recorder that didn't record the call looks into the context.
+    let other = store.runs().recorder(run.id()).unwrap();
+    assert_eq!(other.record_tool_result(&done("a")).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    other.record_tool_result(&done("b")).unwrap();
+    let twice = run.record_tool_call(asks(&["c"]).to_json().unwrap(), &[done("c"), done("c")]);
+    assert_eq!(twice.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    run.record_tool_call(asks(&["c"]).to_json().unwrap(), &[done("c")]).unwrap();
+    let context = store.context(run.run().instance_id).unwrap();
+    use Role::{Assistant, Tool};
+    assert_eq!(roles(&context.get_messages().unwrap()), [Assistant, Tool, Tool, Assistant, Tool]);
+}
+
+#[test]
+fn an_id_that_is_used_again_in_each_turn_is_answered_in_each_turn() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    for _ in 0..3 {
+        run.record_message(asks(&["call_0"])).unwrap();
+        run.record_tool_result(&done("call_0")).unwrap();
+        assert_eq!(run.record_tool_result(&done("call_0")).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    }
+    let other = store.runs().recorder(run.id()).unwrap();
+    assert_eq!(other.record_tool_result(&done("call_0")).unwrap_err().kind(), ErrorKind::AlreadyExists);
+}
+
+#[test]
+fn results_are_written_as_the_ai_sdk_writes_them() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    let part = |fields: &str| {
+        let message = format!(r#"{{"role":"assistant","content":[{{"type":"tool-call","toolName":"ls",{fields}}}]}}"#);
+        RawJson::parse(message).unwrap()
+    };
+    run.record_raw_message(part(r#""toolCallId":"a","input":{}"#)).unwrap();
+    run.record_tool_result(&ToolOutcome::completed("a", RawJson::parse("[1]").unwrap())).unwrap();
+    run.record_raw_message(part(r#""toolCallId":"b","args":{}"#)).unwrap();
+    run.record_tool_result(&ToolOutcome::error("b", RawJson::string("no"))).unwrap();
+    run.record_raw_message(part(r#""toolCallId":"c","input":{}"#)).unwrap();
+    run.pause("stop").unwrap();
+    let resumed = store.runs().resume(run.id(), &ResumeOptions::default()).unwrap();
+    assert_eq!(resumed.dangling[0].id.as_deref(), Some("c"));
+    let written: Vec<&str> = resumed.messages.iter().map(|message| message.json.as_str()).collect();
+    assert_eq!(
+        [written[1], written[3]],
+        [
+            r#"{"role":"tool","content":[{"type":"tool-result","toolCallId":"a","toolName":"ls","output":{"type":"json","value":[1]}}]}"#,
+            r#"{"role":"tool","content":[{"type":"tool-result","toolCallId":"b","toolName":"ls","result":"no","isError":true}]}"#,
+        ]
+    );
+    assert!(written[5].contains(r#""toolCallId":"c","toolName":"ls","output":{"type":"error-text","value":"The tool"#));
+    let calls = store.runs().tool_calls(run.id(), &runlog::ListToolCalls::default()).unwrap().items;
+    let ended: Vec<_> = calls.iter().map(|call| (call.status, call.output.as_ref().map(RawJson::as_str))).collect();
+    assert_eq!(ended[..2], [(ToolCallStatus::Completed, Some("[1]")), (ToolCallStatus::Error, Some("\"no\""))]);
+}
+
+#[test]
+fn a_resume_that_leaves_calls_open_puts_no_message_behind_them() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    run.record_message(NewMessage::user("go")).unwrap();
+    run.record_message(asks(&["a"])).unwrap();
+    run.pause("stop").unwrap();
+    let leave = ResumeOptions { dangling: Dangling::Report, ..ResumeOptions::default() };
+    let saying = ResumeOptions { message: Continuation::Message(NewMessage::user("Go on.")), ..leave.clone() };
+    let error = store.runs().resume(run.id(), &saying).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("these have none: a"), "{error}");
+    let resumed = store.runs().resume(run.id(), &leave).unwrap();
+    resumed.recorder.record_tool_result(&done("a")).unwrap();
+    resumed.recorder.record_message(NewMessage::user("Go on.")).unwrap();
+    let messages = store.context(run.run().instance_id).unwrap().get_messages().unwrap();
+    assert_eq!(roles(&messages), [Role::User, Role::Assistant, Role::Tool, Role::User]);
+}
+
+#[test]
+fn what_a_resume_says_by_itself_is_marked_and_can_be_left_out() {
+    let store = Store::in_memory();
+    let mut run = start(&store);
+    run.record_message(NewMessage::user("go")).unwrap();
+    let said = Continuation::Message(NewMessage::user("Now the tests."));
+    for message in [Continuation::Default, said, Continuation::Nothing, Continuation::Task("The rest.".into())] {
+        run.pause("stop").unwrap();
+        let options = ResumeOptions { message, ..ResumeOptions::default() };
+        run = store.runs().resume(run.id(), &options).unwrap().recorder;
+    }
+    let events = store.contexts().get_events(run.run().instance_id, 0).unwrap();
+    let told: Vec<_> = events.iter().map(|event| (event.is_continuation, event.content.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            (false, r#"{"role":"user","content":"go"}"#),
+            (true, r#"{"role":"user","content":"Continue your work from where you left off."}"#),
+            (false, r#"{"role":"user","content":"Now the tests."}"#),
+            (true, r#"{"role":"user","content":"Continue your work from where you left off.\n\nThe rest."}"#),
+        ]
+    );
+    let copy = store.copy_session(run.run().session_id, &runlog::CopySession::default()).unwrap();
+    let copied = store.root_instance(copy.session.id).unwrap();
+    assert!(store.contexts().get_events(copied.id, 0).unwrap()[1].is_continuation, "a copy keeps it");
+}
+
+#[test]
+fn a_run_that_begins_with_a_message_closes_the_calls_before_it() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    run.record_message(asks(&["a"])).unwrap();
+    run.fail("boom").unwrap();
+    let instance = run.run().instance_id;
+    let message = NewMessage::user("Another way.").to_json().unwrap();
+    let new = NewRun { messages: vec![message], ..NewRun::new(instance) };
+    let left = NewRun { dangling: Dangling::Report, ..new.clone() };
+    assert_eq!(store.runs().start(left).unwrap_err().kind(), ErrorKind::InvalidInput);
+    let next = store.runs().start(new).unwrap();
+    let context = store.context(instance).unwrap();
+    assert_eq!(roles(&context.get_messages().unwrap()), [Role::Assistant, Role::Tool, Role::User]);
+    next.record_message(asks(&["b"])).unwrap();
+    next.fail("boom").unwrap();
+
+    let result = RawJson::parse(r#"{"role":"tool","tool_call_id":"b","content":"x"}"#).unwrap();
+    store.runs().start(NewRun { messages: vec![result], ..NewRun::new(instance) }).unwrap();
+    assert!(context.dangling_tool_calls().unwrap().is_empty(), "the results of the calls are no message between");
+    assert_eq!(context.get_last_sequence().unwrap(), 6);
+}
+
+#[test]
+fn two_runs_write_one_context_only_when_asked_to() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    let instance = run.run().instance_id;
+    let error = store.runs().start(NewRun::new(instance)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WrongStatus);
+    assert!(error.to_string().contains(&format!("run {} is at work", run.id())), "{error}");
+    let both = store.runs().start(NewRun { concurrent: true, ..NewRun::new(instance) }).unwrap();
+    run.complete(None).unwrap();
+    assert_eq!(store.runs().start(NewRun::new(instance)).unwrap_err().kind(), ErrorKind::WrongStatus);
+    both.complete(None).unwrap();
+
+    let started = std::thread::scope(|scope| {
+        let starting: Vec<_> = (0..8).map(|_| scope.spawn(|| store.runs().start(NewRun::new(instance)))).collect();
+        starting.into_iter().filter_map(|starting| starting.join().unwrap().ok()).count()
+    });
+    assert_eq!(started, 1, "of eight at once");
+}
