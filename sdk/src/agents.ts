@@ -1,4 +1,5 @@
 import type { Updates } from "./chat-types.js";
+import type { NewOf } from "./fields.js";
 import type { Handle } from "./handle.js";
 import { namesOf, renamed } from "./names.js";
 
@@ -36,7 +37,7 @@ export interface AgentDefinition {
 }
 
 /** An agent to define. */
-export type NewAgent = Partial<Omit<AgentDefinition, "createdAtMs" | "updatedAtMs">> & Pick<AgentDefinition, "name">;
+export type NewAgent = NewOf<AgentDefinition, "name", "createdAtMs" | "updatedAtMs">;
 
 /** What other agents are told of an agent: not its prompt, which would fill their contexts. */
 export interface AgentSummary {
@@ -63,13 +64,13 @@ export interface AgentPage {
 /** Which definitions to list, and how many. */
 export interface ListAgents {
   /** Those of this project; left out, those of no project. */
-  project?: string;
+  project?: string | undefined;
   /** Only those of this visibility. */
-  visibility?: AgentVisibility;
+  visibility?: AgentVisibility | undefined;
   /** At most so many; 50 when left out. */
-  limit?: number;
+  limit?: number | undefined;
   /** Where to go on: the `next` of the page before. */
-  after?: string;
+  after?: string | undefined;
 }
 
 const AGENT = namesOf([
@@ -130,14 +131,14 @@ export class Agents {
   async update(
     name: string,
     updates: Updates<AgentDefinition>,
-    options: { project?: string } = {},
+    options: { project?: string | undefined } = {},
   ): Promise<AgentDefinition> {
     const wire = { ...options, name, updates: renamed(updates, AGENT.there) };
     return agentOf(await this.#handle.value<object>("updateAgent", wire));
   }
 
   /** The agent of this name in a project, or in none. */
-  async get(name: string, options: { project?: string } = {}): Promise<AgentDefinition | undefined> {
+  async get(name: string, options: { project?: string | undefined } = {}): Promise<AgentDefinition | undefined> {
     const wire = await this.#handle.value<object | null>("getAgent", { ...options, name });
     return wire === null ? undefined : agentOf(wire);
   }
@@ -153,7 +154,7 @@ export class Agents {
   }
 
   /** What an agent of a project is told of the agents there are: all of them, without their prompts. */
-  async listAvailable(options: { project?: string } = {}): Promise<AgentSummary[]> {
+  async listAvailable(options: { project?: string | undefined } = {}): Promise<AgentSummary[]> {
     const agents = await this.#handle.value<object[]>("listAvailableAgents", options);
     return agents.map((agent) => agentOf<AgentSummary>(agent));
   }

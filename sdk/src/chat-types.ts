@@ -1,3 +1,4 @@
+import type { NewOf } from "./fields.js";
 import { namesOf, renamed } from "./names.js";
 
 /** A chat: a conversation as its user sees it. A session with every field of a chat; fields that aren't known are kept. */
@@ -43,28 +44,28 @@ export interface Chat {
 }
 
 /** A chat to make. What is left out is given by the store; a `chatId` that is a UUID becomes the session's id. */
-export type NewChat = Partial<Omit<Chat, "id" | "lastMessageAt" | "updatedAt">> & Pick<Chat, "assistantId">;
+export type NewChat = NewOf<Chat, "assistantId", "id" | "lastMessageAt" | "updatedAt">;
 
 /** Which chats to list, and which page of them. */
 export interface ChatFilter {
   /** Only chats that this user made. */
-  userId?: string;
+  userId?: string | undefined;
   /** Only chats of this team. */
-  teamId?: string;
+  teamId?: string | undefined;
   /** Only chats with this assistant. */
-  assistantId?: string;
+  assistantId?: string | undefined;
   /** Only chats of this status. */
-  status?: "active" | "archived";
+  status?: "active" | "archived" | undefined;
   /** Only chats whose title has all these words, in any case. */
-  keywords?: string;
+  keywords?: string | undefined;
   /** The newest first, the one with the latest message first, or by the `sort` field. Only the first has a cursor. */
-  order?: "created" | "last_message" | "sort";
+  order?: "created" | "last_message" | "sort" | undefined;
   /** The page, from 1. Pages move while chats are made; a cursor doesn't. */
-  page?: number;
+  page?: number | undefined;
   /** How many chats a page has; 20 when left out. */
-  pageSize?: number;
+  pageSize?: number | undefined;
   /** Where to go on, instead of a page number: the `next` of the page before. */
-  cursor?: string;
+  cursor?: string | undefined;
 }
 
 /** One page of chats. */
@@ -118,40 +119,39 @@ export interface ChatMessage {
 }
 
 /** A message to save. What is left out is given by the store. */
-export type NewChatMessage = Partial<Omit<ChatMessage, "id" | "props" | "role" | "type">> &
-  Pick<ChatMessage, "role" | "type"> & {
-    /** What it shows: an object, kept as JSON. */
-    props: object;
-  };
+export type NewChatMessage = NewOf<ChatMessage, "role" | "type", "id" | "props"> & {
+  /** What it shows: an object, kept as JSON. */
+  props: object;
+};
 
 /** Which steps of a chat to list. What is left out is all. */
 export interface StepFilter {
   /** Only those of this request. */
-  requestId?: string;
+  requestId?: string | undefined;
   /** Only those of this node of the call stack. */
-  stackId?: string;
+  stackId?: string | undefined;
   /** Only those of this type. */
-  type?: StepType;
+  type?: StepType | undefined;
   /** Only those of this status. */
-  status?: StepStatus;
+  status?: StepStatus | undefined;
   /** At most so many. */
-  limit?: number;
+  limit?: number | undefined;
   /** Where to go on: the `next` of the page before, with the same filter. */
-  cursor?: string;
+  cursor?: string | undefined;
 }
 
 /** Which messages of a chat to get. */
 export interface MessageFilter {
   /** Only those of this request. */
-  requestId?: string;
+  requestId?: string | undefined;
   /** Only those from this side. */
-  role?: "user" | "assistant";
+  role?: "user" | "assistant" | undefined;
   /** Only those of this block. */
-  blockId?: string;
+  blockId?: string | undefined;
   /** At most so many; 0 is all. */
-  limit?: number;
+  limit?: number | undefined;
   /** How many to pass over first. */
-  offset?: number;
+  offset?: number | undefined;
 }
 
 /** What a step is. */
@@ -203,11 +203,10 @@ export interface Step {
 }
 
 /** A step to save. What is left out is given by the store. */
-export type NewStep = Partial<Omit<Step, "id">> &
-  Pick<Step, "chatId" | "requestId" | "assistantId" | "stackId" | "type" | "status">;
+export type NewStep = NewOf<Step, "chatId" | "requestId" | "assistantId" | "stackId" | "type" | "status", "id">;
 
 /** New values for some fields; `null` takes a value away, and a field that isn't known is kept. */
-export type Updates<T> = { [Field in keyof T]?: T[Field] | null };
+export type Updates<T> = { [Field in keyof T]?: T[Field] | null | undefined };
 
 /** A line that an import left out. */
 export interface ImportIssue {

@@ -15,6 +15,7 @@ import {
   wire,
 } from "./chat-types.js";
 import { listOf, objectOf } from "./checks.js";
+import type { NewOf } from "./fields.js";
 import { Handle } from "./handle.js";
 import type { RawJson } from "./json.js";
 import type { Page } from "./pages.js";
@@ -33,16 +34,21 @@ export interface StackLevel {
 }
 
 /** The message of a user that begins a request. Its role may be left out. */
-export type UserMessage = Omit<NewChatMessage, "role"> & Partial<Pick<NewChatMessage, "role">>;
+export type UserMessage = NewOf<ChatMessage, "type", "id" | "props" | "role"> & {
+  /** Who it is from: the user. */
+  role?: "user" | undefined;
+  /** What it shows: an object, kept as JSON. */
+  props: object;
+};
 
 /** A request to begin. */
 export interface NewRequest {
   /** The assistant it is for: the root of the call stack. */
   assistantId: string;
   /** Its id; left out, a fresh one. */
-  requestId?: string;
+  requestId?: string | undefined;
   /** The root's id in the call stack; left out, a fresh one. */
-  stackId?: string;
+  stackId?: string | undefined;
   /** The user's message, of any type. */
   message: UserMessage;
 }
@@ -254,7 +260,7 @@ export class Chats {
    */
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
     const { message, ...rest } = objectOf(request, "a request");
-    const args = { chat: chatId, ...rest, message: wire.toMessage({ role: "user", ...message }) };
+    const args = { chat: chatId, ...rest, message: { role: "user", ...wire.toMessage({ ...message }) } };
     return requestOf(this.#handle.channel, check(await this.#handle.call("beginRequest", args)));
   }
 

@@ -15,16 +15,20 @@ export type ContextEventType = "system_message" | "user_message" | "assistant_me
 /** Who a message is from. `tool` for every message with tool results, whatever role its JSON names. */
 export type Role = "system" | "user" | "assistant" | "tool";
 
+/** Who a message is from, in the providers' own words: `developer` is read as `system`, `function` as `tool`. */
+export type MessageRole = Role | "developer" | "function";
+
 /**
  * A message as a provider writes it: OpenAI's form or Anthropic's. An object is kept as `JSON.stringify` writes it; a
- * {@link RawJson}, or JSON in UTF-8, byte for byte.
+ * {@link RawJson}, or JSON in UTF-8, byte for byte. One whose role isn't known when it is compiled goes through
+ * {@link RawJson.from}.
  */
 export type MessageInput = RawJson | Uint8Array | MessageObject | Pick<MessageObject, "role">;
 
 /** A message as an object, in OpenAI's form or Anthropic's. */
 export interface MessageObject {
-  /** Who it is from: `system`, `developer`, `user`, `assistant`, `tool` or `function`. */
-  role: string;
+  /** Who it is from. */
+  role: MessageRole;
   /** What it says: text, or an array of content parts. */
   content?: unknown;
   /** Whatever else the provider's form has: `tool_calls`, `tool_call_id`, `name`, … */
@@ -44,27 +48,27 @@ export interface ToolResultMark {
 /** What an event says beside its content. */
 export interface EventOptions {
   /** The run it belongs to. */
-  runId?: string;
+  runId?: string | undefined;
   /** The step of the run. */
-  stepNumber?: number;
+  stepNumber?: number | undefined;
   /** When it happened, where that isn't now: milliseconds since 1970-01-01 UTC. */
-  createdAtMs?: number;
+  createdAtMs?: number | undefined;
   /** Whether the tool failed, for a tool result whose message doesn't say. */
-  toolIsError?: boolean;
+  toolIsError?: boolean | undefined;
   /** How long the tool itself took, for a tool result. */
-  toolDurationMs?: number;
+  toolDurationMs?: number | undefined;
 }
 
 /** What an append to a context asks for beside its content. */
 export interface AppendOptions {
   /** The last sequence that the context must have, 0 for an empty one; anything else is a `conflict`. */
-  expectedLastSequence?: number;
+  expectedLastSequence?: number | undefined;
   /** A key of 1 to 255 bytes: the same key again in this context returns the first result, and appends nothing. */
-  idempotencyKey?: string;
+  idempotencyKey?: string | undefined;
   /** How durable it is when acknowledged; left out, the store's own setting. */
-  durability?: Durability;
+  durability?: Durability | undefined;
   /** What the events say beside their content. */
-  event?: EventOptions;
+  event?: EventOptions | undefined;
 }
 
 /** What an append to a context became. */
@@ -263,7 +267,7 @@ export class Contexts {
     instanceId: string,
     eventType: ContextEventType,
     content: RawJson | Uint8Array | object,
-    options: AppendOptions & { toolCallId?: string } = {},
+    options: AppendOptions & { toolCallId?: string | undefined } = {},
   ): Promise<ContextEvent> {
     const { toolCallId, ...rest } = objectOf(options, "what is asked for beside it");
     const args = { instance: instanceId, eventType, toolCallId, options: rest };
@@ -285,7 +289,7 @@ export class Contexts {
    *
    * @throws {@link RunlogError} `not_found` when there is no such instance, at the first read.
    */
-  events(instanceId: string, options: { from?: number; signal?: AbortSignal } = {}): Pages<ContextEvent> {
+  events(instanceId: string, options: { from?: number | undefined; signal?: AbortSignal | undefined } = {}): Pages<ContextEvent> {
     const { from = 0, signal } = optionsOf(options, ["from", "signal"]);
     return new Pages(() => this.#eventPages(instanceId, from, signal));
   }
@@ -403,7 +407,7 @@ export class Context {
   async appendEvent(
     eventType: ContextEventType,
     content: RawJson | Uint8Array | object,
-    options: AppendOptions & { toolCallId?: string } = {},
+    options: AppendOptions & { toolCallId?: string | undefined } = {},
   ): Promise<ContextEvent> {
     return this.#contexts.appendEvent(this.instanceId, eventType, content, options);
   }
@@ -432,7 +436,7 @@ export class Context {
   }
 
   /** The events from a sequence on, a page at a time. */
-  events(options: { from?: number; signal?: AbortSignal } = {}): Pages<ContextEvent> {
+  events(options: { from?: number | undefined; signal?: AbortSignal | undefined } = {}): Pages<ContextEvent> {
     return this.#contexts.events(this.instanceId, options);
   }
 
@@ -445,7 +449,7 @@ export class Context {
    * The events from a sequence on, then those that come, also while another process writes them. It ends when the
    * signal is aborted or the store is closed, not with a run: another one may go on in the context. After a truncation it goes on with what comes after the last sequence it gave.
    */
-  follow(options: { from?: number; signal?: AbortSignal } = {}): Pages<ContextEvent> {
+  follow(options: { from?: number | undefined; signal?: AbortSignal | undefined } = {}): Pages<ContextEvent> {
     const { from = 1, signal } = optionsOf(options, ["from", "signal"]);
     return follow(this.#handle, signal, from, async (next, signal) => {
       const page = await this.#contexts.eventPage(this.instanceId, next, signal);

@@ -18,7 +18,7 @@ export interface AgentStartEvent extends AgentEventBase {
   /** The agent's own session, to go on with later. */
   sessionId: string;
   /** The model, where the agent tells it. */
-  model?: string;
+  model?: string | undefined;
   /** The whole prompt, or the messages. */
   prompt: string | ClaudeMessageInput[];
 }
@@ -30,7 +30,7 @@ export interface AgentThinkingDeltaEvent extends AgentEventBase {
   /** The piece. */
   content: string;
   /** How many tokens the piece has, where that is told. */
-  tokenCount?: number;
+  tokenCount?: number | undefined;
 }
 
 /** A whole block of thinking, where nothing streams. */
@@ -40,7 +40,7 @@ export interface AgentThinkingEvent extends AgentEventBase {
   /** The whole block. */
   content: string;
   /** How many tokens the block has, where that is told. */
-  tokenCount?: number;
+  tokenCount?: number | undefined;
 }
 
 /** A piece of text, as it streams. */
@@ -70,9 +70,9 @@ export interface AgentToolEvent extends AgentEventBase {
   /** What it gave: any JSON; `null` when it gave nothing. */
   toolOutput: unknown;
   /** How long it took, in milliseconds of wall clock. */
-  durationMs?: number;
+  durationMs?: number | undefined;
   /** Why it failed; left out when it succeeded. */
-  error?: string;
+  error?: string | undefined;
 }
 
 /** Something went wrong; the flow's own policy says whether that ends it. */
@@ -94,9 +94,9 @@ export interface AgentUsage {
   /** Tokens written. */
   outputTokens: number;
   /** Tokens written to the provider's cache. */
-  cacheCreationInputTokens?: number;
+  cacheCreationInputTokens?: number | undefined;
   /** Tokens read from the provider's cache. */
-  cacheReadInputTokens?: number;
+  cacheReadInputTokens?: number | undefined;
 }
 
 /** The tokens that one model took. */
@@ -118,9 +118,9 @@ export interface AgentCompleteEvent extends AgentEventBase {
   /** The tokens of the whole call. */
   usage: AgentUsage;
   /** The tokens by model. */
-  modelUsage?: Record<string, ModelUsage>;
+  modelUsage?: Record<string, ModelUsage> | undefined;
   /** What the call cost, in US dollars. */
-  totalCostUsd?: number;
+  totalCostUsd?: number | undefined;
   /** How long the call took, in milliseconds of wall clock. */
   durationMs: number;
   /** How many turns the agent took. */
@@ -143,11 +143,11 @@ export interface FlowEvent {
   /** Which event it is; what comes after the colon is the flow's own. */
   type: `flow:${string}` | `node:${string}` | `edge:${string}` | "command:received";
   /** The node it is about, where it is about one. */
-  nodeId?: string;
+  nodeId?: string | undefined;
   /** Which execution of the node. */
-  runId?: string;
+  runId?: string | undefined;
   /** When: milliseconds since 1970-01-01 UTC. */
-  timestamp?: number;
+  timestamp?: number | undefined;
   /** Whatever else it tells, kept as it is. */
   [field: string]: unknown;
 }
@@ -162,7 +162,7 @@ export interface RunCommand {
   /** The run it is for: that of an execution of a node. */
   runId: string;
   /** What to tell the agent. */
-  message?: string;
+  message?: string | undefined;
   /** Whatever else it says, kept as it is. */
   [field: string]: unknown;
 }
@@ -172,23 +172,45 @@ export interface ResumeCommand {
   /** Which command it is. */
   type: "resume";
   /** What to tell the agents that were running, instead of `continue`. */
-  message?: string;
+  message?: string | undefined;
   /** Whatever else it says, kept as it is. */
   [field: string]: unknown;
 }
 
-/** A command of the caller's own. */
-export interface OtherCommand {
+/**
+ * A command of the caller's own.
+ *
+ * @typeParam Type - Which command it is.
+ */
+export interface OtherCommand<Type extends string = string> {
   /** Which command it is. */
-  type: string;
+  type: Type;
   /** The run it is for; left out, the flow. */
-  runId?: string;
+  runId?: string | undefined;
   /** Whatever else it says, kept as it is. */
   [field: string]: unknown;
 }
 
-/** What is asked of a run while it works. `send` and `reply` say which run they are for. */
-export type RuntimeCommand = RunCommand | ResumeCommand | OtherCommand;
+/**
+ * What is asked of a run while it works: `send`, `reply` and `resume`, or, with its name for `Type`, a command of the
+ * caller's own. `send` and `reply` say which run they are for.
+ *
+ * @typeParam Type - Which command it is; left out, one of the three.
+ *
+ * @example
+ * ```ts
+ * const hurry: RuntimeCommand = { type: "send", runId: flow.runId, message: "Hurry!" };
+ * const rate: RuntimeCommand<"rate"> = { type: "rate", stars: 5 };
+ * ```
+ */
+export type RuntimeCommand<Type extends string = "send" | "reply" | "resume"> = Type extends "send" | "reply"
+  ? RunCommand
+  : Type extends "resume"
+    ? ResumeCommand
+    : OtherCommand<Type>;
+
+/** A command as it is received: of any type. */
+export type ReceivedCommand = RunCommand | ResumeCommand | OtherCommand;
 
 /** How far a node is. */
 export type NodeStatus = "pending" | "running" | "done" | "failed";
@@ -199,7 +221,7 @@ export type EdgeStatus = "pending" | "fired" | "skipped";
 /** What a flow is resumed from. Fields that aren't known are kept. */
 export interface RunSnapshot {
   /** The run. */
-  runId?: string;
+  runId?: string | undefined;
   /** How far the flow is: a word of the flow's own; `running` when it begins. */
   status: string;
   /** The final output of each node that finished. */
@@ -213,7 +235,7 @@ export interface RunSnapshot {
   /** How often each loop went round. */
   loopCounters: Record<string, number>;
   /** The commands that wait. */
-  inbox: RuntimeCommand[];
+  inbox: ReceivedCommand[];
   /** The agent's own session for each node. */
   agentSessions: Record<string, string>;
   /** Whatever else it says, kept as it is. */
@@ -241,15 +263,15 @@ export interface Resumed {
 /** What to play back, and how fast. */
 export interface PlaybackOptions {
   /** The first sequence, inclusive; 1 when left out. */
-  first?: number;
+  first?: number | undefined;
   /** The last sequence, inclusive; left out, all. */
-  last?: number;
+  last?: number | undefined;
   /** Only events of these types; a type that ends in `*` stands for all that begin so. */
-  types?: readonly string[];
+  types?: readonly string[] | undefined;
   /** How many times as fast as it was recorded; 1 when left out, `Infinity` for without delays. */
-  speed?: number;
+  speed?: number | undefined;
   /** Stops playing. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /** An event as it was recorded. */

@@ -3,6 +3,7 @@ import { checkText, objectOf, optionsOf, shown } from "./checks.js";
 import { checkSignal, invalid } from "./error.js";
 import type {
   PlaybackOptions,
+  ReceivedCommand,
   RecordedEvent,
   Resumed,
   RunSnapshot,
@@ -105,7 +106,7 @@ export class Flows {
   }
 
   /** The events of a flow from a sequence on, then those that come, also while another process records them. */
-  follow(runId: string, options: { from?: number; signal?: AbortSignal } = {}): Pages<RecordedEvent> {
+  follow(runId: string, options: { from?: number | undefined; signal?: AbortSignal | undefined } = {}): Pages<RecordedEvent> {
     const { from = 1, signal } = optionsOf(options, ["from", "signal"]);
     return follow(this.#handle, signal, from, async (first, signal) => {
       const wire = { stream: runId, first, kinds: EVENT_KINDS };
@@ -239,7 +240,7 @@ export class FlowRun implements AsyncDisposable {
    * @throws {@link RunlogError} `invalid_input` for a `send` or `reply` without a `runId`: it is recorded all the same,
    * with the error, and waits nowhere.
    */
-  async command(command: RuntimeCommand | RawJson): Promise<void> {
+  async command<Type extends string>(command: ({ type: Type } & RuntimeCommand<Type>) | RawJson): Promise<void> {
     this.state.inbox = (await this.#handle.value<RunSnapshot>("command", undefined, jsonBytes(command))).inbox;
     for (const listener of this.#listeners) listener();
   }
@@ -248,8 +249,8 @@ export class FlowRun implements AsyncDisposable {
    * Takes the commands that wait for a run, or, without one, those for no run in particular. A crash before the next
    * snapshot brings them back: they are delivered at least once.
    */
-  async takeInbox(runId?: string): Promise<RuntimeCommand[]> {
-    const { taken, state } = await this.#handle.value<{ taken: RuntimeCommand[]; state: RunSnapshot }>("takeInbox", {
+  async takeInbox(runId?: string): Promise<ReceivedCommand[]> {
+    const { taken, state } = await this.#handle.value<{ taken: ReceivedCommand[]; state: RunSnapshot }>("takeInbox", {
       runId,
     });
     this.state.inbox = state.inbox;
@@ -257,7 +258,7 @@ export class FlowRun implements AsyncDisposable {
   }
 
   /** Takes the commands that wait for a run, once there are any; `undefined` when the signal is aborted before. */
-  async nextCommands(runId: string, signal: AbortSignal): Promise<RuntimeCommand[] | undefined> {
+  async nextCommands(runId: string, signal: AbortSignal): Promise<ReceivedCommand[] | undefined> {
     checkSignal(signal);
     while (!signal.aborted) {
       const commands = await this.takeInbox(runId);

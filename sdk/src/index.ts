@@ -9,7 +9,8 @@
  * - {@link Runs}: start, record, pause, resume and look back on runs, each written by a {@link RunRecorder}
  * - {@link Context}: what an agent's model sees, message by message; {@link Store.copySession} forks whole sessions
  * - {@link Orchestrator}: agents as functions, which spawn others, and go on after a crash; what they are says {@link Agents}
- * - {@link Flows}: runs of nodes and edges, resumed from snapshots, played back; {@link createClaudeNode} is a node
+ * - {@link Flows}: runs of nodes and edges, resumed from snapshots, played back; `runlog/claude` has nodes that Claude works in, `runlog/testing` tests
+ *   them without it
  * - {@link Chats}: conversations as their users see them, with requests of two writes ({@link RequestBuffer})
  * - {@link Streams}: the log below all of it, records of bytes
  *
@@ -88,14 +89,6 @@ export async function toolDefinitions(): Promise<ToolDefinition[]> {
   return toolsOf(check(await nodeChannel().call(0, "toolDefinitions")));
 }
 
-export { ClaudeNodeError, createClaudeNode } from "./claude/node.js";
-export type {
-  ClaudeNode,
-  ClaudeNodeInput,
-  ClaudeNodeOptions,
-  ClaudeNodeResult,
-} from "./claude/node.js";
-export type { QueryFn, QueryMessage, QueryParams } from "./claude/query.js";
 export { type ErrorCode, RunlogError } from "./error.js";
 export { RawJson } from "./json.js";
 export type { Appended } from "./appends.js";
@@ -138,6 +131,7 @@ export type {
   Message,
   MessageInput,
   MessageObject,
+  MessageRole,
   Role,
   ToolResultMark,
 } from "./context.js";
@@ -184,6 +178,7 @@ export type {
   ToolCallStatus,
   ToolOutcome,
 } from "./run-types.js";
+export type { KnownField, NewOf, OtherFields } from "./fields.js";
 export type {
   AgentDefinition,
   AgentPage,

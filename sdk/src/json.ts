@@ -11,7 +11,7 @@ import { RunlogError, invalid, messageOf } from "./error.js";
  * const message = RawJson.parse('{ "role": "user", "content": "hello", "score": 1.0 }');
  * await context.appendMessage(message);
  * const [kept] = await context.getRawMessages();
- * kept.json === message.text; // true
+ * console.log(kept?.json === message.text); // true
  * ```
  */
 export class RawJson {

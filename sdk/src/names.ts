@@ -2,10 +2,11 @@ import { objectOf } from "./checks.js";
 
 // Names of the core's JSON, and the names they have here.
 
-/** Gives fields other names; those that aren't named keep theirs. @internal */
+/** Gives fields other names; those that aren't named keep theirs, and undefined ones are left out. @internal */
 export function renamed(value: object, names: Readonly<Record<string, string>>): Record<string, unknown> {
   const result: Record<string, unknown> = {};
   for (const [name, field] of Object.entries(objectOf(value, "what is given"))) {
+    if (field === undefined) continue;
     // A field may have any name: `constructor` and `__proto__` too.
     const renamed = Object.hasOwn(names, name) ? (names[name] as string) : name;
     if (renamed !== "__proto__") result[renamed] = field;

@@ -1,7 +1,7 @@
 import { type Channel, type Execution, type Reply, check, valueOf } from "./binding.js";
 import { checkFunction, checkText, objectOf, optionsOf } from "./checks.js";
 import { type Failure, RunlogError, errorOf, messageOf } from "./error.js";
-import type { RuntimeCommand } from "./flow-types.js";
+import type { OtherCommand } from "./flow-types.js";
 import { Handle } from "./handle.js";
 import { type RawJson, jsonBytes } from "./json.js";
 import { Space } from "./request.js";
@@ -16,7 +16,7 @@ export type AgentEnd = string | void | null | AgentDone | AgentPaused;
 /** An agent has done its work. */
 export interface AgentDone {
   /** Its final text, the `summary` of its run. */
-  summary?: string;
+  summary?: string | undefined;
 }
 
 /** An agent stops on the way: its run becomes `paused`, and can be resumed. */
@@ -35,25 +35,25 @@ export type AgentFunction = (context: RunContext) => AgentEnd | Promise<AgentEnd
 /** The bounds of an orchestrator; each has a default. */
 export interface OrchestratorOptions {
   /** The functions of agents, by the agent's name; {@link Orchestrator.register} adds others. */
-  agents?: Readonly<Record<string, AgentFunction>>;
+  agents?: Readonly<Record<string, AgentFunction>> | undefined;
   /** The most agents that work at one time; others wait for their turn. 1,024 when left out. */
-  concurrentMax?: number;
+  concurrentMax?: number | undefined;
   /** The most runs that are begun and not ended at one time. 65,536 when left out. */
-  liveMax?: number;
+  liveMax?: number | undefined;
   /** The most sub-agents of one call. 16,384 when left out. */
-  spawnMax?: number;
+  spawnMax?: number | undefined;
   /** How deep agents may spawn agents. 8 when left out. */
-  depthMax?: number;
+  depthMax?: number | undefined;
   /** How long an agent that is stopped may take to record what it has, in milliseconds. 250 when left out. */
-  stopGraceMs?: number;
+  stopGraceMs?: number | undefined;
   /** The cumulative steps, over all resumes, from which on no run is resumed. 500 when left out. */
-  maxTotalSteps?: number;
+  maxTotalSteps?: number | undefined;
   /** The most commands that wait for one run. 1,024 when left out. */
-  inboxMax?: number;
+  inboxMax?: number | undefined;
   /**
    * How a spawn that no model asked for is written into the context of the run that makes it; `openai` when left out.
    */
-  toolStyle?: "openai" | "anthropic" | "aiSdk";
+  toolStyle?: "openai" | "anthropic" | "aiSdk" | undefined;
 }
 
 /** An agent to start that no other agent spawns: in a new session, or one that is there, or a context that is there. */
@@ -63,13 +63,13 @@ export interface StartAgent {
   /** What it is to do: its first user message, or the next one of a context that is there. */
   task: string;
   /** How long it may work, in milliseconds, in place of its definition's default. */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
   /** A session to make with the run; one of no project when nothing is given. */
-  session?: NewSession;
+  session?: NewSession | undefined;
   /** A session that is there, in which it gets a context of its own. */
-  sessionId?: string;
+  sessionId?: string | undefined;
   /** A context that is there, to go on with. */
-  instanceId?: string;
+  instanceId?: string | undefined;
 }
 
 /** A run that was gone on with. */
@@ -254,7 +254,7 @@ export class Orchestrator implements AsyncDisposable {
    *
    * @throws {@link RunlogError} as {@link Runs.resume}; `not_found` when the agent isn't defined, or has no function.
    */
-  async resume(runId: string, options: ResumeOptions & { timeoutMs?: number } = {}): Promise<RunHandle> {
+  async resume(runId: string, options: ResumeOptions & { timeoutMs?: number | undefined } = {}): Promise<RunHandle> {
     const { timeoutMs, ...rest } = objectOf(options, "how to resume");
     return this.#run(await this.#handle.call("resume", { run: runId, options: wireResume(rest), timeoutMs }));
   }
@@ -314,7 +314,7 @@ export class Orchestrator implements AsyncDisposable {
   async spawnAgents(
     parentRunId: string,
     requests: readonly SpawnRequest[],
-    options: { toolCallId?: string; signal?: AbortSignal } = {},
+    options: { toolCallId?: string | undefined; signal?: AbortSignal | undefined } = {},
   ): Promise<SpawnResult[]> {
     const { signal, ...rest } = objectOf(options, "what is asked for beside it");
     const wire = { run: parentRunId, requests, ...rest };
@@ -338,7 +338,7 @@ export class Orchestrator implements AsyncDisposable {
    *
    * @throws {@link RunlogError} `wrong_status` when the run isn't under way here; `limit_reached` when too many commands wait for it.
    */
-  async send(runId: string, command: RuntimeCommand | RawJson): Promise<void> {
+  async send(runId: string, command: OtherCommand | RawJson): Promise<void> {
     await this.#handle.done("send", { run: runId }, jsonBytes(command));
   }
 
@@ -405,7 +405,7 @@ export class RunHandle {
    * @throws {@link RunlogError} `aborted` when the signal is: the run goes on; `closed` when the orchestrator is: the
    * run stays `running`, and is paused when the store is opened next.
    */
-  async wait(options: { signal?: AbortSignal } = {}): Promise<SpawnResult> {
+  async wait(options: { signal?: AbortSignal | undefined } = {}): Promise<SpawnResult> {
     const { signal } = optionsOf(options, ["signal"]);
     const waiting = this.#handle.value<object>("wait", undefined, undefined, { signal, idle: true });
     return spawnResultOf(await this.orchestrator.untilClosed(waiting));
@@ -425,7 +425,7 @@ export class RunHandle {
    *
    * @throws {@link RunlogError} as {@link Orchestrator.send}.
    */
-  async send(command: RuntimeCommand | RawJson): Promise<void> {
+  async send(command: OtherCommand | RawJson): Promise<void> {
     await this.#handle.done("send", undefined, jsonBytes(command));
   }
 }

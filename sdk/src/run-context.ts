@@ -2,7 +2,7 @@ import { type AgentDefinition, type AgentSummary, agentOf } from "./agents.js";
 import { check } from "./binding.js";
 import { objectOf, optionsOf } from "./checks.js";
 import { type AppendOptions, type Message, type MessageInput, unpackMessages } from "./context.js";
-import type { RunSnapshot, RuntimeCommand, RuntimeEvent } from "./flow-types.js";
+import type { ReceivedCommand, RunSnapshot, RuntimeEvent } from "./flow-types.js";
 import type { Handle } from "./handle.js";
 import { type RawJson, jsonBytes, jsonList, messageBytes, parseBytes } from "./json.js";
 import { recordToolCall, recordToolResult } from "./recorder.js";
@@ -157,15 +157,15 @@ export class RunContext {
    *
    * @throws {@link RunlogError} `aborted` when the signal is: the run's own, unless another is given.
    */
-  async nextCommand(options: { signal?: AbortSignal } = {}): Promise<RuntimeCommand> {
+  async nextCommand(options: { signal?: AbortSignal | undefined } = {}): Promise<ReceivedCommand> {
     const { signal = this.signal } = optionsOf(options, ["signal"]);
-    const waiting = this.#handle.value<RuntimeCommand>("nextCommand", undefined, undefined, { signal, idle: true });
+    const waiting = this.#handle.value<ReceivedCommand>("nextCommand", undefined, undefined, { signal, idle: true });
     return this.#untilClosed(waiting);
   }
 
   /** The next command that waits, if there is one. */
-  async takeCommand(): Promise<RuntimeCommand | undefined> {
-    return (await this.#handle.value<RuntimeCommand | null>("takeCommand")) ?? undefined;
+  async takeCommand(): Promise<ReceivedCommand | undefined> {
+    return (await this.#handle.value<ReceivedCommand | null>("takeCommand")) ?? undefined;
   }
 
   /**
@@ -178,7 +178,7 @@ export class RunContext {
    */
   async spawnAgents(
     requests: readonly SpawnRequest[],
-    options: { toolCallId?: string; signal?: AbortSignal } = {},
+    options: { toolCallId?: string | undefined; signal?: AbortSignal | undefined } = {},
   ): Promise<SpawnResult[]> {
     const { signal, ...rest } = objectOf(options, "what is asked for beside it");
     const wire = { requests, ...rest };

@@ -82,29 +82,29 @@ export type RunPlace = RunInInstance | RunInNewInstance | RunInNewSession;
 /** A run to start. */
 export type NewRun = RunPlace & {
   /** Its id, where the caller has one already; else a fresh one. */
-  id?: string;
+  id?: string | undefined;
   /** The agent it is a run of; left out, the instance's. */
-  agentId?: string;
+  agentId?: string | undefined;
   /** The project it belongs to; left out, the session's. */
-  project?: string;
+  project?: string | undefined;
   /** The run that spawned it. */
-  parentRunId?: string;
+  parentRunId?: string | undefined;
   /** The steps it may take; left out, as many as it likes. */
-  maxSteps?: number;
+  maxSteps?: number | undefined;
   /** The node of a flow that it runs. */
-  nodeId?: string;
+  nodeId?: string | undefined;
   /** Messages it begins with, before its first step. */
-  messages?: readonly MessageInput[];
+  messages?: readonly MessageInput[] | undefined;
   /**
    * What becomes of tool calls of the context that have no result, where the run begins with messages: as when a run is
    * resumed, each is closed when left out. Nothing else may stand between a call and its result.
    */
-  dangling?: "close" | "report" | CloseDangling | AnswerDangling;
+  dangling?: "close" | "report" | CloseDangling | AnswerDangling | undefined;
   /**
    * Whether it may write to the context while another run does; without it such a start is refused (`wrong_status`). What
    * two runs record into one context alternates.
    */
-  concurrent?: boolean;
+  concurrent?: boolean | undefined;
 };
 
 /** Closes each tool call without a result with an error result of this text. */
@@ -126,62 +126,62 @@ export interface ResumeOptions {
    * in a message whose event is marked {@link ContextEvent.isContinuation}; and told nothing where tool calls are left
    * open by `dangling: "report"`, for no provider takes a message between a call and its result.
    */
-  message?: string | readonly object[] | null;
+  message?: string | readonly object[] | null | undefined;
   /** The steps the new run may take; left out, as many as the run before could. */
-  maxSteps?: number;
+  maxSteps?: number | undefined;
   /** The cumulative steps, over all resumes, from which on no resume is allowed; 500 when left out. */
-  maxTotalSteps?: number;
+  maxTotalSteps?: number | undefined;
   /**
    * What becomes of tool calls without a result: each gets an error result that says it was interrupted (`close`, and
    * when left out), or one with this text; or its outcome, for the caller has found the calls with
    * {@link Context.danglingToolCalls} and asked the tools; or they are only told, for the caller to record their results
    * before anything else.
    */
-  dangling?: "close" | "report" | CloseDangling | AnswerDangling;
+  dangling?: "close" | "report" | CloseDangling | AnswerDangling | undefined;
   /** The id of the new run, where the caller has one already. */
-  id?: string;
+  id?: string | undefined;
   /** The run that spawns the new one; left out, the one that spawned the run before. */
-  parentRunId?: string;
+  parentRunId?: string | undefined;
 }
 
 /** Which runs to list, and how many. A filter that is left out lets every run pass. */
 export interface ListRuns {
   /** Only runs that have come so far. */
-  status?: RunStatus;
+  status?: RunStatus | undefined;
   /** Only runs of this agent, by its name: what a run was started with as `agentName`. */
-  agentId?: string;
+  agentId?: string | undefined;
   /** Only runs that this run spawned. */
-  parentRunId?: string;
+  parentRunId?: string | undefined;
   /** Only runs in this session. */
-  sessionId?: string;
+  sessionId?: string | undefined;
   /** Only runs of this project. */
-  project?: string;
+  project?: string | undefined;
   /** At most so many; 50 when left out. */
-  limit?: number;
+  limit?: number | undefined;
   /** Where to go on: the `next` of the page before. */
-  cursor?: string;
+  cursor?: string | undefined;
 }
 
 /** Which messages of a run to list, and how many. */
 export interface ListRunMessages {
   /** Only messages of this step. */
-  stepNumber?: number;
+  stepNumber?: number | undefined;
   /** At most so many; 50 when left out. */
-  limit?: number;
+  limit?: number | undefined;
   /** Where to go on: the `next` of the page before. */
-  cursor?: string;
+  cursor?: string | undefined;
 }
 
 /** Which tool calls of a run to list, and how many. */
 export interface ListToolCalls {
   /** Only calls of this tool. */
-  toolName?: string;
+  toolName?: string | undefined;
   /** Only calls of this status. */
-  status?: ToolCallStatus;
+  status?: ToolCallStatus | undefined;
   /** At most so many; 50 when left out. */
-  limit?: number;
+  limit?: number | undefined;
   /** Where to go on: the `next` of the page before. */
-  cursor?: string;
+  cursor?: string | undefined;
 }
 
 /** Where a message was recorded. */
@@ -210,9 +210,9 @@ export interface ToolOutcome {
   /** What the tool gave, or the details of its error. Text or an array of content parts is what providers take. */
   output: unknown;
   /** Whether it is an error; `completed` when left out. */
-  status?: "completed" | "error";
+  status?: "completed" | "error" | undefined;
   /** How long the tool itself took, in milliseconds of wall clock, without the model's time. */
-  durationMs?: number;
+  durationMs?: number | undefined;
 }
 
 /** A message as it comes, without its content. @internal */
@@ -393,13 +393,17 @@ export function wireDangling<T extends Pick<ResumeOptions, "dangling">>(options:
   const { dangling } = options;
   if (dangling === null) throw invalid("what becomes of tool calls without a result is not null");
   if (typeof dangling !== "object" || !("answer" in dangling)) return options;
-  const answer = listOf(dangling.answer, "the answers").map((outcome) => ({ status: "completed", ...outcome, ...wholeMs(outcome.durationMs) }));
+  const answer = listOf(dangling.answer, "the answers").map(({ status = "completed", durationMs, ...outcome }) => ({
+    ...outcome,
+    status,
+    ...wholeMs(durationMs),
+  }));
   return { ...options, dangling: { answer } };
 }
 
 /** Clocks tell parts of a millisecond, the log keeps whole ones. @internal */
 export function wholeMs(durationMs: number | undefined): { durationMs?: number } {
   if (durationMs === undefined) return {};
-  if (!(Number.isFinite(durationMs) && durationMs >= 0)) throw invalid(``durationMs`: a duration is a number of milliseconds from 0 on, not ${shown(durationMs)}`);
+  if (!(Number.isFinite(durationMs) && durationMs >= 0)) throw invalid(`\`durationMs\`: a duration is a number of milliseconds from 0 on, not ${shown(durationMs)}`);
   return { durationMs: Math.round(durationMs) };
 }

@@ -139,7 +139,7 @@ export class Runs {
    *
    * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link list}.
    */
-  async children(runId: string, options: { limit?: number; cursor?: string } = {}): Promise<Page<RunSummary>> {
+  async children(runId: string, options: { limit?: number | undefined; cursor?: string | undefined } = {}): Promise<Page<RunSummary>> {
     return summaries(await this.#handle.value<WirePage>("childRuns", { run: runId, ...options }));
   }
 

@@ -31,25 +31,25 @@ export type SessionStatus = "active" | "archived";
 /** A session to make. Everything may be left out. */
 export interface NewSession {
   /** Its id, where the caller has one already; else a fresh one. */
-  id?: string;
+  id?: string | undefined;
   /** Its name elsewhere, at most 512 bytes; unique among the store's sessions. */
-  name?: string;
+  name?: string | undefined;
   /** The project it belongs to, at most 256 bytes. */
-  project?: string;
+  project?: string | undefined;
   /** Its title, for people, at most 4 KiB. */
-  title?: string;
+  title?: string | undefined;
   /** Whatever its source says of it, kept as JSON, at most 1 MiB. */
   metadata?: unknown;
   /** When it was made, where that isn't now: milliseconds since 1970-01-01 UTC. */
-  createdAtMs?: number;
+  createdAtMs?: number | undefined;
 }
 
 /** New values for some fields of a session; what is left out stays as it was. An empty title takes the title away. */
 export interface SessionChanges {
   /** Its title, at most 4 KiB; an empty one takes the title away. */
-  title?: string;
+  title?: string | undefined;
   /** Whether it is in use. */
-  status?: SessionStatus;
+  status?: SessionStatus | undefined;
   /** The metadata, replaced as a whole. */
   metadata?: unknown;
 }
@@ -57,15 +57,15 @@ export interface SessionChanges {
 /** Which sessions to list, and how many. */
 export interface ListSessions {
   /** Only sessions of this status. */
-  status?: SessionStatus;
+  status?: SessionStatus | undefined;
   /** Only sessions of this project. */
-  project?: string;
+  project?: string | undefined;
   /** Whether deleted sessions are listed too. */
-  deleted?: boolean;
+  deleted?: boolean | undefined;
   /** At most so many; 50 when left out. */
-  limit?: number;
+  limit?: number | undefined;
   /** Where to go on: the `next` of the page before. */
-  cursor?: string;
+  cursor?: string | undefined;
 }
 
 /** Some sessions, newest first. */
@@ -83,11 +83,11 @@ export interface CopySession {
    * events ({@link Recorded.lastSequence} is the last of them); calls whose results are beyond it are without one in the
    * copy, for {@link Context.closeDanglingToolCalls}.
    */
-  upToSequence?: number;
+  upToSequence?: number | undefined;
   /** The external name of the copy. */
-  name?: string;
+  name?: string | undefined;
   /** The title of the copy; left out, the source's. */
-  title?: string;
+  title?: string | undefined;
 }
 
 /** A copy of a session. */
@@ -135,11 +135,11 @@ export interface NewInstance {
   /** The agent's name, at most 256 bytes. */
   agentName: string;
   /** The instance that spawned it. */
-  parentInstanceId?: string;
+  parentInstanceId?: string | undefined;
   /** Its id, where the caller has one already; else a fresh one. */
-  id?: string;
+  id?: string | undefined;
   /** When it was made, where that isn't now: milliseconds since 1970-01-01 UTC. */
-  createdAtMs?: number;
+  createdAtMs?: number | undefined;
 }
 
 const SESSION = namesOf(["copied_from", "created_at_ms", "updated_at_ms", "deleted_at_ms"]);

@@ -6,14 +6,14 @@ export interface SpawnRequest {
   /** The agent, by its name in the parent's project. */
   agentName: string;
   /** What it is to do: its first user message. For a run that is resumed, what it is told beside to continue. */
-  task?: string;
+  task?: string | undefined;
   /**
    * How long it may work, in milliseconds, in place of its definition's default. Then it is `paused`, and can be
    * resumed.
    */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
   /** The paused run to go on from. */
-  resumeRunId?: string;
+  resumeRunId?: string | undefined;
 }
 
 /** What became of one agent's run. */

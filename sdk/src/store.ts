@@ -32,18 +32,18 @@ import { newUuid } from "./uuid.js";
 /** How a store is opened. The defaults suit an agent: durable appends, made if it isn't there. */
 export interface OpenOptions {
   /** How durable an append is when acknowledged, unless it says otherwise; `sync` when left out. */
-  durability?: Durability;
+  durability?: Durability | undefined;
   /**
    * `write` (the one writer, refused with `locked` while another has the store; when left out), or `readOnly`: a
    * reader, beside a writer in another process or without one, which changes no file.
    */
-  mode?: "write" | "readOnly";
+  mode?: "write" | "readOnly" | undefined;
   /** What a missing store means: it is made (when left out), or the error `not_found`. */
-  missing?: "create" | "fail";
+  missing?: "create" | "fail" | undefined;
   /** The largest size of a segment file in bytes, from 64 KiB to 1 GiB; 32 MiB when left out. */
-  segmentBytesMax?: number;
+  segmentBytesMax?: number | undefined;
   /** Whether the space of segments is made ahead of need, so that a flush is faster; `auto` when left out. */
-  preallocation?: "auto" | "none";
+  preallocation?: "auto" | "none" | undefined;
 }
 
 /** What opening found. */
@@ -116,11 +116,11 @@ export interface Verification {
 /** From where on, and until when, to read the log. */
 export interface LogOptions {
   /** The first position; 1 when left out. */
-  from?: number;
+  from?: number | undefined;
   /** At most so many records. */
-  limit?: number;
+  limit?: number | undefined;
   /** Gives up reading. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /** Names an open store to another thread of this process; it can be posted there. */

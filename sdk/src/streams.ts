@@ -14,11 +14,11 @@ export type NewRecord = Uint8Array | string | PayloadRecord | JsonRecord;
 /** What an append asks for beside its records. */
 export interface AppendRecordsOptions {
   /** What the stream is expected to be; anything else is a `conflict`, and nothing is written. */
-  expected?: Expected;
+  expected?: Expected | undefined;
   /** A key of 1 to 255 bytes: the same key again in this stream returns the first result, and appends nothing. */
-  key?: string;
+  key?: string | undefined;
   /** How durable it is when acknowledged; left out, the store's own setting. */
-  durability?: Durability;
+  durability?: Durability | undefined;
 }
 
 /** One step of a batch that is done as a whole or not at all. */
@@ -56,17 +56,17 @@ export interface StreamInfo {
 /** Which records of a stream to read, and in which order. */
 export interface ReadOptions {
   /** The first sequence, inclusive. */
-  first?: number;
+  first?: number | undefined;
   /** The last sequence, inclusive. */
-  last?: number;
+  last?: number | undefined;
   /** From the last down, instead of from the first up. */
-  backward?: boolean;
+  backward?: boolean | undefined;
   /** Only records of these kinds. */
-  kinds?: readonly number[];
+  kinds?: readonly number[] | undefined;
   /** At most so many. */
-  limit?: number;
+  limit?: number | undefined;
   /** Gives up reading. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /** A state that was saved at a sequence of a stream. */
@@ -86,9 +86,9 @@ export interface StreamSnapshot {
 /** What a record says beside its payload. */
 export interface RecordHead {
   /** What it is: 0 to 127, the caller's own; 0 when left out. */
-  kind?: number;
+  kind?: number | undefined;
   /** A small part beside the payload, at most 32 KiB. */
-  meta?: Uint8Array;
+  meta?: Uint8Array | undefined;
 }
 
 /** A record whose payload is bytes or text. */
@@ -110,7 +110,7 @@ export interface AppendOperation {
   /** The records. */
   records: NewRecord | readonly NewRecord[] | RecordBatch;
   /** What the stream is expected to be; `any` when left out. */
-  expected?: Expected;
+  expected?: Expected | undefined;
 }
 
 /** Forgets a stream's records after a sequence, as {@link Streams.truncate}. */
@@ -120,7 +120,7 @@ export interface TruncateOperation {
   /** The last sequence that stays; 0 for none. */
   after: number;
   /** What the stream is expected to be; `any` when left out. */
-  expected?: Expected;
+  expected?: Expected | undefined;
 }
 
 /** Makes a stream that shares another's records, as {@link Streams.fork}. */
@@ -132,7 +132,7 @@ export interface ForkOperation {
   /** The id of the new stream. */
   child: string;
   /** What the stream whose records are shared is expected to be; `any` when left out. */
-  expected?: Expected;
+  expected?: Expected | undefined;
 }
 
 /** Saves a state at a sequence of a stream, as {@link Streams.snapshot}. */
@@ -144,9 +144,9 @@ export interface SnapshotOperation {
   /** The state. */
   payload: Uint8Array | string;
   /** A small part beside the payload, at most 32 KiB. */
-  meta?: Uint8Array;
+  meta?: Uint8Array | undefined;
   /** What the stream is expected to be; `any` when left out. */
-  expected?: Expected;
+  expected?: Expected | undefined;
 }
 
 /** Deletes a stream, as {@link Streams.delete}. */
@@ -154,7 +154,7 @@ export interface DeleteOperation {
   /** The stream. */
   delete: string;
   /** What the stream is expected to be; `any` when left out. */
-  expected?: Expected;
+  expected?: Expected | undefined;
 }
 
 /** Takes the content of a record out of every read, as {@link Store.redact}. */
@@ -240,7 +240,7 @@ export class Streams {
    */
   async commit(
     operations: readonly StreamOperation[],
-    options: { key?: string; durability?: Durability } = {},
+    options: { key?: string | undefined; durability?: Durability | undefined } = {},
   ): Promise<Committed> {
     const contents: Uint8Array[] = [];
     const add = (content: Uint8Array): number => {

@@ -22,12 +22,31 @@ pub(crate) enum Profile {
     Release,
 }
 
+impl Profile {
+    /// What Cargo is told. The release is stripped as it is linked, by an argument for the addon's own crate alone: a
+    /// profile that strips would have dependencies of its own, and compile again what `cargo run --release` has.
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Dev => &["build", "--package", "runlog-node"],
+            Self::Release => &["rustc", "--release", "--package", "runlog-node", "--", "-Cstrip=symbols"],
+        }
+    }
+
+    /// Where in the target folder Cargo puts it.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Dev => "debug",
+            Self::Release => "release",
+        }
+    }
+}
+
 /// `addon`: builds the addon of this machine, or packages, and says what they are.
 pub(crate) fn run_verb(report: &mut Report, arguments: &[&str]) {
     match Wanted::parse(arguments) {
         Ok(Wanted::Here(profile)) => report.check("addon", || {
             let addon = build_here(profile)?;
-            Ok(format!("{}: {}", addon.display(), check_here(&addon)?))
+            Ok(format!("{}: {}", addon.display(), check_here(&addon, profile)?))
         }),
         Ok(Wanted::Packages(platforms)) => {
             for platform in platforms {
@@ -61,16 +80,8 @@ impl Wanted {
 /// Builds the addon of this machine, and puts it where the loader finds it.
 pub(crate) fn build_here(profile: Profile) -> Result<PathBuf, String> {
     let platform = platforms::here()?;
-    let mut arguments = vec!["build", "--package", "runlog-node"];
-    let folder = match profile {
-        Profile::Dev => "debug",
-        Profile::Release => {
-            arguments.push("--release");
-            "release"
-        }
-    };
-    outcome(run(&mut cargo(&arguments)))?;
-    let built = target_folder().join(folder).join(library(&platform));
+    outcome(run(&mut cargo(profile.arguments())))?;
+    let built = target_folder().join(profile.folder()).join(library(&platform));
     let place = root().join("bindings-node").join(file_name(&platform));
     // A process may have the old one open: it is replaced, not written to.
     let beside = place.with_extension("new");
@@ -80,8 +91,12 @@ pub(crate) fn build_here(profile: Profile) -> Result<PathBuf, String> {
 }
 
 /// Looks into the addon that was built for this machine.
-pub(crate) fn check_here(addon: &Path) -> Outcome {
-    gate::check(addon, &platforms::here()?, Audience::Here)
+pub(crate) fn check_here(addon: &Path, profile: Profile) -> Outcome {
+    let audience = match profile {
+        Profile::Dev => Audience::Tests,
+        Profile::Release => Audience::Here,
+    };
+    gate::check(addon, &platforms::here()?, audience)
 }
 
 /// Builds the addon of a platform, on whatever machine this is; lays out its package and the loader's when it is sound.

@@ -27,6 +27,8 @@ pub(crate) struct Binary {
     pub(crate) macos_version_min: Option<Version>,
     /// Whether it has a signature, without which macOS on arm64 loads nothing.
     pub(crate) is_signed: bool,
+    /// Whether it holds what only a debugger reads: most of a build that isn't stripped.
+    pub(crate) has_debug_info: bool,
 }
 
 impl Binary {
@@ -42,6 +44,7 @@ impl Binary {
             symbol_versions: Vec::new(),
             macos_version_min: None,
             is_signed: false,
+            has_debug_info: file.has_debug_symbols(),
         };
         match &file {
             File::Elf64(elf) => binary.read_elf(elf),

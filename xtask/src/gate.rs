@@ -17,6 +17,8 @@ const ENTRY: &str = "napi_register_module_v1";
 /// Whom the addon is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Audience {
+    /// The tests of this machine, which want to know where a panic came from.
+    Tests,
     /// This machine, whose newer system it may need.
     Here,
     /// Everybody who has the platform, on the oldest system that it promises.
@@ -58,6 +60,9 @@ fn faults(binary: &Binary, platform: &Platform, audience: Audience) -> Vec<Strin
     // On x64 macOS loads what isn't signed, and Zig signs nothing there.
     if platform.os == "darwin" && platform.cpu == "arm64" && !binary.is_signed {
         faults.push("it isn't signed, not even for the machine it was built on".to_owned());
+    }
+    if audience != Audience::Tests && binary.has_debug_info {
+        faults.push("it isn't stripped of what only a debugger reads".to_owned());
     }
     if audience == Audience::Everybody
         && let Some(min) = platform.version_min
@@ -184,6 +189,7 @@ mod tests {
             symbol_versions: symbol.iter().map(|&name| name.to_owned()).collect(),
             macos_version_min: (platform.os == "darwin").then_some((10, 15)),
             is_signed: platform.os == "darwin" && platform.cpu == "arm64",
+            has_debug_info: false,
         }
     }
 
@@ -201,7 +207,7 @@ mod tests {
     #[test]
     fn each_fault_is_found() {
         type Harm = fn(&mut Binary);
-        let cases: [(&str, Harm, &str); 11] = [
+        let cases: [(&str, Harm, &str); 12] = [
             ("linux-x64-gnu", |found| found.symbol_versions.push("GLIBC_2.30".into()), "needs glibc 2.30, and the"),
             ("linux-x64-gnu", |found| found.symbol_versions.push("GLIBC_PRIVATE".into()), "keeps to itself"),
             ("linux-x64-gnu", |found| found.symbol_versions.clear(), "doesn't say which release"),
@@ -213,6 +219,7 @@ mod tests {
             ("darwin-arm64", |found| found.is_signed = false, "isn't signed"),
             ("darwin-x64", |found| found.libraries.push("/opt/homebrew/lib/libzstd.1.dylib".into()), "libzstd"),
             ("win32-x64", |found| found.libraries.push("VCRUNTIME140.dll".into()), "needs VCRUNTIME140.dll"),
+            ("linux-x64-gnu", |found| found.has_debug_info = true, "isn't stripped"),
         ];
         for (name, harm, wanted) in cases {
             let mut binary = sound(name);
@@ -232,6 +239,17 @@ mod tests {
         assert_eq!(faults(&windows, &platform("win32-x64"), Audience::Here), Vec::<String>::new());
     }
 
+    #[test]
+    fn only_tests_take_an_addon_that_is_not_stripped() {
+        let faults_of = |has_debug_info, audience| {
+            let binary = Binary { has_debug_info, ..sound("linux-x64-gnu") };
+            faults(&binary, &platform("linux-x64-gnu"), audience).len()
+        };
+        assert_eq!(faults_of(true, Audience::Tests), 0);
+        assert_eq!(faults_of(true, Audience::Here), 1);
+        assert_eq!(faults_of(false, Audience::Here), 0);
+    }
+
     /// This very program is linked with the C library of the machine, as an addon is when a cross build falls back on it.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[test]
@@ -243,6 +261,7 @@ mod tests {
             assert!(why.contains(part), "{part} in: {why}");
         }
         assert!(!why.contains("and should be"), "the machine is right: {why}");
+        assert!(why.contains("isn't stripped"), "tests have line numbers: {why}");
         let why = check(&path, &platform("darwin-arm64"), Audience::Everybody).expect_err("it is no addon");
         assert!(why.contains("it is Elf for") && why.contains("should be MachO for Aarch64"), "{why}");
     }

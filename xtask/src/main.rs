@@ -28,13 +28,15 @@ const USAGE: &str = "\
 usage: cargo xtask <verb>
 
   test                 unit, integration and doc tests of every crate, core/* in WebAssembly, and the npm packages
+  test --quick         of these the unit tests, the contracts of calls and the types: three minutes when nothing is to be
+                       built, against the half hour of the whole
   lint [--advisories]  formatting, clippy, docs, licences and sources of dependencies, house rules;
                        --advisories also asks the RustSec database, which needs the network
   wasm                 core/* built for wasm32-unknown-unknown, and tested there in Node, alone
   node                 the npm packages' tests, alone
   integrations         the packed npm package built by Next, and beside the Claude Agent SDK's types (three minutes)
   docs                 the pages of the public APIs, of the crates and of the npm package (lint does it too)
-  addon [--release]    the addon of Node's for this machine, where the tests and benches/js find it
+  addon [--release]    the addon of Node's for this machine, where the tests and benches/js find it; the release is stripped
   addon --release (--target NAME | --all)
                        npm packages of the addon, built for any platform of bindings-node/platforms.json, looked
                        into, and laid out in target/npm; docs/releasing.md tells the rest
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
     let mut report = Report::default();
     match (verb, rest) {
         ("test", []) => test::all(&mut report),
+        ("test", ["--quick"]) => test::quick(&mut report),
         ("node", []) => node::test(&mut report),
         ("addon", rest) => addon::run_verb(&mut report, rest),
         ("wasm", []) => test::wasm(&mut report),

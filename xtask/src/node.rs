@@ -25,9 +25,20 @@ pub(crate) fn test(report: &mut Report) {
     });
     // Without them every test would fail for the same reason.
     if let Some(addon) = built {
-        report.check("what the addon needs", || addon::check_here(&addon));
+        report.check("what the addon needs", || addon::check_here(&addon, Profile::Dev));
         report.count("tests of the npm package", || vitest("test"));
     }
+}
+
+/// What of the JavaScript side needs nothing but its sources and the addon: types, and contracts of calls.
+pub(crate) fn quick(report: &mut Report) {
+    report.check("types of TypeScript", check_types);
+    report.count("contracts of the npm package", || {
+        match ensure_node().and_then(|()| install(".")).and_then(|()| addon::build_here(Profile::Dev)) {
+            Ok(_) => vitest("test:quick"),
+            Err(why) => (Counts { failed: 1, ..Counts::default() }, why),
+        }
+    });
 }
 
 /// `integrations`: the packed package in what others have published, which is installed anew each time.

@@ -8,38 +8,38 @@ import { type QueryFn, type QueryMessage, type QueryParams, isObject } from "./q
 /** How a node calls its agent. */
 export interface ClaudeNodeOptions {
   /** What calls the agent: left out, `query` of `@anthropic-ai/claude-agent-sdk`, which has to be installed then. */
-  queryFn?: QueryFn;
+  queryFn?: QueryFn | undefined;
   /** Options of every call. */
-  options?: object;
+  options?: object | undefined;
   /**
    * Under which option a session that goes on is named. `sessionId` when left out, but `resume` without a `queryFn`:
    * `@anthropic-ai/claude-agent-sdk` takes `sessionId` for new sessions only, so that its `query`, where it is given, needs
    * `resume` here.
    */
-  resumeWith?: "sessionId" | "resume";
+  resumeWith?: "sessionId" | "resume" | undefined;
   /** What time it is: milliseconds since 1970-01-01 UTC. For tests. */
-  now?: () => number;
+  now?: (() => number) | undefined;
 }
 
-/** What a node is to do. A {@link RunningNode} of a resumed flow is one. */
+/** What a node is to do. A `RunningNode` of a resumed flow is one. */
 export interface ClaudeNodeInput {
   /** The node. */
   nodeId: string;
   /** What to ask: text, or messages. */
   prompt: string | ClaudeMessageInput[];
   /** The agent's own session, to go on with; left out, a new one. */
-  sessionId?: string;
+  sessionId?: string | undefined;
   /** Which execution of the node it is; left out, the run of the flow. */
-  runId?: string;
+  runId?: string | undefined;
   /** Options of this call, beside those of the node. */
-  options?: object;
+  options?: object | undefined;
   /**
    * Whether messages that are sent to the run while the agent works, by {@link FlowRun.command}, are given to it. The prompt
    * is then a stream of messages that ends when the agent has its result.
    */
-  inject?: boolean;
+  inject?: boolean | undefined;
   /** Stops the agent. The node stays `running`, so that the flow can be resumed. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /** What an agent made of its task. */

@@ -13,13 +13,21 @@
  * @module runlog/testing
  */
 
-export { type ClaudeNode, ClaudeNodeError, type ClaudeNodeInput, type ClaudeNodeOptions, type ClaudeNodeResult } from "../claude/node.js";
-export { createClaudeNode } from "../claude/node.js";
+export {
+  type ClaudeNode,
+  ClaudeNodeError,
+  type ClaudeNodeInput,
+  type ClaudeNodeOptions,
+  type ClaudeNodeResult,
+  createClaudeNode,
+  type QueryFn,
+  type QueryMessage,
+  type QueryParams,
+} from "../claude/index.js";
 export { loadFixtures } from "./load.js";
 export { type MockQuery, type MockQueryOptions, type MockResult, createMockQuery } from "./mock.js";
 export { type FixtureRecorder, type RecordFixturesOptions, recordFixtures } from "./record.js";
 export { type Schema, fixtureSchema } from "./schema.js";
-export type { QueryFn, QueryMessage, QueryParams } from "../claude/query.js";
 export { type ErrorCode, RunlogError } from "../error.js";
 export type {
   Fixture,

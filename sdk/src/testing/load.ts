@@ -1,16 +1,15 @@
 import { readFileSync, statSync } from "node:fs";
-import { basename, join } from "node:path";
-
-import { globSync } from "tinyglobby";
+import { basename } from "node:path";
 
 import { RunlogError, invalid } from "../error.js";
 import { check } from "./check.js";
+import { filesBelow, filesOfGlob } from "./glob.js";
 import { fixtureSchema } from "./schema.js";
 import type { Fixture, FixtureSet } from "./types.js";
 
 /**
  * Loads fixtures: a file, every `.json` file below a folder, or the files that a glob names. A file's name is its node's:
- * `task-agent.json` has the calls of `task-agent`.
+ * `task-agent.json` has the calls of `task-agent`. A glob has `*`, `?`, `[…]`, `**` for any folders, and `{…,…}`.
  *
  * @throws {@link RunlogError} `not_found` when nothing is there; `invalid_input` when a file isn't as
  * {@link fixtureSchema} says, naming the file, the place in it, and what to do; `ambiguous` when two files are for one node.
@@ -40,10 +39,8 @@ export function loadFixtures(pathOrGlob: string): FixtureSet {
 function filesOf(pathOrGlob: string): string[] {
   const kind = statSync(pathOrGlob, { throwIfNoEntry: false });
   if (kind?.isFile()) return [pathOrGlob];
-  const files = kind?.isDirectory()
-    ? globSync("**/*.json", { cwd: pathOrGlob, expandDirectories: false }).map((file) => join(pathOrGlob, file))
-    : globSync(pathOrGlob, { expandDirectories: false });
-  if (files.length > 0) return files.sort();
+  const files = kind?.isDirectory() ? filesBelow(pathOrGlob) : filesOfGlob(pathOrGlob);
+  if (files.length > 0) return files;
   const what = kind?.isDirectory() ? "no .json file in the folder" : "no file or folder, and nothing that fits the glob,";
   throw new RunlogError(
     "not_found",

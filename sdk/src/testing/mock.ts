@@ -7,9 +7,9 @@ export interface MockQueryOptions {
   /** The recorded calls, by node. */
   fixtures: FixtureSet;
   /** How many calls of each node were made before, as where a flow is resumed in another process. */
-  callsMade?: Record<string, number>;
+  callsMade?: Record<string, number> | undefined;
   /** Whether a call whose prompt isn't the recorded one is an error; it isn't when left out. */
-  strict?: boolean;
+  strict?: boolean | undefined;
 }
 
 /** The last message of a mock query: how the recorded call ended. */

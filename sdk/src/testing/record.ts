@@ -15,13 +15,13 @@ export interface RecordFixturesOptions<Query extends QueryFn = QueryFn> {
    * The folder to write to: a file for each node, `task-agent.json`. It is made if it isn't there. Left out, the one that
    * `runlog record-fixtures -- COMMAND` names, in `RUNLOG_RECORD_FIXTURES`.
    */
-  output?: string;
+  output?: string | undefined;
   /** The node of the calls that don't say theirs, or how to tell it. */
-  nodeId?: string | ((params: Parameters<Query>[0]) => string);
+  nodeId?: (string | ((params: Parameters<Query>[0]) => string)) | undefined;
   /** Keeps the calls that the files have already, and adds to them. Left out, a node's file begins anew. */
-  append?: boolean;
+  append?: boolean | undefined;
   /** Changes a call before it is kept, as to take a secret out. */
-  redact?: (call: FixtureCall, nodeId: string) => FixtureCall;
+  redact?: ((call: FixtureCall, nodeId: string) => FixtureCall) | undefined;
 }
 
 /** What {@link recordFixtures} adds to a query. */

@@ -24,7 +24,7 @@ describe.each(places)("attacks $name", ({ fresh }) => {
     expect(await texts(stream)).toEqual(['"a"', "between", '"b"', '"c"']);
     expect(await texts(other)).toEqual(["in a", "in b", "in c"]);
     const context = await store.context((await store.startSession({}, "a")).instance.id);
-    const message = { role: "user", toJSON: () => (void context.appendMessage({ role: "user", content: "inner" }), { role: "user", content: "outer" }) };
+    const message = { role: "user" as const, toJSON: () => (void context.appendMessage({ role: "user", content: "inner" }), { role: "user", content: "outer" }) };
     await context.appendMessage(message);
     expect((await context.getMessages()).map((it) => it["content"]).sort()).toEqual(["inner", "outer"]);
   });

@@ -1,4 +1,4 @@
-import { RawJson } from "#runlog";
+import { type MessageObject, RawJson } from "#runlog";
 import { places } from "#places";
 import { describe, expect, test } from "vitest";
 
@@ -27,7 +27,7 @@ describe.each(places)("contexts $name", ({ fresh }) => {
 
   test("what a model is sent is what was recorded, in order", async () => {
     const { context: it } = await context();
-    const sent = [
+    const sent: MessageObject[] = [
       { role: "system", content: "Be brief." },
       { role: "user", content: "Weather in Oslo?" },
       {
@@ -77,7 +77,7 @@ describe.each(places)("contexts $name", ({ fresh }) => {
       { role: "assistant", content: "b" },
     ]);
     expect(result).toMatchObject({ firstSequence: 1, lastSequence: 2, repeated: false });
-    const error = await failure(it.appendMessages([{ role: "user", content: "c" }, { role: "nobody" }]), "invalid_input");
+    const error = await failure(it.appendMessages([{ role: "user", content: "c" }, { role: "nobody" as "user" }]), "invalid_input");
     expect(error.message).toContain("message 2 of the batch");
     expect(await it.getLastSequence()).toBe(2);
   });
@@ -98,7 +98,7 @@ describe.each(places)("contexts $name", ({ fresh }) => {
 
   test("an expectation that is wrong is a conflict, and a key is used once", async () => {
     const { context: it } = await context();
-    const message = { role: "user", content: "once" };
+    const message = { role: "user", content: "once" } as const;
     const first = await it.appendMessage(message, { expectedLastSequence: 0, idempotencyKey: "k1" });
     const again = await it.appendMessage(message, { expectedLastSequence: 0, idempotencyKey: "k1" });
     expect(again).toEqual({ ...first, repeated: true });
@@ -191,7 +191,7 @@ describe.each(places)("contexts $name", ({ fresh }) => {
     const { context: it } = await context();
     const circular: Record<string, unknown> = { role: "user" };
     circular["content"] = circular;
-    await failure(it.appendMessage(circular as { role: string }), "invalid_input");
+    await failure(it.appendMessage(circular as { role: "user" }), "invalid_input");
     await failure(it.appendMessage({ role: "user", content: 1n }), "invalid_input");
     await failure(it.appendMessage(new TextEncoder().encode("{} {}")), "invalid_input");
     await failure(it.appendMessage(new Uint8Array([0xff])), "invalid_input");

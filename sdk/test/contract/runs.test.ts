@@ -1,10 +1,10 @@
-import { RawJson } from "#runlog";
+import { type MessageObject, RawJson } from "#runlog";
 import { lastingPlace, places } from "#places";
 import { describe, expect, test } from "vitest";
 
 import { failure } from "../code.js";
 
-const CALL = {
+const CALL: MessageObject = {
   role: "assistant",
   content: null,
   tool_calls: [

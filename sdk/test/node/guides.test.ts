@@ -1,63 +1,167 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import type { Readable } from "node:stream";
 
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 
-const root = fileURLToPath(new URL("../../../", import.meta.url));
+import { Application, type Trial, endedAs, examplesOfPages, exportedNames, layOut, root, started } from "./documented.js";
 
-let folder: string;
+const FIXTURE = readFileSync(join(root, "sdk/test/testing/fixtures/recordings/workflow-abc/task-agent.json"), "utf8");
 
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "runlog-guide-"));
-  await symlink(join(root, "node_modules"), join(folder, "node_modules"), "junction");
+/** Programs that follow one another in one folder: their names, and where they are written. */
+const STORIES = {
+  readme: { "first.mjs": "README.md 1", "next.mjs": "README.md 2" },
+  package: { "first.mjs": "sdk/README.md 1", "next.mjs": "sdk/README.md 2" },
+  start: { "agent.mjs": "docs/guides/getting-started-node.md 1", "look.mjs": "docs/guides/getting-started-node.md 2" },
+  agent: {
+    "agent.mjs": "docs/guides/write-an-agent-node.md 1",
+    "fork.mjs": "docs/guides/write-an-agent-node.md 4",
+    "spawn.mjs": "docs/guides/write-an-agent-node.md 5",
+    "watch.mjs": "docs/guides/write-an-agent-node.md 6",
+    "request.mjs": "docs/guides/write-an-agent-node.md 7",
+  },
+};
+
+/** A flow with a node that was left running, in `runlog-data`; its run is in `process.argv[2]`. */
+const LEFT_RUNNING = `
+  const left = await open("runlog-data");
+  const cutOff = await left.flows.create();
+  await cutOff.startAgent("work", "s1");
+  await left.close();
+  process.argv[2] = cutOff.runId;
+`;
+
+/** Examples that stand by themselves. */
+const TRIALS: Record<string, Trial> = {
+  "docs/guides/getting-started-node.md 3": {
+    after: "console.log(await store() === await store()); await (await store()).close();",
+    says: "true\n",
+  },
+  "docs/guides/write-an-agent-node.md 2": {
+    before: `
+      const call = { id: "call_1", type: "function", function: { name: "pay", arguments: "{}" } };
+      const paid = await store.runs.start({ session: {}, agentName: "payer" });
+      await paid.recordMessage({ role: "assistant", content: null, tool_calls: [call] });
+      const last = await paid.pause("cut off");
+      const receiptOf = async (id) => "paid once: " + id;
+    `,
+    after: "console.log(recorder.run.status, (await store.runs.toolCalls(last.id)).items.map((it) => it.output()).join());",
+    says: "running paid once: call_1\n",
+  },
+  "docs/guides/write-an-agent-node.md 3": { says: "paused overloaded, try later\ncompleted\nwrong_status\n" },
+  "docs/guides/claude-in-a-flow.md 1": { says: /^flow [0-9a-f-]{36}\nLooked at: Looked at: Plan the work\. 5 true\n$/ },
+  "docs/guides/claude-in-a-flow.md 2": { before: LEFT_RUNNING, says: "work Went on: continue\n{ work: 'done' }\n" },
+  "docs/guides/claude-in-a-flow.md 3": { says: "error_max_turns failed\n" },
+  "docs/guides/test-a-flow.md 1": {
+    files: { "tests/fixtures/my-workflow/task-agent.json": FIXTURE },
+    after: "console.log(text, typeof claudeNode.run);",
+    says: "I've analyzed the tasks... function\n",
+  },
+  "docs/guides/test-a-flow.md 2": {
+    before: `${LEFT_RUNNING}
+      const store = await open("runlog-data");
+      const runId = process.argv[2] as string;
+      const claudeNode = createClaudeNode();
+    `,
+    after: "console.log(flow.state.outputs);",
+    says: "{ work: 'Went on: continue' }\n",
+  },
+  "docs/guides/test-a-flow.md 3": {
+    before: 'import { query } from "@anthropic-ai/claude-agent-sdk";',
+    after: `
+      await recordingNode.run(await store.flows.create(), { nodeId: "plan", prompt: "Plan." });
+      console.log(recorded.fixtures.plan?.calls[0]?.output.text);
+    `,
+    says: "Looked at: Plan.\n",
+  },
+};
+
+const examples = examplesOfPages();
+let application: Application;
+let wrong: Map<string, string[]>;
+
+beforeAll(async () => {
+  application = new Application();
+  const exported = await exportedNames();
+  for (const example of examples) {
+    const trial = TRIALS[example.name];
+    if (trial !== undefined) application.add(example, trial, exported);
+  }
+  wrong = application.compile();
+  for (const [story, programs] of Object.entries(STORIES)) {
+    const codeOf = (name: string) => examples.find((example) => example.name === name)?.code ?? "throw new Error('there is no such example')";
+    const files = Object.entries(programs).map(([file, name]) => [file, codeOf(name)]);
+    layOut(application.folderOf(story), Object.fromEntries(files));
+  }
+}, 120_000);
+
+afterAll(() => application?.remove());
+
+function start(story: keyof typeof STORIES, program: string) {
+  const { child, ended } = started(program, application.folderOf(story));
+  return { child, ended, hasSaid: once(child.stdout as Readable, "data") };
+}
+
+/** All that a program says that ends well. */
+async function said(story: keyof typeof STORIES, program: string): Promise<string> {
+  const ended = await start(story, program).ended;
+  expect(ended).toMatchObject({ code: 0, signal: null, stderr: "" });
+  return ended.stdout;
+}
+
+test("every example of the pages is tried, and none that isn't there", () => {
+  const tried = [...Object.keys(TRIALS), ...Object.values(STORIES).flatMap((programs) => Object.values(programs))];
+  expect(examples.map((example) => example.name).sort()).toEqual(tried.sort());
 });
 
-afterEach(() => rm(folder, { recursive: true, force: true }));
+test.each(Object.keys(TRIALS))("the example %s compiles, runs, ends, and does what it should", async (name) => {
+  expect(wrong.get(name) ?? []).toEqual([]);
+  for (const { wanted, ended } of await application.run(name)) expect(ended).toEqual(endedAs(wanted));
+});
 
-/** Writes the whole programs of a guide, in order, as files of these names. */
-async function extract(guide: string, names: readonly string[]): Promise<void> {
-  const text = await readFile(join(root, "docs/guides", guide), "utf8");
-  const blocks = [...text.matchAll(/^```js\n([^]*?)^```$/gm)].map((found) => found[1] as string);
-  const programs = blocks.filter((block) => /^import .* from "runlog";$/m.test(block));
-  expect(programs).toHaveLength(names.length);
-  await Promise.all(names.map((name, index) => writeFile(join(folder, name), programs[index] as string)));
-}
+test.each(["readme", "package"] as const)("the two programs of the %s: one kills itself, the next goes on", async (story) => {
+  expect(await start(story, "first.mjs").ended).toEqual(expect.objectContaining({ signal: "SIGKILL", stdout: "", stderr: "" }));
+  expect(await said(story, "next.mjs")).toBe("");
+  layOut(application.folderOf(story), {
+    "look.mjs": `
+      import { open } from "runlog";
+      const store = await open("runlog-data", { mode: "readOnly" });
+      for (const run of (await store.runs.list()).items) console.log(run.status, run.stepCount, run.resumedFrom !== undefined);
+    `,
+  });
+  expect(await said(story, "look.mjs")).toBe("completed 1 true\npaused 1 false\n");
+});
 
-async function said(program: string): Promise<string> {
-  const { stdout, stderr } = await promisify(execFile)(process.execPath, [program], { cwd: folder, timeout: 30_000 });
-  expect(stderr).toBe("");
-  return stdout;
-}
-
-function started(program: string): { child: ChildProcess; ended: Promise<string> } {
-  const child = spawn(process.execPath, [program], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
-  let text = "";
-  child.stdout?.on("data", (part) => (text += part));
-  return { child, ended: once(child, "close").then(() => text) };
-}
+test("the programs of the first guide: a run is killed, gone on with, and looked at", async () => {
+  const first = start("start", "agent.mjs");
+  await first.hasSaid;
+  // Not before it has counted: the first thing it says is that it began.
+  for (let text = ""; !text.includes("2"); ) [text] = await once(first.child.stdout?.setEncoding("utf8") as Readable, "data");
+  first.child.kill("SIGKILL");
+  expect((await first.ended).stdout).toMatch(/^a new run\n1\n2\n/);
+  expect(await said("start", "agent.mjs")).toMatch(/^goes on with \d+ messages\n(\d\n)+10\n$/);
+  expect(await said("start", "look.mjs")).toMatch(
+    /^completed 10 \S+\npaused \d from the beginning\nuser: Count to ten\.\nassistant: 1\nassistant: 2\n(.*\n)*assistant: 10\n$/,
+  );
+});
 
 test("the programs of the guide of agents do what it says, with a kill in the middle", async () => {
-  await extract("write-an-agent-node.md", ["agent.mjs", "fork.mjs", "spawn.mjs", "watch.mjs", "request.mjs"]);
-  const first = started("agent.mjs");
-  await once(first.child.stdout as NonNullable<ChildProcess["stdout"]>, "data");
+  const first = start("agent", "agent.mjs");
+  await first.hasSaid;
   first.child.kill("SIGKILL");
   await first.ended;
 
-  const second = started("agent.mjs");
+  const second = start("agent", "agent.mjs");
   // Once it has gone on from where the first was killed, there is a run to watch.
-  await once(second.child.stdout as NonNullable<ChildProcess["stdout"]>, "data");
-  const [watched, rest] = await Promise.all([said("watch.mjs"), second.ended]);
-  expect(rest).toContain('add {"a":4,"b":1} 5');
+  await second.hasSaid;
+  const [watched, rest] = await Promise.all([said("agent", "watch.mjs"), second.ended]);
+  expect(rest).toMatchObject({ code: 0, stderr: "", stdout: expect.stringContaining('add {"a":4,"b":1} 5') });
   expect(watched).toContain("All is added.");
 
-  expect(await said("fork.mjs")).toMatch(/^\d+ messages are the same, then [1-9]\d* here and 1 there\n\+ That is enough\.$/m);
-  const spawned = await said("spawn.mjs");
+  expect(await said("agent", "fork.mjs")).toMatch(/^\d+ messages are the same, then [1-9]\d* here and 1 there\n\+ That is enough\.$/m);
+  const spawned = await said("agent", "spawn.mjs");
   expect(spawned).toContain("cccccccpcccccccccccc\n");
   expect(spawned).toContain("cancelled 0");
-  expect(await said("request.mjs")).toContain("By train.\nundefined");
+  expect(await said("agent", "request.mjs")).toContain("By train.\nundefined");
 });

@@ -1,6 +1,7 @@
 // A program of a user's, checked with the types of the packed package.
 import { type AgentEvent, RawJson, RunlogError, type Store, open } from "runlog";
-import { type FixtureSet, createClaudeNode, createMockQuery, loadFixtures, recordFixtures } from "runlog/testing";
+import { createClaudeNode } from "runlog/claude";
+import { type FixtureSet, createMockQuery, loadFixtures, recordFixtures } from "runlog/testing";
 
 /** A message as a library types it: an interface, without a place for other fields. */
 interface LibraryMessage {

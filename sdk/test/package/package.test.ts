@@ -34,6 +34,9 @@ test("the package holds what it should and no more", async () => {
   expect(names).toContain("package/dist/cjs/index.d.ts");
   expect(names).toContain("package/README.md");
   expect(names).toContain("package/LICENSE-MIT");
+  const said = await run("tar", ["-xzOf", tarball, "package/package.json"], app);
+  // Nothing that a process loads is needed beside the addon.
+  expect(Object.keys(JSON.parse(said).dependencies)).toEqual(["runlog-native"]);
   expect(names.filter((name) => /src\/|test\/|\.node$|tsconfig/.test(name))).toEqual([]);
 });
 

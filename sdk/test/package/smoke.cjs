@@ -1,5 +1,6 @@
 // The packed package, as CommonJS has it.
 const runlog = require("runlog");
+const { createClaudeNode } = require("runlog/claude");
 const { createMockQuery } = require("runlog/testing");
 
 module.exports = async function smoke(path) {
@@ -13,8 +14,9 @@ module.exports = async function smoke(path) {
   const error = await store.findSession("nobody").catch((error) => error);
   if (!(error instanceof runlog.RunlogError) || error.code !== "not_found") throw error;
   const calls = [{ input: { prompt: "" }, output: { text: "played" }, events: [] }];
-  const { value } = await createMockQuery({ fixtures: { agent: { calls } } })({ prompt: "" }).next();
-  if (value.text !== "played") throw new Error("runlog/testing doesn't play");
+  const node = createClaudeNode({ queryFn: createMockQuery({ fixtures: { agent: { calls } } }) });
+  const { text } = await node.run(await store.flows.create(), { nodeId: "agent", prompt: "" });
+  if (text !== "played") throw new Error("runlog/testing doesn't play");
   await store.close();
   return `${messages.length} ${events}`;
 };

@@ -1,11 +1,12 @@
-import { mkdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, test } from "vitest";
 
 import { type Fixture, fixtureSchema, loadFixtures } from "../../src/testing/index.js";
+import { filesOfGlob } from "../../src/testing/glob.js";
 import { failure } from "../code.js";
 import { freshFolder } from "../places.node.js";
 
@@ -37,6 +38,30 @@ describe("fixtures are JSON files", () => {
     expect(loadFixtures(join(recordings, "workflow-abc/task-agent.json"))).toEqual({ "task-agent": folder["task-agent"] });
     expect(loadFixtures(join(recordings, "**/*-agent.json"))).toEqual(folder);
     expect(loadFixtures(recordings)).toEqual(folder);
+  });
+
+  test("a glob names files as in a shell", async () => {
+    const folder = await freshFolder();
+    for (const file of ["a.json", "b.json", "b.txt", ".c.json", "d/a.json", "d/e/b.json", "d/e/[b].json", ".f/a.json", "g.json/a"]) {
+      await mkdir(dirname(join(folder, file)), { recursive: true });
+      await writeFile(join(folder, file), "{}");
+    }
+    await symlink(join(folder, "d"), join(folder, "d/loop"), "junction");
+    const found = (glob: string) => filesOfGlob(join(folder, glob)).map((file) => relative(folder, file).replaceAll("\\", "/"));
+    expect(found("*.json")).toEqual(["a.json", "b.json"]);
+    expect(found("?.txt")).toEqual(["b.txt"]);
+    expect(found(".*.json")).toEqual([".c.json"]);
+    expect(found("[!a].json")).toEqual(["b.json"]);
+    expect(found("[a-b].{json,txt}")).toEqual(["a.json", "b.json", "b.txt"]);
+    expect(found("{d/{a,e/b},x}.json")).toEqual(["d/a.json", "d/e/b.json"]);
+    expect(found("**/a.json")).toEqual(["a.json", "d/a.json"]);
+    expect(found("**/**/e/*")).toEqual(["d/e/[b].json", "d/e/b.json"]);
+    expect(found("d/**")).toEqual(["d/a.json", "d/e/[b].json", "d/e/b.json"]);
+    expect(found("d/*/[[]b].json")).toEqual(["d/e/[b].json"]);
+    expect(found("d/loop/a.json")).toEqual(["d/loop/a.json"]);
+    expect(found("{a}.json")).toEqual([]);
+    expect(found("a.json/b")).toEqual([]);
+    expect(() => found("[z-a].json")).toThrow(/brackets/);
   });
 
   test("what isn't right is told with its file, its place, and what to do", async () => {

@@ -10,7 +10,8 @@ import {
   type SDKUserMessage,
   query,
 } from "@anthropic-ai/claude-agent-sdk";
-import { type QueryFn, type Store, createClaudeNode } from "runlog";
+import type { Store } from "runlog";
+import { type QueryFn, createClaudeNode } from "runlog/claude";
 import { createMockQuery, loadFixtures, recordFixtures } from "runlog/testing";
 
 const options: Options = { maxTurns: 3, includePartialMessages: true, permissionMode: "plan" };

@@ -1,0 +1,178 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, expect, test } from "vitest";
+
+import { Application, type Trial, endedAs, examplesOfSources, exportedNames, root } from "./documented.js";
+
+/** Fixtures of one node, as examples name them. */
+const FIXTURE = readFileSync(join(root, "sdk/test/testing/fixtures/recordings/workflow-abc/task-agent.json"), "utf8");
+const WORKFLOW = { "tests/fixtures/my-workflow/task-agent.json": FIXTURE };
+
+const PLAYED = /^I've analyzed the tasks\.\.\.\n$/;
+
+const CONTEXT = `
+  const { instance: agent } = await store.startSession({ title: "Weather" }, "planner");
+  const context = await store.context(agent.id);
+`;
+
+/** What the examples in the comments of the sources take for granted, and what they do. */
+const TRIALS: Record<string, Trial> = {
+  "agents.ts: Agents": {
+    after: 'console.log((await store.agents.get("researcher"))?.maxSteps, (await store.agents.get("nobody")));',
+    says: "50 undefined\n",
+  },
+  "batch.ts: RecordBatch": {
+    before: 'const stream = store.newId(); const events = ["a", "b"].map((text) => ({ bytes: Buffer.from(text) }));',
+    after: "console.log((await store.streams.read(stream).toArray()).map((it) => it.text()).join(), batch.count);",
+    says: "a,b 0\n",
+  },
+  "chats.ts: Chats": {
+    after: "for (const { role, props } of await store.chats.getMessages(chat.chatId)) console.log(role, props.content);",
+    says: "user Oslo, please.\nassistant By train?\n",
+  },
+  "chats.ts: Resumption": {
+    before: `
+      const chat = await store.chats.create({ assistantId: "travel" });
+      const message = { type: "text", props: { content: "Oslo, please." } };
+      const cutOff = await store.chats.beginRequest(chat.chatId, { assistantId: "travel", message });
+      await cutOff.startStep("llm", { city: "Oslo" });
+      await cutOff.close();
+      const ask = async (input: Record<string, unknown> | undefined) => \`By train to \${input?.city}?\`;
+    `,
+    after: "console.log((await store.chats.getMessages(chat.chatId)).at(-1)?.props.content);",
+    says: "By train to Oslo?\n",
+  },
+  "claude/index.ts: runlog/claude": { after: "console.log(text);", says: "Looked at: Plan the work.\n" },
+  "claude/node.ts: createClaudeNode": {
+    before: 'const mockQuery = createMockQuery({ fixtures: loadFixtures("tests/fixtures/my-workflow/") });',
+    after: 'console.log(text, flow.state.nodeStatus["task-agent"], resumed.running.length);',
+    files: WORKFLOW,
+    says: "I've analyzed the tasks... done 0\n",
+  },
+  "context.ts: Context": {
+    before: `
+      import type { MessageObject } from "runlog";
+      const { instance: agent } = await store.startSession({ title: "Weather" }, "planner");
+      const callModel = async (sent: object[]): Promise<MessageObject> => ({ role: "assistant", content: \`No; \${sent.length} asked.\` });
+    `,
+    after: "for (const { json } of await context.getRawMessages()) console.log(json);",
+    says: '{"role":"user","content":"Will it rain?"}\n{"role":"assistant","content":"No; 1 asked."}\n',
+  },
+  "error.ts: RunlogError": { says: "no such session\n" },
+  "fields.ts: NewOf": { before: 'import type { NewChat } from "runlog";', says: "blue\n" },
+  "flow-types.ts: RuntimeCommand": {
+    before: 'import type { RuntimeCommand } from "runlog"; const flow = await store.flows.create();',
+    after: "for (const command of [hurry, rate]) await flow.command(command); console.log(await flow.takeInbox(flow.runId), await flow.takeInbox());",
+    says: /type: 'send'.*Hurry!.*\] \[.*type: 'rate'.*stars: 5/s,
+  },
+  "flows.ts: Flows": {
+    before: `
+      const { runId, ...left } = await store.flows.create();
+      const cutOff = (await store.flows.resume(runId)).flow;
+      await cutOff.startAgent("plan", "s1");
+      await cutOff.record({ type: "agent:text", nodeId: "plan", runId, timestamp: 1, content: "Hello" });
+      const callAgent = async (...what: unknown[]) => console.log(...what);
+      const show = (event: object) => console.log(event);
+    `,
+    says: /^plan s1 continue\n(.*\n)*.*content: 'Hello'/,
+  },
+  "flows.ts: FlowRun": {
+    before: 'const sessionId = "s1";',
+    after: 'console.log((await store.flows.resume(flow.runId)).flow.state.outputs["plan"]);',
+    says: "{ text: 'Hello' }\n",
+  },
+  "index.ts: open": { after: "console.log(last, reader.recovery.clean);", says: /^undefined (true|false)\n$/ },
+  "index.ts: openInMemory": { after: "console.log((await store.createSession({ title: 'x' })).title);", says: "x\n" },
+  "index.ts: attach": {
+    before: 'import { Worker } from "node:worker_threads";',
+    after: 'await new Promise((resolve) => worker.on("exit", resolve)); console.log((await store.listSessions()).sessions[0]?.title);',
+    says: "from the worker\n",
+    then: {
+      from: "// worker.mjs",
+      as: "worker",
+      before: 'import { workerData } from "node:worker_threads";',
+      after: 'await store.createSession({ title: "from the worker" }); await store.close();',
+      says: "",
+    },
+  },
+  "json.ts: RawJson": { before: CONTEXT, says: "true\n" },
+  "orchestrator.ts: Orchestrator": { says: "2 parts are done\n" },
+  "pages.ts: Pages": {
+    before: `${CONTEXT}
+      await context.appendMessages([{ role: "user", content: "a" }, { role: "user", content: "b" }]);
+      const send = async (page: object[]) => console.log("sent", page.length);
+    `,
+    after: "console.log(all.map((event) => event.json));",
+    says: /^1\n2\nsent 2\n\[.*"b".*\]/s,
+  },
+  "recorder.ts: RunRecorder": {
+    after: "console.log(run.run.status, (await store.runs.get(run.id))?.stepCount, await run.nextStep().catch((error) => error.code));",
+    says: "completed 1 wrong_status\n",
+  },
+  "runs.ts: Runs": {
+    after: 'process.kill(process.pid, "SIGKILL");',
+    says: { signal: "SIGKILL" },
+    then: {
+      from: "// In the next process",
+      before: `
+        import type { RunRecorder } from "runlog";
+        const work = async (recorder: RunRecorder, messages: object[]) => console.log(recorder.run.stepCount, messages.length);
+      `,
+      says: "1 2\n",
+    },
+  },
+  "store.ts: Store": {
+    after: "console.log((await context.getMessages()).length, session.title);",
+    says: "1 Weather\n",
+  },
+  "store.ts: orchestrator": { says: "hello, world\n" },
+  "store.ts: read": { before: 'await store.createSession({ title: "x" });', says: /^1 \d+ [0-9a-f-]{36}\n/ },
+  "testing/index.ts: runlog/testing": { files: WORKFLOW, after: "console.log(text);", says: PLAYED },
+  "testing/load.ts: loadFixtures": {
+    files: { "tests/fixtures/recordings/my-workflow/task-agent.json": FIXTURE },
+    after: "for await (const message of mockQuery({ prompt: 'Analyze the task list...' })) if (message.type === 'result') console.log(message.text);",
+    says: PLAYED,
+  },
+  "testing/mock.ts: createMockQuery": {
+    files: WORKFLOW,
+    after: `
+      const { text } = await claudeNode.run(await store.flows.create(), { nodeId: "task-agent", prompt: "Analyze the task list..." });
+      console.log(text);
+    `,
+    says: PLAYED,
+  },
+  "testing/record.ts: recordFixtures": {
+    before: 'import { query } from "@anthropic-ai/claude-agent-sdk";',
+    after: `
+      await claudeNode.run(await store.flows.create(), { nodeId: "plan", prompt: "Plan." });
+      console.log(loadFixtures("tests/fixtures/recordings/my-workflow/").plan?.calls[0]?.output.text);
+    `,
+    says: "Looked at: Plan.\n",
+  },
+};
+
+const examples = examplesOfSources();
+let application: Application;
+let wrong: Map<string, string[]>;
+
+beforeAll(async () => {
+  application = new Application();
+  const exported = await exportedNames();
+  for (const example of examples) {
+    const trial = TRIALS[example.name];
+    if (trial !== undefined) application.add(example, trial, exported);
+  }
+  wrong = application.compile();
+}, 120_000);
+
+afterAll(() => application?.remove());
+
+test("every example of the sources is tried, and none that isn't there", () => {
+  expect(examples.map((example) => example.name).sort()).toEqual(Object.keys(TRIALS).sort());
+});
+
+test.each(Object.keys(TRIALS))("the example of %s compiles, runs, ends, and does what it should", async (name) => {
+  expect(wrong.get(name) ?? []).toEqual([]);
+  for (const { wanted, ended } of await application.run(name)) expect(ended).toEqual(endedAs(wanted));
+});

@@ -1,0 +1,119 @@
+// Programs that must not compile: `npm run check` fails where one of them does. None is ever run.
+
+import type { NewAgent, NewChat, NewChatMessage, NewStep, RuntimeCommand, Store } from "#runlog";
+
+/** Known fields of a chat have their types, also beside fields that aren't known. */
+export async function chats({ chats }: Store): Promise<void> {
+  // @ts-expect-error a title is text
+  await chats.create({ assistantId: "a", title: 5 });
+  // @ts-expect-error a chat is active or archived
+  await chats.create({ assistantId: "a", status: "closed" });
+  // @ts-expect-error a chat is private, or the team's
+  await chats.create({ assistantId: "a", share: "everyone" });
+  // @ts-expect-error a chat is with an assistant
+  await chats.create({ title: "Travel" });
+  // @ts-expect-error a title is text
+  await chats.create({ assistantId: "a", title: 5, colour: "blue" });
+  // @ts-expect-error a chat is active or archived
+  await chats.update("c", { status: "closed" });
+  // @ts-expect-error a list is in one of three orders
+  await chats.list({ order: "title" });
+}
+
+/** Known fields of a message have their types. */
+export async function messages({ chats }: Store): Promise<void> {
+  // @ts-expect-error a block's id is text
+  await chats.saveMessages("c", [{ role: "user", type: "text", props: {}, blockId: 7 }]);
+  // @ts-expect-error a message has properties
+  await chats.saveMessages("c", [{ role: "user", type: "text" }]);
+  // @ts-expect-error a message is from the user or the assistant
+  await chats.saveMessages("c", [{ role: "tool", type: "text", props: {} }]);
+  // @ts-expect-error a thread's id is text
+  await chats.updateMessage("m", { threadId: 7 });
+  // @ts-expect-error the user's message has a type
+  await chats.beginRequest("c", { assistantId: "a", message: { props: {} } });
+  // @ts-expect-error a block's id is text
+  await chats.beginRequest("c", { assistantId: "a", message: { type: "text", props: {}, blockId: 7 } });
+}
+
+/** Known fields of a step have their types. */
+export async function steps({ chats }: Store): Promise<void> {
+  const step = { chatId: "c", requestId: "r", assistantId: "a", stackId: "s" };
+  // @ts-expect-error a depth is a number
+  await chats.saveSteps([{ ...step, type: "llm", status: "pending", stackDepth: "one" }]);
+  // @ts-expect-error no step is of this type
+  await chats.saveSteps([{ ...step, type: "thought", status: "pending" }]);
+  // @ts-expect-error a step is in a request
+  await chats.saveSteps([{ chatId: "c", assistantId: "a", stackId: "s", type: "llm", status: "pending" }]);
+  // @ts-expect-error no step has this status
+  await chats.updateStep("s", { status: "done" });
+}
+
+/** Known fields of an agent have their types. */
+export async function agents({ agents }: Store): Promise<void> {
+  // @ts-expect-error steps are counted
+  await agents.define({ name: "a", maxSteps: "many" });
+  // @ts-expect-error steps are counted
+  await agents.put({ name: "a", maxSteps: "many" });
+  // @ts-expect-error tools are named in a list
+  await agents.put({ name: "a", tools: "grep" });
+  // @ts-expect-error an agent has a name
+  await agents.put({ description: "Finds papers." });
+  // @ts-expect-error no agent is visible so
+  await agents.update("a", { visibility: "secret" });
+}
+
+/** The same where a variable is given its type first. */
+export const variables: [NewChat, NewChatMessage, NewStep, NewAgent] = [
+  // @ts-expect-error a place is a number
+  { assistantId: "a", sort: "first" },
+  // @ts-expect-error a request's id is text
+  { role: "user", type: "text", props: {}, requestId: 7 },
+  // @ts-expect-error why it failed is text
+  { chatId: "c", requestId: "r", assistantId: "a", stackId: "s", type: "llm", status: "failed", error: 7 },
+  // @ts-expect-error a time is a number
+  { name: "a", defaultTimeoutMs: "60s" },
+];
+
+/** Commands for one run say which. */
+export async function commands({ flows }: Store): Promise<void> {
+  const flow = await flows.create();
+  // @ts-expect-error a message is for a run
+  await flow.command({ type: "send", message: "Hurry!" });
+  // @ts-expect-error a reply is for a run
+  await flow.command({ type: "reply" });
+  // @ts-expect-error what is told an agent is text
+  await flow.command({ type: "send", runId: "r1", message: 7 });
+  // @ts-expect-error what is told an agent is text
+  await flow.command({ type: "resume", message: 7 });
+  // @ts-expect-error a message is for a run
+  const command: RuntimeCommand = { type: "send", message: "Hurry!" };
+  await flow.command(command);
+}
+
+/** A message is from somebody whom providers know. */
+export async function roles(store: Store): Promise<void> {
+  const context = await store.context("i");
+  // @ts-expect-error no message is from a bot
+  await context.appendMessage({ role: "bot", content: "Hi." });
+  // @ts-expect-error no message is from a bot
+  await context.appendMessages([{ role: "user", content: "Hi." }, { role: "bot", content: "Hi." }]);
+  // @ts-expect-error a message is from somebody
+  await context.appendMessage({ content: "Hi." });
+  const recorder = await store.runs.start({
+    agentName: "a",
+    session: {},
+    // @ts-expect-error no message is from a bot
+    messages: [{ role: "bot", content: "Hi." }],
+  });
+  // @ts-expect-error no message is from a bot
+  await recorder.recordMessage({ role: "bot", content: "Hi." });
+}
+
+/** What is asked for is asked for by its name, where nothing else is kept. */
+export async function options({ runs }: Store): Promise<void> {
+  // @ts-expect-error a list has no such filter
+  await runs.list({ state: "paused" });
+  // @ts-expect-error no run has this status
+  await runs.list({ status: "sleeping" });
+}
