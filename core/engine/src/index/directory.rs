@@ -203,6 +203,19 @@ impl Directory {
         Ok(first)
     }
 
+    /// The same of records that the last truncation took away: no sequence is any more what they were. The ordinal of the first.
+    pub(crate) fn apply_truncated(&mut self, number: u32, count: u32, segment: SegmentId) -> Result<u32> {
+        let stream = self.stream_mut(number)?;
+        if stream.tail_first_ordinal != stream.ordinals.saturating_add(1) {
+            return Err(contradiction(format!("stream {}: it was given records since its truncation", stream.id)));
+        }
+        let (sequence, tail) = (stream.tail_first_sequence, stream.tail_first_ordinal.saturating_add(count));
+        let first = self.apply_lost(number, count, segment)?;
+        let stream = self.stream_mut(number)?;
+        (stream.tail_first_sequence, stream.tail_first_ordinal) = (sequence, tail);
+        Ok(first)
+    }
+
     /// Applies the row of a sealed segment: its data records of one stream, all at once.
     pub(crate) fn apply_row(&mut self, row: &StreamRow, segment: SegmentId) -> Result<()> {
         let stream = self.stream_mut(row.stream)?;

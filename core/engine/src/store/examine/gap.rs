@@ -133,7 +133,7 @@ impl Gap {
 }
 
 /// What is lost had so many bytes at least: its places are this far from each other.
-const PLACE_BYTES: u64 = record::HEADER_BYTES as u64;
+pub(super) const PLACE_BYTES: u64 = record::HEADER_BYTES as u64;
 /// So many of what a gap lost are told one by one.
 const LOST_TOLD_MAX: usize = 20;
 
@@ -176,6 +176,10 @@ impl Walker {
         // The segment's own index tells how many records the stream was given before.
         let row = within.block.as_ref().and_then(|block| block.find_stream(number));
         let row = row.filter(|_| !self.drafts.get(&within.id).is_some_and(|draft| draft.has_stream(number)));
+        if let Some(row) = row {
+            let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
+            self.lose_ranges(number, given, row.first_ordinal)?;
+        }
         let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
         let known = match row {
             Some(row) => Some(row.first_ordinal.checked_sub(given.saturating_add(1)).ok_or_else(|| {
@@ -236,6 +240,16 @@ impl Walker {
         Ok(())
     }
 
+    /// What the header of a segment tells of the gaps before it: every stream with a lower number than its next was made there,
+    /// and no other.
+    pub(super) fn begin_segment(&mut self, segment: &Segment) {
+        // Where there is no room for that, a record will tell.
+        if self.open.is_some() && self.create_lost(segment.header.next_stream - 1).is_ok() {
+            let begin = Location { segment: segment.id(), offset: 0 };
+            self.last_creation = self.last_creation.max(begin);
+        }
+    }
+
     fn last_sequence(&self, number: u32) -> u32 {
         self.durable.directory.stream(number).map_or(0, |stream| stream.last_sequence())
     }
@@ -287,6 +301,9 @@ impl Walker {
                 told(id, number)
             ));
         }
+        if let Some(at) = self.truncated.get(&number).copied().filter(|at| self.room_behind(*at) < u64::from(count)) {
+            return self.lose_truncated(number, count, at);
+        }
         let mut left = count;
         while left > 0 {
             let taken = self.take_places(left, self.last_place(number));
@@ -302,6 +319,26 @@ impl Walker {
             );
             let last = location.offset + u64::from(count - 1) * PLACE_BYTES;
             self.set_place(number, Location { offset: last, ..location });
+            left -= count;
+        }
+        Ok(())
+    }
+
+    /// The same of records that must have come before the truncation at a place: it took them away.
+    fn lose_truncated(&mut self, number: u32, count: u32, at: Location) -> Done {
+        let mut left = count;
+        while left > 0 {
+            let Taken { gap, location, count } = self
+                .take_places(left, self.last_place(number))
+                .ok_or_else(|| format!("no place is left for {left} records"))?;
+            let ordinal = self.durable.directory.apply_truncated(number, count, location.segment);
+            let ordinal = ordinal.map_err(|error| error.to_string())?;
+            self.draft(location.segment).add_lost_data(number, ordinal, count, location.offset, PLACE_BYTES);
+            let step = self.draft(at.segment).step_mut(at.offset).ok_or("a truncation that is known is another")?;
+            step.ordinal = step.ordinal.saturating_add(count);
+            self.note(gap, Lost { stream: number, kind: Kind::DATA, first: 0, last: count - 1 }, count);
+            let last = location.offset + u64::from(count - 1) * PLACE_BYTES;
+            self.last_places.insert(number, Location { offset: last, ..location });
             left -= count;
         }
         Ok(())
@@ -351,8 +388,9 @@ impl Walker {
 
     fn catch_up_stream(&mut self, number: u32, theirs: &Stream) -> Done {
         let ours = self.durable.directory.stream(number).filter(|ours| ours.id == theirs.id && !ours.deleted);
-        let Some(ours) = ours else { return Ok(()) };
-        self.lose_data(number, theirs.ordinals.saturating_sub(ours.ordinals))?;
+        let Some(given) = ours.map(|ours| ours.ordinals) else { return Ok(()) };
+        self.lose_ranges(number, given, theirs.ordinals.saturating_add(1))?;
+        self.lose_data_up_to(number, theirs.ordinals)?;
         if theirs.last_sequence() < self.last_sequence(number) {
             self.lose_truncation(number, theirs.last_sequence())?;
         }
@@ -360,6 +398,23 @@ impl Walker {
             self.lose_step(StepRow { kind: Kind::DELETE, ..empty_step(number) }, self.last_place(number))?;
         }
         Ok(())
+    }
+
+    /// Loses what the checkpoint has of a stream behind one ordinal and up to another, range by range. Each that begins in what
+    /// is lost was begun by a truncation.
+    fn lose_ranges(&mut self, number: u32, behind: u32, to: u32) -> Done {
+        for (first_sequence, first_ordinal) in self.names.ranges(number, behind, to) {
+            self.lose_data_up_to(number, first_ordinal - 1)?;
+            if first_sequence <= self.last_sequence(number) {
+                self.lose_truncation(number, first_sequence - 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lose_data_up_to(&mut self, number: u32, ordinal: u32) -> Done {
+        let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
+        self.lose_data(number, ordinal.saturating_sub(given))
     }
 
     /// How much may have been lost behind a place, of which nothing is known yet.
@@ -403,6 +458,7 @@ impl Walker {
     pub(super) fn set_place(&mut self, number: u32, location: Location) {
         if !self.gaps.is_empty() {
             self.last_places.insert(number, location);
+            self.truncated.remove(&number);
         }
     }
 
@@ -412,6 +468,9 @@ impl Walker {
         if matches!(step.kind, Kind::CREATE | Kind::FORK) {
             self.last_creation = location;
             self.set_place(step.stream, location);
+        }
+        if step.kind == Kind::TRUNCATE && self.open.is_some() {
+            self.truncated.insert(step.stream, location);
         }
     }
 }

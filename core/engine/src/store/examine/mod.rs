@@ -95,8 +95,8 @@ pub(crate) fn examine(
     };
     let names = match &refused {
         Some(_) => names(&slots, &sources)?,
-        // Where everything is there, nothing has to be named.
-        None => names::Names::new(sources.identity.store),
+        // It opens, so all that isn't there was behind a checkpoint.
+        None => names::Names::of(&sources),
     };
     let mut examiner = Examiner {
         walker: Walker::new(sources.identity.hash_key, report, names),
@@ -127,6 +127,9 @@ pub(crate) fn examine(
     if let Some(loaded) = &loaded {
         found.torn_bytes = loaded.report.torn_bytes;
     }
+    if refused.is_some() {
+        examiner.lost_tail();
+    }
     let known = examiner.given.max(slots.stray_position.min(sources::POSITION_MAX));
     // Where only a checkpoint lets it open, which may be missing, it is made to open by itself.
     let has_hole = examiner.parts.last().is_some_and(|last| last.index_crc.is_none() && last.has_losses);
@@ -155,16 +158,13 @@ fn of_opened(loaded: &Loaded) -> Slots {
 
 /// What is known of streams whose creation may be lost.
 fn names(slots: &Slots, sources: &Sources) -> Result<names::Names> {
-    let mut names = names::Names::new(sources.identity.store);
+    let mut names = names::Names::of(sources);
     for slot in &slots.slots {
         if let State::Usable(segment) = &slot.state
             && let Some(block) = checked_block(segment)?.ok().flatten()
         {
             names.add_block(&block);
         }
-    }
-    if let Some(checkpoint) = &sources.checkpoint {
-        names.add_checkpoint(checkpoint);
     }
     Ok(names)
 }
@@ -206,7 +206,8 @@ struct Examiner<'a> {
 impl Examiner<'_> {
     fn slot(&mut self, slots: &[Slot], place: usize) -> Result<()> {
         let slot = &slots[place];
-        let next = slots.get(place + 1);
+        let rest = &slots[place + 1..];
+        let next = rest.first();
         match &slot.state {
             State::Usable(segment) => {
                 let wrong = slots::wrong_copies(segment)?;
@@ -215,7 +216,7 @@ impl Examiner<'_> {
                 }
                 self.check_header(segment);
                 let copies = wrong.into_iter().map(|(offset, _)| offset).collect();
-                self.segment(segment, next, slots.len() - place, copies)
+                self.segment(segment, rest, copies)
             }
             State::Headless { file, seed } => {
                 let salt = next.and_then(Slot::header).map(|header| header.predecessor_salt);
@@ -228,11 +229,11 @@ impl Examiner<'_> {
                     "every copy of its header is damaged; its records tell the seed, and its neighbours the rest";
                 self.walker.report.damaged(&name, 0, message);
                 let segment = Arc::new(Segment::unsealed(header, file.clone()));
-                self.segment(&segment, next, slots.len() - place, COPIES.to_vec())
+                self.segment(&segment, rest, COPIES.to_vec())
             }
             State::Lost(why) => {
                 let why = why.as_ref().map(|unusable| &unusable.why[..]);
-                self.missing(slot.id, why, next.and_then(Slot::header));
+                self.missing(slot.id, why, rest);
                 Ok(())
             }
         }

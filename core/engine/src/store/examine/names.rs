@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use super::Sources;
 use crate::{
     Kind, StreamId,
     format::index::Block,
     index::{
         checkpoint::Checkpoint,
-        directory::{Directory, Location},
+        directory::{Directory, Location, Stream},
     },
 };
 
@@ -19,6 +20,8 @@ pub(crate) struct Names {
     forks: HashMap<u32, (u32, u32)>,
     /// The least ordinal that an index block has of a stream.
     first_ordinals: HashMap<u32, u32>,
+    /// The ranges of a stream's own records that stand, where it has several: first sequence and first ordinal, in order.
+    ranges: HashMap<u32, Vec<(u32, u32)>>,
     /// Up to this number, what is no fork there is none.
     known_to: u32,
     store: [u8; 16],
@@ -27,16 +30,22 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// None yet, in a store with this id.
-    pub(crate) fn new(store: [u8; 16]) -> Self {
-        Self { store, ..Self::default() }
+    /// What the checkpoint says.
+    pub(crate) fn of(sources: &Sources) -> Self {
+        let mut names = Self { store: sources.identity.store, ..Self::default() };
+        if let Some(checkpoint) = &sources.checkpoint {
+            names.add_checkpoint(checkpoint);
+        }
+        names
     }
 
-    /// Takes over what a checkpoint says.
-    pub(crate) fn add_checkpoint(&mut self, checkpoint: &Checkpoint) {
+    fn add_checkpoint(&mut self, checkpoint: &Checkpoint) {
         self.known_to = checkpoint.directory.next_number() - 1;
         for (number, stream) in (1..).zip(checkpoint.directory.streams().iter()) {
             self.ids.insert(number, *stream.id.as_bytes());
+            if stream.lineage.is_some() || stream.tail_first_ordinal > 1 {
+                self.ranges.insert(number, own_ranges(number, stream));
+            }
             if let Some(forked) = stream.forked {
                 self.forks.insert(number, (forked.parent, forked.at));
             }
@@ -79,9 +88,25 @@ impl Names {
         number > self.known_to
     }
 
+    /// The ranges of a stream's own records that begin behind one ordinal and up to another, as the checkpoint has them.
+    pub(super) fn ranges(&self, number: u32, behind: u32, to: u32) -> Vec<(u32, u32)> {
+        let all = self.ranges.get(&number).into_iter().flatten();
+        all.filter(|(_, ordinal)| (behind.saturating_add(1)..=to).contains(ordinal)).copied().collect()
+    }
+
     pub(super) fn fork(&self, number: u32) -> Option<(u32, u32)> {
         self.forks.get(&number).copied().filter(|(parent, _)| *parent < number)
     }
+}
+
+/// First sequence and first ordinal of each range of a stream's own records.
+pub(super) fn own_ranges(number: u32, stream: &Stream) -> Vec<(u32, u32)> {
+    let below = std::iter::successors(stream.lineage.as_ref(), |range| range.below());
+    let below = below.take_while(|range| range.source == number);
+    let tail = std::iter::once((stream.tail_first_sequence, stream.tail_first_ordinal));
+    let mut ranges: Vec<_> = tail.chain(below.map(|range| (range.first_sequence, range.first_ordinal))).collect();
+    ranges.reverse();
+    ranges
 }
 
 fn is_new(step: &crate::format::index::StepRow) -> bool {

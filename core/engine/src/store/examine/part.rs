@@ -110,14 +110,8 @@ impl Examiner<'_> {
         self.walker.durable.epoch = self.walker.durable.epoch.max(header.epoch);
     }
 
-    /// Reads a segment that has a header, and holds its index block against it. `left` is how many there are from it on.
-    pub(super) fn segment(
-        &mut self,
-        segment: &Arc<Segment>,
-        next: Option<&Slot>,
-        left: usize,
-        wrong_copies: Vec<usize>,
-    ) -> Result<()> {
+    /// Reads a segment that has a header, and holds its index block against it. `rest` are those behind it.
+    pub(super) fn segment(&mut self, segment: &Arc<Segment>, rest: &[Slot], wrong_copies: Vec<usize>) -> Result<()> {
         let is_header_made = wrong_copies.len() == COPIES.len() && segment.trailer().is_none();
         let length =
             segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
@@ -129,20 +123,21 @@ impl Examiner<'_> {
         let file_bytes = length.min(limits::SEGMENT_BYTES_MAX);
         let block = checked_block(segment)?;
         let own = block.as_ref().ok().cloned().flatten();
+        let next = rest.first();
         let header_after = next.and_then(Slot::header);
         let found = match (segment.trailer(), header_after) {
             (Some(trailer), _) => active::Tail::known(trailer.data_end),
             (None, Some(after)) => active::Tail::known(after.predecessor_end.max(HEADER_BYTES as u64)),
             (None, None) if self.end.is_some() => active::Tail::known(self.end.unwrap_or(HEADER_BYTES as u64)),
-            (None, None) => self.tail(segment, file_bytes)?,
+            (None, None) if rest.is_empty() => self.tail(segment, file_bytes)?,
+            (None, None) => self.open_end(segment, file_bytes, rest)?,
         };
-        let is_last = left == 1;
+        let is_last = rest.is_empty();
         let is_active = is_last && segment.trailer().is_none() && found.damage.is_none();
         let next_position = match (segment.trailer(), header_after) {
             (Some(trailer), _) => Some(trailer.next_position),
             (None, Some(after)) => Some(after.base_position),
-            (None, None) if is_active => None,
-            (None, None) => Some(self.given),
+            (None, None) => found.next_position,
         };
         let (guide, guide_end) = match (&own, self.saved.as_ref()) {
             (Some(block), _) => (Some(block.clone()), found.end),
@@ -162,6 +157,9 @@ impl Examiner<'_> {
             block: guide,
             block_end: guide_end.min(found.end),
         };
+        if !is_header_made {
+            self.walker.begin_segment(segment);
+        }
         let walked = self.walker.walk(&task)?;
         if let Some(saved) = self.walker.checkpoint.take() {
             self.saved = Some(saved);
@@ -173,7 +171,9 @@ impl Examiner<'_> {
             self.walker.report.found.torn_bytes = found.torn_bytes;
         }
         let is_unproven = match next.map(|next| &next.state) {
-            Some(State::Usable(next)) if left == 2 => own.is_none() && chain::is_half_written(segment, next)?,
+            // A checkpoint that was made behind it proves that it was sealed, and keeps opening from doing it again.
+            _ if self.saved.as_ref().is_some_and(|saved| saved.end.segment > segment.id().0) => false,
+            Some(State::Usable(next)) if rest.len() == 1 => own.is_none() && chain::is_half_written(segment, next)?,
             _ => false,
         };
         let mut part = Part {
@@ -206,7 +206,8 @@ impl Examiner<'_> {
                 true
             }
         };
-        if !part.needs_index && !is_last {
+        // That of one that a crash left half sealed may be needed.
+        if !part.needs_index && part.index_crc.is_some() {
             self.walker.drafts.remove(&segment.id());
         }
         self.parts.push(part);

@@ -265,5 +265,8 @@ pub(crate) fn wrong_copies(segment: &Segment) -> Result<Vec<(usize, String)>> {
             None => wrong.push((start, "the file ends before this copy of the header".to_owned())),
         }
     }
+    if wrong.is_empty() && length < HEADER_BYTES as u64 {
+        wrong.push((COPIES[1], format!("the file ends at offset {length}, before its first record")));
+    }
     Ok(wrong)
 }

@@ -125,10 +125,12 @@ fn identity(storage: &dyn Storage) -> Result<(Identity, Option<String>)> {
         read => read,
     };
     let ids = chain::segment_ids(storage)?;
-    if let (Ok(identity), Some(first)) = (&read, ids.first())
-        && header_of(storage, *first)?.is_some_and(|header| header.store == identity.store)
-    {
-        return Ok((*identity, None));
+    if let Ok(identity) = &read {
+        let is_own = |id: &SegmentId| Ok(header_of(storage, *id)?.is_some_and(|header| header.store == identity.store));
+        // Usually all are of one store, and needn't be counted.
+        if ids.first().map_or(Ok(true), is_own)? && ids.last().map_or(Ok(true), is_own)? {
+            return Ok((*identity, None));
+        }
     }
     let said = said_by_segments(storage, &ids)?;
     // Of as many, the first: it was made first.

@@ -24,7 +24,11 @@ use crate::{
         record::{self, Flags},
         segment::HEADER_BYTES,
     },
-    index::{NumberMap, directory::Location},
+    index::{
+        NumberMap,
+        checkpoint::{Checkpoint, End},
+        directory::Location,
+    },
     log::segment::{Frame, Segment},
     store::durable::Durable,
 };
@@ -85,6 +89,8 @@ pub(crate) struct Walker {
     pub(super) open: Option<usize>,
     /// The newest place of each stream of which there was a record since the first gap, lost ones included.
     pub(super) last_places: NumberMap<Location>,
+    /// Where each stream was truncated of which no data record came since.
+    pub(super) truncated: NumberMap<Location>,
     /// Where the last stream was made.
     pub(super) last_creation: Location,
     /// The streams of which a record came since.
@@ -92,7 +98,7 @@ pub(crate) struct Walker {
     pub(super) names: Names,
     pub(crate) stands: Vec<Stand>,
     /// A checkpoint that is to be held against the log at its place.
-    pub(crate) checkpoint: Option<crate::index::checkpoint::Checkpoint>,
+    pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) checkpoint_wrong: Option<String>,
     /// The positions that the checkpoint says are redacted.
     pub(crate) to_erase: HashSet<u64>,
@@ -146,6 +152,7 @@ impl Walker {
             gaps: Vec::new(),
             open: None,
             last_places: NumberMap::default(),
+            truncated: NumberMap::default(),
             last_creation: NOWHERE,
             settled: HashSet::new(),
             names,
@@ -193,7 +200,7 @@ impl Walker {
                 }
             }
         }
-        if readable_to < task.to {
+        if readable_to.max(HEADER_BYTES as u64) < task.to {
             let from = hole.as_ref().map_or(readable_to.max(HEADER_BYTES as u64), |hole| hole.from);
             hole = Some(Hole { from, to: task.to, why: format!("the file ends at offset {}", task.file_bytes) });
         }
@@ -237,10 +244,14 @@ impl Walker {
                 stand.seen = Some(seen);
             }
         }
-        let is_there = |end: &crate::index::checkpoint::End| (end.segment, end.offset) == (segment.id().0, offset);
-        let Some(checkpoint) = self.checkpoint.take_if(|checkpoint| is_there(&checkpoint.end)) else { return };
+        let is_unknown = self.open.is_some();
+        // Its place may be within what is lost.
+        let is_there = |end: &End| end.offset == offset || is_unknown && end.offset < offset;
+        let is_of = |end: &End| (end.segment, end.salt) == (segment.id().0, segment.header.salt);
+        let is_met = |checkpoint: &mut Checkpoint| is_of(&checkpoint.end) && is_there(&checkpoint.end);
+        let Some(checkpoint) = self.checkpoint.take_if(is_met) else { return };
         // Where records are lost whose meaning nobody knows, the checkpoint may know more than the log.
-        if self.open.is_none() {
+        if !is_unknown {
             let draft = self.drafts.get(&segment.id());
             let wrong = draft.and_then(|draft| compare::checkpoint(&checkpoint, segment, &self.durable, draft, &seen));
             self.checkpoint_wrong = wrong;
