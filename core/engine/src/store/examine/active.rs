@@ -4,7 +4,7 @@ use super::{
     Examiner, Part, compare,
     gap::{self, Gap},
     slots::{Slot, State},
-    survey::{self, Hole, Piece, Source, Survey},
+    survey::{self, Hole, Padded, Piece, Survey},
 };
 use crate::{
     Result, SegmentId, checksum,
@@ -55,10 +55,9 @@ impl Tail {
 /// What is whole of a segment.
 fn whole(segment: &Segment, file_bytes: u64) -> Result<Whole> {
     let start = HEADER_BYTES as u64;
-    let source: &dyn Source = segment;
-    let quiet_from = survey::last_nonzero(source, start.min(file_bytes), file_bytes)?;
-    let readable_to = file_bytes - file_bytes % aligned(1) as u64;
-    let mut survey = Survey::new(source, segment.seed, start, readable_to).quiet_from(quiet_from);
+    let source = Padded::new(segment, file_bytes);
+    let quiet_from = survey::last_nonzero(segment, start.min(file_bytes), file_bytes)?;
+    let mut survey = Survey::new(&source, segment.seed, start, source.end()).quiet_from(quiet_from);
     let mut found =
         Whole { quiet_from, batches_end: start, last_end: start, expected: 0, is_unended: false, proof: None };
     let mut is_whole = true;
@@ -175,11 +174,13 @@ impl Examiner<'_> {
         let last = self.parts.last().map_or(0, |part| part.header.segment.0);
         let Some(saved) = self.saved.as_ref().filter(|saved| saved.end.segment > last) else { return };
         let base = self.walker.durable.next_position;
-        let Some(missing) = saved.end.next_position.checked_sub(base).filter(|missing| *missing > 0) else { return };
-        let what = format!("{} says that the log went on up to position {}", files::CHECKPOINT, base + missing - 1);
-        let data_end = HEADER_BYTES as u64 + missing.min(MADE_PLACES_MAX) * gap::PLACE_BYTES;
-        self.lost_segment(SegmentId(last + 1), what, data_end, base + missing, None);
-        if let Some(saved) = self.saved.take() {
+        let missing = saved.end.next_position.saturating_sub(base);
+        if missing > 0 {
+            let what = format!("{} says that the log went on up to position {}", files::CHECKPOINT, base + missing - 1);
+            let data_end = HEADER_BYTES as u64 + missing.min(MADE_PLACES_MAX) * gap::PLACE_BYTES;
+            self.lost_segment(SegmentId(last + 1), what, data_end, base + missing, None);
+        }
+        if let Some(saved) = self.saved.take_if(|_| self.walker.has_open_gap()) {
             self.walker.checkpoint_wrong = self.walker.catch_up(&saved).err();
         }
     }

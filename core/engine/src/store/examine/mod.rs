@@ -14,6 +14,7 @@ mod draft;
 mod ends;
 mod gap;
 mod guide;
+mod lose;
 mod names;
 mod part;
 mod report;
@@ -163,7 +164,7 @@ fn names(slots: &Slots, sources: &Sources) -> Result<names::Names> {
         if let State::Usable(segment) = &slot.state
             && let Some(block) = checked_block(segment)?.ok().flatten()
         {
-            names.add_block(&block);
+            names.add_block(segment, &block);
         }
     }
     Ok(names)

@@ -188,7 +188,7 @@ fn header_of(storage: &dyn Storage, id: SegmentId) -> Result<Option<Header>> {
 }
 
 /// The copy of the header that ends the index block of a sealed segment.
-fn footer_of(file: &dyn File, name: &str) -> Result<Option<Header>> {
+pub(super) fn footer_of(file: &dyn File, name: &str) -> Result<Option<Header>> {
     let failed = |error| Error::from_io(error, format!("reading the header of {name}"));
     let behind = (COPY_BYTES + TRAILER_BYTES) as u64;
     let Some(at) = file.len().map_err(failed)?.checked_sub(behind) else { return Ok(None) };
