@@ -249,14 +249,19 @@ impl Directory {
         }
     }
 
-    /// Makes a stream that was never given a record a fork of an unknown one at a sequence; whether it was one.
+    /// Makes a stream that was never given a record a fork of an unknown one at a sequence, or at a higher one than it was;
+    /// whether it could be one.
     pub(crate) fn fork_of_unknown(&mut self, number: u32, at: u32, location: Location) -> bool {
         let stream = self.stream_mut(number).ok().filter(|stream| {
-            let is_fresh = stream.ordinals == 0 && stream.tail_first_sequence == 1 && stream.lineage.is_none();
-            is_fresh && stream.snapshots.is_empty() && !stream.deleted && at != u32::MAX
+            let is_new = stream.tail_first_sequence == 1 && stream.lineage.is_none() && stream.snapshots.is_empty();
+            let was_lower = stream.forked.is_some_and(|forked| {
+                forked.parent == 0 && forked.at < at && stream.tail_first_sequence == forked.at + 1
+            });
+            stream.ordinals == 0 && (is_new || was_lower) && !stream.deleted && at != u32::MAX
         });
         let Some(stream) = stream else { return false };
-        *stream = Stream::fork_of_unknown(stream.id, at, location);
+        let snapshots = std::mem::take(&mut stream.snapshots);
+        *stream = Stream { snapshots, ..Stream::fork_of_unknown(stream.id, at, location) };
         true
     }
 

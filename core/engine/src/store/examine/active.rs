@@ -97,7 +97,7 @@ impl Examiner<'_> {
     /// Where the records of the last segment end. Where nothing proves that more was durable than whole batches reach, the
     /// rest is what a crash left. Otherwise every whole record stays, those of batches that lost others too.
     pub(super) fn tail(&self, segment: &Segment, file_bytes: u64) -> Result<Tail> {
-        let Whole { quiet_from, batches_end, last_end, expected, proof, .. } = whole(segment, file_bytes)?;
+        let Whole { quiet_from, batches_end, last_end, expected, proof, is_unended } = whole(segment, file_bytes)?;
         let by_record = proof.filter(|(_, watermark)| *watermark > batches_end).map(|(offset, watermark)| {
             format!("the record at offset {offset} says that all before offset {watermark} was durable")
         });
@@ -122,7 +122,13 @@ impl Examiner<'_> {
         );
         // What was lost of it and what of segments behind it, nobody knows; of these the checkpoint may know more.
         let is_followed = self.saved.as_ref().is_some_and(|saved| saved.end.segment > segment.id().0);
-        let next_position = (!is_followed).then_some(self.given);
+        let next_position = match (is_followed, is_unended) {
+            (false, _) => Some(self.given),
+            // A batch without its end went on here.
+            (true, true) => Some(stands.saturating_add(1)),
+            (true, false) => None,
+        };
+        let end = if is_followed && is_unended { end + gap::PLACE_BYTES } else { end };
         Ok(Tail { end, damage: Some(damage), torn_bytes: 0, quiet_from: Some(quiet_from), next_position })
     }
 

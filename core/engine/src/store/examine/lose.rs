@@ -146,8 +146,7 @@ impl Walker {
             let fork = self.names.fork(number).filter(|(parent, _)| self.durable.directory.stream(*parent).is_some());
             let (kind, other, sequence) = fork.map_or((Kind::CREATE, 0, 0), |(parent, at)| (Kind::FORK, parent, at));
             let mut behind = self.last_creation;
-            if kind == Kind::FORK {
-                self.lose_shared(number, other, sequence)?;
+            if kind == Kind::FORK && self.lose_shared(number, other, sequence)? {
                 behind = behind.max(self.last_place(other));
             }
             let place = self.lose_step(StepRow { kind, sequence, other, id, ..empty_step(number) }, behind)?;
@@ -156,8 +155,8 @@ impl Walker {
         Ok(())
     }
 
-    /// Loses what a stream must have had when it was forked, and has not.
-    fn lose_shared(&mut self, child: u32, parent: u32, at: u32) -> Done {
+    /// Loses what a stream must have had when it was forked, and has not. Whether there was any.
+    fn lose_shared(&mut self, child: u32, parent: u32, at: u32) -> Result<bool, String> {
         let given = self.durable.directory.stream(parent).map_or(0, |stream| stream.ordinals);
         for Shared { first_sequence, first_ordinal, count } in self.names.shared(child) {
             let is_new = first_ordinal > given;
@@ -168,17 +167,20 @@ impl Walker {
                 self.lose_data_up_to(parent, first_ordinal + count - 1)?;
             }
         }
-        self.lose_data(parent, at.saturating_sub(self.last_sequence(parent)))
+        self.lose_data(parent, at.saturating_sub(self.last_sequence(parent)))?;
+        Ok(self.durable.directory.stream(parent).is_some_and(|stream| stream.ordinals > given))
     }
 
     /// Makes a stream whose creation is lost a fork of an unknown one, if what is there of it begins behind `at`.
     fn begin_further_on(&mut self, number: u32, at: u32) {
         let is_fork = at > 0 && self.names.is_unknown(number);
-        let Some(location) = self.names.made_up.remove(&number).filter(|_| is_fork) else { return };
+        let Some(location) = self.names.made_up.get(&number).copied().filter(|_| is_fork) else { return };
         let Some(step) = self.drafts.get_mut(&location.segment).and_then(|draft| draft.creation_mut(number)) else {
             return;
         };
-        if step.kind == Kind::CREATE && self.durable.directory.fork_of_unknown(number, at, location) {
+        if (step.kind == Kind::CREATE || step.other == 0)
+            && self.durable.directory.fork_of_unknown(number, at, location)
+        {
             (step.kind, step.sequence, step.other) = (Kind::FORK, at, 0);
         }
     }

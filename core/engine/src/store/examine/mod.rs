@@ -133,7 +133,11 @@ pub(crate) fn examine(
     }
     let known = examiner.given.max(slots.stray_position.min(sources::POSITION_MAX));
     // Where only a checkpoint lets it open, which may be missing, it is made to open by itself.
-    let has_hole = examiner.parts.last().is_some_and(|last| last.index_crc.is_none() && last.has_losses);
+    let mut last = examiner.parts.last_mut();
+    let has_hole = last.as_ref().is_some_and(|last| last.index_crc.is_none() && last.has_losses);
+    if let Some(last) = last.take_if(|_| has_hole) {
+        last.needs_index = true;
+    }
     if refused.is_some() || has_hole {
         examiner.go_on_behind(known);
     }
