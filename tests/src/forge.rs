@@ -31,6 +31,11 @@ pub fn structure(bytes: &mut [u8]) {
     *crc = crc32fast::hash(covered).to_le_bytes();
 }
 
+/// Whether the CRC of such a structure is right.
+pub fn is_right(bytes: &[u8]) -> bool {
+    bytes.split_last_chunk::<4>().is_some_and(|(covered, crc)| crc32fast::hash(covered).to_le_bytes() == *crc)
+}
+
 /// What the CRCs of a segment's records and index continue, by the first copy of its header.
 pub fn seed(file: &[u8]) -> u32 {
     let part = |from: usize, to: usize| file.get(from..to).unwrap_or_default();

@@ -5,6 +5,7 @@ pub mod budget;
 pub mod checker;
 pub mod command;
 pub mod compare;
+pub mod corruption;
 pub mod damage;
 pub mod driver;
 pub mod faulty;

@@ -7,8 +7,8 @@ use std::{
 };
 
 use runlog_engine::{
-    ErrorKind, Expected, NewRecord, OpenOptions, Position, ReadOptions, Repair, Sequence, Store, Verification,
-    storage::Storage,
+    ErrorKind, Expected, NewRecord, OpenOptions, Position, ReadOptions, Repair, Sequence, Store, StreamId,
+    Verification, storage::Storage,
 };
 
 use crate::{
@@ -191,11 +191,23 @@ pub fn options() -> OpenOptions {
 /// A record as it was read.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Read {
-    sequence: u64,
+    /// Its sequence, or the one it speaks of.
+    pub sequence: u64,
     /// What it is.
     pub kind: u8,
-    meta: Vec<u8>,
-    payload: Vec<u8>,
+    /// The small part; empty when it is redacted.
+    pub meta: Vec<u8>,
+    /// The large part; empty when it is redacted.
+    pub payload: Vec<u8>,
+}
+
+/// A stream as it was read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StreamRead {
+    /// Its last sequence.
+    pub last: u64,
+    /// The positions of its records, by sequence.
+    pub positions: BTreeMap<u64, u64>,
 }
 
 /// Everything that could be read.
@@ -205,6 +217,8 @@ pub struct Readable {
     pub positions: BTreeMap<u64, Read>,
     /// The positions that reads of streams gave.
     pub in_streams: BTreeSet<u64>,
+    /// The same, stream by stream.
+    pub streams: BTreeMap<StreamId, StreamRead>,
     /// Every position that the log in its order gave.
     pub in_scan: BTreeSet<u64>,
     /// The last position.
@@ -240,15 +254,18 @@ pub fn read(store: &Store) -> Result<Readable, String> {
         }
     }
     for stream in store.streams().map_err(|error| error.to_string())? {
+        let mut positions = BTreeMap::new();
         for sequence in (1..=stream.last_sequence.0).map(Sequence) {
             let options = ReadOptions { first: sequence, last: sequence, ..ReadOptions::default() };
             for record in store.read(stream.id, options).map_err(|error| error.to_string())? {
                 match record {
-                    Ok(record) => _ = found.in_streams.insert(record.position.0),
+                    Ok(record) => _ = positions.insert(record.sequence.0, record.position.0),
                     Err(error) => told(error)?,
                 }
             }
         }
+        found.in_streams.extend(positions.values());
+        found.streams.insert(stream.id, StreamRead { last: stream.last_sequence.0, positions });
     }
     Ok(found)
 }

@@ -203,6 +203,19 @@ impl Directory {
         Ok(first)
     }
 
+    /// The same of records that the last truncation took away: no sequence is any more what they were. The ordinal of the first.
+    pub(crate) fn apply_truncated(&mut self, number: u32, count: u32, segment: SegmentId) -> Result<u32> {
+        let stream = self.stream_mut(number)?;
+        if stream.tail_first_ordinal != stream.ordinals.saturating_add(1) {
+            return Err(contradiction(format!("stream {}: it was given records since its truncation", stream.id)));
+        }
+        let (sequence, tail) = (stream.tail_first_sequence, stream.tail_first_ordinal.saturating_add(count));
+        let first = self.apply_lost(number, count, segment)?;
+        let stream = self.stream_mut(number)?;
+        (stream.tail_first_sequence, stream.tail_first_ordinal) = (sequence, tail);
+        Ok(first)
+    }
+
     /// Applies the row of a sealed segment: its data records of one stream, all at once.
     pub(crate) fn apply_row(&mut self, row: &StreamRow, segment: SegmentId) -> Result<()> {
         let stream = self.stream_mut(row.stream)?;
@@ -236,14 +249,19 @@ impl Directory {
         }
     }
 
-    /// Makes a stream that was never given a record a fork of an unknown one at a sequence; whether it was one.
+    /// Makes a stream that was never given a record a fork of an unknown one at a sequence, or at a higher one than it was;
+    /// whether it could be one.
     pub(crate) fn fork_of_unknown(&mut self, number: u32, at: u32, location: Location) -> bool {
         let stream = self.stream_mut(number).ok().filter(|stream| {
-            let is_fresh = stream.ordinals == 0 && stream.tail_first_sequence == 1 && stream.lineage.is_none();
-            is_fresh && stream.snapshots.is_empty() && !stream.deleted && at != u32::MAX
+            let is_new = stream.tail_first_sequence == 1 && stream.lineage.is_none() && stream.snapshots.is_empty();
+            let was_lower = stream.forked.is_some_and(|forked| {
+                forked.parent == 0 && forked.at < at && stream.tail_first_sequence == forked.at + 1
+            });
+            stream.ordinals == 0 && (is_new || was_lower) && !stream.deleted && at != u32::MAX
         });
         let Some(stream) = stream else { return false };
-        *stream = Stream::fork_of_unknown(stream.id, at, location);
+        let snapshots = std::mem::take(&mut stream.snapshots);
+        *stream = Stream { snapshots, ..Stream::fork_of_unknown(stream.id, at, location) };
         true
     }
 

@@ -117,6 +117,11 @@ impl Draft {
         self.steps.iter_mut().rev().find(is_creation)
     }
 
+    /// The step at an offset, to change it.
+    pub(crate) fn step_mut(&mut self, offset: u64) -> Option<&mut StepRow> {
+        self.steps.iter_mut().find(|step| step.offset == offset)
+    }
+
     pub(crate) fn add_key(&mut self, key: KeyRow) {
         self.keys.push(key);
     }

@@ -10,23 +10,15 @@
 //! - S unknown: that its creation is lost. Its id is that of a checkpoint or an index block further on, or one is made up.
 //!   It is taken for a fork of an unknown stream if its records begin further on than 1: it shares what is lost.
 
-use super::{
-    draft::Draft,
-    survey::Hole,
-    walk::{Walker, Within},
-};
+use super::survey::Hole;
 use crate::{
-    Kind, SegmentId, StreamId,
-    format::{
-        index::StepRow,
-        record::{self, engine},
-    },
+    Kind, SegmentId,
+    format::record,
     index::{
         NumberMap,
-        checkpoint::Checkpoint,
-        directory::{Directory, Location, Stream},
+        directory::{Directory, Location},
     },
-    log::segment::{Frame, Segment},
+    log::segment::Segment,
 };
 
 /// Records that can't be read.
@@ -98,12 +90,12 @@ impl Gap {
     }
 
     /// How much it may have held of which nothing is known yet.
-    fn room(&self) -> u64 {
+    pub(super) fn room(&self) -> u64 {
         self.unnamed.min(self.to.saturating_sub(self.next_place) / PLACE_BYTES)
     }
 
     /// Where its next place is.
-    fn location(&self) -> Location {
+    pub(super) fn location(&self) -> Location {
         Location { segment: self.segment, offset: self.next_place }
     }
 
@@ -133,12 +125,12 @@ impl Gap {
 }
 
 /// What is lost had so many bytes at least: its places are this far from each other.
-const PLACE_BYTES: u64 = record::HEADER_BYTES as u64;
+pub(super) const PLACE_BYTES: u64 = record::HEADER_BYTES as u64;
 /// So many of what a gap lost are told one by one.
 const LOST_TOLD_MAX: usize = 20;
 
 impl Lost {
-    fn told(&self, directory: &Directory) -> String {
+    pub(super) fn told(&self, directory: &Directory) -> String {
         let id = directory.stream(self.stream).map(|stream| stream.id);
         let stream = id.map_or_else(|| format!("stream number {}", self.stream), |id| format!("stream {id}"));
         match self.kind {
@@ -153,284 +145,4 @@ impl Lost {
             kind => format!("a record of kind {} of {stream}", kind.0),
         }
     }
-}
-
-type Done = Result<(), String>;
-
-impl Walker {
-    /// A whole segment is lost.
-    pub(super) fn lose_segment(&mut self, gap: Gap) {
-        self.drafts.insert(gap.segment, Draft::default());
-        self.gaps.push(gap);
-        self.open = Some(self.gaps.len() - 1);
-        self.settled.clear();
-    }
-
-    /// Makes up for what was lost of a stream before its data record with this sequence, if it is the first one behind a gap.
-    pub(super) fn settle(&mut self, within: &Within, number: u32, sequence: u32) -> Done {
-        if self.open.is_none() || self.settled.contains(&number) {
-            return Ok(());
-        }
-        self.create_lost(number)?;
-        self.settled.insert(number);
-        // The segment's own index tells how many records the stream was given before.
-        let row = within.block.as_ref().and_then(|block| block.find_stream(number));
-        let row = row.filter(|_| !self.drafts.get(&within.id).is_some_and(|draft| draft.has_stream(number)));
-        let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
-        let known = match row {
-            Some(row) => Some(row.first_ordinal.checked_sub(given.saturating_add(1)).ok_or_else(|| {
-                format!("the index says {} is the first here of stream number {number}", row.first_ordinal)
-            })?),
-            None => None,
-        };
-        self.begin_further_on(number, sequence.saturating_sub(1).saturating_sub(known.unwrap_or(0)));
-        let last = self.last_sequence(number);
-        self.lose_data(number, known.unwrap_or(sequence.saturating_sub(last.saturating_add(1))))?;
-        if sequence <= self.last_sequence(number) {
-            self.lose_truncation(number, sequence.saturating_sub(1))?;
-        }
-        Ok(())
-    }
-
-    /// The same before a record that is lost itself, of which the index tells the ordinal.
-    pub(super) fn settle_ordinal(&mut self, number: u32, ordinal: u32) -> Done {
-        if self.open.is_none() {
-            return Ok(());
-        }
-        self.create_lost(number)?;
-        let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
-        self.lose_data(number, ordinal.saturating_sub(given.saturating_add(1)))
-    }
-
-    /// The same before a step.
-    pub(super) fn settle_step(&mut self, within: &mut Within, frame: &Frame) -> Done {
-        if self.open.is_none() {
-            return Ok(());
-        }
-        let header = &frame.header;
-        let (made, about) = match header.kind {
-            Kind::CREATE => (header.stream, None),
-            Kind::FORK => {
-                let parent = frame.parts().and_then(|(_, payload)| engine::decode_fork(&payload));
-                (header.stream, parent.map(|(_, parent)| parent))
-            }
-            _ => (header.stream.saturating_add(1), Some(header.stream)),
-        };
-        if made > self.durable.directory.next_number() {
-            self.create_lost(made - 1)?;
-        }
-        let Some(about) = about else { return Ok(()) };
-        let last = self.last_sequence(about);
-        if matches!(header.kind, Kind::FORK | Kind::TRUNCATE | Kind::SNAPSHOT) && header.sequence > last {
-            // How many records of its own it was given by then, only its index tells; one that had none was a fork.
-            let own = self.names.records_before(about).unwrap_or(0);
-            self.begin_further_on(about, header.sequence.saturating_sub(own));
-            self.lose_data(about, header.sequence.saturating_sub(self.last_sequence(about)))?;
-        }
-        if header.kind == Kind::TRUNCATE
-            && let Some(ordinal) = within.truncation_at(frame.offset)
-        {
-            let given = self.durable.directory.stream(about).map_or(0, |stream| stream.ordinals);
-            self.lose_data(about, ordinal.saturating_sub(given))?;
-        }
-        Ok(())
-    }
-
-    fn last_sequence(&self, number: u32) -> u32 {
-        self.durable.directory.stream(number).map_or(0, |stream| stream.last_sequence())
-    }
-
-    /// Makes every stream up to a number, whose creations are lost.
-    pub(super) fn create_lost(&mut self, number: u32) -> Done {
-        let next = self.durable.directory.next_number();
-        let count = u64::from(number.saturating_add(1).saturating_sub(next));
-        if count == 0 {
-            return Ok(());
-        }
-        if self.room_behind(self.last_creation) < count {
-            return Err(format!("stream number {number} was never created"));
-        }
-        for number in next..=number {
-            let id = self.names.id(number, &self.durable.directory);
-            let fork = self.names.fork(number).filter(|(parent, _)| self.durable.directory.stream(*parent).is_some());
-            let (kind, other, sequence) = fork.map_or((Kind::CREATE, 0, 0), |(parent, at)| (Kind::FORK, parent, at));
-            let mut behind = self.last_creation;
-            let lacking = sequence.saturating_sub(self.last_sequence(other));
-            if kind == Kind::FORK && lacking > 0 {
-                self.lose_data(other, lacking)?;
-                behind = behind.max(self.last_place(other));
-            }
-            let place = self.lose_step(StepRow { kind, sequence, other, id, ..empty_step(number) }, behind)?;
-            self.names.made_up.insert(number, place);
-        }
-        Ok(())
-    }
-
-    /// Makes a stream whose creation is lost a fork of an unknown one, if what is there of it begins behind `at`.
-    fn begin_further_on(&mut self, number: u32, at: u32) {
-        let is_fork = at > 0 && self.names.is_unknown(number);
-        let Some(location) = self.names.made_up.remove(&number).filter(|_| is_fork) else { return };
-        let Some(step) = self.drafts.get_mut(&location.segment).and_then(|draft| draft.creation_mut(number)) else {
-            return;
-        };
-        if step.kind == Kind::CREATE && self.durable.directory.fork_of_unknown(number, at, location) {
-            (step.kind, step.sequence, step.other) = (Kind::FORK, at, 0);
-        }
-    }
-
-    /// Gives data records of a stream, that are lost, places in the gaps behind the last record of the stream.
-    fn lose_data(&mut self, number: u32, count: u32) -> Done {
-        let id = self.durable.directory.stream(number).map(|stream| stream.id);
-        if self.room_behind(self.last_place(number)) < u64::from(count) {
-            return Err(format!(
-                "{count} records of {} would be lost before it, more than the log lacks",
-                told(id, number)
-            ));
-        }
-        let mut left = count;
-        while left > 0 {
-            let taken = self.take_places(left, self.last_place(number));
-            let Taken { gap, location, count } = taken.ok_or_else(|| format!("no place is left for {left} records"))?;
-            let first = self.last_sequence(number).saturating_add(1);
-            let lost = self.durable.directory.apply_lost(number, count, location.segment);
-            let ordinal = lost.map_err(|error| error.to_string())?;
-            self.draft(location.segment).add_lost_data(number, ordinal, count, location.offset, PLACE_BYTES);
-            self.note(
-                gap,
-                Lost { stream: number, kind: Kind::DATA, first, last: first.saturating_add(count - 1) },
-                count,
-            );
-            let last = location.offset + u64::from(count - 1) * PLACE_BYTES;
-            self.set_place(number, Location { offset: last, ..location });
-            left -= count;
-        }
-        Ok(())
-    }
-
-    fn lose_truncation(&mut self, number: u32, after: u32) -> Done {
-        let ordinal = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
-        let step = StepRow { kind: Kind::TRUNCATE, sequence: after, ordinal, ..empty_step(number) };
-        self.lose_step(step, self.last_place(number)).map(drop)
-    }
-
-    /// The place of the step, which is behind another.
-    fn lose_step(&mut self, step: StepRow, behind: Location) -> Result<Location, String> {
-        // What is to be gone stays gone, even where everything that is lost has been taken for something else.
-        let must_stay = matches!(step.kind, Kind::REDACT | Kind::DELETE);
-        let taken = self.take_places(1, behind).or_else(|| if must_stay { self.share_place(behind) } else { None });
-        let Taken { gap, location, count } =
-            taken.ok_or_else(|| format!("a step of stream number {} would be lost before it, too", step.stream))?;
-        let step = StepRow { offset: location.offset, ..step };
-        self.apply_step(location.segment, &step)?;
-        let draft = self.draft(location.segment);
-        draft.add_step(step);
-        if count > 0 {
-            draft.add_lost();
-        }
-        self.note(gap, Lost { stream: step.stream, kind: step.kind, first: step.sequence, last: step.sequence }, 1);
-        self.step_at(&step, location);
-        Ok(location)
-    }
-
-    /// Makes up for what a checkpoint knows of and no record behind the gap shows: what was deleted or redacted must not come
-    /// back, and no sequence be given again. The first thing for which there is no room.
-    pub(super) fn catch_up(&mut self, checkpoint: &Checkpoint) -> Done {
-        let theirs = &checkpoint.directory;
-        let mut done = self.create_lost(theirs.next_number().saturating_sub(1));
-        for (target, (number, sequence)) in std::mem::take(&mut self.erased) {
-            if !self.durable.directory.redacted().contains(target) {
-                let step = StepRow { kind: Kind::REDACT, sequence, target, ..empty_step(number) };
-                done = done.and(self.lose_step(step, NOWHERE).map(drop));
-            }
-        }
-        for (number, stream) in (1_u32..).zip(theirs.streams().iter()) {
-            done = done.and(self.catch_up_stream(number, stream));
-        }
-        done
-    }
-
-    fn catch_up_stream(&mut self, number: u32, theirs: &Stream) -> Done {
-        let ours = self.durable.directory.stream(number).filter(|ours| ours.id == theirs.id && !ours.deleted);
-        let Some(ours) = ours else { return Ok(()) };
-        self.lose_data(number, theirs.ordinals.saturating_sub(ours.ordinals))?;
-        if theirs.last_sequence() < self.last_sequence(number) {
-            self.lose_truncation(number, theirs.last_sequence())?;
-        }
-        if theirs.deleted {
-            self.lose_step(StepRow { kind: Kind::DELETE, ..empty_step(number) }, self.last_place(number))?;
-        }
-        Ok(())
-    }
-
-    /// How much may have been lost behind a place, of which nothing is known yet.
-    fn room_behind(&self, behind: Location) -> u64 {
-        self.gaps.iter().filter(|gap| gap.location() >= behind).map(Gap::room).sum()
-    }
-
-    /// Places in the first gap behind another place that has some: one behind the other, `count` at the most. The first, since
-    /// the later ones are all that is left for what can only have been lost there.
-    fn take_places(&mut self, count: u32, behind: Location) -> Option<Taken> {
-        let is_free = |gap: &&mut Gap| gap.location() >= behind && gap.room() > 0;
-        let (place, gap) = self.gaps.iter_mut().enumerate().find(|(_, gap)| is_free(gap))?;
-        let count = u32::try_from(gap.room()).map_or(count, |room| room.min(count));
-        let location = Location { segment: gap.segment, offset: gap.next_place };
-        gap.next_place += u64::from(count) * PLACE_BYTES;
-        gap.unnamed -= u64::from(count);
-        Some(Taken { gap: place, location, count })
-    }
-
-    /// A place that something else has: the last of a gap.
-    fn share_place(&self, behind: Location) -> Option<Taken> {
-        let is_behind = |gap: &&Gap| gap.location() >= behind && gap.next_place > gap.from;
-        let (place, gap) = self.gaps.iter().enumerate().rfind(|(_, gap)| is_behind(gap))?;
-        let location = Location { segment: gap.segment, offset: gap.next_place - PLACE_BYTES };
-        Some(Taken { gap: place, location, count: 0 })
-    }
-
-    fn note(&mut self, gap: usize, lost: Lost, count: u32) {
-        if let Some(gap) = self.gaps.get_mut(gap) {
-            gap.add(lost);
-            gap.named += u64::from(count.saturating_sub(1));
-        }
-    }
-
-    /// Where the newest record of a stream is, if that is behind the first gap.
-    fn last_place(&self, number: u32) -> Location {
-        self.last_places.get(&number).copied().unwrap_or(NOWHERE)
-    }
-
-    /// Notes where a record of a stream is, or was.
-    pub(super) fn set_place(&mut self, number: u32, location: Location) {
-        if !self.gaps.is_empty() {
-            self.last_places.insert(number, location);
-        }
-    }
-
-    /// Notes where a step is, or was. One that speaks of a stream says little of where the stream's records before it were:
-    /// only a data record shows what is lost before it.
-    pub(super) fn step_at(&mut self, step: &StepRow, location: Location) {
-        if matches!(step.kind, Kind::CREATE | Kind::FORK) {
-            self.last_creation = location;
-            self.set_place(step.stream, location);
-        }
-    }
-}
-
-/// Places that were taken in a gap.
-struct Taken {
-    gap: usize,
-    location: Location,
-    count: u32,
-}
-
-/// Before every record.
-pub(super) const NOWHERE: Location = Location { segment: SegmentId(0), offset: 0 };
-
-/// A step of a stream of which nothing is known yet.
-fn empty_step(stream: u32) -> StepRow {
-    StepRow { kind: Kind::CREATE, stream, sequence: 0, ordinal: 0, offset: 0, other: 0, target: 0, id: [0; 16] }
-}
-
-fn told(id: Option<StreamId>, number: u32) -> String {
-    id.map_or_else(|| format!("stream number {number}"), |id| format!("stream {id}"))
 }

@@ -12,6 +12,24 @@ pub(crate) enum Named {
     Step(StepRow),
 }
 
+impl Named {
+    /// What it is, for people.
+    pub(super) fn told(&self) -> String {
+        match self {
+            Self::Data { stream, ordinal } => format!("record {ordinal} of stream number {stream}"),
+            Self::Step(step) => format!(
+                "a step of kind {} of stream number {} (sequence {}, ordinal {}, other {}, target {})",
+                step.kind.0, step.stream, step.sequence, step.ordinal, step.other, step.target
+            ),
+        }
+    }
+}
+
+/// What is named, and where.
+pub(super) fn named_at(named: Option<(u64, Named)>) -> String {
+    named.map_or_else(|| "nothing".to_owned(), |(offset, named)| format!("{} at offset {offset}", named.told()))
+}
+
 /// The places that a block names, by rising offset.
 pub(crate) struct Guide {
     places: Vec<(u64, Named)>,

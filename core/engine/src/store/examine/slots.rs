@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Sources, named_salts, seed};
+use super::{Sources, named_salts, seed, sources::footer_of};
 use crate::{
     Error, ErrorKind, Result, SegmentId,
     format::{
@@ -220,6 +220,13 @@ fn open(storage: &dyn Storage, id: SegmentId, identity: &Identity) -> Result<Sta
         }
         Ok(_) => Ok(State::Lost(Some(Unusable::of(error.to_string())))),
         Err(header) if header.kind() == ErrorKind::Damaged => {
+            let footer =
+                footer_of(&*file, &name)?.filter(|footer| footer.store == identity.store && footer.segment != id);
+            if let Some(footer) = footer {
+                let why = format!("it is {} of this store, under another name", files::segment_name(footer.segment));
+                let (is_segment, next_position) = (Some(footer.segment), footer.base_position);
+                return Ok(State::Lost(Some(Unusable { why, is_segment, next_position })));
+            }
             let source = FileSource { file: file.clone(), name };
             Ok(match seed::find(&source, HEADER_BYTES as u64, length, 0)? {
                 Some(seed) => State::Headless { file, seed },
@@ -264,6 +271,9 @@ pub(crate) fn wrong_copies(segment: &Segment) -> Result<Vec<(usize, String)>> {
             Some(Err(error)) => return Err(error),
             None => wrong.push((start, "the file ends before this copy of the header".to_owned())),
         }
+    }
+    if wrong.is_empty() && length < HEADER_BYTES as u64 {
+        wrong.push((COPIES[1], format!("the file ends at offset {length}, before its first record")));
     }
     Ok(wrong)
 }

@@ -6,11 +6,12 @@ use crate::{
     format::{
         Features,
         files::{self, End, Identity, WATERMARK_BYTES_MAX, Watermark},
-        segment::{HEADER_BYTES, Header},
+        index::TRAILER_BYTES,
+        segment::{COPY_BYTES, HEADER_BYTES, Header},
     },
     index::checkpoint::{self, Checkpoint},
     limits,
-    storage::{Access, Storage},
+    storage::{Access, File, Storage},
     store::{chain, end, open},
 };
 
@@ -117,16 +118,41 @@ fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// The identity of the store; where its file is lost, what the segments say of it, and why.
+/// The identity of the store; where its file is lost, or is another store's, what the segments say of it, and why.
 fn identity(storage: &dyn Storage) -> Result<(Identity, Option<String>)> {
-    let error = match open::read_identity(storage) {
-        Ok(identity) => return Ok((identity, None)),
-        Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotAStore) => error,
-        Err(error) => return Err(error),
+    let read = match open::read_identity(storage) {
+        Err(error) if !matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotAStore) => return Err(error),
+        read => read,
     };
+    let ids = chain::segment_ids(storage)?;
+    if let Ok(identity) = &read {
+        let is_own = |id: &SegmentId| Ok(header_of(storage, *id)?.is_some_and(|header| header.store == identity.store));
+        // Usually all are of one store, and needn't be counted.
+        if ids.first().map_or(Ok(true), is_own)? && ids.last().map_or(Ok(true), is_own)? {
+            return Ok((*identity, None));
+        }
+    }
+    let said = said_by_segments(storage, &ids)?;
+    // Of as many, the first: it was made first.
+    let most = said.iter().rev().max_by_key(|(_, count)| *count);
+    match (read, most) {
+        (Ok(identity), Some((other, count))) => {
+            let own = said.iter().find(|(said, _)| said.store == identity.store).map_or(0, |(_, count)| *count);
+            let is_foreign = own < *count;
+            let why = is_foreign.then(|| format!("it is of another store than {count} segments"));
+            Ok((if is_foreign { *other } else { identity }, why))
+        }
+        (Ok(identity), None) => Ok((identity, None)),
+        (Err(error), Some((most, _))) => Ok((*most, Some(error.to_string()))),
+        (Err(error), None) => Err(error),
+    }
+}
+
+/// The identities that headers of segments tell, and how many do each.
+fn said_by_segments(storage: &dyn Storage, ids: &[SegmentId]) -> Result<Vec<(Identity, u64)>> {
     let mut found: Vec<(Identity, u64)> = Vec::new();
-    for id in chain::segment_ids(storage)? {
-        let Some(header) = header_of(storage, id)? else { continue };
+    for id in ids {
+        let Some(header) = header_of(storage, *id)? else { continue };
         let said = Identity {
             store: header.store,
             created_ms: header.base_time_ms,
@@ -140,15 +166,13 @@ fn identity(storage: &dyn Storage) -> Result<(Identity, Option<String>)> {
         }
         found.truncate(IDENTITIES_MAX);
     }
-    // Of as many, the first: it was made first.
-    let most = found.into_iter().rev().max_by_key(|(_, count)| *count).ok_or(error.clone())?;
-    Ok((most.0, Some(error.to_string())))
+    Ok(found)
 }
 
 /// Segments of more stores than this are not told apart.
 const IDENTITIES_MAX: usize = 64;
 
-/// The header of a segment, whatever store it is of, when one of the two copies at its start checks.
+/// The header of a segment, whatever store it is of, when one of its copies checks.
 fn header_of(storage: &dyn Storage, id: SegmentId) -> Result<Option<Header>> {
     let name = files::segment_name(id);
     let failed = |error| Error::from_io(error, format!("reading the header of {name}"));
@@ -156,8 +180,22 @@ fn header_of(storage: &dyn Storage, id: SegmentId) -> Result<Option<Header>> {
     let length = file.len().map_err(failed)?.min(HEADER_BYTES as u64);
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(HEADER_BYTES)];
     file.read_at(0, &mut bytes).map_err(failed)?;
-    match Header::decode(&bytes, &name) {
-        Ok(header) => Ok(Some(header).filter(|header| header.segment == id)),
+    let header = match Header::decode(&bytes, &name) {
+        Err(error) if error.kind() == ErrorKind::Damaged => footer_of(&*file, &name)?,
+        header => Some(header?),
+    };
+    Ok(header.filter(|header| header.segment == id))
+}
+
+/// The copy of the header that ends the index block of a sealed segment.
+pub(super) fn footer_of(file: &dyn File, name: &str) -> Result<Option<Header>> {
+    let failed = |error| Error::from_io(error, format!("reading the header of {name}"));
+    let behind = (COPY_BYTES + TRAILER_BYTES) as u64;
+    let Some(at) = file.len().map_err(failed)?.checked_sub(behind) else { return Ok(None) };
+    let mut copy = [0; COPY_BYTES];
+    file.read_at(at, &mut copy).map_err(failed)?;
+    match Header::decode_copy(&copy, name, usize::try_from(at).unwrap_or(usize::MAX)) {
+        Ok(header) => Ok(Some(header)),
         Err(error) if error.kind() == ErrorKind::Damaged => Ok(None),
         Err(error) => Err(error),
     }

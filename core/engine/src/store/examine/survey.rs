@@ -37,6 +37,34 @@ impl Source for Segment {
     }
 }
 
+/// A file of which the last unit may be cut: padding is zeros, so a record that lacks no more than that is whole.
+pub(crate) struct Padded<'a> {
+    segment: &'a Segment,
+    file_bytes: u64,
+}
+
+impl<'a> Padded<'a> {
+    pub(crate) fn new(segment: &'a Segment, file_bytes: u64) -> Self {
+        Self { segment, file_bytes }
+    }
+
+    /// Where the last unit ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.file_bytes.next_multiple_of(aligned(1) as u64)
+    }
+}
+
+impl Source for Padded<'_> {
+    fn read(&self, offset: u64, length: u64) -> Result<Bytes> {
+        if offset + length <= self.file_bytes || offset >= self.file_bytes {
+            return self.segment.read(offset, length);
+        }
+        let mut bytes = self.segment.read(offset, self.file_bytes - offset)?.to_vec();
+        bytes.resize(usize::try_from(length.min(self.end() - offset)).unwrap_or(usize::MAX), 0);
+        Ok(bytes.into())
+    }
+}
+
 /// What lies at an offset.
 pub(crate) enum Piece {
     /// A whole record. Whether this build knows its kind and flags is for the caller to ask.

@@ -9,22 +9,26 @@ use std::{
 use super::{
     compare,
     draft::Draft,
-    gap::{Gap, Lost, NOWHERE},
-    guide::{Guide, Named},
+    gap::{Gap, Lost},
+    guide::{Guide, Named, named_at},
+    lose::NOWHERE,
     names::Names,
     report::Report,
-    survey::{Hole, Piece, Source, Survey},
+    survey::{Hole, Padded, Piece, Survey},
 };
 use crate::{
     Kind, Result, SegmentId,
     format::{
-        aligned,
         index::{Block, KeyRow, StepRow},
         newer,
         record::{self, Flags},
         segment::HEADER_BYTES,
     },
-    index::{NumberMap, directory::Location},
+    index::{
+        NumberMap,
+        checkpoint::{Checkpoint, End},
+        directory::Location,
+    },
     log::segment::{Frame, Segment},
     store::durable::Durable,
 };
@@ -85,6 +89,8 @@ pub(crate) struct Walker {
     pub(super) open: Option<usize>,
     /// The newest place of each stream of which there was a record since the first gap, lost ones included.
     pub(super) last_places: NumberMap<Location>,
+    /// Where each stream was truncated of which no data record came since.
+    pub(super) truncated: NumberMap<Location>,
     /// Where the last stream was made.
     pub(super) last_creation: Location,
     /// The streams of which a record came since.
@@ -92,7 +98,7 @@ pub(crate) struct Walker {
     pub(super) names: Names,
     pub(crate) stands: Vec<Stand>,
     /// A checkpoint that is to be held against the log at its place.
-    pub(crate) checkpoint: Option<crate::index::checkpoint::Checkpoint>,
+    pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) checkpoint_wrong: Option<String>,
     /// The positions that the checkpoint says are redacted.
     pub(crate) to_erase: HashSet<u64>,
@@ -110,7 +116,7 @@ pub(super) struct Within {
     expected: u32,
     pub(super) block: Option<Arc<Block>>,
     guide: Option<Guide>,
-    truncations: Option<HashMap<u64, u32>>,
+    given: Option<HashMap<u64, u32>>,
     /// Where the batch began that is under way.
     batch: Option<u64>,
     is_behind_hole: bool,
@@ -126,14 +132,16 @@ impl Within {
         (self.block, self.guide) = (None, None);
     }
 
-    /// How many records a stream had been given when it was truncated here, as the segment's own index says.
-    pub(super) fn truncation_at(&mut self, offset: u64) -> Option<u32> {
+    /// How many records a stream had been given by the step at an offset, as far as the segment's own index says.
+    pub(super) fn given_by(&mut self, offset: u64) -> Option<u32> {
         let block = self.block.as_ref()?;
-        let truncations = self.truncations.get_or_insert_with(|| {
-            let steps = block.steps().filter(|step| step.kind == Kind::TRUNCATE);
-            steps.map(|step| (step.offset, step.ordinal)).collect()
+        let given = self.given.get_or_insert_with(|| {
+            let tells = |step: &StepRow| {
+                step.kind == Kind::TRUNCATE || step.kind == Kind::SNAPSHOT && step.other == step.stream
+            };
+            block.steps().filter(tells).map(|step| (step.offset, step.ordinal)).collect()
         });
-        truncations.get(&offset).copied()
+        given.get(&offset).copied()
     }
 }
 
@@ -146,6 +154,7 @@ impl Walker {
             gaps: Vec::new(),
             open: None,
             last_places: NumberMap::default(),
+            truncated: NumberMap::default(),
             last_creation: NOWHERE,
             settled: HashSet::new(),
             names,
@@ -168,7 +177,7 @@ impl Walker {
             expected: 0,
             block: task.block.clone(),
             guide: None,
-            truncations: None,
+            given: None,
             batch: None,
             is_behind_hole: false,
             time_delta_ms: 0,
@@ -178,9 +187,9 @@ impl Walker {
         };
         self.drafts.insert(within.id, Draft::default());
         self.durable.next_position = self.durable.next_position.max(segment.header.base_position);
-        let source: &dyn Source = segment;
-        let readable_to = task.to.min(task.file_bytes - task.file_bytes % aligned(1) as u64);
-        let mut survey = Survey::new(source, segment.seed, HEADER_BYTES as u64, readable_to);
+        let source = Padded::new(segment, task.file_bytes);
+        let readable_to = task.to.min(source.end());
+        let mut survey = Survey::new(&source, segment.seed, HEADER_BYTES as u64, readable_to);
         let mut hole: Option<Hole> = None;
         while let Some(piece) = survey.next()? {
             match piece {
@@ -193,7 +202,7 @@ impl Walker {
                 }
             }
         }
-        if readable_to < task.to {
+        if readable_to.max(HEADER_BYTES as u64) < task.to {
             let from = hole.as_ref().map_or(readable_to.max(HEADER_BYTES as u64), |hole| hole.from);
             hole = Some(Hole { from, to: task.to, why: format!("the file ends at offset {}", task.file_bytes) });
         }
@@ -237,10 +246,14 @@ impl Walker {
                 stand.seen = Some(seen);
             }
         }
-        let is_there = |end: &crate::index::checkpoint::End| (end.segment, end.offset) == (segment.id().0, offset);
-        let Some(checkpoint) = self.checkpoint.take_if(|checkpoint| is_there(&checkpoint.end)) else { return };
+        let is_unknown = self.open.is_some();
+        // Its place may be within what is lost.
+        let is_there = |end: &End| end.offset == offset || is_unknown && end.offset < offset;
+        let is_of = |end: &End| (end.segment, end.salt) == (segment.id().0, segment.header.salt);
+        let is_met = |checkpoint: &mut Checkpoint| is_of(&checkpoint.end) && is_there(&checkpoint.end);
+        let Some(checkpoint) = self.checkpoint.take_if(is_met) else { return };
         // Where records are lost whose meaning nobody knows, the checkpoint may know more than the log.
-        if self.open.is_none() {
+        if !is_unknown {
             let draft = self.drafts.get(&segment.id());
             let wrong = draft.and_then(|draft| compare::checkpoint(&checkpoint, segment, &self.durable, draft, &seen));
             self.checkpoint_wrong = wrong;
@@ -374,7 +387,7 @@ impl Walker {
         match guide.next_below(offset + 1) {
             Some((at, named)) if at == offset && named == found => {}
             named => {
-                let what = format!("at offset {offset} is {}, but it names {}", told(&found), named_at(named));
+                let what = format!("at offset {offset} is {}, but it names {}", found.told(), named_at(named));
                 within.contradict(what);
             }
         }
@@ -422,7 +435,7 @@ impl Walker {
         let Some(mut guide) = within.guide.take() else { return false };
         while let Some((offset, named)) = guide.next_below(gap.to) {
             let done = if offset < gap.from {
-                Err(format!("it names {} at offset {offset}, where the records have none", told(&named)))
+                Err(format!("it names {} at offset {offset}, where the records have none", named.told()))
             } else {
                 self.lose_one(within, named, offset, gap)
             };
@@ -480,18 +493,4 @@ impl Walker {
 /// A position's place in a segment.
 pub(crate) fn index_of(segment: &Segment, position: u64) -> Option<u32> {
     u32::try_from(position.checked_sub(segment.header.base_position)?).ok()
-}
-
-fn told(named: &Named) -> String {
-    match named {
-        Named::Data { stream, ordinal } => format!("record {ordinal} of stream number {stream}"),
-        Named::Step(step) => format!(
-            "a step of kind {} of stream number {} (sequence {}, ordinal {}, other {}, target {})",
-            step.kind.0, step.stream, step.sequence, step.ordinal, step.other, step.target
-        ),
-    }
-}
-
-fn named_at(named: Option<(u64, Named)>) -> String {
-    named.map_or_else(|| "nothing".to_owned(), |(offset, named)| format!("{} at offset {offset}", told(&named)))
 }

@@ -9,7 +9,7 @@ use crate::{
     format::{
         files::{self, WATERMARK_BYTES},
         index::TRAILER_BYTES,
-        segment::{COPY_BYTES, Header},
+        segment::{COPY_BYTES, HEADER_BYTES, Header},
     },
     log::segment::Segment,
     storage::{Access, Storage},
@@ -190,6 +190,9 @@ fn write_copies(storage: &dyn Storage, segment: &Segment, header: &Header, offse
     let copy: [u8; COPY_BYTES] = header.encode();
     for offset in offsets {
         file.write_at(*offset as u64, &copy).and_then(|()| file.sync()).map_err(failed)?;
+    }
+    if file.len().map_err(failed)? < HEADER_BYTES as u64 {
+        file.set_len(HEADER_BYTES as u64).and_then(|()| file.sync()).map_err(failed)?;
     }
     Ok(())
 }

@@ -146,6 +146,8 @@ impl Plan {
         let mut index_crc = 0;
         let goes_on = examined.next_segment.is_some();
         let last_place = examined.parts.len().saturating_sub(1);
+        // What a crash left half sealed isn't left to the next writer, who would want it as it was.
+        examined.parts[..last_place].iter_mut().for_each(|part| part.needs_index |= part.index_crc.is_none());
         for place in 0..examined.parts.len() {
             let after = examined.parts.get(place + 1).filter(|after| !after.is_header_made);
             let after_crc = after.map(|after| after.header.predecessor_index_crc);
