@@ -253,6 +253,17 @@ export class Chats {
   }
 
   /**
+   * Takes the content of a message out of every read, with all that it was changed to: of this chat, of its copies and of
+   * exports. The message is gone then, and its sequence stays its own; its bytes stay on the disk. Durable when it resolves;
+   * the reason is kept.
+   *
+   * @throws {@link RunlogError} as {@link updateMessage}.
+   */
+  async redactMessage(messageId: string, reason: string): Promise<void> {
+    await this.#handle.done("redactMessage", { id: messageId, reason });
+  }
+
+  /**
    * Begins a request: the user's message is durable when it resolves; everything else is in memory until the request
    * ends, and is then written as one atomic batch.
    *
@@ -262,6 +273,38 @@ export class Chats {
     const { message, ...rest } = objectOf(request, "a request");
     const args = { chat: chatId, ...rest, message: { role: "user", ...wire.toMessage({ ...message }) } };
     return requestOf(this.#handle.channel, check(await this.#handle.call("beginRequest", args)));
+  }
+
+  /**
+   * Does the work of a request, and ends it as the work ended: `completed` when it returns, `failed` with the error when it
+   * throws, which is then thrown on. A request that the work has ended itself is left as it is.
+   *
+   * @throws {@link RunlogError} as {@link beginRequest} and {@link RequestBuffer.finish}; whatever the work throws.
+   *
+   * @example
+   * ```ts
+   * const chat = await store.chats.create({ assistantId: "travel" });
+   * const message = { type: "text", props: { content: "Oslo, please." } };
+   * const answer = await store.chats.withRequest(chat.chatId, { assistantId: "travel", message }, async (request) => {
+   *   const step = await request.startStep("llm", { model: "m" });
+   *   await request.send({ role: "assistant", type: "text", props: { content: "By train?" } });
+   *   await request.completeStep(step);
+   *   return "By train?";
+   * });
+   * ```
+   */
+  async withRequest<T>(chatId: string, request: NewRequest, work: (request: RequestBuffer) => T | Promise<T>): Promise<T> {
+    const begun = await this.beginRequest(chatId, request);
+    let result: T;
+    try {
+      result = await work(begun);
+    } catch (error) {
+      // The error of the work matters more than that its end couldn't be written, which the store tells the next one.
+      if (!begun.hasEnded) await begun.finish({ failed: error }).catch(() => {});
+      throw error;
+    }
+    if (!begun.hasEnded) await begun.finish("completed");
+    return result;
   }
 
   /**

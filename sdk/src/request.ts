@@ -2,6 +2,7 @@ import { type Channel, type Reply, valueOf } from "./binding.js";
 import { type NewChatMessage, type StepType, wire } from "./chat-types.js";
 import { Handle } from "./handle.js";
 import { messageOf } from "./error.js";
+import { requestBegan, requestEnded } from "./exits.js";
 import { type RawJson, jsonBytes } from "./json.js";
 
 /** Where a request is. */
@@ -17,16 +18,18 @@ export type RequestEnd = "completed" | "interrupted" | RequestFailed;
 
 /** A request ended with an error. */
 export interface RequestFailed {
-  /** What the error says; the step under way keeps it. */
-  failed: string;
+  /** The error, or what it says; the step under way keeps it, or one made for it where there is none. */
+  failed: unknown;
 }
 
 /**
  * A request under way: the user's message was written at its entry, everything else is written as one atomic batch at
  * its exit. In between all is in memory, and lost if the process crashes.
  *
- * The exit is {@link finish}, or {@link close} or the end of its `await using`: then the step under way is `interrupted`. One that nobody
- * holds any more is written as interrupted too, when it is collected or the process ends.
+ * The exit is {@link finish}, or {@link close} or the end of its `await using`: then the step under way is `interrupted`,
+ * also where an exception ends it; {@link Chats.withRequest} says `failed` then. One that nobody holds any more is written as
+ * interrupted too: when it is collected, when its store is closed, when the process ends, also by SIGTERM, SIGINT or SIGHUP
+ * where the program has no listener of its own for it. A worker thread isn't told of signals.
  */
 export class RequestBuffer implements AsyncDisposable {
   /** What the assistants of the request share; it is saved with every step. */
@@ -52,6 +55,11 @@ export class RequestBuffer implements AsyncDisposable {
     return this.#place.requestId;
   }
 
+  /** Whether its exit is written, or being written. */
+  get hasEnded(): boolean {
+    return this.#ended;
+  }
+
   /** The node of the call stack that is at work. */
   get stackId(): string {
     return this.#place.stackId;
@@ -65,7 +73,7 @@ export class RequestBuffer implements AsyncDisposable {
   /**
    * Adds a message, and says its id. Chat, request and assistant are filled in where they are left out.
    *
-   * @throws {@link RunlogError} `already_exists` for an id that the request has already; `invalid_input`, `too_large`
+   * @throws {@link RunlogError} `already_exists` for an id that the chat or the request has already; `invalid_input`, `too_large`
    * for what can't be saved.
    */
   async send(message: NewChatMessage): Promise<string> {
@@ -141,16 +149,18 @@ export class RequestBuffer implements AsyncDisposable {
 
   /**
    * Writes all messages and steps as one atomic batch, with the final status of the steps under way; a delegate step that
-   * waits for one under way stays `running`. Durable when it resolves. After an error it can be called again; whatever
+   * waits for one under way stays `running`. Of a request that was gone on with, the step that had been cut off is completed
+   * with it; its output is that of {@link Resumption.complete}, before or after. Durable when it resolves. After an error it can be called again; whatever
    * happens, it is written once.
    *
-   * @throws {@link RunlogError} `not_found` when the chat was deleted meanwhile; `invalid_input` when it was written
-   * already; else those of the storage.
+   * @throws {@link RunlogError} `not_found` when the chat was deleted meanwhile; `already_exists` when a message that was
+   * sent has an id that is taken by now; `invalid_input` when it was written already; else those of the storage.
    */
   async finish(end: RequestEnd): Promise<void> {
     this.#ended = true;
     try {
-      await this.#handle.done("finish", { end });
+      await this.#handle.done("finish", { end: typeof end === "object" && end !== null ? { ...end, failed: messageOf(end.failed) } : end });
+      requestEnded(this);
     } catch (error) {
       this.#ended = false;
       throw error;
@@ -164,6 +174,7 @@ export class RequestBuffer implements AsyncDisposable {
       if (!this.#ended) await this.finish("interrupted");
     } finally {
       this.#handle.release();
+      requestEnded(this);
     }
   }
 
@@ -223,5 +234,7 @@ export class Space {
 
 /** The request of a reply. @internal */
 export function requestOf(channel: Channel, reply: Reply): RequestBuffer {
-  return new RequestBuffer(new Handle(channel, reply.handle, "the request"), valueOf<Place>(reply));
+  const request = new RequestBuffer(new Handle(channel, reply.handle, "the request"), valueOf<Place>(reply));
+  requestBegan(request);
+  return request;
 }

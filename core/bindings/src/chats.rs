@@ -100,6 +100,13 @@ struct StepsReply<'a> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Redact {
+    id: String,
+    reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Delete {
     chat: String,
     ids: Vec<String>,
@@ -240,6 +247,13 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
         "updateMessage" => {
             let Update { id, updates } = input.read()?;
             of.offload(async move { Reply::json(&chats.update_message(&id, &updates).await?) })
+        }
+        "redactMessage" => {
+            let Redact { id, reason } = input.read()?;
+            of.offload(async move {
+                chats.redact_message(&id, &reason).await?;
+                Ok(Reply::DONE)
+            })
         }
         "deleteMessages" => {
             let Delete { chat, ids } = input.read()?;

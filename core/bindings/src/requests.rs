@@ -80,8 +80,14 @@ impl RequestObject {
     /// The handle of a request, and where it is.
     pub(crate) fn reply(of: Rc<StoreObject>, scope: &Scope, request: AsyncRequestBuffer) -> Result<Reply> {
         let reply = place(&request)?;
-        let object = Self { of, host: scope.host.clone(), request: RefCell::new(Some(request)) };
-        Ok(reply.with_handle(scope.objects.add(Rc::new(object))?))
+        let object = Rc::new(Self { of, host: scope.host.clone(), request: RefCell::new(Some(request)) });
+        object.of.begun(&object);
+        Ok(reply.with_handle(scope.objects.add(object)?))
+    }
+
+    /// Takes the request out, where it hasn't ended.
+    pub(crate) fn leave(&self) -> Option<AsyncRequestBuffer> {
+        self.request.take()
     }
 
     fn with(&self, work: impl FnOnce(&mut AsyncRequestBuffer) -> Result<Reply>) -> Result<Reply> {

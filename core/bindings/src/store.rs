@@ -1,11 +1,11 @@
 //! [`StoreObject`]: an open store.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     collections::HashMap,
     future::Future,
     pin::Pin,
-    rc::Rc,
+    rc::{Rc, Weak},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -23,7 +23,9 @@ use crate::{
     arguments::Input,
     chats, contexts, flows,
     object::{Object, Scope},
-    orchestrator, runs, sessions, streams,
+    orchestrator,
+    requests::RequestObject,
+    runs, sessions, streams,
     tasks::Answer,
 };
 
@@ -48,11 +50,20 @@ pub(crate) struct StoreObject {
     token: Cell<Option<u64>>,
     /// Whether closing it closes the store for everyone.
     owns: bool,
+    /// The requests that were begun on it, which its end writes.
+    requests: RefCell<Vec<Weak<RequestObject>>>,
 }
 
 impl StoreObject {
     pub(crate) fn new(shared: SharedStore, host: Host, owns: bool) -> Self {
-        Self { shared: Some(shared), host, closed: Cell::new(false), token: Cell::new(None), owns }
+        Self {
+            shared: Some(shared),
+            host,
+            closed: Cell::new(false),
+            token: Cell::new(None),
+            owns,
+            requests: RefCell::default(),
+        }
     }
 
     /// The store another thread shares under this token.
@@ -89,15 +100,31 @@ impl StoreObject {
         }
     }
 
+    /// Notes a request, so that it is written when the store is closed before it has ended.
+    pub(crate) fn begun(&self, request: &Rc<RequestObject>) {
+        let mut requests = self.requests.borrow_mut();
+        if requests.len() == requests.capacity() {
+            requests.retain(|request| request.strong_count() > 0);
+        }
+        requests.push(Rc::downgrade(request));
+    }
+
     fn close(self: Rc<Self>) -> Result<Answer> {
         let shared = self.shared()?.clone();
         self.closed.set(true);
         self.unshare();
-        if !self.owns {
+        // What is dropped without an end is written as interrupted, in the thread that drops it.
+        let requests = self.requests.take();
+        let open: Vec<_> = requests.iter().filter_map(|request| request.upgrade()?.leave()).collect();
+        if !self.owns && open.is_empty() {
             return Ok(Answer::known(Ok(Reply::DONE)));
         }
+        let owns = self.owns;
         Ok(self.offload(async move {
-            shared.store.close().await?;
+            drop(open);
+            if owns {
+                shared.store.close().await?;
+            }
             Ok(Reply::DONE)
         }))
     }

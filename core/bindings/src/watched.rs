@@ -79,6 +79,10 @@ impl Backend for Watched {
         self.embedded.new_id()
     }
 
+    fn redactions(&self) -> u64 {
+        self.embedded.redactions()
+    }
+
     fn now_ms(&self) -> u64 {
         self.embedded.now_ms()
     }

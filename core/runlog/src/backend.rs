@@ -41,6 +41,9 @@ pub trait Backend: Send + Sync + 'static {
     /// The newest snapshot of a stream at or before a sequence.
     fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> BackendFuture<'_, Option<Snapshot>>;
 
+    /// How many records are redacted so far: whoever keeps what was read drops it when this has grown.
+    fn redactions(&self) -> u64;
+
     /// Ready with the last durable position once it is past `seen`.
     fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position>;
 

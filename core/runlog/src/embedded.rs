@@ -172,6 +172,10 @@ impl Backend for Embedded {
         Box::pin(async move { Ok(self.engine.latest_snapshot(stream, at_or_before)?) })
     }
 
+    fn redactions(&self) -> u64 {
+        self.engine.redactions()
+    }
+
     fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
         match self.wait {
             Wait::Block => Box::pin(async move { self.block_past(seen) }),

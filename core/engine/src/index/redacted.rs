@@ -33,6 +33,10 @@ impl Redacted {
             && self.positions.read().unwrap_or_else(PoisonError::into_inner).contains(&position)
     }
 
+    pub(crate) fn len(&self) -> u64 {
+        self.count.load(Ordering::Acquire) as u64
+    }
+
     pub(crate) fn to_vec(&self) -> Vec<u64> {
         self.positions.read().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }

@@ -330,6 +330,11 @@ impl Store {
         Ok(Position(self.shared().durable().next_position - 1))
     }
 
+    /// How many records are redacted: whoever keeps what was read drops it when this has grown.
+    pub fn redactions(&self) -> u64 {
+        self.shared().durable().directory.redacted().len()
+    }
+
     /// Blocks until there is something after `seen`, for `timeout` at most; the last position either way.
     ///
     /// # Errors

@@ -293,6 +293,13 @@ impl ChatFold {
         }
     }
 
+    /// The positions of the events that saved and changed a message, the first one first.
+    pub fn positions_of_message(&self, id: &str) -> Vec<u64> {
+        let Some(place) = self.message_places.get(id) else { return Vec::new() };
+        let of_it = |touched: &&(u64, Place)| matches!(&touched.1, Place::Message(other) if other == place);
+        self.touched.iter().filter(of_it).map(|(position, _)| *position).collect()
+    }
+
     /// Whether the chat has a message of this id, or had one that was deleted.
     pub fn had_message(&self, id: &str) -> bool {
         self.message_places.contains_key(id) || self.deleted_messages.contains(id)

@@ -129,6 +129,14 @@ impl ChatStore {
         block_on(self.inner.update_message(message_id, updates))
     }
 
+    /// As [`AsyncChatStore::redact_message`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn redact_message(&self, message_id: &str, reason: &str) -> Result<()> {
+        block_on(self.inner.redact_message(message_id, reason))
+    }
+
     /// As [`AsyncChatStore::delete_messages`].
     ///
     /// # Errors

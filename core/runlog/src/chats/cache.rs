@@ -26,6 +26,8 @@ pub(crate) struct ChatCache {
 
 #[derive(Default)]
 struct Folds {
+    /// How many records were redacted when the kept folds were begun: what is redacted since must not be told any more.
+    redactions: u64,
     /// By chat, with when it was last used.
     kept: HashMap<SessionId, (u64, Arc<ChatFold>)>,
     uses: u64,
@@ -83,6 +85,7 @@ impl AsyncStore {
         let stream = stream_of(session);
         let Some(info) = self.backend().stream(stream).await? else { return Ok(Arc::default()) };
         let cache = self.chat_cache();
+        cache.folds().forget_unless(self.backend().redactions());
         if let Some(fold) = cache.folds().used(session).filter(|fold| fold.last_sequence() == info.last_sequence.0) {
             return Ok(fold);
         }
@@ -225,6 +228,14 @@ impl IdOf {
 }
 
 impl Folds {
+    /// Forgets all folds where something was redacted since.
+    fn forget_unless(&mut self, redactions: u64) {
+        if self.redactions != redactions {
+            self.redactions = redactions;
+            self.kept.clear();
+        }
+    }
+
     /// The fold as far as it is kept.
     fn used(&mut self, session: SessionId) -> Option<Arc<ChatFold>> {
         self.uses += 1;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, Sequence};
+use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, Position, Sequence};
 use runlog_model::{
     CatalogEvent, Chat, ChatEvent, ChatFilter, ChatFold, ChatList, ChatMessage, ChatPlace, ChatTouched, ChatUpdated,
     EncodedChatEvent, MessageFilter, Session, SessionId, Timestamp, Updates,
@@ -235,6 +235,23 @@ impl AsyncChatStore {
             Ok(vec![ChatEvent::MessagesDeleted { message_ids, at }])
         })
         .await
+    }
+
+    /// Takes the content of a message out of every read, with all that it was changed to: of this chat, of its copies and
+    /// of exports. The message is gone then; its sequence stays its own, and its bytes stay on the disk. Durable when it
+    /// returns; the reason is kept.
+    ///
+    /// # Errors
+    /// As [`update_message`](Self::update_message).
+    pub async fn redact_message(&self, message_id: &str, reason: &str) -> Result<()> {
+        let session = self.store.chat_with(IdOf::Message, message_id).await?;
+        let fold = self.store.chat_fold(session).await?;
+        let positions = fold.positions_of_message(message_id);
+        if positions.is_empty() {
+            return Err(no("message", message_id));
+        }
+        let ops = positions.into_iter().map(|position| Op::Redact { position: Position(position), reason });
+        self.store.backend().commit(Batch::new(ops.collect())).await.map(drop)
     }
 
     /// The session of a chat that isn't deleted.

@@ -94,6 +94,10 @@ impl Backend for MemoryBackend {
         Box::pin(async move { self.state().latest_snapshot(stream, at_or_before) })
     }
 
+    fn redactions(&self) -> u64 {
+        self.state().redactions()
+    }
+
     fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
         Box::pin(WaitPast::new(&self.state, seen))
     }

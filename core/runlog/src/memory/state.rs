@@ -26,6 +26,7 @@ pub(super) struct State {
     keys: HashMap<(StreamId, Vec<u8>), Keyed>,
     waiters: BTreeMap<u64, Waker>,
     next_ticket: u64,
+    redactions: u64,
 }
 
 /// What a batch with a key became.
@@ -194,10 +195,14 @@ impl State {
         position
     }
 
+    pub(super) fn redactions(&self) -> u64 {
+        self.redactions
+    }
+
     fn redact(&mut self, position: Position) -> StreamId {
         let index = position.0.checked_sub(1).and_then(|index| usize::try_from(index).ok());
         let record = index.and_then(|index| self.log.get_mut(index)).expect("the plan found the record to redact");
-        record.redacted = true;
+        self.redactions += u64::from(!std::mem::replace(&mut record.redacted, true));
         record.meta = Bytes::new();
         record.payload = Bytes::new();
         record.stream

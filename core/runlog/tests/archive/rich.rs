@@ -249,6 +249,10 @@ impl Backend for Failing {
         self.inner.new_id()
     }
 
+    fn redactions(&self) -> u64 {
+        self.inner.redactions()
+    }
+
     fn now_ms(&self) -> u64 {
         self.inner.now_ms()
     }

@@ -141,6 +141,10 @@ impl Backend for Watched {
         self.inner.new_id()
     }
 
+    fn redactions(&self) -> u64 {
+        self.inner.redactions()
+    }
+
     fn now_ms(&self) -> u64 {
         self.inner.now_ms()
     }

@@ -1,0 +1,50 @@
+import type { RequestBuffer } from "./request.js";
+
+/** What of Node's process is used here; a browser has none. */
+interface Host {
+  on(signal: string, listener: (signal: string, number: number) => void): unknown;
+  off(signal: string, listener: (signal: string, number: number) => void): unknown;
+  listenerCount(signal: string): number;
+  exit(code: number): never;
+}
+
+const SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"];
+
+/** The requests under way in this thread, as long as somebody holds them. */
+const open = new Set<WeakRef<RequestBuffer>>();
+const entries = new WeakMap<RequestBuffer, WeakRef<RequestBuffer>>();
+let listening = false;
+
+/** The process, where this is the main thread of one: only that is told of signals. */
+function host(): Host | undefined {
+  const { process } = globalThis as { process?: Host & { versions?: { node?: string } } };
+  return process?.versions?.node === undefined ? undefined : process;
+}
+
+/** Sees to it that a request is written when a signal ends the process. @internal */
+export function requestBegan(request: RequestBuffer): void {
+  const entry = new WeakRef(request);
+  open.add(entry);
+  entries.set(request, entry);
+  if (listening) return;
+  const process = host();
+  if (process === undefined) return;
+  listening = true;
+  for (const signal of SIGNALS) process.on(signal, onSignal);
+}
+
+/** The request is written. @internal */
+export function requestEnded(request: RequestBuffer): void {
+  const entry = entries.get(request);
+  if (entry !== undefined) open.delete(entry);
+  for (const other of open) if (other.deref() === undefined) open.delete(other);
+  if (open.size > 0 || !listening) return;
+  listening = false;
+  for (const signal of SIGNALS) host()?.off(signal, onSignal);
+}
+
+/** A signal that nobody else listens to would end the process at once; its orderly end writes what is open. */
+function onSignal(signal: string, number: number): void {
+  const process = host();
+  if (process?.listenerCount(signal) === 1) process.exit(128 + number);
+}
