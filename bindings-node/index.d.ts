@@ -15,6 +15,8 @@ declare const addon: {
   poll(): addon.Part[];
   /** Whether there is something to do that nobody awaits. */
   isBusy(): boolean;
+  /** Closes what this thread has open, and waits for it: the thread is about to end. */
+  end(): void;
   /** Gives up waiting for an answer. */
   cancel(ticket: number): boolean;
   /** Forgets an object. */

@@ -21,6 +21,8 @@ async function follow() {
   const context = await store.context(instanceId);
   const stop = new AbortController();
   for await (const event of context.follow({ signal: stop.signal })) {
+    // What was seen may be taken back: here nobody truncates.
+    if (event.eventType === "truncated" || event.eventType === "deleted") continue;
     const { role, content } = event.content();
     console.log(`saw ${event.sequenceNumber}: ${role}: ${content}`);
     if (content === "Done.") stop.abort();

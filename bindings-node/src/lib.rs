@@ -29,6 +29,8 @@ use parts::{Part, push, push_all};
 
 thread_local! {
     static HUB: RefCell<Option<Hub>> = const { RefCell::new(None) };
+    /// Set when the thread is ending.
+    static ENDING: RefCell<Arc<AtomicBool>> = RefCell::default();
 }
 
 /// Prepares this JavaScript thread. `wake` is called on it, later, whenever there is something to poll.
@@ -42,13 +44,23 @@ pub fn start(env: Env, wake: Function<'_, (), ()>) -> Result<()> {
         let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
     });
     HUB.with(|cell| *cell.borrow_mut() = Some(hub));
-    // When the thread ends, by process.exit() too, what it has open is closed before it is gone.
-    env.add_env_cleanup_hook((), move |()| {
-        ending.store(true, Ordering::SeqCst);
-        let hub = HUB.try_with(|cell| cell.try_borrow_mut().ok().and_then(|mut hub| hub.take()));
-        drop(hub);
-    })?;
+    ENDING.with(|cell| *cell.borrow_mut() = Arc::clone(&ending));
+    // A thread that is terminated runs no JavaScript any more; process.exit() in the main thread runs no such hook.
+    env.add_env_cleanup_hook((), move |()| close_all(&ending))?;
     Ok(())
+}
+
+/// Closes what this JavaScript thread has open, and waits for it: the thread is about to end.
+#[napi(catch_unwind)]
+pub fn end() {
+    let ending = ENDING.with(|cell| Arc::clone(&cell.borrow()));
+    close_all(&ending);
+}
+
+fn close_all(ending: &AtomicBool) {
+    ending.store(true, Ordering::SeqCst);
+    let hub = HUB.try_with(|cell| cell.try_borrow_mut().ok().and_then(|mut hub| hub.take()));
+    drop(hub);
 }
 
 /// Work that may block goes to a thread of its own, of those that are kept for it; at the end of the JavaScript thread
@@ -127,7 +139,7 @@ pub fn release(handle: u32) -> Result<()> {
 fn with_hub<T>(work: impl FnOnce(&mut Hub) -> T) -> Result<T> {
     HUB.with(|cell| {
         let mut hub = cell.borrow_mut();
-        let hub = hub.as_mut().ok_or_else(|| Error::from_reason("start() was not called on this thread"))?;
+        let hub = hub.as_mut().ok_or_else(|| Error::from_reason("start() was not called on this thread, or it is ending"))?;
         Ok(work(hub))
     })
 }

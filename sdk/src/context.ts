@@ -138,6 +138,28 @@ export class Message {
   }
 }
 
+/** What became of a context that is followed, beside new events. */
+export interface ContextChange {
+  /**
+   * `truncated`: the events after {@link sequenceNumber} are gone, and what comes next has their sequences. `deleted`: the
+   * session was deleted, and nothing comes any more.
+   */
+  eventType: "truncated" | "deleted";
+  /** The agent instance whose context it is. */
+  instanceId: string;
+  /** The last sequence that is left of what was given. */
+  sequenceNumber: number;
+}
+
+/** What {@link Context.follow} gives: an event, or what became of those it gave before. */
+export type FollowedEvent = ContextEvent | ContextChange;
+
+/** Where a follower stands: the next sequence, and the position of the event before it, 0 where it was given none. */
+interface Given {
+  from: number;
+  position: number;
+}
+
 /** What an event tells beside its content, as it comes. */
 interface EventHead {
   position: number;
@@ -447,13 +469,31 @@ export class Context {
 
   /**
    * The events from a sequence on, then those that come, also while another process writes them. It ends when the
-   * signal is aborted or the store is closed, not with a run: another one may go on in the context. After a truncation it goes on with what comes after the last sequence it gave.
+   * signal is aborted, the store is closed or the session was deleted; not with a run: another one may go on in the context.
+   *
+   * What was given may be taken back: after a truncation comes a {@link ContextChange}, and then the events behind the last
+   * one that is left, whose sequences were given before.
    */
-  follow(options: { from?: number | undefined; signal?: AbortSignal | undefined } = {}): Pages<ContextEvent> {
+  follow(options: { from?: number | undefined; signal?: AbortSignal | undefined } = {}): Pages<FollowedEvent> {
     const { from = 1, signal } = optionsOf(options, ["from", "signal"]);
-    return follow(this.#handle, signal, from, async (next, signal) => {
-      const page = await this.#contexts.eventPage(this.instanceId, next, signal);
-      return { items: page.events, next: page.next ?? next };
+    const instance = this.instanceId;
+    // The position of the last event that was given tells whether it is still the one at its sequence.
+    return follow<FollowedEvent, Given>(this.#handle, signal, { from, position: 0 }, async (given, signal) => {
+      const wire = { instance, sequence: given.position > 0 ? given.from - 1 : 0, position: given.position };
+      type Followed = [kept: number, position: number, isDeleted: boolean];
+      const [kept, position, isDeleted] = await this.#handle.value<Followed>("followed", wire, undefined, { signal });
+      const changes: FollowedEvent[] = [];
+      let next = given;
+      if (kept < wire.sequence) {
+        changes.push({ eventType: "truncated", instanceId: instance, sequenceNumber: kept });
+        next = { from: kept + 1, position };
+      }
+      const { events } = await this.#contexts.eventPage(instance, next.from, signal);
+      const last = events.at(-1);
+      if (last !== undefined) next = { from: last.sequenceNumber + 1, position: last.position };
+      const isEnd = isDeleted && last === undefined;
+      if (isEnd) changes.push({ eventType: "deleted", instanceId: instance, sequenceNumber: next.from - 1 });
+      return { items: [...changes, ...events], next, isEnd };
     });
   }
 

@@ -43,8 +43,12 @@ export function requestEnded(request: RequestBuffer): void {
   for (const signal of SIGNALS) host()?.off(signal, onSignal);
 }
 
-/** A signal that nobody else listens to would end the process at once; its orderly end writes what is open. */
+/** A signal that nobody else listens to would have ended the process at once: what is open is written first. */
 function onSignal(signal: string, number: number): void {
   const process = host();
-  if (process?.listenerCount(signal) === 1) process.exit(128 + number);
+  if (process?.listenerCount(signal) !== 1) return;
+  const exit = () => process.exit(128 + number);
+  // Whoever asks again doesn't want to wait.
+  for (const other of SIGNALS) process.on(other, exit);
+  void Promise.allSettled([...open].map((entry) => entry.deref()?.close())).then(exit);
 }

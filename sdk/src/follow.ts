@@ -4,9 +4,11 @@ import { Pages } from "./pages.js";
 import { whenAborted } from "./signals.js";
 
 /** What there was to read from a place on, and where to go on. */
-interface Read<T> {
+interface Read<T, Place> {
   items: T[];
-  next: number;
+  next: Place;
+  /** Whether nothing can come any more. */
+  isEnd?: boolean;
 }
 
 /**
@@ -15,26 +17,29 @@ interface Read<T> {
  *
  * @internal
  */
-export function follow<T>(
+export function follow<T, Place = number>(
   store: Handle,
   given: AbortSignal | undefined,
-  from: number,
-  read: (from: number, signal: AbortSignal) => Promise<Read<T>>,
+  from: Place,
+  read: (from: Place, signal: AbortSignal) => Promise<Read<T, Place>>,
 ): Pages<T> {
   async function* pages(stop: AbortSignal): AsyncGenerator<T[], void, undefined> {
     let next = from;
+    let isEnd = false;
     const readOrWait = async (signal: AbortSignal): Promise<T[]> => {
       // Asked for before reading, so that nothing that comes in between is slept through.
       const seen = await store.value<number>("lastPosition", undefined, undefined, { signal });
       const page = await read(next, signal);
       next = page.next;
-      if (page.items.length === 0) await store.value<number>("waitPast", { position: seen }, undefined, { signal });
+      isEnd = page.isEnd ?? false;
+      if (page.items.length === 0 && !isEnd) await store.value<number>("waitPast", { position: seen }, undefined, { signal });
       return page.items;
     };
     try {
       for (;;) {
         const items = await withEither(stop, given, readOrWait);
         if (items.length > 0) yield items;
+        if (isEnd) return;
       }
     } catch (error) {
       if (error instanceof RunlogError && (error.code === "aborted" || error.code === "closed")) return;

@@ -14,8 +14,12 @@ export function nodeChannel(): Channel {
 
 function newChannel(): Channel {
   const channel = new Channel(nodeBinding());
-  // The turn in which process.exit() is called has no end; what was appended in it is handed over nevertheless.
-  process.on("exit", () => channel.handOver());
+  // The turn in which process.exit() is called has no end; what was appended in it is handed over nevertheless. Then all is
+  // closed, and so written, before the process goes on to end: that runs nothing of the addon's any more.
+  process.on("exit", () => {
+    channel.handOver();
+    addon.end();
+  });
   return channel;
 }
 

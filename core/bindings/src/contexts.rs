@@ -87,6 +87,15 @@ struct From_ {
     from: u64,
 }
 
+/// What a follower was given last.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Follow {
+    instance: InstanceId,
+    sequence: u64,
+    position: u64,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct At {
@@ -243,6 +252,13 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
         "events" => {
             let From_ { instance, from } = input.read()?;
             of.offload(page_of_events(store, instance, from))
+        }
+        "followed" => {
+            let Follow { instance, sequence, position } = input.read()?;
+            of.offload(async move {
+                let followed = store.contexts().followed(instance, sequence, position).await?;
+                Reply::json(&(followed.kept, followed.position, followed.is_deleted))
+            })
         }
         "event" => {
             let At { instance, sequence } = input.read()?;

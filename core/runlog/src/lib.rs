@@ -74,7 +74,7 @@ pub use orchestration::{
     SpawnRequest, SpawnResult, StartAgent, StartPlace, Task, ToolDefinition, ToolReply, executor_fn, spawn_requests,
     tool_definitions,
 };
-pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages};
+pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages, Followed};
 #[cfg(not(target_family = "wasm"))]
 pub use runlog_engine::SystemHost;
 pub use runlog_engine::{self as engine, Missing, Mode, OpenOptions as StoreOptions};

@@ -68,6 +68,17 @@ pub struct AppendResult {
     pub truncated: bool,
 }
 
+/// Where a follower of a context stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Followed {
+    /// The last sequence that it has been given and that is still there.
+    pub kept: u64,
+    /// The position of the event at that sequence; 0 where nothing is left of what it was given.
+    pub position: u64,
+    /// Whether the session was deleted: nothing comes any more.
+    pub is_deleted: bool,
+}
+
 impl AsyncContextRepository {
     pub(crate) fn new(store: AsyncStore) -> Self {
         Self { store }
@@ -241,6 +252,25 @@ impl AsyncContextRepository {
             }
         }
         Ok(None)
+    }
+
+    /// Where a follower of a context stands that has been given the events up to a sequence, the last of which has this
+    /// position: what was truncated since is told by [`kept`](Followed::kept), for the sequences behind it are given anew.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
+    pub async fn followed(&self, instance: InstanceId, sequence: u64, position: u64) -> Result<Followed> {
+        self.store.known_instance(instance).await?;
+        let is_deleted = self.store.writable_instance(instance).await.is_err();
+        if sequence == 0 || self.event(instance, sequence).await?.is_some_and(|event| event.position == position) {
+            return Ok(Followed { kept: sequence, position, is_deleted });
+        }
+        // Positions only grow: what stands up to the last one that was given was given.
+        let stream = stream_of(instance);
+        let last = self.stream_last(instance).await?.unwrap_or_default();
+        let before = self.store.last_before(stream, last, position.saturating_add(1)).await?;
+        let (kept, position) = before.map_or((0, 0), |record| (record.sequence.0, record.position.0));
+        Ok(Followed { kept, position, is_deleted })
     }
 
     /// The event at a sequence of a context, `None` when the context doesn't reach it, or for sequence 0.

@@ -205,7 +205,7 @@ impl AsyncStore {
     }
 
     /// The last record of a stream that stands before a position: found by halving, since positions grow with sequences.
-    async fn last_before(&self, stream: StreamId, last: Sequence, position: u64) -> Result<Option<Record>> {
+    pub(crate) async fn last_before(&self, stream: StreamId, last: Sequence, position: u64) -> Result<Option<Record>> {
         let (mut first, mut end) = (1, last.0 + 1);
         let mut before = None;
         while first < end {

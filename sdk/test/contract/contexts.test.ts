@@ -187,6 +187,42 @@ describe.each(places)("contexts $name", ({ fresh }) => {
     expect(seen).toEqual(Array.from({ length: 50 }, (_, index) => index + 1));
   });
 
+  test("a follower is told what is taken back, and when nothing comes any more", async () => {
+    const { store, context: it } = await context();
+    const say = (content: string) => it.appendMessage({ role: "user", content });
+    for (const word of ["one", "two", "three", "four"]) await say(word);
+    const seen: string[] = [];
+    let changed = () => {};
+    const until = async (count: number) => {
+      while (seen.length < count) await new Promise<void>((resolve) => (changed = resolve));
+    };
+    const following = (async () => {
+      for await (const event of it.follow()) {
+        const said = "position" in event ? event.content<{ content: string }>().content : event.eventType;
+        seen.push(`${event.sequenceNumber}:${said}`);
+        changed();
+      }
+    })();
+    await until(4);
+    await it.truncateAfterSequence(2);
+    await say("THREE");
+    await until(6);
+    await say("FOUR");
+    await until(7);
+    // As long as before by the time that it looks.
+    await it.truncateAfterSequence(0);
+    await until(8);
+    for (const word of ["a", "b"]) await say(word);
+    await until(10);
+    const { sessionId } = (await store.getInstance(it.instanceId)) ?? {};
+    await store.deleteSession(sessionId as string);
+    await following;
+    expect(seen).toEqual([
+      ...["1:one", "2:two", "3:three", "4:four", "2:truncated", "3:THREE", "4:FOUR", "0:truncated", "1:a", "2:b"],
+      "2:deleted",
+    ]);
+  });
+
   test("what has no JSON form is refused before anything is written", async () => {
     const { context: it } = await context();
     const circular: Record<string, unknown> = { role: "user" };

@@ -31,6 +31,10 @@ const TRIALS: Record<string, Trial> = {
     after: "for (const { role, props } of await store.chats.getMessages(chat.chatId)) console.log(role, props.content);",
     says: "user Oslo, please.\nassistant By train?\n",
   },
+  "chats.ts: withRequest": {
+    after: "console.log(answer, (await store.chats.getMessages(chat.chatId)).length);",
+    says: "By train? 2\n",
+  },
   "chats.ts: Resumption": {
     before: `
       const chat = await store.chats.create({ assistantId: "travel" });

@@ -1,0 +1,27 @@
+// A request that is open when its process ends in one of several ways.
+import { open } from "runlog";
+
+const [path, how] = process.argv.slice(2);
+const store = await open(path);
+const chat = await store.chats.create({ chatId: "c", assistantId: "a" });
+const request = await store.chats.beginRequest(chat.chatId, { assistantId: "a", message: { type: "text", props: { content: "?" } } });
+await request.startStep("llm", {});
+await request.send({ role: "assistant", type: "text", props: { content: "half" } });
+if (how === "close") {
+  await store.close();
+} else if (how === "exit") {
+  process.exit(7);
+} else if (how === "listener") {
+  process.on("SIGTERM", async () => {
+    await request.finish("completed");
+    await store.close();
+  });
+}
+if (how !== "close") {
+  console.log("ready");
+  setTimeout(() => {}, 60_000).unref();
+  if (how === "ended") await request.finish("completed");
+  const timer = setInterval(() => {}, 1_000);
+  process.once("beforeExit", () => clearInterval(timer));
+  if (how === "listener") process.once("SIGTERM", () => clearInterval(timer));
+}

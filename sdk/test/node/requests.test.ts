@@ -1,0 +1,131 @@
+import { open } from "#runlog";
+import { describe, expect, test } from "vitest";
+
+import { failure } from "../code.js";
+import { freshFolder } from "../places.node.js";
+import { run, start } from "./child.js";
+
+/** What a chat says, and how far its step came, after the process that wrote it is gone. */
+async function left(path: string): Promise<{ says: unknown[]; step: string | undefined }> {
+  const store = await open(path);
+  const says = (await store.chats.getMessages("c")).map((message) => message.props["content"]);
+  const { items } = await store.chats.listSteps("c");
+  await store.close();
+  return { says, step: items[0]?.status };
+}
+
+async function signalled(path: string, how: string, signal: NodeJS.Signals) {
+  const child = start("requests.mjs", [path, how]);
+  while (!child.said().includes("ready")) await new Promise((resolve) => setTimeout(resolve, 10));
+  child.process.kill(signal);
+  return child.ended;
+}
+
+describe("a request that is open", () => {
+  test("is written as interrupted when its store is closed", async () => {
+    const path = await freshFolder();
+    expect(await run("requests.mjs", [path, "close"])).toMatchObject({ code: 0, stderr: "" });
+    expect(await left(path)).toEqual({ says: ["?", "half"], step: "interrupted" });
+  });
+
+  // More than once: what is left to a thread that nobody waits for is written now and then.
+  test.each([1, 2, 3, 4])("is written when process.exit() ends the process (%i)", async () => {
+    const path = await freshFolder();
+    expect(await run("requests.mjs", [path, "exit"])).toMatchObject({ code: 7, stderr: "" });
+    expect(await left(path)).toEqual({ says: ["?", "half"], step: "interrupted" });
+  });
+
+  test.each([
+    ["SIGTERM", 143],
+    ["SIGINT", 130],
+  ] as const)("is written when %s ends the process", async (signal, code) => {
+    const path = await freshFolder();
+    expect(await signalled(path, "wait", signal)).toMatchObject({ code, stderr: "" });
+    expect(await left(path)).toEqual({ says: ["?", "half"], step: "interrupted" });
+  });
+
+  test("is left to a listener of the program's own", async () => {
+    const path = await freshFolder();
+    expect(await signalled(path, "listener", "SIGTERM")).toMatchObject({ code: 0, stderr: "" });
+    expect(await left(path)).toEqual({ says: ["?", "half"], step: "completed" });
+  });
+
+  test("once it has ended, a signal does what it always does", async () => {
+    const path = await freshFolder();
+    const child = start("requests.mjs", [path, "ended"]);
+    while (!child.said().includes("ready")) await new Promise((resolve) => setTimeout(resolve, 10));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    child.process.kill("SIGTERM");
+    expect(await child.ended).toMatchObject({ signal: "SIGTERM" });
+    expect(await left(path)).toEqual({ says: ["?", "half"], step: "completed" });
+  });
+});
+
+test("withRequest ends a request as its work ended", async () => {
+  const store = await open(await freshFolder());
+  const { chatId } = await store.chats.create({ assistantId: "a" });
+  const request = { assistantId: "a", message: { type: "text", props: { content: "?" } } };
+  expect(await store.chats.withRequest(chatId, request, async (it) => it.startStep("llm", {}))).toBeTypeOf("string");
+  const work = store.chats.withRequest(chatId, request, async (it) => {
+    await it.startStep("llm", {});
+    await it.send({ role: "assistant", type: "text", props: { content: "half" } });
+    throw new Error("LLM timeout");
+  });
+  await expect(work).rejects.toThrow("LLM timeout");
+  await expect(store.chats.withRequest(chatId, request, () => Promise.reject(new Error("at once")))).rejects.toThrow("at once");
+  await store.chats.withRequest(chatId, request, (it) => it.finish({ failed: new TypeError("told") }));
+  const steps = (await store.chats.listSteps(chatId)).items.map((step) => [step.status, step.error]);
+  expect(steps).toEqual([
+    ["completed", undefined],
+    ["failed", "LLM timeout"],
+    ["failed", "at once"],
+    ["failed", "told"],
+  ]);
+  await store.close();
+});
+
+test("what no provider takes is refused in the words of the argument", async () => {
+  const store = await open(await freshFolder());
+  const run = await store.runs.start({ session: {}, agentName: "coder" });
+  const record = (message: unknown) => failure(run.recordMessage(message as { role: "user" }), "invalid_input");
+  for (const [message, says] of [
+    [{ role: "user" }, "the user message has no content"],
+    [{ role: "user", content: undefined }, "`content` is undefined"],
+    [{ role: "user", content: Number.NaN }, "`content` is NaN"],
+    [{ role: "user", content: 3 }, "the content of the user message is 3"],
+    [{ role: "user", content: Promise.resolve("x") }, "`content`: a promise was given; await it"],
+    [{ role: "bot", content: "x" }, 'unknown role "bot"'],
+    [{ id: "1", role: "user", parts: [{ type: "text", text: "x" }] }, "convertToModelMessages"],
+    [{ role: "tool", tool_call_id: "nope", content: "x" }, 'no tool call "nope"'],
+  ] as const) {
+    expect((await record(message)).message).toContain(says);
+  }
+  const call = { role: "assistant", content: [{ type: "tool-call", toolCallId: "a", toolName: "ls", input: { path: "/" } }] };
+  await run.recordMessage(call as never);
+  for (const durationMs of [-5, Number.NaN]) {
+    await failure(run.recordToolResult({ toolCallId: "a", output: "x", durationMs }), "invalid_input");
+  }
+  await run.recordToolResult({ toolCallId: "a", output: { files: 2 } });
+  await failure(run.recordToolResult({ toolCallId: "a", output: "x" }), "already_exists");
+  expect((await store.runs.toolCalls(run.id)).items.map((call) => [call.toolName, call.status, call.output()])).toEqual([
+    ["ls", "completed", { files: 2 }],
+  ]);
+  await failure(store.runs.start({ instanceId: run.run.instanceId }), "wrong_status");
+  await (await store.runs.start({ instanceId: run.run.instanceId, concurrent: true })).complete();
+  await run.recordMessage({ ...call, content: [{ ...call.content[0], toolCallId: "b" }] } as never);
+  await run.pause();
+
+  const left = await store.runs.resume(run.id, { dangling: "report" });
+  expect(left.messages).toHaveLength(3);
+  await left.recorder.pause();
+  const again = await store.runs.resume(left.run.id);
+  const events = [];
+  for await (const event of (await store.context(run.run.instanceId)).events()) events.push(event);
+  expect(events.slice(-2).map((event) => [event.eventType, event.isContinuation])).toEqual([
+    ["tool_result", false],
+    ["user_message", true],
+  ]);
+  await again.recorder.pause();
+  expect((await store.runs.resume(again.run.id, { message: null })).messages).toHaveLength(again.messages.length);
+  await store.close();
+});
