@@ -139,7 +139,8 @@ pub fn release(handle: u32) -> Result<()> {
 fn with_hub<T>(work: impl FnOnce(&mut Hub) -> T) -> Result<T> {
     HUB.with(|cell| {
         let mut hub = cell.borrow_mut();
-        let hub = hub.as_mut().ok_or_else(|| Error::from_reason("start() was not called on this thread, or it is ending"))?;
+        let hub =
+            hub.as_mut().ok_or_else(|| Error::from_reason("start() was not called on this thread, or it is ending"))?;
         Ok(work(hub))
     })
 }

@@ -1,6 +1,6 @@
 //! Opening the store, and finding in it what the command line names.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use runlog::engine::{
     OpenOptions, Position, ReadOptions, Record, Repair, Sequence, Stat, StreamId, Verification,
@@ -32,9 +32,15 @@ pub(crate) fn open_to_import(global: &Global, first_ms: Option<u64>) -> Result<(
     if let Some(first_ms) = first_ms.filter(|_| !global.store.join("RUNLOG").exists()) {
         clock.stand_at(first_ms);
     }
-    let store = opened(global, Store::open_with(&global.store, StoreOptions::with_host(clock.clone())))?;
+    let store =
+        opened(global, Store::open_with(&global.store, writing(global, StoreOptions::with_host(clock.clone()))))?;
     clock.go_on();
     Ok((tell_recovered(global, store), clock))
+}
+
+/// Options of an opening for writing.
+fn writing(global: &Global, options: StoreOptions) -> StoreOptions {
+    StoreOptions { lock_timeout: Duration::from_secs(global.lock_timeout), ..options }
 }
 
 fn tell_recovered(global: &Global, store: Store) -> Store {
@@ -60,7 +66,7 @@ pub(crate) fn open(global: &Global) -> Result<Store> {
 /// Opens the store for writing, for who sees to itself what a process that was killed had left running; makes it when
 /// it isn't there.
 pub(crate) fn open_quietly(global: &Global) -> Result<Store> {
-    opened(global, Store::open(&global.store))
+    opened(global, Store::open_with(&global.store, writing(global, StoreOptions::default())))
 }
 
 /// Opens the store for reading, beside a writer or without one.
@@ -74,7 +80,7 @@ pub(crate) fn open_recovered(global: &Global) -> Result<Store> {
     if !global.store.exists() {
         return Err(missing(global));
     }
-    match Store::open(&global.store) {
+    match Store::open_with(&global.store, writing(global, StoreOptions::default())) {
         Ok(store) => Ok(tell_recovered(global, store)),
         Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::ReadOnly) => {
             if error.kind() == ErrorKind::ReadOnly {

@@ -481,7 +481,7 @@ fn a_session_of_another_format_is_left_alone() {
     place.write("f.jsonl", "{\"role\":\"user\",\"content\":\"one\"}\n{\"role\":\"user\",\"content\":\"two\"}\n");
     place.expect(0, &["import", "f.jsonl"]);
     for outcome in ["created", "unchanged"] {
-        let report = place.expect(0, &["import", "--json", "--format", "claude-code", "f.jsonl"]).json().remove(0);
+        let report = place.expect(6, &["import", "--json", "--format", "claude-code", "f.jsonl"]).json().remove(0);
         assert_eq!(report["sessions"][0]["name"], "f~2");
         assert_eq!(report["sessions"][0]["outcome"], outcome);
     }
@@ -557,4 +557,21 @@ fn no_session_that_matches_is_told_apart_from_none_at_all() {
         "{said:?}"
     );
     place.expect(2, &["copy", "openai-runs/0", "--name", "@last"]);
+}
+
+#[test]
+fn a_file_of_another_agents_is_kept_and_is_no_success() {
+    let place = Place::new();
+    let mut lines = String::new();
+    for n in 0..10 {
+        lines +=
+            &format!("{{\"role\":\"user\",\"content\":\"{n}\"}}\n{{\"role\":\"toolResult\",\"content\":\"{n}\"}}\n");
+    }
+    place.write("pi.jsonl", &lines);
+    let said = place.expect(6, &["import", "pi.jsonl"]);
+    assert!(said.err.contains("looks like another agent's format"), "{said:?}");
+    place.write("rows.jsonl", "{\"message\":{\"id\":1},\"x\":1}\n{\"message\":{\"id\":2}}\n");
+    let said = place.runlog(&["import", "rows.jsonl"]);
+    assert_ne!(said.code, 0, "{said:?}");
+    assert!(said.err.contains("there is no message in it"), "{said:?}");
 }

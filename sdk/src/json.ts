@@ -175,7 +175,7 @@ export function encodeArguments(args: object): string {
 /** What is counted or measured: `null`, which JSON has for a number that is none, would be taken for left out. */
 const NUMBERS = new Set(
   ["after", "afterSequence", "at", "atOrBefore", "concurrentMax", "createdAtMs", "defaultTimeoutMs", "default_timeout_ms"]
-    .concat(["depthMax", "durationMs", "expected", "expectedLastSequence", "first", "from", "inboxMax", "intervalMs", "last"])
+    .concat(["depthMax", "durationMs", "expected", "expectedLastSequence", "first", "from", "inboxMax", "intervalMs", "last", "lockTimeoutMs"])
     .concat(["limit", "liveMax", "maxSteps", "maxTotalSteps", "max_steps", "offset", "page", "pageSize", "pagesize"])
     .concat(["position", "segmentBytesMax", "sequence", "spawnMax", "stepNumber", "stopGraceMs", "timeoutMs"])
     .concat(["toolDurationMs", "upToSequence"]),

@@ -44,6 +44,11 @@ export interface OpenOptions {
   segmentBytesMax?: number | undefined;
   /** Whether the space of segments is made ahead of need, so that a flush is faster; `auto` when left out. */
   preallocation?: "auto" | "none" | undefined;
+  /**
+   * How long to wait for another writer to let go of the store, in milliseconds, before it is refused with `locked`; 0 when
+   * left out. A service that is restarted waits for the one before it to end.
+   */
+  lockTimeoutMs?: number | undefined;
 }
 
 /** What opening found. */

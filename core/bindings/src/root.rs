@@ -1,6 +1,6 @@
 //! [`Root`]: what can be asked before anything is open.
 
-use std::{rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc, time::Duration};
 
 use runlog::{
     AsyncStore, Embedded, ListSessions, Missing, Mode, StoreOptions, Wait,
@@ -32,6 +32,7 @@ struct Open {
     missing: Option<MissingArgument>,
     mode: Option<ModeArgument>,
     preallocation: Option<PreallocationArgument>,
+    lock_timeout_ms: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -79,6 +80,7 @@ impl Open {
         }
         options.durability = self.durability.map_or(options.durability, Into::into);
         options.segment_bytes_max = self.segment_bytes_max.unwrap_or(options.segment_bytes_max);
+        options.lock_timeout = Duration::from_millis(self.lock_timeout_ms.unwrap_or(0));
         match self.missing {
             Some(MissingArgument::Create) if options.mode == Mode::Write => options.missing = Missing::Create,
             Some(MissingArgument::Fail) => options.missing = Missing::Fail,

@@ -1,5 +1,7 @@
 //! [`Host`]: time, randomness and threads, as traits, so that tests and browsers can give their own.
 
+use std::time::Duration;
+
 use uuid::Uuid;
 
 /// What the engine asks of the world besides storage.
@@ -18,6 +20,9 @@ pub trait Host: Send + Sync + 'static {
     fn process_id(&self) -> u32 {
         0
     }
+
+    /// Lets some time pass. A host that can't wait, or has a time of its own, goes on at once.
+    fn sleep(&self, _duration: Duration) {}
 
     /// A fresh id that sorts by time: UUID version 7.
     fn new_id(&self) -> Uuid {
@@ -46,6 +51,10 @@ impl Host for SystemHost {
 
     fn has_threads(&self) -> bool {
         true
+    }
+
+    fn sleep(&self, duration: Duration) {
+        std::thread::sleep(duration);
     }
 
     fn process_id(&self) -> u32 {

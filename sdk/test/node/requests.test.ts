@@ -129,3 +129,14 @@ test("what no provider takes is refused in the words of the argument", async () 
   expect((await store.runs.resume(again.run.id, { message: null })).messages).toHaveLength(again.messages.length);
   await store.close();
 });
+
+test("an opening waits for the lock as long as it is told to", async () => {
+  const path = await freshFolder();
+  const first = await open(path);
+  const locked = await failure(open(path), "locked");
+  expect(locked.message).toMatch(/since 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC/);
+  await failure(open(path, { lockTimeoutMs: 60 }), "locked");
+  setTimeout(() => void first.close(), 100);
+  const second = await open(path, { lockTimeoutMs: 10_000 });
+  await second.close();
+});

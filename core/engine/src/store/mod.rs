@@ -13,6 +13,7 @@ mod facts;
 mod flush;
 mod follow;
 mod group;
+mod holder;
 mod keys;
 mod lead;
 mod open;

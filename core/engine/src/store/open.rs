@@ -1,10 +1,13 @@
 //! Opening a store: its identity, its lock, recovery, and the state of the one writer.
 
+use std::time::Duration;
+
 use super::{
     background::Background,
     chain,
     checkpoints::{self, Saved},
     follow::Follower,
+    holder::holder,
     options::{Missing, Mode, OpenOptions, Preallocation},
     recover::{self, Loaded, Look, Recovery},
     segments::Spare,
@@ -23,6 +26,9 @@ use crate::{
     storage::{Access, Storage},
     sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, RwLock},
 };
+
+/// How long an opening waits before it tries to lock the store again.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Opens or makes a store.
 pub(crate) fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<Shared>, Recovery)> {
@@ -48,12 +54,12 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
     let place = storage.describe();
     let found = state_of(&*storage)?;
     let lock = match (&found, options.missing) {
-        (Folder::Store, _) => lock(&*storage, &holder(&options))?,
+        (Folder::Store, _) => in_time(&options, || lock(&*storage, &holder(&options)))?,
         (Folder::Other(name), _) => return Err(not_a_store(&place, name)),
         (Folder::Missing | Folder::Empty, Missing::Fail) => return Err(no_store(&place)),
         (Folder::Missing | Folder::Empty, Missing::Create) => {
             storage.create_dir().map_err(|error| Error::from_io(error, format!("making the folder {place}")))?;
-            let lock = lock(&*storage, &holder(&options))?;
+            let lock = in_time(&options, || lock(&*storage, &holder(&options)))?;
             // Another process may have made it while this one waited.
             if !matches!(state_of(&*storage)?, Folder::Store) {
                 let (mut store, mut hash_key) = ([0; 16], [0; 16]);
@@ -68,7 +74,7 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
     };
     let identity = read_identity(&*storage)?;
     identity.features.check_writable(&format!("{place}: {}", files::IDENTITY))?;
-    let lock = Box::new((lock, lock_identity(&*storage)?));
+    let lock = Box::new((lock, in_time(&options, || lock_identity(&*storage))?));
     remove_unfinished(&*storage)?;
     let published = watermark::read_proven(&*storage, &identity.store)?;
     let mut loaded = recover::load(&*storage, &identity, Access::Write, Look::Writer(published))?;
@@ -299,6 +305,21 @@ pub(crate) fn read_identity(storage: &dyn Storage) -> Result<Identity> {
     Identity::decode(&bytes, &place)
 }
 
+/// Tries to lock the store until another writer lets go of it, or the time for that is over.
+fn in_time<T>(options: &OpenOptions, lock: impl Fn() -> Result<T>) -> Result<T> {
+    let mut left = options.lock_timeout;
+    loop {
+        match lock() {
+            Err(error) if error.kind() == ErrorKind::Locked && !left.is_zero() => {
+                let pause = left.min(LOCK_PAUSE);
+                options.host.sleep(pause);
+                left = left.saturating_sub(pause);
+            }
+            locked => return locked,
+        }
+    }
+}
+
 /// Locks the store for this writer.
 pub(crate) fn lock(storage: &dyn Storage, holder: &str) -> Result<Box<dyn Send + Sync>> {
     storage.lock(files::LOCK, holder).map_err(|refused| match refused {
@@ -331,22 +352,6 @@ pub(crate) fn lock_identity(storage: &dyn Storage) -> Result<Option<Box<dyn Send
         ),
         Err(error) => Error::from_io(error, format!("{}: locking {}", storage.describe(), files::IDENTITY)),
     })
-}
-
-/// How this writer is named to those it keeps out.
-#[cfg(not(target_family = "wasm"))]
-#[allow(clippy::disallowed_methods, reason = "names this process, and decides nothing")]
-fn holder(options: &OpenOptions) -> String {
-    let program = std::env::current_exe().ok();
-    let program = program.as_deref().and_then(std::path::Path::file_name).map(|name| name.to_string_lossy());
-    let (process, since) = (std::process::id(), options.host.now_ms());
-    // The system frees the lock when the process ends, so the file is never stale.
-    format!("process {process} ({}), since {since} (ms since 1970)", program.as_deref().unwrap_or("unknown program"))
-}
-
-#[cfg(target_family = "wasm")]
-fn holder(options: &OpenOptions) -> String {
-    format!("another handle, since {} ms", options.host.now_ms())
 }
 
 /// Removes files that a crash left unfinished. They were never part of the store.

@@ -1,6 +1,6 @@
 //! [`OpenOptions`]: how a store is opened.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{Durability, Host, limits};
 
@@ -17,6 +17,9 @@ pub struct OpenOptions {
     pub mode: Mode,
     /// How the space of segments is made.
     pub preallocation: Preallocation,
+    /// How long an opening for writing waits for another writer to let go of the store, before it is refused with
+    /// [`Locked`](crate::ErrorKind::Locked). Zero, and so not at all, unless set: a restarted service waits for the one before it to end.
+    pub lock_timeout: Duration,
     /// Time, randomness and threads.
     pub host: Arc<dyn Host>,
 }
@@ -57,6 +60,7 @@ impl OpenOptions {
             missing: Missing::Create,
             mode: Mode::Write,
             preallocation: Preallocation::Auto,
+            lock_timeout: Duration::ZERO,
             host,
         }
     }
