@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    chats, completions, copy, demo, export, flow, import, ls, man, mcp, record_fixtures, replay, resume, run, runs,
-    salvage, show, stat, tail, truncate, verify,
+    backup, chats, completions, copy, demo, export, flow, import, ls, man, mcp, record_fixtures, replay, resume, run,
+    runs, salvage, show, stat, tail, truncate, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -86,6 +86,8 @@ pub(crate) enum Command {
     Tail(tail::Args),
     /// Say what is in the store
     Stat(stat::Args),
+    /// Copy the store to another folder, also while another process writes
+    Backup(backup::Args),
     /// Check every byte of the store
     Verify(verify::Args),
     /// Print every whole record of a folder, also of one that does not open

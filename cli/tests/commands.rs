@@ -575,3 +575,22 @@ fn a_file_of_another_agents_is_kept_and_is_no_success() {
     assert_ne!(said.code, 0, "{said:?}");
     assert!(said.err.contains("there is no message in it"), "{said:?}");
 }
+
+#[test]
+fn a_backup_is_made_while_the_store_is_used_and_grows() {
+    let place = Place::new();
+    place.script(&["--name", "one"], &["ready", "say:one", "ack"]);
+    place.expect(0, &["backup", "copy"]);
+    place.script(&["--name", "two"], &["ready", "say:two", "ack"]);
+    let report = place.expect(0, &["backup", "copy", "--json"]).json().remove(0);
+    assert_eq!((report["segments_copied"].as_u64(), report["backup"].as_str()), (Some(1), Some("copy")));
+    let of = |store: &str, command: &[&str]| place.expect(0, &[&["--store", store], command].concat()).out;
+    for command in [&["ls", "--json"][..], &["runs", "--json"], &["show", "two"]] {
+        assert_eq!(of("copy", command), of("runlog-data", command));
+    }
+    place.expect(0, &["--store", "copy", "verify"]);
+    std::fs::create_dir(place.path("notes")).unwrap();
+    place.write("notes/note.txt", "");
+    let refused = place.runlog(&["backup", "notes"]);
+    assert!(refused.code != 0 && refused.err.contains("give an empty folder"), "{refused:?}");
+}

@@ -97,6 +97,7 @@ export type { LogRecord } from "./packed.js";
 export type { Page, Pages } from "./pages.js";
 export type {
   LogOptions,
+  Backup,
   OpenOptions,
   Problem,
   Recovery,

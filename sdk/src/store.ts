@@ -51,6 +51,18 @@ export interface OpenOptions {
   lockTimeoutMs?: number | undefined;
 }
 
+/** What a backup did. */
+export interface Backup {
+  /** How many segments were copied. */
+  segmentsCopied: number;
+  /** How many segments the backup had already, as they are. */
+  segmentsKept: number;
+  /** The bytes that were copied. */
+  bytesCopied: number;
+  /** The last position that the backup has. */
+  lastPosition: number;
+}
+
 /** What opening found. */
 export interface Recovery {
   /** Whether the store was closed, not left by a crash. */
@@ -427,6 +439,24 @@ export class Store implements AsyncDisposable {
   /** Reads every byte of the store, also beside a writer, and tells every damage. Changes nothing. */
   async verify(): Promise<Verification> {
     return this.#handle.value("verify");
+  }
+
+  /**
+   * Copies the store to another folder while it is used: all that is acknowledged when it begins, of a reader all that it
+   * sees. What an earlier backup to the folder has is kept, so that the next one copies what is new. The folder is a store:
+   * open it, or copy it back to restore it. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `invalid_input` for a folder that has other files, or another store; `conflict` for a backup
+   * that was written to since; `locked` while another writes there; else those of reading and writing. What it has copied so
+   * far is a store that ends earlier, which the next one completes.
+   *
+   * @example
+   * ```ts
+   * const { segmentsCopied, lastPosition } = await store.backup("runlog-backup");
+   * ```
+   */
+  async backup(folder: string): Promise<Backup> {
+    return this.#handle.value("backup", { folder });
   }
 
   /**

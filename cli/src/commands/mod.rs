@@ -1,5 +1,6 @@
 //! The commands, one a file.
 
+pub(crate) mod backup;
 pub(crate) mod chats;
 pub(crate) mod completions;
 pub(crate) mod copy;
@@ -40,6 +41,7 @@ pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
         Command::Replay(args) => replay::run(&global, &args, out),
         Command::Tail(args) => tail::run(&global, &args, out),
         Command::Stat(args) => stat::run(&global, &args, out),
+        Command::Backup(args) => backup::run(&global, &args, out),
         Command::Verify(args) => verify::run(&global, &args, out),
         Command::Salvage(args) => salvage::run(&global, &args, out),
         Command::Copy(args) => copy::run(&global, &args, out),

@@ -129,6 +129,31 @@ impl StoreObject {
         }))
     }
 
+    #[cfg(not(target_family = "wasm"))]
+    fn backup(&self, input: Input<'_>) -> Result<Answer> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Arguments {
+            folder: String,
+        }
+        let Arguments { folder } = input.read()?;
+        let engine = self.engine()?;
+        Ok(self.offload(async move {
+            let done = engine.backup(&runlog::engine::storage::FsStorage::new(&folder))?;
+            Reply::json(&BackupReply {
+                segments_copied: done.copied,
+                segments_kept: done.kept,
+                bytes_copied: done.bytes,
+                last_position: done.last_position.0,
+            })
+        }))
+    }
+
+    #[cfg(target_family = "wasm")]
+    fn backup(&self, _: Input<'_>) -> Result<Answer> {
+        Err(Failure::invalid("there are no folders here to back up to"))
+    }
+
     fn share(&self) -> Result<Reply> {
         let shared = self.shared()?.clone();
         let token = self.token.get().unwrap_or_else(|| LAST_TOKEN.fetch_add(1, Ordering::Relaxed) + 1);
@@ -224,6 +249,7 @@ impl Object for StoreObject {
         Ok(Some(match input.method {
             "stat" => self.stat()?,
             "verify" => self.verify()?,
+            "backup" => self.backup(input)?,
             "share" => Answer::known(self.share()),
             "waitPast" => self.wait_past(input)?,
             "sync" => {
@@ -266,6 +292,16 @@ struct StatReply {
     segment_bytes: u64,
     used_bytes: u64,
     readers_behind: Option<String>,
+}
+
+#[cfg(not(target_family = "wasm"))]
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BackupReply {
+    segments_copied: u64,
+    segments_kept: u64,
+    bytes_copied: u64,
+    last_position: u64,
 }
 
 #[derive(Serialize)]

@@ -31,6 +31,8 @@ struct SpawnSubAgents;
 
 pub mod archive;
 pub mod backend;
+#[cfg(not(target_family = "wasm"))]
+mod backup;
 mod blocking;
 mod catalog;
 mod chats;

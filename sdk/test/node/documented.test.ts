@@ -31,6 +31,10 @@ const TRIALS: Record<string, Trial> = {
     after: "for (const { role, props } of await store.chats.getMessages(chat.chatId)) console.log(role, props.content);",
     says: "user Oslo, please.\nassistant By train?\n",
   },
+  "store.ts: backup": {
+    after: "console.log(segmentsCopied, lastPosition > 0, (await open('runlog-backup', { mode: 'readOnly' })).recovery.clean);",
+    says: "1 false false\n",
+  },
   "chats.ts: withRequest": {
     after: "console.log(answer, (await store.chats.getMessages(chat.chatId)).length);",
     says: "By train? 2\n",

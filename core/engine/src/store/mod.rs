@@ -1,6 +1,7 @@
 //! The public engine: [`Store`].
 
 mod background;
+mod backup;
 mod chain;
 mod checkpoints;
 mod close;
@@ -44,6 +45,7 @@ use std::{
     time::Duration,
 };
 
+pub use backup::Backup;
 pub use commit::Commit;
 pub use options::{Missing, Mode, OpenOptions, Preallocation};
 pub use read::Reader;
@@ -209,6 +211,24 @@ impl Store {
     pub fn sync(&self) -> Result<()> {
         self.shared().check_process()?;
         self.shared().flush(true)
+    }
+
+    /// Copies the store to another place while it is used: all that is acknowledged when it begins, of a reader all that it
+    /// sees. What an earlier backup to the same place has is kept, so that the next one copies what is new. Durable when it
+    /// returns. The place is a store: open it there, or copy it back.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a place that has other files, or another store,
+    /// [`Conflict`](crate::ErrorKind::Conflict) for a backup that was written to since,
+    /// [`Locked`](crate::ErrorKind::Locked) while another writes there; else those of reading and writing. What it copied so
+    /// far is a store that ends earlier.
+    pub fn backup(&self, target: &dyn Storage) -> Result<Backup> {
+        if self.shared().is_read_only() {
+            self.shared().refresh()?;
+        } else {
+            self.sync()?;
+        }
+        backup::backup(self.shared(), target, "a backup")
     }
 
     /// Forgets a stream's records after a sequence. O(1).

@@ -1,0 +1,60 @@
+//! `runlog backup`: a copy of the store while it is used.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::{
+    args::Global,
+    failure::{Exit, Result},
+    output::Out,
+    store, text,
+};
+
+const AFTER_HELP: &str = "\
+FOLDER is then a store: `runlog --store FOLDER …` looks at it, and to restore it, copy the folder. The next backup to it \
+copies what is new. Another process may go on writing; the backup has what it had acknowledged when the backup began. One \
+that was cut off is a store that ends earlier, and the next one completes it.
+
+With --json: {\"store\", \"backup\", \"segments_copied\", \"segments_kept\", \"bytes_copied\", \"records\"}.";
+
+/// The arguments.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Where the backup is: an empty folder, or that of an earlier backup of this store
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Report {
+    store: String,
+    backup: String,
+    segments_copied: u64,
+    segments_kept: u64,
+    bytes_copied: u64,
+    records: u64,
+}
+
+/// Does it.
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    let done = store::open_read_only(global)?.backup(&args.folder)?;
+    let report = Report {
+        store: global.store.display().to_string(),
+        backup: args.folder.display().to_string(),
+        segments_copied: done.copied,
+        segments_kept: done.kept,
+        bytes_copied: done.bytes,
+        records: done.last_position.0,
+    };
+    if out.is_json() {
+        out.value(&report)?;
+        return Ok(Exit::Ok);
+    }
+    let records = text::count(report.records, "record", "records");
+    let copied = text::count(report.segments_copied, "segment", "segments");
+    let folder = text::path(&args.folder);
+    out.line(&format!("{folder} has {records}; copied {copied}, {}", text::bytes(report.bytes_copied)))?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,46 @@
+//! Backups of a store in a folder, made while it is used.
+
+use std::path::Path;
+
+use runlog_engine::{Backup, storage::FsStorage};
+
+use crate::{AsyncStore, Error, ErrorKind, Result, Store};
+
+impl AsyncStore {
+    /// Copies the store to another folder while it is used: all that is acknowledged when it begins, of a reader all that it
+    /// sees. What an earlier backup to the folder has is kept, so that the next one copies what is new. The folder is a
+    /// store: open it, or copy it back to restore it. It blocks the thread; durable when it returns.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a folder that has other files, or another store, and for a store that is
+    /// not in this process; [`Conflict`](ErrorKind::Conflict) for a backup that was written to since,
+    /// [`Locked`](ErrorKind::Locked) while another writes there; else those of reading and writing. What it has copied so far
+    /// is a store that ends earlier, which the next one completes.
+    pub fn backup(&self, folder: impl AsRef<Path>) -> Result<Backup> {
+        let here = || Error::new(ErrorKind::InvalidInput, "only a store that this process has open can be backed up");
+        let embedded = self.embedded().ok_or_else(here)?;
+        Ok(embedded.engine().backup(&FsStorage::new(folder.as_ref()))?)
+    }
+}
+
+impl Store {
+    /// As [`AsyncStore::backup`].
+    ///
+    /// ```
+    /// use runlog::{NewSession, Store};
+    ///
+    /// let folder = tempfile::tempdir().unwrap();
+    /// let store = Store::open(folder.path().join("store"))?;
+    /// store.create_session(NewSession::titled("trip"))?;
+    /// store.backup(folder.path().join("backup"))?;
+    /// let restored = Store::open_read_only(folder.path().join("backup"))?;
+    /// assert_eq!(restored.list_sessions(&Default::default())?.sessions.len(), 1);
+    /// # Ok::<(), runlog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As there.
+    pub fn backup(&self, folder: impl AsRef<Path>) -> Result<Backup> {
+        self.to_async().backup(folder)
+    }
+}
