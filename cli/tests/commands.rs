@@ -589,7 +589,7 @@ fn a_backup_is_made_while_the_store_is_used_and_grows() {
         assert_eq!(of("copy", command), of("runlog-data", command));
     }
     place.expect(0, &["--store", "copy", "verify"]);
-    std::fs::create_dir(place.path("notes")).unwrap();
+    fs::create_dir(place.path("notes")).unwrap();
     place.write("notes/note.txt", "");
     let refused = place.runlog(&["backup", "notes"]);
     assert!(refused.code != 0 && refused.err.contains("give an empty folder"), "{refused:?}");
