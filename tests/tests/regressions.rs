@@ -175,3 +175,17 @@ fn repeated_batch_returns_what_the_first_returned_for_each_kind_of_step() {
         }
     }
 }
+
+#[test]
+fn times_do_not_go_back_behind_a_mark_of_which_a_crash_left_only_it() {
+    for seed in 0..20 {
+        let mut driver = driver();
+        driver.host.pass_ms(1000);
+        // Its end is on another page than the mark before it.
+        driver.commit(&with(Work::append(stream(1), vec![1; 8192]), Durability::Os)).unwrap();
+        driver.leave_and_reopen(Leave::Crash(seed)).unwrap();
+        driver.host.turn_back_ms(1000);
+        driver.commit(&Work::append(stream(1), "by a clock that was put back")).unwrap();
+        driver.leave_and_reopen(Leave::Close).unwrap();
+    }
+}
