@@ -421,7 +421,7 @@ fn not_found(id: &StreamId) -> Error {
     Error::new(ErrorKind::NotFound, format!("no stream {id}"))
 }
 
-fn deleted(id: &StreamId) -> Error {
+pub(crate) fn deleted(id: &StreamId) -> Error {
     Error::new(ErrorKind::NotFound, format!("stream {id} was deleted; use a new id"))
 }
 
