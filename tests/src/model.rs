@@ -294,10 +294,10 @@ impl Model {
             if work.steps.iter().any(Step::leaves_nothing_to_tell) {
                 return Err(ErrorKind::InvalidInput);
             }
+            if self.streams.iter().any(|found| found.id == stream && found.deleted) {
+                return Err(ErrorKind::NotFound);
+            }
             if let Some(first) = self.keys.iter().find(|first| first.stream == stream && first.key == *key) {
-                if self.stream(stream).is_none() {
-                    return Err(ErrorKind::NotFound);
-                }
                 let is_left = |(id, position): &(StreamId, u64)| {
                     self.stream(*id).is_some_and(|stream| stream.positions.contains(position))
                 };

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use runlog_engine::{
-    Durability, Expected, OpenOptions, Sequence,
+    Durability, ErrorKind, Expected, OpenOptions, Sequence,
     storage::{Access, File, MemoryStorage, Storage},
 };
 use runlog_tests::{
@@ -174,4 +174,46 @@ fn repeated_batch_returns_what_the_first_returned_for_each_kind_of_step() {
             driver.commit(&other).unwrap();
         }
     }
+}
+
+#[test]
+fn times_do_not_go_back_behind_a_mark_of_which_a_crash_left_only_it() {
+    for seed in 0..20 {
+        let mut driver = driver();
+        driver.host.pass_ms(1000);
+        // Its end is on another page than the mark before it.
+        driver.commit(&with(Work::append(stream(1), vec![1; 8192]), Durability::Os)).unwrap();
+        driver.leave_and_reopen(Leave::Crash(seed)).unwrap();
+        driver.host.turn_back_ms(1000);
+        driver.commit(&Work::append(stream(1), "by a clock that was put back")).unwrap();
+        driver.leave_and_reopen(Leave::Close).unwrap();
+    }
+}
+
+#[test]
+fn batch_whose_key_counted_in_a_deleted_stream_is_not_found_whatever_else_it_expects() {
+    let append = |number, expected| Step::Append {
+        stream: stream(number),
+        expected,
+        records: vec![Item { kind: 0, meta: Bytes::new(), payload: Bytes::from_static(b"x") }],
+    };
+    let nothing = |expected| Step::Append { stream: stream(2), expected, records: Vec::new() };
+    let mut driver = driver();
+    let keyed = |steps, key: &str| Work { steps, key: Some(key.into()), durability: None };
+    let work = keyed(vec![nothing(Expected::Absent), append(1, Expected::Any)], "key");
+    driver.commit(&work).unwrap();
+    let delete = Step::Delete { stream: stream(1), expected: Expected::Any };
+    // As long as the deletion is in line, and when it is published.
+    let staged = driver.stage(&Work::one(delete)).unwrap();
+    for _ in 0..2 {
+        let found = driver.store().commit(&work.batch()).unwrap_err();
+        assert_eq!(found.kind(), ErrorKind::NotFound, "{found}");
+        driver.commit(&work).unwrap();
+        driver.commit(&keyed(vec![nothing(Expected::Last(Sequence(7))), append(1, Expected::Any)], "key")).unwrap();
+        driver.commit(&keyed(vec![nothing(Expected::Absent), append(1, Expected::Any)], "another")).unwrap();
+        driver.sync().unwrap();
+    }
+    staged.map(|staged| driver.wait(staged)).unwrap().unwrap();
+    driver.leave_and_reopen(Leave::Close).unwrap();
+    driver.commit(&work).unwrap();
 }

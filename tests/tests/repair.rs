@@ -5,14 +5,18 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use runlog_engine::{ErrorKind, Kind, Store, storage::Storage};
+use bytes::Bytes;
+use runlog_engine::{ErrorKind, Expected, Kind, OpenOptions, Store, StreamId, storage::Storage};
 use runlog_tests::{
     budget, checker,
     damage::{Left, Victim, victim},
+    driver::{Driver, Leave, Place},
     faulty::{Call, Failure, Fault, FaultyStorage, Lasting},
     host::TestHost,
-    mend::{self, Case, Readable, append, cases, open_and_read, repair, salvage, verify},
+    mend::{self, Case, Readable, StreamRead, append, cases, open_and_read, repair, salvage, verify},
+    model::{Item, Step, Work},
     random::Random,
+    script::stream,
 };
 
 fn tell(wrong: &[String]) {
@@ -366,14 +370,14 @@ fn repair_of_a_sound_store_changes_nothing() {
 fn repair_is_refused_beside_a_writer_whose_lock_file_was_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path(), mend::options()).unwrap();
-    let stream = runlog_tests::script::stream(1);
+    let stream = stream(1);
     let record = [runlog_engine::NewRecord::data(b"acknowledged")];
-    store.append(stream, runlog_engine::Expected::Any, &record).unwrap();
+    store.append(stream, Expected::Any, &record).unwrap();
     std::fs::remove_file(folder.path().join("LOCK")).unwrap();
     let storage: Arc<dyn Storage> = Arc::new(runlog_engine::storage::FsStorage::new(folder.path()));
     let refused = runlog_engine::repair(&storage, "a person", &TestHost::new(1)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Locked, "{refused}");
-    store.append(stream, runlog_engine::Expected::Any, &record).unwrap();
+    store.append(stream, Expected::Any, &record).unwrap();
     store.close().unwrap();
     assert!(runlog_engine::verify(&*storage).unwrap().is_sound());
 }
@@ -415,7 +419,7 @@ fn salvage_gives_every_record_with_all_it_says() {
     let mut expected = checked.records.iter();
     let summary = runlog_engine::salvage(&FaultyStorage::from_files(&files), &mut |found| {
         let record = expected.next().expect("no more than there are");
-        let stream = runlog_engine::StreamId::from_bytes(checked.meaning.streams[record.stream as usize - 1].id);
+        let stream = StreamId::from_bytes(checked.meaning.streams[record.stream as usize - 1].id);
         assert_eq!(found.position.unwrap().0, record.position);
         assert_eq!((found.segment.0, found.offset, found.stream), (record.segment, record.offset, Some(stream)));
         assert_eq!((found.kind.0, found.sequence.0), (record.kind, u64::from(record.sequence)));
@@ -457,4 +461,67 @@ fn overlong_file_is_repaired_and_salvaged_without_reading_it() {
         let store = Store::open(folder.path(), mend::options()).unwrap();
         assert_eq!(mend::read(&store).unwrap().positions.len() as u64, whole);
     }
+}
+
+/// Segments end when so much time has passed.
+const PASS_MS: u64 = 60 * 24 * 3_600_000;
+
+fn item(kind: u8) -> Item {
+    Item { kind, meta: Bytes::new(), payload: Bytes::from_static(b"x") }
+}
+
+fn give(stream: StreamId, count: usize) -> Step {
+    Step::Append { stream, expected: Expected::Any, records: vec![item(0); count] }
+}
+
+fn save(stream: StreamId, sequence: u64) -> Step {
+    Step::Snapshot { stream, expected: Expected::Any, sequence, state: item(129) }
+}
+
+/// Does the steps, each list in a segment of its own, and loses the first segment with all that could tell what was in it. What is
+/// in the others has the sequences it had once that is repaired, and nothing contradicts it.
+fn check_without_first_segment(segments: [Vec<Step>; 3]) {
+    let storage = FaultyStorage::new();
+    let host = TestHost::new(1);
+    let options = OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() };
+    let mut driver = Driver::new(Place::Faulty(storage.clone()), host.clone(), options).unwrap();
+    let mut ends = Vec::new();
+    for steps in segments {
+        steps.into_iter().try_for_each(|step| driver.commit(&Work::one(step))).unwrap();
+        ends.push(driver.model.last_position());
+        host.pass_ms(PASS_MS);
+    }
+    driver.leave(Leave::Kill).unwrap();
+    let mut files = storage.files();
+    files.remove("00000001.seg").unwrap();
+    files.remove("CHECKPOINT");
+    assert!(files.contains_key("00000003.seg"), "{:?}", files.keys());
+    let storage = FaultyStorage::from_files(&files);
+    let done = repair(&storage).unwrap();
+    assert!(done.left.iter().all(|problem| problem.is_loss), "{done:?}");
+    let found = open_and_read(&storage).unwrap().unwrap();
+    for (position, entry) in (1_u64..).zip(&driver.model.log).filter(|(at, entry)| *at > ends[0] && entry.kind < 128) {
+        // Where nothing tells its id, its stream has another.
+        let has = |stream: &StreamRead| stream.positions.get(&entry.sequence) == Some(&position);
+        assert!(found.streams.values().any(has), "position {position}: {:?}, {done:?}", found.streams);
+    }
+}
+
+#[test]
+fn fork_that_is_lost_is_one_though_its_empty_state_was_saved_before_its_first_record() {
+    let fork = Step::Fork { parent: stream(1), expected: Expected::Any, at: 2, child: stream(2) };
+    check_without_first_segment([
+        vec![give(stream(1), 3), fork],
+        vec![save(stream(2), 0), give(stream(2), 1)],
+        vec![give(stream(1), 1)],
+    ]);
+}
+
+#[test]
+fn stream_of_which_a_state_was_saved_behind_its_lost_records_is_no_fork() {
+    check_without_first_segment([
+        vec![give(stream(1), 1), give(stream(2), 1)],
+        vec![save(stream(2), 1), give(stream(1), 1)],
+        vec![give(stream(2), 1)],
+    ]);
 }

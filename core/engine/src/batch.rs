@@ -160,7 +160,8 @@ pub struct Batch<'a> {
     ///
     /// A key counts in the stream that it was given in, for as long as that stream is there: also when what the first
     /// batch wrote was truncated since, which [`Appended::truncated`] tells. It does not count in forks of the stream: a
-    /// fork inherits records, not keys, so a batch that is repeated there is appended.
+    /// fork inherits records, not keys, so a batch that is repeated there is appended. Once that stream is deleted, a batch
+    /// with a key is [`NotFound`](crate::ErrorKind::NotFound), whatever its steps expect of other streams.
     pub key: Option<&'a [u8]>,
     /// How durable it is when acknowledged; `None` is the store's own setting.
     pub durability: Option<Durability>,

@@ -253,7 +253,10 @@ impl Directory {
     /// whether it could be one.
     pub(crate) fn fork_of_unknown(&mut self, number: u32, at: u32, location: Location) -> bool {
         let stream = self.stream_mut(number).ok().filter(|stream| {
-            let is_new = stream.tail_first_sequence == 1 && stream.lineage.is_none() && stream.snapshots.is_empty();
+            // What was saved of it at 0 says nothing of where it begins.
+            let is_new = stream.tail_first_sequence == 1
+                && stream.lineage.is_none()
+                && stream.snapshots.iter().all(|snapshot| snapshot.sequence == 0);
             let was_lower = stream.forked.is_some_and(|forked| {
                 forked.parent == 0 && forked.at < at && stream.tail_first_sequence == forked.at + 1
             });

@@ -181,6 +181,9 @@ impl Store {
     ///   from.
     /// - [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Poisoned`](crate::ErrorKind::Poisoned).
     ///
+    /// Of several streams that are not as the batch expects, the one that its first such step is about is told; but before
+    /// all others that the stream was deleted in which its key counts ([`Batch::key`]).
+    ///
     /// It may or may not be written: [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), when a write or
     /// flush failed. The store then refuses appends until it is reopened; an idempotency key makes it safe to
     /// do the batch again after that.

@@ -6,6 +6,7 @@ use super::{
     durable::{Durable, Spot},
     place::position_of,
     shared::Shared,
+    staging::deleted,
     writer::Writer,
 };
 use crate::{
@@ -71,23 +72,26 @@ impl<'b> Keyed<'b> {
     }
 
     /// What is to be done, seen under the writer's lock. It reads nothing.
-    pub(crate) fn standing(&self, writer: &Writer, durable: &Durable) -> Standing {
-        let Some(number) = writer.number(durable, self.stream) else { return Standing::New };
+    ///
+    /// A batch whose stream was deleted is refused for that, whatever its steps would be refused for: if it is a repeat, they
+    /// meet what they did themselves.
+    pub(crate) fn standing(&self, writer: &Writer, durable: &Durable) -> Result<Standing> {
+        let Some(number) = writer.number(durable, self.stream) else { return Ok(Standing::New) };
         if writer.is_deleted(number) {
-            return Standing::New;
+            return Err(deleted(self.stream));
         }
         if writer.is_key_staged(number, self.hash) {
-            return Standing::Staged;
+            return Ok(Standing::Staged);
         }
         if durable.directory.stream(number).is_none() {
-            return Standing::New;
+            return Ok(Standing::New);
         }
-        let Some(looked) = &self.looked else { return Standing::LookAgain };
+        let Some(looked) = &self.looked else { return Ok(Standing::LookAgain) };
         let is_seen = |offset| looked.others.contains(&offset);
         let is_current = durable.active().is_some_and(|active| active.id() == looked.active);
         match is_current && durable.active_index.keys(number, self.hash).all(is_seen) {
-            true => Standing::New,
-            false => Standing::LookAgain,
+            true => Ok(Standing::New),
+            false => Ok(Standing::LookAgain),
         }
     }
 }

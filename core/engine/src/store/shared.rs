@@ -145,7 +145,7 @@ impl Shared {
                 continue;
             }
             let durable = self.durable();
-            match keyed.as_ref().map_or(Standing::New, |keyed| keyed.standing(&writer, &durable)) {
+            match keyed.as_ref().map_or(Ok(Standing::New), |keyed| keyed.standing(&writer, &durable))? {
                 Standing::New => {}
                 Standing::LookAgain => continue,
                 Standing::Staged => {

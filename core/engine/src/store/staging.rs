@@ -22,7 +22,10 @@ use crate::{
 pub(crate) const MARK_BYTES: u64 = record::frame_bytes(8) as u64;
 
 /// Begins a group with the mark of this writer: a batch by itself, which has no position.
-pub(crate) fn push_mark(writer: &Writer, open: &mut OpenGroup, epoch: u32, time_ms: u64) {
+///
+/// Its time is that of the record before it, not that of the batch behind it: a crash may leave the mark alone, and the next
+/// writer knows the time of the last record only, before which a clock that was put back must not go.
+pub(crate) fn push_mark(writer: &Writer, open: &mut OpenGroup, epoch: u32) {
     let mut flags = Flags::BATCH_FIRST;
     flags.set(Flags::BATCH_LAST);
     let payload = record::engine::encode_mark(epoch, WRITER_VERSION);
@@ -36,7 +39,8 @@ pub(crate) fn push_mark(writer: &Writer, open: &mut OpenGroup, epoch: u32, time_
         index: u32::try_from(writer.next_position - active.header.base_position).expect("a segment is bounded"),
         stream: 0,
         sequence: 0,
-        time_delta_ms: u32::try_from(time_ms.saturating_sub(active.header.base_time_ms)).unwrap_or(u32::MAX),
+        time_delta_ms: u32::try_from(writer.last_time_ms.saturating_sub(active.header.base_time_ms))
+            .unwrap_or(u32::MAX),
         watermark: writer.synced_end,
         body_crc: prepared.crc,
     };
@@ -417,7 +421,7 @@ fn not_found(id: &StreamId) -> Error {
     Error::new(ErrorKind::NotFound, format!("no stream {id}"))
 }
 
-fn deleted(id: &StreamId) -> Error {
+pub(crate) fn deleted(id: &StreamId) -> Error {
     Error::new(ErrorKind::NotFound, format!("stream {id} was deleted; use a new id"))
 }
 

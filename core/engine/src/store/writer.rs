@@ -288,7 +288,7 @@ impl Writer {
         };
         let time_ms = self.time_ms(now_ms);
         if let Some(epoch) = self.mark {
-            push_mark(self, &mut open, epoch, time_ms);
+            push_mark(self, &mut open, epoch);
         }
         let mut undo = Undo {
             bytes: open.bytes.len(),

@@ -80,6 +80,10 @@ pub(super) fn check(state: &State, batch: &Batch<'_>) -> Result<()> {
     Ok(())
 }
 
+pub(super) fn deleted(stream: StreamId) -> crate::Error {
+    error(ErrorKind::NotFound, format!("stream {stream} was deleted, and its id can't be used again; use another"))
+}
+
 /// Checks an idempotency key, and gives the stream it belongs to.
 pub(super) fn key_stream(batch: &Batch<'_>, key: &[u8]) -> Result<StreamId> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
@@ -179,12 +183,7 @@ impl Plan<'_> {
         let mut found = match self.sketch(stream) {
             Sketch::Present(_) => self.expected(stream, expected)?,
             Sketch::Absent if expected == Expected::Exists => return Err(missing(stream)),
-            Sketch::Deleted => {
-                return Err(error(
-                    ErrorKind::NotFound,
-                    format!("stream {stream} was deleted, and its id can't be used again; use another"),
-                ));
-            }
+            Sketch::Deleted => return Err(deleted(stream)),
             Sketch::Absent => {
                 self.make(stream)?;
                 let made = Present { last: Sequence::ZERO, base: stream, own: Vec::new() };

@@ -87,12 +87,15 @@ impl State {
         self.log.get(index)
     }
 
-    /// What an earlier batch with the same key became.
+    /// What an earlier batch with the same key became; an error when the stream that the key counts in was deleted.
     pub(super) fn repeated(&self, batch: &Batch<'_>) -> Result<Option<Appended>> {
         let Some(key) = batch.key else { return Ok(None) };
         let stream = plan::key_stream(batch, key)?;
-        // A stream that was deleted is told as such.
-        let first = self.keys.get(&(stream, key.to_vec())).filter(|_| self.streams.contains_key(&stream));
+        if self.is_deleted(stream) {
+            // Whatever its steps would be refused for: if it is a repeat, they meet what they did themselves.
+            return Err(plan::deleted(stream));
+        }
+        let first = self.keys.get(&(stream, key.to_vec()));
         Ok(first.map(|Keyed { appended, left }| {
             let is_left = |(stream, position): &(StreamId, Position)| {
                 self.streams.get(stream).is_some_and(|stream| stream.records.binary_search(position).is_ok())

@@ -207,8 +207,8 @@ pub async fn steps_of_a_batch_expect_the_positions_that_those_before_them_leave(
 }
 
 pub async fn a_repeated_key_tells_that_what_it_wrote_was_truncated(backend: Shared) {
-    let (one, two) = (stream(1), stream(2));
-    commit(&backend, vec![append(one, &["a", "b"])]).await;
+    let (one, two, three) = (stream(1), stream(2), stream(3));
+    commit(&backend, vec![append(one, &["a", "b"]), append(three, &["there"])]).await;
     let once = || Batch::new(vec![append(one, &["c", "d"]), append(two, &["e"])]).with_key(b"k");
     let first = backend.commit(once()).await.unwrap();
     let again = backend.commit(once()).await.unwrap();
@@ -227,6 +227,11 @@ pub async fn a_repeated_key_tells_that_what_it_wrote_was_truncated(backend: Shar
     assert!(backend.commit(other()).await.unwrap().truncated, "a stream it wrote to is gone");
     commit(&backend, vec![Op::Delete { stream: one, expected: Expected::Any }]).await;
     assert_eq!(backend.commit(other()).await.unwrap_err().kind(), ErrorKind::NotFound);
+    // Not what a step is refused for that was done already.
+    for key in [&b"k"[..], b"never used"] {
+        let batch = Batch::new(vec![expecting(three, Expected::Absent, &[]), append(one, &["i"])]).with_key(key);
+        assert_eq!(backend.commit(batch).await.unwrap_err().kind(), ErrorKind::NotFound);
+    }
 }
 
 pub async fn what_a_batch_truncates_itself_is_not_told_as_truncated(backend: Shared) {

@@ -105,8 +105,9 @@ impl Walker {
         }
         let last = self.last_sequence(about);
         if matches!(header.kind, Kind::FORK | Kind::TRUNCATE | Kind::SNAPSHOT) && header.sequence > last {
-            // How many records of its own it was given by then, only its index tells; one that had none was a fork.
-            let own = self.names.records_before(about).unwrap_or(0);
+            // How many records of its own it was given by then, only an index tells, at best that of the step itself; one that
+            // had none was a fork.
+            let own = given.or_else(|| self.names.records_before(about)).unwrap_or(0);
             let begins = self.names.begins_behind(about).unwrap_or(0);
             self.begin_further_on(about, header.sequence.saturating_sub(own).max(begins));
             self.lose_data(about, header.sequence.saturating_sub(self.last_sequence(about)))?;
