@@ -55,6 +55,6 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let records = text::count(report.records, "record", "records");
     let copied = text::count(report.segments_copied, "segment", "segments");
     let folder = text::path(&args.folder);
-    out.line(&format!("{folder} has {records}; copied {copied}, {}", text::bytes(report.bytes_copied)))?;
+    out.line(format!("{folder} has {records}; copied {copied}, {}", text::bytes(report.bytes_copied)))?;
     Ok(Exit::Ok)
 }

@@ -113,7 +113,7 @@ fn a_copy_has_the_same_with_ids_of_its_own_and_goes_on_with_them() {
     let copy = folded([events.clone(), vec![copied(1)]].concat());
     let again = folded([events.clone(), vec![copied(1), copied(2)]].concat());
     let other = folded([events.clone(), vec![copied(2)]].concat());
-    let mut ids = std::collections::HashSet::new();
+    let mut ids = HashSet::new();
     for fold in [&source, &copy, &again, &other] {
         let message = fold.messages(&MessageFilter::default())[0];
         assert_eq!((message.sequence, message.id, message.props.as_str()), (1, Some(10), r#"{"content":"a"}"#));
