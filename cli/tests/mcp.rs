@@ -344,3 +344,16 @@ fn a_client_that_comes_back_goes_on_with_what_was_at_work() {
     assert_eq!(result["error"], Value::Null, "{result}");
     assert_eq!(client.end(), 0);
 }
+
+#[test]
+fn agents_that_were_taken_out_of_the_file_are_not_listed() {
+    let place = Place::new();
+    agents(&place, &[("old", &["ready"]), ("new", &["ready"])]);
+    assert_eq!(Client::start(&place, &MCP).end(), 0);
+    agents(&place, &[("new", &["ready"])]);
+    let mut client = Client::start(&place, &MCP);
+    let listed = client.call("list_available_agents", json!({}));
+    let names: Vec<_> = listed["agents"].as_array().unwrap().iter().map(|agent| agent["name"].clone()).collect();
+    assert_eq!(names, ["new"]);
+    assert_eq!(client.end(), 0);
+}

@@ -256,7 +256,7 @@ fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
 /// What is told of a file that was taken for a format which much of it isn't in: another agent's, say, whose messages have
 /// the same fields and other roles. What it has is kept, but it is no success.
 fn other_format(report: &Report) -> Option<IssueReport> {
-    let unread = report.issues.iter().filter(|issue| issue.what.ends_with(NOT_A_MESSAGE)).count() as u64;
+    let unread = report.issues.iter().filter(|issue| issue.what.starts_with(OTHER_ROLE)).count() as u64;
     let read = report.messages + report.skipped;
     let says_nothing = read == 0 && report.other > 0;
     if report.is_archive || unread * 10 <= read && !says_nothing {
@@ -265,13 +265,13 @@ fn other_format(report: &Report) -> Option<IssueReport> {
     let format = report.format.unwrap_or("transcript");
     let what = match says_nothing {
         true => format!("there is no message in it; this looks like another format than {format}"),
-        false => format!("{unread} entries are no messages; this looks like another agent's format than {format}"),
+        false => format!("{unread} messages have unknown roles; this looks like another agent's format than {format}"),
     };
     Some(IssueReport { severity: "error", line: 1, column: 1, what })
 }
 
-/// How the issues end that tell of entries that are kept, and aren't understood.
-const NOT_A_MESSAGE: &str = "kept, but not as a message";
+/// How the issues begin that tell of messages that are kept, and whose role isn't known.
+const OTHER_ROLE: &str = "unknown role";
 
 /// Where issues go.
 type Tell<'a> = dyn FnMut(IssueReport, &Progress) + 'a;

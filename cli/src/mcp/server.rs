@@ -91,7 +91,11 @@ impl Server {
         let shared = &self.shared;
         match (tool, &shared.orchestrator) {
             (LIST_AVAILABLE_AGENTS, _) => {
-                let agents = shared.store.agents().list_available_agents(shared.project.as_deref()).await?;
+                let mut agents = shared.store.agents().list_available_agents(shared.project.as_deref()).await?;
+                // The store keeps the definitions of agents that the file doesn't name any more, which nobody could run.
+                if let Some(orchestrator) = &shared.orchestrator {
+                    agents.retain(|agent| orchestrator.has_executor(&agent.name));
+                }
                 Ok(Some(json!({"agents": agents})))
             }
             (SPAWN_AGENTS, Some(orchestrator)) => {

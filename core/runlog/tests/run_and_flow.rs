@@ -44,3 +44,23 @@ fn command_for_a_run_that_is_not_the_flows_is_refused_and_recorded() {
     assert_eq!(recorded.len(), 1);
     assert!(recorded[0].json.as_str().contains("orchestrator"));
 }
+
+#[test]
+fn the_flow_of_a_run_that_is_over_does_not_go_on() {
+    let store = Store::in_memory();
+    let run = store.runs().start(NewRun::in_new_session(NewSession::titled("x"), "coder")).unwrap();
+    let mut flow = FlowRun::create(&store, Some(run.id())).unwrap();
+    flow.start_agent("n", "s").unwrap();
+    run.complete(None).unwrap();
+    let event = RuntimeEvent::parse(r#"{"type":"node:a"}"#).unwrap();
+    let command = RawJson::parse(r#"{"type":"resume","message":"m"}"#).unwrap();
+    let refused = [
+        flow.record(&event).unwrap_err(),
+        flow.start_agent("m", "s").unwrap_err(),
+        flow.finish_node("n", serde_json::Value::Null).unwrap_err(),
+        flow.command(&command).unwrap_err(),
+        FlowRun::resume(&store, run.id(), None).unwrap_err(),
+    ];
+    assert_eq!(refused.map(|error| error.kind()), [ErrorKind::WrongStatus; 5]);
+    assert_eq!(Playback::new(&store, run.id(), PlaybackOptions::default()).unwrap().count(), 0);
+}

@@ -161,7 +161,7 @@ fn a_run_that_begins_with_a_message_closes_the_calls_before_it() {
     let result = RawJson::parse(r#"{"role":"tool","tool_call_id":"b","content":"x"}"#).unwrap();
     store.runs().start(NewRun { messages: vec![result], ..NewRun::new(instance) }).unwrap();
     assert!(context.dangling_tool_calls().unwrap().is_empty(), "the results of the calls are no message between");
-    assert_eq!(context.get_last_sequence().unwrap(), 6);
+    assert_eq!(context.get_last_sequence().unwrap(), 7);
 }
 
 #[test]

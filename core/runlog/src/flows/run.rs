@@ -195,7 +195,7 @@ impl AsyncFlowRun {
     /// Records an event, and says its sequence. Durable when it returns.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when the flow is that of a run that is over; else those of the storage.
     pub async fn record(&mut self, event: &RuntimeEvent) -> Result<u64> {
         self.record_all(std::slice::from_ref(event), None).await
     }
@@ -220,6 +220,7 @@ impl AsyncFlowRun {
         groups: &[&[RuntimeEvent]],
         durability: Option<Durability>,
     ) -> Result<Vec<u64>> {
+        self.check_open().await?;
         let events = || groups.iter().flat_map(|events| events.iter());
         let metas: Vec<Vec<u8>> = events().map(RuntimeEvent::encode_meta).collect();
         let records = events().zip(&metas).map(|(event, meta)| NewRecord {
@@ -258,8 +259,10 @@ impl AsyncFlowRun {
     /// Saves the state as the run's latest snapshot. Durable when it returns.
     ///
     /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge) when it is over its limit; else those of the storage.
+    /// [`TooLarge`](ErrorKind::TooLarge) when it is over its limit, [`WrongStatus`](ErrorKind::WrongStatus) when the flow is
+    /// that of a run that is over; else those of the storage.
     pub async fn save_snapshot(&mut self) -> Result<()> {
+        self.check_open().await?;
         let (meta, payload) = self.state.encode()?;
         let sequence = Sequence(self.last_sequence);
         let (stream, expected) = (stream_of(self.run), Expected::Any);
@@ -327,6 +330,17 @@ impl AsyncFlowRun {
                 self.record(&event).await?;
                 Err(error)
             }
+        }
+    }
+
+    /// Refuses to go on with the flow of a run that is over. A flow whose id is that of no run goes on.
+    async fn check_open(&self) -> Result<()> {
+        match self.store.runs().final_status(self.run).await? {
+            None => Ok(()),
+            Some(status) => Err(Error::new(
+                ErrorKind::WrongStatus,
+                format!("run {} is {status}, and its flow can't go on; begin another", self.run),
+            )),
         }
     }
 

@@ -205,6 +205,12 @@ impl Orchestrator {
         self.inner.spawn_agents(parent.live(), Some(tool_call_id.into()), requests).await
     }
 
+    /// Whether there is an executor that does the work of an agent of this name.
+    pub fn has_executor(&self, agent_name: &str) -> bool {
+        let executors = self.inner.executors();
+        executors.of_others.is_some() || executors.by_agent.contains_key(agent_name)
+    }
+
     /// What an agent of a project is told of the agents there are.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use runlog_engine::{Batch, Expected, Op, Sequence};
-use runlog_model::{EncodedRunEvent, ListRuns, RunId, RunStatus, StatusChange};
+use runlog_model::{EncodedRunEvent, ListRuns, RunCatalog, RunId, RunStatus, StatusChange};
 
 use super::{AsyncRunRecorder, AsyncRuns, index::RUNS_STREAM, load::stream_of, start::record};
 use crate::{ErrorKind, Result};
@@ -82,7 +82,12 @@ impl AsyncRuns {
         self.index().read(|runs| runs.with_status(status).collect()).await
     }
 
-    /// The run that spawned a run.
+    /// The status of a run that is over; `None` for one that isn't, and for what is no run.
+    pub(crate) async fn final_status(&self, id: RunId) -> Result<Option<RunStatus>> {
+        let status = |runs: &RunCatalog| runs.run(id).map(|placed| placed.run.status);
+        Ok(self.index().read(status).await?.filter(|status| status.is_final()))
+    }
+
     /// Whether it is a run, and not over.
     pub(crate) async fn is_unfinished(&self, id: RunId) -> Result<bool> {
         self.index().read(|runs| runs.run(id).is_some_and(|placed| !placed.run.status.is_final())).await

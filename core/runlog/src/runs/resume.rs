@@ -325,7 +325,11 @@ pub(crate) fn check(run: &Run, max_total_steps: u32) -> Result<()> {
     if run.status != RunStatus::Paused {
         return Err(Error::new(
             ErrorKind::WrongStatus,
-            format!("run {} is {}; only paused runs can be resumed", run.id, run.status),
+            format!(
+                "run {} is {}; only paused runs can be resumed. To go on in its context, start a run in instance {}, or in a \
+                 copy of session {}",
+                run.id, run.status, run.instance_id, run.session_id
+            ),
         ));
     }
     if let Some(by) = run.resumed_by {

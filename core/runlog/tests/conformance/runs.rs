@@ -620,7 +620,7 @@ pub async fn what_a_run_refuses_is_written_nowhere(backend: Shared) {
     assert_eq!(end(&backend).await, before);
 
     let keyed = AppendOptions { idempotency_key: Some("k".into()), ..AppendOptions::default() };
-    let message = raw(r#"{"role":"user","content":1}"#);
+    let message = raw(r#"{"role":"user","content":"x"}"#);
     let first = run.record_raw_message_with(message.clone(), &keyed).await.unwrap();
     let second = run.record_raw_message_with(message, &keyed).await.unwrap();
     assert_eq!((first.id, first.repeated, second.repeated), (second.id, false, true));
