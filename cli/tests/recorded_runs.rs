@@ -186,7 +186,9 @@ fn open_tool_calls_are_closed_before_the_message_or_left_to_the_agent() {
         let said = place.script(&[&["--resume", "n"], with].concat(), &["ready", "dangling", "ack"]);
         assert_eq!((said.code, said.err.contains("closed 1 tool call")), (0, with.is_empty()), "{said:?}");
         let messages = items(&place, &["messages", newest(&place)["id"].as_str().unwrap()]);
-        assert_eq!(messages[1]["content"]["content"], left);
+        // Where the call is left open, no message that tells the agent to continue stands between it and its result.
+        assert_eq!(messages.len(), if with.is_empty() { 2 } else { 1 });
+        assert_eq!(messages.last().unwrap()["content"]["content"], left);
     }
     let place = Place::new();
     assert_eq!(place.script(&["--leave-tool-calls"], &["say:x"]).code, 2);

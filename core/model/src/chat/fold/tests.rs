@@ -50,10 +50,12 @@ fn messages_are_numbered_updated_and_deleted_in_order() {
 }
 
 #[test]
-fn a_message_saved_once_more_keeps_its_place() {
+fn two_messages_saved_under_one_id_are_both_there() {
     let fold = folded(vec![saved("a"), saved("b"), saved("a")]);
-    let told: Vec<_> = fold.messages(&MessageFilter::default()).iter().map(|message| message.sequence).collect();
-    assert_eq!(told, [1, 2]);
+    let messages = fold.messages(&MessageFilter::default());
+    let told: Vec<_> = messages.iter().map(|message| (message.message_id.as_str(), message.sequence)).collect();
+    assert_eq!(told[..2], [("a", 1), ("b", 2)]);
+    assert!(told.len() == 3 && told[2].0.starts_with("a~") && told[2].1 == 3, "{told:?}");
 }
 
 #[test]
