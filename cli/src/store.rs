@@ -1,6 +1,10 @@
 //! Opening the store, and finding in it what the command line names.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use runlog::engine::{
     OpenOptions, Position, ReadOptions, Record, Repair, Sequence, Stat, StreamId, Verification,
@@ -17,6 +21,8 @@ use crate::{
     output::note,
 };
 
+/// How long to wait before the store is tried again that another process has.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// The most runs that are named of those that a process left when it was killed.
 const RECOVERED_SHOWN: usize = 3;
 
@@ -401,6 +407,16 @@ pub(crate) fn verify(global: &Global, progress: &mut dyn FnMut(u64, u64)) -> Res
 /// Repairs the store.
 pub(crate) fn repair(global: &Global) -> Result<Repair> {
     let storage: Arc<dyn Storage> = Arc::new(FsStorage::new(&global.store));
-    let repaired = runlog::engine::repair(&storage, "runlog verify --repair", &SystemHost);
-    opened(global, repaired.map_err(runlog::Error::from))
+    let begun = Instant::now();
+    loop {
+        let repaired = runlog::engine::repair(&storage, "runlog verify --repair", &SystemHost);
+        match repaired.map_err(runlog::Error::from) {
+            Err(error)
+                if error.kind() == ErrorKind::Locked && begun.elapsed() < Duration::from_secs(global.lock_timeout) =>
+            {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            repaired => return opened(global, repaired),
+        }
+    }
 }

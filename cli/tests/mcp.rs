@@ -357,3 +357,19 @@ fn agents_that_were_taken_out_of_the_file_are_not_listed() {
     assert_eq!(names, ["new"]);
     assert_eq!(client.end(), 0);
 }
+
+#[test]
+#[cfg(unix)]
+fn a_signal_pauses_what_is_at_work() {
+    let place = Place::new();
+    agents(&place, &[("slow", &["ready", "say:Begun.", "ack", "sleep:60000"])]);
+    let mut client = Client::start(&place, &MCP);
+    let spawn = json!({"name": "spawn_agents", "arguments": {"requests": [{"agent_name": "slow", "task": "Go."}]}});
+    client.begin("tools/call", spawn);
+    until(&mut client, "running", 1);
+    let process = client.process.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
+    assert_eq!(client.process.wait().unwrap().code(), Some(0));
+    let paused = place.expect(0, &["runs", "--status", "paused", "--json"]).out;
+    assert!(paused.contains("\"slow\"") && paused.contains("mcp-client"), "{paused}");
+}

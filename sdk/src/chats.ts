@@ -253,9 +253,9 @@ export class Chats {
   }
 
   /**
-   * Takes the content of a message out of every read, with all that it was changed to: of this chat, of its copies and of
-   * exports. The message is gone then, and its sequence stays its own; its bytes stay on the disk. Durable when it resolves;
-   * the reason is kept.
+   * Takes the content of a message out of every read, with all that it was changed to in its chat: of the chat, of its copies
+   * and of exports; what a copy changed it to is a message of the copy's. The message is gone then, no import brings it back,
+   * and its sequence stays its own; its bytes stay on the disk. Durable when it resolves; the reason is kept.
    *
    * @throws {@link RunlogError} as {@link updateMessage}.
    */
@@ -294,6 +294,7 @@ export class Chats {
    * ```
    */
   async withRequest<T>(chatId: string, request: NewRequest, work: (request: RequestBuffer) => T | Promise<T>): Promise<T> {
+    if (typeof work !== "function") throw invalid("the work of a request is a function that is given the request");
     const begun = await this.beginRequest(chatId, request);
     let result: T;
     try {

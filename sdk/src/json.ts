@@ -129,6 +129,7 @@ export function messageList(messages: readonly unknown[]): { lengths: number[]; 
 export function checkField(name: string, field: unknown): void {
   if (isPromise(field)) throw invalid(`\`${name}\`: a promise was given; await it`);
   if (typeof field === "number" && !Number.isFinite(field)) throw invalid(`\`${name}\` is ${field}, which JSON has no form for`);
+  if (field === undefined && name === "output") throw invalid("`output` is undefined; give null where a tool gives nothing");
   if (field === undefined && name === "content") throw invalid("`content` is undefined; give it, or leave it out of a message of tool calls");
 }
 

@@ -144,3 +144,22 @@ fn a_backup_that_is_cut_off_is_a_store_that_ends_earlier() {
         }
     }
 }
+
+/// A store that was restored from an earlier backup has lost what the later one has: that is never written over.
+#[test]
+fn a_backup_that_is_ahead_of_the_store_is_left_alone() {
+    for (before, lost, after) in [(5, 8, 0), (5, 8, 2), (5, 8, 20), (150, 100, 0), (150, 100, 200)] {
+        let (storage, first, second) = (FaultyStorage::new(), FaultyStorage::new(), FaultyStorage::new());
+        let store = open(&storage);
+        append(&store, 0, before);
+        store.backup(&first).unwrap();
+        append(&store, before, lost);
+        store.backup(&second).unwrap();
+        let restored = open(&first);
+        append(&restored, 1_000, after);
+        let kept = second.files();
+        let error = restored.backup(&second).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{before}, {lost}, {after}: {error}");
+        assert!(second.files() == kept, "{before}, {lost}, {after}");
+    }
+}

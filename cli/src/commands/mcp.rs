@@ -1,6 +1,6 @@
 //! `runlog mcp`: a server of the Model Context Protocol.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use rmcp::ServiceExt;
 use runlog::{Orchestrator, OrchestratorOptions, TokioRuntime};
@@ -28,6 +28,9 @@ read, also while another process writes.
 
 What the client spawns are the sub-agents of one run of an agent called mcp-client. It ends with the client; where \
 sub-agents are still at work then, it is paused with them, and each can be gone on with by its resume_run_id.";
+
+/// How long agents at work have to record what they have when the client goes.
+const STOP_GRACE: Duration = Duration::from_millis(1_500);
 
 /// The arguments.
 #[derive(clap::Args)]
@@ -70,7 +73,12 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
     let file = AgentsFile::read(path)?;
     let store = store::open_quietly(global)?;
     let runtime = TokioRuntime::current().ok_or_else(|| Failure::other("there is no runtime to run agents on"))?;
-    let options = OrchestratorOptions { concurrent_max: usize::from(args.at_once), ..OrchestratorOptions::default() };
+    let options = OrchestratorOptions {
+        concurrent_max: usize::from(args.at_once),
+        // Clients kill a server that takes much longer than this to end.
+        stop_grace: STOP_GRACE,
+        ..OrchestratorOptions::default()
+    };
     let orchestrator = Orchestrator::new(store.to_async(), runtime, options);
     for agent in file.agents {
         let command = agent.command();
@@ -83,10 +91,32 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
         tokio::spawn(async move { orchestrator.resume_all().await.map(|_| ()) });
     }
     let server = Server::new(store.to_async(), file.project, Some(orchestrator));
-    let exit = talk(server.clone()).await;
+    // Clients that want it to end close its input, and some send a signal soon after: what is at work is paused for either.
+    let exit = tokio::select! {
+        exit = talk(server.clone()) => exit,
+        () = signalled() => Ok(Exit::Ok),
+    };
+    server.gone().cancel();
     server.close().await?;
     store.close()?;
     exit
+}
+
+/// Is ready when the process is asked to end. From then on a signal doesn't end it by itself.
+async fn signalled() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+        let mut signals: Vec<_> = kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect();
+        std::future::poll_fn(|context| {
+            let is_ready = signals.iter_mut().any(|signal| signal.poll_recv(context).is_ready());
+            if is_ready { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+    }
+    #[cfg(not(unix))]
+    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// Talks with the client until it has nothing more to say.

@@ -297,8 +297,12 @@ fn calls(envelope: &Envelope<'_>) -> Result<Vec<ToolCallRequest>> {
         push(&mut calls, request(id, name, input, ToolStyle::Anthropic)?, "tool calls")
     })?;
     each_block(envelope, "tool-call", |part| {
-        let names = ["toolCallId", "toolName", "input", "args"];
-        let [id, name, input, args] = fields(part.get(), "a tool-call part", names)?;
+        let names = ["toolCallId", "toolName", "input", "args", "providerExecuted"];
+        let [id, name, input, args, by_provider] = fields(part.get(), "a tool-call part", names)?;
+        // Its result stands in the same message.
+        if by_provider.is_some_and(|raw| raw.get() == "true") {
+            return Ok(());
+        }
         let style = if input.is_none() && args.is_some() { ToolStyle::AiSdk4 } else { ToolStyle::AiSdk };
         push(&mut calls, request(id, name, input.or(args), style)?, "tool calls")
     })?;

@@ -11,7 +11,7 @@ use runlog_model::{
 };
 use serde::Serialize;
 
-use crate::{AsyncStore, Error, ErrorKind, Result, backend::Page};
+use crate::{AsyncStore, Error, ErrorKind, Result, backend::Page, lookup::live_session};
 
 /// How often a call without an expectation of its own is tried again after another writer came in between.
 const ATTEMPTS_MAX: u32 = 1_000;
@@ -260,8 +260,9 @@ impl AsyncContextRepository {
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
     pub async fn followed(&self, instance: InstanceId, sequence: u64, position: u64) -> Result<Followed> {
-        self.store.known_instance(instance).await?;
-        let is_deleted = self.store.writable_instance(instance).await.is_err();
+        let session = self.store.known_instance(instance).await?.session_id;
+        // Caught up: a reader is told by the catalog alone.
+        let is_deleted = self.store.shared.catalog.read(|catalog| live_session(catalog, session).is_err()).await?;
         if sequence == 0 || self.event(instance, sequence).await?.is_some_and(|event| event.position == position) {
             return Ok(Followed { kept: sequence, position, is_deleted });
         }

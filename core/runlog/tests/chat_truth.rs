@@ -166,6 +166,14 @@ fn a_redacted_message_is_nowhere_any_more() {
         assert_eq!(texts(&chats, chat)[1].1, 3, "its sequence is nobody else's");
     }
     assert_eq!(chats.redact_message("secret", "again").unwrap_err().kind(), ErrorKind::NotFound);
+    // Nor does an import bring it back.
+    let row = |id: &str, more: &str| {
+        format!(r#"{{"id":"{id}","chat_id":"{chat}","role":"user","content":"first 1234"{more}}}"#)
+    };
+    assert_eq!(chats.import_agent_history(&row("secret", "")).unwrap().imported, 0);
+    let deleted = row("old", r#","deleted_at":"2020-01-01 00:00:00""#);
+    assert_eq!(chats.import_agent_history(&deleted).unwrap().skipped, 1, "what was deleted before");
+    assert_eq!(texts(&chats, &chat).len(), 2);
 }
 
 #[test]

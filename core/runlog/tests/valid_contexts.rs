@@ -183,3 +183,60 @@ fn two_runs_write_one_context_only_when_asked_to() {
     });
     assert_eq!(started, 1, "of eight at once");
 }
+
+/// What others did to the context counts, not what the recorder remembers.
+#[test]
+fn a_recorder_knows_of_what_others_wrote() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    let other = store.runs().recorder(run.id()).unwrap();
+    let context = store.context(run.run().instance_id).unwrap();
+    let kind = |recorded: runlog::Result<runlog::Recorded>| recorded.unwrap_err().kind();
+    run.record_message(asks(&["a", "b", "c"])).unwrap();
+    other.record_tool_result(&done("a")).unwrap();
+    assert_eq!(kind(run.record_tool_result(&done("a"))), ErrorKind::AlreadyExists);
+    context.append_message(NewMessage::tool("b", "by hand")).unwrap();
+    assert_eq!(kind(run.record_tool_result(&done("b"))), ErrorKind::AlreadyExists);
+    // A result that was truncated away is recorded again, and one whose call was isn't.
+    let before = context.get_last_sequence().unwrap();
+    run.record_tool_result(&done("c")).unwrap();
+    context.truncate_after_sequence(before).unwrap();
+    run.record_tool_result(&done("c")).unwrap();
+    run.record_message(asks(&["d"])).unwrap();
+    context.truncate_after_sequence(before + 1).unwrap();
+    assert_eq!(kind(run.record_tool_result(&done("d"))), ErrorKind::InvalidInput);
+    assert!(context.dangling_tool_calls().unwrap().is_empty());
+}
+
+#[test]
+fn the_messages_of_a_run_that_starts_answer_open_calls_and_no_others() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    run.record_message(asks(&["a", "b"])).unwrap();
+    run.fail("boom").unwrap();
+    let instance = run.run().instance_id;
+    let result = |id: &str| NewMessage::tool(id, "x").to_json().unwrap();
+    let user = || NewMessage::user("go on").to_json().unwrap();
+    for messages in [vec![result("nope")], vec![result("a"), result("a")], vec![user(), result("a")]] {
+        let new = NewRun { messages, ..NewRun::new(instance) };
+        assert_eq!(store.runs().start(new).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+    let fresh = NewRun { messages: vec![result("a")], ..NewRun::in_new_session(NewSession::default(), "coder") };
+    assert_eq!(store.runs().start(fresh).unwrap_err().kind(), ErrorKind::InvalidInput);
+    // Answers without a message are written too.
+    let new = NewRun { dangling: Dangling::Answer(vec![done("a"), done("b")]), ..NewRun::new(instance) };
+    store.runs().start(new).unwrap();
+    let messages = store.context(instance).unwrap().get_messages().unwrap();
+    assert_eq!(roles(&messages), [Role::Assistant, Role::Tool, Role::Tool]);
+}
+
+#[test]
+fn a_repeat_with_other_calls_is_told_where_the_first_one_is() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    run.record_message(NewMessage::user("go")).unwrap();
+    let keyed = runlog::AppendOptions { idempotency_key: Some("turn-1".into()), ..Default::default() };
+    let first = run.record_raw_message_with(asks(&["a"]).to_json().unwrap(), &keyed).unwrap();
+    let again = run.record_raw_message_with(asks(&["a", "b", "c"]).to_json().unwrap(), &keyed).unwrap();
+    assert_eq!((again.sequence_number, again.id, again.repeated), (first.sequence_number, first.id, true));
+}

@@ -15,8 +15,13 @@ use crate::{
     storage::{Access, File, Storage},
 };
 
+/// How many of the last bytes that a backup has of a segment are compared.
+const COMPARED_BYTES: u64 = 64 << 10;
 /// How many bytes are copied at a time.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// How the names of segments end.
+const SEGMENT: &str = ".seg";
 
 /// What a backup did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -88,9 +93,21 @@ pub(crate) fn backup(shared: &Shared, target: &dyn Storage, holder: &str) -> Res
     }
     let mut done = Backup { last_position, ..Backup::default() };
     let sources = sources.map_err(|error| Error::from_io(error, format!("{}: reading", shared.storage.describe())))?;
-    let mut unsealed: Option<&Source> = None;
+    // Before anything is changed.
     for source in &sources {
         check_history(source, target, &had, &place)?;
+    }
+    let newest = sources.last().map(|source| source.name.as_str());
+    if let Some(later) =
+        had.iter().find(|name| name.ends_with(SEGMENT) && newest.is_none_or(|newest| name.as_str() > newest))
+    {
+        return Err(Error::new(
+            ErrorKind::Conflict,
+            format!("{place}: {later} is beyond the end of this store; give an empty folder"),
+        ));
+    }
+    let mut unsealed: Option<&Source> = None;
+    for source in &sources {
         let copying = |error| failed(error, &format!("copying {}", source.name));
         let is_same = is_same(source, target, &had).map_err(copying)?;
         if !had.contains(&source.name) {
@@ -156,22 +173,36 @@ fn seal(source: &Source, target: &dyn Storage) -> std::io::Result<()> {
     file.sync()
 }
 
-/// Refuses to go on with a backup of the same store whose segment of this number is another one: it was restored and
-/// written to since, so that the two have become different stores.
+/// Refuses to go on with a backup of the same store that has what this one hasn't: the store was restored from an earlier
+/// backup, or the backup was written to, so that the two have become different stores.
 fn check_history(source: &Source, target: &dyn Storage, had: &[String], place: &str) -> Result<()> {
     if !had.contains(&source.name) {
         return Ok(());
     }
-    let same =
-        || Ok::<_, std::io::Error>(header(&*target.open(&source.name, Access::Read)?)? == header(&*source.file)?);
-    match same() {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Error::new(
+    match is_ahead(source, target) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Error::new(
             ErrorKind::Conflict,
-            format!("{place}: {} went another way than this store; give an empty folder", source.name),
+            format!("{place}: {} has what this store hasn't; give an empty folder", source.name),
         )),
         Err(error) => Err(Error::from_io(error, format!("{place}: reading {}", source.name))),
     }
+}
+
+/// Whether the backup's segment isn't a beginning of this one. Each record is chained to the one before, so that the last
+/// ones tell of all.
+fn is_ahead(source: &Source, target: &dyn Storage) -> std::io::Result<bool> {
+    let there = target.open(&source.name, Access::Read)?;
+    let length = there.len()?;
+    if length > source.end || length < HEADER_BYTES as u64 || header(&*there)? != header(&*source.file)? {
+        return Ok(true);
+    }
+    let end = length.min(source.data_end);
+    let begin = end.saturating_sub(COMPARED_BYTES);
+    let mut parts = [vec![0; (end - begin) as usize], vec![0; (end - begin) as usize]];
+    there.read_at(begin, &mut parts[0])?;
+    source.file.read_at(begin, &mut parts[1])?;
+    Ok(parts[0] != parts[1])
 }
 
 /// Copies a segment up to an offset, under another name until that is done.

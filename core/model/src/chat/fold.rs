@@ -158,8 +158,8 @@ impl ChatFold {
                 for id in message_ids {
                     if let Some(place) = self.message_places.remove(&id) {
                         self.put_message(place, None);
-                        self.deleted_messages.insert(id);
                     }
+                    self.deleted_messages.insert(id);
                 }
             }
             ChatEvent::StepSaved(step) => self.save_step(position, *step),

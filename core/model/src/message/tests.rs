@@ -230,6 +230,9 @@ fn tool_calls_and_results_of_the_ai_sdk_are_read() {
     let styles: Vec<ToolStyle> = tool_calls_of(&raw(text)).unwrap().iter().map(|call| call.style).collect();
     assert_eq!(styles, [ToolStyle::AiSdk, ToolStyle::AiSdk4]);
 
+    let by_provider = r#"{"role":"assistant","content":[{"type":"tool-call","toolCallId":"p","toolName":"search","input":{},"providerExecuted":true},{"type":"tool-result","toolCallId":"p","toolName":"search","output":{"type":"json","value":1}}]}"#;
+    assert_eq!(events(by_provider).len(), 1, "a call that the provider answers itself is not open");
+
     let text = r#"{"role":"tool","content":[{"type":"tool-result","toolCallId":"t1","toolName":"ls","output":{"type":"json","value":[1]}},{"type":"tool-result","toolCallId":"t2","toolName":"rm","output":{"type":"error-text","value":"no"}},{"type":"tool-result","toolCallId":"t3","toolName":"rm","result":"gone","isError":true}]}"#;
     let answered = events(text);
     assert_eq!((answered.len(), answered[0].kind), (1, ContextEventKind::ToolResult));

@@ -1,8 +1,11 @@
 //! [`ImportClock`]: the clock of a store that an archive is read into.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use runlog_engine::Host;
@@ -62,6 +65,10 @@ impl Host for ImportClock {
 
     fn has_threads(&self) -> bool {
         self.host.has_threads()
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.host.sleep(duration);
     }
 
     fn process_id(&self) -> u32 {

@@ -129,6 +129,11 @@ impl AsyncChatStore {
             if report.is_over(options) {
                 break;
             }
+            // It was deleted before: nobody is to see it.
+            if row.as_ref().is_ok_and(|row| row.get("deleted_at").is_some_and(|at| !is_nothing(at))) {
+                report.skipped += 1;
+                continue;
+            }
             let message = match row.and_then(message_of) {
                 Ok(message) => message,
                 Err(error) => {
@@ -212,7 +217,7 @@ fn rows(lines: &str) -> impl Iterator<Item = (usize, Result<Row>)> {
 /// The chat of a row, and when it was deleted.
 fn chat_of(mut row: Row) -> Result<(Chat, Option<Timestamp>)> {
     numbers_to_ids(&mut row, &["chat_id", "assistant_id"]);
-    row.retain(|_, value| !is_nothing(value));
+    row.retain(|name, value| !(is_nothing(value) && (value.is_null() || name.ends_with("_at"))));
     let old_id = row.remove("id");
     for flag in ["preset", "public"] {
         // Databases keep booleans as numbers, and some exports write those as text.
@@ -236,13 +241,13 @@ fn chat_of(mut row: Row) -> Result<(Chat, Option<Timestamp>)> {
     Ok((chat, deleted_at))
 }
 
-/// What databases write for no value: `null`, and MySQL's zero date.
+/// What databases write for no time: `null`, an empty text, and MySQL's zero date.
 fn is_nothing(value: &Value) -> bool {
-    value.is_null() || value.as_str().is_some_and(|text| text.starts_with("0000-00-00"))
+    value.is_null() || value.as_str().is_some_and(|text| text.is_empty() || text.starts_with("0000-00-00"))
 }
 
 fn message_of(mut row: Row) -> Result<ChatMessage> {
-    row.retain(|_, value| !is_nothing(value));
+    row.retain(|name, value| !(is_nothing(value) && (value.is_null() || name.ends_with("_at"))));
     numbers_to_ids(&mut row, &["id", "message_id", "chat_id", "assistant_id", "request_id"]);
     let text = |row: &mut Row, name: &str| match row.remove(name) {
         Some(Value::String(text)) => Ok(Some(text)),

@@ -237,8 +237,9 @@ impl AsyncChatStore {
         .await
     }
 
-    /// Takes the content of a message out of every read, with all that it was changed to: of this chat, of its copies and
-    /// of exports. The message is gone then; its sequence stays its own, and its bytes stay on the disk. Durable when it
+    /// Takes the content of a message out of every read, with all that it was changed to in its chat: of the chat, of its
+    /// copies and of exports; what a copy changed it to is a message of the copy's. The message is gone then, and no import
+    /// brings it back; its sequence stays its own, and its bytes stay on the disk. Durable when it
     /// returns; the reason is kept.
     ///
     /// # Errors
@@ -250,8 +251,12 @@ impl AsyncChatStore {
         if positions.is_empty() {
             return Err(no("message", message_id));
         }
-        let ops = positions.into_iter().map(|position| Op::Redact { position: Position(position), reason });
-        self.store.backend().commit(Batch::new(ops.collect())).await.map(drop)
+        let (message_ids, at) = (vec![message_id.to_owned()], Timestamp(self.store.backend().now_ms()));
+        // Its id is known no more once it is redacted: that it was there is told apart.
+        let gone = Prepared::new(session, vec![ChatEvent::MessagesDeleted { message_ids, at }], at.0)?;
+        let mut ops = gone.ops(Expected::Any);
+        ops.extend(positions.into_iter().map(|position| Op::Redact { position: Position(position), reason }));
+        self.store.backend().commit(Batch::new(ops)).await.map(drop)
     }
 
     /// The session of a chat that isn't deleted.

@@ -377,6 +377,7 @@ impl AsyncRunRecorder {
             let mut state = self.state();
             state.last_sequence = state.last_sequence.max(run.last_sequence);
             state.recorded_step = state.recorded_step.max(step_number);
+            state.calls.wrote(events.len() as u64, context.last_sequence);
         }
         Ok(Recorded {
             id: context.position.0,

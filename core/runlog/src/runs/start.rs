@@ -1,9 +1,11 @@
 //! [`NewRun`]: a run to start, in a context that is there or in one made with it.
 
+use std::collections::HashSet;
+
 use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, Sequence};
 use runlog_model::{
-    AgentInstance, CatalogEvent, ContextEventKind, EncodedRunEvent, EventOptions, InstanceId, NewContextEvent, RawJson,
-    Run, RunCatalogEvent, RunEvent, RunId, RunStatus, Session, SessionId,
+    AgentInstance, CatalogEvent, ContextEventKind, DanglingToolCall, EncodedRunEvent, EventOptions, InstanceId,
+    NewContextEvent, RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, Session, SessionId,
 };
 
 use super::{
@@ -129,8 +131,9 @@ impl AsyncRuns {
         let run = self.run_from(&new, &made);
         self.check_run_id(new.id, &made).await?;
         let _alone = self.alone_in(&new, &made).await?;
-        let (mut context, expected) = self.closing(&new, &run, &made).await?;
-        context.extend(initial_events(&new.messages, run.id)?);
+        let first = initial_events(&new.messages, run.id)?;
+        let (mut context, expected) = self.closing(&new, &first, &run, &made).await?;
+        context.extend(first);
         let metas = context.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()?;
         let own = RunEvent::Created(Box::new(run.clone())).encode()?;
         let listed = RunCatalogEvent::Created(run.to_summary()).encode()?;
@@ -168,17 +171,30 @@ impl AsyncRuns {
 
     /// What closes the open tool calls of a context that the run's first messages would be cut off from their results
     /// by, and where the context is expected to end.
-    async fn closing(&self, new: &NewRun, run: &Run, made: &Made) -> Result<(Vec<NewContextEvent>, Expected)> {
-        let nothing = (Vec::new(), Expected::Any);
-        if made.new_instance || new.messages.is_empty() || begins_with_results(&new.messages) {
-            return Ok(nothing);
+    async fn closing(
+        &self,
+        new: &NewRun,
+        first: &[NewContextEvent],
+        run: &Run,
+        made: &Made,
+    ) -> Result<(Vec<NewContextEvent>, Expected)> {
+        let answers = matches!(new.dangling, Dangling::Answer(_));
+        if made.new_instance || first.is_empty() && !answers {
+            check_results(Vec::new(), first)?;
+            return Ok((Vec::new(), Expected::Any));
         }
         let (calls, last) = self.store.context(made.instance.id).await?.dangling_at().await?;
-        match (&new.dangling, calls.as_slice()) {
-            (_, []) => Ok(nothing),
-            (Dangling::Report, calls) => Err(between(calls)),
-            (dangling, calls) => Ok((closing_events(run, calls, dangling)?, Expected::Last(Sequence(last)))),
-        }
+        // The results that the messages begin with are those of open calls.
+        let results = first.iter().take_while(|event| event.kind == ContextEventKind::ToolResult);
+        let answered: Vec<_> = results.flat_map(|event| &event.meta.tools).map(|mark| &mark.tool_call_id).collect();
+        let (own, open): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| answered.contains(&&call.id));
+        check_results(own, first)?;
+        let closing = match (&new.dangling, open.as_slice()) {
+            (Dangling::Report, [_, ..]) => return Err(between(&open)),
+            (Dangling::Report, []) => Vec::new(),
+            (dangling, open) => closing_events(run, open, dangling)?,
+        };
+        Ok((closing, Expected::Last(Sequence(last))))
     }
 
     async fn write_with_place(&self, made: &Made, ops: Vec<Op<'_>>) -> Result<()> {
@@ -311,10 +327,25 @@ pub(crate) fn context_records<'a>(events: &'a [NewContextEvent], metas: &'a [Vec
     events.iter().zip(metas).map(record).collect()
 }
 
-/// Whether messages begin with the results of calls that stand before them.
-fn begins_with_results(messages: &[RawJson]) -> bool {
-    let events = messages.first().map(|message| NewContextEvent::of_message(message.clone(), &EventOptions::default()));
-    events.is_some_and(|events| events.is_ok_and(|events| events[0].kind == ContextEventKind::ToolResult))
+/// Refuses results of calls that are neither open nor made by the messages before them, and second ones.
+fn check_results(calls: Vec<DanglingToolCall>, events: &[NewContextEvent]) -> Result<()> {
+    let mut open: HashSet<&str> = calls.iter().filter_map(|call| call.id.as_deref()).collect();
+    for event in events {
+        let ids = event.meta.tools.iter().filter_map(|mark| mark.tool_call_id.as_deref());
+        for id in ids {
+            match event.kind {
+                ContextEventKind::ToolCall => drop(open.insert(id)),
+                ContextEventKind::ToolResult if !open.remove(id) => {
+                    return Err(Error::invalid(format!(
+                        "a message of the run is the result of the tool call {id:?}, which isn't open: nobody makes it, or it \
+                         has its result"
+                    )));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 fn initial_events(messages: &[RawJson], run: RunId) -> Result<Vec<NewContextEvent>> {

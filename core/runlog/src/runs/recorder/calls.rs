@@ -1,26 +1,32 @@
 //! The tool calls of a run that its results answer: how the provider wrote them, and whether they have their result.
 //!
 //! Providers refuse a context with a result that answers no call, or with two results of one call, and so every later
-//! request. The recorder therefore refuses such a result. It knows the calls that it recorded itself; for any other,
-//! such as that of the run before a resume, it looks into the context, from its end.
+//! request. The recorder therefore refuses such a result. It knows the calls that it recorded itself, as long as nobody
+//! else wrote to the context; else, and for any other call, such as that of the run before a resume, it looks into the
+//! context, from its end.
 
 use std::collections::HashMap;
 
+use runlog_engine::Sequence;
 use runlog_model::{ContextEvent, ContextEventKind, NewContextEvent, ToolStyle, tool_calls_of};
 
 use super::AsyncRunRecorder;
-use crate::{Error, ErrorKind, Result, runs::outcome::AnsweredCall};
+use crate::{Error, ErrorKind, Result, repository, runs::outcome::AnsweredCall};
 
 /// The calls that a recorder knows of, by their id.
 #[derive(Default)]
 pub(super) struct Calls {
     known: HashMap<String, Call>,
+    /// The last sequence of the context that this recorder wrote or looked at.
+    last: Sequence,
 }
 
 #[derive(Clone)]
 struct Call {
     call: AnsweredCall,
     has_result: bool,
+    /// Whether the call, or its result, is just being written.
+    is_pending: bool,
 }
 
 /// Calls and results that are about to be written. Dropped before they were, they are forgotten: whether they were
@@ -80,28 +86,46 @@ impl AsyncRunRecorder {
 
     /// Makes sure that a call is known if the context has it.
     async fn look_for(&self, id: &str) -> Result<()> {
-        let (instance, known) = {
-            let state = self.state();
-            (state.run.instance_id, state.calls.known.get(id).map(|call| call.has_result))
+        let instance = self.state().run.instance_id;
+        let info = self.inner.runs.store.backend().stream(repository::stream_of(instance)).await?;
+        let known = {
+            let mut state = self.state();
+            state.calls.last_is(info.map(|info| info.last_sequence).unwrap_or_default());
+            state.calls.known.get(id).map(|call| (call.has_result, call.is_pending))
         };
         // One that has its result may have an older one of its id that has none.
-        if known == Some(false) {
+        if known.is_some_and(|(has_result, is_pending)| is_pending || !has_result) {
             return Ok(());
         }
         let kinds = [ContextEventKind::AssistantMessage, ContextEventKind::ToolCall, ContextEventKind::ToolResult];
         let mut search = Search { id, results: 0, is_made: false, is_answered: false, is_redacted: false };
         let found = self.inner.runs.store.contexts().find_back(instance, &kinds, |event| search.look(event)).await?;
-        let Some(call) = found.or_else(|| search.finish()) else { return Ok(()) };
-        let mut state = self.state();
-        // Its result may be about to be written.
-        if known.is_none() || !call.has_result && search.is_answered {
-            state.calls.known.insert(id.to_owned(), call);
+        if let Some(call) = found.or_else(|| search.finish()) {
+            let mut state = self.state();
+            if state.calls.known.get(id).is_none_or(|known| !known.is_pending) {
+                state.calls.known.insert(id.to_owned(), call);
+            }
         }
         Ok(())
     }
 }
 
 impl Calls {
+    /// Where the context ends. What is known counts no more where somebody else wrote to it.
+    fn last_is(&mut self, last: Sequence) {
+        if self.last != last {
+            self.last = last;
+            self.known.retain(|_, call| call.is_pending);
+        }
+    }
+
+    /// Where the context ends by a write of this recorder, of so many events.
+    pub(super) fn wrote(&mut self, events: u64, last: Sequence) {
+        if self.last.0 + events == last.0 {
+            self.last = last;
+        }
+    }
+
     fn check(&self, id: &str) -> Result<()> {
         match self.known.get(id) {
             None => Err(unknown(id)),
@@ -123,7 +147,7 @@ impl Calls {
                 }));
                 if !made.is_empty() {
                     // Results come before the next calls; a later one is looked for in the context.
-                    self.known.clear();
+                    self.known.retain(|_, call| call.is_pending);
                 }
             }
             ContextEventKind::ToolCall => {
@@ -134,7 +158,7 @@ impl Calls {
                 for id in results(event) {
                     self.check(id)?;
                     if let Some(call) = self.known.get_mut(id) {
-                        call.has_result = true;
+                        (call.has_result, call.is_pending) = (true, true);
                         taken.push(id.to_owned());
                     }
                 }
@@ -142,7 +166,7 @@ impl Calls {
         }
         for (id, call) in made {
             taken.push(id.clone());
-            self.known.insert(id, Call { call, has_result: false });
+            self.known.insert(id, Call { call, has_result: false, is_pending: true });
         }
         Ok(())
     }
@@ -151,7 +175,13 @@ impl Calls {
 impl Taken<'_> {
     /// They were written.
     pub(super) fn keep(mut self) {
-        self.ids.clear();
+        let ids = std::mem::take(&mut self.ids);
+        let mut state = self.recorder.state();
+        for id in ids {
+            if let Some(call) = state.calls.known.get_mut(&id) {
+                call.is_pending = false;
+            }
+        }
     }
 }
 
@@ -201,7 +231,7 @@ impl Search<'_> {
 
     fn without_result(&mut self, call: AnsweredCall) -> Option<Call> {
         if self.results == 0 {
-            return Some(Call { call, has_result: false });
+            return Some(Call { call, has_result: false, is_pending: false });
         }
         self.results -= 1;
         self.is_answered = true;
@@ -216,7 +246,8 @@ impl Search<'_> {
             return Some(call);
         }
         let has_result = self.is_answered;
-        (has_result || self.is_redacted).then(|| Call { call: AnsweredCall::plain(), has_result })
+        let call = || Call { call: AnsweredCall::plain(), has_result, is_pending: false };
+        (has_result || self.is_redacted).then(call)
     }
 }
 

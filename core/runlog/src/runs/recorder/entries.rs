@@ -169,6 +169,10 @@ impl AsyncRunRecorder {
         let run = appended.ops.get(plan.entries.len()).ok_or_else(told)?;
         let mut state = self.state();
         state.last_sequence = state.last_sequence.max(run.last_sequence);
+        let written = plan.entries.iter().map(|(events, ..)| events.len() as u64).sum();
+        if let Some(last) = recorded.last() {
+            state.calls.wrote(written, Sequence(last.last_sequence));
+        }
         for (_, _, step_number) in &plan.entries {
             state.recorded_step = state.recorded_step.max(*step_number);
             state.run.step_count = state.run.step_count.max(*step_number);
