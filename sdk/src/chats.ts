@@ -15,6 +15,7 @@ import {
   wire,
 } from "./chat-types.js";
 import { listOf, objectOf } from "./checks.js";
+import { invalid } from "./error.js";
 import type { NewOf } from "./fields.js";
 import { Handle } from "./handle.js";
 import type { RawJson } from "./json.js";

@@ -1,7 +1,7 @@
 import { Agents } from "./agents.js";
 import { type Channel, check, valueOf } from "./binding.js";
 import { Chats } from "./chats.js";
-import { checkFunction, checkLimit, objectOf, optionsOf } from "./checks.js";
+import { checkFunction, checkLimit, checkText, objectOf, optionsOf } from "./checks.js";
 import { Context, Contexts } from "./context.js";
 import { Flows } from "./flows.js";
 import { follow } from "./follow.js";
@@ -456,6 +456,7 @@ export class Store implements AsyncDisposable {
    * ```
    */
   async backup(folder: string): Promise<Backup> {
+    checkText(folder, "the path of a backup's folder");
     return this.#handle.value("backup", { folder });
   }
 

@@ -137,6 +137,9 @@ impl StoreObject {
             folder: String,
         }
         let Arguments { folder } = input.read()?;
+        if folder.is_empty() || folder.contains('\0') {
+            return Err(Failure::invalid("a backup needs the path of a folder"));
+        }
         let engine = self.engine()?;
         Ok(self.offload(async move {
             let done = engine.backup(&runlog::engine::storage::FsStorage::new(&folder))?;

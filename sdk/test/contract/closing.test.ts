@@ -45,7 +45,7 @@ describe.each(places)("closing $name", ({ fresh }) => {
     const work = () => {};
     const shapes: unknown[][] = [[instance.id, { role: "user", content: "x" }, 1], [], [{}], [session.id, []], [[], instance.id], [[]]];
     shapes.push([instance.id, new AbortController().signal], [instance.id, 1, "x"], [instance.id, work], [work]);
-    shapes.push([{ toolCallId: "x", output: 1 }]);
+    shapes.push([{ toolCallId: "x", output: 1 }], [instance.id, {}, work]);
     const spared = new Set(["constructor", "close", "newId", "read", "tail", "events", "follow", "readValues", "untilClosed", "abandon", "toJSON"]);
     const said: Record<string, string> = {};
     for (const [name, object] of Object.entries(objects)) {

@@ -199,7 +199,8 @@ fn is_ahead(source: &Source, target: &dyn Storage) -> std::io::Result<bool> {
     }
     let end = length.min(source.data_end);
     let begin = end.saturating_sub(COMPARED_BYTES);
-    let mut parts = [vec![0; (end - begin) as usize], vec![0; (end - begin) as usize]];
+    let length = usize::try_from(end - begin).map_err(std::io::Error::other)?;
+    let mut parts = [vec![0; length], vec![0; length]];
     there.read_at(begin, &mut parts[0])?;
     source.file.read_at(begin, &mut parts[1])?;
     Ok(parts[0] != parts[1])

@@ -1,9 +1,14 @@
 // Calls everything there is with everything that is wrong, and says what wasn't answered as it should be: with a value, or
 // with an error that names what is wrong.
 
+import { mkdirSync } from "node:fs";
+
 import { RawJson, RecordBatch, RunlogError, attach, open, openInMemory } from "runlog";
 
 const [path, both] = process.argv.slice(2);
+// Some of what is called makes folders, by names that it is given.
+mkdirSync(`${path}-elsewhere`);
+process.chdir(`${path}-elsewhere`);
 const found = new Map();
 const tell = (what, example = "") => found.set(what, found.get(what) ?? example);
 process.on("uncaughtException", (error) => tell(`uncaught: ${error?.stack}`));
