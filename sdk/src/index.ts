@@ -123,12 +123,10 @@ export type {
 export type {
   AppendOptions,
   AppendResult,
-  Context,
   ContextChange,
   ContextEvent,
   ContextEventType,
   FollowedEvent,
-  Contexts,
   DanglingToolCall,
   EventOptions,
   Message,
@@ -137,7 +135,8 @@ export type {
   MessageRole,
   Role,
   ToolResultMark,
-} from "./context.js";
+} from "./context-types.js";
+export type { Context, Contexts } from "./context.js";
 export type {
   AppendOperation,
   AppendRecordsOptions,

@@ -1,5 +1,5 @@
 import type { Handle } from "./handle.js";
-import type { AppendOptions, MessageInput } from "./context.js";
+import type { AppendOptions, MessageInput } from "./context-types.js";
 import { listOf, objectOf } from "./checks.js";
 import { messageOf } from "./error.js";
 import { showsItsJson } from "./inspect.js";

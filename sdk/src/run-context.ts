@@ -1,7 +1,7 @@
 import { type AgentDefinition, type AgentSummary, agentOf } from "./agents.js";
 import { check } from "./binding.js";
 import { objectOf, optionsOf } from "./checks.js";
-import { type AppendOptions, type Message, type MessageInput, unpackMessages } from "./context.js";
+import { type AppendOptions, type Message, type MessageInput, unpackMessages } from "./context-types.js";
 import type { ReceivedCommand, RunSnapshot, RuntimeEvent } from "./flow-types.js";
 import type { Handle } from "./handle.js";
 import { type RawJson, jsonBytes, jsonList, messageBytes, parseBytes } from "./json.js";

@@ -1,4 +1,4 @@
-import type { MessageInput, Role } from "./context.js";
+import type { MessageInput, Role } from "./context-types.js";
 import { listOf, objectOf, shown } from "./checks.js";
 import { invalid } from "./error.js";
 import { showsItsJson } from "./inspect.js";

@@ -1,6 +1,6 @@
 import { bytesOf, valueOf } from "./binding.js";
 import { objectOf } from "./checks.js";
-import { type DanglingToolCall, type Message, danglingOf, unpackMessages } from "./context.js";
+import { type DanglingToolCall, type Message, danglingOf, unpackMessages } from "./context-types.js";
 import { Handle } from "./handle.js";
 import { messageList } from "./json.js";
 import { unpackContents } from "./packed.js";
