@@ -188,9 +188,11 @@ impl Inner {
     /// What is written; `None` when others wrote in between.
     async fn try_write_ends(&self, ends: &[(Arc<Live>, Ending)], tree: &[Arc<Live>]) -> Result<Option<Written>> {
         let runs = self.store.runs();
+        // One that was resumed meanwhile can't be cancelled any more, and what is below it isn't either.
+        let ends: Vec<_> = ends.iter().filter(|(live, ending)| !is_resumed(live, ending)).collect();
         let mut changes = Vec::with_capacity(tree.len());
         let mut known: HashSet<RunId> = HashSet::new();
-        for (live, ending) in ends {
+        for (live, ending) in &ends {
             known.insert(live.id());
             let mut change = NewStatus::new(live.recorder.clone(), ending.status());
             match ending {
@@ -250,6 +252,10 @@ impl Inner {
         }
         Ok(is_written.then_some(Written::All))
     }
+}
+
+fn is_resumed(live: &Live, ending: &Ending) -> bool {
+    matches!(ending, Ending::Cancelled) && live.recorder.run().resumed_by.is_some()
 }
 
 fn moved() -> Error {

@@ -26,6 +26,7 @@ claims! {
     agents_that_never_rest_are_cancelled_too
     cancelling_takes_what_is_paused_below
     cancelling_leaves_what_has_ended
+    a_cancellation_that_a_resume_outran_leaves_what_is_below
     cancelling_before_their_turn_ends_them_all
     a_run_that_ends_takes_its_sub_agents_with_it
     a_spawn_that_nobody_waits_for_is_cancelled
@@ -214,6 +215,43 @@ async fn cancelling_leaves_what_has_ended(world: World) {
     assert_eq!((run.status, run.summary.as_deref()), (RunStatus::Completed, Some("the result")));
     let nobody = RunId(world.store.backend().new_id());
     assert_eq!(world.orchestrator.cancel(nobody).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// A resume and a cancellation at once: whichever wins, what is below is as the one that won has it.
+async fn a_cancellation_that_a_resume_outran_leaves_what_is_below(world: World) {
+    world.agent("worker", |_| async { forever().await }).await;
+    let is_again = Arc::new(AtomicUsize::new(0));
+    let again = Arc::clone(&is_again);
+    world
+        .agent("lead", move |run: RunContext| {
+            let again = Arc::clone(&again);
+            async move {
+                if again.load(Ordering::SeqCst) == 0 {
+                    run.spawn_agents(vec![SpawnRequest::new("worker", "t")]).await?;
+                }
+                Ok(().into())
+            }
+        })
+        .await;
+    for _ in 0..10 {
+        is_again.store(0, Ordering::SeqCst);
+        let start = StartAgent { timeout: Some(Duration::from_millis(30)), ..world.start("lead") };
+        let lead = world.orchestrator.start(start).await.unwrap();
+        assert_eq!(lead.wait().await.unwrap().status, RunStatus::Paused);
+        is_again.store(1, Ordering::SeqCst);
+        let options = runlog::ResumeOptions::default();
+        let resume = world.orchestrator.resume(lead.run_id(), &options, None);
+        let (resumed, cancelled) = tokio::join!(resume, world.orchestrator.cancel(lead.run_id()));
+        let expected = match resumed {
+            Ok(resumed) => {
+                assert_eq!(cancelled.unwrap_err().kind(), ErrorKind::WrongStatus);
+                resumed.wait().await.unwrap();
+                RunStatus::Paused
+            }
+            Err(_) => RunStatus::Cancelled,
+        };
+        assert_eq!(all_below(&world, lead.run_id()).await[0].status, expected);
+    }
 }
 
 async fn cancelling_before_their_turn_ends_them_all(world: World) {
