@@ -27,7 +27,8 @@ import { check } from "./binding.js";
 import { checkText, objectOf } from "./checks.js";
 import { nodeChannel } from "./node.js";
 import { type ToolDefinition, toolsOf } from "./orchestrator.js";
-import { type OpenOptions, type SharedStore, type Store, openedStore } from "./store.js";
+import type { OpenOptions, SharedStore } from "./store-types.js";
+import { type Store, openedStore } from "./store.js";
 
 /**
  * Opens the store in a folder, or makes one there. What a crash left is recovered, and runs that were left running are
@@ -95,17 +96,17 @@ export type { Appended } from "./appends.js";
 export { type Durability, type Expected, type FlushInterval, type LastRecord, RecordBatch } from "./batch.js";
 export type { LogRecord } from "./packed.js";
 export type { Page, Pages } from "./pages.js";
+export type { Store } from "./store.js";
 export type {
-  LogOptions,
   Backup,
+  LogOptions,
   OpenOptions,
   Problem,
   Recovery,
   SharedStore,
   Stat,
-  Store,
   Verification,
-} from "./store.js";
+} from "./store-types.js";
 export type {
   AgentInstance,
   CopiedInstance,

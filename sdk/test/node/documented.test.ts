@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 
-import { Application, type Trial, endedAs, examplesOfSources, exportedNames, root } from "./documented.js";
+import { type Application, type Trial, endedAs, examplesOfSources, prepared, root } from "./documented.js";
 
 /** Fixtures of one node, as examples name them. */
 const FIXTURE = readFileSync(join(root, "sdk/test/testing/fixtures/recordings/workflow-abc/task-agent.json"), "utf8");
@@ -165,13 +165,7 @@ let application: Application;
 let wrong: Map<string, string[]>;
 
 beforeAll(async () => {
-  application = new Application();
-  const exported = await exportedNames();
-  for (const example of examples) {
-    const trial = TRIALS[example.name];
-    if (trial !== undefined) application.add(example, trial, exported);
-  }
-  wrong = application.compile();
+  ({ application, wrong } = await prepared(examples, TRIALS));
 }, 120_000);
 
 afterAll(() => application?.remove());

@@ -179,6 +179,20 @@ export class Application {
   }
 }
 
+/** An application with a trial of each example, and what is wrong with each as it is compiled. */
+export async function prepared(
+  examples: readonly Example[],
+  trials: Readonly<Record<string, Trial>>,
+): Promise<{ application: Application; wrong: Map<string, string[]> }> {
+  const application = new Application();
+  const exported = await exportedNames();
+  for (const example of examples) {
+    const trial = trials[example.name];
+    if (trial !== undefined) application.add(example, trial, exported);
+  }
+  return { application, wrong: application.compile() };
+}
+
 /** How a process ended, and all that it said. */
 export interface Ended {
   code: number | null;
@@ -214,7 +228,7 @@ export function endedAs(says: Trial["says"]): object {
 }
 
 /** What each entry of the package exports, by its name. */
-export async function exportedNames(): Promise<Map<string, string[]>> {
+async function exportedNames(): Promise<Map<string, string[]>> {
   const entries = { runlog: "index.js", "runlog/claude": "claude/index.js", "runlog/testing": "testing/index.js" };
   const names = new Map<string, string[]>();
   for (const [entry, file] of Object.entries(entries)) {

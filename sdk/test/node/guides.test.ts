@@ -5,7 +5,7 @@ import type { Readable } from "node:stream";
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 
-import { Application, type Trial, endedAs, examplesOfPages, exportedNames, layOut, root, started } from "./documented.js";
+import { type Application, type Trial, endedAs, examplesOfPages, layOut, prepared, root, started } from "./documented.js";
 
 const FIXTURE = readFileSync(join(root, "sdk/test/testing/fixtures/recordings/workflow-abc/task-agent.json"), "utf8");
 
@@ -82,13 +82,7 @@ let application: Application;
 let wrong: Map<string, string[]>;
 
 beforeAll(async () => {
-  application = new Application();
-  const exported = await exportedNames();
-  for (const example of examples) {
-    const trial = TRIALS[example.name];
-    if (trial !== undefined) application.add(example, trial, exported);
-  }
-  wrong = application.compile();
+  ({ application, wrong } = await prepared(examples, TRIALS));
   for (const [story, programs] of Object.entries(STORIES)) {
     const codeOf = (name: string) => examples.find((example) => example.name === name)?.code ?? "throw new Error('there is no such example')";
     const files = Object.entries(programs).map(([file, name]) => [file, codeOf(name)]);

@@ -10,14 +10,11 @@ use runlog_model::{
     limits::STACK_DEPTH_MAX,
 };
 
+use super::sizes::{
+    self, CONTENT_BYTES_MAX, ERROR_CHARS_MAX, REQUEST_BYTES_MAX, REQUEST_RECORDS_MAX, message_bytes, step_bytes,
+    text_bytes,
+};
 use crate::{Error, ErrorKind, Result, backend::Backend};
-
-/// The most content that one request gathers, so that it fits one batch: 96 MiB.
-const REQUEST_BYTES_MAX: usize = 96 << 20;
-/// The most messages and steps of one request: 100,000.
-const REQUEST_RECORDS_MAX: usize = 100_000;
-/// The most content of one message or step: 15 MiB; the limit of an event less what stands around it.
-const CONTENT_BYTES_MAX: usize = 15 << 20;
 
 /// A request to begin.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -378,15 +375,15 @@ impl RequestDraft {
         Ok(&mut self.messages[*index])
     }
 
-    /// Refuses what couldn't be written at the end, as long as something can be done about it.
-    /// Makes room for a message or step that took so many bytes before, and takes so many from now on.
+    /// Makes room for a message or step that took so many bytes before, and takes so many from now on; refuses what
+    /// couldn't be written at the end, as long as something can be done about it.
     fn make_room(&mut self, before: usize, after: usize) -> Result<()> {
         if after > CONTENT_BYTES_MAX {
-            return Err(too_large(after, CONTENT_BYTES_MAX));
+            return Err(sizes::too_large(after, CONTENT_BYTES_MAX));
         }
         let bytes = self.bytes - before + after;
         if bytes > REQUEST_BYTES_MAX {
-            return Err(too_large(bytes, REQUEST_BYTES_MAX));
+            return Err(sizes::too_large(bytes, REQUEST_BYTES_MAX));
         }
         self.bytes = bytes;
         Ok(())
@@ -444,7 +441,7 @@ fn settled(steps: &[Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
         steps.iter().filter(running).filter_map(|step| step.stack_parent_id.as_deref()).collect();
     // All of them are told the error, and together they must fit the batch.
     let running_count = steps.iter().filter(running).count().max(1);
-    let chars_max = ERROR_CHARS_MAX.min(ERRORS_BYTES_MAX / CHAR_BYTES_MAX / running_count);
+    let chars_max = sizes::error_chars_max(running_count);
     let settle = |step: &Step| {
         let mut step = step.clone();
         let waits = step.step_type == StepType::Delegate && waited_for.contains(step.stack_id.as_str());
@@ -463,58 +460,4 @@ fn settled(steps: &[Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
         step
     };
     steps.iter().map(settle).collect()
-}
-
-/// The most that is kept of the error a request ends with.
-const ERROR_CHARS_MAX: usize = 16 << 10;
-/// What the errors of all steps take together, at most: 12 MiB.
-const ERRORS_BYTES_MAX: usize = 12 << 20;
-/// What a character takes in JSON, at most.
-const CHAR_BYTES_MAX: usize = 6;
-/// What a message or step takes beside its texts and its JSON, at most.
-const ROW_BYTES: usize = 512;
-
-/// What a message takes as JSON, at most.
-fn message_bytes(message: &ChatMessage) -> usize {
-    let ids = [&message.request_id, &message.block_id, &message.thread_id, &message.assistant_id];
-    let texts = [&message.message_id, &message.chat_id, &message.message_type];
-    let texts = texts.into_iter().chain(ids.into_iter().flatten());
-    let json = message.props.as_bytes().len() + length(message.metadata.as_ref()) + extra(&message.extra);
-    ROW_BYTES + json + texts.map(|text| text_bytes(text)).sum::<usize>()
-}
-
-/// What a step takes as JSON, at most.
-fn step_bytes(step: &Step) -> usize {
-    let texts = [&step.step_id, &step.chat_id, &step.request_id, &step.assistant_id, &step.stack_id];
-    let texts = texts.into_iter().chain([&step.stack_parent_id, &step.error].into_iter().flatten());
-    let json: usize = [&step.input, &step.output, &step.space_snapshot, &step.metadata]
-        .into_iter()
-        .map(|json| length(json.as_ref()))
-        .sum();
-    ROW_BYTES + json + extra(&step.extra) + texts.map(|text| text_bytes(text)).sum::<usize>()
-}
-
-/// What a text takes in a JSON string, at most.
-fn text_bytes(text: &str) -> usize {
-    let bytes = |byte| match byte {
-        b'"' | b'\\' => 2,
-        0..0x20 => CHAR_BYTES_MAX,
-        _ => 1,
-    };
-    text.bytes().map(bytes).sum()
-}
-
-fn length(json: Option<&RawJson>) -> usize {
-    json.map_or(0, |json| json.as_bytes().len())
-}
-
-fn extra(fields: &serde_json::Map<String, serde_json::Value>) -> usize {
-    if fields.is_empty() { 0 } else { serde_json::to_string(fields).map_or(0, |text| text.len()) }
-}
-
-fn too_large(bytes: usize, max: usize) -> Error {
-    Error::new(
-        ErrorKind::TooLarge,
-        format!("the request would gather {bytes} bytes, at most {max} are allowed; keep large content elsewhere"),
-    )
 }

@@ -10,6 +10,7 @@ mod draft;
 mod import;
 mod request;
 mod resume;
+mod sizes;
 mod steps;
 mod store;
 

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use runlog_model::{AgentDefinition, AgentSummary, RawJson, RunId, RunStatus};
+use runlog_model::{AgentDefinition, AgentSummary, RawJson, RunId};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +16,6 @@ use super::{
     inbox::Inbox,
     live::{Beginning, Live},
     space::SharedSpace,
-    stop::Ending,
 };
 use crate::{AsyncStore, Error, ErrorKind, Result, ResumeOptions};
 
@@ -447,51 +446,6 @@ impl Inner {
         }
         Ok(depth)
     }
-
-    async fn pause(self: Arc<Self>, live: Arc<Live>, reason: String) -> Result<()> {
-        if is_over(&live) {
-            return Ok(());
-        }
-        // Its agent may have come to an end by itself just now, which is then written.
-        if !live.is_outside && !live.ends_by_another() {
-            live.ended.cancelled().await;
-            return live.failure().map_or(Ok(()), Err);
-        }
-        live.pausing();
-        let ended = self.end(vec![(Arc::clone(&live), Ending::Paused(reason))]).await;
-        live.recorder.refresh().await?;
-        // Somebody else may have ended it meanwhile.
-        if is_over(&live) { Ok(()) } else { ended }
-    }
-
-    async fn cancel(self: Arc<Self>, live: Arc<Live>) -> Result<()> {
-        let inner = Arc::clone(&self);
-        let work = async move {
-            if let Err(refused) = check_not_resumed(&live) {
-                // An agent that doesn't know it may still be at work, to no purpose.
-                if !live.is_outside {
-                    inner.end(vec![(live, Ending::Paused(String::new()))]).await?;
-                }
-                return Err(refused);
-            }
-            inner.end(vec![(Arc::clone(&live), Ending::Cancelled)]).await?;
-            // It may have been resumed in the meantime.
-            live.recorder.refresh().await?;
-            check_not_resumed(&live)
-        };
-        self.to_the_end(work).await?
-    }
-}
-
-fn is_over(live: &Live) -> bool {
-    live.recorder.run().status != RunStatus::Running
-}
-
-fn check_not_resumed(live: &Live) -> Result<()> {
-    let run = live.recorder.run();
-    let Some(by) = run.resumed_by else { return Ok(()) };
-    let message = format!("run {} was resumed as run {by}; cancel that one", run.id);
-    Err(Error::new(ErrorKind::WrongStatus, message))
 }
 
 pub(super) fn not_here(run_id: RunId) -> Error {

@@ -50,6 +50,40 @@ impl Ending {
 }
 
 impl Inner {
+    pub(super) async fn pause(self: Arc<Self>, live: Arc<Live>, reason: String) -> Result<()> {
+        if is_over(&live) {
+            return Ok(());
+        }
+        // Its agent may have come to an end by itself just now, which is then written.
+        if !live.is_outside && !live.ends_by_another() {
+            live.ended.cancelled().await;
+            return live.failure().map_or(Ok(()), Err);
+        }
+        live.pausing();
+        let ended = self.end(vec![(Arc::clone(&live), Ending::Paused(reason))]).await;
+        live.recorder.refresh().await?;
+        // Somebody else may have ended it meanwhile.
+        if is_over(&live) { Ok(()) } else { ended }
+    }
+
+    pub(super) async fn cancel(self: Arc<Self>, live: Arc<Live>) -> Result<()> {
+        let inner = Arc::clone(&self);
+        let work = async move {
+            if let Err(refused) = check_not_resumed(&live) {
+                // An agent that doesn't know it may still be at work, to no purpose.
+                if !live.is_outside {
+                    inner.end(vec![(live, Ending::Paused(String::new()))]).await?;
+                }
+                return Err(refused);
+            }
+            inner.end(vec![(Arc::clone(&live), Ending::Cancelled)]).await?;
+            // It may have been resumed in the meantime.
+            live.recorder.refresh().await?;
+            check_not_resumed(&live)
+        };
+        self.to_the_end(work).await?
+    }
+
     /// Ends runs as they are told to, and with them what is below them: it is paused where they are, and else cancelled;
     /// durable when it returns, all of it in one batch.
     ///
@@ -252,6 +286,17 @@ impl Inner {
         }
         Ok(is_written.then_some(Written::All))
     }
+}
+
+fn is_over(live: &Live) -> bool {
+    live.recorder.run().status != RunStatus::Running
+}
+
+fn check_not_resumed(live: &Live) -> Result<()> {
+    let run = live.recorder.run();
+    let Some(by) = run.resumed_by else { return Ok(()) };
+    let message = format!("run {} was resumed as run {by}; cancel that one", run.id);
+    Err(Error::new(ErrorKind::WrongStatus, message))
 }
 
 fn is_resumed(live: &Live, ending: &Ending) -> bool {

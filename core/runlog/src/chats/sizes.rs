@@ -1,0 +1,72 @@
+//! What a request may gather, so that all of it fits one batch, and how much that is.
+
+use runlog_model::{ChatMessage, RawJson, Step};
+
+use crate::{Error, ErrorKind};
+
+/// The most content that one request gathers, so that it fits one batch: 96 MiB.
+pub(super) const REQUEST_BYTES_MAX: usize = 96 << 20;
+/// The most messages and steps of one request: 100,000.
+pub(super) const REQUEST_RECORDS_MAX: usize = 100_000;
+/// The most content of one message or step: 15 MiB; the limit of an event less what stands around it.
+pub(super) const CONTENT_BYTES_MAX: usize = 15 << 20;
+
+/// The most that is kept of the error a request ends with.
+pub(super) const ERROR_CHARS_MAX: usize = 16 << 10;
+/// What the errors of all steps take together, at most: 12 MiB.
+const ERRORS_BYTES_MAX: usize = 12 << 20;
+/// What a character takes in JSON, at most.
+const CHAR_BYTES_MAX: usize = 6;
+/// What a message or step takes beside its texts and its JSON, at most.
+const ROW_BYTES: usize = 512;
+
+/// How many characters are kept of the error that a request ends with, when so many steps are told it: all of them
+/// together must fit the batch.
+pub(super) fn error_chars_max(step_count: usize) -> usize {
+    ERROR_CHARS_MAX.min(ERRORS_BYTES_MAX / CHAR_BYTES_MAX / step_count)
+}
+
+/// What a message takes as JSON, at most.
+pub(super) fn message_bytes(message: &ChatMessage) -> usize {
+    let ids = [&message.request_id, &message.block_id, &message.thread_id, &message.assistant_id];
+    let texts = [&message.message_id, &message.chat_id, &message.message_type];
+    let texts = texts.into_iter().chain(ids.into_iter().flatten());
+    let json = message.props.as_bytes().len() + length(message.metadata.as_ref()) + extra(&message.extra);
+    ROW_BYTES + json + texts.map(|text| text_bytes(text)).sum::<usize>()
+}
+
+/// What a step takes as JSON, at most.
+pub(super) fn step_bytes(step: &Step) -> usize {
+    let texts = [&step.step_id, &step.chat_id, &step.request_id, &step.assistant_id, &step.stack_id];
+    let texts = texts.into_iter().chain([&step.stack_parent_id, &step.error].into_iter().flatten());
+    let json: usize = [&step.input, &step.output, &step.space_snapshot, &step.metadata]
+        .into_iter()
+        .map(|json| length(json.as_ref()))
+        .sum();
+    ROW_BYTES + json + extra(&step.extra) + texts.map(|text| text_bytes(text)).sum::<usize>()
+}
+
+/// What a text takes in a JSON string, at most.
+pub(super) fn text_bytes(text: &str) -> usize {
+    let bytes = |byte| match byte {
+        b'"' | b'\\' => 2,
+        0..0x20 => CHAR_BYTES_MAX,
+        _ => 1,
+    };
+    text.bytes().map(bytes).sum()
+}
+
+fn length(json: Option<&RawJson>) -> usize {
+    json.map_or(0, |json| json.as_bytes().len())
+}
+
+fn extra(fields: &serde_json::Map<String, serde_json::Value>) -> usize {
+    if fields.is_empty() { 0 } else { serde_json::to_string(fields).map_or(0, |text| text.len()) }
+}
+
+pub(super) fn too_large(bytes: usize, max: usize) -> Error {
+    Error::new(
+        ErrorKind::TooLarge,
+        format!("the request would gather {bytes} bytes, at most {max} are allowed; keep large content elsewhere"),
+    )
+}
