@@ -3,7 +3,7 @@
 //! It is what the log says when its records are applied in order: nothing here is decided, so that recovery
 //! and the writer reach the same state by the same code.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops, sync::Arc};
 
 use super::{
     lineage::{self, Lineage, Range, View},
@@ -358,10 +358,12 @@ impl Directory {
     }
 
     /// The segment that holds a data record.
-    pub(crate) fn segment_of(&self, source: u32, ordinal: u32) -> Option<SegmentId> {
+    pub(crate) fn segment_of(&self, source: u32, ordinal: u32) -> Option<(SegmentId, ops::Range<u32>)> {
         let runs = &self.stream(source)?.runs;
-        let index = runs.partition_point(|run| run.first_ordinal <= ordinal).checked_sub(1)?;
-        Some(runs[index].segment)
+        let next = runs.partition_point(|run| run.first_ordinal <= ordinal);
+        let run = runs.get(next.checked_sub(1)?)?;
+        let end = runs.get(next).map_or(u32::MAX, |next| next.first_ordinal);
+        Some((run.segment, run.first_ordinal..end))
     }
 
     /// The newest snapshot of a stream at or before a sequence, its own or inherited, that is not one of `passed_over`.

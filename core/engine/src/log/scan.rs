@@ -1,6 +1,6 @@
 //! [`Scan`]: the records of a segment one after the other, in bounded memory.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 
@@ -40,11 +40,11 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The bytes from `offset` on, if all of them are in it.
-    fn get(&self, offset: u64, length: u64) -> Option<Bytes> {
+    /// Where the bytes from `offset` on are in it, if all of them are.
+    fn range(&self, offset: u64, length: u64) -> Option<Range<usize>> {
         let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         let end = start.checked_add(usize::try_from(length).ok()?)?;
-        (end <= self.bytes.len()).then(|| self.bytes.slice(start..end))
+        (end <= self.bytes.len()).then_some(start..end)
     }
 }
 
@@ -82,6 +82,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The next record that has a position; `None` at the end; an error where bytes are no record.
+    #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Frame>> {
         loop {
             match self.next_of_any_kind()? {
@@ -92,6 +93,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The next record, marks and padding included.
+    #[inline]
     pub(crate) fn next_of_any_kind(&mut self) -> Result<Option<Frame>> {
         if self.offset >= self.end {
             return Ok(None);
@@ -155,22 +157,25 @@ impl<'a> Scan<'a> {
         found.map_or_else(|| self.header(), Ok)
     }
 
+    #[inline]
     fn frame(&mut self) -> Result<Frame> {
         let header = self.header()?;
         let body_start = self.offset + record::HEADER_BYTES as u64;
-        let body = self.bytes(body_start, header.padded_body_bytes() as u64)?;
-        self.segment.checked(self.offset, header, body)
+        let body = self.fetch(body_start, header.padded_body_bytes() as u64)?;
+        self.segment.checked(self.offset, header, self.window.bytes.slice(body))
     }
 
     fn header(&mut self) -> Result<record::Header> {
         let wanted = (record::HEADER_BYTES as u64).min(self.end.saturating_sub(self.offset));
-        let bytes = self.bytes(self.offset, wanted)?;
-        self.segment.header_in(&bytes, self.offset, self.end)
+        let header = self.fetch(self.offset, wanted)?;
+        self.segment.header_in(&self.window.bytes[header], self.offset, self.end)
     }
 
-    fn bytes(&mut self, offset: u64, length: u64) -> Result<Bytes> {
-        if let Some(bytes) = self.window.get(offset, length) {
-            return Ok(bytes);
+    /// Has these bytes in the window, and says where in it.
+    #[inline]
+    fn fetch(&mut self, offset: u64, length: u64) -> Result<Range<usize>> {
+        if let Some(range) = self.window.range(offset, length) {
+            return Ok(range);
         }
         let left = self.end.saturating_sub(offset);
         let bytes = match self.copied(offset, length, left) {
@@ -183,7 +188,7 @@ impl<'a> Scan<'a> {
             }
         };
         self.window = Window { bytes, start: offset };
-        self.window.get(offset, length).ok_or_else(|| self.segment.damaged(offset, "the file ends here"))
+        self.window.range(offset, length).ok_or_else(|| self.segment.damaged(offset, "the file ends here"))
     }
 
     /// A window from the map. Of what is larger than one, reading it costs less than copying.

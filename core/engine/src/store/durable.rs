@@ -1,12 +1,14 @@
 //! [`Durable`]: what readers see. The writer adds to it once a group is acknowledged; recovery and followers
 //! add to it from the log, by the same code.
 
+use std::ops::Range;
+
 use crate::sync::Arc;
 
 use crate::{
     Error, ErrorKind, Kind, Result, SegmentId, StreamId, checksum,
     format::{
-        index::{KeyRow, StepRow},
+        index::{Block, KeyRow, StepRow, StreamRow},
         record::{self, Flags},
         segment,
     },
@@ -99,18 +101,29 @@ impl Durable {
 
     /// Where a data record is, as far as it can be told without reading.
     pub(crate) fn spot(&self, source: u32, ordinal: u32) -> Result<Spot> {
+        self.spot_in(&self.run(source, ordinal)?, ordinal)
+    }
+
+    /// The records of a stream beside this one that are in the same segment.
+    pub(crate) fn run(&self, source: u32, ordinal: u32) -> Result<Run> {
         let unknown = || {
             let message = format!("the directory names no segment for record {ordinal} of stream number {source}");
             Error::new(ErrorKind::Damaged, message)
         };
         let stream = self.directory.stream(source).ok_or_else(unknown)?.id;
-        let id = self.directory.segment_of(source, ordinal).ok_or_else(unknown)?;
+        let (id, ordinals) = self.directory.segment_of(source, ordinal).ok_or_else(unknown)?;
         let segment = self.segment(id).ok_or_else(|| missing(id))?;
+        Ok(Run { segment: segment.clone(), end: self.end_of(segment), stream, source, ordinals })
+    }
+
+    /// Where a record of a run is.
+    pub(crate) fn spot_in(&self, run: &Run, ordinal: u32) -> Result<Spot> {
+        let Run { segment, end, stream, source, .. } = run;
         let offset = match segment.trailer() {
             Some(_) => None,
-            None => Some(self.active_index.posting(source, ordinal).ok_or_else(|| lacks(segment, source, ordinal))?),
+            None => Some(self.active_index.posting(*source, ordinal).ok_or_else(|| lacks(segment, *source, ordinal))?),
         };
-        Ok(Spot { segment: segment.clone(), end: self.end_of(segment), stream, source, ordinal, offset })
+        Ok(Spot { segment: segment.clone(), end: *end, stream: *stream, source: *source, ordinal, offset })
     }
 
     /// Publishes records of the active segment: they end at `end`.
@@ -225,6 +238,25 @@ impl Durable {
     }
 }
 
+/// Records of a stream that are in one segment.
+pub(crate) struct Run {
+    segment: Arc<Segment>,
+    end: u64,
+    stream: StreamId,
+    source: u32,
+    ordinals: Range<u32>,
+}
+
+impl Run {
+    pub(crate) fn has(&self, source: u32, ordinal: u32) -> bool {
+        self.source == source && self.ordinals.contains(&ordinal)
+    }
+}
+
+/// The postings of one stream in a sealed segment, kept from one lookup to the next.
+#[derive(Default)]
+pub(crate) struct Postings(Option<(SegmentId, Arc<Block>, StreamRow)>);
+
 /// Where a data record is: found under the directory's lock, looked up without it.
 pub(crate) struct Spot {
     pub(crate) segment: Arc<Segment>,
@@ -241,11 +273,20 @@ pub(crate) struct Spot {
 impl Spot {
     /// The record's offset. It may read the segment's index block.
     pub(crate) fn offset(&self) -> Result<u64> {
+        self.offset_in(&mut Postings::default())
+    }
+
+    /// The same, for one of several records that are looked up in order.
+    pub(crate) fn offset_in(&self, Postings(kept): &mut Postings) -> Result<u64> {
         if let Some(offset) = self.offset {
             return Ok(offset);
         }
-        let block = self.segment.block()?;
-        let offset = block.and_then(|block| block.posting(&block.find_stream(self.source)?, self.ordinal));
+        let id = self.segment.id();
+        if !kept.as_ref().is_some_and(|(segment, _, row)| (*segment, row.stream) == (id, self.source)) {
+            let block = self.segment.block()?;
+            *kept = block.and_then(|block| block.find_stream(self.source).map(|row| (id, block, row)));
+        }
+        let offset = kept.as_ref().and_then(|(_, block, row)| block.posting(row, self.ordinal));
         offset.ok_or_else(|| lacks(&self.segment, self.source, self.ordinal))
     }
 

@@ -310,7 +310,7 @@ impl Store {
         self.shared().refresh()?;
         let Some(place) = place::Place::of(&self.shared().durable(), position.0) else { return Ok(None) };
         let frame = place.frame()?;
-        read::record_in(&self.shared().durable(), &place.segment, &frame).map(Some)
+        read::record_in(&self.shared().durable(), &place.segment, frame).map(Some)
     }
 
     /// A stream in short; `None` when it isn't there, or was deleted.

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use bytes::Bytes;
 
 use super::{
-    durable::{Durable, Spot, missing},
+    durable::{Durable, Postings, Run, Spot, missing},
     place::position_of,
     shared::Shared,
 };
@@ -27,6 +27,9 @@ use crate::{
 
 /// So many records are looked up at a time.
 const WINDOW_RECORDS: usize = 1024;
+/// A record is asked of memory while those before it are copied and checked: scattered as the records of a stream are, each
+/// would be waited for else.
+const PREFETCH_RECORDS: usize = 2;
 /// After so many damaged records in a row a reading ends.
 const DAMAGED_MAX: u32 = 1000;
 /// At most so many bytes are read at once. A record that is kept keeps all of them.
@@ -47,6 +50,7 @@ pub struct Reader {
     kinds: Vec<Kind>,
     remaining: u64,
     window: VecDeque<Result<Located>>,
+    postings: Postings,
     /// A segment whose records can't be found, which was told.
     lost: Option<SegmentId>,
     together: Option<Together>,
@@ -146,6 +150,7 @@ impl Reader {
             kinds: options.kinds,
             remaining: options.limit,
             window: VecDeque::new(),
+            postings: Postings::default(),
             lost: None,
             together: None,
             redacted,
@@ -164,9 +169,15 @@ impl Reader {
         let wanted = usize::try_from(wanted).unwrap_or(WINDOW_RECORDS).min(WINDOW_RECORDS);
         let durable = self.shared.durable();
         let mut spots = Vec::with_capacity(wanted);
+        let mut run: Option<Run> = None;
         while spots.len() < wanted {
             let Some((sequence, source, ordinal)) = self.todo.next(self.direction) else { break };
-            spots.push((sequence, durable.spot(source, ordinal)));
+            let spot = match run.take().filter(|run| run.has(source, ordinal)) {
+                Some(known) => Ok(known),
+                None => durable.run(source, ordinal),
+            }
+            .and_then(|found| durable.spot_in(run.insert(found), ordinal));
+            spots.push((sequence, spot));
         }
         drop(durable);
         for (sequence, spot) in spots {
@@ -181,7 +192,7 @@ impl Reader {
         if self.lost == Some(spot.segment.id()) {
             return Ok(None);
         }
-        let offset = spot.offset().inspect_err(|error| {
+        let offset = spot.offset_in(&mut self.postings).inspect_err(|error| {
             if is_damage(error) && spot.segment.block().is_err() {
                 self.lost = Some(spot.segment.id());
             }
@@ -205,6 +216,11 @@ impl Reader {
     fn frame(&mut self, located: &Located) -> Result<Frame> {
         let segment = &located.segment;
         if let Some(map) = self.map_of(segment) {
+            if let Some(Ok(soon)) = self.window.get(PREFETCH_RECORDS - 1)
+                && Arc::ptr_eq(&soon.segment, segment)
+            {
+                map.prefetch(soon.offset);
+            }
             let found = segment.frame_in_map(&*map, located.offset, located.end, &mut self.arena);
             return found.map_or_else(|| segment.frame(located.offset, located.end), Ok);
         }
@@ -264,7 +280,7 @@ impl Reader {
                 continue;
             }
             self.remaining -= 1;
-            return record(located.stream, &self.redacted, &located.segment, &frame).map(Some);
+            return record(located.stream, &self.redacted, &located.segment, frame).map(Some);
         }
         Ok(None)
     }
@@ -294,7 +310,8 @@ pub(crate) fn existing<'d>(durable: &'d Durable, stream: &StreamId) -> Result<(u
 }
 
 /// The record of a frame, as readers see it; its stream is told from the directory.
-pub(crate) fn record_in(durable: &Durable, segment: &Segment, frame: &Frame) -> Result<Record> {
+#[inline]
+pub(crate) fn record_in(durable: &Durable, segment: &Segment, frame: Frame) -> Result<Record> {
     let number = frame.header.stream;
     let stream = durable.directory.stream(number).map(|stream| stream.id).ok_or_else(|| {
         segment.damaged(frame.offset, format!("record of stream number {number}, which was never created"))
@@ -302,9 +319,10 @@ pub(crate) fn record_in(durable: &Durable, segment: &Segment, frame: &Frame) -> 
     record(stream, durable.directory.redacted(), segment, frame)
 }
 
-fn record(stream: StreamId, redacted: &Redacted, segment: &Segment, frame: &Frame) -> Result<Record> {
-    let header = &frame.header;
-    let position = position_of(segment, frame);
+#[inline]
+fn record(stream: StreamId, redacted: &Redacted, segment: &Segment, frame: Frame) -> Result<Record> {
+    let header = frame.header;
+    let position = position_of(segment, &frame);
     let redacted = redacted.contains(position);
     let (meta, payload) = if redacted { Default::default() } else { parts(segment, frame)? };
     Ok(Record {
@@ -319,9 +337,11 @@ fn record(stream: StreamId, redacted: &Redacted, segment: &Segment, frame: &Fram
     })
 }
 
-fn parts(segment: &Segment, frame: &Frame) -> Result<(Bytes, Bytes)> {
-    let contradiction = || segment.damaged(frame.offset, "the lengths in the record's body contradict each other");
-    frame.parts().ok_or_else(contradiction)
+#[inline]
+fn parts(segment: &Segment, frame: Frame) -> Result<(Bytes, Bytes)> {
+    let offset = frame.offset;
+    let contradiction = || segment.damaged(offset, "the lengths in the record's body contradict each other");
+    frame.into_parts().ok_or_else(contradiction)
 }
 
 /// The newest snapshot of a stream at or before a sequence that isn't redacted.
@@ -338,7 +358,7 @@ pub(crate) fn latest_snapshot(shared: &Shared, stream: &StreamId, at_or_before: 
         let (end, known) = (durable.end_of(&segment), durable.directory.redacted().clone());
         drop(durable);
         let frame = segment.frame(found.location.offset, end)?;
-        let header = &frame.header;
+        let header = frame.header;
         if header.kind != Kind::SNAPSHOT || header.sequence != found.sequence {
             return Err(segment.damaged(frame.offset, "expected a snapshot here"));
         }
@@ -347,7 +367,7 @@ pub(crate) fn latest_snapshot(shared: &Shared, stream: &StreamId, at_or_before: 
             redacted.push(found.location);
             continue;
         }
-        let (meta, payload) = parts(&segment, &frame)?;
+        let (meta, payload) = parts(&segment, frame)?;
         return Ok(Some(Snapshot {
             sequence: Sequence(u64::from(header.sequence)),
             position: Position(position),

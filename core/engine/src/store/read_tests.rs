@@ -36,7 +36,7 @@ impl Alone {
             assert_eq!((frame.header.stream, frame.header.sequence), (located.source, located.sequence));
             if reader.kinds.is_empty() || reader.kinds.contains(&frame.header.kind) {
                 reader.remaining -= 1;
-                return record_in(&reader.shared.durable(), &located.segment, &frame).map(Some);
+                return record_in(&reader.shared.durable(), &located.segment, frame).map(Some);
             }
         }
         Ok(None)

@@ -20,7 +20,7 @@ use crate::{
 /// only doesn't wait for others.
 const BATCH_RECORDS_MAX: u64 = 256;
 /// No more are read at once when these have so many bytes.
-const BATCH_BYTES_MAX: u64 = 256 << 10;
+const BATCH_BYTES_MAX: u64 = 64 << 10;
 /// A reader in another process looks for news so often while it waits.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -109,7 +109,7 @@ impl LogReader {
         });
         self.at = Some((segment.id(), scan.offset(), scan.into_window()));
         let durable = self.shared.durable();
-        self.batch.extend(frames.iter().map(|frame| read::record_in(&durable, segment, frame)));
+        self.batch.extend(frames.into_iter().map(|frame| read::record_in(&durable, segment, frame)));
         drop(durable);
         self.batch.extend(failed.map(Err));
         Ok(())

@@ -25,6 +25,11 @@ use crate::{
 
 /// At most so many files are kept mapped, in the whole process. The kernel allows 65,530 areas of memory for all purposes.
 const MAPS_MAX: usize = 512;
+/// So much of a record is prefetched, a cache line at a time: the processor sees by itself where a longer one goes on.
+#[cfg(target_arch = "x86_64")]
+const PREFETCH_BYTES: usize = 1280;
+#[cfg(target_arch = "x86_64")]
+const LINE_BYTES: usize = 64;
 /// So many of the places asked for are looked at.
 const PROBES: usize = 4;
 
@@ -143,6 +148,17 @@ impl Map for Mapped {
             unsafe { to.set_len(to.len() + bytes) };
         }
         copied
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn prefetch(&self, offset: u64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let Ok(start) = usize::try_from(offset) else { return };
+        let end = start.saturating_add(PREFETCH_BYTES).min(self.length);
+        for at in (start..end).step_by(LINE_BYTES) {
+            // SAFETY: the address lies inside of the map. A prefetch never faults, also where the page can't be read.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.add(at).cast()) };
+        }
     }
 
     fn will_need(&self, offsets: &[u64]) {
