@@ -1,6 +1,7 @@
 //! Text for terminals: safe to print, wrapped to a width, with units that people read.
 
 use console::measure_text_width;
+use runlog::log::calendar;
 
 /// Recorded text with everything taken out that a terminal would obey: control characters become visible, except
 /// line breaks and tabs, and those that turn the reading direction go.
@@ -167,7 +168,7 @@ pub(crate) fn time_to_minute(milliseconds: u64) -> String {
 
 /// `06-14 10:00:00`: without the year, where it is one of our time.
 pub(crate) fn time_of_year(milliseconds: u64) -> String {
-    let (year, month, day) = date(milliseconds / 86_400_000);
+    let (year, month, day) = calendar::date_from_days(milliseconds / calendar::DAY_MS);
     if year > YEAR_MAX {
         return time(milliseconds);
     }
@@ -183,28 +184,14 @@ pub(crate) fn rfc3339(milliseconds: u64) -> String {
 const YEAR_MAX: u64 = 9999;
 
 fn day(milliseconds: u64) -> String {
-    let (year, month, day) = date(milliseconds / 86_400_000);
+    let (year, month, day) = calendar::date_from_days(milliseconds / calendar::DAY_MS);
     let sign = if year > YEAR_MAX { "+" } else { "" };
     format!("{sign}{year:04}-{month:02}-{day:02}")
 }
 
 fn time_of_day(milliseconds: u64) -> String {
-    let of_day = milliseconds / 1000 % 86_400;
-    format!("{:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)
-}
-
-/// The date of a day counted from 1970-01-01 (Howard Hinnant's algorithm).
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    (year, month, day)
+    let (hour, minute, second) = calendar::time_of_day(milliseconds);
+    format!("{hour:02}:{minute:02}:{second:02}")
 }
 
 #[cfg(test)]

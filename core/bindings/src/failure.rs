@@ -68,9 +68,3 @@ impl From<runlog::Error> for Failure {
         Self { code: error.kind().name(), message: error.to_string(), causes }
     }
 }
-
-impl From<runlog::engine::Error> for Failure {
-    fn from(error: runlog::engine::Error) -> Self {
-        runlog::Error::from(error).into()
-    }
-}

@@ -1,19 +1,10 @@
 //! Every bound of the format and the engine, in one place. Checked on encode and on decode.
 
-/// The largest payload of one record: 64 MiB.
-pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
-/// The largest metadata part of one record: 32 KiB.
-pub const META_BYTES_MAX: usize = 32 << 10;
-/// The longest idempotency key: 255 bytes.
-pub const KEY_BYTES_MAX: usize = 255;
-/// The largest atomic batch, headers included: 128 MiB.
-pub const BATCH_BYTES_MAX: usize = 128 << 20;
-/// The most records of one batch: 1,048,576.
-pub const BATCH_RECORDS_MAX: usize = 1 << 20;
-/// The highest sequence of a stream: 2³² − 2.
-pub const SEQUENCE_MAX: u64 = u32::MAX as u64 - 1;
-/// The most streams of one store: 2³² − 2.
-pub const STREAMS_MAX: u32 = u32::MAX - 1;
+pub use runlog_log::limits::{
+    BATCH_BYTES_MAX, BATCH_RECORDS_MAX, KEY_BYTES_MAX, META_BYTES_MAX, ORDINAL_MAX, PAYLOAD_BYTES_MAX, SEQUENCE_MAX,
+    STREAMS_MAX, TIME_MS_MAX,
+};
+
 /// The smallest segment: 64 KiB.
 pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 /// The largest segment file: 1 GiB.
@@ -23,10 +14,3 @@ pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 pub const SEGMENT_BYTES_DEFAULT: u64 = 32 << 20;
 /// The largest checkpoint that is read back: 1 GiB. A larger one is ignored and rebuilt from the log.
 pub const CHECKPOINT_BYTES_MAX: u64 = 1 << 30;
-
-/// The latest time that a file can say: 2⁶³ ms after 1970-01-01 UTC, less 1. Times are sums of two fields, which then can't
-/// overflow.
-pub const TIME_MS_MAX: u64 = (1 << 63) - 1;
-
-/// The most data records that a stream is ever given, truncated ones included: 2³² − 2.
-pub const ORDINAL_MAX: u32 = u32::MAX - 1;

@@ -12,7 +12,6 @@ mod catalog;
 mod chat;
 mod checkpoint;
 pub mod codec;
-mod error;
 mod event;
 mod extra;
 mod fields;
@@ -45,7 +44,6 @@ pub use chat::{
     Step, StepStatus, StepType, Touched, Updates,
 };
 pub use checkpoint::{Checkpoint, Checkpointed, Progress};
-pub use error::{Error, ErrorKind, Result};
 pub use event::{ContextEvent, EventOptions, NewContextEvent, StoredEvent, ToolResultMark};
 pub use flow::{
     AgentEvent, AgentUsage, EdgeStatus, FlowEventKind, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
@@ -62,5 +60,6 @@ pub use run::{Run, RunStatus, RunSummary, ToolCallStatus, pause_reason};
 pub use run_catalog::{ListRuns, PlacedRun, RunCatalog, RunCatalogEvent, RunsPage};
 pub use run_event::{EncodedRunEvent, RUN_EVENT_KINDS, RunEvent, RunFold, StatusChange};
 pub use run_history::{RunMessage, ToolCall, ToolCallFold, tool_calls};
+pub use runlog_log::{Error, ErrorKind, Result};
 pub use session::{AgentInstance, Session, SessionStatus};
 pub use time::Timestamp;

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use runlog_log::calendar::{DAY_MS, date_from_days, days_from_date, time_of_day};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Numbers below this are seconds, the others milliseconds: as milliseconds it is in 1973, as seconds in 5138.
 const SECONDS_END: f64 = 1e11;
-const DAY_MS: u64 = 86_400_000;
 /// The first millisecond of the year 10000, which RFC 3339 has no form for.
 const RFC3339_END_MS: u64 = 253_402_300_800_000;
 
@@ -74,7 +74,7 @@ impl Timestamp {
             }
             rest = fraction.get(length..)?;
         }
-        let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset(rest)?;
+        let seconds = days_from_date(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset(rest)?;
         u64::try_from(seconds * 1000 + milliseconds).ok().map(Self)
     }
 
@@ -95,9 +95,8 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = self.0.min(RFC3339_END_MS - 1);
-        let (year, month, day) = civil_from_days(ms / DAY_MS);
-        let second = ms % DAY_MS / 1000;
-        let (hour, minute, second, ms) = (second / 3600, second / 60 % 60, second % 60, ms % 1000);
+        let (year, month, day) = date_from_days(ms / DAY_MS);
+        let ((hour, minute, second), ms) = (time_of_day(ms), ms % 1000);
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
     }
 }
@@ -149,29 +148,6 @@ fn offset(text: &str) -> Option<i64> {
     }
     let (hours, minutes): (i64, i64) = (digits.get(..2)?.parse().ok()?, digits.get(2..)?.parse().ok()?);
     Some(sign * (hours * 3600 + minutes * 60))
-}
-
-/// Days since 1970-01-01 of a date of the Gregorian calendar (Howard Hinnant's algorithm).
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// The other way round: year, month and day.
-fn civil_from_days(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let day_of_era = days % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

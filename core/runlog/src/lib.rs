@@ -30,18 +30,18 @@ struct ResumeAfterACrash;
 struct SpawnSubAgents;
 
 pub mod archive;
-pub mod backend;
+/// Where a log is kept: the trait that every backend implements, of the crate `runlog-log`.
+pub mod backend {
+    pub use runlog_log::{Backend, BackendFuture, Page};
+}
 #[cfg(not(target_family = "wasm"))]
 mod backup;
 mod blocking;
 mod catalog;
 mod chats;
 mod cursor;
-mod embedded;
-mod error;
 mod flows;
 mod lookup;
-pub mod memory;
 mod orchestration;
 mod projection;
 mod repository;
@@ -60,8 +60,6 @@ pub use chats::{
     AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportOptions, ImportReport, ListSteps, NewRequest, RequestDraft,
     RequestEnd, ResumeAction, Resumption, StackLevel,
 };
-pub use embedded::{Embedded, Wait};
-pub use error::{Error, ErrorKind, Result};
 pub use flows::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed};
 #[cfg(feature = "broken-orchestrator")]
 #[doc(hidden)]
@@ -80,7 +78,8 @@ pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncE
 #[cfg(not(target_family = "wasm"))]
 pub use runlog_engine::SystemHost;
 pub use runlog_engine::{self as engine, Missing, Mode, OpenOptions as StoreOptions};
-pub use runlog_engine::{Durability, Host};
+pub use runlog_engine::{Durability, Embedded, Host, Wait};
+pub use runlog_log::{self as log, Error, ErrorKind, Result};
 pub use runlog_model::{AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents};
 pub use runlog_model::{
     AgentEvent, AgentUsage, EdgeStatus, FlowEventKind, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use runlog_engine::storage::Storage;
+use runlog_engine::{Embedded, Wait, storage::Storage};
 use runlog_model::{
     AgentInstance, Catalog, CatalogEvent, Deleted, InstanceId, ListSessions, RawJson, RunId, Session, SessionChanges,
     SessionDeleted, SessionId, SessionPage, SessionStatus, SessionUpdated,
@@ -17,9 +17,7 @@ use crate::{
     catalog::{CatalogReader, Change, Guard},
     chats::ChatCache,
     cursor::{Cursor, Kind as CursorKind},
-    embedded::{Embedded, Wait},
     lookup::{check_free, check_instance, check_unused, find_session, live_session, root_instance},
-    memory::MemoryBackend,
     orchestration::{AgentsFold, AsyncAgents},
     projection::Folded,
     repository::AsyncContextRepository,
@@ -123,12 +121,12 @@ impl AsyncStore {
     /// A store in memory, gone with its last handle.
     #[cfg(not(target_family = "wasm"))]
     pub fn in_memory() -> Self {
-        Self::with_backend(Arc::new(MemoryBackend::new()))
+        Self::in_memory_with(Arc::new(runlog_engine::SystemHost))
     }
 
     /// A store in memory, on this clock and randomness.
     pub fn in_memory_with(host: Arc<dyn runlog_engine::Host>) -> Self {
-        Self::with_backend(Arc::new(MemoryBackend::with_host(host)))
+        Self::with_embedded(Embedded::in_memory(host, Wait::Await))
     }
 
     /// Opens the store in a folder, or makes one there. What a crash left is recovered. The calling thread is

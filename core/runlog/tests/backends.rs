@@ -6,10 +6,9 @@ mod conformance;
 
 use std::sync::Arc;
 
-use runlog::{Embedded, StoreOptions, Wait, backend::Backend, engine::storage::MemoryStorage, memory::MemoryBackend};
+use runlog::{Embedded, StoreOptions, SystemHost, Wait, backend::Backend};
 use tempfile::TempDir;
 
-conformance_tests!(memory, (Arc::new(MemoryBackend::new()), ()));
 conformance_tests!(embedded_blocking, in_folder(Wait::Block));
 conformance_tests!(embedded_awaiting, in_folder(Wait::Await));
 conformance_tests!(embedded_in_memory, in_memory(Wait::Block));
@@ -23,6 +22,5 @@ fn in_folder(wait: Wait) -> (Arc<dyn Backend>, TempDir) {
 }
 
 fn in_memory(wait: Wait) -> (Arc<dyn Backend>, ()) {
-    let storage = Arc::new(MemoryStorage::new());
-    (Arc::new(Embedded::open_on(storage, StoreOptions::default(), wait).unwrap()), ())
+    (Arc::new(Embedded::in_memory(Arc::new(SystemHost), wait)), ())
 }

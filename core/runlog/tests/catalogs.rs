@@ -11,10 +11,9 @@ use pollster::block_on;
 use runlog::{
     CATALOG_STREAM, Chat, ChatFilter, ChatMessage, ChatRole, Deleted, Embedded, ErrorKind, ListRuns, ListSessions,
     NewRun, NewSession, Paged, RUNS_STREAM, RunId, RunStatus, RunSummary, SessionId, SessionStatus, Store,
-    StoreOptions, Wait,
+    StoreOptions, SystemHost, Wait,
     backend::Backend,
     engine::{Batch, Durability, Expected, Kind, NewRecord, Op, Sequence, StreamId},
-    memory::MemoryBackend,
 };
 use runlog_model::{
     AgentInstance, Catalog, CatalogEvent, ChatTouched, Checkpointed, InstanceId, RunCatalog, RunCatalogEvent, Session,
@@ -200,7 +199,7 @@ fn without_checkpoint(backend: &Shared, subject: Subject) -> String {
 }
 
 fn in_memory() -> Shared {
-    Arc::new(MemoryBackend::new())
+    Arc::new(Embedded::in_memory(Arc::new(SystemHost), Wait::Block))
 }
 
 fn in_folder() -> (Shared, TempDir) {

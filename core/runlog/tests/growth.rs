@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use pollster::block_on;
 use runlog::{
-    AsyncStore, Chat, ChatMessage, ChatRole, CopySession, ListRunMessages, ListToolCalls, MessageFilter, NewMessage,
-    NewRun, NewSession, NewToolCall, RawJson, RunId, RunRecorder, SessionId, Step, StepType, Store, ToolOutcome,
-    Updates, backend::Backend, engine::StreamId, memory::MemoryBackend,
+    AsyncStore, Chat, ChatMessage, ChatRole, CopySession, Embedded, ListRunMessages, ListToolCalls, MessageFilter,
+    NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId, RunRecorder, SessionId, Step, StepType, Store,
+    SystemHost, ToolOutcome, Updates, Wait, backend::Backend, engine::StreamId,
 };
 use uuid::Uuid;
 use watched::Watched;
@@ -19,7 +19,7 @@ use watched::Watched;
 const SIZES: [u32; 2] = [400, 4_000];
 
 fn store() -> (Arc<Watched>, Store) {
-    let watched = Watched::new(Arc::new(MemoryBackend::new()));
+    let watched = Watched::new(Arc::new(Embedded::in_memory(Arc::new(SystemHost), Wait::Block)));
     let backend: Arc<dyn Backend> = watched.clone();
     (watched, Store::with_backend(backend))
 }

@@ -7,8 +7,8 @@ mod watched;
 use std::sync::Arc;
 
 use runlog::{
-    ListRunMessages, ListRuns, ListToolCalls, NewMessage, NewRun, NewSession, NewToolCall, RawJson, ResumeOptions,
-    RunStatus, Store, ToolCallStatus, ToolOutcome, backend::Backend, memory::MemoryBackend,
+    Embedded, ListRunMessages, ListRuns, ListToolCalls, NewMessage, NewRun, NewSession, NewToolCall, RawJson,
+    ResumeOptions, RunStatus, Store, SystemHost, ToolCallStatus, ToolOutcome, Wait, backend::Backend,
 };
 use watched::Watched;
 
@@ -84,7 +84,7 @@ fn the_calls_for_waiting_callers_do_what_their_twins_do() {
 
 #[test]
 fn every_write_of_a_run_is_one_batch() {
-    let watched = Watched::new(Arc::new(MemoryBackend::new()));
+    let watched = Watched::new(Arc::new(Embedded::in_memory(Arc::new(SystemHost), Wait::Block)));
     let store = Store::with_backend(Arc::clone(&watched) as Arc<dyn Backend>);
     let batches = || watched.batches();
     let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).unwrap();

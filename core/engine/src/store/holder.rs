@@ -1,5 +1,7 @@
 //! How a writer is named to those it keeps out.
 
+use runlog_log::calendar::{DAY_MS, date_from_days, time_of_day};
+
 use super::OpenOptions;
 
 /// The process, its program, and since when it has the store.
@@ -21,17 +23,7 @@ pub(super) fn holder(options: &OpenOptions) -> String {
 
 /// A time as people write it, in UTC: `2026-01-03 09:00:00 UTC`.
 fn utc(ms: u64) -> String {
-    let (days, seconds) = (ms / 86_400_000, ms / 1_000 % 86_400);
-    // Howard Hinnant's civil_from_days, for days since 1970: https://howardhinnant.github.io/date_algorithms.html
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    let ((year, month, day), (hour, minute, second)) = (date_from_days(ms / DAY_MS), time_of_day(ms));
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 

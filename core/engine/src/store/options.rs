@@ -92,13 +92,3 @@ impl std::fmt::Debug for OpenOptions {
             .finish_non_exhaustive()
     }
 }
-
-impl Durability {
-    /// How long a batch of this durability may stay only written.
-    pub(crate) fn interval_ms(self) -> Option<u32> {
-        match self {
-            Self::Interval(ms) => Some(ms.max(1)),
-            Self::Sync | Self::Os => None,
-        }
-    }
-}

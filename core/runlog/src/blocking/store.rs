@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pollster::block_on;
-use runlog_engine::storage::Storage;
+use runlog_engine::{Embedded, Wait, storage::Storage};
 use runlog_model::{AgentInstance, InstanceId, ListSessions, RunId, Session, SessionChanges, SessionId, SessionPage};
 use uuid::Uuid;
 
@@ -11,7 +11,6 @@ use super::{Agents, ContextRepository, ContextService, Runs};
 use crate::{
     AsyncStore, CopiedSession, CopySession, NewInstance, NewSession, Result, StoreOptions,
     backend::Backend,
-    embedded::{Embedded, Wait},
     transcript::{ImportMark, keep::EntryBatch},
 };
 
@@ -42,12 +41,12 @@ impl Store {
     /// A store in memory, gone with its last handle.
     #[cfg(not(target_family = "wasm"))]
     pub fn in_memory() -> Self {
-        Self { inner: AsyncStore::in_memory() }
+        Self::in_memory_with(Arc::new(runlog_engine::SystemHost))
     }
 
     /// A store in memory, on this clock and randomness.
     pub fn in_memory_with(host: Arc<dyn runlog_engine::Host>) -> Self {
-        Self { inner: AsyncStore::in_memory_with(host) }
+        Self::with_embedded(&Embedded::in_memory(host, Wait::Block))
     }
 
     /// Opens the store in a folder, or makes one there. What a crash left is recovered.

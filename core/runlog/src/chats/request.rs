@@ -17,7 +17,7 @@ use super::{
     resume::ended_with_request,
     store::Prepared,
 };
-use crate::{AsyncStore, Error, Result, backend::Backend, embedded::Wait, lookup::live_session};
+use crate::{AsyncStore, Error, Result, Wait, backend::Backend, lookup::live_session};
 
 /// A request under way: the user's message is written at its entry, everything else as one atomic batch at its
 /// exit. In between all is in memory, and lost if the process crashes.

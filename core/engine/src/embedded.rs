@@ -2,15 +2,13 @@
 
 use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
-use runlog_engine::{
-    Appended, Batch, Direction, Mode, OpenOptions, Position, ReadOptions, Record, Sequence, Snapshot, Store as Engine,
-    StreamId, StreamInfo, storage::Storage,
-};
+use runlog_log::{Backend, BackendFuture, Page};
 use uuid::Uuid;
 
 use crate::{
-    Error, ErrorKind, Result,
-    backend::{Backend, BackendFuture, Page},
+    Appended, Batch, Direction, Error, ErrorKind, Host, Mode, OpenOptions, Position, Preallocation, ReadOptions,
+    Record, Result, Sequence, Snapshot, Store, StreamId, StreamInfo,
+    storage::{MemoryStorage, Storage},
 };
 
 /// The payload that one page holds beyond its first record: 1 MiB.
@@ -33,21 +31,19 @@ pub enum Wait {
 /// The engine in this process. The folder is held for writing until the last handle is gone.
 ///
 /// ```
-/// use std::sync::Arc;
-/// use runlog::{AsyncStore, Embedded, StoreOptions, Wait};
+/// use runlog_engine::{Embedded, OpenOptions, Wait};
 ///
-/// # fn main() -> runlog::Result<()> {
+/// # fn main() -> runlog_engine::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("store");
-/// let backend = Embedded::open(&path, StoreOptions::default(), Wait::Await)?;
-/// let store = AsyncStore::with_backend(Arc::new(backend));
-/// # drop(store);
+/// let backend = Embedded::open(&path, OpenOptions::default(), Wait::Await)?;
+/// assert_eq!(backend.engine().last_position()?.0, 0);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Embedded {
-    engine: Engine,
+    engine: Store,
     wait: Wait,
     mode: Mode,
 }
@@ -56,20 +52,27 @@ impl Embedded {
     /// Opens the store in a folder.
     ///
     /// # Errors
-    /// As [`runlog_engine::Store::open`].
+    /// As [`Store::open`].
     #[cfg(not(target_family = "wasm"))]
     pub fn open(path: impl AsRef<std::path::Path>, options: OpenOptions, wait: Wait) -> Result<Self> {
         let mode = options.mode;
-        Ok(Self { engine: Engine::open(path, options)?, wait, mode })
+        Ok(Self { engine: Store::open(path, options)?, wait, mode })
     }
 
     /// Opens the store on a storage.
     ///
     /// # Errors
-    /// As [`runlog_engine::Store::open_on`].
+    /// As [`Store::open_on`].
     pub fn open_on(storage: Arc<dyn Storage>, options: OpenOptions, wait: Wait) -> Result<Self> {
         let mode = options.mode;
-        Ok(Self { engine: Engine::open_on(storage, options)?, wait, mode })
+        Ok(Self { engine: Store::open_on(storage, options)?, wait, mode })
+    }
+
+    /// A new store in memory, gone with its last handle: every append is as durable as it will ever be.
+    pub fn in_memory(host: Arc<dyn Host>, wait: Wait) -> Self {
+        let options = OpenOptions { host, preallocation: Preallocation::None, ..OpenOptions::default() };
+        let storage = Arc::new(MemoryStorage::new());
+        Self::open_on(storage, options, wait).expect("a new store in memory can be opened")
     }
 
     /// The same open store with another way to wait.
@@ -79,7 +82,7 @@ impl Embedded {
     }
 
     /// The engine, for what only it has: statistics, scans, subscriptions.
-    pub fn engine(&self) -> &Engine {
+    pub fn engine(&self) -> &Store {
         &self.engine
     }
 
@@ -200,7 +203,7 @@ impl Backend for Embedded {
 /// the one before, and the next page is the error.
 fn page<Place>(
     limit: u64,
-    mut next: impl FnMut() -> Option<runlog_engine::Result<Record>>,
+    mut next: impl FnMut() -> Option<Result<Record>>,
     place: impl Fn(&Record) -> Place,
     after: impl Fn(&Record) -> Place,
 ) -> Result<Page<Place>> {

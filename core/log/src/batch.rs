@@ -147,6 +147,18 @@ pub enum Durability {
     Os,
 }
 
+impl Durability {
+    /// How many milliseconds a batch of this durability may stay only written, 1 at least; `None` where nothing is promised of
+    /// it.
+    pub const fn interval_ms(self) -> Option<u32> {
+        match self {
+            Self::Interval(0) => Some(1),
+            Self::Interval(ms) => Some(ms),
+            Self::Sync | Self::Os => None,
+        }
+    }
+}
+
 /// Steps that happen together: all of them, or none.
 #[derive(Clone, Debug, Default)]
 pub struct Batch<'a> {

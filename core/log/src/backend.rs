@@ -6,10 +6,9 @@
 
 use std::{future::Future, pin::Pin};
 
-use runlog_engine::{Appended, Batch, Position, ReadOptions, Record, Sequence, Snapshot, StreamId, StreamInfo};
 use uuid::Uuid;
 
-use crate::Result;
+use crate::{Appended, Batch, Position, ReadOptions, Record, Result, Sequence, Snapshot, StreamId, StreamInfo};
 
 /// What a backend's calls return. Ready at the first poll on a backend that waits by blocking its thread.
 pub type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;

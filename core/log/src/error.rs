@@ -1,8 +1,8 @@
 //! [`Error`]: what went wrong, where, and a coarse [`ErrorKind`] that tells the caller what to do.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, io, sync::Arc};
 
-/// The result of a runlog operation.
+/// The result of an operation on a log.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What the caller can do about an [`Error`].
@@ -13,7 +13,7 @@ pub enum ErrorKind {
     InvalidInput,
     /// Over a documented limit; make it smaller. Nothing was written.
     TooLarge,
-    /// No such session, instance, event or store.
+    /// No such store, stream, position, session, run or other thing.
     NotFound,
     /// It exists already, or its id was used before. Nothing was written.
     AlreadyExists,
@@ -34,9 +34,9 @@ pub enum ErrorKind {
     StorageFull,
     /// The operating system or the backend refused or failed an operation.
     Io,
-    /// Bytes that were durable are damaged; verify, then restore or repair.
+    /// Bytes that were durable are damaged, or say what this build could not have written; verify, then restore or repair.
     Damaged,
-    /// A format version this build doesn't know; use a newer one.
+    /// A version of the format or of a schema that this build doesn't know; use a newer one.
     UnsupportedVersion,
     /// The folder holds something else, not a store.
     NotAStore,
@@ -49,7 +49,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// A stable name in snake_case, the same in the CLI, HTTP and JavaScript.
+    /// A stable name in snake_case, the same in the command line's output and in JavaScript.
     pub const fn name(self) -> &'static str {
         match self {
             Self::InvalidInput => "invalid_input",
@@ -74,17 +74,15 @@ impl ErrorKind {
     }
 }
 
-/// The error of every runlog operation: a [kind](Error::kind), a message that names what and where, and the
-/// source where there is one.
+/// The error of every operation: a [kind](Error::kind), a message that names what and where, and the source where there
+/// is one.
 ///
 /// ```
-/// use runlog::{ErrorKind, InstanceId, Store};
+/// use runlog_log::{Error, ErrorKind};
 ///
-/// let store = Store::in_memory();
-/// let nobody: InstanceId = "0198c7e0-0000-7000-8000-000000000000".parse()?;
-/// let error = store.context(nobody).unwrap_err();
-/// assert_eq!(error.kind(), ErrorKind::NotFound);
-/// # Ok::<(), runlog::Error>(())
+/// let error = Error::from_io(std::io::ErrorKind::StorageFull.into(), "writing 00000001.seg");
+/// assert_eq!(error.kind(), ErrorKind::StorageFull);
+/// assert_eq!(error.to_string(), "writing 00000001.seg: no storage space");
 /// ```
 #[derive(Clone)]
 pub struct Error {
@@ -117,12 +115,35 @@ impl Error {
         self.inner.kind
     }
 
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+    /// An error of the operating system's met while doing `what`, with its kind told from the source.
+    pub fn from_io(source: io::Error, what: impl fmt::Display) -> Self {
+        let kind = match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::StorageFull,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
+            _ => ErrorKind::Io,
+        };
+        let message = format!("{what}: {source}");
+        Self::with_source(kind, message, source)
+    }
+
+    /// An error of [`ErrorKind::InvalidInput`].
+    pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidInput, message)
     }
 
-    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+    /// An error of [`ErrorKind::TooLarge`].
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::TooLarge, message)
+    }
+
+    /// An error of [`ErrorKind::NotFound`].
+    pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
+    }
+
+    /// An error of [`ErrorKind::Damaged`].
+    pub fn damaged(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Damaged, message)
     }
 }
 
@@ -144,43 +165,11 @@ impl std::error::Error for Error {
     }
 }
 
-impl From<runlog_engine::Error> for Error {
-    fn from(error: runlog_engine::Error) -> Self {
-        use runlog_engine::ErrorKind as Engine;
-        let kind = match error.kind() {
-            Engine::InvalidInput => ErrorKind::InvalidInput,
-            Engine::TooLarge => ErrorKind::TooLarge,
-            Engine::NotFound => ErrorKind::NotFound,
-            Engine::AlreadyExists => ErrorKind::AlreadyExists,
-            Engine::Conflict => ErrorKind::Conflict,
-            Engine::Locked => ErrorKind::Locked,
-            Engine::ReadOnly => ErrorKind::ReadOnly,
-            Engine::StorageFull => ErrorKind::StorageFull,
-            Engine::Damaged => ErrorKind::Damaged,
-            Engine::UnsupportedVersion => ErrorKind::UnsupportedVersion,
-            Engine::NotAStore => ErrorKind::NotAStore,
-            Engine::OutcomeUnknown => ErrorKind::OutcomeUnknown,
-            Engine::Poisoned => ErrorKind::Poisoned,
-            Engine::Closed => ErrorKind::Closed,
-            _ => ErrorKind::Io,
-        };
-        let message = error.to_string();
-        match std::error::Error::source(&error) {
-            Some(_) => Self::with_source(kind, message, error),
-            None => Self::new(kind, message),
-        }
+/// Errors are equal when they are of one kind and say the same, whatever they came from.
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        (self.inner.kind, &self.inner.message) == (other.inner.kind, &other.inner.message)
     }
 }
 
-impl From<runlog_model::Error> for Error {
-    fn from(error: runlog_model::Error) -> Self {
-        use runlog_model::ErrorKind as Model;
-        let kind = match error.kind() {
-            Model::InvalidInput => ErrorKind::InvalidInput,
-            Model::TooLarge => ErrorKind::TooLarge,
-            Model::UnsupportedVersion => ErrorKind::UnsupportedVersion,
-            _ => ErrorKind::Damaged,
-        };
-        Self::new(kind, error.to_string())
-    }
-}
+impl Eq for Error {}

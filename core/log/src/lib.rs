@@ -1,0 +1,20 @@
+//! The words of an event log, and the [`Backend`] that keeps one.
+//!
+//! A log holds streams of records. A [`Batch`] of [`Op`]s is written whole or not at all; what is read are [`Record`]s, each
+//! with a [`Sequence`] in its stream and a [`Position`] in the log. Every crate above and below speaks in these types and in
+//! the one [`Error`], so that a backend depends on nothing else: no file, no thread and no runtime are in here.
+
+mod backend;
+mod batch;
+pub mod calendar;
+mod error;
+mod ids;
+pub mod limits;
+
+pub use backend::{Backend, BackendFuture, Page};
+pub use batch::{
+    Appended, Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions, Record, Snapshot,
+    StreamInfo,
+};
+pub use error::{Error, ErrorKind, Result};
+pub use ids::{Position, SegmentId, Sequence, StreamId};
