@@ -11,7 +11,7 @@ use crate::{
 
 const WASM: &str = "wasm32-unknown-unknown";
 /// The crates that must run in a browser.
-const CORE: [&str; 4] = ["runlog-engine", "runlog-model", "runlog", "runlog-bindings"];
+const CORE: [&str; 5] = ["runlog-log", "runlog-engine", "runlog-model", "runlog", "runlog-bindings"];
 
 /// The files of tests of `core/runlog` that are about its contract, and take no longer than a moment each.
 const CONTRACTS: [&str; 9] =
