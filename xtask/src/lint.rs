@@ -57,7 +57,7 @@ fn same_clippy_rules() -> Outcome {
             .map_err(|error| format!("core/{name}/clippy.toml: {error}"))
     };
     let engine = read("engine")?;
-    for name in ["model", "runlog", "bindings"] {
+    for name in ["log", "model", "runlog", "bindings"] {
         if read(name)? != engine {
             return Err(format!("core/{name}/clippy.toml differs from core/engine/clippy.toml"));
         }

@@ -6,8 +6,9 @@ use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, Sequence, StreamId};
 use runlog_model::{Catalog, CatalogEvent, EncodedCatalogEvent};
 
 use crate::{
-    ErrorKind, Result,
+    Result,
     backend::Backend,
+    journal::Queues,
     projection::{Folded, Projection, Streams},
 };
 
@@ -16,14 +17,11 @@ pub const CATALOG_STREAM: StreamId = StreamId::from_bytes(*b"runlog:catalog:1");
 /// The parts of the catalog's checkpoints; a snapshot of [`CATALOG_STREAM`] says which of them count.
 pub(crate) const PARTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:catpart:1");
 
-/// How often a change is tried again after another writer changed the catalog in between. Whoever loses does
-/// so to one who won, and at no cost of a flush, so that this bounds the writers at one time.
-const ATTEMPTS_MAX: u32 = 1_000;
-
 /// Which sessions and instances there are.
 pub(crate) struct CatalogReader {
     backend: Arc<dyn Backend>,
     projection: Projection<Catalog>,
+    queues: Arc<Queues>,
 }
 
 /// What [`CatalogReader::change`] is to write.
@@ -48,9 +46,9 @@ pub(crate) enum Guard {
 }
 
 impl CatalogReader {
-    pub(crate) fn new(backend: Arc<dyn Backend>, folded: Arc<Folded<Catalog>>) -> Self {
+    pub(crate) fn new(backend: Arc<dyn Backend>, folded: Arc<Folded<Catalog>>, queues: Arc<Queues>) -> Self {
         let streams = Streams { events: CATALOG_STREAM, parts: PARTS_STREAM, event: "catalog event" };
-        Self { projection: Projection::new(Arc::clone(&backend), streams, folded), backend }
+        Self { projection: Projection::new(Arc::clone(&backend), streams, folded), backend, queues }
     }
 
     /// Looks something up in what is folded already.
@@ -71,15 +69,18 @@ impl CatalogReader {
     /// Catches up, decides what to change, and writes it if nobody changed the catalog in between; else
     /// decides anew. `decide` gives the change and what to return once it is durable.
     pub(crate) async fn change<'a, T>(&self, decide: impl Fn(&Catalog) -> Result<(Change<'a>, T)>) -> Result<T> {
-        let mut attempt = 1;
+        let mut attempts = self.queues.attempts(CATALOG_STREAM).await;
         loop {
             self.projection.catch_up().await?;
             let (last, decided) = self.peek(|catalog| (catalog.last_sequence(), decide(catalog)));
             let (change, value) = decided?;
-            let encoded = change.events.iter().map(CatalogEvent::encode).collect::<runlog_model::Result<Vec<_>>>()?;
+            let encoded = change.events.iter().map(CatalogEvent::encode).collect::<Result<Vec<_>>>()?;
             let expected = match change.guard {
                 Guard::Unchanged => Expected::Last(Sequence(last)),
-                Guard::Any => Expected::Any,
+                Guard::Any => {
+                    attempts.release();
+                    Expected::Any
+                }
             };
             let mut ops = vec![Op::Append { stream: CATALOG_STREAM, expected, records: records(&encoded) }];
             ops.extend(change.ops);
@@ -88,8 +89,7 @@ impl CatalogReader {
                     self.wrote().await;
                     return Ok(value);
                 }
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
-                Err(error) => return Err(error),
+                Err(error) => attempts.again(error).await?,
             }
         }
     }

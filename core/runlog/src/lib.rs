@@ -41,6 +41,7 @@ mod catalog;
 mod chats;
 mod cursor;
 mod flows;
+mod journal;
 mod lookup;
 mod orchestration;
 mod projection;

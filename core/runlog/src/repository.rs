@@ -13,9 +13,6 @@ use serde::Serialize;
 
 use crate::{AsyncStore, Error, ErrorKind, Result, backend::Page, lookup::live_session};
 
-/// How often a call without an expectation of its own is tried again after another writer came in between.
-const ATTEMPTS_MAX: u32 = 1_000;
-
 /// The contexts of a store, for callers that await. [`ContextRepository`](crate::ContextRepository) is the
 /// same for callers that wait.
 ///
@@ -321,7 +318,7 @@ impl AsyncContextRepository {
         self.store.writable_instance(instance).await?;
         let stream = stream_of(instance);
         let after = Sequence(sequence);
-        let mut attempt = 1;
+        let mut attempts = self.store.shared.folds.queues.attempts(stream).await;
         loop {
             let last = self.stream_last(instance).await?.unwrap_or_default();
             check_within(instance, after, last)?;
@@ -333,8 +330,7 @@ impl AsyncContextRepository {
             match self.store.backend().commit(Batch::new(ops)).await {
                 Ok(_) => return Ok(last.0 - after.0),
                 // Another writer appended in between; what it appended is deleted and counted too.
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
-                Err(error) => return Err(name_instance(error, instance)),
+                Err(error) => attempts.again(error).await.map_err(|error| name_instance(error, instance))?,
             }
         }
     }

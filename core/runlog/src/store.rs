@@ -17,6 +17,7 @@ use crate::{
     catalog::{CatalogReader, Change, Guard},
     chats::ChatCache,
     cursor::{Cursor, Kind as CursorKind},
+    journal::Queues,
     lookup::{check_free, check_instance, check_unused, find_session, live_session, root_instance},
     orchestration::{AgentsFold, AsyncAgents},
     projection::Folded,
@@ -52,16 +53,18 @@ pub(crate) struct Shared {
     embedded: Option<Embedded>,
     pub(crate) catalog: CatalogReader,
     pub(crate) runs: RunsReader,
-    folds: Folds,
+    pub(crate) folds: Folds,
 }
 
 /// What all handles of a store have together, those that wait and those that await.
 #[derive(Clone, Default)]
-struct Folds {
+pub(crate) struct Folds {
     catalog: Arc<Folded<Catalog>>,
     runs: Arc<RunsShared>,
     chats: Arc<ChatCache>,
     agents: Arc<AgentsFold>,
+    /// Where writers that lost to another wait.
+    pub(crate) queues: Arc<Queues>,
     /// The runs that opening the store has paused.
     recovered: Arc<OnceLock<Vec<RunId>>>,
 }
@@ -195,7 +198,7 @@ impl AsyncStore {
     }
 
     fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>, folds: Folds) -> Self {
-        let catalog = CatalogReader::new(Arc::clone(&backend), Arc::clone(&folds.catalog));
+        let catalog = CatalogReader::new(Arc::clone(&backend), Arc::clone(&folds.catalog), Arc::clone(&folds.queues));
         let runs = RunsReader::new(Arc::clone(&backend), Arc::clone(&folds.runs));
         Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, folds }) }
     }
