@@ -48,8 +48,8 @@ pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{ContextEvent, EventOptions, NewContextEvent, StoredEvent, ToolResultMark};
 pub use flow::{
-    AgentEvent, AgentUsage, EdgeStatus, FlowEventKind, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
-    RuntimeEvent,
+    AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowCatalog, FlowCatalogEvent, FlowEventKind, FlowSummary,
+    FlowsPage, ListFlows, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand, RuntimeEvent,
 };
 pub use fold::{DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results, messages};
 pub use ids::{InstanceId, RunId, SessionId};
