@@ -337,6 +337,35 @@ fn a_program_that_speaks_no_protocol_fails_and_one_that_says_nothing_is_done() {
 }
 
 #[test]
+fn an_agent_whose_last_word_is_refused_has_failed() {
+    for done in [r#"{"error_message":"a","pause_reason":"b"}"#, r#"{"summary":5}"#] {
+        let place = Place::new();
+        let said = place.script(&["--json"], &["ready", "say:one", "ack", &format!("done:{done}")]);
+        assert_eq!(said.code, 7, "{said:?}");
+        assert_eq!(ended(&said)["status"], "failed");
+        let shown = place.expect(0, &["run", "show", "@last"]).out;
+        assert!(shown.contains("`done` line was refused"), "{shown}");
+    }
+    // One that says it again, and right this time, is done.
+    let place = Place::new();
+    let steps = ["ready", "say:one", "ack", r#"done:{"summary":5}"#, "ack", r#"done:{"summary":"five"}"#];
+    let said = place.script(&["--json"], &steps);
+    assert_eq!((said.code, &ended(&said)["summary"]), (0, &"five".into()), "{said:?}");
+}
+
+#[test]
+fn an_agent_is_told_its_task_its_tools_and_its_parent() {
+    let place = Place::new();
+    let steps = ["ready", "hello:task", "hello:tools", "hello:parent_run_id"];
+    place.script(&["-m", "fix it", "--name", "undefined"], &steps);
+    assert_eq!(contents(&place, "undefined"), ["fix it", r#""fix it""#, "null", "null"]);
+    let definition = place.write("coder.json", r#"{"name":"coder","tools":["grep","sed"]}"#);
+    place.expect(0, &["agents", "put", definition.to_str().unwrap()]);
+    place.script(&["--agent", "coder", "--name", "defined"], &steps);
+    assert_eq!(contents(&place, "defined"), ["null", r#"["grep","sed"]"#, "null"]);
+}
+
+#[test]
 fn no_message_stands_between_a_tool_call_and_its_result() {
     let place = Place::new();
     place.script(&["--name", "n", "-m", "go"], &["ready", "say:one", "ack", "call:c1", "ack", "exit:1"]);

@@ -57,6 +57,9 @@ pub(crate) struct Refusal {
     pub(crate) code: &'static str,
     /// What is wrong with it.
     pub(crate) message: String,
+    /// Whether the line would have said how the run ended.
+    #[serde(skip)]
+    pub(crate) is_done: bool,
 }
 
 /// What Runlog says.
@@ -112,6 +115,12 @@ pub(crate) struct Hello {
     pub(crate) max_steps: Option<u32>,
     /// The run that it goes on from.
     pub(crate) resumed_from: Option<RunId>,
+    /// The run that spawned it.
+    pub(crate) parent_run_id: Option<RunId>,
+    /// What it is to do, as whoever started this run said it; `None` where nothing was said.
+    pub(crate) task: Option<String>,
+    /// The tools of its definition; `None` where the agent isn't defined.
+    pub(crate) tools: Option<Vec<String>>,
 }
 
 /// The context is complete.
@@ -195,13 +204,21 @@ struct Fields<'a> {
     error_message: Option<String>,
 }
 
+/// A line of which the type alone is read.
+#[derive(Deserialize)]
+struct OfType {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
 impl FromAgent {
     /// Reads a line, the `number`th of the agent's.
     ///
     /// # Errors
     /// What the agent is answered.
     pub(crate) fn read(line: &[u8], number: u64) -> Result<Self, Refusal> {
-        let refusal = |id: Option<RawJson>, code, message: String| Refusal { id, line: number, code, message };
+        let refusal =
+            |id: Option<RawJson>, code, message: String| Refusal { id, line: number, code, message, is_done: false };
         if !line.trim_ascii_start().starts_with(b"{") {
             return Err(refusal(None, "invalid_json", "a line is a JSON object with a `type`".to_owned()));
         }
@@ -209,7 +226,9 @@ impl FromAgent {
             Ok(fields) => fields,
             Err(error) => {
                 let code = if error.is_data() { "invalid_message" } else { "invalid_json" };
-                return Err(refusal(None, code, error.to_string()));
+                // The other fields can't be read, but what the line is about can be.
+                let is_done = serde_json::from_slice::<OfType>(line).is_ok_and(|of| of.kind == "done");
+                return Err(Refusal { is_done, ..refusal(None, code, error.to_string()) });
             }
         };
         let id = fields.id.and_then(raw);
@@ -219,7 +238,8 @@ impl FromAgent {
             Some("step") => return Ok(Self::Step { id }),
             Some("done") => {
                 let done = done(fields);
-                return done.map(Self::Done).map_err(|(code, message)| refusal(id, code, message));
+                let refused = |(code, message)| Refusal { is_done: true, ..refusal(id, code, message) };
+                return done.map(Self::Done).map_err(refused);
             }
             Some("hello") => {
                 let version = fields.protocol.map_or("none", RawValue::get);
@@ -355,6 +375,18 @@ mod tests {
         let done = Done { summary: Some("fixed".to_owned()), ..Done::default() };
         assert_eq!(FromAgent::read(br#"{"type":"done","summary":"fixed"}"#, 1), Ok(FromAgent::Done(done)));
         assert_eq!(FromAgent::read(br#"{"type":"step"}"#, 1), Ok(FromAgent::Step { id: None }));
+    }
+
+    #[test]
+    fn a_refused_line_says_whether_it_would_have_ended_the_run() {
+        for (line, is_done) in [
+            (r#"{"type":"done","summary":5}"#, true),
+            (r#"{"type":"done","pause_reason":"a","error_message":"b"}"#, true),
+            (r#"{"type":"message","message":"done"}"#, false),
+            (r#"{"type":"dance"}"#, false),
+        ] {
+            assert_eq!(FromAgent::read(line.as_bytes(), 1).unwrap_err().is_done, is_done, "{line}");
+        }
     }
 
     #[test]

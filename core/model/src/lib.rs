@@ -33,8 +33,8 @@ mod session;
 mod time;
 
 pub use agent::{
-    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents,
-    SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
+    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, DeletedAgent,
+    ListAgents, SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
 };
 pub use catalog::{
     Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatPlace, ChatTouched, ChatUpdated, Deleted,
@@ -56,7 +56,7 @@ pub use ids::{InstanceId, RunId, SessionId};
 pub use kind::{ContextEventKind, Role};
 pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};
 pub use new_message::{NewMessage, NewToolCall};
-pub use raw_json::RawJson;
+pub use raw_json::{JsonText, RawJson};
 pub use reading::{read_json, read_value};
 pub use run::{Run, RunStatus, RunSummary, ToolCallStatus, pause_reason};
 pub use run_catalog::{ListRuns, PlacedRun, RunCatalog, RunCatalogEvent, RunsPage};

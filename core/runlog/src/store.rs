@@ -18,6 +18,7 @@ use crate::{
     chats::ChatCache,
     cursor::{Cursor, Kind as CursorKind},
     embedded::{Embedded, Wait},
+    flows::{FlowsReader, FlowsShared},
     lookup::{check_free, check_instance, check_unused, find_session, live_session, root_instance},
     memory::MemoryBackend,
     orchestration::{AgentsFold, AsyncAgents},
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     embedded: Option<Embedded>,
     pub(crate) catalog: CatalogReader,
     pub(crate) runs: RunsReader,
+    pub(crate) flows: FlowsReader,
     folds: Folds,
 }
 
@@ -62,6 +64,7 @@ pub(crate) struct Shared {
 struct Folds {
     catalog: Arc<Folded<Catalog>>,
     runs: Arc<RunsShared>,
+    flows: Arc<FlowsShared>,
     chats: Arc<ChatCache>,
     agents: Arc<AgentsFold>,
     /// The runs that opening the store has paused.
@@ -199,7 +202,8 @@ impl AsyncStore {
     fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>, folds: Folds) -> Self {
         let catalog = CatalogReader::new(Arc::clone(&backend), Arc::clone(&folds.catalog));
         let runs = RunsReader::new(Arc::clone(&backend), Arc::clone(&folds.runs));
-        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, folds }) }
+        let flows = FlowsReader::new(Arc::clone(&backend), Arc::clone(&folds.flows));
+        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, flows, folds }) }
     }
 
     pub(crate) fn chat_cache(&self) -> &ChatCache {
@@ -213,6 +217,11 @@ impl AsyncStore {
     /// The engine in this process, for what only it has. `None` on another backend.
     pub fn embedded(&self) -> Option<&Embedded> {
         self.shared.embedded.as_ref()
+    }
+
+    /// Whether it is open for reading only, perhaps beside a process that writes it.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.embedded().is_some_and(Embedded::is_read_only)
     }
 
     /// The same open store with another way to wait.

@@ -156,7 +156,8 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "at_ms": store.backend().now_ms(), "last_sequence": last_sequence,
         }),
     )?;
-    child.open(opening(&store, &started.instance, &started.run.run(), started.how, last_sequence)?);
+    let told = (started.how, args.message.as_deref());
+    child.open(opening(&store, &started.instance, &started.run.run(), told, last_sequence)?);
     let mut recorder = Recorder::new(started.run.clone());
     let mut refusals = 0;
     let mut told = |child: &mut Child, lines: Vec<Recorded>| {

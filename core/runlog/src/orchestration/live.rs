@@ -243,16 +243,22 @@ impl Live {
         *ender == Ender::Another
     }
 
-    /// What is told of it to the model of the run that spawned it, when that is about to be paused: it is paused too,
-    /// unless it has come to an end by itself.
-    pub(super) async fn result_of_pausing(&self) -> SpawnResult {
-        if !self.ends_by_another() || self.ended.is_cancelled() {
+    /// What is told of it to the model of the run that spawned it, when that is about to be paused or cancelled: so is
+    /// it, unless it has come to an end by itself.
+    pub(super) async fn result_of_stopping(&self) -> SpawnResult {
+        let with_parent = if self.is_pausing() { RunStatus::Paused } else { RunStatus::Cancelled };
+        let mut result = if !self.ends_by_another() || self.ended.is_cancelled() {
             self.ended.cancelled().await;
-            return self.result();
+            self.result()
+        } else {
+            let pause_reason = (with_parent == RunStatus::Paused).then(|| pause_reason::PARENT.to_owned());
+            SpawnResult { status: with_parent, pause_reason, ..SpawnResult::of(self.recorder.run()) }
+        };
+        // What had paused before is cancelled with the run that spawned it.
+        if with_parent == RunStatus::Cancelled && result.status == RunStatus::Paused {
+            (result.status, result.pause_reason) = (with_parent, None);
         }
-        let paused = SpawnResult::of(self.recorder.run());
-        let pause_reason = Some(pause_reason::PARENT.to_owned());
-        SpawnResult { status: RunStatus::Paused, pause_reason, ..paused }
+        result
     }
 
     /// What became of it, as far as that is written.

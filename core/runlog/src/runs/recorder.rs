@@ -23,6 +23,7 @@ use repeat::expected_of;
 use super::{
     AsyncRuns, ToolOutcome,
     along::{Along, PlannedChange, ops_of_changes},
+    gate::Gate,
     index::Live,
     load::stream_of,
     outcome::AnsweredCall,
@@ -62,6 +63,7 @@ pub struct AsyncRunRecorder {
 struct Inner {
     runs: AsyncRuns,
     _live: Live,
+    gate: Gate,
     id: RunId,
     steps_before: u32,
     state: Mutex<State>,
@@ -121,6 +123,7 @@ impl AsyncRuns {
         let inner = Inner {
             runs: self.clone(),
             _live: live,
+            gate: self.index().shared().gate(run.id),
             id: run.id,
             steps_before: fold.steps_before(),
             state: Mutex::new(State {
@@ -393,6 +396,7 @@ impl AsyncRunRecorder {
         let mut attempt = 1;
         loop {
             let planned = self.plan_change(status, &fill)?;
+            let _closed = self.gate().close().await;
             match self.inner.runs.store.backend().commit(Batch::new(ops_of_changes(&[planned]))).await {
                 Ok(_) => {
                     self.inner.runs.index().wrote().await;
@@ -406,6 +410,11 @@ impl AsyncRunRecorder {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// What is closed while the run's status is changed.
+    pub(super) fn gate(&self) -> &Gate {
+        &self.inner.gate
     }
 
     /// What is to be written for the run to change so.
