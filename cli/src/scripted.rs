@@ -26,6 +26,7 @@ use crate::failure::{Exit, Failure, Result};
 /// | `done:JSON` | says that nothing follows, with these fields |
 /// | `context` | says what the context was: the number of messages, and the last one |
 /// | `hello:FIELD` | says what the first line told in this field, as JSON |
+/// | `await:TYPE` | reads up to a line of this type, and says it |
 /// | `dangling` | says how many tool calls had no result |
 /// | `stop` | reads up to the `stop` line |
 /// | `sleep:MS` | does nothing for a while |
@@ -61,6 +62,10 @@ pub(crate) fn run(steps: &[String]) -> Result<Exit> {
                 agent.say(&format!("{} messages, the last {last}", agent.messages.len()))?;
             }
             "hello" => agent.say(&agent.hello.get(rest).cloned().unwrap_or_default().to_string())?,
+            "await" => {
+                let line = agent.read_line_of(rest)?;
+                agent.say(&line.to_string())?;
+            }
             "dangling" => agent.say(&format!("{} dangling", agent.dangling))?,
             "sleep" => thread::sleep(Duration::from_millis(number(rest) as u64)),
             "stderr" => crate::output::to_stderr(rest),
@@ -81,6 +86,10 @@ struct Agent {
 
 impl Agent {
     fn read_to(&mut self, wanted: &str) -> Result<()> {
+        self.read_line_of(wanted).map(drop)
+    }
+
+    fn read_line_of(&mut self, wanted: &str) -> Result<Value> {
         loop {
             let line = match self.lines.next() {
                 Some(Ok(line)) => line,
@@ -97,7 +106,7 @@ impl Agent {
                 _ => {}
             }
             if kind == wanted || (wanted == "ack" && matches!(kind, "error" | "step")) {
-                return Ok(());
+                return Ok(line);
             }
         }
     }

@@ -8,6 +8,7 @@ use super::{
     child::{Child, ChildEvent, Ended, Opening},
     protocol::{Dangling, Hello, PROTOCOL, Ready, ToAgent},
     recorder::{Recorded, Recorder},
+    spawn::{self, Spawner},
 };
 use crate::failure::{Exit, Failure, Result};
 
@@ -122,8 +123,12 @@ fn stop(child: &mut Child, signal: i32, again: bool) {
 ///
 /// # Errors
 /// That the agent can't be run as it is.
-pub(crate) fn reply(child: &mut Child, recorded: &Recorded) -> Result<()> {
+pub(crate) fn reply(child: &mut Child, recorded: &Recorded, spawner: Option<&mut Spawner>) -> Result<()> {
     match recorded {
+        Recorded::Ask(ask) => match spawner {
+            Some(spawner) => spawner.ask(ask.clone(), child.teller()),
+            None => child.send(spawn::none(ask)),
+        },
         Recorded::Ack(ack, _) => child.send(ToAgent::Ack(ack).line()),
         Recorded::Step(step) => child.send(ToAgent::Step(step).line()),
         Recorded::Refused(refusal) => child.send(ToAgent::Error(refusal).line()),

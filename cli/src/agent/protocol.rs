@@ -1,10 +1,13 @@
 //! The values of the agent protocol, and their one encoder and decoder. docs/agent-protocol.md is normative.
 
 use runlog::{
-    ContextEventKind, ErrorKind, EventOptions, InstanceId, RawJson, RunId, SessionId, transcript::NewContextEvent,
+    AgentSummary, ContextEventKind, ErrorKind, EventOptions, InstanceId, RawJson, RunId, SessionId, SpawnResult,
+    spawn_requests, transcript::NewContextEvent,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+use super::spawn::{Ask, Asked};
 
 /// The version of the protocol.
 pub(crate) const PROTOCOL: u64 = 1;
@@ -31,6 +34,8 @@ pub(crate) enum FromAgent {
         /// The line's own id, as JSON.
         id: Option<RawJson>,
     },
+    /// It asks for agents.
+    Ask(Ask),
     /// Nothing follows.
     Done(Done),
 }
@@ -83,6 +88,20 @@ pub(crate) enum ToAgent<'a> {
     Step(&'a Step),
     /// Something was refused.
     Error(&'a Refusal),
+    /// Which agents can be spawned.
+    Agents {
+        /// The line's own id, as JSON.
+        id: Option<&'a RawJson>,
+        /// The agents.
+        agents: &'a [AgentSummary],
+    },
+    /// What became of the agents that it spawned.
+    Spawned {
+        /// The line's own id, as JSON.
+        id: Option<&'a RawJson>,
+        /// One for each request, in order.
+        results: &'a [SpawnResult],
+    },
     /// Runlog was told to stop.
     Stop {
         /// Why.
@@ -198,6 +217,8 @@ struct Fields<'a> {
     is_error: Option<bool>,
     duration_ms: Option<u64>,
     #[serde(borrow)]
+    requests: Option<&'a RawValue>,
+    #[serde(borrow)]
     protocol: Option<&'a RawValue>,
     summary: Option<String>,
     pause_reason: Option<String>,
@@ -236,6 +257,11 @@ impl FromAgent {
             Some("message") => message(&fields),
             Some("event") => event(&fields),
             Some("step") => return Ok(Self::Step { id }),
+            Some("list_available_agents") => return Ok(Self::Ask(Ask { id, line: number, what: Asked::List })),
+            Some("spawn_agents") => {
+                let asked = spawn(&fields).map_err(|(code, message)| refusal(id.clone(), code, message));
+                return asked.map(|what| Self::Ask(Ask { id, line: number, what }));
+            }
             Some("done") => {
                 let done = done(fields);
                 let refused = |(code, message)| Refusal { is_done: true, ..refusal(id, code, message) };
@@ -250,7 +276,9 @@ impl FromAgent {
                 return Err(refusal(id, "unsupported_protocol", message));
             }
             Some(other) => {
-                let message = format!("{other:?} is none of hello, message, event, step, done");
+                let message = format!(
+                    "{other:?} is none of hello, message, event, step, list_available_agents, spawn_agents, done"
+                );
                 return Err(refusal(id, "unknown_type", message));
             }
             None => return Err(refusal(id, "invalid_message", "the line has no `type`".to_owned())),
@@ -276,6 +304,11 @@ fn event(fields: &Fields<'_>) -> Result<Vec<NewContextEvent>, Wrong> {
     let content = fields.content.and_then(raw).ok_or_else(|| missing("content"))?;
     let event = NewContextEvent::new(kind, content, fields.tool_call_id.as_deref(), &options(fields));
     Ok(vec![event.map_err(wrong)?])
+}
+
+fn spawn(fields: &Fields<'_>) -> Result<Asked, Wrong> {
+    let requests = fields.requests.and_then(raw).ok_or_else(|| missing("requests"))?;
+    Ok(Asked::Spawn { tool_call_id: fields.tool_call_id.clone(), requests: spawn_requests(&requests).map_err(wrong)? })
 }
 
 fn done(fields: Fields<'_>) -> Result<Done, Wrong> {
@@ -363,6 +396,8 @@ mod tests {
             (r#"{"type":"message","message":"hi"}"#, "invalid_message"),
             (r#"{"type":"event","event_type":"tool_call","content":{}}"#, "invalid_message"),
             (r#"{"type":"message","key":"","message":{"role":"user","content":""}}"#, "invalid_message"),
+            (r#"{"type":"spawn_agents"}"#, "invalid_message"),
+            (r#"{"type":"spawn_agents","requests":[]}"#, "invalid_message"),
             (r#"{"type":"done","summary":5}"#, "invalid_message"),
             (r#"{"type":"done","pause_reason":"a","error_message":"b"}"#, "invalid_message"),
             (&format!(r#"{{"type":"done","summary":"{}"}}"#, "x".repeat(DONE_TEXT_BYTES_MAX + 1)), "too_large"),

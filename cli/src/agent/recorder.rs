@@ -5,7 +5,10 @@
 
 use runlog::{ContextEventKind, ErrorKind, RawJson, RunEntry, RunRecorder, transcript::NewContextEvent};
 
-use super::protocol::{Ack, Done, FromAgent, Refusal, Step};
+use super::{
+    protocol::{Ack, Done, FromAgent, Refusal, Step},
+    spawn::Ask,
+};
 use crate::{
     failure::{Failure, Result},
     lines::{LINE_BYTES_MAX, Line},
@@ -24,6 +27,8 @@ pub(crate) enum Recorded {
     BudgetSpent(Refusal),
     /// The agent speaks another version of the protocol.
     OtherProtocol(Refusal),
+    /// It asks for agents.
+    Ask(Ask),
     /// The agent says that nothing follows.
     Done,
 }
@@ -125,6 +130,11 @@ impl Recorder {
                     self.record(&mut waiting, &mut done)?;
                     (self.done, self.done_refused) = (Some(said), None);
                     done.push(Recorded::Done);
+                }
+                Some(Ok(FromAgent::Ask(ask))) => {
+                    // The call that it may answer is recorded first.
+                    self.record(&mut waiting, &mut done)?;
+                    done.push(Recorded::Ask(ask));
                 }
                 Some(Ok(FromAgent::Step { id })) => {
                     self.record(&mut waiting, &mut done)?;
