@@ -274,25 +274,33 @@ pub(crate) fn flow_id(store: &Store, text: &str) -> Result<RunId> {
     if let Ok(id) = text.parse::<RunId>() {
         return Ok(id);
     }
-    let prefix = text.to_ascii_lowercase();
-    let is_prefix = prefix.len() >= 4 && prefix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    match flow_that_begins(store, &text.to_ascii_lowercase())? {
+        Some(id) => Ok(id),
+        // A run that has no flow is found too, so that the command can say that it has none.
+        None => run_id(store, text).map_err(|_| no_flow(text)),
+    }
+}
+
+/// The only flow whose id begins so.
+fn flow_that_begins(store: &Store, prefix: &str) -> Result<Option<RunId>> {
+    if prefix.len() < 4 || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
+        return Ok(None);
+    }
     let mut options = ListFlows { limit: 500, ..ListFlows::default() };
     let mut found: Option<RunId> = None;
-    while is_prefix {
+    loop {
         let page = store.flows().list(&options)?;
-        for id in page.items.iter().map(|flow| flow.run_id).filter(|id| id.to_string().starts_with(&prefix)) {
+        for id in page.items.iter().map(|flow| flow.run_id).filter(|id| id.to_string().starts_with(prefix)) {
             if let Some(other) = found.replace(id) {
-                let message = format!("{text:?} fits the flows {other} and {id}, among others; say more of it");
+                let message = format!("{prefix:?} fits the flows {other} and {id}, among others; say more of it");
                 return Err(Failure::new(Exit::NotFound, ErrorKind::Ambiguous.name(), message));
             }
         }
         options.cursor = page.next;
         if options.cursor.is_none() {
-            break;
+            return Ok(found);
         }
     }
-    // A run that has no flow is found too, so that the command can say that it has none.
-    found.map_or_else(|| run_id(store, text).map_err(|_| no_flow(text)), Ok)
 }
 
 /// There is no such flow.

@@ -56,8 +56,8 @@ fn record(place: &Place) -> [String; 3] {
 fn flows_are_listed_and_what_is_to_be_resumed_is_found() {
     let place = Place::new();
     let [by_itself, of_run, done] = record(&place);
-    assert_eq!(ids(&place, &["flows"]), [done.clone(), of_run.clone(), by_itself.clone()]);
-    assert_eq!(ids(&place, &["flows", "--status", "completed"]), [done.clone()]);
+    assert_eq!(ids(&place, &["flows"]), [&*done, &of_run, &by_itself]);
+    assert_eq!(ids(&place, &["flows", "--status", "completed"]), [&*done]);
     assert!(ids(&place, &["flows", "--parent", &of_run]).is_empty());
     assert!(place.expect(0, &["flows", "--resumable"]).err.contains("paused run"));
     let resumable = place.expect(0, &["flows", "--resumable", "--json"]);

@@ -425,7 +425,7 @@ fn what_an_agent_spawned_ends_with_it() {
     let spawn = r#"raw:{"type":"spawn_agents","id":1,"requests":[{"agent_name":"slow","task":"t"}]}"#;
     let none = place.script(&["--json"], &["ready", spawn, "ack", "say:on"]);
     assert_eq!((none.code, none.out.contains("on")), (0, true), "{none:?}");
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let said = place.script(&["--agents", &file, "--name", "s"], &["ready", spawn, "sleep:1500"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(began.elapsed() < Duration::from_secs(30), "it isn't waited for");

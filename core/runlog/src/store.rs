@@ -219,11 +219,6 @@ impl AsyncStore {
         self.shared.embedded.as_ref()
     }
 
-    /// Whether it is open for reading only, perhaps beside a process that writes it.
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.embedded().is_some_and(Embedded::is_read_only)
-    }
-
     /// The same open store with another way to wait.
     pub(crate) fn waiting(&self, wait: Wait) -> Self {
         match self.embedded() {

@@ -131,7 +131,7 @@ impl AsyncFlowRun {
         }
     }
 
-    fn of(store: &AsyncStore, run: RunId, state: RunSnapshot, last_sequence: u64) -> Self {
+    pub(super) fn of(store: &AsyncStore, run: RunId, state: RunSnapshot, last_sequence: u64) -> Self {
         let live = store.shared.flows.shared().live(run);
         let gate = store.runs().index().shared().gate(run);
         Self { store: store.clone(), run, state, last_sequence, gate, _live: live }
@@ -178,20 +178,6 @@ impl AsyncFlowRun {
         let sequence = flow.record_all(&events, None).await?;
         let running = flow.running_nodes();
         Ok((flow, Resumed { running, sequence }))
-    }
-
-    /// Another handle of a flow, for a task or a program that doesn't drive it but has something to tell: nothing is
-    /// recorded, and no node is resumed. What it receives by [`command`](Self::command) waits for who drives the flow.
-    ///
-    /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](ErrorKind::Damaged) when it can't be
-    /// read.
-    pub async fn attach(store: &AsyncStore, run: RunId) -> Result<Self> {
-        let loaded = load_snapshot(store, run, Sequence::MAX).await?;
-        let (covered, mut state) =
-            loaded.ok_or_else(|| Error::not_found(format!("run {run} has no snapshot of a flow")))?;
-        let last = receive_since(store, run, covered, &mut state).await?;
-        Ok(Self::of(store, run, state, last))
     }
 
     /// The nodes that were running; the message that waits for them is taken out of the inbox.

@@ -78,7 +78,8 @@ mod tests {
         let (one, other) = (gates.gate(id), gates.gate(id));
         let closed = pollster::block_on(one.close());
         assert!(other.lock.try_read().is_err());
-        drop((closed, one));
+        drop(closed);
+        drop(one);
         assert_eq!(gates.of_runs().len(), 1);
         drop(other);
         assert!(gates.of_runs().is_empty());
