@@ -51,6 +51,8 @@ pub(super) struct Live {
     failure: Mutex<Option<Error>>,
     /// Whether it is about to be paused, and with it what is below it.
     is_pausing: AtomicBool,
+    /// Whether it is about to be cancelled, and with it what is below it.
+    is_cancelling: AtomicBool,
     /// Who writes its end.
     ender: Mutex<Ender>,
 }
@@ -128,6 +130,7 @@ impl Live {
             returning: tokio::sync::Mutex::default(),
             failure: Mutex::default(),
             is_pausing: AtomicBool::new(false),
+            is_cancelling: AtomicBool::new(false),
             ender: Mutex::default(),
         }
     }
@@ -214,6 +217,16 @@ impl Live {
     /// Whether it is about to be paused, by itself or with a run above it.
     pub(super) fn is_pausing(&self) -> bool {
         self.is_pausing.load(Ordering::Acquire) || self.parent.upgrade().is_some_and(|parent| parent.is_pausing())
+    }
+
+    /// Says that it is about to be cancelled.
+    pub(super) fn cancelling(&self) {
+        self.is_cancelling.store(true, Ordering::Release);
+    }
+
+    /// Whether it is about to be cancelled, by itself or with a run above it.
+    pub(super) fn is_cancelling(&self) -> bool {
+        self.is_cancelling.load(Ordering::Acquire) || self.parent.upgrade().is_some_and(|parent| parent.is_cancelling())
     }
 
     pub(super) fn fail(&self, error: Error) {
