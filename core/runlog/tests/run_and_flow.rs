@@ -1,5 +1,7 @@
 //! A run and a flow share the run's stream.
 
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
 use runlog::{
     ErrorKind, FlowRun, ListFlows, NewMessage, NewRun, NewSession, Playback, PlaybackOptions, RawJson, ResumeOptions,
     RuntimeEvent, Store,
