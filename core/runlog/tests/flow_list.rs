@@ -104,7 +104,9 @@ fn a_flow_whose_run_is_over_is_not_to_be_resumed(store: &Store) {
 }
 
 fn a_cursor_fits_the_same_filters_only(store: &Store) {
-    (0..3).for_each(|_| drop(begun(store, "running")));
+    for _ in 0..3 {
+        begun(store, "running");
+    }
     let cursor = store.flows().list(&ListFlows { limit: 1, ..ListFlows::default() }).unwrap().next;
     let other = store.flows().list(&ListFlows { cursor, ..resumable() }).unwrap_err();
     assert_eq!(other.kind(), ErrorKind::InvalidInput);
