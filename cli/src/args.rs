@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    backup, chats, completions, copy, demo, export, flow, import, ls, man, mcp, record_fixtures, replay, resume, run,
-    runs, salvage, show, stat, tail, truncate, verify,
+    agents, backup, cancel, chats, completions, copy, demo, export, flow, import, ls, man, mcp, record_fixtures,
+    replay, resume, run, runs, salvage, show, stat, tail, truncate, verify,
 };
 
 const AFTER_HELP: &str = "\
 SESSION is a session's id, the beginning of it when no other begins so, its name, or @last (the newest).
-INSTANCE is an agent instance's id, or the beginning of it; so is RUN a run's, or @last (the newest).
+INSTANCE is an agent instance's id, or the beginning of it; so is RUN a run's and FLOW a flow's, or @last (the newest).
 CHAT is a chat's id, or a session as above.
 
 With --json every command but completions and man prints one JSON document, or one JSON value a line (`runlog \
@@ -21,7 +21,8 @@ Exit codes:
   0  done
   1  failed
   2  the arguments don't fit
-  3  no such store, session, instance, run or chat, or more than one fits
+  3  no such store, session, instance, run, flow, agent or chat, or more than one
+     fits
   4  something is there already, the store is in use, or a run's status or steps
      forbid it
   5  the store is damaged; see `runlog verify`
@@ -108,8 +109,14 @@ pub(crate) enum Command {
     Chats(chats::Args),
     /// List the steps of a chat
     Steps(chats::StepsArgs),
-    /// Look at a flow of nodes and agents
+    /// List flows of nodes and agents
+    Flows(flow::ListArgs),
+    /// Look at a flow of nodes and agents, play it back, or leave a command for it
     Flow(flow::Args),
+    /// List, show, put and delete the definitions of agents
+    Agents(agents::Args),
+    /// End a run that nobody wants any more, with all that is below it
+    Cancel(cancel::Args),
     /// Write what agents were asked and told as fixtures, for tests without an agent
     RecordFixtures(record_fixtures::Args),
     /// List the runs that are paused and can go on

@@ -25,13 +25,16 @@ use crate::failure::{Exit, Failure, Result};
 /// | `result:ID` | records what the tool gave for a call |
 /// | `done:JSON` | says that nothing follows, with these fields |
 /// | `context` | says what the context was: the number of messages, and the last one |
+/// | `hello:FIELD` | says what the first line told in this field, as JSON |
+/// | `await:TYPE` | reads up to a line of this type, and says it |
 /// | `dangling` | says how many tool calls had no result |
 /// | `stop` | reads up to the `stop` line |
 /// | `sleep:MS` | does nothing for a while |
 /// | `stderr:TEXT` | writes this to standard error |
 /// | `exit:N` | ends with this code |
 pub(crate) fn run(steps: &[String]) -> Result<Exit> {
-    let mut agent = Agent { lines: io::stdin().lock().lines(), messages: Vec::new(), dangling: 0, said: 0 };
+    let mut agent =
+        Agent { lines: io::stdin().lock().lines(), messages: Vec::new(), dangling: 0, said: 0, hello: Value::Null };
     for step in steps {
         let (verb, rest) = step.split_once(':').unwrap_or((step, ""));
         match verb {
@@ -58,6 +61,11 @@ pub(crate) fn run(steps: &[String]) -> Result<Exit> {
                 let last = agent.messages.last().map(ToString::to_string).unwrap_or_default();
                 agent.say(&format!("{} messages, the last {last}", agent.messages.len()))?;
             }
+            "hello" => agent.say(&agent.hello.get(rest).cloned().unwrap_or_default().to_string())?,
+            "await" => {
+                let line = agent.read_line_of(rest)?;
+                agent.say(&line.to_string())?;
+            }
             "dangling" => agent.say(&format!("{} dangling", agent.dangling))?,
             "sleep" => thread::sleep(Duration::from_millis(number(rest) as u64)),
             "stderr" => crate::output::to_stderr(rest),
@@ -73,10 +81,15 @@ struct Agent {
     messages: Vec<Value>,
     dangling: usize,
     said: u64,
+    hello: Value,
 }
 
 impl Agent {
     fn read_to(&mut self, wanted: &str) -> Result<()> {
+        self.read_line_of(wanted).map(drop)
+    }
+
+    fn read_line_of(&mut self, wanted: &str) -> Result<Value> {
         loop {
             let line = match self.lines.next() {
                 Some(Ok(line)) => line,
@@ -86,13 +99,14 @@ impl Agent {
             let kind = line.get("type").and_then(Value::as_str).unwrap_or_default();
             match kind {
                 "message" => self.messages.push(line.get("message").cloned().unwrap_or_default()),
+                "hello" => self.hello = line.clone(),
                 "ready" => {
                     self.dangling = line.get("dangling_tool_calls").and_then(Value::as_array).map_or(0, Vec::len)
                 }
                 _ => {}
             }
             if kind == wanted || (wanted == "ack" && matches!(kind, "error" | "step")) {
-                return Ok(());
+                return Ok(line);
             }
         }
     }

@@ -11,8 +11,8 @@ use runlog::engine::{
     storage::{FsStorage, Storage},
 };
 use runlog::{
-    AgentInstance, ContextEvent, ErrorKind, InstanceId, ListRuns, ListSessions, RunId, Session, Store, StoreOptions,
-    SystemHost, archive::ImportClock, transcript::StoredEvent,
+    AgentInstance, ContextEvent, ErrorKind, InstanceId, ListFlows, ListRuns, ListSessions, RunId, Session, Store,
+    StoreOptions, SystemHost, archive::ImportClock, transcript::StoredEvent,
 };
 
 use crate::{
@@ -262,6 +262,51 @@ pub(crate) fn run_id(store: &Store, text: &str) -> Result<RunId> {
         }
     }
     found.ok_or_else(|| no_run(text))
+}
+
+/// The flow that the command line names: by id, by the beginning of one, or `@last`. A run that has no flow is told so.
+pub(crate) fn flow_id(store: &Store, text: &str) -> Result<RunId> {
+    if text == "@last" {
+        let newest = store.flows().list(&ListFlows { limit: 1, ..ListFlows::default() })?;
+        let none = || Failure::new(Exit::NotFound, "not_found", "there is no flow yet, so @last is nothing");
+        return newest.items.first().map(|flow| flow.run_id).ok_or_else(none);
+    }
+    if let Ok(id) = text.parse::<RunId>() {
+        return Ok(id);
+    }
+    match flow_that_begins(store, &text.to_ascii_lowercase())? {
+        Some(id) => Ok(id),
+        // A run that has no flow is found too, so that the command can say that it has none.
+        None => run_id(store, text).map_err(|_| no_flow(text)),
+    }
+}
+
+/// The only flow whose id begins so.
+fn flow_that_begins(store: &Store, prefix: &str) -> Result<Option<RunId>> {
+    if prefix.len() < 4 || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
+        return Ok(None);
+    }
+    let mut options = ListFlows { limit: 500, ..ListFlows::default() };
+    let mut found: Option<RunId> = None;
+    loop {
+        let page = store.flows().list(&options)?;
+        for id in page.items.iter().map(|flow| flow.run_id).filter(|id| id.to_string().starts_with(prefix)) {
+            if let Some(other) = found.replace(id) {
+                let message = format!("{prefix:?} fits the flows {other} and {id}, among others; say more of it");
+                return Err(Failure::new(Exit::NotFound, ErrorKind::Ambiguous.name(), message));
+            }
+        }
+        options.cursor = page.next;
+        if options.cursor.is_none() {
+            return Ok(found);
+        }
+    }
+}
+
+/// There is no such flow.
+pub(crate) fn no_flow(text: &str) -> Failure {
+    let message = format!("there is no flow {text:?}, by id or beginning of an id; `runlog flows` lists them");
+    Failure::new(Exit::NotFound, "not_found", message)
 }
 
 /// There is no such run.

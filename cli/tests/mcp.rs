@@ -110,7 +110,8 @@ fn a_client_lists_the_tools_and_the_agents() {
             "list_run_messages",
             "get_run_message",
             "list_tool_calls",
-            "get_tool_call"
+            "get_tool_call",
+            "list_flows"
         ]
     );
     assert!(tools.iter().all(|tool| tool["inputSchema"]["type"] == "object"));

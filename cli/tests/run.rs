@@ -337,6 +337,112 @@ fn a_program_that_speaks_no_protocol_fails_and_one_that_says_nothing_is_done() {
 }
 
 #[test]
+fn an_agent_whose_last_word_is_refused_has_failed() {
+    for done in [r#"{"error_message":"a","pause_reason":"b"}"#, r#"{"summary":5}"#] {
+        let place = Place::new();
+        let said = place.script(&["--json"], &["ready", "say:one", "ack", &format!("done:{done}")]);
+        assert_eq!(said.code, 7, "{said:?}");
+        assert_eq!(ended(&said)["status"], "failed");
+        let shown = place.expect(0, &["run", "show", "@last"]).out;
+        assert!(shown.contains("`done` line was refused"), "{shown}");
+    }
+    // One that says it again, and right this time, is done.
+    let place = Place::new();
+    let steps = ["ready", "say:one", "ack", r#"done:{"summary":5}"#, "ack", r#"done:{"summary":"five"}"#];
+    let said = place.script(&["--json"], &steps);
+    assert_eq!((said.code, &ended(&said)["summary"]), (0, &"five".into()), "{said:?}");
+}
+
+#[test]
+fn an_agent_is_told_its_task_its_tools_and_its_parent() {
+    let place = Place::new();
+    let steps = ["ready", "hello:task", "hello:tools", "hello:parent_run_id"];
+    place.script(&["-m", "fix it", "--name", "undefined"], &steps);
+    assert_eq!(contents(&place, "undefined"), ["fix it", r#""fix it""#, "null", "null"]);
+    let definition = place.write("coder.json", r#"{"name":"coder","tools":["grep","sed"]}"#);
+    place.expect(0, &["agents", "put", definition.to_str().unwrap()]);
+    place.script(&["--agent", "coder", "--name", "defined"], &steps);
+    assert_eq!(contents(&place, "defined"), ["null", r#"["grep","sed"]"#, "null"]);
+}
+
+/// A file of agents that the tests run, each by the steps that it does.
+fn agents(place: &Place, agents: &[(&str, &[&str])]) -> String {
+    let runlog = env!("CARGO_BIN_EXE_runlog");
+    let agents = agents.iter().map(|(name, steps)| {
+        let command: Vec<&str> = [runlog, "__scripted-agent"].iter().chain(*steps).copied().collect();
+        serde_json::json!({"name": name, "description": "d", "system_prompt": "SECRET", "command": command})
+    });
+    let file = serde_json::json!({"project": "papers", "agents": agents.collect::<Vec<_>>()});
+    place.write("agents.json", file.to_string()).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_agent_lists_and_spawns_others_and_those_do_too() {
+    let place = Place::new();
+    let spawn = |name: &str, call: &str| {
+        let requests = serde_json::json!([{"agent_name": name, "task": "find it"}]);
+        let mut line = serde_json::json!({"type": "spawn_agents", "id": 1, "requests": requests});
+        if !call.is_empty() {
+            line["tool_call_id"] = call.into();
+        }
+        format!("raw:{line}")
+    };
+    let below = spawn("worker", "");
+    let lead: [&str; 5] = ["ready", &below, "await:spawned", "hello:parent_run_id", "say:led"];
+    let file = agents(&place, &[("worker", &["ready", "hello:task", "say:found"]), ("lead", &lead)]);
+    let (own, nobody) = (spawn("lead", "c1"), spawn("nobody", ""));
+    let steps = [
+        "ready",
+        r#"raw:{"type":"list_available_agents","id":0}"#,
+        "await:agents",
+        "call:c1",
+        "ack",
+        &own,
+        "await:spawned",
+        &nobody,
+        "await:spawned",
+    ];
+    let said = place.script(&["--agents", &file, "--name", "s"], &steps);
+    assert_eq!(said.code, 0, "{said:?}");
+    let told = contents(&place, "s");
+    assert!(told[0].contains("\"lead\"") && told[0].contains("\"worker\"") && !told[0].contains("SECRET"), "{told:?}");
+    let spawned = told.iter().filter(|said| said.contains("\"type\":\"spawned\"")).collect::<Vec<_>>();
+    assert!(spawned[1].contains("\"completed\"") && spawned[1].contains("led"), "{spawned:?}");
+    assert!(spawned[2].contains("no agent \\\"nobody\\\" is defined"), "{spawned:?}");
+    // The result stands behind the call, before what the agent said of it.
+    let events = place.expect(0, &["show", "s", "--json"]).out;
+    assert!(events.contains("tool_result"), "{events}");
+    let runs = place.expect(0, &["runs", "--json"]).json()[0]["items"].as_array().unwrap().clone();
+    let of = |agent: &str| runs.iter().find(|run| run["agent_id"] == agent).unwrap();
+    assert_eq!((&of("lead")["parent_run_id"], &of("worker")["parent_run_id"]), (&of("agent")["id"], &of("lead")["id"]));
+    assert!(runs.iter().all(|run| run["status"] == "completed"), "{runs:?}");
+}
+
+#[test]
+fn what_an_agent_spawned_ends_with_it() {
+    let place = Place::new();
+    let file = agents(&place, &[("slow", &["ready", "say:begun", "ack", "sleep:60000"])]);
+    let spawn = r#"raw:{"type":"spawn_agents","id":1,"requests":[{"agent_name":"slow","task":"t"}]}"#;
+    let none = place.script(&["--json"], &["ready", spawn, "ack", "say:on"]);
+    assert_eq!((none.code, none.out.contains("on")), (0, true), "{none:?}");
+    let began = Instant::now();
+    let said = place.script(&["--agents", &file, "--name", "s"], &["ready", spawn, "sleep:1500"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(began.elapsed() < Duration::from_secs(30), "it isn't waited for");
+    let slow = place.expect(0, &["runs", "--agent", "slow", "--json"]).json()[0]["items"][0].clone();
+    assert_eq!(slow["status"], "cancelled");
+    // Where the agent only pauses, so does what it spawned.
+    let paused =
+        place.script(&["--agents", &file], &["ready", spawn, "sleep:1500", r#"done:{"pause_reason":"lunch"}"#]);
+    assert_eq!(paused.code, 0, "{paused:?}");
+    let slow = place.expect(0, &["runs", "--agent", "slow", "--json"]).json()[0]["items"][0].clone();
+    assert_eq!(slow["status"], "paused");
+    assert_eq!(place.expect(0, &["run", "show", "@last", "--json"]).json()[0]["status"], "paused");
+    let other = place.script(&["--agents", &file, "--overwrite", "@last"], &["ready"]);
+    assert_eq!(other.code, 0, "{other:?}");
+}
+
+#[test]
 fn no_message_stands_between_a_tool_call_and_its_result() {
     let place = Place::new();
     place.script(&["--name", "n", "-m", "go"], &["ready", "say:one", "ack", "call:c1", "ack", "exit:1"]);

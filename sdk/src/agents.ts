@@ -137,6 +137,16 @@ export class Agents {
     return agentOf(await this.#handle.value<object>("updateAgent", wire));
   }
 
+  /**
+   * Deletes a definition: it is in no list any more, and its agent can't be spawned, started or resumed until it is
+   * defined again. Runs that are at work go on, and what the agent has done stays. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such agent.
+   */
+  async delete(name: string, options: { project?: string | undefined } = {}): Promise<void> {
+    await this.#handle.value("deleteAgent", { ...options, name });
+  }
+
   /** The agent of this name in a project, or in none. */
   async get(name: string, options: { project?: string | undefined } = {}): Promise<AgentDefinition | undefined> {
     const wire = await this.#handle.value<object | null>("getAgent", { ...options, name });

@@ -2,6 +2,8 @@ import { check, valueOf } from "./binding.js";
 import { checkText, objectOf, optionsOf, shown } from "./checks.js";
 import { checkSignal, invalid } from "./error.js";
 import type {
+  FlowSummary,
+  ListFlows,
   PlaybackOptions,
   ReceivedCommand,
   RecordedEvent,
@@ -14,16 +16,25 @@ import type {
 import { follow, sleep, withEither } from "./follow.js";
 import { Handle } from "./handle.js";
 import { RawJson, jsonBytes, jsonList, textOf } from "./json.js";
-import { namesOf, renamed } from "./names.js";
+import { namesOf, renamed, withoutNulls } from "./names.js";
 import type { Durability } from "./batch.js";
 import { unpackContents, unpackRecords } from "./packed.js";
-import { Pages } from "./pages.js";
+import { type Page, Pages } from "./pages.js";
 import { whenAborted } from "./signals.js";
 
 /** The kinds of the records that flow events are kept as. */
 const EVENT_KINDS = [96, 97, 98, 99, 100, 101];
 
 const NODE = namesOf(["node_id", "session_id"]);
+const SUMMARY = namesOf(
+  ["run_id", "run_status", "parent_run_id", "resumed_from", "resumed_by", "is_over", "is_live", "created_at_ms"].concat([
+    "updated_at_ms",
+  ]),
+);
+
+function summaryOf(wire: object): FlowSummary {
+  return withoutNulls(renamed(wire, SUMMARY.here)) as unknown as FlowSummary;
+}
 
 interface WireFlow {
   run: string;
@@ -43,10 +54,17 @@ export interface ResumedFlow {
  * The flows of a store: runs of nodes and edges, recorded as events, and resumed from snapshots. Got from
  * {@link Store.flows}.
  *
+ * A flow is either that of a run, made with the run's id, or has an id of its own. The flow of a run lives and ends with it:
+ * it is recorded while the run is `running`; it is resumed by {@link Runs.resume}, which carries its state over to the run
+ * that goes on, whose flow is then {@link resume | resumed}; and it takes nothing any more once the run is over. A flow with
+ * an id of its own is resumed by {@link resume} alone.
+ *
  * @example
  * ```ts
  * const { flow, resumed } = await store.flows.resume(runId);
  * for (const { nodeId, sessionId, prompt } of resumed.running) await callAgent(nodeId, sessionId, prompt);
+ *
+ * const { items } = await store.flows.list({ resumable: true }); // after a crash: what is to be resumed
  *
  * for await (const { event } of await store.flows.playback(runId, { speed: 8, types: ["node:*", "agent:text"] })) show(event);
  * ```
@@ -60,9 +78,11 @@ export class Flows {
   }
 
   /**
-   * Begins a flow in the stream of a run, with an empty state of status `running`. Durable when it resolves.
+   * Begins a flow, with an empty state of status `running`: that of a run, where `runId` is the id of one; else a flow by
+   * itself, with this id or a fresh one. Durable when it resolves.
    *
-   * @throws {@link RunlogError} `already_exists` when the run has a flow already: resume it.
+   * @throws {@link RunlogError} `already_exists` when the run has a flow already: resume it; `wrong_status` for a run that
+   * isn't running.
    */
   async create(runId?: string): Promise<FlowRun> {
     return this.#flow(await this.#handle.call("createFlow", { run: runId })).flow;
@@ -72,7 +92,11 @@ export class Flows {
    * Resumes a flow from its latest snapshot and the commands received since; says which nodes were running, and what to
    * resume each with: the message, or `continue`.
    *
-   * @throws {@link RunlogError} `not_found` when the run has no snapshot.
+   * The flow of a run that was paused is resumed with the run: {@link Runs.resume} carries its state over to the run that
+   * goes on, and this then resumes the flow of that one.
+   *
+   * @throws {@link RunlogError} `not_found` when the run has no snapshot; `wrong_status` when the flow is that of a run that
+   * isn't running.
    */
   async resume(runId: string, message?: string): Promise<ResumedFlow> {
     const { flow, wire } = this.#flow(await this.#handle.call("resumeFlow", { run: runId, message }));
@@ -82,6 +106,27 @@ export class Flows {
       return sessionId === null ? rest : { ...rest, sessionId };
     });
     return { flow, resumed: { running: nodes, sequence } };
+  }
+
+  /**
+   * One page of flows, newest first: those of runs, and those with ids of their own. It costs the page, however many flows
+   * there are.
+   *
+   * After a crash, the next opening for writing has paused the runs that were left running, and with `resumable` this lists
+   * what is to be resumed. In a store that is open for reading only, flows are among them that the process which writes it
+   * may be at work on: their {@link FlowSummary.isLive} is left out.
+   *
+   * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
+   */
+  async list(options: ListFlows = {}): Promise<Page<FlowSummary>> {
+    const page = await this.#handle.value<{ items: object[]; next: string | null }>("listFlows", options);
+    return { items: page.items.map(summaryOf), next: page.next ?? undefined };
+  }
+
+  /** The flow of a run, or with this id of its own; `undefined` when there is none. */
+  async get(runId: string): Promise<FlowSummary | undefined> {
+    const wire = await this.#handle.value<object | null>("getFlow", { run: runId });
+    return wire === null ? undefined : summaryOf(wire);
   }
 
   #flow(reply: Awaited<ReturnType<Handle["call"]>>): { flow: FlowRun; wire: WireFlow } {
@@ -165,7 +210,8 @@ export class FlowRun implements AsyncDisposable {
    * Records an event, and says its sequence. Durable when it resolves. Events that are recorded while others are being
    * written go together, in one batch and one flush, so that deltas needn't be awaited one by one.
    *
-   * @throws {@link RunlogError} `invalid_input` when its type isn't known, or lacks a field.
+   * @throws {@link RunlogError} `invalid_input` when its type isn't known, or lacks a field; `wrong_status` when the flow is
+   * that of a run that isn't running.
    */
   async record(event: RuntimeEvent | RawJson): Promise<number> {
     return this.recordAll([event]);

@@ -12,6 +12,11 @@ export interface SpawnRequest {
    * resumed.
    */
   timeoutMs?: number | undefined;
+  /**
+   * The steps that this run may take, at least 1; where its agent's definition allows fewer, that holds. Then it is
+   * `paused`, and can be resumed.
+   */
+  maxSteps?: number | undefined;
   /** The paused run to go on from. */
   resumeRunId?: string | undefined;
 }

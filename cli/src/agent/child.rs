@@ -73,6 +73,18 @@ impl Stopper {
     }
 }
 
+/// Writes to an agent from elsewhere.
+pub(crate) struct Teller {
+    outbox: Arc<Outbox>,
+}
+
+impl Teller {
+    /// As [`Child::send`].
+    pub(crate) fn send(&self, line: Vec<u8>) {
+        self.outbox.push(line);
+    }
+}
+
 /// What is done when an agent doesn't end that should.
 struct Ends {
     at: Instant,
@@ -151,6 +163,11 @@ impl Child {
     /// Writes a line to the agent once it reads. When too many wait, the oldest are dropped.
     pub(crate) fn send(&self, line: Vec<u8>) {
         self.outbox.push(line);
+    }
+
+    /// What writes to it from elsewhere.
+    pub(crate) fn teller(&self) -> Teller {
+        Teller { outbox: Arc::clone(&self.outbox) }
     }
 
     /// Ends the agent's input once everything before is written.

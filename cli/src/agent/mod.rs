@@ -5,8 +5,10 @@ mod child;
 mod play;
 mod protocol;
 mod recorder;
+mod spawn;
 
 pub(crate) use child::{Child, Ended, Stopper};
 pub(crate) use play::{Conclusion, UNSUPPORTED_PROTOCOL, opening, record, reply};
 pub(crate) use protocol::Refusal;
 pub(crate) use recorder::{Recorded, Recorder};
+pub(crate) use spawn::Spawner;

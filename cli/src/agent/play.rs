@@ -8,6 +8,7 @@ use super::{
     child::{Child, ChildEvent, Ended, Opening},
     protocol::{Dangling, Hello, PROTOCOL, Ready, ToAgent},
     recorder::{Recorded, Recorder},
+    spawn::{self, Spawner},
 };
 use crate::failure::{Exit, Failure, Result};
 
@@ -23,7 +24,7 @@ pub(crate) fn opening(
     store: &Store,
     instance: &AgentInstance,
     run: &Run,
-    how: &'static str,
+    (how, task): (&'static str, Option<&str>),
     last_sequence: u64,
 ) -> Result<Opening> {
     let context = store.context(instance.id)?;
@@ -34,6 +35,7 @@ pub(crate) fn opening(
         sequence: call.sequence_number,
     });
     let ready = Ready { dangling_tool_calls: dangling.collect() };
+    let definition = store.agents().get(run.project.as_deref(), &run.agent_id)?;
     let hello = Hello {
         protocol: PROTOCOL,
         runlog: env!("CARGO_PKG_VERSION"),
@@ -46,6 +48,9 @@ pub(crate) fn opening(
         step_count: run.step_count,
         max_steps: run.max_steps,
         resumed_from: run.resumed_from,
+        parent_run_id: run.parent_run_id,
+        task: task.filter(|task| !task.is_empty()).map(str::to_owned),
+        tools: definition.map(|definition| definition.tools),
     };
     let events = store.contexts().events(instance.id, 1)?;
     Ok(Box::new(move |write| {
@@ -118,8 +123,12 @@ fn stop(child: &mut Child, signal: i32, again: bool) {
 ///
 /// # Errors
 /// That the agent can't be run as it is.
-pub(crate) fn reply(child: &mut Child, recorded: &Recorded) -> Result<()> {
+pub(crate) fn reply(child: &mut Child, recorded: &Recorded, spawner: Option<&mut Spawner>) -> Result<()> {
     match recorded {
+        Recorded::Ask(ask) => match spawner {
+            Some(spawner) => spawner.ask(ask.clone(), child.teller()),
+            None => child.send(spawn::none(ask)),
+        },
         Recorded::Ack(ack, _) => child.send(ToAgent::Ack(ack).line()),
         Recorded::Step(step) => child.send(ToAgent::Step(step).line()),
         Recorded::Refused(refusal) => child.send(ToAgent::Error(refusal).line()),
@@ -156,10 +165,12 @@ impl Conclusion {
         let done = recorder.done();
         let error = done.and_then(|done| done.error_message.clone());
         let failed = match (ended.code, ended.signal) {
-            (Some(0), _) => recorder.is_other_program().then(|| {
+            (Some(0), _) if recorder.done_refused().is_none() => recorder.is_other_program().then(|| {
                 let refused = recorder.refused();
                 format!("the program doesn't speak the agent protocol: none of its {refused} lines could be read")
             }),
+            // What it said may have been that it failed: that it is done, nobody said.
+            (Some(0), _) => recorder.done_refused().map(|why| format!("the agent's `done` line was refused: {why}")),
             (Some(code), _) => Some(format!("the agent ended with exit code {code}")),
             (None, Some(signal)) => Some(format!("the agent was ended by signal {signal}")),
             (None, None) => Some("the agent ended without saying how".to_owned()),

@@ -1,10 +1,13 @@
 //! The values of the agent protocol, and their one encoder and decoder. docs/agent-protocol.md is normative.
 
 use runlog::{
-    ContextEventKind, ErrorKind, EventOptions, InstanceId, RawJson, RunId, SessionId, transcript::NewContextEvent,
+    AgentSummary, ContextEventKind, ErrorKind, EventOptions, InstanceId, RawJson, RunId, SessionId, SpawnResult,
+    spawn_requests, transcript::NewContextEvent,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+use super::spawn::{Ask, Asked};
 
 /// The version of the protocol.
 pub(crate) const PROTOCOL: u64 = 1;
@@ -31,6 +34,8 @@ pub(crate) enum FromAgent {
         /// The line's own id, as JSON.
         id: Option<RawJson>,
     },
+    /// It asks for agents.
+    Ask(Ask),
     /// Nothing follows.
     Done(Done),
 }
@@ -57,6 +62,9 @@ pub(crate) struct Refusal {
     pub(crate) code: &'static str,
     /// What is wrong with it.
     pub(crate) message: String,
+    /// Whether the line would have said how the run ended.
+    #[serde(skip)]
+    pub(crate) is_done: bool,
 }
 
 /// What Runlog says.
@@ -80,6 +88,20 @@ pub(crate) enum ToAgent<'a> {
     Step(&'a Step),
     /// Something was refused.
     Error(&'a Refusal),
+    /// Which agents can be spawned.
+    Agents {
+        /// The line's own id, as JSON.
+        id: Option<&'a RawJson>,
+        /// The agents.
+        agents: &'a [AgentSummary],
+    },
+    /// What became of the agents that it spawned.
+    Spawned {
+        /// The line's own id, as JSON.
+        id: Option<&'a RawJson>,
+        /// One for each request, in order.
+        results: &'a [SpawnResult],
+    },
     /// Runlog was told to stop.
     Stop {
         /// Why.
@@ -112,6 +134,12 @@ pub(crate) struct Hello {
     pub(crate) max_steps: Option<u32>,
     /// The run that it goes on from.
     pub(crate) resumed_from: Option<RunId>,
+    /// The run that spawned it.
+    pub(crate) parent_run_id: Option<RunId>,
+    /// What it is to do, as whoever started this run said it; `None` where nothing was said.
+    pub(crate) task: Option<String>,
+    /// The tools of its definition; `None` where the agent isn't defined.
+    pub(crate) tools: Option<Vec<String>>,
 }
 
 /// The context is complete.
@@ -189,10 +217,19 @@ struct Fields<'a> {
     is_error: Option<bool>,
     duration_ms: Option<u64>,
     #[serde(borrow)]
+    requests: Option<&'a RawValue>,
+    #[serde(borrow)]
     protocol: Option<&'a RawValue>,
     summary: Option<String>,
     pause_reason: Option<String>,
     error_message: Option<String>,
+}
+
+/// A line of which the type alone is read.
+#[derive(Deserialize)]
+struct OfType {
+    #[serde(rename = "type")]
+    kind: String,
 }
 
 impl FromAgent {
@@ -201,7 +238,8 @@ impl FromAgent {
     /// # Errors
     /// What the agent is answered.
     pub(crate) fn read(line: &[u8], number: u64) -> Result<Self, Refusal> {
-        let refusal = |id: Option<RawJson>, code, message: String| Refusal { id, line: number, code, message };
+        let refusal =
+            |id: Option<RawJson>, code, message: String| Refusal { id, line: number, code, message, is_done: false };
         if !line.trim_ascii_start().starts_with(b"{") {
             return Err(refusal(None, "invalid_json", "a line is a JSON object with a `type`".to_owned()));
         }
@@ -209,7 +247,9 @@ impl FromAgent {
             Ok(fields) => fields,
             Err(error) => {
                 let code = if error.is_data() { "invalid_message" } else { "invalid_json" };
-                return Err(refusal(None, code, error.to_string()));
+                // The other fields can't be read, but what the line is about can be.
+                let is_done = serde_json::from_slice::<OfType>(line).is_ok_and(|of| of.kind == "done");
+                return Err(Refusal { is_done, ..refusal(None, code, error.to_string()) });
             }
         };
         let id = fields.id.and_then(raw);
@@ -217,9 +257,15 @@ impl FromAgent {
             Some("message") => message(&fields),
             Some("event") => event(&fields),
             Some("step") => return Ok(Self::Step { id }),
+            Some("list_available_agents") => return Ok(Self::Ask(Ask { id, line: number, what: Asked::List })),
+            Some("spawn_agents") => {
+                let asked = spawn(&fields).map_err(|(code, message)| refusal(id.clone(), code, message));
+                return asked.map(|what| Self::Ask(Ask { id, line: number, what }));
+            }
             Some("done") => {
                 let done = done(fields);
-                return done.map(Self::Done).map_err(|(code, message)| refusal(id, code, message));
+                let refused = |(code, message)| Refusal { is_done: true, ..refusal(id, code, message) };
+                return done.map(Self::Done).map_err(refused);
             }
             Some("hello") => {
                 let version = fields.protocol.map_or("none", RawValue::get);
@@ -230,7 +276,9 @@ impl FromAgent {
                 return Err(refusal(id, "unsupported_protocol", message));
             }
             Some(other) => {
-                let message = format!("{other:?} is none of hello, message, event, step, done");
+                let message = format!(
+                    "{other:?} is none of hello, message, event, step, list_available_agents, spawn_agents, done"
+                );
                 return Err(refusal(id, "unknown_type", message));
             }
             None => return Err(refusal(id, "invalid_message", "the line has no `type`".to_owned())),
@@ -256,6 +304,11 @@ fn event(fields: &Fields<'_>) -> Result<Vec<NewContextEvent>, Wrong> {
     let content = fields.content.and_then(raw).ok_or_else(|| missing("content"))?;
     let event = NewContextEvent::new(kind, content, fields.tool_call_id.as_deref(), &options(fields));
     Ok(vec![event.map_err(wrong)?])
+}
+
+fn spawn(fields: &Fields<'_>) -> Result<Asked, Wrong> {
+    let requests = fields.requests.and_then(raw).ok_or_else(|| missing("requests"))?;
+    Ok(Asked::Spawn { tool_call_id: fields.tool_call_id.clone(), requests: spawn_requests(&requests).map_err(wrong)? })
 }
 
 fn done(fields: Fields<'_>) -> Result<Done, Wrong> {
@@ -343,6 +396,8 @@ mod tests {
             (r#"{"type":"message","message":"hi"}"#, "invalid_message"),
             (r#"{"type":"event","event_type":"tool_call","content":{}}"#, "invalid_message"),
             (r#"{"type":"message","key":"","message":{"role":"user","content":""}}"#, "invalid_message"),
+            (r#"{"type":"spawn_agents"}"#, "invalid_message"),
+            (r#"{"type":"spawn_agents","requests":[]}"#, "invalid_message"),
             (r#"{"type":"done","summary":5}"#, "invalid_message"),
             (r#"{"type":"done","pause_reason":"a","error_message":"b"}"#, "invalid_message"),
             (&format!(r#"{{"type":"done","summary":"{}"}}"#, "x".repeat(DONE_TEXT_BYTES_MAX + 1)), "too_large"),
@@ -355,6 +410,18 @@ mod tests {
         let done = Done { summary: Some("fixed".to_owned()), ..Done::default() };
         assert_eq!(FromAgent::read(br#"{"type":"done","summary":"fixed"}"#, 1), Ok(FromAgent::Done(done)));
         assert_eq!(FromAgent::read(br#"{"type":"step"}"#, 1), Ok(FromAgent::Step { id: None }));
+    }
+
+    #[test]
+    fn a_refused_line_says_whether_it_would_have_ended_the_run() {
+        for (line, is_done) in [
+            (r#"{"type":"done","summary":5}"#, true),
+            (r#"{"type":"done","pause_reason":"a","error_message":"b"}"#, true),
+            (r#"{"type":"message","message":"done"}"#, false),
+            (r#"{"type":"dance"}"#, false),
+        ] {
+            assert_eq!(FromAgent::read(line.as_bytes(), 1).unwrap_err().is_done, is_done, "{line}");
+        }
     }
 
     #[test]

@@ -5,7 +5,10 @@
 
 use runlog::{ContextEventKind, ErrorKind, RawJson, RunEntry, RunRecorder, transcript::NewContextEvent};
 
-use super::protocol::{Ack, Done, FromAgent, Refusal, Step};
+use super::{
+    protocol::{Ack, Done, FromAgent, Refusal, Step},
+    spawn::Ask,
+};
 use crate::{
     failure::{Failure, Result},
     lines::{LINE_BYTES_MAX, Line},
@@ -24,6 +27,8 @@ pub(crate) enum Recorded {
     BudgetSpent(Refusal),
     /// The agent speaks another version of the protocol.
     OtherProtocol(Refusal),
+    /// It asks for agents.
+    Ask(Ask),
     /// The agent says that nothing follows.
     Done,
 }
@@ -36,6 +41,8 @@ pub(crate) struct Recorder {
     /// The steps of the runs that this one goes on from.
     steps_before: u32,
     done: Option<Done>,
+    /// Why the agent's word on how its run ended was refused, where it said none after that.
+    done_refused: Option<String>,
     budget_spent: bool,
     lines: u64,
     events: u64,
@@ -61,6 +68,7 @@ impl Recorder {
             counts_steps: false,
             steps_before,
             done: None,
+            done_refused: None,
             budget_spent: false,
             lines: 0,
             events: 0,
@@ -77,6 +85,11 @@ impl Recorder {
     /// What the agent said of how its run ended.
     pub(crate) fn done(&self) -> Option<&Done> {
         self.done.as_ref()
+    }
+
+    /// Why what the agent said of how its run ended was refused: it isn't known then.
+    pub(crate) fn done_refused(&self) -> Option<&str> {
+        self.done_refused.as_deref()
     }
 
     /// Whether the run was paused because its steps are spent.
@@ -115,8 +128,13 @@ impl Recorder {
                 Some(Ok(FromAgent::Hello)) => {}
                 Some(Ok(FromAgent::Done(said))) => {
                     self.record(&mut waiting, &mut done)?;
-                    self.done = Some(said);
+                    (self.done, self.done_refused) = (Some(said), None);
                     done.push(Recorded::Done);
+                }
+                Some(Ok(FromAgent::Ask(ask))) => {
+                    // The call that it may answer is recorded first.
+                    self.record(&mut waiting, &mut done)?;
+                    done.push(Recorded::Ask(ask));
                 }
                 Some(Ok(FromAgent::Step { id })) => {
                     self.record(&mut waiting, &mut done)?;
@@ -135,6 +153,9 @@ impl Recorder {
                 Some(Err(refusal)) => {
                     self.record(&mut waiting, &mut done)?;
                     self.refused += 1;
+                    if refusal.is_done {
+                        self.done_refused = Some(refusal.message.clone());
+                    }
                     done.push(match refusal.code {
                         "unsupported_protocol" => Recorded::OtherProtocol(refusal),
                         _ => Recorded::Refused(refusal),
@@ -148,7 +169,7 @@ impl Recorder {
 
     /// What a line says; nothing when it is blank.
     fn read(&self, line: Line) -> Option<std::result::Result<FromAgent, Refusal>> {
-        let refusal = |code, message| Err(Refusal { id: None, line: self.lines, code, message });
+        let refusal = |code, message| Err(Refusal { id: None, line: self.lines, code, message, is_done: false });
         match line {
             Line::TooLong(bytes) => {
                 let message = format!("the line has {bytes} bytes, at most {LINE_BYTES_MAX} are read");
@@ -216,7 +237,7 @@ impl Recorder {
             return None;
         }
         self.refused += 1;
-        let refusal = |code| Refusal { id, line, code, message: error.to_string() };
+        let refusal = |code| Refusal { id, line, code, message: error.to_string(), is_done: false };
         Some(match error.kind() {
             ErrorKind::LimitReached => {
                 self.budget_spent = true;

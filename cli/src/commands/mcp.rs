@@ -17,7 +17,7 @@ It speaks the Model Context Protocol on standard input and output, for a client 
   {\"mcpServers\": {\"runlog\": {\"command\": \"runlog\", \"args\": [\"--store\", \"DIR\", \"mcp\", \"--agents\", \"agents.json\"]}}}
 
 Its tools: list_available_agents, spawn_agents, list_runs, get_run, list_run_messages, get_run_message, \
-list_tool_calls, get_tool_call.
+list_tool_calls, get_tool_call, list_flows.
 
 FILE tells of agents that are programs, each of which speaks docs/agent-protocol.md:
   {\"project\": \"papers\", \"agents\": [

@@ -1,6 +1,8 @@
 //! The commands, one a file.
 
+pub(crate) mod agents;
 pub(crate) mod backup;
+pub(crate) mod cancel;
 pub(crate) mod chats;
 pub(crate) mod completions;
 pub(crate) mod copy;
@@ -52,6 +54,9 @@ pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
         Command::ToolCalls(args) => runs::tool_calls(&global, &args, out),
         Command::Chats(args) => chats::run(&global, &args, out),
         Command::Steps(args) => chats::steps(&global, &args, out),
+        Command::Flows(args) => flow::list(&global, &args, out),
+        Command::Agents(args) => agents::run(&global, &args, out),
+        Command::Cancel(args) => cancel::run(&global, &args, out),
         Command::Flow(args) => flow::run(&global, &args, out),
         Command::RecordFixtures(args) => record_fixtures::run(&global, &args, out),
         Command::Resume(args) => resume::run(&global, &args, out),

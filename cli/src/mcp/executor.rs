@@ -5,10 +5,12 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use tokio::runtime::Handle;
+
 use runlog::{AgentEnd, AgentError, Execution, Executor, Role, RunContext, RunId, Store};
 
 use crate::{
-    agent::{Child, Conclusion, Recorded, Recorder, Stopper, opening, record, reply},
+    agent::{Child, Conclusion, Recorded, Recorder, Spawner, Stopper, opening, record, reply},
     failure::{Failure, Result},
 };
 
@@ -35,8 +37,9 @@ impl Executor for CommandAgent {
             let stop = Arc::new(Stop::default());
             // Dropped with this, when the agent has had its while: it is killed then.
             let _on_drop = StopOnDrop(Arc::clone(&stop));
-            let (stopped, id) = (Arc::clone(&stop), run.run_id());
-            let mut played = tokio::task::spawn_blocking(move || play(&store, &command, id, &stopped));
+            let (stopped, of) = (Arc::clone(&stop), (run.run_id(), run.task().to_owned()));
+            let spawner = Spawner::inside(Handle::current(), run.clone());
+            let mut played = tokio::task::spawn_blocking(move || play(&store, &command, &of, &stopped, spawner));
             let played = tokio::select! {
                 played = &mut played => played,
                 () = run.cancelled() => {
@@ -89,19 +92,27 @@ impl Drop for StopOnDrop {
 }
 
 /// Runs the program to its end, on this thread.
-fn play(store: &Store, command: &[OsString], id: RunId, stop: &Stop) -> Result<AgentEnd> {
+fn play(
+    store: &Store,
+    command: &[OsString],
+    (id, task): &(RunId, String),
+    stop: &Stop,
+    mut spawner: Spawner,
+) -> Result<AgentEnd> {
     let gone = || Failure::other(format!("what run {id} stands on is not there"));
     let (program, arguments) = command.split_first().ok_or_else(gone)?;
-    let recorder = store.runs().recorder(id)?;
+    let recorder = store.runs().recorder(*id)?;
     let run = recorder.run();
     let instance = store.get_instance(run.instance_id)?.ok_or_else(gone)?;
     let last_sequence = store.context(instance.id)?.get_last_sequence()?;
     let mut child = Child::start_one_of_many(program, arguments)?;
     stop.begun(child.stopper());
     let how = if run.resumed_from.is_some() { "resumed" } else { "new" };
-    child.open(opening(store, &instance, &run, how, last_sequence)?);
+    child.open(opening(store, &instance, &run, (how, Some(task)), last_sequence)?);
     let mut recorder = Recorder::new(recorder);
-    let mut answer = |child: &mut Child, lines: Vec<Recorded>| lines.iter().try_for_each(|line| reply(child, line));
+    let mut answer = |child: &mut Child, lines: Vec<Recorded>| {
+        lines.iter().try_for_each(|line| reply(child, line, Some(&mut spawner)))
+    };
     let (ended, stopped_by) = record(child, &mut recorder, &mut answer)?;
     match Conclusion::of(&recorder, ended, stopped_by) {
         Conclusion::Completed(Some(summary)) => Ok(AgentEnd::completed(summary)),

@@ -1,7 +1,7 @@
 //! What there is to ask of runs, as tools: each takes JSON and gives JSON, and changes nothing.
 
 use runlog::{
-    AsyncStore, Error, ErrorKind, ListRunMessages, ListRuns, ListToolCalls, RunId, RunStatus, SessionId,
+    AsyncStore, Error, ErrorKind, ListFlows, ListRunMessages, ListRuns, ListToolCalls, RunId, RunStatus, SessionId,
     ToolCallStatus, ToolDefinition,
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -16,12 +16,6 @@ pub(crate) fn definitions() -> Vec<ToolDefinition> {
     let run = json!({"type": "string", "description": "The run's id."});
     let limit = json!({"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "description": "At most so many; 50 unless given."});
     let cursor = json!({"type": "string", "description": "Where to go on: the `next` of the page before."});
-    let tool = |name: &str, description: &str, properties: Value, required: &[&str]| ToolDefinition {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        input_schema: json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false}),
-    };
-    let text = |what: &str| json!({"type": "string", "description": what});
     let statuses = RunStatus::ALL.map(RunStatus::name);
     vec![
         tool(
@@ -67,7 +61,29 @@ pub(crate) fn definitions() -> Vec<ToolDefinition> {
             json!({"run_id": run, "tool_call_id": {"type": "integer", "minimum": 1, "description": "The `id` that list_tool_calls gives."}}),
             &["run_id", "tool_call_id"],
         ),
+        tool(
+            "list_flows",
+            "Lists flows of nodes and agents, newest first: status, the status of its run, whether it is over.",
+            json!({
+                "status": text("Only flows of this status."), "parent_run_id": text("Only flows of runs that this run spawned."),
+                "resumable": {"type": "boolean", "description": "Only flows that are to be resumed."},
+                "limit": limit, "cursor": cursor
+            }),
+            &[],
+        ),
     ]
+}
+
+fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> ToolDefinition {
+    ToolDefinition {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        input_schema: json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false}),
+    }
+}
+
+fn text(what: &str) -> Value {
+    json!({"type": "string", "description": what})
 }
 
 #[derive(Deserialize)]
@@ -77,6 +93,17 @@ struct Runs {
     agent_id: Option<String>,
     parent_run_id: Option<RunId>,
     session_id: Option<SessionId>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Flows {
+    status: Option<String>,
+    parent_run_id: Option<RunId>,
+    #[serde(default)]
+    resumable: bool,
     limit: Option<usize>,
     cursor: Option<String>,
 }
@@ -158,6 +185,11 @@ pub(crate) async fn answer(
             let OneToolCall { run_id, tool_call_id } = read(tool, arguments)?;
             let call = runs.tool_call(run_id, tool_call_id).await?;
             value(call.ok_or_else(|| missing(format!("no tool call {tool_call_id} in run {run_id}")))?)
+        }
+        "list_flows" => {
+            let Flows { status, parent_run_id, resumable, limit, cursor } = read(tool, arguments)?;
+            let options = ListFlows { status, parent_run_id, resumable, limit: at_most(limit), cursor };
+            value(store.flows().list(&options).await?)
         }
         _ => return Ok(None),
     };

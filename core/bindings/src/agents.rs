@@ -59,6 +59,10 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             let Update { project, name, updates } = input.read()?;
             Answer::write(async move { Reply::json(&agents.update(project.as_deref(), &name, &updates).await?) })
         }
+        "deleteAgent" => {
+            let Named { project, name } = input.read()?;
+            Answer::write(async move { Reply::json(&agents.delete(project.as_deref(), &name).await?) })
+        }
         "getAgent" => {
             let Named { project, name } = input.read()?;
             of.offload(async move { Reply::json(&agents.get(project.as_deref(), &name).await?) })

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use runlog::{
-    AsyncFlowRun, AsyncPlayback, Durability, PlaybackOptions, RawJson, RecordedEvent, Resumed, RunId, RunSnapshot,
-    RuntimeCommand, RuntimeEvent, Speed,
+    AsyncFlowRun, AsyncPlayback, Durability, ListFlows, PlaybackOptions, RawJson, RecordedEvent, Resumed, RunId,
+    RunSnapshot, RuntimeCommand, RuntimeEvent, Speed,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -90,6 +90,23 @@ struct Play {
     speed: f64,
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct List {
+    status: Option<String>,
+    parent_run_id: Option<RunId>,
+    #[serde(default)]
+    resumable: bool,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Of {
+    run: RunId,
+}
+
 #[derive(Serialize)]
 struct FlowReply<'a> {
     run: RunId,
@@ -132,6 +149,16 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
                 let (flow, resumed) = resuming.await?;
                 flow_reply(of, &scope, flow, Some(resumed))
             })
+        }
+        "listFlows" => {
+            let List { status, parent_run_id, resumable, limit, cursor } = input.read()?;
+            let limit = limit.unwrap_or(ListFlows::default().limit);
+            let options = ListFlows { status, parent_run_id, resumable, limit, cursor };
+            of.offload(async move { Reply::json(&store.flows().list(&options).await?) })
+        }
+        "getFlow" => {
+            let Of { run } = input.read()?;
+            of.offload(async move { Reply::json(&store.flows().get(run).await?) })
         }
         "playback" => {
             let Play { run, first, last, types, speed } = input.read()?;

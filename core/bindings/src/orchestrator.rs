@@ -144,6 +144,7 @@ pub(crate) struct SpawnArgument {
     #[serde(default)]
     task: String,
     timeout_ms: Option<u64>,
+    max_steps: Option<u32>,
     resume_run_id: Option<RunId>,
 }
 
@@ -198,9 +199,10 @@ pub(crate) fn spawn_request(value: &Value) -> SpawnRequest {
             return SpawnRequest::unreadable(name, why);
         }
     };
-    let SpawnArgument { agent_name, task, timeout_ms, resume_run_id } = given;
+    let SpawnArgument { agent_name, task, timeout_ms, max_steps, resume_run_id } = given;
     let mut request = SpawnRequest::new(agent_name, task);
     request.timeout = timeout_ms.map(Duration::from_millis);
+    request.max_steps = max_steps;
     request.resume_run_id = resume_run_id;
     request
 }

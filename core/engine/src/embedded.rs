@@ -86,6 +86,11 @@ impl Embedded {
         &self.engine
     }
 
+    /// Whether it is open for reading only.
+    pub fn is_read_only(&self) -> bool {
+        self.mode == Mode::ReadOnly
+    }
+
     async fn commit_batch(&self, batch: Batch<'_>) -> Result<Appended> {
         let appended = match self.wait {
             Wait::Block => self.engine.commit(&batch),

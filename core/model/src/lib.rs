@@ -32,8 +32,8 @@ mod session;
 mod time;
 
 pub use agent::{
-    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents,
-    SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
+    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, DeletedAgent,
+    ListAgents, SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
 };
 pub use catalog::{
     Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatPlace, ChatTouched, ChatUpdated, Deleted,
@@ -46,15 +46,15 @@ pub use chat::{
 pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use event::{ContextEvent, EventOptions, NewContextEvent, StoredEvent, ToolResultMark};
 pub use flow::{
-    AgentEvent, AgentUsage, EdgeStatus, FlowEventKind, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
-    RuntimeEvent,
+    AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowCatalog, FlowCatalogEvent, FlowEventKind, FlowSummary,
+    FlowsPage, ListFlows, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand, RuntimeEvent,
 };
 pub use fold::{DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results, messages};
 pub use ids::{InstanceId, RunId, SessionId};
 pub use kind::{ContextEventKind, Role};
 pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};
 pub use new_message::{NewMessage, NewToolCall};
-pub use raw_json::RawJson;
+pub use raw_json::{JsonText, RawJson};
 pub use reading::{read_json, read_value};
 pub use run::{Run, RunStatus, RunSummary, ToolCallStatus, pause_reason};
 pub use run_catalog::{ListRuns, PlacedRun, RunCatalog, RunCatalogEvent, RunsPage};

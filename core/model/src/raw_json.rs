@@ -18,19 +18,51 @@ use crate::{Error, Result};
 ///
 /// let json = RawJson::parse(r#"{ "b": 1.0, "a": "\u00e9" }"#)?;
 /// assert_eq!(json.as_str(), r#"{ "b": 1.0, "a": "\u00e9" }"#);
+/// let title = "Fix it";
+/// assert_eq!(RawJson::parse(&format!(r#"{{"title":"{title}"}}"#))?.as_str(), r#"{"title":"Fix it"}"#);
 /// assert!(RawJson::parse("{ not json").is_err());
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RawJson(Bytes);
 
+/// What JSON text comes as: text or bytes, owned without a copy, or borrowed for however long.
+pub trait JsonText {
+    /// The bytes of the text.
+    fn into_bytes(self) -> Bytes;
+}
+
+impl JsonText for Bytes {
+    fn into_bytes(self) -> Bytes {
+        self
+    }
+}
+
+impl JsonText for String {
+    fn into_bytes(self) -> Bytes {
+        self.into()
+    }
+}
+
+impl JsonText for Vec<u8> {
+    fn into_bytes(self) -> Bytes {
+        self.into()
+    }
+}
+
+impl<T: AsRef<[u8]> + ?Sized> JsonText for &T {
+    fn into_bytes(self) -> Bytes {
+        Bytes::copy_from_slice(self.as_ref())
+    }
+}
+
 impl RawJson {
     /// JSON text as given, after a check that it is one whole JSON value.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't, with line and column.
-    pub fn parse(text: impl Into<Bytes>) -> Result<Self> {
-        let bytes = text.into();
+    pub fn parse(text: impl JsonText) -> Result<Self> {
+        let bytes = text.into_bytes();
         serde_json::from_slice::<&RawValue>(&bytes).map_err(|source| {
             Error::invalid(format!("content is not valid JSON: {source}; give one whole JSON value in UTF-8"))
         })?;

@@ -6,7 +6,7 @@
 
 mod checkpoint;
 mod event;
-mod table;
+pub(crate) mod table;
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -21,6 +21,7 @@ pub(crate) enum Kind {
     Sessions,
     Chats,
     Steps,
+    Flows,
 }
 
 impl Kind {
@@ -32,6 +33,7 @@ impl Kind {
             Self::Sessions => b's',
             Self::Chats => b'c',
             Self::Steps => b'p',
+            Self::Flows => b'f',
         }
     }
 }
@@ -101,6 +103,7 @@ impl Kind {
             Self::Sessions => "sessions",
             Self::Chats => "chats",
             Self::Steps => "steps",
+            Self::Flows => "flows",
         }
     }
 }

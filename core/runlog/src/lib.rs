@@ -53,7 +53,7 @@ mod store;
 pub mod transcript;
 
 pub use blocking::{
-    Agents, ChatStore, ContextRepository, ContextService, Events, FlowRun, Playback, RequestBuffer, ResumedRun,
+    Agents, ChatStore, ContextRepository, ContextService, Events, FlowRun, Flows, Playback, RequestBuffer, ResumedRun,
     RunRecorder, Runs, Store,
 };
 pub use catalog::CATALOG_STREAM;
@@ -61,7 +61,9 @@ pub use chats::{
     AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportOptions, ImportReport, ListSteps, NewRequest, RequestDraft,
     RequestEnd, ResumeAction, Resumption, StackLevel,
 };
-pub use flows::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed};
+pub use flows::{
+    AsyncFlowRun, AsyncFlows, AsyncPlayback, FLOWS_STREAM, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed,
+};
 #[cfg(feature = "broken-orchestrator")]
 #[doc(hidden)]
 pub use orchestration::Defect;
@@ -83,14 +85,14 @@ pub use runlog_engine::{Durability, Embedded, Host, Wait};
 pub use runlog_log::{self as log, Error, ErrorKind, Result};
 pub use runlog_model::{AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents};
 pub use runlog_model::{
-    AgentEvent, AgentUsage, EdgeStatus, FlowEventKind, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
-    RuntimeEvent,
+    AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowEventKind, FlowSummary, ListFlows, ModelUsage,
+    NodeStatus, RunSnapshot, RuntimeCommand, RuntimeEvent,
 };
 pub use runlog_model::{
-    AgentInstance, ContextEvent, ContextEventKind, DanglingToolCall, Deleted, EventOptions, InstanceId, ListRuns,
-    ListSessions, Message, NewMessage, NewToolCall, RawJson, Role, Run, RunId, RunMessage, RunStatus, RunSummary,
-    Session, SessionChanges, SessionId, SessionPage, SessionStatus, ToolCall, ToolCallStatus, ToolResultMark,
-    ToolStyle, pause_reason, read_json, read_value,
+    AgentInstance, ContextEvent, ContextEventKind, DanglingToolCall, Deleted, EventOptions, InstanceId, JsonText,
+    ListRuns, ListSessions, Message, NewMessage, NewToolCall, RawJson, Role, Run, RunId, RunMessage, RunStatus,
+    RunSummary, Session, SessionChanges, SessionId, SessionPage, SessionStatus, ToolCall, ToolCallStatus,
+    ToolResultMark, ToolStyle, pause_reason, read_json, read_value,
 };
 pub use runlog_model::{
     Chat, ChatFilter, ChatList, ChatMessage, ChatOrder, ChatRole, ChatShare, MessageFilter, Space, Step, StepStatus,

@@ -168,7 +168,7 @@ impl AsyncContextRepository {
         options: &AppendOptions,
     ) -> Result<AppendResult> {
         self.store.writable_instance(instance).await?;
-        let metas = events.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()?;
+        let metas = events.iter().map(NewContextEvent::encode_meta).collect::<Result<Vec<_>>>()?;
         let records = events.iter().zip(&metas).map(|(event, meta)| NewRecord {
             kind: Kind(event.kind.byte()),
             meta,

@@ -17,6 +17,7 @@ use crate::{
     catalog::{CatalogReader, Change, Guard},
     chats::ChatCache,
     cursor::{Cursor, Kind as CursorKind},
+    flows::{FlowsReader, FlowsShared},
     journal::Queues,
     lookup::{check_free, check_instance, check_unused, find_session, live_session, root_instance},
     orchestration::{AgentsFold, AsyncAgents},
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     embedded: Option<Embedded>,
     pub(crate) catalog: CatalogReader,
     pub(crate) runs: RunsReader,
+    pub(crate) flows: FlowsReader,
     pub(crate) folds: Folds,
 }
 
@@ -61,6 +63,7 @@ pub(crate) struct Shared {
 pub(crate) struct Folds {
     catalog: Arc<Folded<Catalog>>,
     runs: Arc<RunsShared>,
+    flows: Arc<FlowsShared>,
     chats: Arc<ChatCache>,
     agents: Arc<AgentsFold>,
     /// Where writers that lost to another wait.
@@ -200,7 +203,8 @@ impl AsyncStore {
     fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>, folds: Folds) -> Self {
         let catalog = CatalogReader::new(Arc::clone(&backend), Arc::clone(&folds.catalog), Arc::clone(&folds.queues));
         let runs = RunsReader::new(Arc::clone(&backend), Arc::clone(&folds.runs));
-        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, folds }) }
+        let flows = FlowsReader::new(Arc::clone(&backend), Arc::clone(&folds.flows));
+        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, flows, folds }) }
     }
 
     pub(crate) fn chat_cache(&self) -> &ChatCache {

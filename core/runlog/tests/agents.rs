@@ -12,6 +12,7 @@ both! {
     a_put_writes_only_what_changed
     agents_are_listed_by_page_and_visibility
     another_handle_sees_what_was_defined
+    an_agent_that_is_deleted_is_in_no_list_and_can_be_defined_again
 }
 
 fn of_project(project: &str, name: &str) -> AgentDefinition {
@@ -50,6 +51,23 @@ fn a_put_writes_only_what_changed(store: &Store) {
     assert_eq!((second.description.as_str(), second.created_at_ms), ("Writes Rust.", first.created_at_ms));
     let events = pollster::block_on(store.to_async().backend().stream(runlog::AGENTS_STREAM)).unwrap().unwrap();
     assert_eq!(events.last_sequence.0, 2);
+}
+
+fn an_agent_that_is_deleted_is_in_no_list_and_can_be_defined_again(store: &Store) {
+    let agents = store.agents();
+    agents.define(of_project("p", "coder")).unwrap();
+    agents.define(of_project("q", "coder")).unwrap();
+    agents.delete(Some("p"), "coder").unwrap();
+    assert_eq!(agents.get(Some("p"), "coder").unwrap(), None);
+    assert!(agents.list(&ListAgents::of(Some("p"))).unwrap().agents.is_empty());
+    assert!(agents.list_available_agents(Some("p")).unwrap().is_empty());
+    assert_eq!(agents.list(&ListAgents::of(Some("q"))).unwrap().agents.len(), 1);
+    let again = agents.delete(Some("p"), "coder").unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::NotFound);
+    assert!(again.to_string().contains("\"coder\""), "{again}");
+    agents.define(of_project("p", "coder")).unwrap();
+    let another = runlog::AsyncStore::with_backend(std::sync::Arc::clone(store.to_async().backend()));
+    assert!(pollster::block_on(another.agents().get(Some("p"), "coder")).unwrap().is_some());
 }
 
 fn agents_are_listed_by_page_and_visibility(store: &Store) {

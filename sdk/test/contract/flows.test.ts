@@ -1,4 +1,4 @@
-import { type AgentEvent, RawJson, type RunlogError } from "#runlog";
+import { type AgentEvent, type ListFlows, RawJson, type RunlogError } from "#runlog";
 import { lastingPlace, places } from "#places";
 import { describe, expect, test } from "vitest";
 
@@ -123,6 +123,61 @@ describe.each(places)("flows $name", ({ fresh }) => {
     await failure(store.flows.create(flow.runId), "already_exists");
   });
 
+  test("flows are listed by filter, in pages with cursors", async () => {
+    const store = await fresh();
+    const parent = await store.runs.start({ session: { title: "lead" }, agentName: "lead" });
+    const run = await store.runs.start({ session: {}, agentName: "worker", parentRunId: parent.id });
+    const first = await store.flows.create();
+    const ofRun = await store.flows.create(run.id);
+    const last = await store.flows.create();
+    last.state.status = "waiting for a person";
+    await last.saveSnapshot();
+    const ids = async (options: ListFlows) => (await store.flows.list(options)).items.map((flow) => flow.runId);
+    const page = await store.flows.list({ limit: 2 });
+    expect(page.items.map((flow) => flow.runId)).toEqual([last.runId, ofRun.runId]);
+    expect(await ids({ limit: 2, cursor: page.next })).toEqual([first.runId]);
+    expect(await ids({ status: "waiting for a person" })).toEqual([last.runId]);
+    expect(await ids({ parentRunId: parent.id })).toEqual([run.id]);
+    expect(await store.flows.get(run.id)).toMatchObject({
+      runId: run.id,
+      status: "running",
+      runStatus: "running",
+      parentRunId: parent.id,
+      isOver: false,
+      isLive: true,
+    });
+    expect((await store.flows.get(first.runId))?.runStatus).toBeUndefined();
+    expect(await store.flows.get(store.newId())).toBeUndefined();
+    await failure(store.flows.list({ limit: 0 }), "invalid_input");
+    await failure(store.flows.list({ limit: 2, cursor: page.next, resumable: true }), "invalid_input");
+
+    // Whoever has a handle of it is at work on it.
+    expect(await ids({ resumable: true })).toEqual([]);
+    await first.close();
+    expect(await ids({ resumable: true })).toEqual([first.runId]);
+  });
+
+  test("the flow of a run goes on with the run, and takes nothing while that is paused", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: {}, agentName: "coder" });
+    const flow = await store.flows.create(run.id);
+    await flow.startAgent("plan", "sess-1");
+    await flow.command({ type: "send", runId: run.id, message: "Hurry!" });
+    await run.pause("lunch");
+    await failure(flow.record({ type: "node:tick" }), "wrong_status");
+    await failure(flow.saveSnapshot(), "wrong_status");
+    await failure(store.flows.resume(run.id), "wrong_status");
+    const { recorder } = await store.runs.resume(run.id);
+    const { flow: again, resumed } = await store.flows.resume(recorder.id);
+    expect(resumed.running).toEqual([{ nodeId: "plan", sessionId: "sess-1", prompt: "continue" }]);
+    expect(await again.takeInbox(recorder.id)).toMatchObject([{ type: "send", message: "Hurry!" }]);
+    const [newer, older] = (await store.flows.list()).items;
+    expect(newer).toMatchObject({ runId: recorder.id, resumedFrom: run.id, isOver: false });
+    expect(older).toMatchObject({ runId: run.id, resumedBy: recorder.id, isOver: true });
+    await recorder.complete();
+    await failure(again.record({ type: "node:tick" }), "wrong_status");
+  });
+
   test("calls at the same time all have what they changed saved, and one that is refused leaves nothing", async () => {
     const store = await fresh();
     const flow = await store.flows.create();
@@ -214,6 +269,8 @@ describe("a flow of a process that is gone", () => {
     await flow.command({ type: "send", runId: "r1", message: "kept" });
     await store.close();
     const again = await place.open();
+    const { items } = await again.flows.list({ resumable: true });
+    expect(items).toMatchObject([{ runId: flow.runId, isLive: false, isOver: false }]);
     const { flow: resumed } = await again.flows.resume(flow.runId);
     expect(resumed.state.agentSessions).toEqual({ plan: "sess-1" });
     expect(await resumed.takeInbox("r1")).toHaveLength(1);

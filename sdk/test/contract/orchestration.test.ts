@@ -172,6 +172,35 @@ describe.each(places)("agents $name", ({ fresh }) => {
     expect(await context.danglingToolCalls()).toEqual([]);
   });
 
+  test("take the lower of two bounds of steps, and are deleted", async () => {
+    const store = await fresh();
+    const orchestrator = await world(store, {
+      worker: async (context) => {
+        for (let step = 0; step < 5; step += 1) {
+          await context.nextStep();
+          await context.recordMessage({ role: "assistant", content: `step ${step}` });
+        }
+      },
+      lead: async (context) => {
+        const results = await context.spawnAgents([
+          { agentName: "worker", task: "x", maxSteps: 2 },
+          { agentName: "worker", task: "x" },
+          { agentName: "worker", task: "x", maxSteps: 0 },
+        ]);
+        return JSON.stringify(results.map(({ status, steps }) => [status, steps]));
+      },
+    });
+    const lead = await orchestrator.start({ agentName: "lead", task: "x" });
+    const { summary } = await lead.wait();
+    expect(JSON.parse(summary as string)).toEqual([["paused", 2], ["completed", 5], ["failed", 0]]);
+    const project = (await store.runs.get(lead.runId))?.project;
+    await store.agents.delete("worker", { project });
+    expect((await store.agents.listAvailable({ project })).map((agent) => agent.name)).toEqual(["lead"]);
+    await failure(store.agents.delete("worker", { project }), "not_found");
+    const again = await orchestrator.start({ agentName: "lead", task: "x" });
+    expect(JSON.parse((await again.wait()).summary as string)).toEqual(Array(3).fill(["failed", 0]));
+  });
+
   test("are stopped by their time, their budget, and whoever cancels them, with their signal told", async () => {
     const store = await fresh();
     const told: string[] = [];

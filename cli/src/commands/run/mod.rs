@@ -1,9 +1,10 @@
 //! `runlog run`: an agent, recorded; in a new session, or going on with one.
 
+mod agents;
 mod start;
 mod tell;
 
-use std::{ffi::OsString, time::Instant};
+use std::{ffi::OsString, path::PathBuf, time::Instant};
 
 use clap::builder::RangedU64ValueParser;
 use runlog::{
@@ -12,6 +13,7 @@ use runlog::{
 };
 
 use self::{
+    agents::Agents,
     start::Started,
     tell::{Report, answer, tell_end, tell_start},
 };
@@ -21,6 +23,7 @@ use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
     kept::OWN_BEGINNING,
+    mcp::AgentsFile,
     output::Out,
     scripted, store,
 };
@@ -48,6 +51,9 @@ an error result for each tool call that has none; with --leave-tool-calls neithe
 
 It ends with 0 if the agent did, with 7 if the agent failed, with 8 if its steps were spent, with 128 + n if signal n \
 stopped it. When nobody reads what is printed, it goes on recording.
+
+With --agents the agent may spawn the agents that FILE tells of, by lines of its own; `runlog mcp --help` says what is \
+in FILE. Where it is stopped, what it spawned is paused with it; where it ends without waiting for them, cancelled.
 
 With --json a line for each thing that happens:
   {\"started\": {\"session_id\", \"instance_id\", \"run_id\", \"how\", \"last_sequence\", \"step_count\", \"resumed_from\"}}
@@ -103,6 +109,9 @@ pub(crate) struct Args {
     /// The name of the agent of the new session
     #[arg(long, default_value = "agent", conflicts_with = "with")]
     agent: String,
+    /// The agents that the agent may spawn, as `runlog mcp` takes them
+    #[arg(long, value_name = "FILE")]
+    agents: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     program: Vec<OsString>,
@@ -134,11 +143,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     check(args)?;
     let program = args.program.first().map(OsString::as_os_str).unwrap_or_default();
     let arguments = args.program.get(1..).unwrap_or_default();
+    let file = args.agents.as_deref().map(AgentsFile::read).transpose()?;
     let is_new = args.resume.is_none() && args.copy.is_none() && args.overwrite.is_none();
     // A program that can't be run leaves nothing behind and changes nothing: no store, no session, no point.
     let early = if is_new && !global.store.exists() { Some(Child::start(program, arguments)?) } else { None };
     let store = if is_new { store::open_or_create(global)? } else { store::open(global)? };
-    let source = start::find(&store, args)?;
+    let source = start::find(&store, args, file.as_ref())?;
     let mut child = match early {
         Some(child) => child,
         None => Child::start(program, arguments)?,
@@ -156,21 +166,19 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "at_ms": store.backend().now_ms(), "last_sequence": last_sequence,
         }),
     )?;
-    child.open(opening(&store, &started.instance, &started.run.run(), started.how, last_sequence)?);
+    let agents = file.map(|file| Agents::begin(&store, file, &started.run.run())).transpose()?;
+    let told = (started.how, args.message.as_deref());
+    child.open(opening(&store, &started.instance, &started.run.run(), told, last_sequence)?);
     let mut recorder = Recorder::new(started.run.clone());
-    let mut refusals = 0;
-    let mut told = |child: &mut Child, lines: Vec<Recorded>| {
-        lines.into_iter().try_for_each(|recorded| answer(child, recorded, &mut refusals, out))?;
-        out.flush()
-    };
-    let (ended, stopped_by) = match record(child, &mut recorder, &mut told) {
+    let ran = record_with(child, &mut recorder, agents, out);
+    let (ended, stopped_by) = match ran {
         Ok(ran) => ran,
         Err(failure) => {
             give_up(&store, &started, &recorder, &failure);
             return Err(failure);
         }
     };
-    let run = conclude(&recorder, ended, stopped_by)?;
+    let run = conclude(&store, &recorder, ended, stopped_by)?;
     put_aside(
         &store,
         &started,
@@ -189,11 +197,41 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     })
 }
 
+/// Records what the agent says until it has ended, and what it spawned with it.
+fn record_with(
+    child: Child,
+    recorder: &mut Recorder,
+    agents: Option<Agents>,
+    out: &mut Out,
+) -> Result<(Ended, Option<i32>)> {
+    let run = recorder.run().run();
+    let mut spawner = agents.as_ref().map(|agents| agents.spawner(&run));
+    let mut refusals = 0;
+    let mut told = |child: &mut Child, lines: Vec<Recorded>| {
+        let mut lines = lines.into_iter();
+        lines.try_for_each(|recorded| answer(child, recorded, spawner.as_mut(), &mut refusals, out))?;
+        out.flush()
+    };
+    let ran = record(child, recorder, &mut told);
+    if let Some(agents) = agents {
+        let paused = match &ran {
+            Ok((ended, stopped_by)) => match Conclusion::of(recorder, *ended, *stopped_by) {
+                Conclusion::Paused(reason) => Some(reason),
+                _ => None,
+            },
+            Err(failure) => Some(format!("interrupted: {}", failure.message())),
+        };
+        agents.end(spawner, &run, paused.as_deref())?;
+    }
+    ran
+}
+
 /// Says in the store how the run ended.
-fn conclude(recorder: &Recorder, ended: Ended, stopped_by: Option<i32>) -> Result<Run> {
+fn conclude(store: &Store, recorder: &Recorder, ended: Ended, stopped_by: Option<i32>) -> Result<Run> {
     let run = recorder.run();
-    if run.run().status != RunStatus::Running {
-        return Ok(run.run());
+    // It may have been paused with what it spawned.
+    if let Some(over) = store.runs().get(run.id())?.filter(|run| run.status != RunStatus::Running) {
+        return Ok(over);
     }
     Ok(match Conclusion::of(recorder, ended, stopped_by) {
         Conclusion::Completed(summary) => run.complete(summary.as_deref())?,

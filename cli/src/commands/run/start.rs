@@ -7,10 +7,11 @@ use runlog::{
     NewSession, RawJson, ResumeOptions, Run, RunRecorder, RunStatus, Session, Store,
 };
 
-use super::Args;
+use super::{Args, agents::check_project};
 use crate::{
     commands::{copy, truncate},
     failure::{Failure, Result},
+    mcp::AgentsFile,
     output::note,
     store, text,
 };
@@ -20,8 +21,8 @@ const INTERRUPTED: &str = "The tool call was interrupted; it has no result.";
 
 /// What is there already to go on with.
 pub(super) enum Source {
-    /// Nothing.
-    New,
+    /// Nothing; the new session is of this project.
+    New(Option<String>),
     /// A session, which may be copied or truncated first.
     Session(Session),
     /// A paused run in a session.
@@ -38,14 +39,16 @@ pub(super) struct Started {
 }
 
 /// Finds what the command line names, and refuses what can't be gone on with. Nothing is changed.
-pub(super) fn find(store: &Store, args: &Args) -> Result<Source> {
-    if let Some(text) = &args.resume {
-        return to_resume(store, text);
+pub(super) fn find(store: &Store, args: &Args, agents: Option<&AgentsFile>) -> Result<Source> {
+    let source = match (&args.resume, args.copy.as_ref().or(args.overwrite.as_ref())) {
+        (Some(text), _) => to_resume(store, text)?,
+        (None, Some(text)) => Source::Session(store::session(store, text)?),
+        (None, None) => return Ok(Source::New(agents.and_then(|file| file.project.clone()))),
+    };
+    if let Source::Session(session) | Source::Paused(session, _) = &source {
+        check_project(agents, session)?;
     }
-    match args.copy.as_ref().or(args.overwrite.as_ref()) {
-        Some(text) => Ok(Source::Session(store::session(store, text)?)),
-        None => Ok(Source::New),
-    }
+    Ok(source)
 }
 
 fn to_resume(store: &Store, text: &str) -> Result<Source> {
@@ -95,7 +98,7 @@ fn newest_run(store: &Store, session: &Session) -> Result<Option<Run>> {
 /// Makes the session, or makes what is gone on with be as it was asked for, and starts the run.
 pub(super) fn start(store: &Store, source: Source, args: &Args, json: bool) -> Result<Started> {
     let (session, how) = match source {
-        Source::New => return new(store, args),
+        Source::New(project) => return new(store, args, project),
         Source::Paused(session, run) => return resume(store, session, &run, args, json),
         Source::Session(source) if args.copy.is_some() => {
             let copied = copy::copy(store, &source, args.to_point, args.name.clone());
@@ -122,11 +125,11 @@ pub(super) fn start(store: &Store, source: Source, args: &Args, json: bool) -> R
     Ok(Started { session, instance, run: store.runs().start(run)?, how })
 }
 
-fn new(store: &Store, args: &Args) -> Result<Started> {
+fn new(store: &Store, args: &Args, project: Option<String>) -> Result<Started> {
     // Not the arguments: there may be a key among them.
     let program = args.program.first().map(Path::new).and_then(Path::file_name);
     let title = args.title.clone().or_else(|| Some(program?.to_string_lossy().into_owned()));
-    let session = NewSession { name: args.name.clone(), title, ..NewSession::default() };
+    let session = NewSession { name: args.name.clone(), title, project, ..NewSession::default() };
     let run = NewRun::in_new_session(session, &args.agent);
     let run = NewRun { max_steps: args.max_steps, messages: messages(args)?, ..run };
     let run = store.runs().start(run).map_err(|error| taken(store, args, error.into()))?;

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::start::Started;
 use crate::{
-    agent::{Child, Ended, Recorded, Recorder, Refusal, reply},
+    agent::{Child, Ended, Recorded, Recorder, Refusal, Spawner, reply},
     failure::Result,
     output::{Out, note, to_stderr},
     text, view,
@@ -47,8 +47,14 @@ impl<'a> Report<'a> {
 }
 
 /// Tells the agent and the reader what became of a line; `refusals` counts those that were told.
-pub(super) fn answer(child: &mut Child, recorded: Recorded, refusals: &mut u64, out: &mut Out) -> Result<()> {
-    reply(child, &recorded)?;
+pub(super) fn answer(
+    child: &mut Child,
+    recorded: Recorded,
+    spawner: Option<&mut Spawner>,
+    refusals: &mut u64,
+    out: &mut Out,
+) -> Result<()> {
+    reply(child, &recorded, spawner)?;
     match recorded {
         Recorded::Ack(ack, events) => {
             if out.is_json() {
@@ -68,7 +74,7 @@ pub(super) fn answer(child: &mut Child, recorded: Recorded, refusals: &mut u64, 
             out.line(format!("       {}", console::style(format!("step {}", step.step)).dim()))
         }
         Recorded::Refused(refusal) | Recorded::BudgetSpent(refusal) => refused(&refusal, refusals, out),
-        Recorded::OtherProtocol(_) | Recorded::Done => Ok(()),
+        Recorded::Ask(_) | Recorded::OtherProtocol(_) | Recorded::Done => Ok(()),
     }
 }
 
@@ -114,6 +120,7 @@ pub(super) fn tell_end(started: &Started, report: &Report<'_>, out: &mut Out) ->
         return out.value(&serde_json::json!({"ended": report}));
     }
     let how = match (report.exit_code, report.signal) {
+        (Some(0), _) if report.status == RunStatus::Failed => "the agent failed".to_owned(),
         (Some(0), _) => "the agent is done".to_owned(),
         (Some(code), _) => format!("the agent failed with exit code {code}"),
         (None, Some(signal)) => format!("the agent was ended by signal {signal}"),

@@ -53,6 +53,7 @@ pub(crate) fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(A
 fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<Shared>, Recovery)> {
     let place = storage.describe();
     let found = state_of(&*storage)?;
+    let mut is_new = false;
     let lock = match (&found, options.missing) {
         (Folder::Store, _) => in_time(&options, || lock(&*storage, &holder(&options)))?,
         (Folder::Other(name), _) => return Err(not_a_store(&place, name)),
@@ -68,6 +69,7 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
                 let created_ms = options.host.now_ms();
                 let identity = Identity { store, created_ms, features: Features::default(), hash_key };
                 checkpoints::replace_file(&*storage, files::IDENTITY, &identity.encode())?;
+                is_new = true;
             }
             lock
         }
@@ -83,7 +85,8 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
     }
     let watermark = WatermarkFile::open(&*storage)?;
     loaded.plan.apply(&*storage, &mut loaded.durable)?;
-    let report = loaded.report;
+    // No crash left a store that wasn't there.
+    let report = Recovery { clean: loaded.report.clean || is_new, ..loaded.report };
     let proven_end = loaded.plan.unproven.map_or(loaded.durable.end, |(from, _)| from);
     let shared = shared(storage, options, identity, loaded, Role::Writer(lock, watermark));
     let shared = Arc::new(with_writer(shared, proven_end)?);

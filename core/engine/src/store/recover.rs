@@ -55,7 +55,7 @@ pub(crate) struct Loaded {
 /// What opening a store found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Recovery {
-    /// Whether the store was closed, not left by a crash.
+    /// Whether the store was closed, not left by a crash, or was just made.
     pub clean: bool,
     /// How many records of the active segment were read, because no checkpoint covered them.
     pub records_scanned: u64,

@@ -194,6 +194,15 @@ fn key_is_found_again_in_a_sealed_segment_and_after_reopening() {
 }
 
 #[test]
+fn store_that_was_just_made_is_clean() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().join("store"), options()).unwrap();
+    assert!(store.recovery().clean);
+    store.close().unwrap();
+    assert!(Store::open(folder.path().join("store"), options()).unwrap().recovery().clean);
+}
+
+#[test]
 fn store_of_many_segments_reopens_clean_without_reading_records() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");

@@ -2,11 +2,14 @@
 
 use std::{collections::BTreeMap, ops::Bound};
 
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
 use super::{AgentDefinition, AgentVisibility};
 use crate::{EncodedCatalogEvent, Error, ErrorKind, Result, codec};
 
 const DEFINED: u8 = 24;
 const UPDATED: u8 = 25;
+const DELETED: u8 = 26;
 
 /// One entry of the catalog of agents.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,6 +18,20 @@ pub enum AgentCatalogEvent {
     Defined(Box<AgentDefinition>),
     /// Its definition was changed, and is now this one.
     Updated(Box<AgentDefinition>),
+    /// The agent isn't defined any more.
+    Deleted(DeletedAgent),
+}
+
+/// Which definition was deleted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DeletedAgent {
+    /// The project that it belonged to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// When: milliseconds since 1970-01-01 UTC.
+    pub at_ms: u64,
 }
 
 impl AgentCatalogEvent {
@@ -23,14 +40,12 @@ impl AgentCatalogEvent {
     /// # Errors
     /// As [`AgentDefinition::check`].
     pub fn encode(&self) -> Result<EncodedCatalogEvent> {
-        let (kind, definition) = match self {
-            Self::Defined(definition) => (DEFINED, definition),
-            Self::Updated(definition) => (UPDATED, definition),
+        let (kind, payload) = match self {
+            Self::Defined(definition) => (DEFINED, payload_of(definition)),
+            Self::Updated(definition) => (UPDATED, payload_of(definition)),
+            Self::Deleted(deleted) => (DELETED, serde_json::to_vec(deleted).map_err(unwritable)),
         };
-        definition.check()?;
-        let payload = serde_json::to_vec(definition)
-            .map_err(|source| Error::invalid(format!("an agent definition has no JSON form: {source}")))?;
-        Ok(EncodedCatalogEvent { kind, meta: codec::encode_catalog_meta(), payload })
+        Ok(EncodedCatalogEvent { kind, meta: codec::encode_catalog_meta(), payload: payload? })
     }
 
     /// Reads an event from the parts of a record.
@@ -40,19 +55,30 @@ impl AgentCatalogEvent {
     /// know, [`Damaged`](ErrorKind::Damaged) for a payload of another shape.
     pub fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Self> {
         codec::decode_catalog_meta(meta)?;
-        let read = || {
-            serde_json::from_slice(payload)
-                .map_err(|source| Error::damaged(format!("an agent definition can't be read: {source}")))
-        };
         match kind {
-            DEFINED => read().map(Self::Defined),
-            UPDATED => read().map(Self::Updated),
+            DEFINED => read(payload).map(Self::Defined),
+            UPDATED => read(payload).map(Self::Updated),
+            DELETED => read(payload).map(Self::Deleted),
             _ => Err(Error::new(
                 ErrorKind::UnsupportedVersion,
                 format!("agent event of kind {kind} is not known to this build; use a newer one"),
             )),
         }
     }
+}
+
+fn payload_of(definition: &AgentDefinition) -> Result<Vec<u8>> {
+    definition.check()?;
+    serde_json::to_vec(definition).map_err(unwritable)
+}
+
+fn unwritable(source: serde_json::Error) -> Error {
+    Error::invalid(format!("an agent definition has no JSON form: {source}"))
+}
+
+fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T> {
+    serde_json::from_slice(payload)
+        .map_err(|source| Error::damaged(format!("an agent definition can't be read: {source}")))
 }
 
 /// Which definitions to list, and how many.
@@ -125,8 +151,17 @@ impl AgentCatalog {
         if sequence != expected {
             return Err(Error::damaged(format!("agent event {expected} should come next, but {sequence} does")));
         }
-        let (AgentCatalogEvent::Defined(definition) | AgentCatalogEvent::Updated(definition)) = event;
-        self.projects.entry(definition.project.clone()).or_default().insert(definition.name.clone(), *definition);
+        match event {
+            AgentCatalogEvent::Defined(definition) | AgentCatalogEvent::Updated(definition) => {
+                let agents = self.projects.entry(definition.project.clone()).or_default();
+                agents.insert(definition.name.clone(), *definition);
+            }
+            AgentCatalogEvent::Deleted(DeletedAgent { project, name, .. }) => {
+                if let Some(agents) = self.projects.get_mut(&project) {
+                    agents.remove(&name);
+                }
+            }
+        }
         self.last_sequence = sequence;
         Ok(())
     }
@@ -177,11 +212,16 @@ mod tests {
 
     #[test]
     fn events_come_back_as_they_were_written() {
-        for event in [defined(Some("p"), "a"), AgentCatalogEvent::Updated(Box::new(AgentDefinition::new("b", "c")))] {
+        let deleted = DeletedAgent { project: None, name: "b".into(), at_ms: 7 };
+        for event in [
+            defined(Some("p"), "a"),
+            AgentCatalogEvent::Updated(Box::new(AgentDefinition::new("b", "c"))),
+            AgentCatalogEvent::Deleted(deleted),
+        ] {
             let encoded = event.encode().unwrap();
             assert_eq!(AgentCatalogEvent::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap(), event);
         }
-        let unknown = AgentCatalogEvent::decode(26, &codec::encode_catalog_meta(), b"{}").unwrap_err();
+        let unknown = AgentCatalogEvent::decode(27, &codec::encode_catalog_meta(), b"{}").unwrap_err();
         assert_eq!(unknown.kind(), ErrorKind::UnsupportedVersion);
     }
 

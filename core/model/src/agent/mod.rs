@@ -4,6 +4,6 @@ mod catalog;
 mod definition;
 mod spawn;
 
-pub use catalog::{AgentCatalog, AgentCatalogEvent, AgentsPage, ListAgents};
+pub use catalog::{AgentCatalog, AgentCatalogEvent, AgentsPage, DeletedAgent, ListAgents};
 pub use definition::{AgentDefinition, AgentSummary, AgentVisibility};
 pub use spawn::{SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent};

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::{
-    AgentEvent, Error, ErrorKind, RawJson, Result, codec,
+    AgentEvent, Error, ErrorKind, JsonText, RawJson, Result, codec,
     limits::{CHAT_ID_CHARS_MAX, FLOW_EVENT_BYTES_MAX},
 };
 
@@ -99,7 +99,7 @@ impl RuntimeEvent {
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) when it isn't a JSON object with a type that is known, or lacks a
     /// field of its type; [`TooLarge`](ErrorKind::TooLarge) over [`FLOW_EVENT_BYTES_MAX`].
-    pub fn parse(json: impl Into<Bytes>) -> Result<Self> {
+    pub fn parse(json: impl JsonText) -> Result<Self> {
         Self::of_json(RawJson::parse(json)?)
     }
 

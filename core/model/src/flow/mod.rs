@@ -4,11 +4,13 @@
 //! and an event's JSON is kept byte for byte.
 
 mod agent_event;
+mod catalog;
 mod command;
 mod event;
 mod snapshot;
 
 pub use agent_event::{AgentEvent, AgentUsage, ModelUsage};
+pub use catalog::{FLOW_FINAL_STATUSES, FlowCatalog, FlowCatalogEvent, FlowSummary, FlowsPage, ListFlows};
 pub use command::RuntimeCommand;
 pub use event::{FlowEventKind, RuntimeEvent};
 pub use snapshot::{EdgeStatus, NodeStatus, RunSnapshot};

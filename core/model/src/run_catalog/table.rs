@@ -8,7 +8,7 @@ use crate::checkpoint::CHUNK;
 
 /// A vector in chunks: growing takes the room of one chunk, and copies nothing.
 #[derive(Debug)]
-pub(super) struct Chunked<T> {
+pub(crate) struct Chunked<T> {
     chunks: Vec<Vec<T>>,
     len: usize,
 }
@@ -20,22 +20,22 @@ impl<T> Default for Chunked<T> {
 }
 
 impl<T> Chunked<T> {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn get(&self, place: u32) -> Option<&T> {
+    pub(crate) fn get(&self, place: u32) -> Option<&T> {
         let place = place as usize;
         self.chunks.get(place / CHUNK)?.get(place % CHUNK)
     }
 
-    pub(super) fn get_mut(&mut self, place: u32) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut T> {
         let place = place as usize;
         self.chunks.get_mut(place / CHUNK)?.get_mut(place % CHUNK)
     }
 
     /// Adds a value, and says its place; `None` when there is none left.
-    pub(super) fn push(&mut self, value: T) -> Option<u32> {
+    pub(crate) fn push(&mut self, value: T) -> Option<u32> {
         let place = u32::try_from(self.len).ok().filter(|place| *place < u32::MAX)?;
         if self.len.is_multiple_of(CHUNK) {
             self.chunks.push(Vec::with_capacity(if self.len == 0 { 16 } else { CHUNK }));
@@ -48,7 +48,7 @@ impl<T> Chunked<T> {
 
 /// Places of ids, which are kept by the caller: open addressing, eight bytes a slot, at most three quarters full.
 #[derive(Debug, Default)]
-pub(super) struct IdIndex {
+pub(crate) struct IdIndex {
     /// The length is a power of two, or 0.
     slots: Vec<Slot>,
     count: usize,
@@ -64,7 +64,7 @@ struct Slot {
 }
 
 impl IdIndex {
-    pub(super) fn find(&self, id: Uuid, id_of: impl Fn(u32) -> Option<Uuid>) -> Option<u32> {
+    pub(crate) fn find(&self, id: Uuid, id_of: impl Fn(u32) -> Option<Uuid>) -> Option<u32> {
         let hash = self.hash(id);
         let mask = self.slots.len().checked_sub(1)?;
         let mut at = hash as usize & mask;
@@ -79,7 +79,7 @@ impl IdIndex {
     }
 
     /// Adds an id that isn't there.
-    pub(super) fn insert(&mut self, id: Uuid, place: u32) {
+    pub(crate) fn insert(&mut self, id: Uuid, place: u32) {
         if (self.count + 1) * 4 > self.slots.len() * 3 {
             let grown = (self.slots.len() * 2).max(16);
             let old = std::mem::replace(&mut self.slots, vec![Slot::default(); grown]);

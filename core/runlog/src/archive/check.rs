@@ -147,6 +147,8 @@ impl Checker<'_> {
         let group = match &subject {
             Subject::Session(id) => Group::Session(*id),
             Subject::Agent(project, name) => Group::Agent(project.clone(), name.clone()),
+            // One with an id of its own goes with its stream.
+            Subject::Flow(id) => self.runs.get(id).cloned().unwrap_or(Group::Stream(StreamId(id.0))),
             Subject::Run(id) => {
                 if let ListEvent::Run(RunCatalogEvent::Created(run)) = &event {
                     self.runs.insert(run.id, Group::Session(run.session_id));
@@ -259,7 +261,7 @@ fn fold(sessions: &mut Catalog, runs: &mut RunCatalog, event: &ListEvent) -> Res
     match event {
         ListEvent::Session(event) => sessions.apply(sessions.last_sequence() + 1, event.clone())?,
         ListEvent::Run(event) => runs.apply(runs.last_sequence() + 1, event)?,
-        ListEvent::Agent(_) => {}
+        ListEvent::Agent(_) | ListEvent::Flow(_) => {}
     }
     Ok(())
 }
@@ -276,7 +278,7 @@ fn name_sessions(plan: &mut Plan) {
                 Some(name) => format!("session {name:?} ({})", session.id),
                 None => format!("session {}", session.id),
             },
-            ListEvent::Session(_) | ListEvent::Run(_) => continue,
+            ListEvent::Session(_) | ListEvent::Run(_) | ListEvent::Flow(_) => continue,
             ListEvent::Agent(_) => match &line.subject {
                 Subject::Agent(_, name) => format!("agent {name:?}"),
                 _ => continue,

@@ -459,7 +459,7 @@ fn write_list<E: From<Error>>(
         let event = list.decode(record.kind.0, &record.meta, &record.payload)?;
         let session = match event.subject() {
             Subject::Session(id) => Some(id),
-            Subject::Run(id) => owners.runs.get(&id).map(|(session, _)| *session),
+            Subject::Run(id) | Subject::Flow(id) => owners.runs.get(&id).map(|(session, _)| *session),
             Subject::Agent(..) => None,
         };
         if chosen.is_none_or(|chosen| session.is_some_and(|session| chosen.contains(&session))) {

@@ -2,11 +2,13 @@
 
 use pollster::block_on;
 use runlog_engine::{Position, ReadOptions, Record, Sequence, StreamId};
-use runlog_model::{AgentCatalogEvent, CatalogEvent, ContextEventKind, RunCatalogEvent, RunId, SessionId, codec};
+use runlog_model::{
+    AgentCatalogEvent, CatalogEvent, ContextEventKind, FlowCatalogEvent, RunCatalogEvent, RunId, SessionId, codec,
+};
 
 use super::lines::RecordLine;
 use crate::{
-    AGENTS_STREAM, CATALOG_STREAM, Error, ErrorKind, RUNS_STREAM, Result, Store, catalog, runs,
+    AGENTS_STREAM, CATALOG_STREAM, Error, ErrorKind, FLOWS_STREAM, RUNS_STREAM, Result, Store, catalog, flows, runs,
     transcript::{keep::aside_stream, marks_stream},
 };
 
@@ -17,6 +19,8 @@ pub(super) enum List {
     Sessions,
     /// Runs.
     Runs,
+    /// Flows.
+    Flows,
     /// Definitions of agents.
     Agents,
 }
@@ -26,6 +30,7 @@ pub(super) enum List {
 pub(super) enum Subject {
     Session(SessionId),
     Run(RunId),
+    Flow(RunId),
     Agent(Option<String>, String),
 }
 
@@ -34,16 +39,18 @@ pub(super) enum Subject {
 pub(super) enum ListEvent {
     Session(CatalogEvent),
     Run(RunCatalogEvent),
+    Flow(FlowCatalogEvent),
     Agent(AgentCatalogEvent),
 }
 
 impl List {
-    pub(super) const ALL: [Self; 3] = [Self::Sessions, Self::Runs, Self::Agents];
+    pub(super) const ALL: [Self; 4] = [Self::Sessions, Self::Runs, Self::Flows, Self::Agents];
 
     pub(super) const fn stream(self) -> StreamId {
         match self {
             Self::Sessions => CATALOG_STREAM,
             Self::Runs => RUNS_STREAM,
+            Self::Flows => FLOWS_STREAM,
             Self::Agents => AGENTS_STREAM,
         }
     }
@@ -52,6 +59,7 @@ impl List {
         match self {
             Self::Sessions => "sessions",
             Self::Runs => "runs",
+            Self::Flows => "flows",
             Self::Agents => "agents",
         }
     }
@@ -64,6 +72,7 @@ impl List {
         Ok(match self {
             Self::Sessions => ListEvent::Session(CatalogEvent::decode(kind, meta, payload)?),
             Self::Runs => ListEvent::Run(RunCatalogEvent::decode(kind, meta, payload)?),
+            Self::Flows => ListEvent::Flow(FlowCatalogEvent::decode(kind, meta, payload)?),
             Self::Agents => ListEvent::Agent(AgentCatalogEvent::decode(kind, meta, payload)?),
         })
     }
@@ -84,10 +93,13 @@ impl ListEvent {
                 RunCatalogEvent::Created(run) => run.id,
                 RunCatalogEvent::StatusChanged { id, .. } => *id,
             }),
-            Self::Agent(event) => {
-                let (AgentCatalogEvent::Defined(agent) | AgentCatalogEvent::Updated(agent)) = event;
-                Subject::Agent(agent.project.clone(), agent.name.clone())
-            }
+            Self::Flow(event) => Subject::Flow(event.run_id),
+            Self::Agent(event) => match event {
+                AgentCatalogEvent::Defined(agent) | AgentCatalogEvent::Updated(agent) => {
+                    Subject::Agent(agent.project.clone(), agent.name.clone())
+                }
+                AgentCatalogEvent::Deleted(agent) => Subject::Agent(agent.project.clone(), agent.name.clone()),
+            },
         }
     }
 
@@ -102,8 +114,10 @@ impl ListEvent {
             Self::Session(CatalogEvent::ChatTouched(_)) => "chat_touched",
             Self::Run(RunCatalogEvent::Created(_)) => "run_created",
             Self::Run(RunCatalogEvent::StatusChanged { .. }) => "run_status_changed",
+            Self::Flow(_) => "flow_saved",
             Self::Agent(AgentCatalogEvent::Defined(_)) => "agent_defined",
             Self::Agent(AgentCatalogEvent::Updated(_)) => "agent_updated",
+            Self::Agent(AgentCatalogEvent::Deleted(_)) => "agent_deleted",
         }
     }
 
@@ -112,6 +126,7 @@ impl ListEvent {
         match self {
             Self::Session(event) => event.encode().map(drop)?,
             Self::Run(event) => event.encode().map(drop)?,
+            Self::Flow(event) => event.encode().map(drop)?,
             Self::Agent(event) => event.encode().map(drop)?,
         }
         Ok(())
@@ -125,7 +140,7 @@ pub(super) fn what_of_context(kind: u8) -> Option<&'static str> {
 
 /// Streams that are derived from the lists, and never in an archive.
 pub(super) fn is_derived(stream: StreamId) -> bool {
-    [catalog::PARTS_STREAM, runs::PARTS_STREAM].contains(&stream)
+    [catalog::PARTS_STREAM, runs::PARTS_STREAM, flows::PARTS_STREAM].contains(&stream)
 }
 
 /// The streams that a session has beside the contexts of its instances and its runs, and what they are.

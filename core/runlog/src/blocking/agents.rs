@@ -50,6 +50,14 @@ impl Agents {
         block_on(self.inner.put(definition))
     }
 
+    /// Deletes a definition; runs that are at work go on. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`AsyncAgents::delete`].
+    pub fn delete(&self, project: Option<&str>, name: &str) -> Result<()> {
+        block_on(self.inner.delete(project, name))
+    }
+
     /// The agent of this name in a project, or in none.
     ///
     /// # Errors

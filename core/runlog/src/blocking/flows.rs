@@ -1,13 +1,55 @@
-//! [`FlowRun`] and [`Playback`]: [`AsyncFlowRun`] and [`AsyncPlayback`] for callers that wait.
+//! [`Flows`], [`FlowRun`] and [`Playback`]: [`AsyncFlows`], [`AsyncFlowRun`] and [`AsyncPlayback`] for callers that wait.
 
 use std::time::Duration;
 
 use pollster::block_on;
 use runlog_engine::Durability;
-use runlog_model::{RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
+use runlog_model::{FlowSummary, ListFlows, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
 
 use super::Store;
-use crate::{AsyncFlowRun, AsyncPlayback, PlaybackOptions, RecordedEvent, Result, Resumed};
+use crate::{AsyncFlowRun, AsyncFlows, AsyncPlayback, Paged, PlaybackOptions, RecordedEvent, Result, Resumed};
+
+/// The flows of a store: which there are, and what is to be resumed. [`AsyncFlows`] is the same for callers that await, and
+/// tells how a flow and a run have to do with each other.
+///
+/// ```
+/// use runlog::{FlowRun, ListFlows, Store};
+///
+/// let store = Store::in_memory();
+/// let flow = FlowRun::create(&store, None)?;
+/// let page = store.flows().list(&ListFlows::default())?;
+/// assert_eq!((page.items[0].run_id, page.items[0].status.as_str()), (flow.run_id(), "running"));
+/// # Ok::<(), runlog::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Flows {
+    inner: AsyncFlows,
+}
+
+impl Flows {
+    /// As [`AsyncFlows::list`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn list(&self, options: &ListFlows) -> Result<Paged<FlowSummary>> {
+        block_on(self.inner.list(options))
+    }
+
+    /// As [`AsyncFlows::get`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get(&self, id: RunId) -> Result<Option<FlowSummary>> {
+        block_on(self.inner.get(id))
+    }
+}
+
+impl Store {
+    /// The flows of this store.
+    pub fn flows(&self) -> Flows {
+        Flows { inner: self.as_async().flows() }
+    }
+}
 
 /// A flow under way: its events, the state it is resumed from, and the commands it is sent.
 ///
@@ -70,6 +112,14 @@ impl FlowRun {
     pub fn resume(store: &Store, run: RunId, message: Option<&str>) -> Result<(Self, Resumed)> {
         let (inner, resumed) = block_on(AsyncFlowRun::resume(store.as_async(), run, message))?;
         Ok((Self { inner }, resumed))
+    }
+
+    /// As [`AsyncFlowRun::attach`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn attach(store: &Store, run: RunId) -> Result<Self> {
+        Ok(Self { inner: block_on(AsyncFlowRun::attach(store.as_async(), run))? })
     }
 
     /// As [`AsyncFlowRun::waiting`].

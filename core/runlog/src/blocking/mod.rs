@@ -11,7 +11,7 @@ mod store;
 
 pub use agents::Agents;
 pub use chats::{ChatStore, RequestBuffer};
-pub use flows::{FlowRun, Playback};
+pub use flows::{FlowRun, Flows, Playback};
 pub use repository::{ContextRepository, Events};
 pub use runs::{ResumedRun, RunRecorder, Runs};
 pub use service::ContextService;

@@ -318,7 +318,7 @@ impl Prepared {
         });
         let touched = made.max().map(|at_ms| CatalogEvent::ChatTouched(ChatTouched { id: session, at_ms }).encode());
         let touch = touched.transpose()?;
-        let events = events.into_iter().map(ChatEvent::encode).collect::<runlog_model::Result<_>>()?;
+        let events = events.into_iter().map(ChatEvent::encode).collect::<Result<_>>()?;
         Ok(Self { session, events, touch })
     }
 

@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use runlog_engine::{Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
+use runlog_engine::{Appended, Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
 use runlog_model::{FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
 use serde::{Deserialize, Serialize};
 
-use crate::{AsyncStore, Error, ErrorKind, Result, lookup::check_id};
+use super::list::{Live, listing};
+use crate::{AsyncStore, Error, ErrorKind, Result, lookup::check_id, runs::Gate};
 
 /// How often a flow is tried to be begun after somebody appended to its run in between.
 const ATTEMPTS_MAX: u32 = 1_000;
@@ -39,6 +40,9 @@ pub struct AsyncFlowRun {
     run: RunId,
     state: RunSnapshot,
     last_sequence: u64,
+    gate: Gate,
+    /// Has the flow count as one that somebody is at work on.
+    _live: Live,
 }
 
 /// What a resumed flow goes on with.
@@ -76,17 +80,22 @@ struct CommandReceived {
 }
 
 impl AsyncFlowRun {
-    /// Begins a flow in the stream of a run, with an empty state of status `running`. Durable when it returns.
+    /// Begins a flow, with an empty state of status `running`: that of a run, where `run` is the id of one, in the run's
+    /// own stream; else a flow by itself, with this id or a fresh one. What the two have to do with each other, and how
+    /// each is resumed, is told by [`AsyncFlows`](crate::AsyncFlows), which lists both. Durable when it returns.
     ///
     /// # Errors
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the run has a flow already: resume it, or when the id is that of
-    /// something else; [`InvalidInput`](ErrorKind::InvalidInput) for an id that the store itself uses.
+    /// something else; [`InvalidInput`](ErrorKind::InvalidInput) for an id that the store itself uses;
+    /// [`WrongStatus`](ErrorKind::WrongStatus) for a run that isn't running.
     pub async fn create(store: &AsyncStore, run: Option<RunId>) -> Result<Self> {
         let run = run.unwrap_or_else(|| RunId(store.backend().new_id()));
         let state = RunSnapshot { run_id: Some(run.to_string()), ..RunSnapshot::new("running") };
         let stream = stream_of(run);
         store.shared.catalog.read(|catalog| check_id(catalog, run.as_uuid())).await??;
         let (meta, payload) = state.encode()?;
+        let gate = store.runs().index().shared().gate(run);
+        let _pass = gate.pass().await;
         let mut attempt = 1;
         loop {
             if load_snapshot(store, run, Sequence::MAX).await?.is_some() {
@@ -96,7 +105,9 @@ impl AsyncFlowRun {
                 Some(info) => (info.last_sequence, Expected::Last(info.last_sequence)),
                 None => (Sequence::ZERO, Expected::Absent),
             };
-            let ops = vec![
+            store.check_open_flow(run).await?;
+            let listed = store.listed_flow(run, &state.status).await?;
+            let mut ops = vec![
                 // Sees to it that nobody begins the same flow.
                 Op::Append { stream, expected, records: Vec::new() },
                 Op::Snapshot {
@@ -107,13 +118,23 @@ impl AsyncFlowRun {
                     payload: payload.as_bytes(),
                 },
             ];
+            ops.extend(listed.as_ref().map(listing));
             match store.backend().commit(Batch::new(ops)).await {
-                Ok(_) => return Ok(Self { store: store.clone(), run, state, last_sequence: last.0 }),
+                Ok(_) => {
+                    store.shared.flows.wrote().await;
+                    return Ok(Self::of(store, run, state, last.0));
+                }
                 // The run's recorder went on.
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    pub(super) fn of(store: &AsyncStore, run: RunId, state: RunSnapshot, last_sequence: u64) -> Self {
+        let live = store.shared.flows.shared().live(run);
+        let gate = store.runs().index().shared().gate(run);
+        Self { store: store.clone(), run, state, last_sequence, gate, _live: live }
     }
 
     /// The state of a flow as it is now: its latest snapshot, with the commands received since in its inbox. For
@@ -131,15 +152,18 @@ impl AsyncFlowRun {
     /// nodes were running, and what to resume each with: the message, or `continue`. A message is recorded as a
     /// `command:received`, and delivered as those nodes' prompt, or waits in the inbox where no node was running.
     ///
+    /// The flow of a run that was paused is resumed by [resuming the run](crate::AsyncRuns::resume), which carries the
+    /// state over to the run that goes on; this then resumes the flow of that one.
+    ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](ErrorKind::Damaged) when it can't be
-    /// read.
+    /// read, [`WrongStatus`](ErrorKind::WrongStatus) when the flow is that of a run that isn't running.
     pub async fn resume(store: &AsyncStore, run: RunId, message: Option<&str>) -> Result<(Self, Resumed)> {
         let loaded = load_snapshot(store, run, Sequence::MAX).await?;
         let (covered, mut state) =
             loaded.ok_or_else(|| Error::not_found(format!("run {run} has no snapshot to resume a flow from")))?;
         let last = receive_since(store, run, covered, &mut state).await?;
-        let mut flow = Self { store: store.clone(), run, state, last_sequence: last };
+        let mut flow = Self::of(store, run, state, last);
 
         let mut events = Vec::new();
         if let Some(message) = message {
@@ -195,7 +219,7 @@ impl AsyncFlowRun {
     /// Records an event, and says its sequence. Durable when it returns.
     ///
     /// # Errors
-    /// [`WrongStatus`](ErrorKind::WrongStatus) when the flow is that of a run that is over; else those of the storage.
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when the flow is that of a run that isn't running; else those of the storage.
     pub async fn record(&mut self, event: &RuntimeEvent) -> Result<u64> {
         self.record_all(std::slice::from_ref(event), None).await
     }
@@ -220,19 +244,16 @@ impl AsyncFlowRun {
         groups: &[&[RuntimeEvent]],
         durability: Option<Durability>,
     ) -> Result<Vec<u64>> {
-        self.check_open().await?;
         let events = || groups.iter().flat_map(|events| events.iter());
         let metas: Vec<Vec<u8>> = events().map(RuntimeEvent::encode_meta).collect();
-        let records = events().zip(&metas).map(|(event, meta)| NewRecord {
-            kind: Kind(event.kind.byte()),
-            meta,
-            payload: event.json.as_bytes(),
+        let records = events().zip(&metas).map(|(event, meta)| {
+            let kind = Kind(event.kind.byte());
+            NewRecord { kind, meta, payload: event.json.as_bytes() }
         });
         let records: Vec<_> = records.collect();
         let count = records.len() as u64;
         let append = Op::Append { stream: stream_of(self.run), expected: Expected::Exists, records };
-        let batch = Batch { ops: vec![append], key: None, durability };
-        let appended = self.store.backend().commit(batch).await?;
+        let appended = self.commit(Batch { ops: vec![append], key: None, durability }).await?;
         let last = appended.ops.first().map_or(self.last_sequence, |result| result.last_sequence.0);
         // What others wrote in between: their commands come before what was recorded now. It is recorded; where that
         // can't be read, the next call tries again.
@@ -260,16 +281,20 @@ impl AsyncFlowRun {
     ///
     /// # Errors
     /// [`TooLarge`](ErrorKind::TooLarge) when it is over its limit, [`WrongStatus`](ErrorKind::WrongStatus) when the flow is
-    /// that of a run that is over; else those of the storage.
+    /// that of a run that isn't running; else those of the storage.
     pub async fn save_snapshot(&mut self) -> Result<()> {
-        self.check_open().await?;
         let (meta, payload) = self.state.encode()?;
+        let (meta, payload) = (&meta[..], payload.as_bytes());
         let sequence = Sequence(self.last_sequence);
         let (stream, expected) = (stream_of(self.run), Expected::Any);
-        let save = Op::Snapshot { stream, expected, sequence, meta: &meta, payload: payload.as_bytes() };
+        let listed = self.store.listed_flow(self.run, &self.state.status).await?;
+        let mut ops = vec![Op::Snapshot { stream, expected, sequence, meta, payload }];
+        ops.extend(listed.as_ref().map(listing));
         // What a flow is resumed from is on the device, whatever the store's setting.
-        let batch = Batch::new(vec![save]).with_durability(Durability::Sync);
-        self.store.backend().commit(batch).await?;
+        self.commit(Batch::new(ops).with_durability(Durability::Sync)).await?;
+        if listed.is_some() {
+            self.store.shared.flows.wrote().await;
+        }
         Ok(())
     }
 
@@ -313,7 +338,7 @@ impl AsyncFlowRun {
     /// [run](crate::AsyncRuns) under way that isn't this flow's: it is recorded all the same, with its payload as it is
     /// and the error, and doesn't wait anywhere.
     pub async fn command(&mut self, command: &RawJson) -> Result<()> {
-        let read: runlog_model::Result<RuntimeCommand> = command.to_value();
+        let read: Result<RuntimeCommand> = command.to_value();
         let checked = match read.and_then(|command| command.check().map(|()| command)) {
             Ok(command) => self.check_addressee(&command).await.map(|()| command),
             Err(error) => Err(error.into()),
@@ -333,15 +358,11 @@ impl AsyncFlowRun {
         }
     }
 
-    /// Refuses to go on with the flow of a run that is over. A flow whose id is that of no run goes on.
-    async fn check_open(&self) -> Result<()> {
-        match self.store.runs().final_status(self.run).await? {
-            None => Ok(()),
-            Some(status) => Err(Error::new(
-                ErrorKind::WrongStatus,
-                format!("run {} is {status}, and its flow can't go on; begin another", self.run),
-            )),
-        }
+    /// Writes something of the flow, as long as its run, if it is that of one, is running.
+    async fn commit(&self, batch: Batch<'_>) -> Result<Appended> {
+        let _pass = self.gate.pass().await;
+        self.store.check_open_flow(self.run).await?;
+        self.store.backend().commit(batch).await
     }
 
     /// A run of the store that isn't this flow's has an inbox of its own, which doesn't look into the flow's.

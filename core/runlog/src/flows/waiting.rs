@@ -1,4 +1,4 @@
-//! The commands that wait for a flow, without resuming it.
+//! The commands that wait for a flow, and leaving one, without resuming it.
 
 use runlog_engine::Sequence;
 use runlog_model::{RunId, RunSnapshot, RuntimeCommand};
@@ -7,9 +7,23 @@ use super::{
     AsyncFlowRun,
     run::{load_snapshot, receive_since},
 };
-use crate::{AsyncStore, Result};
+use crate::{AsyncStore, Error, Result};
 
 impl AsyncFlowRun {
+    /// Another handle of a flow, for a task or a program that doesn't drive it but has something to tell: nothing is
+    /// recorded, and no node is resumed. What it receives by [`command`](Self::command) waits for who drives the flow.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](crate::ErrorKind::Damaged) when it can't be
+    /// read.
+    pub async fn attach(store: &AsyncStore, run: RunId) -> Result<Self> {
+        let loaded = load_snapshot(store, run, Sequence::MAX).await?;
+        let (covered, mut state) =
+            loaded.ok_or_else(|| Error::not_found(format!("run {run} has no snapshot of a flow")))?;
+        let last = receive_since(store, run, covered, &mut state).await?;
+        Ok(Self::of(store, run, state, last))
+    }
+
     /// The commands that a resume would find in the inbox of a run: those of its latest snapshot, and those that were
     /// received since. Nothing is written, so it may be asked of a store that is open for reading.
     ///

@@ -6,7 +6,9 @@ use std::{
 };
 
 use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
-use runlog_model::{AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentsPage, ListAgents, Updates};
+use runlog_model::{
+    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentsPage, DeletedAgent, ListAgents, Updates,
+};
 
 use crate::{AsyncStore, Error, ErrorKind, Result};
 
@@ -114,6 +116,20 @@ impl AsyncAgents {
         })
         .await?;
         self.expect(definition.project.as_deref(), &definition.name).await
+    }
+
+    /// Deletes a definition: it is in no list any more, and its agent can't be spawned, started or resumed until it is
+    /// defined again. Runs that are at work go on, and what the agent has done stays. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such agent.
+    pub async fn delete(&self, project: Option<&str>, name: &str) -> Result<()> {
+        self.change(|catalog, at_ms| {
+            catalog.agent(project, name).ok_or_else(|| missing(project, name))?;
+            let deleted = DeletedAgent { project: project.map(str::to_owned), name: name.to_owned(), at_ms };
+            Ok(Some(AgentCatalogEvent::Deleted(deleted)))
+        })
+        .await
     }
 
     /// The agent of this name in a project, or in none.

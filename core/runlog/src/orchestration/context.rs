@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     AppendOptions, Error, ErrorKind, RawMessage, Recorded, Result, ToolOutcome,
-    flows::{command_received, load_snapshot, receive_since},
+    flows::{command_received, listing, load_snapshot, receive_since},
     runs::{Along, run_stream},
 };
 
@@ -204,10 +204,16 @@ impl RunContext {
         }
         let (meta, payload) = (&meta[..], payload.as_bytes());
         let (stream, expected) = (run_stream(run.id), Expected::Any);
-        let save = Op::Snapshot { stream, expected, sequence, meta, payload };
+        let store = &self.inner.store;
+        let listed = store.listed_flow(run.id, &state.status).await?;
+        let mut ops = vec![Op::Snapshot { stream, expected, sequence, meta, payload }];
+        ops.extend(listed.as_ref().map(listing));
         // What a run goes on from is on the device, whatever the store's setting.
-        let batch = Batch::new(vec![save]).with_durability(Durability::Sync);
-        self.inner.store.backend().commit(batch).await.map(|_| ())
+        store.backend().commit(Batch::new(ops).with_durability(Durability::Sync)).await?;
+        if listed.is_some() {
+            store.shared.flows.wrote().await;
+        }
+        Ok(())
     }
 
     /// The state that was saved last, by this run or by the one it goes on from.

@@ -6,6 +6,7 @@ use runlog_model::{
     NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
 };
 
+use super::SpawnRequest;
 use crate::{
     Result,
     backend::Backend,
@@ -29,8 +30,13 @@ pub(super) struct NewChild {
 }
 
 impl NewChild {
-    /// A child of a run, of its own definition, which is to do a task.
-    pub(super) fn new(backend: &dyn Backend, parent: &Run, definition: &AgentDefinition, task: &str) -> Result<Self> {
+    /// A child of a run, of its own definition, which is to do what is asked.
+    pub(super) fn new(
+        backend: &dyn Backend,
+        parent: &Run,
+        definition: &AgentDefinition,
+        request: &SpawnRequest,
+    ) -> Result<Self> {
         let now_ms = backend.now_ms();
         let instance = AgentInstance {
             id: InstanceId(backend.new_id()),
@@ -47,7 +53,7 @@ impl NewChild {
             agent_id: definition.name.clone(),
             status: RunStatus::Running,
             step_count: 0,
-            max_steps: definition.max_steps,
+            max_steps: request.steps_of(definition),
             parent_run_id: Some(parent.id),
             resumed_from: None,
             resumed_by: None,
@@ -62,10 +68,10 @@ impl NewChild {
         };
         let options = EventOptions { run_id: Some(run.id), step_number: Some(0), ..EventOptions::default() };
         let mut messages = Vec::new();
-        for message in first_messages(definition, task) {
+        for message in first_messages(definition, &request.task) {
             messages.extend(NewContextEvent::of_message(message.to_json()?, &options)?);
         }
-        let metas = messages.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<_>>()?;
+        let metas = messages.iter().map(NewContextEvent::encode_meta).collect::<Result<_>>()?;
         Ok(Self {
             instance: CatalogEvent::InstanceCreated(instance).encode()?,
             own: RunEvent::Created(Box::new(run.clone())).encode()?,

@@ -6,9 +6,9 @@ use super::{SpawnResult, defect::Defect, live::Live, orchestrator::Inner, report
 use crate::{ErrorKind, Result, ToolOutcome, runs::Along};
 
 impl Inner {
-    /// Records what the sub-agents of a call have come to when the run that made it is about to be paused, so that its
-    /// agent's last words don't stand between the call and its result, and its model learns which runs there are.
-    pub(super) async fn record_pausing(
+    /// Records what the sub-agents of a call have come to when the run that made it is about to be paused or cancelled, so
+    /// that its agent's last words don't stand between the call and its result, and its model learns which runs there are.
+    pub(super) async fn record_stopping(
         &self,
         parent: &Live,
         call_id: &str,
@@ -19,7 +19,7 @@ impl Inner {
         for place in places.iter().flatten() {
             results.push(match place {
                 Place::Refused(result) => result.clone(),
-                Place::Spawned(live) => live.result_of_pausing().await,
+                Place::Spawned(live) => live.result_of_stopping().await,
             });
         }
         self.record_results(parent, call_id, &results, began_ms).await

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use runlog_model::{Run, RunId, RunStatus, ToolStyle, read_value};
+use runlog_model::{AgentDefinition, Run, RunId, RunStatus, ToolStyle, read_value};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::{Error, InstanceId, MAX_TOTAL_STEPS_PER_RUN, NewSession, SessionId};
@@ -30,6 +30,9 @@ pub struct SpawnRequest {
     /// How long it may work, in place of its definition's default. Seconds in JSON.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "seconds")]
     pub timeout: Option<Duration>,
+    /// The steps that this run may take, where that is less than its definition says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
     /// The paused run to go on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_run_id: Option<RunId>,
@@ -41,7 +44,14 @@ pub struct SpawnRequest {
 impl SpawnRequest {
     /// A new run of an agent.
     pub fn new(agent_name: impl Into<String>, task: impl Into<String>) -> Self {
-        Self { agent_name: agent_name.into(), task: task.into(), timeout: None, resume_run_id: None, unreadable: None }
+        Self {
+            agent_name: agent_name.into(),
+            task: task.into(),
+            timeout: None,
+            max_steps: None,
+            resume_run_id: None,
+            unreadable: None,
+        }
     }
 
     /// A request that can't be read, and why: it alone is refused, and the others of its call are done. For those who
@@ -75,6 +85,18 @@ impl SpawnRequest {
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
+    }
+
+    /// The same, bounded by a number of steps. Where the agent's definition allows fewer, that holds.
+    #[must_use]
+    pub fn with_max_steps(mut self, max_steps: u32) -> Self {
+        self.max_steps = Some(max_steps);
+        self
+    }
+
+    /// The steps that the run may take: the lower of the two bounds, where there are two.
+    pub(super) fn steps_of(&self, definition: &AgentDefinition) -> Option<u32> {
+        self.max_steps.into_iter().chain(definition.max_steps).min()
     }
 }
 

@@ -150,8 +150,9 @@ impl Inner {
             Either::Left(Some(())) => {}
             // Whoever stops the parent stops them too.
             _ if parent.token.is_cancelled() => {
-                if parent.is_pausing() {
-                    self.record_pausing(parent, &call_id, &places, began_ms).await?;
+                // Not where the process only lets go of it: whoever goes on with the run has the call answered then.
+                if parent.is_pausing() || parent.is_cancelling() {
+                    self.record_stopping(parent, &call_id, &places, began_ms).await?;
                 }
                 return Err(stopped(parent.id()));
             }
@@ -264,6 +265,9 @@ impl Inner {
         if request.timeout == Some(Duration::ZERO) {
             return Err(Error::invalid("a timeout of 0 leaves no time to work; give more, or leave it out"));
         }
+        if request.max_steps == Some(0) {
+            return Err(Error::invalid("max_steps is 0, and a run takes at least 1 step; give more, or leave it out"));
+        }
         if request.task.len() > TASK_BYTES_MAX {
             let length = request.task.len();
             return Err(Error::new(
@@ -282,7 +286,7 @@ impl Inner {
             }
             None => {
                 let backend = self.store.backend().as_ref();
-                What::New(Box::new(NewChild::new(backend, parent, &definition, &request.task)?))
+                What::New(Box::new(NewChild::new(backend, parent, &definition, request)?))
             }
         };
         Ok(Planned { index, definition, executor, timeout, what })
@@ -357,7 +361,7 @@ impl Inner {
         let along = ResumeAlong { parent: Some(parent) };
         let options = ResumeOptions {
             message: Continuation::Task(task.clone()),
-            max_steps: definition.max_steps,
+            max_steps: call.requests.get(index).and_then(|request| request.steps_of(&definition)),
             max_total_steps: self.options.max_total_steps,
             id: Some(new_id),
             parent_run_id: Some(call.parent.id()),

@@ -36,7 +36,7 @@ impl Inner {
                 RunPlace::Instance(id)
             }
         };
-        let messages = messages.iter().map(NewMessage::to_json).collect::<runlog_model::Result<_>>()?;
+        let messages = messages.iter().map(NewMessage::to_json).collect::<Result<_>>()?;
         let id = RunId(self.store.backend().new_id());
         let _arriving = self.arriving(vec![id]);
         let new = NewRun {

@@ -226,7 +226,7 @@ impl Revival {
             allowed: &[RunStatus::Paused, RunStatus::Running],
         });
         let options = ResumeOptions {
-            max_steps: definition.max_steps,
+            max_steps: run.max_steps.into_iter().chain(definition.max_steps).min(),
             max_total_steps: if inner.is_broken(Defect::LosesBudget) {
                 u32::MAX
             } else {

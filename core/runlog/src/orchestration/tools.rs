@@ -99,6 +99,12 @@ pub fn tool_definitions() -> Vec<ToolDefinition> {
                                     "description": "How many seconds it may take; unless given, what its definition \
                                                     says."
                                 },
+                                "max_steps": {
+                                    "type": "integer",
+                                    "minimum": 1,
+                                    "description": "How many steps it may take, where its definition doesn't allow \
+                                                    fewer."
+                                },
                                 "resume_run_id": {
                                     "type": "string",
                                     "description": "The run_id of a paused run of this agent, to continue it."

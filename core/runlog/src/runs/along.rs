@@ -82,10 +82,9 @@ impl AsyncRuns {
         self.index().read(|runs| runs.with_status(status).collect()).await
     }
 
-    /// The status of a run that is over; `None` for one that isn't, and for what is no run.
-    pub(crate) async fn final_status(&self, id: RunId) -> Result<Option<RunStatus>> {
-        let status = |runs: &RunCatalog| runs.run(id).map(|placed| placed.run.status);
-        Ok(self.index().read(status).await?.filter(|status| status.is_final()))
+    /// The status of a run; `None` for what is no run.
+    pub(crate) async fn status(&self, id: RunId) -> Result<Option<RunStatus>> {
+        self.index().read(|runs: &RunCatalog| runs.run(id).map(|placed| placed.run.status)).await
     }
 
     /// Whether it is a run, and not over.
@@ -139,11 +138,20 @@ impl AsyncRuns {
         if planned.is_empty() {
             return Ok(true);
         }
+        // In one order, so that none waits for another that waits for it.
+        let mut gates: Vec<_> = changes.iter().map(|change| (change.recorder.id(), change.recorder.gate())).collect();
+        gates.sort_by_key(|(id, _)| *id);
+        gates.dedup_by_key(|(id, _)| *id);
+        let mut closed = Vec::with_capacity(gates.len());
+        for (_, gate) in gates {
+            closed.push(gate.close().await);
+        }
         let is_written = match self.store.backend().commit(Batch::new(ops_of_changes(&planned))).await {
             Ok(_) => true,
             Err(error) if error.kind() == ErrorKind::Conflict => false,
             Err(error) => return Err(error),
         };
+        drop(closed);
         if is_written {
             self.index().wrote().await;
         }

@@ -8,7 +8,10 @@ use std::{
 use runlog_engine::StreamId;
 use runlog_model::{InstanceId, RunCatalog, RunId, SessionId};
 
-use super::AsyncRuns;
+use super::{
+    AsyncRuns,
+    gate::{Gate, Gates},
+};
 use crate::{
     Error, ErrorKind, Result,
     backend::Backend,
@@ -32,6 +35,7 @@ pub(crate) struct RunsShared {
     catalog: Arc<Folded<RunCatalog>>,
     /// The runs that somebody in this process records, and how many recorders each has.
     live: Mutex<HashMap<RunId, usize>>,
+    gates: Arc<Gates>,
     /// The contexts in which a run is just being started.
     entered: Mutex<HashSet<InstanceId>>,
 }
@@ -43,7 +47,12 @@ impl RunsShared {
         Live { shared: Arc::clone(self), id }
     }
 
-    pub(super) fn is_live(&self, run: RunId) -> bool {
+    /// What keeps the writes of a run's flow, and the run's changes of status, apart.
+    pub(crate) fn gate(&self, id: RunId) -> Gate {
+        self.gates.gate(id)
+    }
+
+    pub(crate) fn is_live(&self, run: RunId) -> bool {
         self.live_runs().contains_key(&run)
     }
 
@@ -120,7 +129,7 @@ impl RunsReader {
     }
 
     /// Catches up, then looks something up.
-    pub(super) async fn read<T>(&self, look: impl FnOnce(&RunCatalog) -> T) -> Result<T> {
+    pub(crate) async fn read<T>(&self, look: impl FnOnce(&RunCatalog) -> T) -> Result<T> {
         self.projection.read(look).await
     }
 

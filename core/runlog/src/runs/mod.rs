@@ -6,6 +6,7 @@
 //! as the run's own; folded in memory, it lists runs, and is written down now and then to open faster.
 
 mod along;
+mod gate;
 mod history;
 mod index;
 mod load;
@@ -19,6 +20,7 @@ mod start;
 use std::fmt;
 
 pub(crate) use along::{Along, NewStatus};
+pub(crate) use gate::Gate;
 pub(crate) use history::check_limit;
 pub use history::{ListRunMessages, ListToolCalls, Paged};
 pub(crate) use index::PARTS_STREAM;

@@ -3,6 +3,7 @@
 mod calls;
 mod entries;
 mod repeat;
+mod status;
 
 use std::{
     fmt,
@@ -11,8 +12,8 @@ use std::{
 
 use runlog_engine::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
-    EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunCatalogEvent, RunEvent, RunFold, RunId, RunStatus,
-    StatusChange, pause_reason, tool_calls_of,
+    EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunEvent, RunFold, RunId, RunStatus, pause_reason,
+    tool_calls_of,
 };
 use serde::Serialize;
 
@@ -22,7 +23,8 @@ use repeat::expected_of;
 
 use super::{
     AsyncRuns, ToolOutcome,
-    along::{Along, PlannedChange, ops_of_changes},
+    along::Along,
+    gate::Gate,
     index::Live,
     load::stream_of,
     outcome::AnsweredCall,
@@ -62,6 +64,7 @@ pub struct AsyncRunRecorder {
 struct Inner {
     runs: AsyncRuns,
     _live: Live,
+    gate: Gate,
     id: RunId,
     steps_before: u32,
     state: Mutex<State>,
@@ -121,6 +124,7 @@ impl AsyncRuns {
         let inner = Inner {
             runs: self.clone(),
             _live: live,
+            gate: self.index().shared().gate(run.id),
             id: run.id,
             steps_before: fold.steps_before(),
             state: Mutex::new(State {
@@ -318,7 +322,7 @@ impl AsyncRunRecorder {
                 (state.run.step_count, state.recorded_step, last)
             };
             events.iter_mut().for_each(|event| event.meta.step_number = Some(step_number));
-            let metas = events.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()?;
+            let metas = events.iter().map(NewContextEvent::encode_meta).collect::<Result<Vec<_>>>()?;
             let at_ms = self.inner.runs.store.backend().now_ms();
             let step = (step_number > recorded_step).then(|| RunEvent::StepStarted { step_number, at_ms }.encode());
             let step = step.transpose()?;
@@ -387,48 +391,6 @@ impl AsyncRunRecorder {
             repeated: appended.repeated,
             truncated: appended.truncated,
         })
-    }
-
-    async fn change(&self, status: RunStatus, fill: impl Fn(&mut StatusChange)) -> Result<Run> {
-        let mut attempt = 1;
-        loop {
-            let planned = self.plan_change(status, &fill)?;
-            match self.inner.runs.store.backend().commit(Batch::new(ops_of_changes(&[planned]))).await {
-                Ok(_) => {
-                    self.inner.runs.index().wrote().await;
-                    self.refresh().await?;
-                    return Ok(self.run());
-                }
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
-                    attempt += 1;
-                    self.refresh().await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// What is to be written for the run to change so.
-    ///
-    /// # Errors
-    /// [`WrongStatus`](ErrorKind::WrongStatus) when it can't, [`TooLarge`](ErrorKind::TooLarge) for a text over its
-    /// limit.
-    pub(crate) fn plan_change(&self, status: RunStatus, fill: impl Fn(&mut StatusChange)) -> Result<PlannedChange> {
-        let state = self.state();
-        changeable(&state.run, status)?;
-        let mut change = StatusChange {
-            status,
-            at_ms: self.inner.runs.store.backend().now_ms(),
-            step_count: state.run.step_count,
-            summary: None,
-            error_message: None,
-            pause_reason: None,
-        };
-        fill(&mut change);
-        let (step_count, at_ms) = (change.step_count, change.at_ms);
-        let listed = RunCatalogEvent::StatusChanged { id: self.id(), status, step_count, at_ms }.encode()?;
-        let own = vec![RunEvent::StatusChanged(change).encode()?];
-        Ok(PlannedChange { id: self.id(), last_sequence: state.last_sequence, own, listed })
     }
 
     /// Refuses to go on with a run that has paused or ended, whoever ended it.

@@ -12,7 +12,7 @@ use super::{
     outcome::AnsweredCall,
     start::{check_budget, context_records, creation, record},
 };
-use crate::{Error, ErrorKind, RawMessage, Result, lookup::check_id, repository};
+use crate::{Error, ErrorKind, RawMessage, Result, flows::CarriedFlow, lookup::check_id, repository};
 
 /// The steps that a run and those it was resumed from may take together before no more resume is allowed.
 pub const MAX_TOTAL_STEPS_PER_RUN: u32 = 500;
@@ -162,7 +162,8 @@ struct Rebuilt {
 impl AsyncRuns {
     /// Resumes a paused run: its context is rebuilt, tool calls that were cut off are closed, a message tells
     /// the agent to continue, and a new run goes on in the same context, counting steps from where the old one
-    /// was, with a fresh budget. All of it is one batch. Durable when it returns.
+    /// was, with a fresh budget. A [flow](crate::AsyncFlows) of the run goes on as the new run's: its state, with the
+    /// commands that wait, is the new run's snapshot. All of it is one batch. Durable when it returns.
     ///
     /// # Errors
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't paused, or was resumed already;
@@ -209,7 +210,9 @@ impl AsyncRuns {
             let _alone = self.enter(run.session_id, run.instance_id).await?;
             // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
             let _live = self.index().shared().live(run.id);
-            match self.write(&old, &run, &closing, &told, rebuilt.last_sequence, along.parent.as_ref()).await {
+            let flow = self.store.carried_flow(&old.run, &run).await?;
+            let at = (rebuilt.last_sequence, flow.as_ref());
+            match self.write(&old, &run, &closing, &told, at, along.parent.as_ref()).await {
                 Ok(()) => return self.resumed(&run, rebuilt).await,
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
                     attempt += 1;
@@ -228,13 +231,12 @@ impl AsyncRuns {
         run: &Run,
         closing: &[NewContextEvent],
         told: &[NewContextEvent],
-        last_sequence: u64,
+        (last_sequence, flow): (u64, Option<&CarriedFlow>),
         parent: Option<&ResumedBy<'_>>,
     ) -> Result<()> {
         let context = repository::stream_of(run.instance_id);
-        let metas = |events: &[NewContextEvent]| {
-            events.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()
-        };
+        let metas =
+            |events: &[NewContextEvent]| events.iter().map(NewContextEvent::encode_meta).collect::<Result<Vec<_>>>();
         let (closing_metas, told_metas) = (metas(closing)?, metas(told)?);
         let resumed = RunEvent::Resumed { run_id: run.id, at_ms: run.created_at_ms }.encode()?;
         let own = RunEvent::Created(Box::new(run.clone())).encode()?;
@@ -254,6 +256,7 @@ impl AsyncRuns {
             },
         ];
         ops.extend(creation(run, &own, &listed));
+        ops.extend(flow.into_iter().flat_map(CarriedFlow::ops));
         ops.push(Op::Append { stream: context, expected: Expected::Any, records: context_records(told, &told_metas) });
         if let Some(ResumedBy { recorder, record: event, allowed }) = parent {
             let (parent, last) = recorder.run_at();
@@ -269,6 +272,9 @@ impl AsyncRuns {
             ops.push(Op::Append { stream, expected, records: vec![record(event)] });
         }
         self.store.backend().commit(Batch::new(ops)).await?;
+        if flow.is_some() {
+            self.store.shared.flows.wrote().await;
+        }
         if let Some(parent) = parent {
             parent.recorder.refresh().await?;
         }
@@ -396,7 +402,7 @@ pub(super) fn closing_events(
     let mut events = Vec::new();
     let close = |calls: &[DanglingToolCall], reason| -> Result<Vec<NewContextEvent>> {
         let results = error_results(calls, reason).into_iter().map(|json| NewContextEvent::of_message(json, &closing));
-        Ok(results.collect::<runlog_model::Result<Vec<_>>>()?.into_iter().flatten().collect())
+        Ok(results.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     };
     match dangling {
         Dangling::Close => events = close(calls, INTERRUPTED)?,

@@ -134,7 +134,7 @@ impl AsyncRuns {
         let first = initial_events(&new.messages, run.id)?;
         let (mut context, expected) = self.closing(&new, &first, &run, &made).await?;
         context.extend(first);
-        let metas = context.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()?;
+        let metas = context.iter().map(NewContextEvent::encode_meta).collect::<Result<Vec<_>>>()?;
         let own = RunEvent::Created(Box::new(run.clone())).encode()?;
         let listed = RunCatalogEvent::Created(run.to_summary()).encode()?;
 

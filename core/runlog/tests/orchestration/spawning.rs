@@ -25,6 +25,8 @@ claims! {
     scenario_parallel_sub_agent_execution
     scenario_spawn_result_structure
     scenario_mixed_agent_types_in_single_spawn
+    a_spawned_run_takes_the_lower_of_two_bounds
+    an_agent_that_was_deleted_is_not_spawned
     scenario_spawn_with_timeout
     scenario_spawn_with_resume
     scenario_invalid_agent_name
@@ -197,6 +199,62 @@ async fn scenario_spawn_with_timeout(world: World) {
     assert_eq!((results[1].status, results[1].summary.as_deref()), (RunStatus::Completed, Some("in time")));
     assert_eq!(results[2].status, RunStatus::Paused, "where the request says nothing, the definition does");
     assert_eq!(world.messages(run_of(&results[0])).await.len(), 2, "what it had recorded is there");
+}
+
+async fn a_spawned_run_takes_the_lower_of_two_bounds(world: World) {
+    let bounded = AgentDefinition { max_steps: Some(3), ..AgentDefinition::new("bounded", "") };
+    let as_it_likes = AgentDefinition::new("as it likes", "");
+    for agent in [bounded, as_it_likes] {
+        world
+            .agent_as(agent, |run: RunContext| async move {
+                steps(&run, 10).await?;
+                Ok(AgentEnd::completed("all ten"))
+            })
+            .await;
+    }
+    let parent = world.parent().await;
+    let spawn = |name: &str| SpawnRequest::new(name, "t");
+    let requests = vec![
+        spawn("bounded").with_max_steps(2),
+        spawn("bounded").with_max_steps(9),
+        spawn("bounded"),
+        spawn("as it likes").with_max_steps(4),
+        spawn("as it likes"),
+        spawn("bounded").with_max_steps(0),
+    ];
+    let results = world.orchestrator.spawn_agents(parent, requests).await.unwrap();
+    assert_eq!(results.iter().map(|result| result.steps).collect::<Vec<_>>(), [2, 3, 3, 4, 10, 0]);
+    assert!(results[5].error.as_deref().unwrap().contains("max_steps is 0"), "{:?}", results[5]);
+    let resumed = SpawnRequest::resume("bounded", run_of(&results[0])).with_max_steps(1);
+    let results = world.orchestrator.spawn_agents(parent, vec![resumed]).await.unwrap();
+    assert_eq!((results[0].steps, results[0].status), (3, RunStatus::Paused), "one more than the two before");
+}
+
+async fn an_agent_that_was_deleted_is_not_spawned(world: World) {
+    let (inside, deleted) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (told, go_on) = (Arc::clone(&inside), Arc::clone(&deleted));
+    world
+        .agent("worker", move |run: RunContext| {
+            let (told, go_on) = (Arc::clone(&told), Arc::clone(&go_on));
+            async move {
+                told.notify_one();
+                go_on.notified().await;
+                steps(&run, 1).await?;
+                Ok(AgentEnd::completed("done all the same"))
+            }
+        })
+        .await;
+    let at_work = world.orchestrator.start(world.start("worker")).await.unwrap();
+    inside.notified().await;
+    world.store.agents().delete(Some(PROJECT), "worker").await.unwrap();
+    assert!(world.store.agents().list_available_agents(Some(PROJECT)).await.unwrap().is_empty());
+    let parent = world.parent().await;
+    let refused = world.orchestrator.spawn_agents(parent, vec![SpawnRequest::new("worker", "t")]).await.unwrap();
+    assert_eq!((refused[0].status, refused[0].run_id), (RunStatus::Failed, None));
+    assert!(refused[0].error.as_deref().unwrap().contains("no agent \"worker\" is defined"), "{:?}", refused[0]);
+    deleted.notify_one();
+    let ended = at_work.wait().await.unwrap();
+    assert_eq!((ended.status, ended.summary.as_deref()), (RunStatus::Completed, Some("done all the same")));
 }
 
 async fn scenario_spawn_with_resume(world: World) {

@@ -129,7 +129,7 @@ impl AsyncRunRecorder {
                 event.meta.run_id = Some(*self.id().as_uuid().as_bytes());
                 event.meta.step_number = Some(step_number);
             }
-            let metas = events.iter().map(NewContextEvent::encode_meta).collect::<runlog_model::Result<Vec<_>>>()?;
+            let metas = events.iter().map(NewContextEvent::encode_meta).collect::<Result<Vec<_>>>()?;
             plan.entries.push((events, metas, step_number));
         }
         Ok(plan)

@@ -20,23 +20,11 @@ wait now], \"events\": {type: count}}.";
 
 /// The arguments.
 #[derive(clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    command: Sub,
-}
-
-#[derive(clap::Subcommand)]
-enum Sub {
-    /// Show the latest snapshot of a flow, the commands that wait for it, and how many events it has of each type
-    #[command(after_help = AFTER_HELP)]
-    Show(ShowArgs),
-}
-
-#[derive(clap::Args)]
-struct ShowArgs {
-    /// The run of the flow; of a flow that is no agent's run, its whole id
-    #[arg(value_name = "RUN")]
-    run: String,
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Args {
+    /// The flow: its id, the beginning of it, or @last (the newest)
+    #[arg(value_name = "FLOW")]
+    flow: String,
 }
 
 #[derive(Serialize)]
@@ -48,10 +36,9 @@ struct Shown<'a> {
 }
 
 /// Does it.
-pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    let Sub::Show(args) = &args.command;
+pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let run = store::run_id(&store, &args.run)?;
+    let run = store::flow_id(&store, &args.flow)?;
     let options = PlaybackOptions { speed: Speed::AtOnce, ..PlaybackOptions::default() };
     let mut playback = Playback::new(&store, run, options)?;
     let mut events = BTreeMap::new();

@@ -1,0 +1,109 @@
+//! `runlog flow send`, `reply`, `resume` and `command`: commands that wait for a flow.
+
+use runlog::{FlowRun, RawJson, RunId, RuntimeCommand, Store};
+use serde::Serialize;
+
+use crate::{
+    args::Global,
+    failure::{Exit, Failure, Result},
+    output::Out,
+    store,
+};
+
+const AFTER_HELP: &str = "\
+Nothing is run: the command is recorded as `command:received`, durable, and waits in the flow's inbox until the \
+program that runs the flow resumes it. It is refused where it would never be taken: by a flow that is over, or that of a \
+run that is paused. While a program has the store open for writing, that program gives its flows their commands.
+
+With --json one document: {\"run_id\", \"waiting\": [the commands that wait now]}.";
+
+/// The arguments of `send` and `reply`.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct SendArgs {
+    /// The flow: its id, the beginning of it, or @last (the newest)
+    #[arg(value_name = "FLOW")]
+    flow: String,
+    /// The run of a node that it is for, by the id that the flow's events give it
+    #[arg(long, value_name = "ID")]
+    to: String,
+    /// What to say
+    #[arg(value_name = "MESSAGE")]
+    message: String,
+}
+
+/// The arguments of `resume`.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct ResumeArgs {
+    /// The flow: its id, the beginning of it, or @last (the newest)
+    #[arg(value_name = "FLOW")]
+    flow: String,
+    /// What the nodes that were running are resumed with, in place of `continue`
+    #[arg(value_name = "MESSAGE")]
+    message: String,
+}
+
+/// The arguments of `command`.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct CommandArgs {
+    /// The flow: its id, the beginning of it, or @last (the newest)
+    #[arg(value_name = "FLOW")]
+    flow: String,
+    /// The command: a JSON object with a `type`
+    #[arg(value_name = "JSON")]
+    command: String,
+}
+
+#[derive(Serialize)]
+struct Waiting {
+    run_id: RunId,
+    waiting: Vec<RuntimeCommand>,
+}
+
+/// Does what `send` and `reply` say.
+pub(super) fn send(global: &Global, kind: &str, args: &SendArgs, out: &mut Out) -> Result<Exit> {
+    let command = serde_json::json!({"type": kind, "runId": args.to, "message": args.message});
+    leave(global, &args.flow, &RawJson::from_value(&command).map_err(runlog::Error::from)?, out)
+}
+
+/// Does what `resume` says.
+pub(super) fn resume(global: &Global, args: &ResumeArgs, out: &mut Out) -> Result<Exit> {
+    let command = serde_json::json!({"type": "resume", "message": args.message});
+    leave(global, &args.flow, &RawJson::from_value(&command).map_err(runlog::Error::from)?, out)
+}
+
+/// Does what `command` says.
+pub(super) fn command(global: &Global, args: &CommandArgs, out: &mut Out) -> Result<Exit> {
+    let command = RawJson::parse(&args.command).map_err(|error| Failure::of_argument(error.into()))?;
+    leave(global, &args.flow, &command, out)
+}
+
+/// Records a command, where the flow will take it.
+fn leave(global: &Global, flow: &str, command: &RawJson, out: &mut Out) -> Result<Exit> {
+    let store = store::open(global)?;
+    let flow = store::flow_id(&store, flow)?;
+    check(&store, flow)?;
+    FlowRun::attach(&store, flow)?.command(command).map_err(Failure::of_argument)?;
+    let waiting = FlowRun::waiting(&store, flow)?;
+    store.close()?;
+    if out.is_json() {
+        out.value(&Waiting { run_id: flow, waiting })?;
+    } else {
+        let count = waiting.len();
+        out.line(format!("recorded; it waits for the program that runs the flow {flow} ({count} waiting)"))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Refuses a flow whose own status says that it is over: nobody would take the command. What its run says of it is told by
+/// the flow itself.
+fn check(store: &Store, id: RunId) -> Result<()> {
+    let Some(flow) = store.flows().get(id)? else { return Err(store::no_flow(&id.to_string())) };
+    if flow.is_over && flow.run_status.is_none() {
+        let message = format!("the flow {id} is over ({}), and takes no command any more", flow.status);
+        return Err(Failure::new(Exit::Conflict, "wrong_status", message));
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! `runlog flow replay`: what a flow told, told again.
+
+use std::{thread, time::Duration};
+
+use runlog::{Playback, PlaybackOptions, RawJson, RecordedEvent, Speed};
+use serde::Serialize;
+
+use crate::{
+    args::Global,
+    failure::{Exit, Failure, Result},
+    output::Out,
+    store, text,
+};
+
+const AFTER_HELP: &str = "\
+A replay shows what was recorded; no node, agent or tool is run. --from and --to are sequences of the flow's stream, \
+both inclusive.
+
+With --json a line for each event: {\"sequence\", \"position\", \"recorded_at_ms\", \"event\": as it was recorded}.";
+
+/// The arguments.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Args {
+    /// The flow: its id, the beginning of it, or @last (the newest)
+    #[arg(value_name = "FLOW")]
+    flow: String,
+    /// The first sequence to replay
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    from: u64,
+    /// The last sequence to replay
+    #[arg(long, value_name = "N")]
+    to: Option<u64>,
+    /// Only events of this type; one that ends in * stands for all that begin so. Can be given several times
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// Only events of this node
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// At so many times the recorded pace, like 1 or 10 or 0.5; everything at once unless given
+    #[arg(long, value_name = "X")]
+    speed: Option<f64>,
+    /// Wait at most so many seconds between two events
+    #[arg(long, value_name = "SECONDS", requires = "speed", default_value_t = 60.0)]
+    wait_max: f64,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    sequence: u64,
+    position: u64,
+    recorded_at_ms: u64,
+    event: &'a RawJson,
+}
+
+/// Does it.
+pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    if let Some(to) = args.to.filter(|to| args.from > *to) {
+        return Err(Failure::usage(format!("--from {} comes after --to {to}", args.from)));
+    }
+    if let Some(speed) = args.speed.filter(|speed| !speed.is_finite() || *speed <= 0.0) {
+        let message = format!("--speed {speed} is not above 0; leave it out to have everything at once");
+        return Err(Failure::usage(message));
+    }
+    let wait_max = Duration::try_from_secs_f64(args.wait_max)
+        .map_err(|error| Failure::usage(format!("--wait-max {}: {error}", args.wait_max)))?;
+    let store = store::open_read_only(global)?;
+    let flow = store::flow_id(&store, &args.flow)?;
+    let speed = args.speed.map_or(Speed::AtOnce, Speed::Multiple);
+    let options = PlaybackOptions { first: args.from, last: args.to, types: args.types.clone(), speed };
+    let mut first_ms = None;
+    for event in Playback::new(&store, flow, options)? {
+        let (delay, recorded) = event?;
+        thread::sleep(delay.min(wait_max));
+        if args.node.as_ref().is_some_and(|node| recorded.event.node_id.as_ref() != Some(node)) {
+            continue;
+        }
+        let at_ms = recorded.event.timestamp.unwrap_or(recorded.recorded_at_ms);
+        print(&recorded, at_ms.saturating_sub(*first_ms.get_or_insert(at_ms)), out)?;
+        if args.speed.is_some() || out.is_terminal() {
+            out.flush()?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn print(recorded: &RecordedEvent, since_ms: u64, out: &mut Out) -> Result<()> {
+    let RecordedEvent { sequence, position, recorded_at_ms, event } = recorded;
+    if out.is_json() {
+        let (sequence, position, recorded_at_ms) = (*sequence, *position, *recorded_at_ms);
+        return out.value(&Line { sequence, position, recorded_at_ms, event: &event.json });
+    }
+    let since = format!("+{:.1} s", Duration::from_millis(since_ms).as_secs_f64());
+    let node = text::pad(&text::one_line(event.node_id.as_deref().unwrap_or_default(), 16), 17);
+    let kind = text::pad(&text::one_line(&event.event_type, 20), 21);
+    let start = format!("{sequence:>4}  {since:>9}  {node}{kind}");
+    let width = out.width().saturating_sub(console::measure_text_width(&start)).max(20);
+    out.line(format!("{start}{}", text::one_line(event.json.as_str(), width)).trim_end())
+}

@@ -1,0 +1,91 @@
+//! [`Agents`]: the agents that a recorded one may spawn.
+
+use std::time::{Duration, Instant};
+
+use runlog::{Orchestrator, OrchestratorOptions, Run, Session, Store, TokioRuntime};
+
+use crate::{
+    agent::Spawner,
+    failure::{Failure, Result},
+    mcp::{AgentsFile, CommandAgent},
+};
+
+/// The most of them that work at one time.
+const AT_ONCE: usize = 8;
+/// How long they have to record what they have when the agent that spawned them is gone.
+const STOP_GRACE: Duration = Duration::from_millis(1_500);
+/// How long they are waited for then.
+const END_PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is looked whether they have ended.
+const POLL: Duration = Duration::from_millis(10);
+
+/// Agents that are programs, and what runs them.
+pub(super) struct Agents {
+    tokio: tokio::runtime::Runtime,
+    orchestrator: Orchestrator,
+}
+
+impl Agents {
+    /// Defines the agents of a file in the project of a run.
+    pub(super) fn begin(store: &Store, file: AgentsFile, run: &Run) -> Result<Self> {
+        let tokio = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            // Each agent that works has a thread that waits for what its program says.
+            .max_blocking_threads(AT_ONCE + 8)
+            .build()
+            .map_err(|error| Failure::io(&error, "can't start"))?;
+        let orchestrator = {
+            let _inside = tokio.enter();
+            let runtime = TokioRuntime::current().ok_or_else(|| Failure::other("there is no runtime for agents"))?;
+            let options = OrchestratorOptions {
+                concurrent_max: AT_ONCE,
+                stop_grace: STOP_GRACE,
+                ..OrchestratorOptions::default()
+            };
+            Orchestrator::new(store.to_async(), runtime, options)
+        };
+        for agent in file.agents {
+            orchestrator.register(&agent.definition.name, CommandAgent::new(store.clone(), agent.command()));
+            let mut definition = agent.definition;
+            definition.project.clone_from(&run.project);
+            store.agents().put(definition)?;
+        }
+        Ok(Self { tokio, orchestrator })
+    }
+
+    /// What spawns them for a run.
+    pub(super) fn spawner(&self, run: &Run) -> Spawner {
+        Spawner::outside(self.tokio.handle().clone(), self.orchestrator.clone(), run)
+    }
+
+    /// Ends what is at work when the agent that spawned it is gone: paused with its run, where that is paused for this
+    /// reason; else cancelled, for nobody waits for it.
+    pub(super) fn end(self, spawner: Option<Spawner>, run: &Run, paused: Option<&str>) -> Result<()> {
+        if let Some(reason) = paused.filter(|_| self.orchestrator.live_count() > 0) {
+            self.tokio.block_on(self.orchestrator.pause(run.id, reason))?;
+        }
+        drop(spawner);
+        let begun = Instant::now();
+        while self.orchestrator.live_count() > 0 && begun.elapsed() < END_PATIENCE {
+            std::thread::sleep(POLL);
+        }
+        self.tokio.shutdown_timeout(POLL);
+        Ok(())
+    }
+}
+
+/// Refuses a file whose project isn't the session's: its agents wouldn't be found.
+pub(super) fn check_project(file: Option<&AgentsFile>, session: &Session) -> Result<()> {
+    let Some(project) = file.and_then(|file| file.project.as_ref()) else { return Ok(()) };
+    if session.project.as_ref() == Some(project) {
+        return Ok(());
+    }
+    let own = session.project.as_ref().map_or_else(|| "none".to_owned(), |own| format!("{own:?}"));
+    let message = format!(
+        "the file of agents is of project {project:?}, and session {} of {own}; leave the project out of the file, or \
+         start a new session",
+        session.id
+    );
+    Err(Failure::usage(message))
+}

@@ -1,0 +1,361 @@
+//! [`FlowCatalog`]: every flow of a store in short, to list one page of them at the cost of that page.
+//!
+//! A flow is listed once it has a snapshot, that of its beginning included, and again whenever the status of its
+//! snapshot changes. Flows that aren't over, those of a status, and those of the runs that a run spawned are a set each.
+
+mod checkpoint;
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{
+    EncodedRunEvent, Error, Result, RunId, RunStatus,
+    checkpoint::Progress,
+    codec,
+    run_catalog::table::{Chunked, IdIndex},
+    run_event::{read, unknown_kind},
+};
+
+const SAVED: u8 = 112;
+
+/// No such place.
+const NONE: u32 = u32::MAX;
+
+/// What a flow's [status](crate::RunSnapshot::status) says once the flow is over. A flow of any other status, whatever the
+/// words, counts as one that goes on, so that nothing that is to be resumed is left out.
+pub const FLOW_FINAL_STATUSES: [&str; 6] = ["completed", "complete", "done", "failed", "cancelled", "aborted"];
+
+/// One entry of the flows catalog, written together with the snapshot that it tells of.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FlowCatalogEvent {
+    /// The flow's run.
+    pub run_id: RunId,
+    /// The status of the snapshot.
+    pub status: String,
+    /// Whether the flow is that of a [run](crate::Run); else it has an id of its own.
+    #[serde(default)]
+    pub is_of_run: bool,
+    /// The run that spawned its run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<RunId>,
+    /// The run whose flow it goes on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_from: Option<RunId>,
+    /// When: milliseconds since 1970-01-01 UTC.
+    pub at_ms: u64,
+}
+
+impl FlowCatalogEvent {
+    /// The event as the parts of a record, in the form of [`RunEvent`](crate::RunEvent)s.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it has no JSON form.
+    pub fn encode(&self) -> Result<EncodedRunEvent> {
+        EncodedRunEvent::of(SAVED, self)
+    }
+
+    /// Reads an event from the parts of a record.
+    ///
+    /// # Errors
+    /// As [`RunEvent::decode`](crate::RunEvent::decode).
+    pub fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Self> {
+        let version = codec::decode_run_meta(meta)?;
+        if kind == SAVED { read(version, kind, payload) } else { Err(unknown_kind(kind)) }
+    }
+}
+
+/// A flow in short.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FlowSummary {
+    /// Its id: that of its run, where it is the flow of a run.
+    pub run_id: RunId,
+    /// Its own status, as its latest snapshot says.
+    pub status: String,
+    /// The status of its run; `None` for a flow that is that of no run.
+    pub run_status: Option<RunStatus>,
+    /// The run that spawned its run.
+    pub parent_run_id: Option<RunId>,
+    /// The run whose flow it goes on with.
+    pub resumed_from: Option<RunId>,
+    /// The run whose flow goes on with it.
+    pub resumed_by: Option<RunId>,
+    /// Whether it has come to its end: by its status, by that of its run, or because another goes on with it.
+    pub is_over: bool,
+    /// Whether somebody is at work on it. `None` where that can't be known: in a store that is open for reading only,
+    /// which isn't told what the process does that writes it.
+    pub is_live: Option<bool>,
+    /// When it was begun: milliseconds since 1970-01-01 UTC.
+    pub created_at_ms: u64,
+    /// When its status was last saved as another one: milliseconds since 1970-01-01 UTC.
+    pub updated_at_ms: u64,
+}
+
+/// Which flows to list, and how many. A filter that is left out lets every flow pass.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListFlows {
+    /// Only flows of this status, as their snapshots say it.
+    pub status: Option<String>,
+    /// Only flows of runs that this run spawned.
+    pub parent_run_id: Option<RunId>,
+    /// Only flows to be resumed: those that aren't over, and on which nobody is known to be at work.
+    pub resumable: bool,
+    /// At most so many.
+    pub limit: usize,
+    /// Where to go on: what the page before said comes next.
+    pub cursor: Option<String>,
+}
+
+impl Default for ListFlows {
+    fn default() -> Self {
+        Self { status: None, parent_run_id: None, resumable: false, limit: 50, cursor: None }
+    }
+}
+
+/// Some flows, newest first, and the place of the last of them where there are more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlowsPage {
+    /// The flows, newest first.
+    pub flows: Vec<FlowSummary>,
+    /// The place to go on before; `None` when this is the last page.
+    pub next: Option<u32>,
+}
+
+/// Every flow in short, folded from the catalog's events. A flow's place is its rank in the order of creation, and stays
+/// for ever.
+///
+/// What runs are and who is at work isn't told here: [`list`](Self::list) is given what knows it.
+///
+/// ```
+/// use runlog_model::{FlowCatalog, FlowCatalogEvent, ListFlows};
+///
+/// # let json = r#"{"run_id":"0198c7e0-0000-7000-8000-000000000001","status":"running","at_ms":1000}"#;
+/// # let begun: FlowCatalogEvent = serde_json::from_str(json).unwrap();
+/// let mut catalog = FlowCatalog::new();
+/// catalog.apply(1, &begun)?;
+/// let resumable = ListFlows { resumable: true, ..ListFlows::default() };
+/// let nobody_at_work = |flow| flow;
+/// assert_eq!(catalog.list(&resumable, None, nobody_at_work).flows[0].run_id, begun.run_id);
+/// catalog.apply(2, &FlowCatalogEvent { status: "completed".into(), ..begun })?;
+/// assert!(catalog.list(&resumable, None, nobody_at_work).flows.is_empty());
+/// # Ok::<(), runlog_model::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct FlowCatalog {
+    last_sequence: u64,
+    entries: Chunked<Entry>,
+    by_id: IdIndex,
+    /// Each status that flows have had, with the flows that have it.
+    statuses: Vec<(Box<str>, BTreeSet<u32>)>,
+    numbers: HashMap<Box<str>, u32>,
+    by_parent: HashMap<Uuid, Vec<u32>>,
+    /// The flows that aren't over, as far as their own statuses say and nobody goes on with them.
+    open: BTreeSet<u32>,
+    progress: Progress,
+}
+
+/// One flow. Times in milliseconds since 1970-01-01 UTC.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    id: Uuid,
+    created_at_ms: u64,
+    updated_at_ms: u64,
+    status: u32,
+    resumed_from: u32,
+    resumed_by: u32,
+    parent: Option<Uuid>,
+    is_of_run: bool,
+}
+
+impl FlowCatalog {
+    /// A catalog of no flows.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many flows there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.len() == 0
+    }
+
+    /// Applies the event at a sequence. One that was applied before changes nothing.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) when the event doesn't follow from those before it.
+    pub fn apply(&mut self, sequence: u64, event: &FlowCatalogEvent) -> Result<()> {
+        if sequence <= self.last_sequence {
+            return Ok(());
+        }
+        let expected = self.last_sequence + 1;
+        if sequence != expected {
+            return Err(Error::damaged(format!("flows event {expected} should come next, but {sequence} does")));
+        }
+        // Two handles may both find that a flow isn't listed yet: the second event only says the status again.
+        let place = match self.place(event.run_id) {
+            Some(place) => {
+                let status = self.number(&event.status);
+                self.change(place, status, event.at_ms);
+                place
+            }
+            None => self.insert(event)?,
+        };
+        self.progress.changed(place, sequence);
+        self.last_sequence = sequence;
+        Ok(())
+    }
+
+    fn insert(&mut self, event: &FlowCatalogEvent) -> Result<u32> {
+        let resumed_from = event.resumed_from.and_then(|id| self.place(id)).unwrap_or(NONE);
+        let status = self.number(&event.status);
+        self.add(Entry {
+            id: event.run_id.0,
+            created_at_ms: event.at_ms,
+            updated_at_ms: event.at_ms,
+            status,
+            resumed_from,
+            resumed_by: NONE,
+            parent: event.parent_run_id.map(|parent| parent.0),
+            is_of_run: event.is_of_run,
+        })
+    }
+
+    fn add(&mut self, entry: Entry) -> Result<u32> {
+        let place = self.entries.push(entry).ok_or_else(|| Error::damaged("there are too many flows"))?;
+        self.by_id.insert(entry.id, place);
+        if let Some(parent) = entry.parent {
+            self.by_parent.entry(parent).or_default().push(place);
+        }
+        if let Some(before) = self.entries.get_mut(entry.resumed_from) {
+            before.resumed_by = place;
+            self.open.remove(&entry.resumed_from);
+        }
+        self.enlist(place, entry.status);
+        Ok(place)
+    }
+
+    fn change(&mut self, place: u32, status: u32, at_ms: u64) {
+        let Some(entry) = self.entries.get_mut(place) else { return };
+        let before = std::mem::replace(&mut entry.status, status);
+        entry.updated_at_ms = at_ms;
+        if let Some((_, flows)) = self.statuses.get_mut(before as usize) {
+            flows.remove(&place);
+        }
+        self.enlist(place, status);
+    }
+
+    /// Puts a flow into the sets that its status makes it be in.
+    fn enlist(&mut self, place: u32, status: u32) {
+        let Some((name, flows)) = self.statuses.get_mut(status as usize) else { return };
+        flows.insert(place);
+        let is_superseded = self.entries.get(place).is_some_and(|entry| entry.resumed_by != NONE);
+        if is_superseded || FLOW_FINAL_STATUSES.contains(&&**name) {
+            self.open.remove(&place);
+        } else {
+            self.open.insert(place);
+        }
+    }
+
+    fn number(&mut self, status: &str) -> u32 {
+        if let Some(number) = self.numbers.get(status) {
+            return *number;
+        }
+        let number = u32::try_from(self.statuses.len()).expect("there are fewer statuses than 2³²");
+        self.numbers.insert(status.into(), number);
+        self.statuses.push((status.into(), BTreeSet::new()));
+        number
+    }
+
+    fn place(&self, id: RunId) -> Option<u32> {
+        self.by_id.find(id.0, |place| self.entries.get(place).map(|entry| entry.id))
+    }
+
+    /// The flow with this id, as far as the catalog knows it.
+    pub fn flow(&self, id: RunId) -> Option<FlowSummary> {
+        self.summary(self.place(id)?)
+    }
+
+    /// Whether the flow is that of a run, where it is listed.
+    pub fn is_of_run(&self, id: RunId) -> Option<bool> {
+        Some(self.entries.get(self.place(id)?)?.is_of_run)
+    }
+
+    /// One page of flows, newest first, of those that came before a place. `tell` adds to each what the catalog doesn't
+    /// know: what its run is, and whether somebody is at work on it.
+    ///
+    /// The cost is that of the page, and of the flows that one of the filters lets pass and another doesn't.
+    pub fn list(
+        &self,
+        filter: &ListFlows,
+        before: Option<u32>,
+        tell: impl Fn(FlowSummary) -> FlowSummary,
+    ) -> FlowsPage {
+        let mut page = FlowsPage { flows: Vec::new(), next: None };
+        let mut last = None;
+        for place in self.walk(filter, before.unwrap_or(NONE)) {
+            let Some(flow) = self.summary(place).map(&tell).filter(|flow| admits(filter, flow)) else { continue };
+            if page.flows.len() == filter.limit {
+                page.next = last;
+                break;
+            }
+            page.flows.push(flow);
+            last = Some(place);
+        }
+        page
+    }
+
+    /// The flows that the narrowest of the filters admits.
+    fn walk(&self, filter: &ListFlows, before: u32) -> Box<dyn Iterator<Item = u32> + '_> {
+        let none = const { &BTreeSet::new() };
+        let of_status = filter.status.as_deref().map(|status| {
+            let number = self.numbers.get(status).and_then(|number| self.statuses.get(*number as usize));
+            number.map_or(none, |(_, flows)| flows)
+        });
+        let open = filter.resumable.then_some(&self.open);
+        let set = of_status.into_iter().chain(open).min_by_key(|flows| flows.len());
+        let children = filter.parent_run_id.map(|parent| self.by_parent.get(&parent.0).map_or(&[][..], Vec::as_slice));
+        match (children, set) {
+            (Some(children), None) => Box::new(children.iter().rev().copied().filter(move |place| *place < before)),
+            (Some(children), Some(set)) if children.len() <= set.len() => {
+                Box::new(children.iter().rev().copied().filter(move |place| *place < before))
+            }
+            (_, Some(set)) => Box::new(set.range(..before).rev().copied()),
+            (None, None) => {
+                let end = u32::try_from(self.entries.len()).unwrap_or(NONE).min(before);
+                Box::new((0..end).rev())
+            }
+        }
+    }
+
+    fn summary(&self, place: u32) -> Option<FlowSummary> {
+        let entry = self.entries.get(place)?;
+        let id_of = |place: u32| self.entries.get(place).map(|entry| RunId(entry.id));
+        let (status, _) = self.statuses.get(entry.status as usize)?;
+        Some(FlowSummary {
+            run_id: RunId(entry.id),
+            status: status.to_string(),
+            run_status: None,
+            parent_run_id: entry.parent.map(RunId),
+            resumed_from: id_of(entry.resumed_from),
+            resumed_by: id_of(entry.resumed_by),
+            is_over: !self.open.contains(&place),
+            is_live: Some(false),
+            created_at_ms: entry.created_at_ms,
+            updated_at_ms: entry.updated_at_ms,
+        })
+    }
+}
+
+fn admits(filter: &ListFlows, flow: &FlowSummary) -> bool {
+    filter.status.as_ref().is_none_or(|status| flow.status == *status)
+        && filter.parent_run_id.is_none_or(|parent| flow.parent_run_id == Some(parent))
+        && (!filter.resumable || !flow.is_over && flow.is_live != Some(true))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! [`Gate`]: keeps what a run's flow writes, and the run's changes of status, apart.
+//!
+//! A recorder expects its run's stream to be as it knows it. A flow can't: it writes to a stream that the recorder writes
+//! all the time, so that one of the two would starve. One process writes a store, so that its own memory can say who may.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, Weak},
+};
+
+use runlog_model::RunId;
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// The gates of the runs that this process writes to.
+#[derive(Default)]
+pub(super) struct Gates {
+    of_runs: Mutex<HashMap<RunId, Weak<RwLock<()>>>>,
+}
+
+/// The way into a run's stream.
+pub(crate) struct Gate {
+    gates: Arc<Gates>,
+    id: RunId,
+    lock: Arc<RwLock<()>>,
+}
+
+impl Gates {
+    /// The gate of a run, the same for all who ask.
+    pub(super) fn gate(self: &Arc<Self>, id: RunId) -> Gate {
+        let mut of_runs = self.of_runs();
+        let lock = of_runs.get(&id).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let lock = Arc::default();
+            of_runs.insert(id, Arc::downgrade(&lock));
+            lock
+        });
+        drop(of_runs);
+        Gate { gates: Arc::clone(self), id, lock }
+    }
+
+    /// The lock is never held across a wait.
+    fn of_runs(&self) -> MutexGuard<'_, HashMap<RunId, Weak<RwLock<()>>>> {
+        self.of_runs.lock().expect("the list of gates was left broken by a panic")
+    }
+}
+
+impl Gate {
+    /// Lets a flow write: until this is dropped, the run's status stays as it is.
+    pub(crate) async fn pass(&self) -> RwLockReadGuard<'_, ()> {
+        self.lock.read().await
+    }
+
+    /// Keeps flows out while the run's status is changed.
+    pub(crate) async fn close(&self) -> RwLockWriteGuard<'_, ()> {
+        self.lock.write().await
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let mut of_runs = self.gates.of_runs();
+        // Nobody takes another in between: that needs the list.
+        if Arc::strong_count(&self.lock) == 1 {
+            of_runs.remove(&self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_gate_is_the_same_for_all_and_forgotten_with_the_last() {
+        let gates = Arc::new(Gates::default());
+        let id = RunId(Uuid::from_u128(1));
+        let (one, other) = (gates.gate(id), gates.gate(id));
+        let closed = pollster::block_on(one.close());
+        assert!(other.lock.try_read().is_err());
+        drop(closed);
+        drop(one);
+        assert_eq!(gates.of_runs().len(), 1);
+        drop(other);
+        assert!(gates.of_runs().is_empty());
+    }
+}

@@ -1,0 +1,63 @@
+//! Changes of a run's status.
+
+use runlog_engine::Batch;
+use runlog_model::{Run, RunCatalogEvent, RunEvent, RunStatus, StatusChange};
+
+use super::{ATTEMPTS_MAX, AsyncRunRecorder, changeable};
+use crate::{
+    ErrorKind, Result,
+    runs::{
+        along::{PlannedChange, ops_of_changes},
+        gate::Gate,
+    },
+};
+
+impl AsyncRunRecorder {
+    pub(super) async fn change(&self, status: RunStatus, fill: impl Fn(&mut StatusChange)) -> Result<Run> {
+        let mut attempt = 1;
+        loop {
+            let planned = self.plan_change(status, &fill)?;
+            let _closed = self.gate().close().await;
+            match self.inner.runs.store.backend().commit(Batch::new(ops_of_changes(&[planned]))).await {
+                Ok(_) => {
+                    self.inner.runs.index().wrote().await;
+                    self.refresh().await?;
+                    return Ok(self.run());
+                }
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                    self.refresh().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// What is closed while the run's status is changed.
+    pub(in crate::runs) fn gate(&self) -> &Gate {
+        &self.inner.gate
+    }
+
+    /// What is to be written for the run to change so.
+    ///
+    /// # Errors
+    /// [`WrongStatus`](ErrorKind::WrongStatus) when it can't, [`TooLarge`](ErrorKind::TooLarge) for a text over its
+    /// limit.
+    pub(crate) fn plan_change(&self, status: RunStatus, fill: impl Fn(&mut StatusChange)) -> Result<PlannedChange> {
+        let state = self.state();
+        changeable(&state.run, status)?;
+        let mut change = StatusChange {
+            status,
+            at_ms: self.inner.runs.store.backend().now_ms(),
+            step_count: state.run.step_count,
+            summary: None,
+            error_message: None,
+            pause_reason: None,
+        };
+        fill(&mut change);
+        let (step_count, at_ms) = (change.step_count, change.at_ms);
+        let listed = RunCatalogEvent::StatusChanged { id: self.id(), status, step_count, at_ms }.encode()?;
+        let own = vec![RunEvent::StatusChanged(change).encode()?];
+        Ok(PlannedChange { id: self.id(), last_sequence: state.last_sequence, own, listed })
+    }
+}
