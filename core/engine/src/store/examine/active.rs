@@ -151,10 +151,8 @@ impl Examiner<'_> {
         let saved = self.saved.as_ref().map(|saved| &saved.end);
         let saved = saved.filter(|end| (SegmentId(end.segment), end.salt) == named);
         let closed = self.sources.end.as_ref().filter(|end| (end.segment, end.salt) == named);
-        let told = [
-            saved.map(|end| (end.offset, end.next_position)),
-            closed.map(|end| (end.offset, end.next_position)),
-        ];
+        let told =
+            [saved.map(|end| (end.offset, end.next_position)), closed.map(|end| (end.offset, end.next_position))];
         told.into_iter().flatten().max()
     }
 

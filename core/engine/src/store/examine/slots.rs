@@ -233,8 +233,8 @@ fn open(storage: &dyn Storage, id: SegmentId, identity: &Identity) -> Result<Sta
                 }
             }
             let source = FileSource { file: file.clone(), name };
-            Ok(match seed::find(&source, HEADER_BYTES as u64, length, 0)? {
-                Some(seed) => State::Headless { file, seed },
+            Ok(match seed::find(&source, HEADER_BYTES as u64, length, 0)?.first() {
+                Some(seed) => State::Headless { file, seed: *seed },
                 None => State::Lost(Some(Unusable::of(error.to_string()))),
             })
         }
