@@ -1,5 +1,7 @@
 //! What the records behind a gap show to have been lost gets places in it. The rules stand in [`gap`](super::gap).
 
+use std::ops::RangeInclusive;
+
 use super::{
     draft::Draft,
     gap::{Gap, Lost, PLACE_BYTES},
@@ -45,7 +47,7 @@ impl Walker {
         let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
         match row {
             Some(row) => self.lose_ranges(number, given, row.first_ordinal)?,
-            None => self.lose_range_before(number, given, sequence)?,
+            None => self.lose_range_before(number, given..=u32::MAX, sequence)?,
         }
         let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
         let known = match row {
@@ -114,8 +116,13 @@ impl Walker {
             let own = given.or_else(|| self.names.records_before(about)).unwrap_or(0);
             let begins = self.names.begins_behind(about).unwrap_or(0);
             self.begin_further_on(about, header.sequence.saturating_sub(own).max(begins));
-            let before = self.durable.directory.stream(about).map_or(0, |stream| stream.ordinals);
-            self.lose_range_before(about, before, header.sequence)?;
+            if given.is_none() {
+                let before = self.durable.directory.stream(about).map_or(0, |stream| stream.ordinals);
+                // What its own index has of the stream came later.
+                let row = within.block.as_ref().and_then(|block| block.find_stream(about));
+                let to = row.map_or(u32::MAX, |row| row.first_ordinal);
+                self.lose_range_before(about, before..=to, header.sequence)?;
+            }
             self.lose_data(about, header.sequence.saturating_sub(self.last_sequence(about)))?;
         }
         if let Some(ordinal) = given {
@@ -318,12 +325,13 @@ impl Walker {
     }
 
     /// Where the checkpoint has a sequence in a range that begins in what is lost, all that came before that one is lost.
-    fn lose_range_before(&mut self, number: u32, given: u32, sequence: u32) -> Done {
+    fn lose_range_before(&mut self, number: u32, ordinals: RangeInclusive<u32>, sequence: u32) -> Done {
+        let (given, to) = ordinals.into_inner();
         // A sequence beyond those that the checkpoint has was taken back again before it was made.
         if self.names.last_sequence(number).is_some_and(|last| last < sequence) {
             return Ok(());
         }
-        let ranges = self.names.ranges(number, given, u32::MAX);
+        let ranges = self.names.ranges(number, given, to);
         let place = ranges.iter().rposition(|(first, _)| *first <= sequence);
         let Some((first_sequence, first_ordinal)) = place.map(|place| ranges[place]) else { return Ok(()) };
         let lost = u64::from(first_ordinal - 1 - given) + u64::from(sequence - first_sequence);
