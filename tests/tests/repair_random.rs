@@ -24,7 +24,7 @@ const TIMES: u64 = 6;
 const OPERATIONS: u64 = 120;
 
 /// Each of these stores was once not mended.
-const REGRESSIONS: [u64; 7] = [
+const REGRESSIONS: [u64; 12] = [
     1_795_340_853_810_479_477,
     1_795_340_914_381_436_717,
     1_795_341_336_669_489_931,
@@ -32,6 +32,11 @@ const REGRESSIONS: [u64; 7] = [
     1_795_341_336_682_578_013,
     1_795_341_336_682_579_410,
     1_795_341_336_682_579_468,
+    1_795_348_748_876_745_282,
+    1_795_348_748_876_745_915,
+    1_795_349_068_986_840_488,
+    1_795_349_644_850_528_920,
+    1_795_349_644_850_535_884,
 ];
 
 /// Whether what is lost was placed so that every stream has what is its own.

@@ -118,9 +118,11 @@ impl Walker {
             self.begin_further_on(about, header.sequence.saturating_sub(own).max(begins));
             if given.is_none() {
                 let before = self.durable.directory.stream(about).map_or(0, |stream| stream.ordinals);
-                // What its own index has of the stream came later.
+                // What an index has of the stream from here on came later.
                 let row = within.block.as_ref().and_then(|block| block.find_stream(about));
-                let to = row.map_or(u32::MAX, |row| row.first_ordinal);
+                let here = Location { segment: within.id, offset: frame.offset };
+                let first = row.map(|row| row.first_ordinal).or_else(|| self.names.first_behind(about, here));
+                let to = first.map_or(u32::MAX, |first| first - 1);
                 self.lose_range_before(about, before..=to, header.sequence)?;
             }
             self.lose_data(about, header.sequence.saturating_sub(self.last_sequence(about)))?;

@@ -92,6 +92,13 @@ impl Names {
         self.firsts.get(&number).map(|first| first.ordinal.saturating_sub(1))
     }
 
+    /// The ordinal of the first record of a stream that an index block has, if it lies behind a place.
+    pub(super) fn first_behind(&self, number: u32, place: Location) -> Option<u32> {
+        let first = self.firsts.get(&number)?;
+        let location = Location { segment: first.segment.id(), offset: first.offset };
+        (location > place).then_some(first.ordinal)
+    }
+
     /// Behind which sequence a stream began, if it wasn't truncated before that record.
     pub(super) fn begins_behind(&self, number: u32) -> Option<u32> {
         let First { ordinal, segment, offset } = self.firsts.get(&number)?;
