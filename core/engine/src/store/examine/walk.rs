@@ -9,7 +9,7 @@ use std::{
 use super::{
     compare,
     draft::Draft,
-    gap::{Gap, Lost},
+    gap::{Gap, Lost, index_of},
     guide::{Guide, Named, named_at},
     lose::{Mentions, NOWHERE},
     names::Names,
@@ -495,9 +495,4 @@ impl Walker {
     pub(super) fn draft(&mut self, segment: SegmentId) -> &mut Draft {
         self.drafts.entry(segment).or_default()
     }
-}
-
-/// A position's place in a segment.
-pub(crate) fn index_of(segment: &Segment, position: u64) -> Option<u32> {
-    u32::try_from(position.checked_sub(segment.header.base_position)?).ok()
 }
