@@ -4,6 +4,7 @@
 //! which speaks as the usual harness does, counts it as ignored and says why, and never as passed.
 
 use std::{
+    fs::{self, File},
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     process::{Command, ExitCode},
@@ -159,7 +160,33 @@ impl Drop for Mount {
     }
 }
 
-/// A file system in memory that is soon full.
+/// A kind of file system, and how one is made.
+#[derive(Debug)]
+pub struct FileSystem {
+    /// What it is called.
+    pub name: &'static str,
+    /// How large it has to be at least; 0 for one in memory, which may have any size.
+    mebibytes: u64,
+    /// So much of what it says is free it keeps to itself.
+    kept_mebibytes: u64,
+    make: &'static [&'static str],
+}
+
+/// In memory.
+pub const TMPFS: FileSystem = FileSystem { name: "tmpfs", mebibytes: 0, kept_mebibytes: 0, make: &[] };
+/// Journals its metadata, and writes data in place.
+pub const EXT4: FileSystem = FileSystem {
+    name: "ext4",
+    mebibytes: 32,
+    kept_mebibytes: 0,
+    make: &["-q", "-b", "4096", "-m", "0", "-J", "size=4"],
+};
+/// Reserves room for data long before it chooses where that lies.
+pub const XFS: FileSystem = FileSystem { name: "xfs", mebibytes: 320, kept_mebibytes: 0, make: &["-q"] };
+/// Never overwrites: what is written again needs room as what is new. Data and metadata have the same room here.
+pub const BTRFS: FileSystem = FileSystem { name: "btrfs", mebibytes: 128, kept_mebibytes: 2, make: &["-q", "-M"] };
+
+/// A file system that is soon full.
 pub struct Device {
     /// Where it is mounted.
     pub mount: Mount,
@@ -167,11 +194,40 @@ pub struct Device {
 }
 
 impl Device {
-    /// One of some MiB.
+    /// One in memory, of some MiB.
     pub fn new(mebibytes: u32) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mount = Mount::tmpfs(mebibytes, folder.path()).expect("it was tried before");
         Self { mount, _folder: folder }
+    }
+
+    /// One of a kind, with so many MiB left.
+    ///
+    /// # Errors
+    /// Where it can't be made or mounted here.
+    pub fn of(kind: &FileSystem, mebibytes: u32) -> Result<Self, NotRun> {
+        if kind.mebibytes == 0 {
+            return Ok(Self::new(mebibytes));
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let [image, on] = ["image", "on"].map(|name| folder.path().join(name));
+        File::create(&image).and_then(|file| file.set_len(kind.mebibytes << 20)).expect("it is sparse");
+        fs::create_dir(&on).expect("a folder");
+        succeeds(Command::new(format!("mkfs.{}", kind.name)).args(kind.make).arg(&image)).map_err(NotRun)?;
+        let device = Self { mount: Mount::image(&image, "rw", &on).map_err(NotRun)?, _folder: folder };
+        device.leave((u64::from(mebibytes) + kind.kept_mebibytes) << 20)?;
+        Ok(device)
+    }
+
+    /// Takes all room but so much.
+    fn leave(&self, bytes: u64) -> Result<(), NotRun> {
+        let output = Command::new("df").args(["--output=avail", "-B1"]).arg(self.mount.folder()).output();
+        let output = output.map_err(|error| NotRun(format!("df: {error}")))?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let free: Option<u64> = said.lines().nth(1).and_then(|line| line.trim().parse().ok());
+        let free = free.ok_or_else(|| NotRun(format!("df says: {said}")))?;
+        let taken = free.saturating_sub(bytes).to_string();
+        succeeds(Command::new("fallocate").args(["-l", &taken]).arg(self.mount.folder().join("taken"))).map_err(NotRun)
     }
 
     /// The folder of a store on it.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use runlog_engine::{ErrorKind, Repair, Store};
 use runlog_tests::{
-    budget,
+    budget::{self, Budget},
     corruption::{
         Corrupted, corrupt,
         laws::{self, Law},
@@ -22,6 +22,22 @@ const STORES: u64 = 20;
 const TIMES: u64 = 6;
 /// A repair has more storage operations than this only when it has much to do.
 const OPERATIONS: u64 = 120;
+
+/// Each of these stores was once not mended.
+const REGRESSIONS: [u64; 12] = [
+    1_795_340_853_810_479_477,
+    1_795_340_914_381_436_717,
+    1_795_341_336_669_489_931,
+    1_795_341_336_669_490_460,
+    1_795_341_336_682_578_013,
+    1_795_341_336_682_579_410,
+    1_795_341_336_682_579_468,
+    1_795_348_748_876_745_282,
+    1_795_348_748_876_745_915,
+    1_795_349_068_986_840_488,
+    1_795_349_644_850_528_920,
+    1_795_349_644_850_535_884,
+];
 
 /// Whether what is lost was placed so that every stream has what is its own.
 #[derive(PartialEq)]
@@ -190,17 +206,10 @@ fn renamed(files: &BTreeMap<String, Vec<u8>>, refusal: &str) -> Option<BTreeMap<
     Some(renamed)
 }
 
-#[test]
-fn repair_of_anything_saves_what_was_not_hit() {
-    let budget = budget::of("random repairs");
-    let only = std::env::var("RUNLOG_REPAIR_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
-    let first = only.unwrap_or_else(|| budget.seed());
+/// Goes through seeds, and says of each that went wrong what did.
+fn check_all(seeds: impl Iterator<Item = u64>, budget: &Budget) {
     let mut wrong = Vec::new();
-    for seed in first.. {
-        let is_enough = if only.is_some() { seed > first } else { seed - first >= STORES * TIMES };
-        if is_enough && !budget.goes_on() {
-            break;
-        }
+    for seed in seeds {
         match Case::of(seed).check() {
             Ok(Placing::Right) => {}
             Ok(Placing::Wrong) => budget.add("placed wrong, several index blocks being lost", 1),
@@ -215,4 +224,23 @@ fn repair_of_anything_saves_what_was_not_hit() {
         wrong.len(),
         wrong.join("\n")
     );
+}
+
+#[test]
+fn repair_of_anything_saves_what_was_not_hit() {
+    let budget = budget::of("random repairs");
+    let only = std::env::var("RUNLOG_REPAIR_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
+    match only {
+        Some(seed) => check_all(std::iter::once(seed), &budget),
+        None => {
+            let first = budget.seed();
+            let is_wanted = |seed: &u64| seed - first < STORES * TIMES || budget.goes_on();
+            check_all((first..).take_while(is_wanted), &budget);
+        }
+    }
+}
+
+#[test]
+fn stores_that_were_once_not_mended_are() {
+    check_all(REGRESSIONS.into_iter(), &budget::of("random repairs that once failed"));
 }

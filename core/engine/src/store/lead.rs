@@ -12,6 +12,7 @@ use super::{
 use crate::{
     Error, Result,
     log::segment::Segment,
+    storage::File,
     sync::{Arc, MutexGuard, Ordering, thread},
 };
 
@@ -203,10 +204,7 @@ impl Shared {
         match open.write_to(&*segment.file, place.capacity, place.synced_end < place.written_end) {
             Ok(()) => {}
             Err(Unwritten::Full(error)) => {
-                // A part may have been written. It must not come back after a crash: its batches are refused, and the
-                // next ones are written in the same place.
-                let cut = segment.file.set_len(place.written_end).and_then(|()| segment.file.sync());
-                return match cut {
+                return match cut_back(&*segment.file, place.written_end, end) {
                     Ok(()) => Written::Refused(told(error)),
                     Err(_) => Written::Failed(told(error)),
                 };
@@ -281,6 +279,19 @@ impl Shared {
         drop(writer);
         waiters.into_iter().flatten().for_each(Waiters::wake);
     }
+}
+
+/// Takes back what was written of a group, up to an end, for which there was no room. It must not come back after a crash:
+/// its batches are refused, and the next ones are written in the same place.
+fn cut_back(file: &dyn File, start: u64, end: u64) -> std::io::Result<()> {
+    // A file system that never overwrites may have no room to shorten a file either, and usually nothing was written.
+    let length = usize::try_from(file.len()?.min(end).saturating_sub(start)).unwrap_or(usize::MAX);
+    let mut behind = vec![0; length];
+    file.read_at(start, &mut behind)?;
+    if behind.iter().any(|byte| *byte != 0) {
+        file.set_len(start)?;
+    }
+    file.sync()
 }
 
 fn is_open(writer: &Writer, group: &Arc<Group>) -> bool {

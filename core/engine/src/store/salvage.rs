@@ -162,7 +162,8 @@ struct Remains {
     place: Place,
     file: RawFile,
     header: Option<Header>,
-    seed: u32,
+    /// What its records may continue: one seed, unless no header tells it and several were found.
+    seeds: Vec<u32>,
     /// Where records may begin, and where the file or what counts of it ends.
     from: u64,
     end: u64,
@@ -186,29 +187,28 @@ impl Remains {
             // A part of a segment continues that one's seed.
             let whole =
                 before.iter().rev().find(|other| other.place.segment == place.segment && other.place.offset == 0);
-            let seed = match whole {
-                Some(whole) => Some(whole.seed),
-                None => seed::find(&file, 0, end, place.offset)?,
+            let seeds = match whole {
+                Some(whole) => whole.seeds.clone(),
+                None => some_seed(seed::find(&file, 0, end, place.offset)?, &place.name)?,
             };
             let header = whole.and_then(|whole| whole.header);
-            let seed = seed.ok_or_else(|| nothing(&place.name))?;
             let quiet_from = last_nonzero(&file, 0, end)?;
-            return Ok(Self { file, header, seed, from: 0, end, quiet_from, block: None, place });
+            return Ok(Self { file, header, seeds, from: 0, end, quiet_from, block: None, place });
         }
         let start = file.read(0, end.min(HEADER_BYTES as u64))?;
         let tail = end.saturating_sub((TRAILER_BYTES + crate::format::segment::COPY_BYTES) as u64);
         let tail = file.read(tail, end - tail)?;
         let footer = tail.split_first_chunk().map(|(copy, _)| Header::decode_copy(copy, &place.name, 0));
         let header = Header::decode(&start, &place.name).ok().or_else(|| footer?.ok());
-        let seed = match header {
-            Some(header) => header.seed(),
+        let seeds = match header {
+            Some(header) => vec![header.seed()],
             None => {
                 note(summary, format!("{}: every copy of its header is lost", place.name));
-                seed::find(&file, HEADER_BYTES as u64, end, 0)?.ok_or_else(|| nothing(&place.name))?
+                some_seed(seed::find(&file, HEADER_BYTES as u64, end, 0)?, &place.name)?
             }
         };
         let from = (HEADER_BYTES as u64).min(end);
-        let mut remains = Self { file, header, seed, from, end, quiet_from: end, block: None, place };
+        let mut remains = Self { file, header, seeds, from, end, quiet_from: end, block: None, place };
         remains.block = header.and_then(|header| remains.read_block(&header, &tail));
         remains.quiet_from = last_nonzero(&remains.file, remains.from, remains.end)?;
         Ok(remains)
@@ -218,12 +218,12 @@ impl Remains {
     fn read_block(&mut self, header: &Header, tail: &[u8]) -> Option<Block> {
         let trailer = Trailer::decode(tail.last_chunk()?, header, self.end).ok()??;
         let bytes = self.file.read(trailer.data_end, trailer.block_bytes() - TRAILER_BYTES as u64).ok()?;
-        let block = Block::check(bytes, trailer, self.seed, &self.place.name).ok()?;
+        let block = Block::check(bytes, trailer, header.seed(), &self.place.name).ok()?;
         self.end = trailer.data_end;
         Some(block)
     }
 
-    /// Gives every whole record; the bytes between them are counted.
+    /// Gives every whole record, seed by seed; the bytes between those of the first are counted.
     fn pieces(
         &self,
         mut visit: impl FnMut(&Frame) -> ControlFlow<()>,
@@ -233,13 +233,16 @@ impl Remains {
         let shifted = Shifted { file: &self.file, shift };
         let quiet = shift + self.quiet_from;
         let end = shift + self.end - self.end % 8;
-        let mut survey = Survey::new(&shifted, self.seed, self.from + shift, end).quiet_from(quiet);
-        while let Some(piece) = survey.next()? {
-            match piece {
-                Piece::Hole(found) => hole(found.from, found.to.min(quiet)),
-                Piece::Record(frame) => {
-                    if visit(&frame).is_break() {
-                        return Ok(ControlFlow::Break(()));
+        for (nth, seed) in self.seeds.iter().enumerate() {
+            let mut survey = Survey::new(&shifted, *seed, self.from + shift, end).quiet_from(quiet);
+            while let Some(piece) = survey.next()? {
+                match piece {
+                    Piece::Hole(found) if nth == 0 => hole(found.from, found.to.min(quiet)),
+                    Piece::Hole(_) => {}
+                    Piece::Record(frame) => {
+                        if visit(&frame).is_break() {
+                            return Ok(ControlFlow::Break(()));
+                        }
                     }
                 }
             }
@@ -322,8 +325,10 @@ impl Remains {
     }
 }
 
-fn nothing(name: &str) -> Error {
-    Error::new(ErrorKind::Damaged, format!("no record in {name} tells which segment it is of"))
+/// Seeds that were found, if there are any.
+fn some_seed(seeds: Vec<u32>, name: &str) -> Result<Vec<u32>> {
+    let nothing = || Error::new(ErrorKind::Damaged, format!("no record in {name} tells which segment it is of"));
+    if seeds.is_empty() { Err(nothing()) } else { Ok(seeds) }
 }
 
 /// The ids of streams by number, and the redacted positions: from index blocks, and where there is none from the records.

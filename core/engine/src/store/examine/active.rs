@@ -139,9 +139,21 @@ impl Examiner<'_> {
         let stands = segment.header.base_position.saturating_add(u64::from(expected));
         // A batch without its end went on here.
         let surplus = surplus(rest, stands).max(u64::from(is_unended));
-        let end = last_end + surplus * gap::PLACE_BYTES;
-        let (quiet_from, next_position) = (Some(quiet_from), Some(stands + surplus));
-        Ok(Tail { quiet_from, next_position, ..Tail::known(end) })
+        let told = self.told_of(segment);
+        let end = (last_end + surplus * gap::PLACE_BYTES).max(told.map_or(0, |(offset, _)| offset));
+        let next_position = (stands + surplus).max(told.map_or(0, |(_, next)| next));
+        Ok(Tail { quiet_from: Some(quiet_from), next_position: Some(next_position), ..Tail::known(end) })
+    }
+
+    /// How far a segment reached, as far as the small files tell: offset, and the position behind that.
+    fn told_of(&self, segment: &Segment) -> Option<(u64, u64)> {
+        let named = (segment.id(), segment.header.salt);
+        let saved = self.saved.as_ref().map(|saved| &saved.end);
+        let saved = saved.filter(|end| (SegmentId(end.segment), end.salt) == named);
+        let closed = self.sources.end.as_ref().filter(|end| (end.segment, end.salt) == named);
+        let told =
+            [saved.map(|end| (end.offset, end.next_position)), closed.map(|end| (end.offset, end.next_position))];
+        told.into_iter().flatten().max()
     }
 
     /// A segment whose file is missing, or can't be used: everything in it is lost. What its neighbours tell of it makes

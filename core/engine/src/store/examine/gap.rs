@@ -146,3 +146,8 @@ impl Lost {
         }
     }
 }
+
+/// A position's place in a segment.
+pub(super) fn index_of(segment: &Segment, position: u64) -> Option<u32> {
+    u32::try_from(position.checked_sub(segment.header.base_position)?).ok()
+}

@@ -1,5 +1,7 @@
 //! What the records behind a gap show to have been lost gets places in it. The rules stand in [`gap`](super::gap).
 
+use std::ops::RangeInclusive;
+
 use super::{
     draft::Draft,
     gap::{Gap, Lost, PLACE_BYTES},
@@ -45,7 +47,7 @@ impl Walker {
         let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
         match row {
             Some(row) => self.lose_ranges(number, given, row.first_ordinal)?,
-            None => self.lose_range_before(number, given, sequence)?,
+            None => self.lose_range_before(number, given..=u32::MAX, sequence)?,
         }
         let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
         let known = match row {
@@ -103,13 +105,26 @@ impl Walker {
             let before = self.durable.directory.stream(about).map_or(0, |stream| stream.ordinals);
             self.lose_ranges(about, before, ordinal)?;
         }
-        let last = self.last_sequence(about);
-        if matches!(header.kind, Kind::FORK | Kind::TRUNCATE | Kind::SNAPSHOT) && header.sequence > last {
+        if header.kind == Kind::FORK {
+            self.lose_still_shared(made, about)?;
+        }
+        if matches!(header.kind, Kind::FORK | Kind::TRUNCATE | Kind::SNAPSHOT)
+            && header.sequence > self.last_sequence(about)
+        {
             // How many records of its own it was given by then, only an index tells, at best that of the step itself; one that
             // had none was a fork.
             let own = given.or_else(|| self.names.records_before(about)).unwrap_or(0);
             let begins = self.names.begins_behind(about).unwrap_or(0);
             self.begin_further_on(about, header.sequence.saturating_sub(own).max(begins));
+            if given.is_none() {
+                let before = self.durable.directory.stream(about).map_or(0, |stream| stream.ordinals);
+                // What an index has of the stream from here on came later.
+                let row = within.block.as_ref().and_then(|block| block.find_stream(about));
+                let here = Location { segment: within.id, offset: frame.offset };
+                let first = row.map(|row| row.first_ordinal).or_else(|| self.names.first_behind(about, here));
+                let to = first.map_or(u32::MAX, |first| first - 1);
+                self.lose_range_before(about, before..=to, header.sequence)?;
+            }
             self.lose_data(about, header.sequence.saturating_sub(self.last_sequence(about)))?;
         }
         if let Some(ordinal) = given {
@@ -159,6 +174,14 @@ impl Walker {
     /// Loses what a stream must have had when it was forked, and has not. Whether there was any.
     fn lose_shared(&mut self, child: u32, parent: u32, at: u32) -> Result<bool, String> {
         let given = self.durable.directory.stream(parent).map_or(0, |stream| stream.ordinals);
+        self.lose_still_shared(child, parent)?;
+        self.lose_data(parent, at.saturating_sub(self.last_sequence(parent)))?;
+        Ok(self.durable.directory.stream(parent).is_some_and(|stream| stream.ordinals > given))
+    }
+
+    /// Of that, what the checkpoint says that the fork still has in common with it.
+    fn lose_still_shared(&mut self, child: u32, parent: u32) -> Done {
+        let given = self.durable.directory.stream(parent).map_or(0, |stream| stream.ordinals);
         for Shared { first_sequence, first_ordinal, count } in self.names.shared(child) {
             let is_new = first_ordinal > given;
             if is_new {
@@ -168,8 +191,7 @@ impl Walker {
                 self.lose_data_up_to(parent, first_ordinal + count - 1)?;
             }
         }
-        self.lose_data(parent, at.saturating_sub(self.last_sequence(parent)))?;
-        Ok(self.durable.directory.stream(parent).is_some_and(|stream| stream.ordinals > given))
+        Ok(())
     }
 
     /// Makes a stream whose creation is lost a fork of an unknown one, if what is there of it begins behind `at`.
@@ -242,7 +264,7 @@ impl Walker {
     fn lose_truncation(&mut self, number: u32, after: u32) -> Done {
         let ordinal = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
         let step = StepRow { kind: Kind::TRUNCATE, sequence: after, ordinal, ..empty_step(number) };
-        self.lose_step(step, self.last_place(number)).map(drop)
+        self.lose_step(step, self.last_mention(number, after)).map(drop)
     }
 
     /// The place of the step, which is behind another.
@@ -290,7 +312,7 @@ impl Walker {
             self.lose_truncation(number, theirs.last_sequence())?;
         }
         if theirs.deleted {
-            self.lose_step(StepRow { kind: Kind::DELETE, ..empty_step(number) }, self.last_place(number))?;
+            self.lose_step(StepRow { kind: Kind::DELETE, ..empty_step(number) }, self.last_mention(number, 0))?;
         }
         Ok(())
     }
@@ -305,8 +327,13 @@ impl Walker {
     }
 
     /// Where the checkpoint has a sequence in a range that begins in what is lost, all that came before that one is lost.
-    fn lose_range_before(&mut self, number: u32, given: u32, sequence: u32) -> Done {
-        let ranges = self.names.ranges(number, given, u32::MAX);
+    fn lose_range_before(&mut self, number: u32, ordinals: RangeInclusive<u32>, sequence: u32) -> Done {
+        let (given, to) = ordinals.into_inner();
+        // A sequence beyond those that the checkpoint has was taken back again before it was made.
+        if self.names.last_sequence(number).is_some_and(|last| last < sequence) {
+            return Ok(());
+        }
+        let ranges = self.names.ranges(number, given, to);
         let place = ranges.iter().rposition(|(first, _)| *first <= sequence);
         let Some((first_sequence, first_ordinal)) = place.map(|place| ranges[place]) else { return Ok(()) };
         let lost = u64::from(first_ordinal - 1 - given) + u64::from(sequence - first_sequence);
@@ -372,6 +399,12 @@ impl Walker {
         self.last_places.get(&number).copied().unwrap_or(NOWHERE)
     }
 
+    /// The newest place where a stream had a record, or had to reach behind a sequence: where it lost that again, was later.
+    fn last_mention(&self, number: u32, behind: u32) -> Location {
+        let mentioned = self.mentions.get(&number).map_or(NOWHERE, |mentions| mentions.last_behind(behind));
+        self.last_place(number).max(mentioned)
+    }
+
     /// Notes where a record of a stream is, or was.
     pub(super) fn set_place(&mut self, number: u32, location: Location) {
         if !self.gaps.is_empty() {
@@ -390,6 +423,28 @@ impl Walker {
         if step.kind == Kind::TRUNCATE && self.open.is_some() {
             self.truncated.insert(step.stream, location);
         }
+        let about = if step.kind == Kind::FORK { step.other } else { step.stream };
+        if matches!(step.kind, Kind::FORK | Kind::TRUNCATE | Kind::SNAPSHOT) && !self.gaps.is_empty() {
+            self.mentions.entry(about).or_default().add(step.sequence, location);
+        }
+    }
+}
+
+/// Where steps speak of sequences of a stream, which it must have reached by then.
+#[derive(Default)]
+pub(super) struct Mentions(Vec<(u32, Location)>);
+
+impl Mentions {
+    /// What is said further on of a sequence as high says all that this does.
+    fn add(&mut self, sequence: u32, location: Location) {
+        self.0.retain(|(other, at)| *other > sequence || *at > location);
+        self.0.push((sequence, location));
+    }
+
+    /// The newest that speaks of a sequence behind another.
+    fn last_behind(&self, sequence: u32) -> Location {
+        let behind = self.0.iter().filter(|(other, _)| *other > sequence);
+        behind.map(|(_, location)| *location).max().unwrap_or(NOWHERE)
     }
 }
 

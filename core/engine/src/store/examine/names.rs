@@ -25,6 +25,8 @@ pub(crate) struct Names {
     shared: HashMap<u32, Vec<Shared>>,
     /// The ranges of a stream's own records that stand, where it has several: first sequence and first ordinal, in order.
     ranges: HashMap<u32, Vec<(u32, u32)>>,
+    /// The last sequence of each stream.
+    lasts: HashMap<u32, u32>,
     /// Up to this number, what is no fork there is none.
     known_to: u32,
     store: [u8; 16],
@@ -46,6 +48,7 @@ impl Names {
         self.known_to = checkpoint.directory.next_number() - 1;
         for (number, stream) in (1..).zip(checkpoint.directory.streams().iter()) {
             self.ids.insert(number, *stream.id.as_bytes());
+            self.lasts.insert(number, stream.last_sequence());
             if stream.lineage.is_some() || stream.tail_first_ordinal > 1 || stream.forked.is_some() {
                 self.ranges.insert(number, own_ranges(number, stream));
             }
@@ -89,6 +92,13 @@ impl Names {
         self.firsts.get(&number).map(|first| first.ordinal.saturating_sub(1))
     }
 
+    /// The ordinal of the first record of a stream that an index block has, if it lies behind a place.
+    pub(super) fn first_behind(&self, number: u32, place: Location) -> Option<u32> {
+        let first = self.firsts.get(&number)?;
+        let location = Location { segment: first.segment.id(), offset: first.offset };
+        (location > place).then_some(first.ordinal)
+    }
+
     /// Behind which sequence a stream began, if it wasn't truncated before that record.
     pub(super) fn begins_behind(&self, number: u32) -> Option<u32> {
         let First { ordinal, segment, offset } = self.firsts.get(&number)?;
@@ -106,6 +116,11 @@ impl Names {
     pub(super) fn ranges(&self, number: u32, behind: u32, to: u32) -> Vec<(u32, u32)> {
         let all = self.ranges.get(&number).into_iter().flatten();
         all.filter(|(_, ordinal)| (behind.saturating_add(1)..=to).contains(ordinal)).copied().collect()
+    }
+
+    /// The last sequence of a stream, as the checkpoint has it.
+    pub(super) fn last_sequence(&self, number: u32) -> Option<u32> {
+        self.lasts.get(&number).copied()
     }
 
     /// What a fork shares of its parent's own records, as the checkpoint has it.

@@ -18,13 +18,19 @@ use crate::{
 const BUDGET_FACTOR: u64 = 4;
 const WINDOW_BYTES: u64 = 256 << 10;
 
-/// The seed of the records between two offsets, `None` when no two whole ones follow each other and none is the first.
-/// `shift` is where the first byte of the source stands in the segment: a part of one may have been saved alone.
-pub(crate) fn find(source: &dyn Source, from: u64, end: u64, shift: u64) -> Result<Option<u32>> {
+/// So many seeds are told apart in one file.
+const SEEDS_MAX: usize = 16;
+
+/// The seeds of the records between two offsets, that of the most records first. Each has two whole records that follow each
+/// other, or the first of a segment. There are several where a part of another file was written over this one: records
+/// that are moved by a power of two look like such of another segment. `shift` is where the first byte of the source stands
+/// in the segment: a part of one may have been saved alone.
+pub(crate) fn find(source: &dyn Source, from: u64, end: u64, shift: u64) -> Result<Vec<u32>> {
     let header_bytes = record::HEADER_BYTES as u64;
     let mut budget = end.saturating_sub(from).saturating_add(WINDOW_BYTES).saturating_mul(BUDGET_FACTOR);
     let (mut window, mut window_start) = (bytes::Bytes::new(), 0);
     let mut offset = from;
+    let mut found: Vec<(u32, u64)> = Vec::new();
     while end.saturating_sub(offset) >= header_bytes {
         if offset < window_start || offset + header_bytes > window_start + window.len() as u64 {
             window = source.read(offset, WINDOW_BYTES.min(end - offset))?;
@@ -36,19 +42,28 @@ pub(crate) fn find(source: &dyn Source, from: u64, end: u64, shift: u64) -> Resu
             continue;
         }
         let bytes = window[at..].first_chunk::<{ record::HEADER_BYTES }>().expect("it was just read");
+        let mut step = aligned(1) as u64;
         if let Some(body_bytes) = plausible_body(bytes, offset + shift, end - offset) {
-            let Some(left) = budget.checked_sub(body_bytes) else { return Ok(None) };
+            let Some(left) = budget.checked_sub(body_bytes) else { break };
             budget = left;
             let body = source.read(offset + header_bytes, body_bytes)?;
-            if let Some(seed) = seed_of(bytes, &body, offset + shift)
-                && is_confirmed(source, bytes, seed, offset + header_bytes + body_bytes, end, shift)?
-            {
-                return Ok(Some(seed));
+            let next = offset + header_bytes + body_bytes;
+            if let Some(seed) = seed_of(bytes, &body, offset + shift) {
+                let known = found.iter_mut().find(|(other, _)| *other == seed);
+                let is_known = known.map(|(_, count)| *count += 1).is_some();
+                if is_known || is_confirmed(source, bytes, seed, next, end, shift)? {
+                    if !is_known && found.len() < SEEDS_MAX {
+                        found.push((seed, 1));
+                    }
+                    step = next - offset;
+                }
             }
         }
-        offset += aligned(1) as u64;
+        offset += step;
     }
-    Ok(None)
+    // Stable: of as many, the first.
+    found.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    Ok(found.into_iter().map(|(seed, _)| seed).collect())
 }
 
 /// The length of the padded body, if this may be a header at all.

@@ -220,16 +220,21 @@ fn open(storage: &dyn Storage, id: SegmentId, identity: &Identity) -> Result<Sta
         }
         Ok(_) => Ok(State::Lost(Some(Unusable::of(error.to_string())))),
         Err(header) if header.kind() == ErrorKind::Damaged => {
-            let footer =
-                footer_of(&*file, &name)?.filter(|footer| footer.store == identity.store && footer.segment != id);
-            if let Some(footer) = footer {
-                let why = format!("it is {} of this store, under another name", files::segment_name(footer.segment));
-                let (is_segment, next_position) = (Some(footer.segment), footer.base_position);
-                return Ok(State::Lost(Some(Unusable { why, is_segment, next_position })));
+            // The copy that ends its index block tells which segment it is as well as those that it begins with.
+            if let Some(footer) = footer_of(&*file, &name)? {
+                if footer.store != identity.store {
+                    return Ok(State::Lost(Some(Unusable::of(format!("{name}: it is a segment of another store")))));
+                }
+                if footer.segment != id {
+                    let why =
+                        format!("it is {} of this store, under another name", files::segment_name(footer.segment));
+                    let (is_segment, next_position) = (Some(footer.segment), footer.base_position);
+                    return Ok(State::Lost(Some(Unusable { why, is_segment, next_position })));
+                }
             }
             let source = FileSource { file: file.clone(), name };
-            Ok(match seed::find(&source, HEADER_BYTES as u64, length, 0)? {
-                Some(seed) => State::Headless { file, seed },
+            Ok(match seed::find(&source, HEADER_BYTES as u64, length, 0)?.first() {
+                Some(seed) => State::Headless { file, seed: *seed },
                 None => State::Lost(Some(Unusable::of(error.to_string()))),
             })
         }

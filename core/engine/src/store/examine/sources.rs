@@ -127,9 +127,12 @@ fn identity(storage: &dyn Storage) -> Result<(Identity, Option<String>)> {
     let ids = chain::segment_ids(storage)?;
     if let Ok(identity) = &read {
         let is_own = |id: &SegmentId| Ok(header_of(storage, *id)?.is_some_and(|header| header.store == identity.store));
-        // Usually all are of one store, and needn't be counted.
-        if ids.first().map_or(Ok(true), is_own)? && ids.last().map_or(Ok(true), is_own)? {
-            return Ok((*identity, None));
+        // Usually all are of one store, and needn't be counted. Of another's files the first and the last may be two.
+        let mut others = ids.iter().map(is_own).filter(|is_own| !matches!(is_own, Ok(true)));
+        match others.next() {
+            None => return Ok((*identity, None)),
+            Some(Err(error)) => return Err(error),
+            Some(Ok(_)) => {}
         }
     }
     let said = said_by_segments(storage, &ids)?;

@@ -9,9 +9,9 @@ use std::{
 use super::{
     compare,
     draft::Draft,
-    gap::{Gap, Lost},
+    gap::{Gap, Lost, index_of},
     guide::{Guide, Named, named_at},
-    lose::NOWHERE,
+    lose::{Mentions, NOWHERE},
     names::Names,
     report::Report,
     survey::{Hole, Padded, Piece, Survey},
@@ -91,6 +91,8 @@ pub(crate) struct Walker {
     pub(super) last_places: NumberMap<Location>,
     /// Where each stream was truncated of which no data record came since.
     pub(super) truncated: NumberMap<Location>,
+    /// Where steps behind the first gap speak of each stream.
+    pub(super) mentions: NumberMap<Mentions>,
     /// Where the last stream was made.
     pub(super) last_creation: Location,
     /// The streams of which a record came since.
@@ -155,6 +157,7 @@ impl Walker {
             open: None,
             last_places: NumberMap::default(),
             truncated: NumberMap::default(),
+            mentions: NumberMap::default(),
             last_creation: NOWHERE,
             settled: HashSet::new(),
             names,
@@ -433,6 +436,7 @@ impl Walker {
     /// Applies what the index names in a gap. Whether it names everything there was.
     fn lose_named(&mut self, within: &mut Within, gap: &mut Gap) -> bool {
         let Some(mut guide) = within.guide.take() else { return false };
+        let mut counted = None;
         while let Some((offset, named)) = guide.next_below(gap.to) {
             let done = if offset < gap.from {
                 Err(format!("it names {} at offset {offset}, where the records have none", named.told()))
@@ -442,6 +446,10 @@ impl Walker {
             if let Err(what) = done {
                 within.contradict(what);
                 return false;
+            }
+            // What an earlier repair placed where something else is lost has no position of its own.
+            if counted.replace(offset) != Some(offset) {
+                self.draft(within.id).add_lost();
             }
         }
         gap.next_place = gap.next_place.max(guide.end.min(gap.to));
@@ -481,16 +489,10 @@ impl Walker {
                 gap.add(Lost { stream: step.stream, kind: step.kind, first: step.sequence, last: step.sequence });
             }
         }
-        self.draft(within.id).add_lost();
         Ok(())
     }
 
     pub(super) fn draft(&mut self, segment: SegmentId) -> &mut Draft {
         self.drafts.entry(segment).or_default()
     }
-}
-
-/// A position's place in a segment.
-pub(crate) fn index_of(segment: &Segment, position: u64) -> Option<u32> {
-    u32::try_from(position.checked_sub(segment.header.base_position)?).ok()
 }
