@@ -85,7 +85,7 @@ fn the_messages_of_a_step_are_found_by_halving() {
 
 #[test]
 fn a_fresh_recorder_finds_the_call_that_a_result_answers_from_the_end() {
-    reads_at_most(20, "a tool result", |steps| {
+    reads_at_most(24, "a tool result", |steps| {
         read_of_a_run(steps, |store, run| {
             let block = r#"{"type":"tool_use","id":"last","name":"ls","input":{}}"#;
             let message = format!(r#"{{"role":"assistant","content":[{block}]}}"#);

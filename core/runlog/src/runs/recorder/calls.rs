@@ -1,22 +1,24 @@
 //! The tool calls of a run that its results answer: how the provider wrote them, and whether they have their result.
 //!
-//! Providers refuse a context with a result that answers no call, or with two results of one call, and so every later
-//! request. The recorder therefore refuses such a result. It knows the calls that it recorded itself, as long as nobody
-//! else wrote to the context; else, and for any other call, such as that of the run before a resume, it looks into the
-//! context, from its end.
+//! Providers refuse a context with a result that answers no call, with two results of one call, or with a message
+//! between a call and its result, and so every later request. The recorder therefore refuses such a result or message.
+//! It knows the calls that it recorded itself, as long as nobody else wrote to the context; else, and for any other call,
+//! such as that of the run before a resume, it looks into the context, from its end.
 
 use std::collections::HashMap;
 
 use runlog_engine::Sequence;
 use runlog_model::{ContextEvent, ContextEventKind, NewContextEvent, ToolStyle, tool_calls_of};
 
-use super::AsyncRunRecorder;
+use super::{AsyncRunRecorder, open::OpenCalls};
 use crate::{Error, ErrorKind, Result, repository, runs::outcome::AnsweredCall};
 
 /// The calls that a recorder knows of, by their id.
 #[derive(Default)]
 pub(super) struct Calls {
     known: HashMap<String, Call>,
+    /// The calls that await their results; `None` where that isn't known.
+    pub(super) open: Option<OpenCalls>,
     /// The last sequence of the context that this recorder wrote or looked at.
     last: Sequence,
 }
@@ -34,6 +36,8 @@ struct Call {
 pub(super) struct Taken<'a> {
     recorder: &'a AsyncRunRecorder,
     ids: Vec<String>,
+    /// Whether it is told to the recorder what is open once they are written.
+    is_open_told: bool,
 }
 
 impl AsyncRunRecorder {
@@ -62,12 +66,17 @@ impl AsyncRunRecorder {
     }
 
     /// Takes in the calls and results of events that are about to be written, as far as none is refused, and says why
-    /// one is: as [`check_unanswered`](Self::check_unanswered), for any of the results.
+    /// one is: as [`check_unanswered`](Self::check_unanswered), for any of the results, and
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for another message while calls are open.
     pub(super) async fn take_calls<'e>(
         &self,
         events: impl Iterator<Item = &'e NewContextEvent> + Clone,
     ) -> (Taken<'_>, Result<()>) {
-        let mut taken = Taken { recorder: self, ids: Vec::new() };
+        let mut taken = Taken { recorder: self, ids: Vec::new(), is_open_told: false };
+        let open = match self.open_before(events.clone()).await {
+            Ok(open) => open,
+            Err(error) => return (taken, Err(error)),
+        };
         for id in events.clone().flat_map(results) {
             if let Err(error) = self.look_for(id).await {
                 return (taken, Err(error));
@@ -76,7 +85,14 @@ impl AsyncRunRecorder {
         let mut events = events;
         let taking = {
             let mut state = self.state();
-            events.try_for_each(|event| state.calls.take(event, &mut taken.ids))
+            taken.is_open_told = true;
+            state.calls.open = open.or_else(|| state.calls.open.take());
+            let calls = &mut state.calls;
+            events.try_for_each(|event| {
+                // Before the event's calls are known: a refused message makes none.
+                calls.open.as_mut().map_or(Ok(()), |open| open.take(event))?;
+                calls.take(event, &mut taken.ids)
+            })
         };
         match taking {
             Ok(()) => (taken, Ok(())),
@@ -112,9 +128,10 @@ impl AsyncRunRecorder {
 
 impl Calls {
     /// Where the context ends. What is known counts no more where somebody else wrote to it.
-    fn last_is(&mut self, last: Sequence) {
+    pub(super) fn last_is(&mut self, last: Sequence) {
         if self.last != last {
             self.last = last;
+            self.open = None;
             self.known.retain(|_, call| call.is_pending);
         }
     }
@@ -176,6 +193,7 @@ impl Taken<'_> {
     /// They were written.
     pub(super) fn keep(mut self) {
         let ids = std::mem::take(&mut self.ids);
+        self.is_open_told = false;
         let mut state = self.recorder.state();
         for id in ids {
             if let Some(call) = state.calls.known.get_mut(&id) {
@@ -187,8 +205,9 @@ impl Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        if !self.ids.is_empty() {
+        if self.is_open_told || !self.ids.is_empty() {
             let mut state = self.recorder.state();
+            state.calls.open = None;
             self.ids.iter().for_each(|id| drop(state.calls.known.remove(id)));
         }
     }
