@@ -27,6 +27,6 @@ pub use host::Host;
 pub use host::SystemHost;
 pub use ids::{Position, SegmentId, Sequence, StreamId};
 pub use store::{
-    Backup, Commit, LogReader, Missing, Mode, OpenOptions, Preallocation, Problem, Reader, Recovery, Repair, Salvage,
-    Salvaged, Stat, Store, Subscription, Verification, repair, salvage, verify, verify_with,
+    Backup, BackupOptions, Commit, LogReader, Missing, Mode, OpenOptions, Preallocation, Problem, Reader, Recovery,
+    Repair, Salvage, Salvaged, Stat, Store, Subscription, Verification, repair, salvage, verify, verify_with,
 };
