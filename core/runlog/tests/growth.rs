@@ -98,6 +98,17 @@ fn a_fresh_recorder_finds_the_call_that_a_result_answers_from_the_end() {
     });
 }
 
+#[test]
+fn a_result_of_no_call_is_refused_without_reading_the_whole_context() {
+    reads_at_most(2_200, "a result of no call", |steps| {
+        read_of_a_run(steps, |store, run| {
+            let answer = ToolOutcome::completed("nope", RawJson::string("x"));
+            let error = store.runs().recorder(run).unwrap().record_tool_result(&answer).unwrap_err();
+            assert!(error.to_string().contains("no tool call \"nope\""), "{error}");
+        })
+    });
+}
+
 /// A chat with so many messages and steps, and the stream that they are in.
 fn chat(store: &Store, size: u32) -> (String, StreamId) {
     let chats = store.chats();

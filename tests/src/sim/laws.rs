@@ -270,7 +270,9 @@ impl Laws<'_> {
                     open.insert(event.tool_call_id.as_deref());
                 }
                 ContextEventKind::ToolResult => {
-                    event.tool_results.iter().for_each(|mark| drop(open.remove(&mark.tool_call_id.as_deref())));
+                    for mark in &event.tool_results {
+                        open.remove(&mark.tool_call_id.as_deref());
+                    }
                 }
                 kind => {
                     let at = event.position;

@@ -13,6 +13,10 @@ use runlog_model::{ContextEvent, ContextEventKind, NewContextEvent, ToolStyle, t
 use super::{AsyncRunRecorder, open::OpenCalls};
 use crate::{Error, ErrorKind, Result, repository, runs::outcome::AnsweredCall};
 
+/// How far back the call of a result is looked for, in messages, calls and results: providers take a result that follows
+/// its call, so that one further away than this is no result of the run's work.
+const SEARCHED_MAX: u32 = 2_048;
+
 /// The calls that a recorder knows of, by their id.
 #[derive(Default)]
 pub(super) struct Calls {
@@ -115,7 +119,12 @@ impl AsyncRunRecorder {
         }
         let kinds = [ContextEventKind::AssistantMessage, ContextEventKind::ToolCall, ContextEventKind::ToolResult];
         let mut search = Search { id, results: 0, is_made: false, is_answered: false, is_redacted: false };
-        let found = self.inner.runs.store.contexts().find_back(instance, &kinds, |event| search.look(event)).await?;
+        let mut left = SEARCHED_MAX;
+        let look = |event: &ContextEvent| {
+            left -= 1;
+            search.look(event).map(Some).or((left == 0).then_some(None))
+        };
+        let found = self.inner.runs.store.contexts().find_back(instance, &kinds, look).await?.flatten();
         if let Some(call) = found.or_else(|| search.finish()) {
             let mut state = self.state();
             if state.calls.known.get(id).is_none_or(|known| !known.is_pending) {
@@ -279,7 +288,8 @@ fn results(event: &NewContextEvent) -> impl Iterator<Item = &str> {
 
 fn unknown(id: &str) -> Error {
     Error::invalid(format!(
-        "the context has no tool call {id:?} for this result; record the assistant message that makes the call first"
+        "the context has no tool call {id:?} for this result (the last {SEARCHED_MAX} events are searched); record the \
+         assistant message that makes the call first"
     ))
 }
 
