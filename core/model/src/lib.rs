@@ -42,7 +42,7 @@ pub use catalog::{
 };
 pub use chat::{
     Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent, MessageFilter, Space,
-    Step, StepStatus, StepType, Touched, Updates,
+    Step, StepStatus, StepType, Touched, Updates, id_in_copy,
 };
 pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use error::{Error, ErrorKind, Result};

@@ -15,7 +15,7 @@ use crate::{
     Error, Mode, Result, StoreOptions,
     backend::Backend,
     catalog::{CatalogReader, Change, Guard},
-    chats::ChatCache,
+    chats::{ChatCache, Claims},
     cursor::{Cursor, Kind as CursorKind},
     embedded::{Embedded, Wait},
     lookup::{check_free, check_instance, check_unused, find_session, live_session, root_instance},
@@ -63,6 +63,7 @@ struct Folds {
     catalog: Arc<Folded<Catalog>>,
     runs: Arc<RunsShared>,
     chats: Arc<ChatCache>,
+    claims: Arc<Claims>,
     agents: Arc<AgentsFold>,
     /// The runs that opening the store has paused.
     recovered: Arc<OnceLock<Vec<RunId>>>,
@@ -204,6 +205,10 @@ impl AsyncStore {
 
     pub(crate) fn chat_cache(&self) -> &ChatCache {
         &self.shared.folds.chats
+    }
+
+    pub(crate) fn claims(&self) -> &Arc<Claims> {
+        &self.shared.folds.claims
     }
 
     pub(crate) fn agents_fold(&self) -> &AgentsFold {
