@@ -166,7 +166,7 @@ fn a_backup_that_is_ahead_of_the_store_is_left_alone() {
     }
 }
 
-/// Two thirds of a sealed segment that a backup has, the first one.
+/// The first of the sealed segments of a store, and its length.
 fn sealed(storage: &FaultyStorage) -> (String, u64) {
     let name = storage.list().unwrap().into_iter().filter(|name| name.ends_with(".seg")).min().unwrap();
     let length = storage.open(&name, Access::Read).unwrap().len().unwrap();
@@ -184,8 +184,8 @@ fn what_a_backup_has_damaged_is_copied_again() {
     append(&store, 0, 300);
     let first = store.backup(&good).unwrap();
     let (name, length) = sealed(&good);
-    // Its header, its first record, a quarter of its records, and its end.
-    for (at, bytes) in [(8, 8), (64, 8), (length / 2, 16 << 10), (length - 8, 8), (length - 4_000, 4_000)] {
+    // Its header, its first record, a quarter of its records, and what seals it.
+    for (at, bytes) in [(8, 8), (64, 8), (length / 2, 16 << 10), (length - 8, 8), (length - 100, 100)] {
         let target = good.copy();
         damage(&target, &name, at, bytes);
         assert_ne!(target.files(), good.files());
@@ -197,6 +197,12 @@ fn what_a_backup_has_damaged_is_copied_again() {
     target.open(&name, Access::Write).unwrap().set_len(length / 2).unwrap();
     store.backup(&target).unwrap();
     assert_eq!(target.files(), good.files(), "cut short");
+    // Its last records and what seals it: it may be another history's, which is never written over.
+    let target = good.copy();
+    damage(&target, &name, length - 4_000, 4_000);
+    let error = store.backup(&target).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains("or is damaged; verify it"), "{error}");
 }
 
 #[test]

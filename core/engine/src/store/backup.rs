@@ -200,7 +200,7 @@ fn check_there(source: &Source, target: &dyn Storage, had: &[String], options: B
     match there.map_err(|error| Error::from_io(error, format!("{place}: reading {name}")))? {
         There::Ahead => Err(Error::new(
             ErrorKind::Conflict,
-            format!("{place}: {name} has what this store hasn't; give an empty folder"),
+            format!("{place}: {name} has what this store hasn't, or is damaged; verify it, or give an empty folder"),
         )),
         There::Damaged => {
             check_whole(source).map_err(|error| {
