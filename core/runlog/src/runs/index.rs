@@ -36,7 +36,14 @@ pub(crate) struct RunsShared {
     /// The contexts in which a run is just being started.
     entered: Mutex<HashSet<InstanceId>>,
     /// The contexts that recorders of this process write to, and how many recorders each has.
-    recorded: Mutex<HashMap<InstanceId, (Arc<RwLock<()>>, usize)>>,
+    recorded: Mutex<HashMap<InstanceId, Recorded>>,
+}
+
+/// A context that recorders of this process write to.
+#[derive(Default)]
+struct Recorded {
+    lock: Arc<RwLock<()>>,
+    recorders: usize,
 }
 
 impl RunsShared {
@@ -59,12 +66,12 @@ impl RunsShared {
     /// The lock that puts the writes of all recorders of a context in order.
     pub(super) fn order_in(self: &Arc<Self>, instance: InstanceId) -> ContextOrder {
         let mut recorded = self.recorded();
-        let (lock, recorders) = recorded.entry(instance).or_default();
-        *recorders += 1;
-        ContextOrder { shared: Arc::clone(self), instance, lock: Arc::clone(lock) }
+        let context = recorded.entry(instance).or_default();
+        context.recorders += 1;
+        ContextOrder { shared: Arc::clone(self), instance, lock: Arc::clone(&context.lock) }
     }
 
-    fn recorded(&self) -> MutexGuard<'_, HashMap<InstanceId, (Arc<RwLock<()>>, usize)>> {
+    fn recorded(&self) -> MutexGuard<'_, HashMap<InstanceId, Recorded>> {
         self.recorded.lock().expect("the list of recorded contexts was left broken by a panic")
     }
 
@@ -124,9 +131,9 @@ impl ContextOrder {
 impl Drop for ContextOrder {
     fn drop(&mut self) {
         let mut recorded = self.shared.recorded();
-        if let Some((_, recorders)) = recorded.get_mut(&self.instance) {
-            *recorders -= 1;
-            if *recorders == 0 {
+        if let Some(context) = recorded.get_mut(&self.instance) {
+            context.recorders -= 1;
+            if context.recorders == 0 {
                 recorded.remove(&self.instance);
             }
         }
