@@ -46,7 +46,7 @@ fn each_line_is_acknowledged_with_its_sequence() {
     let ack = |id: u64, sequence: u64, last: u64| (id.into(), sequence.into(), last.into());
     assert_eq!(acks, [ack(1, 1, 1), ack(2, 2, 3), (Value::Null, 4.into(), 4.into()), ack(3, 5, 5)]);
     assert_eq!(ended(&said)["events"], 5);
-    assert_eq!(contents(&place, "n"), ["one", "-", "-", "done", "two"]);
+    assert_eq!(contents(&place, "n"), ["one", "-", "-", "ok", "two"]);
     assert!(place.expect(0, &["ls"]).out.contains('T'));
     // How the run went is kept beside its messages, and is no message.
     let shown = place.expect(0, &["show", "n"]).out;

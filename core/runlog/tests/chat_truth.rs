@@ -305,17 +305,18 @@ fn each_interrupted_request_is_resumed_or_dismissed_by_its_id() {
 fn the_tables_of_messages_and_steps_are_imported_once() {
     let (_store, chats, chat) = chats();
     chats.save_messages(&chat, vec![message("m0", "before")]).unwrap();
-    let messages = format!(
-        "{}\n{}\n{}\n{}\n{}\n{}",
+    let live = format!(
+        r#"{{"id":12,"message_id":"m6","chat_id":"{chat}","role":"user","type":"text","props":{{}},"sequence":9,"deleted_at":"0000-00-00"}}"#
+    );
+    let messages = [
         r#"{"id":7,"message_id":"m1","chat_id":"new","request_id":"r1","role":"user","type":"text","props":{ "content" : "a\u00e9", "n":1.0 },"block_id":null,"thread_id":null,"assistant_id":null,"sequence":3,"metadata":null,"created_at":"2024-02-29 00:00:01","updated_at":"2024-02-29 00:00:02"}"#,
         r#"{"id":8,"message_id":"m2","chat_id":"new","role":"assistant","type":"text","props":"{\"content\":\"b\"}","assistant_id":"neo","sequence":"4","created_at":"2024-02-28 00:00:00","color":"red"}"#,
         r#"{"id":9,"message_id":"m3","chat_id":"new","role":"user","type":"text","props":{},"sequence":5,"deleted_at":"2024-03-01 00:00:00"}"#,
         r#"{"id":10,"message_id":"m4","chat_id":"new","role":"king","type":"text","props":{},"sequence":6}"#,
         r#"{"id":11,"message_id":"m5","chat_id":"new","role":"user","type":"text","props":5,"sequence":6}"#,
-        format!(
-            r#"{{"id":12,"message_id":"m6","chat_id":"{chat}","role":"user","type":"text","props":{{}},"sequence":9,"deleted_at":"0000-00-00"}}"#
-        ),
-    );
+        &live,
+    ]
+    .join("\n");
     let report = chats.import_agent_message(&messages).unwrap();
     assert_eq!((report.imported, report.chats, report.skipped), (3, 1, 1), "{report:?}");
     let told: Vec<_> = report.issues.iter().map(|issue| (issue.line, issue.what.as_str())).collect();
