@@ -99,6 +99,15 @@ fn a_fresh_recorder_finds_the_call_that_a_result_answers_from_the_end() {
 }
 
 #[test]
+fn a_fresh_recorder_looks_for_open_calls_in_the_last_turn_alone() {
+    reads_at_most(16, "a message", |steps| {
+        read_of_a_run(steps, |store, run| {
+            store.runs().recorder(run).unwrap().record_message(NewMessage::assistant("x")).unwrap();
+        })
+    });
+}
+
+#[test]
 fn a_result_of_no_call_is_refused_without_reading_the_whole_context() {
     reads_at_most(2_200, "a result of no call", |steps| {
         read_of_a_run(steps, |store, run| {
