@@ -8,7 +8,7 @@ use std::sync::Arc;
 use runlog_engine::{
     BackupOptions, Batch, Durability, ErrorKind, Expected, Kind, NewRecord, Op, OpenOptions, Position, ReadOptions,
     Store, StreamId,
-    storage::{Access, File as _, Storage},
+    storage::{Access, Storage},
     verify,
 };
 use runlog_tests::{
