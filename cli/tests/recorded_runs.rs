@@ -183,13 +183,23 @@ fn open_tool_calls_are_closed_before_the_message_or_left_to_the_agent() {
     for (with, left) in [(&[][..], "0 dangling"), (&["--leave-tool-calls"], "1 dangling")] {
         let place = Place::new();
         place.script(&["--name", "n"], &["call:c1", "done:{\"pause_reason\":\"waits\"}"]);
-        let said = place.script(&[&["--resume", "n"], with].concat(), &["ready", "dangling", "ack"]);
+        let answers: &[&str] = if with.is_empty() { &[] } else { &["result:c1", "ack"] };
+        let steps = [&["ready"], answers, &["dangling", "ack"]].concat();
+        let said = place.script(&[&["--resume", "n"], with].concat(), &steps);
         assert_eq!((said.code, said.err.contains("closed 1 tool call")), (0, with.is_empty()), "{said:?}");
         let messages = items(&place, &["messages", newest(&place)["id"].as_str().unwrap()]);
         // Where the call is left open, no message that tells the agent to continue stands between it and its result.
-        assert_eq!(messages.len(), if with.is_empty() { 2 } else { 1 });
+        assert_eq!(messages[0]["role"], if with.is_empty() { "user" } else { "tool" });
+        assert_eq!(messages.len(), 2);
         assert_eq!(messages.last().unwrap()["content"]["content"], left);
     }
+    // Nor is one of the agent's own recorded there.
+    let place = Place::new();
+    let said =
+        place.script(&["--json"], &["ready", "call:c1", "ack", "say:too early", "result:c1", "ack", "say:x", "ack"]);
+    assert!(said.out.contains("these calls have none: c1"), "{said:?}");
+    let messages = items(&place, &["messages", newest(&place)["id"].as_str().unwrap()]);
+    assert_eq!(messages.len(), 3);
     let place = Place::new();
     assert_eq!(place.script(&["--leave-tool-calls"], &["say:x"]).code, 2);
 }

@@ -35,7 +35,7 @@ fn each_line_is_acknowledged_with_its_sequence() {
     let place = Place::new();
     let said = place.script(
         &["--json", "--name", "n", "--title", "T"],
-        &["ready", "say:one", "ack", "call:c1", "ack", "say:two", "ack"],
+        &["ready", "say:one", "ack", "call:c1", "ack", "result:c1", "ack", "say:two", "ack"],
     );
     assert_eq!(said.code, 0, "{said:?}");
     let lines = said.json();
@@ -44,14 +44,14 @@ fn each_line_is_acknowledged_with_its_sequence() {
         .map(|ack| (ack["id"].clone(), ack["sequence"].clone(), ack["last_sequence"].clone()))
         .collect();
     let ack = |id: u64, sequence: u64, last: u64| (id.into(), sequence.into(), last.into());
-    assert_eq!(acks, [ack(1, 1, 1), ack(2, 2, 3), ack(3, 4, 4)]);
-    assert_eq!(ended(&said)["events"], 4);
-    assert_eq!(contents(&place, "n"), ["one", "-", "-", "two"]);
+    assert_eq!(acks, [ack(1, 1, 1), ack(2, 2, 3), (Value::Null, 4.into(), 4.into()), ack(3, 5, 5)]);
+    assert_eq!(ended(&said)["events"], 5);
+    assert_eq!(contents(&place, "n"), ["one", "-", "-", "ok", "two"]);
     assert!(place.expect(0, &["ls"]).out.contains('T'));
     // How the run went is kept beside its messages, and is no message.
     let shown = place.expect(0, &["show", "n"]).out;
     assert!(shown.contains("· run new by `"), "{shown}");
-    assert!(shown.contains("· run ended with exit code 0, 4 events recorded"), "{shown}");
+    assert!(shown.contains("· run ended with exit code 0, 5 events recorded"), "{shown}");
     assert!(place.expect(0, &["export", "n"]).out.contains("\"exit_code\":0"));
     assert!(!place.expect(0, &["export", "--format", "claude-code", "n"]).out.contains("exit_code"));
 }
@@ -72,11 +72,12 @@ fn an_agent_need_not_wait_nor_read() {
 fn an_agent_that_goes_on_gets_its_context() {
     let place = Place::new();
     place.script(&["--name", "n"], &["ready", "say:one", "call:c1"]);
-    let said = place.script(&["--overwrite", "n"], &["ready", "context", "dangling", "ack", "ack"]);
+    let said = place.script(&["--overwrite", "n"], &["ready", "result:c1", "ack", "context", "dangling", "ack", "ack"]);
     assert_eq!(said.code, 0, "{said:?}");
     let now = contents(&place, "n");
-    assert!(now[3].starts_with("2 messages, the last {\"content\":null,\"role\":\"assistant\""), "{now:?}");
-    assert_eq!(now[4], "1 dangling");
+    assert!(now[4].starts_with("2 messages, the last {\"content\":null,\"role\":\"assistant\""), "{now:?}");
+    assert_eq!(now[5], "1 dangling");
+    place.script(&["--overwrite", "n"], &["ready", "call:c2", "ack"]);
 
     let said = place.script(&["--overwrite", "n", "--close-tool-calls"], &["ready", "dangling", "ack"]);
     assert!(said.err.contains("closed 1 tool call"), "{said:?}");

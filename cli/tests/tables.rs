@@ -117,3 +117,36 @@ fn a_long_table_is_imported_in_parts_with_its_line_numbers() {
     assert_eq!((&report["messages"], &report["issues"][0]["line"]), (&999.into(), &900.into()));
     assert_eq!(messages(&place, "c").len(), 999);
 }
+
+const MESSAGES: &str = concat!(
+    r#"{"id":1,"message_id":"m1","chat_id":"c","request_id":"r1","role":"user","type":"text","props":{"content":"hi"},"block_id":null,"thread_id":null,"assistant_id":null,"sequence":1,"metadata":null,"created_at":"2024-02-29 00:00:01","updated_at":"2024-02-29 00:00:01"}"#,
+    "\n",
+    r#"{"id":2,"message_id":"m2","chat_id":"c","request_id":"r1","role":"assistant","type":"image","props":"{\"url\":\"a.png\"}","assistant_id":"neo","sequence":2,"created_at":"2024-02-29 00:00:02","updated_at":"2024-02-29 00:00:02"}"#,
+    "\n",
+    r#"{"id":3,"message_id":"m3","chat_id":"c","role":"user","type":"text","props":{"content":"gone"},"sequence":3,"deleted_at":"2024-03-01 00:00:00"}"#,
+    "\n",
+);
+
+const STEPS: &str = concat!(
+    r#"{"id":1,"step_id":"s1","chat_id":"c","request_id":"r1","assistant_id":"neo","stack_id":"k1","stack_parent_id":null,"stack_depth":0,"type":"llm","status":"interrupted","input":{"a":1.0},"output":null,"space_snapshot":{},"error":null,"sequence":1,"metadata":null,"created_at":"2024-02-29 00:00:01","updated_at":"2024-02-29 00:00:01"}"#,
+    "\n",
+);
+
+#[test]
+fn the_tables_of_messages_and_steps_are_found_out_and_imported_once() {
+    let place = Place::new();
+    place.write("agent_message.jsonl", MESSAGES);
+    place.write("agent_step.jsonl", STEPS);
+    let said = place.expect(0, &["import", "agent_message.jsonl", "agent_step.jsonl"]);
+    assert!(said.out.contains("agent_message, 1 chat, 2 messages; 1 there already"), "{said:?}");
+    assert!(said.out.contains("agent_step, 1 step  ("), "{said:?}");
+    assert_eq!(messages(&place, "c"), [r#"{"content":"hi"}"#, r#"{"url":"a.png"}"#]);
+    let store = runlog::Store::open_read_only(place.path("runlog-data")).unwrap();
+    assert_eq!(store.chats().resume("c").unwrap().unwrap().input().unwrap().as_str(), r#"{"a":1.0}"#);
+    drop(store);
+    let again = place.expect(0, &["import", "--json", "agent_message.jsonl", "agent_step.jsonl"]).json();
+    assert_eq!((&again[0]["messages"], &again[0]["skipped"], &again[0]["chats"]), (&0.into(), &3.into(), &0.into()));
+    assert_eq!((&again[1]["steps"], &again[1]["skipped"]), (&0.into(), &1.into()));
+    let named = place.with_input(&["import", "--format", "agent-step", "-"], STEPS.as_bytes());
+    assert_eq!(named.code, 0, "{named:?}");
+}

@@ -194,6 +194,8 @@ export interface Step {
   sequence: number;
   /** Anything else. */
   metadata?: unknown;
+  /** When its request was dismissed, RFC 3339, in UTC: it isn't to be resumed any more, whatever its status. */
+  dismissedAt?: string;
   /** When it was made: RFC 3339, in UTC. */
   createdAt: string;
   /** When it was last changed: RFC 3339, in UTC. */
@@ -218,8 +220,10 @@ export interface ImportIssue {
 
 /** What an import did. */
 export interface ImportReport {
-  /** How many chats or messages were imported. */
+  /** How many chats, messages or steps were imported. */
   imported: number;
+  /** How many chats were made for the messages or steps. */
+  chats: number;
   /** How many were there already, and left as they are. */
   skipped: number;
   /** The lines that were left out, counted from 1, and why. */
@@ -251,6 +255,7 @@ const STEP = namesOf([
   "stack_parent_id",
   "stack_depth",
   "space_snapshot",
+  "dismissed_at",
   "created_at",
   "updated_at",
 ]);

@@ -14,7 +14,7 @@ import {
   type Updates,
   wire,
 } from "./chat-types.js";
-import { listOf, objectOf } from "./checks.js";
+import { listOf, objectOf, optionsOf } from "./checks.js";
 import { invalid } from "./error.js";
 import type { NewOf } from "./fields.js";
 import { Handle } from "./handle.js";
@@ -310,16 +310,40 @@ export class Chats {
   }
 
   /**
-   * How to go on with the chat's interrupted request; `undefined` when there is nothing to resume. Nothing is written.
+   * How to go on with the chat's interrupted request, of several the last one, or the one with `requestId`; `undefined` when
+   * there is nothing to resume. Nothing is written: who goes on with it has it to himself.
    *
-   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted; `invalid_input` when the
-   * step's space or stack can't be restored.
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted, or no chat has the request;
+   * `invalid_input` when the step's space or stack can't be restored.
+   *
+   * @example
+   * ```ts
+   * const older = await store.chats.resume(chat.chatId, { requestId: "req_1" });
+   * ```
    */
-  async resume(chatId: string): Promise<Resumption | undefined> {
-    const reply = check(await this.#handle.call("resumeChat", { chat: chatId }));
+  async resume(chatId: string, options: ResumeChatOptions = {}): Promise<Resumption | undefined> {
+    const { requestId } = optionsOf(options, ["requestId"]);
+    const reply = check(await this.#handle.call("resumeChat", { chat: chatId, requestId }));
     const found = valueOf<WireResumption | null>(reply);
     if (found === null) return undefined;
     return new Resumption(new Handle(this.#handle.channel, reply.handle, "the interrupted request"), found);
+  }
+
+  /**
+   * Tells that an interrupted request isn't to be resumed any more: the user asked again, say. Its steps keep their status,
+   * and say when it was dismissed. Gives those that could have been resumed, none for a request that was completed.
+   *
+   * @throws {@link RunlogError} `not_found` when no chat has the request; `ambiguous` when several have; `conflict` while
+   * somebody goes on with it.
+   *
+   * @example
+   * ```ts
+   * const interrupted = await store.chats.resume(chat.chatId);
+   * if (interrupted !== undefined) await store.chats.dismiss(interrupted.step.requestId);
+   * ```
+   */
+  async dismiss(requestId: string): Promise<Step[]> {
+    return (await this.#handle.value<object[]>("dismiss", { id: requestId })).map(wire.step);
   }
 
   /**
@@ -344,6 +368,26 @@ export class Chats {
   }
 
   /**
+   * Imports the table `agent_message`, one JSON object a line: ids, sequences and times stay, and a chat that isn't there is
+   * made with what its rows tell, so import `agent_chat` first where there is one. A row that was deleted is passed over, and
+   * what is there already is left as it is.
+   *
+   * @throws {@link RunlogError} as {@link importAgentChat}.
+   */
+  async importAgentMessage(lines: string): Promise<ImportReport> {
+    return this.#handle.value("importAgentMessage", { lines });
+  }
+
+  /**
+   * Imports the table `agent_step`, one JSON object a line; else as {@link importAgentMessage}.
+   *
+   * @throws {@link RunlogError} as {@link importAgentChat}.
+   */
+  async importAgentStep(lines: string): Promise<ImportReport> {
+    return this.#handle.value("importAgentStep", { lines });
+  }
+
+  /**
    * Imports the old table `agent_history`, one JSON object a line; the chats have to be there.
    *
    * @throws {@link RunlogError} those of the storage; what was imported so far stays. A line that can't be read is told
@@ -352,6 +396,12 @@ export class Chats {
   async importAgentHistory(lines: string): Promise<ImportReport> {
     return this.#handle.value("importAgentHistory", { lines });
   }
+}
+
+/** Which of a chat's interrupted requests to resume. */
+export interface ResumeChatOptions {
+  /** This one; left out, the last one. */
+  requestId?: string | undefined;
 }
 
 /**
@@ -410,9 +460,11 @@ export class Resumption {
   }
 
   /**
-   * The buffer in which the request goes on: its space restored, its stack rebuilt. Nothing is written at its entry.
+   * The buffer in which the request goes on: its space restored, its stack rebuilt. Nothing is written at its entry, and
+   * nobody else goes on with the request until the buffer has ended.
    *
-   * @throws {@link RunlogError} `not_found` when the chat was deleted meanwhile.
+   * @throws {@link RunlogError} `conflict` when somebody else goes on with the request, or has done so since it was resumed;
+   * `not_found` when the chat was deleted meanwhile.
    */
   async goOn(): Promise<RequestBuffer> {
     return requestOf(this.#handle.channel, check(await this.#handle.call("goOn")));

@@ -97,8 +97,10 @@ export { type Durability, type Expected, type FlushInterval, type LastRecord, Re
 export type { LogRecord } from "./packed.js";
 export type { Page, Pages } from "./pages.js";
 export type { Store } from "./store.js";
+export type { Exported, ExportSelection, Imported, ImportedSession, ImportOptions } from "./archives.js";
 export type {
   Backup,
+  BackupOptions,
   LogOptions,
   OpenOptions,
   Problem,
@@ -209,7 +211,7 @@ export type { RunContext, ToolAnswer } from "./run-context.js";
 export type { SpawnRequest, SpawnResult } from "./spawn.js";
 export type { FlowRun, Flows, Playback, ResumedFlow } from "./flows.js";
 export type * from "./flow-types.js";
-export type { Chats, NewRequest, Resumption, StackLevel, UserMessage } from "./chats.js";
+export type { Chats, NewRequest, ResumeChatOptions, Resumption, StackLevel, UserMessage } from "./chats.js";
 export type { RequestBuffer, RequestEnd, RequestFailed, Space } from "./request.js";
 export type {
   Chat,

@@ -24,6 +24,15 @@ export interface OpenOptions {
   lockTimeoutMs?: number | undefined;
 }
 
+/** How to make a backup. */
+export interface BackupOptions {
+  /**
+   * Whether all bytes that an earlier backup has are compared with the store's, and what is damaged is copied again. Left out,
+   * a segment's length, header and end are compared, and samples of its records.
+   */
+  verify?: boolean | undefined;
+}
+
 /** What a backup did. */
 export interface Backup {
   /** How many segments were copied. */

@@ -1,4 +1,13 @@
 import { Agents } from "./agents.js";
+import {
+  type Exported,
+  type ExportSelection,
+  type Imported,
+  type ImportOptions,
+  exported,
+  imported,
+  selectionOf,
+} from "./archives.js";
 import { type Channel, check, valueOf } from "./binding.js";
 import { Chats } from "./chats.js";
 import { checkFunction, checkLimit, checkText, objectOf, optionsOf } from "./checks.js";
@@ -24,7 +33,7 @@ import {
   instanceOf,
   sessionOf,
 } from "./sessions.js";
-import type { Backup, LogOptions, Recovery, SharedStore, Stat, Verification } from "./store-types.js";
+import type { Backup, BackupOptions, LogOptions, Recovery, SharedStore, Stat, Verification } from "./store-types.js";
 import { Streams, scanPage } from "./streams.js";
 import { encodeArguments } from "./json.js";
 import { newUuid } from "./uuid.js";
@@ -330,17 +339,94 @@ export class Store implements AsyncDisposable {
    * open it, or copy it back to restore it. Durable when it resolves.
    *
    * @throws {@link RunlogError} `invalid_input` for a folder that has other files, or another store; `conflict` for a backup
-   * that was written to since; `locked` while another writes there; else those of reading and writing. What it has copied so
-   * far is a store that ends earlier, which the next one completes.
+   * that was written to since; `locked` while another writes there; `damaged` where the backup differs, and it is the store's
+   * own segment that is damaged; else those of reading and writing. What it has copied so far is a store that ends earlier,
+   * which the next one completes.
    *
    * @example
    * ```ts
    * const { segmentsCopied, lastPosition } = await store.backup("runlog-backup");
    * ```
    */
-  async backup(folder: string): Promise<Backup> {
+  async backup(folder: string, options: BackupOptions = {}): Promise<Backup> {
     checkText(folder, "the path of a backup's folder");
-    return this.#handle.value("backup", { folder });
+    const { verify } = optionsOf(options, ["verify"]);
+    return this.#handle.value("backup", { folder, verify: verify ?? false });
+  }
+
+  /**
+   * Everything that the store has, or that it has of some sessions and runs, as JSON lines: what `runlog export` writes, byte
+   * for byte, in pieces of about 256 KiB. It is as the store was when the first piece was read.
+   *
+   * @throws {@link RunlogError} `not_found` for a session or run that isn't there; `invalid_input` for a selection of nothing;
+   * else those of reading the store.
+   *
+   * @example
+   * ```ts
+   * import { createWriteStream } from "node:fs";
+   * import { pipeline } from "node:stream/promises";
+   *
+   * await pipeline(store.export({ sessions: [session.id] }), createWriteStream("trip.jsonl"));
+   * ```
+   */
+  export(what: ExportSelection = {}): AsyncIterableIterator<Uint8Array> {
+    return exported(this.#handle, what);
+  }
+
+  /**
+   * As {@link export}, to a file, which must not be there yet and gets its name when it is whole; until then it is called
+   * `path.partial`.
+   *
+   * @throws {@link RunlogError} as {@link export}; `already_exists` for a file that is there, `io` when it can't be written.
+   *
+   * @example
+   * ```ts
+   * const { records } = await store.exportTo("everything.jsonl");
+   * ```
+   */
+  async exportTo(path: string, what: ExportSelection = {}): Promise<Exported> {
+    checkText(path, "the path of an export");
+    return this.#handle.value("exportTo", { path, what: selectionOf(what) });
+  }
+
+  /**
+   * Takes in what {@link export} or `runlog export` wrote: sessions, runs, chats, flows and definitions with their ids,
+   * sequences and contents. What is there already is left as it is, so that importing twice changes nothing, and a newer
+   * export adds what is new; a session that went another way since is left out as a whole, and told as a conflict. All of it is
+   * read before anything is written: pieces are kept in a temporary file until then. Nothing else should write to the store
+   * meanwhile. Events tell the times they had; records of streams of your own, and a flow's playback, have that of the import.
+   *
+   * @throws {@link RunlogError} `invalid_input` for what is no archive, breaks off, or has a line that can't be read;
+   * `conflict` with `strict`; nothing was written then. Else those of reading and writing.
+   *
+   * @example
+   * ```ts
+   * import { createReadStream } from "node:fs";
+   *
+   * const { sessions, conflicts } = await store.import(createReadStream("trip.jsonl"));
+   * ```
+   */
+  async import(
+    source: Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+    options: ImportOptions = {},
+  ): Promise<Imported> {
+    return imported(this.#handle, source, options);
+  }
+
+  /**
+   * As {@link import}, of a file.
+   *
+   * @throws {@link RunlogError} as {@link import}; `not_found` when there is no such file.
+   *
+   * @example
+   * ```ts
+   * await store.importFrom("everything.jsonl", { strict: true });
+   * ```
+   */
+  async importFrom(path: string, options: ImportOptions = {}): Promise<Imported> {
+    checkText(path, "the path of an archive");
+    const { strict } = optionsOf(options, ["strict"]);
+    return this.#handle.value("importFrom", { path, strict: strict ?? false });
   }
 
   /**

@@ -6,8 +6,10 @@
 use std::sync::Arc;
 
 use runlog_engine::{
-    Batch, Durability, ErrorKind, Expected, Kind, NewRecord, Op, OpenOptions, Position, ReadOptions, Store, StreamId,
-    storage::Storage, verify,
+    BackupOptions, Batch, Durability, ErrorKind, Expected, Kind, NewRecord, Op, OpenOptions, Position, ReadOptions,
+    Store, StreamId,
+    storage::{Access, Storage},
+    verify,
 };
 use runlog_tests::{
     faulty::{Failure, Fault, FaultyStorage, Lasting},
@@ -162,4 +164,105 @@ fn a_backup_that_is_ahead_of_the_store_is_left_alone() {
         assert_eq!(error.kind(), ErrorKind::Conflict, "{before}, {lost}, {after}: {error}");
         assert!(second.files() == kept, "{before}, {lost}, {after}");
     }
+}
+
+/// The first of the sealed segments of a store, and its length.
+fn sealed(storage: &FaultyStorage) -> (String, u64) {
+    let name = storage.list().unwrap().into_iter().filter(|name| name.ends_with(".seg")).min().unwrap();
+    let length = storage.open(&name, Access::Read).unwrap().len().unwrap();
+    (name, length)
+}
+
+fn damage(storage: &FaultyStorage, name: &str, at: u64, length: usize) {
+    storage.open(name, Access::Write).unwrap().write_at(at, &vec![0x5a; length]).unwrap();
+}
+
+#[test]
+fn what_a_backup_has_damaged_is_copied_again() {
+    let (storage, good) = (FaultyStorage::new(), FaultyStorage::new());
+    let store = open(&storage);
+    append(&store, 0, 300);
+    let first = store.backup(&good).unwrap();
+    let (name, length) = sealed(&good);
+    // Its header, its first record, a quarter of its records, and what seals it.
+    for (at, bytes) in [(8, 8), (64, 8), (length / 2, 16 << 10), (length - 8, 8), (length - 100, 100)] {
+        let target = good.copy();
+        damage(&target, &name, at, bytes);
+        assert_ne!(target.files(), good.files());
+        let done = store.backup(&target).unwrap();
+        assert_eq!((done.copied, done.kept), (1, first.copied - 1), "at {at}");
+        assert_eq!(target.files(), good.files(), "at {at}");
+    }
+    let target = good.copy();
+    target.open(&name, Access::Write).unwrap().set_len(length / 2).unwrap();
+    store.backup(&target).unwrap();
+    assert_eq!(target.files(), good.files(), "cut short");
+    // Its last records and what seals it: it may be another history's, which is never written over.
+    let target = good.copy();
+    damage(&target, &name, length - 4_000, 4_000);
+    let error = store.backup(&target).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains("or is damaged; verify it"), "{error}");
+}
+
+#[test]
+fn a_backup_that_verifies_finds_damage_of_any_byte() {
+    let (storage, good) = (FaultyStorage::new(), FaultyStorage::new());
+    let store = open(&storage);
+    append(&store, 0, 300);
+    let first = store.backup(&good).unwrap();
+    let (name, length) = sealed(&good);
+    let verified = BackupOptions { verify: true };
+    assert_eq!(store.backup_with(&good, verified).unwrap().kept, first.copied, "nothing is damaged");
+    for at in (100..length).step_by(usize::try_from(length / 40).unwrap()) {
+        let target = good.copy();
+        damage(&target, &name, at, 1);
+        let done = store.backup_with(&target, verified).unwrap();
+        assert_eq!(done.copied, 1, "at {at}");
+        assert_eq!(target.files(), good.files(), "at {at}");
+    }
+}
+
+/// Whatever breaks it off, a segment in the middle is there whole: the damaged one, or the new one.
+#[test]
+fn copying_again_that_is_cut_off_leaves_what_was_there() {
+    let (storage, good) = (FaultyStorage::new(), FaultyStorage::new());
+    let store = open(&storage);
+    append(&store, 0, 300);
+    store.backup(&good).unwrap();
+    let (name, length) = sealed(&good);
+    damage(&good, &name, length / 2, 1);
+    for failure in [Failure::Io, Failure::PowerLoss] {
+        let mut after = 0;
+        loop {
+            let target = good.copy();
+            target.arm(Fault { after, failure, lasting: Lasting::ForGood });
+            let done = store.backup_with(&target, BackupOptions { verify: true });
+            target.arm(None);
+            let left = if failure == Failure::PowerLoss { target.crashed(after) } else { target.copy() };
+            open(&left.copy()).close().unwrap();
+            assert_eq!(left.files()[&name].len() as u64, length, "{failure:?} after {after}");
+            store.backup_with(&left, BackupOptions { verify: true }).unwrap();
+            assert_eq!(numbers(&left).len(), 300);
+            if done.is_ok() {
+                break;
+            }
+            after += 1;
+        }
+    }
+}
+
+#[test]
+fn the_only_whole_copy_is_not_written_over() {
+    let (storage, target) = (FaultyStorage::new(), FaultyStorage::new());
+    let store = open(&storage);
+    append(&store, 0, 300);
+    store.backup(&target).unwrap();
+    let (name, length) = sealed(&storage);
+    damage(&storage, &name, length / 2, 1);
+    let kept = target.files();
+    let error = store.backup_with(&target, BackupOptions { verify: true }).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(error.to_string().contains("the store's own is damaged"), "{error}");
+    assert_eq!(target.files(), kept);
 }

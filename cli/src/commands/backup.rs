@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use runlog::engine::BackupOptions;
 use serde::Serialize;
 
 use crate::{
@@ -25,6 +26,9 @@ pub(crate) struct Args {
     /// Where the backup is: an empty folder, or that of an earlier backup of this store
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
+    /// Compare all bytes that the backup has, and copy again what is damaged; else its ends and samples are compared
+    #[arg(long)]
+    verify: bool,
 }
 
 #[derive(Serialize)]
@@ -39,7 +43,7 @@ struct Report {
 
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    let done = store::open_read_only(global)?.backup(&args.folder)?;
+    let done = store::open_read_only(global)?.backup_with(&args.folder, BackupOptions { verify: args.verify })?;
     let report = Report {
         store: global.store.display().to_string(),
         backup: args.folder.display().to_string(),

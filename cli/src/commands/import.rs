@@ -33,8 +33,8 @@ const ISSUES_SHOWN: usize = 20;
 
 const AFTER_HELP: &str = "\
 The format is found out by looking: OpenAI-style chat messages (a run a line, or a message a line), Claude Code \
-session files, SWE-agent .traj files, what `runlog export` wrote, and the tables agent_chat and agent_history with a \
-row of JSON a line. Messages, tool calls and arguments are kept byte for byte, and what stands around them is kept too.
+session files, SWE-agent .traj files, what `runlog export` wrote, and the tables agent_chat, agent_message, agent_step \
+and agent_history with a row of JSON a line. Messages, tool calls and arguments are kept byte for byte, and what stands around them is kept too.
 
 What `runlog export` wrote comes back as it was: sessions, runs, chats, flows and definitions with their ids, sequences \
 and times. It is read whole before anything is written. What is there already is skipped, so that importing twice changes \
@@ -49,14 +49,15 @@ else gets a name beside it: NAME~2.
 A session is there whole or not at all, unless it is too long for one write. An import that is interrupted marks what \
 it leaves unfinished; importing the file again completes it, and says so.
 
-The rows of agent_chat become chats, those of agent_history messages of these chats: import agent_chat first. A \
-row that is there already is left as it is.
+The rows of agent_chat become chats, those of agent_message and agent_step messages and steps of these chats: import \
+agent_chat first, for a chat that isn't there is made with no more than its rows tell. The rows of agent_history, the older \
+table of messages, need their chats. A row that is there already is left as it is, and one that was deleted is passed over.
 
 A line that is no JSON is left out and told (exit code 6); a line that is JSON but no message is kept beside the \
 messages, with a warning. --strict stops at either.
 
 With --json: a line for each file, {\"file\", \"format\", \"sessions\": [{\"id\", \"name\", \"outcome\"}], \"chats\", \
-\"messages\", \"tool_calls\", \"other\", \"skipped\", \"issues\": [{\"severity\", \"line\", \"column\", \"what\"}], \"seconds\"}, \
+\"messages\", \"steps\", \"tool_calls\", \"other\", \"skipped\", \"issues\": [{\"severity\", \"line\", \"column\", \"what\"}], \"seconds\"}, \
 where \"outcome\" is created, continued, completed, unchanged or conflict.";
 
 /// The arguments.
@@ -91,6 +92,8 @@ struct Report {
     /// Chats of a table.
     chats: u64,
     messages: u64,
+    /// Steps of a table.
+    steps: u64,
     tool_calls: u64,
     other: u64,
     skipped: u64,
@@ -149,7 +152,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         let (store, importer, progress) = (&store, &mut importer, &mut progress);
         let mut job = Job { file, opened, args, store, clock: &clock, importer, progress };
         let (report, failure) = import_file(&mut job);
-        any |= report.chats + report.messages + report.other + report.skipped > 0;
+        any |= report.chats + report.messages + report.steps + report.other + report.skipped > 0;
         let is_partial = report.issues.iter().any(|issue| issue.severity == "error");
         let report = Report { seconds: started.elapsed().as_secs_f64(), ..report };
         let mut printed = Ok(());
@@ -201,6 +204,7 @@ fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
         sessions: Vec::new(),
         chats: 0,
         messages: 0,
+        steps: 0,
         tool_calls: 0,
         other: 0,
         skipped: 0,
@@ -339,7 +343,8 @@ fn read_table(
     );
     match table {
         Table::Chat => report.chats = importer.imported,
-        Table::History => report.messages = importer.imported,
+        Table::History | Table::Message => (report.chats, report.messages) = (importer.chats, importer.imported),
+        Table::Step => (report.chats, report.steps) = (importer.chats, importer.imported),
     }
     report.skipped = importer.skipped;
     imported
@@ -417,12 +422,14 @@ fn print(report: &Report, out: &mut Out) -> Result<()> {
         note(false, format!("… and {more} more in {file}"));
     }
     let Some(format) = report.format else { return Ok(()) };
-    let is_table = [Table::Chat, Table::History].iter().any(|table| table.name() == format);
+    let table = Table::ALL.into_iter().find(|table| table.name() == format);
+    let is_table = table.is_some();
     let mut line = format.to_owned();
     for (number, one, many, is_told) in [
         (report.sessions.len() as u64, "session", "sessions", !is_table),
-        (report.chats, "chat", "chats", format == Table::Chat.name()),
-        (report.messages, "message", "messages", format != Table::Chat.name()),
+        (report.chats, "chat", "chats", table == Some(Table::Chat) || report.chats > 0),
+        (report.messages, "message", "messages", !matches!(table, Some(Table::Chat | Table::Step))),
+        (report.steps, "step", "steps", table == Some(Table::Step)),
         (report.tool_calls, "tool call", "tool calls", !is_table),
         (report.other, "other line", "other lines", report.other > 0 && !report.is_archive),
         (report.other, "other record", "other records", report.other > 0 && report.is_archive),

@@ -1,4 +1,5 @@
-//! The old tables `agent_chat` and `agent_history`, as lines of JSON: chats and their messages.
+//! The tables `agent_chat`, `agent_history`, `agent_message` and `agent_step`, as lines of JSON: chats, their messages and
+//! their steps.
 
 use std::io::BufRead;
 
@@ -26,8 +27,12 @@ const LOOKED_AT_LINES: usize = 100;
 pub(crate) enum Table {
     /// Chats.
     Chat,
-    /// Their messages.
+    /// Their messages, as they once were.
     History,
+    /// Their messages.
+    Message,
+    /// Their steps.
+    Step,
 }
 
 /// What a file is taken to be.
@@ -42,13 +47,15 @@ pub(crate) enum FileFormat {
 }
 
 impl Table {
-    const ALL: [Self; 2] = [Self::Chat, Self::History];
+    pub(crate) const ALL: [Self; 4] = [Self::Chat, Self::History, Self::Message, Self::Step];
 
     /// Its name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Chat => "agent_chat",
             Self::History => "agent_history",
+            Self::Message => "agent_message",
+            Self::Step => "agent_step",
         }
     }
 
@@ -57,6 +64,8 @@ impl Table {
         match self {
             Self::Chat => "agent-chat",
             Self::History => "agent-history",
+            Self::Message => "agent-message",
+            Self::Step => "agent-step",
         }
     }
 
@@ -79,6 +88,12 @@ impl Table {
         if !has("chat_id") {
             return None;
         }
+        if has("step_id") && has("request_id") && has("stack_id") {
+            return Some(Self::Step);
+        }
+        if has("message_id") && row.contains_key("role") && row.contains_key("type") && row.contains_key("props") {
+            return Some(Self::Message);
+        }
         if row.contains_key("role") && row.contains_key("content") {
             // A chat message of another program has no id that is the row's.
             return (has("id") || has("message_id")).then_some(Self::History);
@@ -92,6 +107,8 @@ impl Table {
         Ok(match self {
             Self::Chat => chats.import_agent_chat_with(lines, options)?,
             Self::History => chats.import_agent_history_with(lines, options)?,
+            Self::Message => chats.import_agent_message_with(lines, options)?,
+            Self::Step => chats.import_agent_step_with(lines, options)?,
         })
     }
 }
@@ -123,6 +140,8 @@ pub(crate) struct TableImporter<'a> {
     /// Rows that were imported, and that were there already.
     pub(crate) imported: u64,
     pub(crate) skipped: u64,
+    /// Chats that were made for the rows.
+    pub(crate) chats: u64,
 }
 
 /// Told of a line that was left out, and why.
@@ -131,7 +150,7 @@ pub(crate) type TellIssue<'a> = dyn FnMut(u64, String) + 'a;
 impl<'a> TableImporter<'a> {
     /// An importer of this table. A strict one stops at the first line that is left out.
     pub(crate) fn new(store: &'a Store, table: Table, strict: bool) -> Self {
-        Self { store, table, strict, chunk: String::new(), first_line: 1, lines: 0, imported: 0, skipped: 0 }
+        Self { store, table, strict, chunk: String::new(), first_line: 1, lines: 0, imported: 0, skipped: 0, chats: 0 }
     }
 
     /// Imports everything that `from` gives; `progress` is told of the bytes as they are read.
@@ -182,6 +201,7 @@ impl<'a> TableImporter<'a> {
         let report = self.table.import(self.store, &lines, ImportOptions { stop_at_issue: self.strict })?;
         self.imported += report.imported as u64;
         self.skipped += report.skipped as u64;
+        self.chats += report.chats as u64;
         report.issues.into_iter().try_for_each(|issue| {
             let line = (first_line + issue.line as u64).saturating_sub(1);
             self.leave_out(line, issue.what, tell)
@@ -209,6 +229,11 @@ mod tests {
             (r#"{"message_id":"m","chat_id":3,"role":"assistant","content":null}"#, Some(Table::History)),
             (r#"{"id":1,"chat_id":"c","assistant_id":"a","title":null}"#, Some(Table::Chat)),
             ("not json\n\n{\"chat_id\":\"c\",\"assistant_id\":\"a\"}", Some(Table::Chat)),
+            (r#"{"id":1,"message_id":"m","chat_id":"c","role":"user","type":"text","props":{}}"#, Some(Table::Message)),
+            (
+                r#"{"id":1,"step_id":"s","chat_id":"c","request_id":"r","assistant_id":"a","stack_id":"k","type":"llm"}"#,
+                Some(Table::Step),
+            ),
             (r#"{"chat_id":"c","role":"user","content":"hi"}"#, None),
             (r#"{"chat_id":"c","assistant_id":"a","messages":[]}"#, None),
             ("{\"role\":\"user\",\"content\":\"x\"}\n{\"chat_id\":\"c\",\"assistant_id\":\"a\"}", None),

@@ -30,6 +30,13 @@ struct OfChat {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ResumeChat {
+    chat: String,
+    request_id: Option<String>,
+}
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ById {
     id: String,
@@ -164,6 +171,7 @@ struct LevelReply<'a> {
 #[derive(Serialize)]
 struct ImportReply {
     imported: usize,
+    chats: usize,
     skipped: usize,
     issues: Vec<IssueReply>,
 }
@@ -176,8 +184,9 @@ struct IssueReply {
 
 impl From<ImportReport> for ImportReply {
     fn from(report: ImportReport) -> Self {
-        let issues = report.issues.into_iter().map(|issue| IssueReply { line: issue.line, what: issue.what });
-        Self { imported: report.imported, skipped: report.skipped, issues: issues.collect() }
+        let ImportReport { imported, chats, skipped, issues } = report;
+        let issues = issues.into_iter().map(|issue| IssueReply { line: issue.line, what: issue.what });
+        Self { imported, chats, skipped, issues: issues.collect() }
     }
 }
 
@@ -304,10 +313,19 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             )
         }
         "resumeChat" => {
-            let OfChat { chat } = input.read()?;
+            let ResumeChat { chat, request_id } = input.read()?;
             let (of, scope) = (Rc::clone(of), scope.clone());
-            let resuming = of.elsewhere(async move { Ok(chats.resume(&chat).await?) });
+            let resuming = of.elsewhere(async move {
+                Ok(match request_id {
+                    None => chats.resume(&chat).await?,
+                    Some(request_id) => chats.resume_request(&request_id).await?.filter(|it| it.step.chat_id == chat),
+                })
+            });
             Answer::wait(async move { resumption_reply(of, &scope, resuming.await?) })
+        }
+        "dismiss" => {
+            let ById { id } = input.read()?;
+            of.offload(async move { Reply::json(&chats.dismiss(&id).await?) })
         }
         "completeDelegate" => {
             let CompleteDelegate { chat, stack, output } = input.read()?;
@@ -316,6 +334,14 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
         "importAgentChat" => {
             let Import { lines } = input.read()?;
             of.offload(async move { Reply::json(&ImportReply::from(chats.import_agent_chat(&lines).await?)) })
+        }
+        "importAgentMessage" => {
+            let Import { lines } = input.read()?;
+            of.offload(async move { Reply::json(&ImportReply::from(chats.import_agent_message(&lines).await?)) })
+        }
+        "importAgentStep" => {
+            let Import { lines } = input.read()?;
+            of.offload(async move { Reply::json(&ImportReply::from(chats.import_agent_step(&lines).await?)) })
         }
         "importAgentHistory" => {
             let Import { lines } = input.read()?;

@@ -9,6 +9,8 @@
 
 mod agents;
 mod appends;
+#[cfg(not(target_family = "wasm"))]
+mod archives;
 mod arguments;
 mod chats;
 mod contexts;

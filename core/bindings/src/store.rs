@@ -135,14 +135,17 @@ impl StoreObject {
         #[serde(deny_unknown_fields)]
         struct Arguments {
             folder: String,
+            #[serde(default)]
+            verify: bool,
         }
-        let Arguments { folder } = input.read()?;
+        let Arguments { folder, verify } = input.read()?;
         if folder.is_empty() || folder.contains('\0') {
             return Err(Failure::invalid("a backup needs the path of a folder"));
         }
         let engine = self.engine()?;
         Ok(self.offload(async move {
-            let done = engine.backup(&runlog::engine::storage::FsStorage::new(&folder))?;
+            let options = runlog::engine::BackupOptions { verify };
+            let done = engine.backup_with(&runlog::engine::storage::FsStorage::new(&folder), options)?;
             Reply::json(&BackupReply {
                 segments_copied: done.copied,
                 segments_kept: done.kept,
@@ -248,6 +251,10 @@ impl Object for StoreObject {
             if let Some(answer) = class(&self, scope, input)? {
                 return Ok(Some(answer));
             }
+        }
+        #[cfg(not(target_family = "wasm"))]
+        if let Some(answer) = crate::archives::call(&self, scope, input)? {
+            return Ok(Some(answer));
         }
         Ok(Some(match input.method {
             "stat" => self.stat()?,

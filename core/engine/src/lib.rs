@@ -24,6 +24,6 @@ pub use runlog_log::{
     ReadOptions, Record, Result, SegmentId, Sequence, Snapshot, StreamId, StreamInfo,
 };
 pub use store::{
-    Backup, Commit, LogReader, Missing, Mode, OpenOptions, Preallocation, Problem, Reader, Recovery, Repair, Salvage,
-    Salvaged, Stat, Store, Subscription, Verification, repair, salvage, verify, verify_with,
+    Backup, BackupOptions, Commit, LogReader, Missing, Mode, OpenOptions, Preallocation, Problem, Reader, Recovery,
+    Repair, Salvage, Salvaged, Stat, Store, Subscription, Verification, repair, salvage, verify, verify_with,
 };

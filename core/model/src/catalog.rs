@@ -321,6 +321,12 @@ impl Catalog {
         }
     }
 
+    /// The sessions that were copied from a session, deleted ones too. Looks at all sessions.
+    pub fn copies_of(&self, id: SessionId) -> Vec<SessionId> {
+        let copies = self.sessions.values().filter(|entry| entry.session.copied_from == Some(id));
+        copies.map(|entry| entry.session.id).collect()
+    }
+
     /// The chats that were written to after a sequence of the catalog's, which is not before the first one that this
     /// process applied itself.
     pub fn touched_after(&self, sequence: u64) -> impl Iterator<Item = SessionId> + '_ {

@@ -41,7 +41,7 @@ pub use catalog::{
 };
 pub use chat::{
     Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent, MessageFilter, Space,
-    Step, StepStatus, StepType, Touched, Updates,
+    Step, StepStatus, StepType, Touched, Updates, id_in_copy,
 };
 pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use event::{ContextEvent, EventOptions, NewContextEvent, StoredEvent, ToolResultMark};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use crate::{Error, Result};
+use crate::{Error, Result, read_json};
 
 /// JSON text, validated once and never re-serialised.
 ///
@@ -123,10 +123,10 @@ impl RawJson {
     /// The value of the text as a type of the caller's.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the text doesn't have that shape.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the text doesn't have that shape: which field, and its value.
     pub fn to_value<T: DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_slice(&self.0)
-            .map_err(|source| Error::invalid(format!("the JSON doesn't have the expected shape: {source}")))
+        read_json(self.as_str())
+            .map_err(|told| Error::invalid(format!("the JSON doesn't have the expected shape: {told}")))
     }
 
     pub(crate) fn from_raw(value: &RawValue) -> Self {
@@ -188,6 +188,13 @@ mod tests {
     fn nesting_of_any_depth_is_read_without_recursion() {
         let deep = format!("{}{}", "[".repeat(500_000), "]".repeat(500_000));
         assert_eq!(RawJson::parse(deep.clone()).unwrap().as_str(), deep);
+    }
+
+    #[test]
+    fn a_value_of_another_shape_is_told_by_field_and_value() {
+        let json = RawJson::parse(r#"{"a":1,"b":"x"}"#).unwrap();
+        let told = json.to_value::<std::collections::BTreeMap<String, u32>>().unwrap_err().to_string();
+        assert_eq!(told, r#"the JSON doesn't have the expected shape: `b`: "x" is not a whole number, 0 or more"#);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use runlog_engine::{Backup, storage::FsStorage};
+use runlog_engine::{Backup, BackupOptions, storage::FsStorage};
 
 use crate::{AsyncStore, Error, ErrorKind, Result, Store};
 
@@ -17,9 +17,18 @@ impl AsyncStore {
     /// [`Locked`](ErrorKind::Locked) while another writes there; else those of reading and writing. What it has copied so far
     /// is a store that ends earlier, which the next one completes.
     pub fn backup(&self, folder: impl AsRef<Path>) -> Result<Backup> {
+        self.backup_with(folder, BackupOptions::default())
+    }
+
+    /// [`backup`](Self::backup) with options.
+    ///
+    /// # Errors
+    /// As [`backup`](Self::backup); [`Damaged`](ErrorKind::Damaged) where what an earlier backup has differs, and it is the
+    /// store's own that is damaged.
+    pub fn backup_with(&self, folder: impl AsRef<Path>, options: BackupOptions) -> Result<Backup> {
         let here = || Error::new(ErrorKind::InvalidInput, "only a store that this process has open can be backed up");
         let embedded = self.embedded().ok_or_else(here)?;
-        Ok(embedded.engine().backup(&FsStorage::new(folder.as_ref()))?)
+        Ok(embedded.engine().backup_with(&FsStorage::new(folder.as_ref()), options)?)
     }
 }
 
@@ -42,5 +51,13 @@ impl Store {
     /// As there.
     pub fn backup(&self, folder: impl AsRef<Path>) -> Result<Backup> {
         self.to_async().backup(folder)
+    }
+
+    /// As [`AsyncStore::backup_with`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn backup_with(&self, folder: impl AsRef<Path>, options: BackupOptions) -> Result<Backup> {
+        self.to_async().backup_with(folder, options)
     }
 }

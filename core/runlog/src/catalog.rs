@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, Sequence, StreamId};
+use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Sequence, StreamId};
 use runlog_model::{Catalog, CatalogEvent, EncodedCatalogEvent};
 
 use crate::{

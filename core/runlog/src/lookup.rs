@@ -1,6 +1,6 @@
 //! Looking things up in the catalog, with errors that say what to do when they aren't there.
 
-use runlog_engine::StreamId;
+use runlog_log::StreamId;
 use runlog_model::{AgentInstance, Catalog, InstanceId, Session, SessionId};
 use uuid::Uuid;
 

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use runlog_engine::{Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, Snapshot, StreamId};
+use runlog_log::{Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, Snapshot, StreamId};
 use runlog_model::{Checkpoint, Checkpointed};
 
 use crate::{Error, ErrorKind, Result, backend::Backend};

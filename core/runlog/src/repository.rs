@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use runlog_engine::{
+use runlog_log::{
     Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions, Record, Sequence, StreamId,
 };
 use runlog_model::{

@@ -62,6 +62,11 @@ impl AsyncContextService {
     /// Appends a message given in parts: one event for the message, one for each tool call it asks for, all
     /// or none of them. Durable when it returns.
     ///
+    /// Whether providers take the context with it isn't checked: a result may answer no call, and a message may stand
+    /// between a call and its result. Appends needn't be awaited one by one, so that where one will stand isn't known
+    /// when it is made. A run's recorder does check; [`dangling_tool_calls`](Self::dangling_tool_calls) tells what is
+    /// open.
+    ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the tool fields don't fit the role,
     /// [`NotFound`](crate::ErrorKind::NotFound) when the session was deleted.

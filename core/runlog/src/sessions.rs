@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use runlog_engine::{Expected, Op, Position, ReadOptions, Record, Sequence, StreamId};
+use runlog_log::{Expected, Op, Position, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{AgentInstance, Catalog, CatalogEvent, ChatTouched, InstanceId, Session, SessionId};
 
 use serde::Serialize;

@@ -15,7 +15,7 @@ use crate::{
     Error, Mode, Result, StoreOptions,
     backend::Backend,
     catalog::{CatalogReader, Change, Guard},
-    chats::ChatCache,
+    chats::{ChatCache, Claims},
     cursor::{Cursor, Kind as CursorKind},
     flows::{FlowsReader, FlowsShared},
     journal::Queues,
@@ -65,6 +65,7 @@ pub(crate) struct Folds {
     runs: Arc<RunsShared>,
     flows: Arc<FlowsShared>,
     chats: Arc<ChatCache>,
+    claims: Arc<Claims>,
     agents: Arc<AgentsFold>,
     /// Where writers that lost to another wait.
     pub(crate) queues: Arc<Queues>,
@@ -209,6 +210,10 @@ impl AsyncStore {
 
     pub(crate) fn chat_cache(&self) -> &ChatCache {
         &self.shared.folds.chats
+    }
+
+    pub(crate) fn claims(&self) -> &Arc<Claims> {
+        &self.shared.folds.claims
     }
 
     pub(crate) fn agents_fold(&self) -> &AgentsFold {

@@ -211,3 +211,148 @@ fn imported_chats_keep_their_deletions_and_their_times() {
     chats.import_agent_chat(rows).unwrap();
     assert_eq!(chats.get_chat(id).unwrap_err().kind(), ErrorKind::NotFound);
 }
+
+#[test]
+fn a_redaction_reaches_what_copies_changed_the_message_to() {
+    let (store, chats, chat) = chats();
+    chats.save_messages(&chat, vec![message("secret", "s3cret"), message("other", "fine")]).unwrap();
+    let copy_of = |chat: &str| {
+        let session = store.find_session(chat).unwrap().id;
+        store.copy_session(session, &runlog::CopySession::default()).unwrap().session.id.to_string()
+    };
+    let copy = copy_of(&chat);
+    let in_chat = |chat: &str| chats.get_messages(chat, &MessageFilter::default()).unwrap();
+    let in_copy = in_chat(&copy)[0].message_id.clone();
+    chats.update_message(&in_copy, &Updates::new().with("props", raw(r#"{"content":"s3cret, in the copy"}"#))).unwrap();
+    let second = copy_of(&copy);
+    let in_second = in_chat(&second)[0].message_id.clone();
+    let update = Updates::new().with("props", raw(r#"{"content":"s3cret, in the copy's copy"}"#));
+    chats.update_message(&in_second, &update).unwrap();
+    // What the one in between deleted is still found below it.
+    chats.delete_messages(&copy, &[&in_copy]).unwrap();
+    chats.redact_message("secret", "asked for").unwrap();
+    for chat in [&chat, &copy, &second] {
+        assert_eq!(texts(&chats, chat).len(), 1, "{chat}");
+    }
+    let mut lines = Vec::new();
+    runlog::archive::export(&store, runlog::archive::What::All, &mut |line| {
+        lines.extend_from_slice(line);
+        Ok::<(), runlog::Error>(())
+    })
+    .unwrap();
+    let lines = String::from_utf8(lines).unwrap();
+    assert!(!lines.contains("s3cret, in the copy's copy"), "{lines}");
+    assert!(!lines.contains(r#""content":"s3cret""#), "{lines}");
+}
+
+#[test]
+fn two_workers_do_not_go_on_with_one_request() {
+    let (_store, chats, chat) = chats();
+    interrupted(&chats, &chat, "req_1");
+    let [one, other] = [(); 2].map(|()| chats.resume(&chat).unwrap().unwrap());
+    let mut request = chats.go_on(&one).unwrap();
+    let error = chats.go_on(&other).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains("\"req_1\" is being gone on with"), "{error}");
+    assert_eq!(chats.dismiss("req_1").unwrap_err().kind(), ErrorKind::Conflict);
+    request.start_step(StepType::Llm, raw("{}")).unwrap();
+    request.finish(RequestEnd::Interrupted).unwrap();
+    // It has ended, and so has what the other one knows of it.
+    let error = chats.go_on(&other).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains("resume the chat anew"), "{error}");
+    drop(chats.go_on(&chats.resume(&chat).unwrap().unwrap()).unwrap());
+    let again = chats.resume(&chat).unwrap().unwrap();
+    chats.go_on(&again).unwrap().finish(RequestEnd::Completed).unwrap();
+    assert_eq!(chats.resume(&chat).unwrap(), None);
+    assert_eq!(chats.go_on(&again).unwrap_err().kind(), ErrorKind::Conflict);
+}
+
+fn interrupted(chats: &ChatStore, chat: &str, request_id: &str) {
+    let new = NewRequest { request_id: Some(request_id.into()), ..NewRequest::new("travel") };
+    let mut request = chats.begin_request(chat, new, ChatMessage::text(ChatRole::User, "?")).unwrap();
+    request.start_step(StepType::Llm, raw(&format!(r#"{{"of":"{request_id}"}}"#))).unwrap();
+    request.finish(RequestEnd::Interrupted).unwrap();
+}
+
+#[test]
+fn each_interrupted_request_is_resumed_or_dismissed_by_its_id() {
+    let (store, chats, chat) = chats();
+    for request in ["old", "middle", "new"] {
+        interrupted(&chats, &chat, request);
+    }
+    let of = |resumption: Option<runlog::Resumption>| resumption.map(|it| it.step.request_id);
+    assert_eq!(of(chats.resume(&chat).unwrap()).as_deref(), Some("new"));
+    let old = chats.resume_request("old").unwrap().unwrap();
+    assert_eq!(old.input().unwrap().as_str(), r#"{"of":"old"}"#);
+    chats.go_on(&old).unwrap().finish(RequestEnd::Completed).unwrap();
+    assert_eq!(chats.resume_request("old").unwrap(), None);
+    let dismissed = chats.dismiss("new").unwrap();
+    assert_eq!((dismissed.len(), dismissed[0].status), (1, StepStatus::Interrupted));
+    assert!(dismissed[0].dismissed_at.is_some());
+    assert_eq!(of(chats.resume(&chat).unwrap()).as_deref(), Some("middle"));
+    assert!(chats.dismiss("new").unwrap().is_empty() && chats.dismiss("old").unwrap().is_empty());
+    for unknown in [chats.dismiss("nobody").map(drop), chats.resume_request("nobody").map(drop)] {
+        assert_eq!(unknown.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+    chats.dismiss("middle").unwrap();
+    assert_eq!(chats.resume(&chat).unwrap(), None);
+    assert_eq!(chats.get_last_incomplete_step(&chat).unwrap(), None);
+    drop(store);
+}
+
+#[test]
+fn the_tables_of_messages_and_steps_are_imported_once() {
+    let (_store, chats, chat) = chats();
+    chats.save_messages(&chat, vec![message("m0", "before")]).unwrap();
+    let live = format!(
+        r#"{{"id":12,"message_id":"m6","chat_id":"{chat}","role":"user","type":"text","props":{{}},"sequence":9,"deleted_at":"0000-00-00"}}"#
+    );
+    let messages = [
+        r#"{"id":7,"message_id":"m1","chat_id":"new","request_id":"r1","role":"user","type":"text","props":{ "content" : "a\u00e9", "n":1.0 },"block_id":null,"thread_id":null,"assistant_id":null,"sequence":3,"metadata":null,"created_at":"2024-02-29 00:00:01","updated_at":"2024-02-29 00:00:02"}"#,
+        r#"{"id":8,"message_id":"m2","chat_id":"new","role":"assistant","type":"text","props":"{\"content\":\"b\"}","assistant_id":"neo","sequence":"4","created_at":"2024-02-28 00:00:00","color":"red"}"#,
+        r#"{"id":9,"message_id":"m3","chat_id":"new","role":"user","type":"text","props":{},"sequence":5,"deleted_at":"2024-03-01 00:00:00"}"#,
+        r#"{"id":10,"message_id":"m4","chat_id":"new","role":"king","type":"text","props":{},"sequence":6}"#,
+        r#"{"id":11,"message_id":"m5","chat_id":"new","role":"user","type":"text","props":5,"sequence":6}"#,
+        &live,
+    ]
+    .join("\n");
+    let report = chats.import_agent_message(&messages).unwrap();
+    assert_eq!((report.imported, report.chats, report.skipped), (3, 1, 1), "{report:?}");
+    let told: Vec<_> = report.issues.iter().map(|issue| (issue.line, issue.what.as_str())).collect();
+    assert_eq!(told[0].0, 4);
+    assert!(told[0].1.contains(r#"`role`: "king""#) && !told[0].1.contains("line 1"), "{told:?}");
+    assert!(told[1].0 == 5 && told[1].1.contains("props"), "{told:?}");
+    let found = chats.get_messages("new", &MessageFilter::default()).unwrap();
+    assert_eq!(found[0].props.as_str(), r#"{ "content" : "a\u00e9", "n":1.0 }"#);
+    assert_eq!(found[1].props.as_str(), r#"{"content":"b"}"#);
+    let seen: Vec<_> = found.iter().map(|it| (it.message_id.as_str(), it.sequence, it.created_at.0)).collect();
+    assert_eq!(seen, [("m1", 3, 1_709_164_801_000), ("m2", 4, 1_709_078_400_000)]);
+    assert_eq!((&found[0].extra["old_id"], &found[1].extra["color"]), (&7.into(), &"red".into()));
+    let made = chats.get_chat("new").unwrap();
+    assert_eq!((made.assistant_id.as_str(), made.created_at.0), ("neo", 1_709_078_400_000));
+    assert_eq!(made.last_message_at, Some(Timestamp(1_709_164_801_000)));
+
+    let steps = concat!(
+        r#"{"id":1,"step_id":"s1","chat_id":"new","request_id":"r1","assistant_id":"neo","stack_id":"k1","stack_parent_id":null,"stack_depth":0,"type":"input","status":"completed","input":{"a":1.0},"output":null,"space_snapshot":"{}","error":null,"sequence":1,"metadata":null,"created_at":"2024-02-29 00:00:01","updated_at":"2024-02-29 00:00:02"}"#,
+        "\n",
+        r#"{"id":2,"step_id":"s2","chat_id":"only","request_id":"r2","assistant_id":"neo","stack_id":"k2","stack_depth":"0","type":"llm","status":"interrupted","sequence":1}"#,
+    );
+    let report = chats.import_agent_step(steps).unwrap();
+    assert_eq!((report.imported, report.chats, report.issues.len()), (2, 1, 0), "{report:?}");
+    let step = &chats.get_steps("r1").unwrap()[0];
+    assert_eq!((step.step_id.as_str(), step.input.as_ref().unwrap().as_str()), ("s1", r#"{"a":1.0}"#));
+    assert_eq!(step.created_at.0, 1_709_164_801_000);
+    assert_eq!(chats.resume("only").unwrap().unwrap().step.step_id, "s2");
+
+    // What was deleted since stays away, and nothing else changes.
+    chats.delete_messages("new", &["m1"]).unwrap();
+    chats.delete_chat("only").unwrap();
+    let before = chats.get_messages("new", &MessageFilter::default()).unwrap();
+    let report = chats.import_agent_message(&messages).unwrap();
+    assert_eq!((report.imported, report.chats, report.skipped), (0, 0, 4), "{report:?}");
+    let report = chats.import_agent_step(steps).unwrap();
+    assert_eq!((report.imported, report.chats, report.skipped), (0, 0, 2), "{report:?}");
+    assert_eq!(chats.get_messages("new", &MessageFilter::default()).unwrap(), before);
+    assert_eq!(chats.get_chat("only").unwrap_err().kind(), ErrorKind::NotFound);
+}

@@ -85,7 +85,7 @@ fn the_messages_of_a_step_are_found_by_halving() {
 
 #[test]
 fn a_fresh_recorder_finds_the_call_that_a_result_answers_from_the_end() {
-    reads_at_most(20, "a tool result", |steps| {
+    reads_at_most(24, "a tool result", |steps| {
         read_of_a_run(steps, |store, run| {
             let block = r#"{"type":"tool_use","id":"last","name":"ls","input":{}}"#;
             let message = format!(r#"{{"role":"assistant","content":[{block}]}}"#);
@@ -94,6 +94,26 @@ fn a_fresh_recorder_finds_the_call_that_a_result_answers_from_the_end() {
             let recorded = store.runs().recorder(run).unwrap().record_tool_result(&answer).unwrap();
             let told = store.runs().message(run, recorded.id).unwrap().unwrap();
             assert!(told.content.as_str().contains("tool_result"), "{:?}", told.content);
+        })
+    });
+}
+
+#[test]
+fn a_fresh_recorder_looks_for_open_calls_in_the_last_turn_alone() {
+    reads_at_most(16, "a message", |steps| {
+        read_of_a_run(steps, |store, run| {
+            store.runs().recorder(run).unwrap().record_message(NewMessage::assistant("x")).unwrap();
+        })
+    });
+}
+
+#[test]
+fn a_result_of_no_call_is_refused_without_reading_the_whole_context() {
+    reads_at_most(2_200, "a result of no call", |steps| {
+        read_of_a_run(steps, |store, run| {
+            let answer = ToolOutcome::completed("nope", RawJson::string("x"));
+            let error = store.runs().recorder(run).unwrap().record_tool_result(&answer).unwrap_err();
+            assert!(error.to_string().contains("no tool call \"nope\""), "{error}");
         })
     });
 }

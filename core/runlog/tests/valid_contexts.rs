@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use runlog::{
-    Continuation, Dangling, ErrorKind, Message, NewMessage, NewRun, NewSession, NewToolCall, RawJson, ResumeOptions,
-    Role, RunRecorder, Store, ToolCallStatus, ToolOutcome,
+    ContextEventKind, Continuation, Dangling, ErrorKind, Message, NewMessage, NewRun, NewSession, NewToolCall, RawJson,
+    ResumeOptions, Role, RunRecorder, Store, ToolCallStatus, ToolOutcome,
 };
 
 fn start(store: &Store) -> RunRecorder {
@@ -239,4 +239,88 @@ fn a_repeat_with_other_calls_is_told_where_the_first_one_is() {
     let first = run.record_raw_message_with(asks(&["a"]).to_json().unwrap(), &keyed).unwrap();
     let again = run.record_raw_message_with(asks(&["a", "b", "c"]).to_json().unwrap(), &keyed).unwrap();
     assert_eq!((again.sequence_number, again.id, again.repeated), (first.sequence_number, first.id, true));
+}
+
+#[test]
+fn a_message_between_calls_and_their_results_is_refused() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    run.record_message(NewMessage::user("go")).unwrap();
+    run.record_message(asks(&["a", "b"])).unwrap();
+    run.record_tool_result(&done("b")).unwrap();
+    let context = store.context(run.run().instance_id).unwrap();
+    let before = context.get_messages().unwrap();
+    // A recorder that didn't record the calls looks into the context.
+    let other = store.runs().recorder(run.id()).unwrap();
+    for recorder in [&run, &other] {
+        for message in
+            [NewMessage::user("and?"), NewMessage::system("be brief"), NewMessage::assistant("hm"), asks(&["c"])]
+        {
+            let error = recorder.record_message(message).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            let told = error.to_string();
+            assert!(told.contains("a (test)") && !told.contains("b (test)"), "{told}");
+            assert!(told.contains("record their results first"), "{told}");
+        }
+        let asked = asks(&["c"]).to_json().unwrap();
+        assert_eq!(recorder.record_tool_call(asked, &[done("c")]).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+    assert_eq!(context.get_messages().unwrap(), before);
+    run.record_tool_result(&done("a")).unwrap();
+    other.record_message(NewMessage::user("and?")).unwrap();
+    run.record_message(NewMessage::assistant("done")).unwrap();
+}
+
+#[test]
+fn a_message_is_taken_once_the_open_calls_are_closed_by_hand() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    run.record_message(asks(&["a", "b"])).unwrap();
+    assert_eq!(run.record_message(NewMessage::user("and?")).unwrap_err().kind(), ErrorKind::InvalidInput);
+    store.context(run.run().instance_id).unwrap().close_dangling_tool_calls("stopped").unwrap();
+    run.record_message(NewMessage::user("and?")).unwrap();
+}
+
+#[test]
+fn calls_without_an_id_are_open_until_their_result_comes() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    let call = r#"{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":"{}"}}"#;
+    run.record_raw_message(RawJson::parse(call).unwrap()).unwrap();
+    let error = run.record_message(NewMessage::user("and?")).unwrap_err();
+    assert!(error.to_string().contains("ls"), "{error}");
+    run.record_raw_message(RawJson::parse(r#"{"role":"function","name":"ls","content":"x"}"#).unwrap()).unwrap();
+    run.record_message(NewMessage::user("and?")).unwrap();
+}
+
+/// What is written at the same time stands in an order that providers take, whoever comes first.
+#[test]
+fn messages_and_results_of_many_threads_stand_in_order() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    let recorders = [run.clone(), store.runs().recorder(run.id()).unwrap()];
+    for round in 0..50 {
+        let ids = ["a", "b", "c"].map(|id| format!("{id}{round}"));
+        std::thread::scope(|scope| {
+            for (place, id) in ids.iter().enumerate() {
+                let recorder = &recorders[place % 2];
+                scope.spawn(move || {
+                    if recorder.record_message(asks(&[id])).is_ok() {
+                        recorder.record_tool_result(&done(id)).unwrap();
+                    }
+                });
+                scope.spawn(move || drop(recorder.record_message(NewMessage::user("and?"))));
+            }
+        });
+    }
+    let mut open = std::collections::HashSet::new();
+    for event in store.contexts().get_events(run.run().instance_id, 0).unwrap() {
+        match event.event_type {
+            ContextEventKind::ToolCall => assert!(open.insert(event.tool_call_id)),
+            ContextEventKind::ToolResult => {
+                event.tool_results.iter().for_each(|mark| assert!(open.remove(&mark.tool_call_id)));
+            }
+            _ => assert!(open.is_empty(), "event {} stands between {open:?} and their results", event.sequence_number),
+        }
+    }
 }

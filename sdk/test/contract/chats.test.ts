@@ -229,6 +229,45 @@ describe.each(places)("chats $name", ({ fresh }) => {
     await failure(chats.saveSteps([{ ...of, type: "nap" as never, status: "running" }]), "invalid_input");
   });
 
+  test("one worker goes on with an interrupted request, and older ones are resumed or dismissed by id", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "travel" });
+    for (const requestId of ["old", "middle", "new"]) {
+      const message = { type: "text", props: { content: "?" } } as const;
+      const request = await chats.beginRequest(chatId, { assistantId: "travel", requestId, message });
+      await request.startStep("llm", { of: requestId });
+      await request.finish("interrupted");
+    }
+    const [one, other] = [await chats.resume(chatId), await chats.resume(chatId)];
+    expect(one?.step.requestId).toBe("new");
+    const request = await one!.goOn();
+    await failure(other!.goOn(), "conflict");
+    await failure(chats.dismiss("new"), "conflict");
+    await request.finish("completed");
+    await failure(other!.goOn(), "conflict");
+
+    const old = await chats.resume(chatId, { requestId: "old" });
+    expect(old?.input).toEqual({ of: "old" });
+    const [dismissed] = await chats.dismiss("middle");
+    expect(dismissed).toMatchObject({ status: "interrupted", requestId: "middle" });
+    expect(dismissed?.dismissedAt).toMatch(/Z$/);
+    expect((await chats.resume(chatId))?.step.requestId).toBe("old");
+    await failure(chats.dismiss("nobody"), "not_found");
+    await failure(chats.resume(chatId, { requestId: "nobody" }), "not_found");
+    await failure(chats.resume(chatId, { request: "old" } as never), "invalid_input");
+  });
+
+  test("rows of the tables of messages and steps are imported, with their chats", async () => {
+    const { chats } = await fresh();
+    const row = { id: 1, message_id: "m1", chat_id: "c", role: "user", type: "text", props: { content: "hi" }, sequence: 4 };
+    expect(await chats.importAgentMessage(JSON.stringify(row))).toEqual({ imported: 1, chats: 1, skipped: 0, issues: [] });
+    expect((await chats.getMessages("c"))[0]).toMatchObject({ messageId: "m1", sequence: 4 });
+    const step = { step_id: "s", chat_id: "c", request_id: "r", assistant_id: "a", stack_id: "k", type: "llm", status: "failed" };
+    expect((await chats.importAgentStep(JSON.stringify(step))).imported).toBe(1);
+    expect((await chats.importAgentStep(JSON.stringify(step))).skipped).toBe(1);
+    expect((await chats.resume("c"))?.step.stepId).toBe("s");
+  });
+
   test("the old tables are imported, and what can't be read is told", async () => {
     const { chats } = await fresh();
     const chatLines = '{"chat_id":"c1","title":"Old","assistant_id":"a"}\nnot json\n';

@@ -35,6 +35,36 @@ const TRIALS: Record<string, Trial> = {
     after: "console.log(segmentsCopied, lastPosition > 0, (await open('runlog-backup', { mode: 'readOnly' })).recovery.clean);",
     says: "1 false false\n",
   },
+  "store.ts: export": {
+    before: 'const session = await store.createSession({ title: "trip" });',
+    after: 'console.log((await import("node:fs")).readFileSync("trip.jsonl", "utf8").startsWith(\'{"runlog":"archive"\'));',
+    says: "true\n",
+  },
+  "store.ts: exportTo": { before: "await store.createSession();", after: "console.log(records > 0);", says: "true\n" },
+  "store.ts: import": {
+    before: 'await store.createSession(); await store.exportTo("trip.jsonl");',
+    after: "console.log(sessions.map((session) => session.outcome), conflicts);",
+    says: "[ 'unchanged' ] []\n",
+  },
+  "store.ts: importFrom": {
+    before: 'await store.createSession(); await store.exportTo("everything.jsonl");',
+    after: "console.log((await store.listSessions()).sessions.length);",
+    says: "1\n",
+  },
+  "chats.ts: resume": { before: `
+      const chat = await store.chats.create({ assistantId: "travel" });
+      const message = { type: "text", props: { content: "?" } } as const;
+      const begun = await store.chats.beginRequest(chat.chatId, { assistantId: "travel", requestId: "req_1", message });
+      await begun.startStep("llm", {});
+      await begun.finish("interrupted");
+    `, after: "console.log(older?.step.requestId);", says: "req_1\n" },
+  "chats.ts: dismiss": { before: `
+      const chat = await store.chats.create({ assistantId: "travel" });
+      const message = { type: "text", props: { content: "?" } } as const;
+      const begun = await store.chats.beginRequest(chat.chatId, { assistantId: "travel", requestId: "req_1", message });
+      await begun.startStep("llm", {});
+      await begun.finish("interrupted");
+    `, after: "console.log(await store.chats.resume(chat.chatId));", says: "undefined\n" },
   "chats.ts: withRequest": {
     after: "console.log(answer, (await store.chats.getMessages(chat.chatId)).length);",
     says: "By train? 2\n",

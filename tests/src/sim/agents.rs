@@ -92,6 +92,8 @@ impl Agent {
                 Ok(Some(end)) => return Ok(end),
                 Ok(None) => {}
                 Err(_) if !self.is_polite => {}
+                // Calls of its own are open still: of a spawn it lost its patience with.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => {}
                 Err(error) if error.kind() == ErrorKind::LimitReached => return Ok(AgentEnd::paused("limit")),
                 Err(error) => return Err(error.into()),
             }
@@ -154,7 +156,7 @@ impl Agent {
             29 => return Ok(Some(AgentEnd::completed(self.text()))),
             30 => return Ok(Some(AgentEnd::paused(self.text()))),
             31 => resume_unwind(Box::new("an agent that panics")),
-            32 => return Err(runlog::Error::new(ErrorKind::InvalidInput, "an agent that fails")),
+            32 => return Err(runlog::Error::new(ErrorKind::NotFound, "an agent that fails")),
             33 if self.random.one_in(4) => {
                 self.working = None;
                 std::future::pending::<()>().await;

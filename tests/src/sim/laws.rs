@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use runlog::{OrchestratorOptions, Run, RunId, RunStatus, SpawnResult, pause_reason};
+use runlog::{
+    ContextEvent, ContextEventKind, InstanceId, OrchestratorOptions, Run, RunId, RunStatus, SpawnResult, pause_reason,
+};
 use runlog_model::{SPACE_SAVED, SPAWNED, SpawnedAgent, StatusChange};
 
 use super::{
@@ -245,7 +247,7 @@ impl Laws<'_> {
                 law!(at > run.created, "run {id} has a message at {at}, from before it was made");
                 law!(run.ended().is_none_or(|ended| at < ended), "run {id} has a message at {at}, after its end");
                 let closed = run.resumed.first().map_or(0, |(at, _)| *at);
-                let is_closing = at < closed && event.event_type == runlog::ContextEventKind::ToolResult;
+                let is_closing = at < closed && event.event_type == ContextEventKind::ToolResult;
                 let is_in_time = run.paused().is_none_or(|(paused, _)| at < paused);
                 law!(is_in_time || is_closing, "run {id} has a message at {at}, after it paused");
             }
@@ -253,6 +255,29 @@ impl Laws<'_> {
             for result in self.facts.results(*instance) {
                 self.result(&result)?;
                 law!(calls.insert(result.call_id.clone()), "call {} of {instance} has two results", result.call_id);
+            }
+            Self::order(*instance, events)?;
+        }
+        Ok(())
+    }
+
+    /// No message stands between a call and its result: providers refuse such a context.
+    fn order(instance: InstanceId, events: &[ContextEvent]) -> Kept {
+        let mut open = BTreeSet::new();
+        for event in events {
+            match event.event_type {
+                ContextEventKind::ToolCall => {
+                    open.insert(event.tool_call_id.as_deref());
+                }
+                ContextEventKind::ToolResult => {
+                    for mark in &event.tool_results {
+                        open.remove(&mark.tool_call_id.as_deref());
+                    }
+                }
+                kind => {
+                    let at = event.position;
+                    law!(open.is_empty(), "{instance} has a {kind} at {at}, and these calls are open: {open:?}");
+                }
             }
         }
         Ok(())

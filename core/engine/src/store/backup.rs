@@ -11,17 +11,28 @@ use super::{checkpoints, open, shared::Shared};
 use crate::{
     Error, ErrorKind, Position, Result,
     format::{files, segment::HEADER_BYTES},
-    log::segment::Segment,
+    log::{scan::Scan, segment::Segment},
     storage::{Access, File, Storage},
 };
 
 /// How many of the last bytes that a backup has of a segment are compared.
 const COMPARED_BYTES: u64 = 64 << 10;
+/// At how many places, evenly apart, a segment that a backup has is compared, and how many bytes at each.
+const SAMPLES: u64 = 16;
+const SAMPLE_BYTES: u64 = 4 << 10;
 /// How many bytes are copied at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// How the names of segments end.
 const SEGMENT: &str = ".seg";
+
+/// How to make a backup.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BackupOptions {
+    /// Compare all bytes that an earlier backup has with the store's, and copy again what is damaged. Without it a
+    /// segment's length, header and end are compared, and samples of its records.
+    pub verify: bool,
+}
 
 /// What a backup did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,6 +50,7 @@ pub struct Backup {
 /// One segment to copy.
 struct Source {
     name: String,
+    segment: Arc<Segment>,
     file: Arc<dyn File>,
     /// Where its records end.
     data_end: u64,
@@ -46,19 +58,65 @@ struct Source {
     end: u64,
 }
 
+/// What a backup has of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum There {
+    /// Nothing.
+    Nothing,
+    /// Its beginning, or all of its records and not what seals it.
+    Beginning,
+    /// All of it.
+    Same,
+    /// All of it, and some of it isn't as it was copied.
+    Damaged,
+    /// Something that the store hasn't.
+    Ahead,
+}
+
 /// Copies what is published to another place, durably.
-pub(crate) fn backup(shared: &Shared, target: &dyn Storage, holder: &str) -> Result<Backup> {
-    let (sources, last_position) = {
-        let durable = shared.durable();
-        let source = |segment: &Arc<Segment>| {
-            let data_end = durable.end_of(segment);
-            let end = if segment.trailer().is_some() { segment.file.len()? } else { data_end };
-            Ok(Source { name: segment.name.clone(), file: Arc::clone(&segment.file), data_end, end })
-        };
-        let sources: std::io::Result<Vec<Source>> = durable.segments.iter().map(source).collect();
-        (sources, Position(durable.next_position - 1))
-    };
+pub(crate) fn backup(shared: &Shared, target: &dyn Storage, holder: &str, options: BackupOptions) -> Result<Backup> {
+    let (sources, last_position) = sources(shared);
     let place = target.describe();
+    let had = check_place(shared, target, &place)?;
+    let _lock = open::lock(target, holder)?;
+    if !had.iter().any(|name| name == files::IDENTITY) {
+        checkpoints::replace_file(target, files::IDENTITY, &identity(&*shared.storage)?)?;
+    }
+    let sources = sources.map_err(|error| Error::from_io(error, format!("{}: reading", shared.storage.describe())))?;
+    // Before anything is changed.
+    let mut plan = Vec::with_capacity(sources.len());
+    for source in sources {
+        let there = check_there(&source, target, &had, options)?;
+        plan.push((source, there));
+    }
+    let newest = plan.last().map(|(source, _)| source.name.as_str());
+    let is_beyond = |name: &&String| name.ends_with(SEGMENT) && newest.is_none_or(|newest| name.as_str() > newest);
+    if let Some(later) = had.iter().find(is_beyond) {
+        return Err(Error::new(
+            ErrorKind::Conflict,
+            format!("{place}: {later} is beyond the end of this store; give an empty folder"),
+        ));
+    }
+    let done = copy_all(&plan, target, &had)?;
+    target.sync_dir().map_err(|error| Error::from_io(error, format!("{place}: making its names durable")))?;
+    Ok(Backup { last_position, ..done })
+}
+
+/// The segments to copy, and the last position that they have.
+fn sources(shared: &Shared) -> (std::io::Result<Vec<Source>>, Position) {
+    let durable = shared.durable();
+    let source = |segment: &Arc<Segment>| {
+        let data_end = durable.end_of(segment);
+        let end = if segment.trailer().is_some() { segment.file.len()? } else { data_end };
+        let (name, file) = (segment.name.clone(), Arc::clone(&segment.file));
+        Ok(Source { name, segment: Arc::clone(segment), file, data_end, end })
+    };
+    let sources: std::io::Result<Vec<Source>> = durable.segments.iter().map(source).collect();
+    (sources, Position(durable.next_position - 1))
+}
+
+/// The files that the target has; refuses one that is no place for a backup of this store.
+fn check_place(shared: &Shared, target: &dyn Storage, place: &str) -> Result<Vec<String>> {
     let failed = |error: std::io::Error, what: &str| Error::from_io(error, format!("{place}: {what}"));
     target.create_dir().map_err(|error| failed(error, "making the folder"))?;
     let identity = identity(&*shared.storage)?;
@@ -87,45 +145,35 @@ pub(crate) fn backup(shared: &Shared, target: &dyn Storage, holder: &str) -> Res
             format!("{place} was opened for writing since it was made, for it has {name}; give an empty folder"),
         ));
     }
-    let _lock = open::lock(target, holder)?;
-    if !is_backup {
-        checkpoints::replace_file(target, files::IDENTITY, &identity)?;
-    }
-    let mut done = Backup { last_position, ..Backup::default() };
-    let sources = sources.map_err(|error| Error::from_io(error, format!("{}: reading", shared.storage.describe())))?;
-    // Before anything is changed.
-    for source in &sources {
-        check_history(source, target, &had, &place)?;
-    }
-    let newest = sources.last().map(|source| source.name.as_str());
-    if let Some(later) =
-        had.iter().find(|name| name.ends_with(SEGMENT) && newest.is_none_or(|newest| name.as_str() > newest))
-    {
-        return Err(Error::new(
-            ErrorKind::Conflict,
-            format!("{place}: {later} is beyond the end of this store; give an empty folder"),
-        ));
-    }
+    Ok(had)
+}
+
+/// Copies what the target hasn't, segment by segment.
+fn copy_all(plan: &[(Source, There)], target: &dyn Storage, had: &[String]) -> Result<Backup> {
+    let place = target.describe();
+    let failed = |error: std::io::Error, what: &str| Error::from_io(error, format!("{place}: {what}"));
+    let mut done = Backup::default();
     let mut unsealed: Option<&Source> = None;
-    for source in &sources {
+    for (source, there) in plan {
         let copying = |error| failed(error, &format!("copying {}", source.name));
-        let is_same = is_same(source, target, &had).map_err(copying)?;
-        if !had.contains(&source.name) {
+        if *there == There::Nothing {
             copy(source, HEADER_BYTES as u64, target).map_err(copying)?;
         }
         if let Some(before) = unsealed.take() {
             seal(before, target).map_err(|error| failed(error, &format!("sealing {}", before.name)))?;
         }
-        if is_same {
+        if *there == There::Same {
             done.kept += 1;
             continue;
         }
-        copy(source, source.data_end, target).map_err(copying)?;
-        unsealed = Some(source).filter(|source| source.data_end < source.end);
+        // No segment but the last two may lack what seals it, whatever breaks the backup off.
+        let is_followed = had.iter().any(|name| name.ends_with(SEGMENT) && *name > source.name);
+        let end = if is_followed { source.end } else { source.data_end };
+        copy(source, end, target).map_err(copying)?;
+        unsealed = Some(source).filter(|source| end < source.end);
         done.copied += 1;
         done.bytes += source.end;
     }
-    target.sync_dir().map_err(|error| failed(error, "making its names durable"))?;
     Ok(done)
 }
 
@@ -145,17 +193,79 @@ fn header(file: &dyn File) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether the backup has the segment as it is: its header has a salt of its own, its records are there as a whole or not at
-/// all, and what seals it is compared.
-fn is_same(source: &Source, target: &dyn Storage, had: &[String]) -> std::io::Result<bool> {
+/// What the backup has of a segment; refuses to go on with what has become another store, or is the only whole copy.
+fn check_there(source: &Source, target: &dyn Storage, had: &[String], options: BackupOptions) -> Result<There> {
+    let (place, name) = (target.describe(), &source.name);
+    let there = there(source, target, had, options);
+    match there.map_err(|error| Error::from_io(error, format!("{place}: reading {name}")))? {
+        There::Ahead => Err(Error::new(
+            ErrorKind::Conflict,
+            format!("{place}: {name} has what this store hasn't, or is damaged; verify it, or give an empty folder"),
+        )),
+        There::Damaged => {
+            check_whole(source).map_err(|error| {
+                let what = format!(
+                    "{place}: {name} isn't as the store has it, and the store's own is damaged, so that it isn't copied \
+                     over: {error}; verify both, and repair the store, or restore it from the backup"
+                );
+                Error::new(ErrorKind::Damaged, what)
+            })?;
+            Ok(There::Damaged)
+        }
+        there => Ok(there),
+    }
+}
+
+/// A segment's header has a salt of its own, and what seals it has the checksum of its index and continues the chain of its
+/// records: two that are sealed alike have the same history, so that what else differs is damage.
+fn there(source: &Source, target: &dyn Storage, had: &[String], options: BackupOptions) -> std::io::Result<There> {
     if !had.contains(&source.name) {
-        return Ok(false);
+        return Ok(There::Nothing);
     }
     let there = target.open(&source.name, Access::Read)?;
-    if there.len()? != source.end || header(&*there)? != header(&*source.file)? {
+    let is_whole = there.len()? == source.end;
+    let is_sealed_alike =
+        is_whole && source.data_end < source.end && tail(source, &*there)? == tail(source, &*source.file)?;
+    if !is_sealed_alike && is_ahead(source, &*there)? {
+        return Ok(There::Ahead);
+    }
+    if !is_sealed_alike && (!is_whole || source.data_end < source.end) {
+        return Ok(There::Beginning);
+    }
+    Ok(if is_same(source, &*there, options)? { There::Same } else { There::Damaged })
+}
+
+/// Whether a segment's header and records are as they were copied.
+fn is_same(source: &Source, there: &dyn File, options: BackupOptions) -> std::io::Result<bool> {
+    let begin = HEADER_BYTES as u64;
+    if header(there)? != header(&*source.file)? {
         return Ok(false);
     }
-    Ok(tail(source, &*there)? == tail(source, &*source.file)?)
+    let length = source.data_end.saturating_sub(begin);
+    let (step, bytes) = if options.verify {
+        (CHUNK_BYTES as u64, CHUNK_BYTES as u64)
+    } else {
+        ((length / SAMPLES).max(SAMPLE_BYTES), SAMPLE_BYTES)
+    };
+    let mut at = begin;
+    while at < source.data_end {
+        let length = usize::try_from((source.data_end - at).min(bytes)).map_err(std::io::Error::other)?;
+        let mut parts = [vec![0; length], vec![0; length]];
+        there.read_at(at, &mut parts[0])?;
+        source.file.read_at(at, &mut parts[1])?;
+        if parts[0] != parts[1] {
+            return Ok(false);
+        }
+        at += step;
+    }
+    Ok(true)
+}
+
+/// Reads the records of the store's own segment: what is damaged must not take the place of what may be whole.
+fn check_whole(source: &Source) -> Result<()> {
+    let mut scan = Scan::of_file(&source.segment, HEADER_BYTES as u64, source.data_end);
+    while scan.next_of_any_kind()?.is_some() {}
+    Ok(())
 }
 
 /// What seals a segment.
@@ -173,28 +283,12 @@ fn seal(source: &Source, target: &dyn Storage) -> std::io::Result<()> {
     file.sync()
 }
 
-/// Refuses to go on with a backup of the same store that has what this one hasn't: the store was restored from an earlier
-/// backup, or the backup was written to, so that the two have become different stores.
-fn check_history(source: &Source, target: &dyn Storage, had: &[String], place: &str) -> Result<()> {
-    if !had.contains(&source.name) {
-        return Ok(());
-    }
-    match is_ahead(source, target) {
-        Ok(false) => Ok(()),
-        Ok(true) => Err(Error::new(
-            ErrorKind::Conflict,
-            format!("{place}: {} has what this store hasn't; give an empty folder", source.name),
-        )),
-        Err(error) => Err(Error::from_io(error, format!("{place}: reading {}", source.name))),
-    }
-}
-
-/// Whether the backup's segment isn't a beginning of this one. Each record is chained to the one before, so that the last
+/// Whether the backup's segment isn't a beginning of this one: the store was restored from an earlier backup, or the backup
+/// was written to, so that the two have become different stores. Each record is chained to the one before, so that the last
 /// ones tell of all.
-fn is_ahead(source: &Source, target: &dyn Storage) -> std::io::Result<bool> {
-    let there = target.open(&source.name, Access::Read)?;
+fn is_ahead(source: &Source, there: &dyn File) -> std::io::Result<bool> {
     let length = there.len()?;
-    if length > source.end || length < HEADER_BYTES as u64 || header(&*there)? != header(&*source.file)? {
+    if length > source.end || length < HEADER_BYTES as u64 || header(there)? != header(&*source.file)? {
         return Ok(true);
     }
     let end = length.min(source.data_end);

@@ -45,7 +45,7 @@ use std::{
     time::Duration,
 };
 
-pub use backup::Backup;
+pub use backup::{Backup, BackupOptions};
 pub use commit::Commit;
 pub use options::{Missing, Mode, OpenOptions, Preallocation};
 pub use read::Reader;
@@ -226,12 +226,21 @@ impl Store {
     /// [`Locked`](crate::ErrorKind::Locked) while another writes there; else those of reading and writing. What it copied so
     /// far is a store that ends earlier.
     pub fn backup(&self, target: &dyn Storage) -> Result<Backup> {
+        self.backup_with(target, BackupOptions::default())
+    }
+
+    /// [`backup`](Self::backup) with options.
+    ///
+    /// # Errors
+    /// As [`backup`](Self::backup); [`Damaged`](crate::ErrorKind::Damaged) when a segment of the backup differs and the
+    /// store's own is the damaged one.
+    pub fn backup_with(&self, target: &dyn Storage, options: BackupOptions) -> Result<Backup> {
         if self.shared().is_read_only() {
             self.shared().refresh()?;
         } else {
             self.sync()?;
         }
-        backup::backup(self.shared(), target, "a backup")
+        backup::backup(self.shared(), target, "a backup", options)
     }
 
     /// Forgets a stream's records after a sequence. O(1).

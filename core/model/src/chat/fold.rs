@@ -255,7 +255,7 @@ impl ChatFold {
 
     fn link_step(&mut self, place: usize) {
         let step = &self.steps[place];
-        if step.status.can_resume() {
+        if step.can_resume() {
             self.open_steps.insert(place);
         }
         entry(&mut self.requests, &step.request_id).steps.insert((step.sequence, place));
@@ -378,16 +378,24 @@ impl ChatFold {
     /// The last step that can be resumed and that no later one has made up for: a failed step that the same assistant
     /// tried again, with success, is over.
     pub fn last_resumable_step(&self) -> Option<&Step> {
-        let made_up_for = |place: usize| {
-            let step = &self.steps[place];
-            let later = self.stacks.get(&step.stack_id).into_iter().flat_map(|stack| stack.range(place + 1..));
-            let later = later.map(|place| &self.steps[*place]);
-            step.status == StepStatus::Failed
-                && later
-                    .filter(|other| other.request_id == step.request_id && other.step_type == step.step_type)
-                    .any(|other| other.status == StepStatus::Completed)
-        };
-        self.open_steps.iter().rev().find(|place| !made_up_for(**place)).map(|place| &self.steps[*place])
+        self.open_steps.iter().rev().find(|place| !self.is_made_up_for(**place)).map(|place| &self.steps[*place])
+    }
+
+    /// As [`last_resumable_step`](Self::last_resumable_step), of one request.
+    pub fn last_resumable_step_of(&self, request_id: &str) -> Option<&Step> {
+        let places = self.requests.get(request_id)?.steps.iter().map(|(_, place)| *place);
+        let open = places.filter(|place| self.open_steps.contains(place) && !self.is_made_up_for(*place));
+        open.max().map(|place| &self.steps[place])
+    }
+
+    fn is_made_up_for(&self, place: usize) -> bool {
+        let step = &self.steps[place];
+        let later = self.stacks.get(&step.stack_id).into_iter().flat_map(|stack| stack.range(place + 1..));
+        let later = later.map(|place| &self.steps[*place]);
+        step.status == StepStatus::Failed
+            && later
+                .filter(|other| other.request_id == step.request_id && other.step_type == step.step_type)
+                .any(|other| other.status == StepStatus::Completed)
     }
 
     /// The last step that can be resumed.

@@ -13,6 +13,7 @@ mod step;
 mod updates;
 mod view;
 
+pub use copied::id_in_copy;
 pub use event::{ChatEvent, EncodedChatEvent};
 pub use fold::{ChatFold, MessageFilter, Touched};
 pub use message::{ChatMessage, ChatRole};

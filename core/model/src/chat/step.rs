@@ -137,6 +137,9 @@ pub struct Step {
     /// Anything else, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
+    /// When its request was dismissed: it isn't to be resumed any more, whatever its status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dismissed_at: Option<Timestamp>,
     /// When it was made; unset for now.
     #[serde(default)]
     pub created_at: Timestamp,
@@ -153,7 +156,7 @@ impl Step {
     pub const FIXED: [&'static str; 4] = ["id", "step_id", "chat_id", "created_at"];
 
     /// The names of its fields in JSON.
-    const NAMES: [&'static str; 18] = [
+    const NAMES: [&'static str; 19] = [
         "id",
         "step_id",
         "chat_id",
@@ -170,6 +173,7 @@ impl Step {
         "error",
         "sequence",
         "metadata",
+        "dismissed_at",
         "created_at",
         "updated_at",
     ];
@@ -198,10 +202,16 @@ impl Step {
             error: None,
             sequence: 0,
             metadata: None,
+            dismissed_at: None,
             created_at: Timestamp::UNSET,
             updated_at: Timestamp::UNSET,
             extra: Map::new(),
         }
+    }
+
+    /// Whether there is something to resume: its status says so, and its request wasn't dismissed.
+    pub fn can_resume(&self) -> bool {
+        self.status.can_resume() && self.dismissed_at.is_none()
     }
 
     /// The step with updates.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{Error, RawJson, Result};
+use crate::{Error, RawJson, Result, read_json};
 
 /// New values for some fields of a chat, a message or a step, by the field's name in JSON. `null` takes a value
 /// away. A field that isn't known is kept as it is given.
@@ -32,8 +32,7 @@ impl Updates {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't a JSON object.
     pub fn parse(json: &str) -> Result<Self> {
-        serde_json::from_str(json)
-            .map_err(|source| Error::invalid(format!("updates should be a JSON object of fields: {source}")))
+        read_json(json).map_err(|told| Error::invalid(format!("updates should be a JSON object of fields: {told}")))
     }
 
     /// The same updates, with one more.
@@ -68,6 +67,5 @@ pub(crate) fn overlay<T: Serialize + DeserializeOwned>(
         }
     }
     let text = RawJson::from_value(&fields)?;
-    serde_json::from_slice(text.as_bytes())
-        .map_err(|source| Error::invalid(format!("the updates don't make a {what}: {source}")))
+    read_json(text.as_str()).map_err(|told| Error::invalid(format!("the updates don't make a {what}: {told}")))
 }

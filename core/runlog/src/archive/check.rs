@@ -6,7 +6,7 @@ use std::{
 };
 
 use pollster::block_on;
-use runlog_engine::{Position, ReadOptions, Record, Sequence, StreamId};
+use runlog_log::{Position, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{Catalog, CatalogEvent, RunCatalog, RunCatalogEvent, RunId};
 
 use super::{

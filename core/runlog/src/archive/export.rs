@@ -6,7 +6,7 @@ use std::{
 };
 
 use pollster::block_on;
-use runlog_engine::{Kind, Position, ReadOptions, Record, Sequence, StreamId};
+use runlog_log::{Kind, Position, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{CatalogEvent, RunCatalogEvent, RunId, SessionId};
 
 use super::{

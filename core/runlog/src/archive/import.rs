@@ -5,7 +5,7 @@ use std::{
     io::BufRead,
 };
 
-use runlog_engine::{Position, StreamId};
+use runlog_log::{Position, StreamId};
 use runlog_model::SessionId;
 
 use super::{
@@ -149,5 +149,5 @@ impl Plan {
 
 /// Whether a line is the envelope of the message that comes right after it.
 pub(super) fn is_envelope(line: &RecordLine) -> bool {
-    line.kind == runlog_engine::Kind::DATA && line.meta == b"envelope"[..]
+    line.kind == runlog_log::Kind::DATA && line.meta == b"envelope"[..]
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use runlog_engine::{Kind, StreamId, limits};
+use runlog_log::{Kind, StreamId, limits};
 use runlog_model::SessionId;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

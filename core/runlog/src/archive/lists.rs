@@ -1,7 +1,7 @@
 //! The streams that list what a store has: sessions, runs and agents, the records of all of them in one stream each.
 
 use pollster::block_on;
-use runlog_engine::{Position, ReadOptions, Record, Sequence, StreamId};
+use runlog_log::{Position, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{
     AgentCatalogEvent, CatalogEvent, ContextEventKind, FlowCatalogEvent, RunCatalogEvent, RunId, SessionId, codec,
 };

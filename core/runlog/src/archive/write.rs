@@ -10,7 +10,7 @@ use std::{
 };
 
 use pollster::block_on;
-use runlog_engine::{Appended, Batch, Durability, Expected, Kind, NewRecord, Op, Sequence, StreamId};
+use runlog_log::{Appended, Batch, Durability, Expected, Kind, NewRecord, Op, Sequence, StreamId};
 use runlog_model::ContextEventKind;
 
 use super::{

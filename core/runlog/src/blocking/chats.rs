@@ -217,6 +217,22 @@ impl ChatStore {
         block_on(self.inner.resume(chat_id))
     }
 
+    /// As [`AsyncChatStore::resume_request`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resume_request(&self, request_id: &str) -> Result<Option<Resumption>> {
+        block_on(self.inner.resume_request(request_id))
+    }
+
+    /// As [`AsyncChatStore::dismiss`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn dismiss(&self, request_id: &str) -> Result<Vec<Step>> {
+        block_on(self.inner.dismiss(request_id))
+    }
+
     /// As [`AsyncChatStore::go_on`].
     ///
     /// # Errors
@@ -271,6 +287,38 @@ impl ChatStore {
     /// As there.
     pub fn import_agent_history_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
         block_on(self.inner.import_agent_history_with(lines, options))
+    }
+
+    /// As [`AsyncChatStore::import_agent_message`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn import_agent_message(&self, lines: &str) -> Result<ImportReport> {
+        block_on(self.inner.import_agent_message(lines))
+    }
+
+    /// As [`AsyncChatStore::import_agent_message_with`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn import_agent_message_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
+        block_on(self.inner.import_agent_message_with(lines, options))
+    }
+
+    /// As [`AsyncChatStore::import_agent_step`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn import_agent_step(&self, lines: &str) -> Result<ImportReport> {
+        block_on(self.inner.import_agent_step(lines))
+    }
+
+    /// As [`AsyncChatStore::import_agent_step_with`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn import_agent_step_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
+        block_on(self.inner.import_agent_step_with(lines, options))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pollster::block_on;
-use runlog_engine::Durability;
+use runlog_log::Durability;
 use runlog_model::{FlowSummary, ListFlows, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
 
 use super::Store;

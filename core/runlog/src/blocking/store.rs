@@ -348,3 +348,10 @@ impl Store {
         ContextService::new(&self.contexts(), instance)
     }
 }
+
+impl AsyncStore {
+    /// The same open store, for callers that wait.
+    pub fn to_blocking(&self) -> Store {
+        Store { inner: self.waiting(Wait::Block) }
+    }
+}

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, Weak},
 };
 
-use runlog_engine::{Kind, ReadOptions, Sequence, StreamId};
+use runlog_log::{Kind, ReadOptions, Sequence, StreamId};
 use runlog_model::{Catalog, ChatEvent, ChatFold, SessionId, Touched};
 
 use crate::{AsyncStore, Error, Result};

@@ -1,6 +1,6 @@
 //! What a copy of a session takes of its chat: messages and steps, up to where the session is copied.
 
-use runlog_engine::{Direction, Expected, Kind, NewRecord, Op, ReadOptions, Record, Sequence};
+use runlog_log::{Direction, Expected, Kind, NewRecord, Op, ReadOptions, Record, Sequence};
 use runlog_model::{ChatEvent, ChatRole, EncodedChatEvent, SessionId, Timestamp};
 
 use super::cache::stream_of;

@@ -15,13 +15,15 @@ use crate::{
 };
 
 /// How many chats, or messages of a chat, are written in one batch.
-const BATCH_RECORDS: usize = 1_000;
+pub(super) const BATCH_RECORDS: usize = 1_000;
 
 /// What an import did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ImportReport {
     /// How many chats or messages were imported.
     pub imported: usize,
+    /// How many chats were made for the messages or steps.
+    pub chats: usize,
     /// How many were there already, and left as they are.
     pub skipped: usize,
     /// The lines that were left out.
@@ -194,21 +196,25 @@ impl AsyncChatStore {
 }
 
 impl ImportReport {
-    fn is_over(&self, options: ImportOptions) -> bool {
+    pub(super) fn is_over(&self, options: ImportOptions) -> bool {
         options.stop_at_issue && !self.issues.is_empty()
     }
 
-    fn leave_out(&mut self, line: usize, error: &Error) {
+    pub(super) fn leave_out(&mut self, line: usize, error: &Error) {
         self.issues.push(ImportIssue { line, what: error.to_string() });
     }
 }
 
-/// The objects of JSON lines, with their line numbers.
-fn rows(lines: &str) -> impl Iterator<Item = (usize, Result<Row>)> {
+/// The lines that aren't empty, with their numbers.
+pub(super) fn object_lines(lines: &str) -> impl Iterator<Item = (usize, &str)> {
     // Some tools write a byte order mark before UTF-8.
     let lines = lines.strip_prefix('\u{feff}').unwrap_or(lines);
-    let lines = (1..).zip(lines.lines()).filter(|(_, text)| !text.trim().is_empty());
-    lines.map(|(line, text)| {
+    (1..).zip(lines.lines()).filter(|(_, text)| !text.trim().is_empty())
+}
+
+/// The objects of JSON lines, with their line numbers.
+fn rows(lines: &str) -> impl Iterator<Item = (usize, Result<Row>)> {
+    object_lines(lines).map(|(line, text)| {
         let row = serde_json::from_str(text);
         (line, row.map_err(|source| Error::invalid(format!("the line is no JSON object: {source}"))))
     })
@@ -244,6 +250,11 @@ fn chat_of(mut row: Row) -> Result<(Chat, Option<Timestamp>)> {
 /// What databases write for no time: `null`, an empty text, and MySQL's zero date.
 fn is_nothing(value: &Value) -> bool {
     value.is_null() || value.as_str().is_some_and(|text| text.is_empty() || text.starts_with("0000-00-00"))
+}
+
+/// The same, as it is written.
+pub(super) fn is_no_time(value: &RawJson) -> bool {
+    value.to_value::<Value>().is_ok_and(|value| is_nothing(&value))
 }
 
 fn message_of(mut row: Row) -> Result<ChatMessage> {
@@ -304,6 +315,6 @@ fn numbers_to_ids(row: &mut Row, names: &[&str]) {
 fn read(row: Row, what: &str) -> Result<Chat> {
     // By way of text, since JSON kept byte for byte can't be taken from a value.
     let text = RawJson::from_value(&row)?;
-    serde_json::from_slice(text.as_bytes())
-        .map_err(|source| Error::invalid(format!("the line doesn't make a {what}: {source}")))
+    runlog_model::read_json(text.as_str())
+        .map_err(|told| Error::invalid(format!("the line doesn't make a {what}: {told}")))
 }

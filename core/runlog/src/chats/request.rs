@@ -8,13 +8,14 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use runlog_engine::{Batch, Expected};
+use runlog_log::{Batch, Expected};
 use runlog_model::{ChatEvent, ChatMessage, ChatRole, SessionId, Space, Step, Timestamp};
 
 use super::{
     AsyncChatStore, NewRequest, RequestDraft, RequestEnd, Resumption,
+    claims::Claim,
     draft::{StackNode, check_free_in},
-    resume::ended_with_request,
+    resume::{check_resumable, ended_with_request},
     store::Prepared,
 };
 use crate::{AsyncStore, Error, Result, Wait, backend::Backend, lookup::live_session};
@@ -55,6 +56,8 @@ pub struct AsyncRequestBuffer {
     written: bool,
     /// The step that was cut off, where this goes on with a request.
     resumed: Option<Step>,
+    /// Keeps others from going on with it too.
+    claim: Option<Claim>,
 }
 
 impl AsyncChatStore {
@@ -84,18 +87,25 @@ impl AsyncChatStore {
     }
 
     /// The buffer in which a resumed request goes on: its space restored, its stack rebuilt from the root to the
-    /// node of the interrupted step. Nothing is written at its entry.
+    /// node of the interrupted step. Nothing is written at its entry. Nobody else goes on with the request until the
+    /// buffer has ended.
     ///
     /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile.
+    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else goes on with the request, or has done so since it was
+    /// resumed; [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile.
     pub async fn go_on(&self, resumption: &Resumption) -> Result<AsyncRequestBuffer> {
         let session = self.session_id(&resumption.step.chat_id).await?;
+        let claim = self.store.claims().take(session, &resumption.step.request_id)?;
+        let fold = self.store.chat_fold(session).await?;
+        check_resumable(&fold, &resumption.step)?;
         let stack = resumption
             .stack
             .iter()
             .map(|level| StackNode { stack_id: level.stack_id.clone(), assistant_id: level.assistant_id.clone() });
         let (step, space) = (resumption.step.clone(), resumption.space.clone());
-        Ok(self.buffer(session, step.request_id.clone(), stack.collect(), space, Some(step)))
+        let mut buffer = self.buffer(session, step.request_id.clone(), stack.collect(), space, Some(step));
+        buffer.claim = Some(claim);
+        Ok(buffer)
     }
 
     fn buffer(
@@ -109,7 +119,7 @@ impl AsyncChatStore {
         let backend = Arc::clone(self.store.backend());
         let key = *backend.new_id().as_bytes();
         let draft = RequestDraft::new(backend, self.chat_id_of(session), request_id, stack, space);
-        AsyncRequestBuffer { store: self.store.clone(), session, draft, key, written: false, resumed }
+        AsyncRequestBuffer { store: self.store.clone(), session, draft, key, written: false, resumed, claim: None }
     }
 }
 
@@ -159,6 +169,7 @@ impl AsyncRequestBuffer {
             prepared.told(&self.store).await;
         }
         self.written = true;
+        self.claim = None;
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 //! Resuming an interrupted request, nested calls included.
 
-use runlog_model::{ChatEvent, ChatFold, RawJson, Space, Step, StepStatus, StepType, Timestamp, Updates};
+use runlog_model::{ChatEvent, ChatFold, RawJson, SessionId, Space, Step, StepStatus, StepType, Timestamp, Updates};
 
-use super::{AsyncChatStore, store::no};
+use super::{AsyncChatStore, cache::IdOf, store::no};
 use crate::{Error, ErrorKind, Result};
 
 /// An interrupted request, and how to go on with it: which assistant, with which input, in which space, at which
@@ -76,8 +76,9 @@ impl Resumption {
 }
 
 impl AsyncChatStore {
-    /// How to go on with the chat's interrupted request: by its last step that isn't completed, and that wasn't tried
-    /// again with success. `None` when there is nothing to resume. Nothing is written.
+    /// How to go on with the chat's interrupted request, of several the last: by its last step that isn't completed, and
+    /// that wasn't tried again with success. `None` when there is nothing to resume. Nothing is written: who resumes a
+    /// request with [`go_on`](Self::go_on) has it to himself.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted;
@@ -85,22 +86,56 @@ impl AsyncChatStore {
     pub async fn resume(&self, chat_id: &str) -> Result<Option<Resumption>> {
         let session = self.session_id(chat_id).await?;
         let fold = self.store.chat_fold(session).await?;
-        let Some(step) = fold.last_resumable_step() else { return Ok(None) };
-        let mut space = Space::new();
-        if let Some(snapshot) = &step.space_snapshot {
-            space.restore(snapshot)?;
-        }
-        let path = fold.stack_path(&step.stack_id)?.unwrap_or_default();
-        let stack = path
-            .into_iter()
-            .map(|stack_id| {
-                let steps: Vec<Step> = fold.steps_of_stack(&stack_id).into_iter().cloned().collect();
-                let waiting = if stack_id == step.stack_id { None } else { waiting_in(&fold, &stack_id).cloned() };
-                let assistant_id = steps.first().map(|step| step.assistant_id.clone()).unwrap_or_default();
-                StackLevel { stack_id, assistant_id, steps, waiting }
-            })
-            .collect();
-        Ok(Some(Resumption { step: step.clone(), space, stack }))
+        fold.last_resumable_step().map(|step| resumption(&fold, step)).transpose()
+    }
+
+    /// As [`resume`](Self::resume), of one request: an older one that was interrupted too, say. `None` when it is
+    /// completed, or was dismissed.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when no chat has the request, [`Ambiguous`](ErrorKind::Ambiguous) when several
+    /// have, [`InvalidInput`](ErrorKind::InvalidInput) when the step's space or stack can't be restored.
+    pub async fn resume_request(&self, request_id: &str) -> Result<Option<Resumption>> {
+        let session = self.store.chat_with(IdOf::Request, request_id).await?;
+        let fold = self.store.chat_fold(session).await?;
+        fold.last_resumable_step_of(request_id).map(|step| resumption(&fold, step)).transpose()
+    }
+
+    /// Tells that an interrupted request isn't to be resumed any more: the user asked again, say. Its steps keep their
+    /// status, and say when it was dismissed. Gives those that could have been resumed, none for a request that was
+    /// completed. Durable when it returns.
+    ///
+    /// ```
+    /// use runlog::{Chat, ChatMessage, ChatRole, NewRequest, RawJson, RequestEnd, StepType, Store};
+    ///
+    /// let chats = Store::in_memory().chats();
+    /// let chat_id = chats.create_chat(Chat::new("travel"))?.chat_id;
+    /// let asked = ChatMessage::text(ChatRole::User, "Oslo, please.");
+    /// let mut request = chats.begin_request(&chat_id, NewRequest::new("travel"), asked)?;
+    /// request.start_step(StepType::Llm, RawJson::parse("{}")?)?;
+    /// let request_id = request.request_id().to_owned();
+    /// request.finish(RequestEnd::Interrupted)?;
+    /// assert!(chats.resume(&chat_id)?.is_some());
+    /// assert_eq!(chats.dismiss(&request_id)?.len(), 1);
+    /// assert_eq!(chats.resume(&chat_id)?, None);
+    /// # Ok::<(), runlog::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when no chat has the request, [`Ambiguous`](ErrorKind::Ambiguous) when several
+    /// have, [`Conflict`](ErrorKind::Conflict) while somebody goes on with it.
+    pub async fn dismiss(&self, request_id: &str) -> Result<Vec<Step>> {
+        let session = self.store.chat_with(IdOf::Request, request_id).await?;
+        let _claim = self.store.claims().take(session, request_id)?;
+        let at = Timestamp(self.store.backend().now_ms());
+        let updates = Updates::new().with("dismissed_at", RawJson::from_value(&at)?);
+        let plan = |fold: &ChatFold| {
+            let open = fold.steps_of_request(request_id).into_iter().filter(|step| step.can_resume());
+            let dismissed =
+                |step: &Step| ChatEvent::StepUpdated { step_id: step.step_id.clone(), at, updates: updates.clone() };
+            Ok(open.map(dismissed).collect())
+        };
+        self.write_steps(session, plan).await
     }
 
     /// Tells that the assistant that went on has returned with an output: the step that was cut off is completed,
@@ -129,7 +164,8 @@ impl AsyncChatStore {
             }
             Ok(events)
         };
-        self.write_steps(&resumption.step.chat_id, plan).await
+        let session = self.session_id(&resumption.step.chat_id).await?;
+        self.write_steps(session, plan).await
     }
 
     /// Tells that the assistant of a node has returned with an output: the delegate step that waits for it is
@@ -148,16 +184,16 @@ impl AsyncChatStore {
                 .ok_or_else(|| Error::not_found(format!("no delegate step waits for the stack {stack_id:?}")))?;
             Ok(vec![completed(waiting, response(output)?, at)?])
         };
-        let mut steps = self.write_steps(chat_id, plan).await?;
+        let session = self.session_id(chat_id).await?;
+        let mut steps = self.write_steps(session, plan).await?;
         steps.pop().ok_or_else(|| no("stack", stack_id))
     }
 
     async fn write_steps(
         &self,
-        chat_id: &str,
+        session: SessionId,
         plan: impl Fn(&ChatFold) -> Result<Vec<ChatEvent>>,
     ) -> Result<Vec<Step>> {
-        let session = self.session_id(chat_id).await?;
         let changed = std::sync::Mutex::new(Vec::new());
         self.write(session, |fold| {
             let events = plan(fold)?;
@@ -173,6 +209,37 @@ impl AsyncChatStore {
         let fold = self.store.chat_fold(session).await?;
         Ok(ids.iter().filter_map(|id| fold.step(id).cloned()).collect())
     }
+}
+
+/// How to go on from a step.
+fn resumption(fold: &ChatFold, step: &Step) -> Result<Resumption> {
+    let mut space = Space::new();
+    if let Some(snapshot) = &step.space_snapshot {
+        space.restore(snapshot)?;
+    }
+    let path = fold.stack_path(&step.stack_id)?.unwrap_or_default();
+    let level = |stack_id: String| {
+        let steps: Vec<Step> = fold.steps_of_stack(&stack_id).into_iter().cloned().collect();
+        let waiting = if stack_id == step.stack_id { None } else { waiting_in(fold, &stack_id).cloned() };
+        let assistant_id = steps.first().map(|step| step.assistant_id.clone()).unwrap_or_default();
+        StackLevel { stack_id, assistant_id, steps, waiting }
+    };
+    Ok(Resumption { step: step.clone(), space, stack: path.into_iter().map(level).collect() })
+}
+
+/// Refuses to go on from a step that isn't where its request is to be resumed any more.
+pub(super) fn check_resumable(fold: &ChatFold, step: &Step) -> Result<()> {
+    if fold.last_resumable_step_of(&step.request_id).is_some_and(|last| last.step_id == step.step_id) {
+        return Ok(());
+    }
+    let (id, request) = (&step.step_id, &step.request_id);
+    Err(Error::new(
+        ErrorKind::Conflict,
+        format!(
+            "request {request:?} isn't to be resumed at step {id:?} any more: it was gone on with, or dismissed, since; \
+             resume the chat anew"
+        ),
+    ))
 }
 
 /// The delegate step of a node that waits for an assistant it called.

@@ -122,7 +122,7 @@ impl AsyncChatStore {
         Ok(completed.iter().filter_map(|step| fold.step(&step.step_id).cloned()).collect())
     }
 
-    fn complete_step(&self, mut step: Step, chat: &str) -> Result<Step> {
+    pub(super) fn complete_step(&self, mut step: Step, chat: &str) -> Result<Step> {
         check_chat("step", &step.chat_id, chat)?;
         step.check()?;
         if step.step_id.is_empty() {

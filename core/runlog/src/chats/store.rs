@@ -1,11 +1,11 @@
 //! [`AsyncChatStore`]: chats and their messages.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
-use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, Position, Sequence};
+use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Position, Sequence};
 use runlog_model::{
     CatalogEvent, Chat, ChatEvent, ChatFilter, ChatFold, ChatList, ChatMessage, ChatPlace, ChatTouched, ChatUpdated,
-    EncodedChatEvent, MessageFilter, Session, SessionId, Timestamp, Updates,
+    EncodedChatEvent, MessageFilter, Session, SessionId, Timestamp, Updates, id_in_copy,
 };
 
 use super::cache::{IdOf, stream_of};
@@ -237,24 +237,37 @@ impl AsyncChatStore {
         .await
     }
 
-    /// Takes the content of a message out of every read, with all that it was changed to in its chat: of the chat, of its
-    /// copies and of exports; what a copy changed it to is a message of the copy's. The message is gone then, and no import
-    /// brings it back; its sequence stays its own, and its bytes stay on the disk. Durable when it
-    /// returns; the reason is kept.
+    /// Takes the content of a message out of every read, with all that it was changed to, in its chat and in the copies
+    /// that were made of it, and in copies of these: of the chats and of exports. The message is gone then, and no import
+    /// brings it back; its sequence stays its own, and its bytes stay on the disk. Of a message of a copy, what it shares
+    /// with the chat that it was copied from is gone there too, and what the message was changed to there stays: redact the
+    /// message where it was saved to reach all of it. Durable when it returns; the reason is kept.
     ///
     /// # Errors
     /// As [`update_message`](Self::update_message).
     pub async fn redact_message(&self, message_id: &str, reason: &str) -> Result<()> {
-        let session = self.store.chat_with(IdOf::Message, message_id).await?;
-        let fold = self.store.chat_fold(session).await?;
-        let positions = fold.positions_of_message(message_id);
-        if positions.is_empty() {
-            return Err(no("message", message_id));
+        let saved_in = self.store.chat_with(IdOf::Message, message_id).await?;
+        let at = Timestamp(self.store.backend().now_ms());
+        let (mut positions, mut gone) = (BTreeSet::new(), Vec::new());
+        let mut next = vec![(saved_in, message_id.to_owned())];
+        while let Some((session, id)) = next.pop() {
+            let found = self.store.chat_fold(session).await?.positions_of_message(&id);
+            if session == saved_in && found.is_empty() {
+                return Err(no("message", message_id));
+            }
+            let copies = self.store.shared.catalog.read(|catalog| catalog.copies_of(session)).await?;
+            next.extend(copies.into_iter().map(|copy| (copy, id_in_copy(copy.0, &id))));
+            if !found.is_empty() {
+                // Its id is known no more once it is redacted: that it was there is told apart.
+                gone.push(Prepared::new(
+                    session,
+                    vec![ChatEvent::MessagesDeleted { message_ids: vec![id], at }],
+                    at.0,
+                )?);
+                positions.extend(found);
+            }
         }
-        let (message_ids, at) = (vec![message_id.to_owned()], Timestamp(self.store.backend().now_ms()));
-        // Its id is known no more once it is redacted: that it was there is told apart.
-        let gone = Prepared::new(session, vec![ChatEvent::MessagesDeleted { message_ids, at }], at.0)?;
-        let mut ops = gone.ops(Expected::Any);
+        let mut ops: Vec<Op<'_>> = gone.iter().flat_map(|prepared| prepared.ops(Expected::Any)).collect();
         ops.extend(positions.into_iter().map(|position| Op::Redact { position: Position(position), reason }));
         self.store.backend().commit(Batch::new(ops)).await.map(drop)
     }

@@ -1,6 +1,6 @@
 //! What becomes of the flow of a run: whether it goes on, and its way to the run that goes on from a paused one.
 
-use runlog_engine::{Expected, Op, Sequence, StreamId};
+use runlog_log::{Expected, Op, Sequence, StreamId};
 use runlog_model::{EncodedRunEvent, FlowCatalogEvent, Run, RunId, RunSnapshot, RunStatus};
 
 use super::{

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use runlog_engine::{Expected, NewRecord, Op, StreamId};
+use runlog_log::{Expected, NewRecord, Op, StreamId};
 use runlog_model::{
     EncodedRunEvent, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows, RunCatalog, RunId, RunStatus,
 };

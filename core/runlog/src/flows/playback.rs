@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use runlog_engine::{Kind, ReadOptions, Sequence};
+use runlog_log::{Kind, ReadOptions, Sequence};
 use runlog_model::{FlowEventKind, RunId, RunSnapshot, RuntimeEvent};
 
 use super::run::{state_at, stream_of};

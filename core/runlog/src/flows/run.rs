@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use runlog_engine::{Appended, Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
+use runlog_log::{Appended, Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
 use runlog_model::{FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
 use serde::{Deserialize, Serialize};
 

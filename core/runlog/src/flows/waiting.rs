@@ -1,6 +1,6 @@
 //! The commands that wait for a flow, and leaving one, without resuming it.
 
-use runlog_engine::Sequence;
+use runlog_log::Sequence;
 use runlog_model::{RunId, RunSnapshot, RuntimeCommand};
 
 use super::{

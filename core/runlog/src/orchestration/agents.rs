@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
+use runlog_log::{Batch, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
 use runlog_model::{
     AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentsPage, DeletedAgent, ListAgents, Updates,
 };

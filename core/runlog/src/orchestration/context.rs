@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use runlog_engine::{Batch, Durability, Expected, Op, ReadOptions, Sequence};
+use runlog_log::{Batch, Durability, Expected, Op, ReadOptions, Sequence};
 use runlog_model::{
     AgentDefinition, AgentSummary, EncodedRunEvent, Message, NewMessage, RawJson, Run, RunId, RunSnapshot,
     RuntimeCommand, RuntimeEvent, SPACE_SAVED, SpaceRecord,
@@ -358,8 +358,8 @@ impl Inner {
         let (covered, mut state) = load_snapshot(&self.store, id, Sequence::MAX).await?.unwrap_or_default();
         receive_since(&self.store, id, covered, &mut state).await?;
         let newest = ReadOptions {
-            direction: runlog_engine::Direction::Backward,
-            kinds: vec![runlog_engine::Kind(SPACE_SAVED)],
+            direction: runlog_log::Direction::Backward,
+            kinds: vec![runlog_log::Kind(SPACE_SAVED)],
             limit: 1,
             ..ReadOptions::default()
         };

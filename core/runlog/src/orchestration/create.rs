@@ -1,6 +1,6 @@
 //! [`NewChild`]: a sub-agent to make, with all that is written of it; many of them are one batch.
 
-use runlog_engine::{Expected, Op};
+use runlog_log::{Expected, Op};
 use runlog_model::{
     AgentInstance, CatalogEvent, EncodedCatalogEvent, EncodedRunEvent, EventOptions, InstanceId, NewContextEvent,
     NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,

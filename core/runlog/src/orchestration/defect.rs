@@ -1,7 +1,7 @@
 //! [`Defect`]: ways to break the orchestration on purpose, so that the tests show that they would notice. Nothing is
 //! broken unless the `broken-orchestrator` feature is on, and a test asks for it.
 
-use runlog_engine::{Batch, Op};
+use runlog_log::{Batch, Op};
 use runlog_model::{EventOptions, RawJson};
 
 use super::{live::Live, orchestrator::Inner};

@@ -180,6 +180,8 @@ impl Orchestrator {
     /// this returns is dropped, the sub-agents are cancelled.
     ///
     /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) while tool calls of the context await their results, those of another
+    /// spawn by code among them, since providers refuse a call that stands there: spawn all of it at once.
     /// [`NotFound`](ErrorKind::NotFound) when there is no such run, [`WrongStatus`](ErrorKind::WrongStatus) when it
     /// isn't running or is being stopped, [`TooLarge`](ErrorKind::TooLarge) for too many requests,
     /// [`LimitReached`](ErrorKind::LimitReached) when agents have spawned agents too deeply, or too many runs are

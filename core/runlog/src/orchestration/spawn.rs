@@ -333,7 +333,8 @@ impl Inner {
         let mut run_events = vec![record];
         run_events.extend(unsaved.iter().map(|unsaved| unsaved.record.clone()));
         let along = Along { run_events: &run_events, ops: &ops };
-        call.parent.recorder.record_along(&messages, &AppendOptions::default(), &along).await?;
+        let recorded = call.parent.recorder.record_along(&messages, &AppendOptions::default(), &along).await;
+        recorded.map_err(|error| if messages.is_empty() { error } else { of_own_call(error) })?;
         if let Some(unsaved) = &unsaved {
             call.parent.space.saved(unsaved);
         }
@@ -445,6 +446,16 @@ impl Call<'_> {
 fn is_fatal(error: &Error) -> bool {
     use ErrorKind::{Closed, Damaged, Io, OutcomeUnknown, Poisoned, ReadOnly, StorageFull};
     matches!(error.kind(), Closed | Damaged | Io | OutcomeUnknown | Poisoned | ReadOnly | StorageFull)
+}
+
+/// Code that spawns makes the tool call itself, which stands in the context like a model's.
+fn of_own_call(error: Error) -> Error {
+    if error.kind() != ErrorKind::InvalidInput {
+        return error;
+    }
+    let instead = "what code spawns is recorded as a tool call of its own: spawn all of it at once, or give the calls of \
+                   one message";
+    Error::with_source(ErrorKind::InvalidInput, format!("{error}; {instead}"), error)
 }
 
 fn stopped(run: RunId) -> Error {

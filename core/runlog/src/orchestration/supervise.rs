@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use runlog_engine::{Kind, ReadOptions, Sequence};
+use runlog_log::{Kind, ReadOptions, Sequence};
 use runlog_model::{AgentDefinition, RawJson, Run, RunId, RunStatus, SPAWNED, SpawnRecord, SpawnedAgent, pause_reason};
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use runlog_engine::{Batch, Expected, Op, Sequence};
+use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{EncodedRunEvent, ListRuns, RunCatalog, RunId, RunStatus, StatusChange};
 
 use super::{AsyncRunRecorder, AsyncRuns, index::RUNS_STREAM, load::stream_of, start::record};

@@ -1,6 +1,6 @@
 //! What there is to look back on: runs, their messages and their tool calls, in pages.
 
-use runlog_engine::{Position, Sequence};
+use runlog_log::{Position, Sequence};
 use runlog_model::{
     ContextEvent, ContextEventKind, InstanceId, ListRuns, Run, RunId, RunMessage, RunStatus, RunSummary, ToolCall,
     ToolCallFold, ToolCallStatus,

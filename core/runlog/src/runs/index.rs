@@ -5,8 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use runlog_engine::StreamId;
+use runlog_log::StreamId;
 use runlog_model::{InstanceId, RunCatalog, RunId, SessionId};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{
     AsyncRuns,
@@ -38,6 +39,15 @@ pub(crate) struct RunsShared {
     gates: Arc<Gates>,
     /// The contexts in which a run is just being started.
     entered: Mutex<HashSet<InstanceId>>,
+    /// The contexts that recorders of this process write to, and how many recorders each has.
+    recorded: Mutex<HashMap<InstanceId, Recorded>>,
+}
+
+/// A context that recorders of this process write to.
+#[derive(Default)]
+struct Recorded {
+    lock: Arc<RwLock<()>>,
+    recorders: usize,
 }
 
 impl RunsShared {
@@ -62,6 +72,18 @@ impl RunsShared {
         entered.then(|| Entering { shared: Arc::clone(self), instance })
     }
 
+    /// The lock that puts the writes of all recorders of a context in order.
+    pub(super) fn order_in(self: &Arc<Self>, instance: InstanceId) -> ContextOrder {
+        let mut recorded = self.recorded();
+        let context = recorded.entry(instance).or_default();
+        context.recorders += 1;
+        ContextOrder { shared: Arc::clone(self), instance, lock: Arc::clone(&context.lock) }
+    }
+
+    fn recorded(&self) -> MutexGuard<'_, HashMap<InstanceId, Recorded>> {
+        self.recorded.lock().expect("the list of recorded contexts was left broken by a panic")
+    }
+
     fn entered(&self) -> MutexGuard<'_, HashSet<InstanceId>> {
         self.entered.lock().expect("the list of entered contexts was left broken by a panic")
     }
@@ -84,6 +106,44 @@ impl Drop for Live {
             *recorders -= 1;
             if *recorders == 0 {
                 live.remove(&self.id);
+            }
+        }
+    }
+}
+
+/// The order in which recorders write to a context: one process writes a store, so that its own memory can keep it.
+pub(super) struct ContextOrder {
+    shared: Arc<RunsShared>,
+    instance: InstanceId,
+    lock: Arc<RwLock<()>>,
+}
+
+/// That a write to a context is under way. Whoever waits for his turn gets it in the order of asking.
+pub(super) enum Turn<'a> {
+    /// Other results of tool calls are written at the same time.
+    Shared { _guard: RwLockReadGuard<'a, ()> },
+    /// Nothing else is.
+    Alone { _guard: RwLockWriteGuard<'a, ()> },
+}
+
+impl ContextOrder {
+    /// Results of tool calls may be written together, in any order. Whether any other message may stand where it
+    /// would, depends on all that is written before it.
+    pub(super) async fn turn(&self, is_results: bool) -> Turn<'_> {
+        if is_results {
+            return Turn::Shared { _guard: self.lock.read().await };
+        }
+        Turn::Alone { _guard: self.lock.write().await }
+    }
+}
+
+impl Drop for ContextOrder {
+    fn drop(&mut self) {
+        let mut recorded = self.shared.recorded();
+        if let Some(context) = recorded.get_mut(&self.instance) {
+            context.recorders -= 1;
+            if context.recorders == 0 {
+                recorded.remove(&self.instance);
             }
         }
     }

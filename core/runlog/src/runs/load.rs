@@ -1,6 +1,6 @@
 //! [`LoadedRun`]: one run, folded from its own stream.
 
-use runlog_engine::{Direction, Kind, ReadOptions, Record, Sequence, StreamId};
+use runlog_log::{Direction, Kind, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{RUN_EVENT_KINDS, Run, RunEvent, RunFold, RunId, RunStatus};
 
 use super::AsyncRuns;

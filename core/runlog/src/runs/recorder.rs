@@ -2,6 +2,7 @@
 
 mod calls;
 mod entries;
+mod open;
 mod repeat;
 mod status;
 
@@ -10,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use runlog_engine::{Appended, Batch, Expected, Op, Sequence};
+use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
     EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunEvent, RunFold, RunId, RunStatus, pause_reason,
     tool_calls_of,
@@ -20,12 +21,13 @@ use serde::Serialize;
 use calls::Calls;
 pub use entries::RunEntry;
 use repeat::expected_of;
+use status::running;
 
 use super::{
     AsyncRuns, ToolOutcome,
     along::Along,
     gate::Gate,
-    index::Live,
+    index::{ContextOrder, Live},
     load::stream_of,
     outcome::AnsweredCall,
     start::{context_records, record},
@@ -67,6 +69,7 @@ struct Inner {
     gate: Gate,
     id: RunId,
     steps_before: u32,
+    order: ContextOrder,
     state: Mutex<State>,
 }
 
@@ -127,6 +130,7 @@ impl AsyncRuns {
             gate: self.index().shared().gate(run.id),
             id: run.id,
             steps_before: fold.steps_before(),
+            order: self.index().shared().order_in(run.instance_id),
             state: Mutex::new(State {
                 recorded_step: run.step_count,
                 run,
@@ -195,7 +199,8 @@ impl AsyncRunRecorder {
     /// # Errors
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running,
     /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) when the message is refused: no
-    /// provider takes it, or it is the result of a tool call that the context doesn't have,
+    /// provider takes it, it is the result of a tool call that the context doesn't have, or it isn't a result and the
+    /// context has tool calls that await theirs,
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when it is a second result of one,
     /// [`NotFound`](ErrorKind::NotFound) when its session was deleted. Nothing is written then.
     pub async fn record_message(&self, message: NewMessage) -> Result<Recorded> {
@@ -311,6 +316,7 @@ impl AsyncRunRecorder {
         let instance = self.state().run.instance_id;
         self.inner.runs.store.writable_instance(instance).await?;
         let mut events = self.events_of(messages)?;
+        let _turn = self.turn(events.iter()).await;
         let (taken, calls) = self.take_calls(events.iter()).await;
         let (mut attempt, mut refused) = (1, None);
         loop {
@@ -435,24 +441,5 @@ impl AsyncRunRecorder {
 impl fmt::Debug for AsyncRunRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AsyncRunRecorder").field("id", &self.id()).finish_non_exhaustive()
-    }
-}
-
-fn running(run: &Run, what: &str) -> Result<()> {
-    if run.status == RunStatus::Running {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::WrongStatus, format!("run {} is {}, and can't {what}", run.id, run.status)))
-}
-
-fn changeable(run: &Run, to: RunStatus) -> Result<()> {
-    match (run.status, to, run.resumed_by) {
-        (RunStatus::Running, ..) | (RunStatus::Paused, RunStatus::Cancelled, None) => Ok(()),
-        (RunStatus::Paused, RunStatus::Cancelled, Some(by)) => {
-            Err(Error::new(ErrorKind::WrongStatus, format!("run {} was resumed as run {by}; cancel that one", run.id)))
-        }
-        (status, ..) => {
-            Err(Error::new(ErrorKind::WrongStatus, format!("run {} is {status}, and can't become {to}", run.id)))
-        }
     }
 }

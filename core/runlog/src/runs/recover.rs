@@ -1,6 +1,6 @@
 //! Recovery: runs that a process left `running` become `paused`.
 
-use runlog_engine::{Batch, Expected, Op, Sequence};
+use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{EncodedRunEvent, RunCatalogEvent, RunEvent, RunId, RunStatus, StatusChange, pause_reason};
 
 use super::{AsyncRuns, index::RUNS_STREAM, load::stream_of, start::record};

@@ -1,6 +1,6 @@
 //! Resuming a paused run: the context rebuilt exactly, one message more, and a new run that goes on.
 
-use runlog_engine::{Batch, Expected, Op, Sequence};
+use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
     ContextEvent, DanglingFold, DanglingToolCall, EncodedRunEvent, EventOptions, Message, MessageFold, NewContextEvent,
     NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, error_results,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, Sequence};
+use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Sequence};
 use runlog_model::{
     AgentInstance, CatalogEvent, ContextEventKind, DanglingToolCall, EncodedRunEvent, EventOptions, InstanceId,
     NewContextEvent, RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, Session, SessionId,

@@ -15,7 +15,7 @@
 //! copy that is still so, and an envelope whose message is gone belongs to nothing.
 
 use bytes::Bytes;
-use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, Position, Record, StreamId};
+use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Position, Record, StreamId};
 use runlog_model::{InstanceId, NewContextEvent, RawJson, SessionId};
 use uuid::Uuid;
 

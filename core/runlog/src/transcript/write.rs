@@ -5,7 +5,7 @@
 //! stream of the session's own that an import has begun, and the last that it is done. Whoever imports the session
 //! again finds the mark, and knows that there is something to complete.
 
-use runlog_engine::{Batch, Direction, Expected, Kind, NewRecord, Op, ReadOptions, StreamId};
+use runlog_log::{Batch, Direction, Expected, Kind, NewRecord, Op, ReadOptions, StreamId};
 use runlog_model::{AgentInstance, Catalog, CatalogEvent, SessionChanges, SessionId, SessionStatus, SessionUpdated};
 use uuid::Uuid;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use runlog::{
-    AsyncRunRecorder, AsyncStore, Dangling, ErrorKind, ListToolCalls, NewMessage, NewRun, NewSession, NewToolCall,
-    RawJson, ResumeOptions, RunId, ToolCall, ToolCallStatus, ToolOutcome, backend::Backend,
+    AppendOptions, AsyncRunRecorder, AsyncStore, Dangling, ErrorKind, EventOptions, ListToolCalls, NewMessage, NewRun,
+    NewSession, NewToolCall, RawJson, ResumeOptions, RunId, ToolCall, ToolCallStatus, ToolOutcome, backend::Backend,
 };
 
 use super::contexts::raw;
@@ -81,7 +81,10 @@ pub async fn a_result_of_a_newer_call_of_the_same_id_is_not_a_late_one(backend: 
     let run = cut_off(&store).await;
     let resumed = store.runs().resume(run.id(), &reporting()).await.unwrap().recorder;
     resumed.next_step().await.unwrap();
-    resumed.record_message(asks(&["a"])).await.unwrap();
+    // A recorder would refuse it, since the older call is open.
+    let context = store.context(run.run().instance_id).await.unwrap();
+    let event = EventOptions { run_id: Some(resumed.id()), step_number: Some(1), ..EventOptions::default() };
+    context.append_message_with(asks(&["a"]), &AppendOptions { event, ..AppendOptions::default() }).await.unwrap();
     resumed.record_tool_result(&took("a", 5)).await.unwrap();
     assert_eq!(told(&calls(&store, run.id()).await)[0], (ToolCallStatus::Pending, None));
     assert_eq!(told(&calls(&store, resumed.id()).await), [(ToolCallStatus::Completed, Some(5))]);

@@ -65,14 +65,15 @@ pub async fn scenario_message_content_format(backend: Shared) {
         "function":{"name":"ls","arguments":"{\"p\":1.0}"}}],"unknown":"\u00e9" }"#;
     let anthropic =
         r#"{"content":[{"type":"tool_use","id":"t1","name":"cat","input":{ "p" : 1e5 }}],"role":"assistant"}"#;
-    for json in [openai, anthropic] {
+    let result = r#"{"role": "tool","tool_call_id":"c1","content":"x"}"#;
+    for json in [openai, result, anthropic] {
         run.record_raw_message(raw(json)).await.unwrap();
     }
     let page = store.runs().messages(run.id(), &ListRunMessages::default()).await.unwrap();
     let contents: Vec<_> = page.items.iter().map(|message| message.content.as_str()).collect();
-    assert_eq!(contents, [openai, anthropic]);
+    assert_eq!(contents, [openai, result, anthropic]);
     let context = store.context(run.run().instance_id).await.unwrap();
-    assert_eq!(texts(&context.get_messages().await.unwrap()), [openai, anthropic], "nothing is stored twice");
+    assert_eq!(texts(&context.get_messages().await.unwrap()), [openai, result, anthropic], "nothing is stored twice");
 }
 
 pub async fn scenario_successful_tool_call_recording(backend: Shared) {
@@ -401,6 +402,7 @@ pub async fn scenario_get_single_tool_call(backend: Shared) {
     let run = start(&store).await;
     run.record_message(asks(&[("a", "ls"), ("b", "cat")])).await.unwrap();
     let result = run.record_tool_result(&ToolOutcome::completed("b", raw("[1.0]"))).await.unwrap();
+    run.record_tool_result(&ToolOutcome::completed("a", raw("[]"))).await.unwrap();
     run.record_message(asks(&[("b", "rm")])).await.unwrap();
     let calls = store.runs().tool_calls(run.id(), &ListToolCalls::default()).await.unwrap().items;
     assert_eq!(calls.len(), 3);
@@ -629,9 +631,8 @@ pub async fn what_a_run_refuses_is_written_nowhere(backend: Shared) {
 pub async fn a_cursor_fits_only_the_list_it_came_from(backend: Shared) {
     let store = store(backend);
     let (run, other) = (start(&store).await, start(&store).await);
-    for _ in 0..3 {
-        run.record_message(asks(&[("a", "ls")])).await.unwrap();
-    }
+    run.record_message(NewMessage::user("x")).await.unwrap();
+    run.record_message(asks(&[("a", "ls"), ("b", "ls")])).await.unwrap();
     let runs = store.runs();
     let all = ListRuns { limit: 1, ..ListRuns::default() };
     let of_runs = runs.list(&all).await.unwrap().next;

@@ -39,6 +39,7 @@ claims! {
     bounds_are_refused_with_what_they_are
     no_more_agents_work_at_a_time_than_allowed
     agents_that_wait_for_their_own_let_others_work
+    code_spawns_once_at_a_time
     an_agent_that_waits_again_before_its_turn_came_lets_others_work
     a_space_is_shared_by_the_whole_tree
     commands_reach_the_run_they_are_for
@@ -531,7 +532,10 @@ async fn agents_that_wait_for_their_own_let_others_work(world: World) {
             steps(&run, 1).await?;
             if run.depth() < 4 {
                 let two = vec![SpawnRequest::new("deep", "t"), SpawnRequest::new("deep", "t")];
-                let (one, other) = tokio::join!(run.spawn_agents(two.clone()), run.spawn_agents(two));
+                let calls = ["one", "other"].map(|id| NewToolCall::new(id, "spawn_agents", "{}"));
+                run.record_message(NewMessage::assistant("").with_tool_calls(calls)).await?;
+                let one = run.spawn_agents_for("one", two.clone());
+                let (one, other) = tokio::join!(one, run.spawn_agents_for("other", two));
                 assert!(one?.iter().chain(&other?).all(|result| result.status == RunStatus::Completed));
             }
             steps(&run, 1).await?;
@@ -736,4 +740,28 @@ async fn a_run_of_another_hand_is_under_way_here_only_while_it_spawns(world: Wor
     while world.orchestrator.live_count() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+}
+
+async fn code_spawns_once_at_a_time(world: World) {
+    world.agent("leaf", |run: RunContext| async move { steps(&run, 1).await.map(AgentEnd::from) }).await;
+    world
+        .agent("root", |run: RunContext| async move {
+            let spawn = || run.spawn_agents(vec![SpawnRequest::new("leaf", "t")]);
+            let (one, other) = tokio::join!(spawn(), spawn());
+            // Whichever comes first.
+            let (spawned, error) = if one.is_ok() { (one, other) } else { (other, one) };
+            assert_eq!(spawned?[0].status, RunStatus::Completed);
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(error.to_string().contains("(spawn_agents)"), "{error}");
+            assert!(error.to_string().contains("spawn all of it at once"), "{error}");
+            spawn().await?;
+            Ok(AgentEnd::from(()))
+        })
+        .await;
+    let root = world.orchestrator.start(world.start("root")).await.unwrap();
+    let ended = root.wait().await.unwrap();
+    assert_eq!(ended.status, RunStatus::Completed, "{ended:?}");
+    let below = ListRuns { parent_run_id: Some(root.run_id()), ..ListRuns::default() };
+    assert_eq!(world.store.runs().list(&below).await.unwrap().items.len(), 2, "what is refused makes no run");
 }

@@ -1,22 +1,28 @@
 //! The tool calls of a run that its results answer: how the provider wrote them, and whether they have their result.
 //!
-//! Providers refuse a context with a result that answers no call, or with two results of one call, and so every later
-//! request. The recorder therefore refuses such a result. It knows the calls that it recorded itself, as long as nobody
-//! else wrote to the context; else, and for any other call, such as that of the run before a resume, it looks into the
-//! context, from its end.
+//! Providers refuse a context with a result that answers no call, with two results of one call, or with a message
+//! between a call and its result, and so every later request. The recorder therefore refuses such a result or message.
+//! It knows the calls that it recorded itself, as long as nobody else wrote to the context; else, and for any other call,
+//! such as that of the run before a resume, it looks into the context, from its end.
 
 use std::collections::HashMap;
 
-use runlog_engine::Sequence;
+use runlog_log::Sequence;
 use runlog_model::{ContextEvent, ContextEventKind, NewContextEvent, ToolStyle, tool_calls_of};
 
-use super::AsyncRunRecorder;
+use super::{AsyncRunRecorder, open::OpenCalls};
 use crate::{Error, ErrorKind, Result, repository, runs::outcome::AnsweredCall};
+
+/// How far back the call of a result is looked for, in messages, calls and results: providers take a result that follows
+/// its call, so that one further away than this is no result of the run's work.
+const SEARCHED_MAX: u32 = 2_048;
 
 /// The calls that a recorder knows of, by their id.
 #[derive(Default)]
 pub(super) struct Calls {
     known: HashMap<String, Call>,
+    /// The calls that await their results; `None` where that isn't known.
+    pub(super) open: Option<OpenCalls>,
     /// The last sequence of the context that this recorder wrote or looked at.
     last: Sequence,
 }
@@ -34,6 +40,8 @@ struct Call {
 pub(super) struct Taken<'a> {
     recorder: &'a AsyncRunRecorder,
     ids: Vec<String>,
+    /// Whether it is told to the recorder what is open once they are written.
+    is_open_told: bool,
 }
 
 impl AsyncRunRecorder {
@@ -62,12 +70,17 @@ impl AsyncRunRecorder {
     }
 
     /// Takes in the calls and results of events that are about to be written, as far as none is refused, and says why
-    /// one is: as [`check_unanswered`](Self::check_unanswered), for any of the results.
+    /// one is: as [`check_unanswered`](Self::check_unanswered), for any of the results, and
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for another message while calls are open.
     pub(super) async fn take_calls<'e>(
         &self,
         events: impl Iterator<Item = &'e NewContextEvent> + Clone,
     ) -> (Taken<'_>, Result<()>) {
-        let mut taken = Taken { recorder: self, ids: Vec::new() };
+        let mut taken = Taken { recorder: self, ids: Vec::new(), is_open_told: false };
+        let open = match self.open_before(events.clone()).await {
+            Ok(open) => open,
+            Err(error) => return (taken, Err(error)),
+        };
         for id in events.clone().flat_map(results) {
             if let Err(error) = self.look_for(id).await {
                 return (taken, Err(error));
@@ -76,7 +89,14 @@ impl AsyncRunRecorder {
         let mut events = events;
         let taking = {
             let mut state = self.state();
-            events.try_for_each(|event| state.calls.take(event, &mut taken.ids))
+            taken.is_open_told = true;
+            state.calls.open = open.or_else(|| state.calls.open.take());
+            let calls = &mut state.calls;
+            events.try_for_each(|event| {
+                // Before the event's calls are known: a refused message makes none.
+                calls.open.as_mut().map_or(Ok(()), |open| open.take(event))?;
+                calls.take(event, &mut taken.ids)
+            })
         };
         match taking {
             Ok(()) => (taken, Ok(())),
@@ -99,7 +119,12 @@ impl AsyncRunRecorder {
         }
         let kinds = [ContextEventKind::AssistantMessage, ContextEventKind::ToolCall, ContextEventKind::ToolResult];
         let mut search = Search { id, results: 0, is_made: false, is_answered: false, is_redacted: false };
-        let found = self.inner.runs.store.contexts().find_back(instance, &kinds, |event| search.look(event)).await?;
+        let mut left = SEARCHED_MAX;
+        let look = |event: &ContextEvent| {
+            left -= 1;
+            search.look(event).map(Some).or((left == 0).then_some(None))
+        };
+        let found = self.inner.runs.store.contexts().find_back(instance, &kinds, look).await?.flatten();
         if let Some(call) = found.or_else(|| search.finish()) {
             let mut state = self.state();
             if state.calls.known.get(id).is_none_or(|known| !known.is_pending) {
@@ -112,9 +137,10 @@ impl AsyncRunRecorder {
 
 impl Calls {
     /// Where the context ends. What is known counts no more where somebody else wrote to it.
-    fn last_is(&mut self, last: Sequence) {
+    pub(super) fn last_is(&mut self, last: Sequence) {
         if self.last != last {
             self.last = last;
+            self.open = None;
             self.known.retain(|_, call| call.is_pending);
         }
     }
@@ -176,6 +202,7 @@ impl Taken<'_> {
     /// They were written.
     pub(super) fn keep(mut self) {
         let ids = std::mem::take(&mut self.ids);
+        self.is_open_told = false;
         let mut state = self.recorder.state();
         for id in ids {
             if let Some(call) = state.calls.known.get_mut(&id) {
@@ -187,8 +214,9 @@ impl Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        if !self.ids.is_empty() {
+        if self.is_open_told || !self.ids.is_empty() {
             let mut state = self.recorder.state();
+            state.calls.open = None;
             self.ids.iter().for_each(|id| drop(state.calls.known.remove(id)));
         }
     }
@@ -260,7 +288,8 @@ fn results(event: &NewContextEvent) -> impl Iterator<Item = &str> {
 
 fn unknown(id: &str) -> Error {
     Error::invalid(format!(
-        "the context has no tool call {id:?} for this result; record the assistant message that makes the call first"
+        "the context has no tool call {id:?} for this result (the last {SEARCHED_MAX} events are searched); record the \
+         assistant message that makes the call first"
     ))
 }
 

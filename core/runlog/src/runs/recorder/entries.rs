@@ -1,9 +1,9 @@
 //! Recording many things of a run at once, in one batch and one flush.
 
-use runlog_engine::{Appended, Batch, Expected, Op, Sequence};
+use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{EncodedRunEvent, NewContextEvent, RunEvent};
 
-use super::{ATTEMPTS_MAX, AsyncRunRecorder, Recorded, State, repeat::expected_of, running};
+use super::{ATTEMPTS_MAX, AsyncRunRecorder, Recorded, State, repeat::expected_of, status::running};
 use crate::{
     Error, ErrorKind, Result, repository,
     runs::{
@@ -61,6 +61,7 @@ impl AsyncRunRecorder {
         }
         let instance = self.state().run.instance_id;
         self.inner.runs.store.writable_instance(instance).await?;
+        let _turn = self.turn(entries.iter().flat_map(|entry| &entry.events)).await;
         let (taken, calls) = self.take_calls(entries.iter().flat_map(|entry| &entry.events)).await;
         let mut attempt = 1;
         loop {

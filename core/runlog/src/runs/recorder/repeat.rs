@@ -1,6 +1,6 @@
 //! Repeats: a batch whose idempotency key is known is told what it became the first time, whatever became of the run.
 
-use runlog_engine::Sequence;
+use runlog_log::Sequence;
 use runlog_model::ContextEvent;
 
 use super::{AsyncRunRecorder, Recorded, State};

@@ -1,11 +1,11 @@
-//! Changes of a run's status.
+//! What the status of a run allows, and changes of it.
 
-use runlog_engine::Batch;
+use runlog_log::Batch;
 use runlog_model::{Run, RunCatalogEvent, RunEvent, RunStatus, StatusChange};
 
-use super::{ATTEMPTS_MAX, AsyncRunRecorder, changeable};
+use super::{ATTEMPTS_MAX, AsyncRunRecorder};
 use crate::{
-    ErrorKind, Result,
+    Error, ErrorKind, Result,
     runs::{
         along::{PlannedChange, ops_of_changes},
         gate::Gate,
@@ -59,5 +59,26 @@ impl AsyncRunRecorder {
         let listed = RunCatalogEvent::StatusChanged { id: self.id(), status, step_count, at_ms }.encode()?;
         let own = vec![RunEvent::StatusChanged(change).encode()?];
         Ok(PlannedChange { id: self.id(), last_sequence: state.last_sequence, own, listed })
+    }
+}
+
+/// Refuses what only a running run may do.
+pub(super) fn running(run: &Run, what: &str) -> Result<()> {
+    if run.status == RunStatus::Running {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::WrongStatus, format!("run {} is {}, and can't {what}", run.id, run.status)))
+}
+
+/// Refuses a change of status that there is none of.
+pub(super) fn changeable(run: &Run, to: RunStatus) -> Result<()> {
+    match (run.status, to, run.resumed_by) {
+        (RunStatus::Running, ..) | (RunStatus::Paused, RunStatus::Cancelled, None) => Ok(()),
+        (RunStatus::Paused, RunStatus::Cancelled, Some(by)) => {
+            Err(Error::new(ErrorKind::WrongStatus, format!("run {} was resumed as run {by}; cancel that one", run.id)))
+        }
+        (status, ..) => {
+            Err(Error::new(ErrorKind::WrongStatus, format!("run {} is {status}, and can't become {to}", run.id)))
+        }
     }
 }

@@ -1,0 +1,361 @@
+//! Archives: what `runlog export` writes, to a file or piece by piece, and back.
+
+#![allow(clippy::disallowed_methods, reason = "an archive is a file of the caller's, and not one of a store's storage")]
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{BufRead, BufReader, BufWriter, Write},
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::{Arc, Mutex, mpsc},
+};
+
+use runlog::{
+    AsyncStore, ErrorKind, RunId, SessionId, Store,
+    archive::{self, Exported, Imported, What},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Failure, Reply, Result,
+    arguments::Input,
+    object::{Object, Scope},
+    store::StoreObject,
+    tasks::Answer,
+};
+
+/// Pieces of an archive have about this size.
+const PIECE_BYTES: usize = 256 << 10;
+/// How many pieces are made before somebody takes them.
+const PIECES_AHEAD: usize = 4;
+
+/// What to write: all there is, or some of it.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WhatArgument {
+    sessions: Option<Vec<String>>,
+    runs: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExportTo {
+    path: String,
+    #[serde(default)]
+    what: WhatArgument,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Export {
+    #[serde(default)]
+    what: WhatArgument,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImportFrom {
+    path: String,
+    #[serde(default)]
+    strict: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Finish {
+    #[serde(default)]
+    strict: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExportedReply {
+    sessions: Vec<SessionId>,
+    streams: u64,
+    records: u64,
+    snapshots: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ImportedReply {
+    sessions: Vec<SessionReply>,
+    messages: u64,
+    tool_calls: u64,
+    other: u64,
+    skipped: u64,
+    conflicts: Vec<ConflictReply>,
+}
+
+#[derive(Serialize)]
+struct SessionReply {
+    id: SessionId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    outcome: &'static str,
+}
+
+#[derive(Serialize)]
+struct ConflictReply {
+    line: u64,
+    what: String,
+}
+
+impl From<Exported> for ExportedReply {
+    fn from(done: Exported) -> Self {
+        let Exported { sessions, streams, records, snapshots } = done;
+        Self { sessions, streams, records, snapshots }
+    }
+}
+
+impl From<Imported> for ImportedReply {
+    fn from(done: Imported) -> Self {
+        let sessions = done.sessions.into_iter();
+        let conflicts = done.conflicts.into_iter();
+        Self {
+            sessions: sessions
+                .map(|it| SessionReply { id: it.id, name: it.name, outcome: it.outcome.name() })
+                .collect(),
+            messages: done.messages,
+            tool_calls: done.tool_calls,
+            other: done.other,
+            skipped: done.skipped,
+            conflicts: conflicts.map(|it| ConflictReply { line: it.line, what: it.what }).collect(),
+        }
+    }
+}
+
+/// An archive that is being written, piece by piece. Dropped before its end, it is written no further.
+struct ExportObject {
+    pieces: Arc<Mutex<mpsc::Receiver<Result<Vec<u8>>>>>,
+}
+
+/// An archive that is given piece by piece: kept in a file until it is whole, since it is read twice.
+struct ImportObject {
+    of: Rc<StoreObject>,
+    file: Arc<Mutex<Spool>>,
+}
+
+/// A file that is gone when this is.
+struct Spool {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+/// Answers a call about archives.
+pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+    let store = of.store()?;
+    Ok(Some(match input.method {
+        "exportTo" => {
+            let ExportTo { path, what } = input.read()?;
+            let path = path_of(path, "the path of an export")?;
+            Answer::wait(scope.host.offload(async move {
+                let chosen = what.chosen(&store).await?;
+                Reply::json(&ExportedReply::from(export_to(&store.to_blocking(), &path, chosen.as_deref())?))
+            }))
+        }
+        "export" => {
+            let Export { what } = input.read()?;
+            let objects = Rc::clone(&scope.objects);
+            let beginning = scope.host.offload(async move {
+                let chosen = what.chosen(&store).await?;
+                export_pieces(store.to_blocking(), chosen)
+            });
+            Answer::wait(async move {
+                let pieces = Arc::new(Mutex::new(beginning.await?));
+                Ok(Reply::DONE.with_handle(objects.add(Rc::new(ExportObject { pieces }))?))
+            })
+        }
+        "importFrom" => {
+            let ImportFrom { path, strict } = input.read()?;
+            let path = path_of(path, "the path of an archive")?;
+            Answer::wait(scope.host.offload(async move {
+                Reply::json(&ImportedReply::from(import_from(&store.to_blocking(), &path, strict)?))
+            }))
+        }
+        "import" => {
+            let objects = Rc::clone(&scope.objects);
+            let (of, name) = (Rc::clone(of), format!("runlog-import-{}.jsonl", store.backend().new_id()));
+            let making = scope.host.offload(async move { Spool::create(std::env::temp_dir().join(name)) });
+            Answer::wait(async move {
+                let file = Arc::new(Mutex::new(making.await?));
+                Ok(Reply::DONE.with_handle(objects.add(Rc::new(ImportObject { of, file }))?))
+            })
+        }
+        _ => return Ok(None),
+    }))
+}
+
+impl WhatArgument {
+    /// The sessions that are asked for; `None` for the whole store.
+    async fn chosen(self, store: &AsyncStore) -> Result<Option<Vec<SessionId>>> {
+        if self.sessions.is_none() && self.runs.is_none() {
+            return Ok(None);
+        }
+        let mut chosen = Vec::new();
+        for text in self.sessions.into_iter().flatten() {
+            chosen.push(store.find_session(&text).await?.id);
+        }
+        for text in self.runs.into_iter().flatten() {
+            let id: RunId =
+                text.parse().map_err(|_| Failure::invalid(format!("`runs`: {text:?} is not an id (a UUID)")))?;
+            let run = store.runs().get(id).await?;
+            let run = run.ok_or_else(|| Failure::new(ErrorKind::NotFound, format!("no run {id} to export")))?;
+            chosen.push(run.session_id);
+        }
+        chosen.sort();
+        chosen.dedup();
+        if chosen.is_empty() {
+            return Err(Failure::invalid(
+                "neither `sessions` nor `runs` names any; leave both out for the whole store",
+            ));
+        }
+        Ok(Some(chosen))
+    }
+}
+
+fn path_of(path: String, what: &str) -> Result<PathBuf> {
+    if path.is_empty() || path.contains('\0') {
+        return Err(Failure::invalid(format!("{what} is {path:?}; give the path of a file")));
+    }
+    Ok(PathBuf::from(path))
+}
+
+fn what_of(chosen: Option<&[SessionId]>) -> What<'_> {
+    chosen.map_or(What::All, What::Sessions)
+}
+
+/// Writes an archive to a file, which gets its name when it is whole.
+fn export_to(store: &Store, path: &Path, chosen: Option<&[SessionId]>) -> Result<Exported> {
+    check_absent(path)?;
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let failed = |error| failed(error, "write", path);
+    let mut spool = Spool { file: BufWriter::new(File::create(&partial).map_err(failed)?), path: partial.into() };
+    let done = archive::export(store, what_of(chosen), &mut |line| spool.file.write_all(line).map_err(failed))?;
+    spool.file.flush().and_then(|()| spool.file.get_ref().sync_all()).map_err(failed)?;
+    check_absent(path)?;
+    std::fs::rename(&spool.path, path).map_err(failed)?;
+    Ok(done)
+}
+
+fn check_absent(path: &Path) -> Result<()> {
+    if path.symlink_metadata().is_ok() {
+        let message = format!("{} is there already; remove it, or give another name", path.display());
+        return Err(Failure::new(ErrorKind::AlreadyExists, message));
+    }
+    Ok(())
+}
+
+/// Writes an archive in a thread of its own, which waits for those who read it: no other work waits behind it.
+fn export_pieces(store: Store, chosen: Option<Vec<SessionId>>) -> Result<mpsc::Receiver<Result<Vec<u8>>>> {
+    let (send, receive) = mpsc::sync_channel(PIECES_AHEAD);
+    let work = move || {
+        let mut piece = Vec::with_capacity(PIECE_BYTES);
+        let given_up = || Failure::new(ErrorKind::Closed, "nobody reads the export any more");
+        let mut write = |line: &[u8]| {
+            piece.extend_from_slice(line);
+            if piece.len() < PIECE_BYTES {
+                return Ok(());
+            }
+            let full = std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES));
+            send.send(Ok(full)).map_err(|_| given_up())
+        };
+        let done = archive::export(&store, what_of(chosen.as_deref()), &mut write);
+        // Nobody may be left to be told.
+        let _ = match done {
+            Ok(_) if piece.is_empty() => Ok(()),
+            Ok(_) => send.send(Ok(piece)),
+            Err(failure) => send.send(Err(failure)),
+        };
+    };
+    let thread = std::thread::Builder::new().name("runlog-export".to_owned()).spawn(work);
+    thread.map_err(|error| Failure::new(ErrorKind::Io, format!("no thread for the export: {error}")))?;
+    Ok(receive)
+}
+
+fn import_from(store: &Store, path: &Path, strict: bool) -> Result<Imported> {
+    let mut source = || {
+        let file = File::open(path).map_err(|error| {
+            let message = format!("can't read {}: {error}", path.display());
+            let kind = if error.kind() == std::io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+            runlog::Error::with_source(kind, message, error)
+        })?;
+        Ok(Box::new(BufReader::with_capacity(PIECE_BYTES, file)) as Box<dyn BufRead>)
+    };
+    Ok(archive::import(store, None, strict, &mut source)?)
+}
+
+fn failed(error: std::io::Error, what: &str, path: &Path) -> Failure {
+    let message = format!("can't {what} {}: {error}", path.display());
+    runlog::Error::with_source(ErrorKind::Io, message, error).into()
+}
+
+impl Spool {
+    fn create(path: PathBuf) -> Result<Self> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        // What is in it is nobody else's.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&path).map_err(|error| failed(error, "make", &path))?;
+        Ok(Self { path, file: BufWriter::new(file) })
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        // It has another name by now where it was to stay.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Object for ExportObject {
+    fn name(&self) -> &'static str {
+        "an export"
+    }
+
+    fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+        let pieces = Arc::clone(&self.pieces);
+        Ok(match input.method {
+            // No contents at the end.
+            "next" => Some(Answer::wait(scope.host.offload(async move {
+                let pieces = pieces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                pieces.recv().map_or(Ok(Reply::bytes(Vec::new())), |piece| piece.map(Reply::bytes))
+            }))),
+            _ => None,
+        })
+    }
+}
+
+impl Object for ImportObject {
+    fn name(&self) -> &'static str {
+        "an import"
+    }
+
+    fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+        let store = self.of.store()?;
+        let file = Arc::clone(&self.file);
+        Ok(Some(match input.method {
+            "write" => {
+                let piece = input.data.to_vec();
+                Answer::wait(scope.host.offload(async move {
+                    let mut spool = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    let written = spool.file.write_all(&piece);
+                    written.map_err(|error| failed(error, "write", &spool.path))?;
+                    Ok(Reply::DONE)
+                }))
+            }
+            "finish" => {
+                let Finish { strict } = input.read()?;
+                Answer::wait(scope.host.offload(async move {
+                    let mut spool = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    let flushed = spool.file.flush();
+                    flushed.map_err(|error| failed(error, "write", &spool.path))?;
+                    Reply::json(&ImportedReply::from(import_from(&store.to_blocking(), &spool.path, strict)?))
+                }))
+            }
+            _ => return Ok(None),
+        }))
+    }
+}

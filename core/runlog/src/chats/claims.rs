@@ -1,0 +1,49 @@
+//! [`Claims`]: which interrupted requests somebody goes on with.
+//!
+//! One process writes a store, so that its own memory knows; when it dies, the request can be resumed by the next one.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use runlog_model::SessionId;
+
+use crate::{Error, ErrorKind, Result};
+
+/// The requests that are gone on with, by their chat and id.
+#[derive(Default)]
+pub(crate) struct Claims {
+    taken: Mutex<HashSet<(SessionId, String)>>,
+}
+
+/// That a request is gone on with, until this is dropped.
+pub(super) struct Claim {
+    claims: Arc<Claims>,
+    request: (SessionId, String),
+}
+
+impl Claims {
+    /// Takes a request.
+    ///
+    /// # Errors
+    /// [`Conflict`](ErrorKind::Conflict) when somebody else has it.
+    pub(super) fn take(self: &Arc<Self>, chat: SessionId, request_id: &str) -> Result<Claim> {
+        let request = (chat, request_id.to_owned());
+        if !self.taken().insert(request.clone()) {
+            let message = format!("request {request_id:?} is being gone on with; wait until that has ended");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        Ok(Claim { claims: Arc::clone(self), request })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashSet<(SessionId, String)>> {
+        self.taken.lock().expect("the list of resumed requests was left broken by a panic")
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.claims.taken().remove(&self.request);
+    }
+}
