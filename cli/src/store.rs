@@ -425,14 +425,14 @@ pub(crate) fn event_of(instance: InstanceId, record: &Record) -> Result<ContextE
         meta: &record.meta,
         payload: record.payload.clone(),
     };
-    Ok(ContextEvent::decode(instance, stored).map_err(runlog::Error::from)?)
+    Ok(ContextEvent::decode(instance, stored)?)
 }
 
 /// The last position of the log that is durable.
 pub(crate) fn last_position(store: &Store) -> Result<Position> {
     // Every store that the commands open is in this process. Waiting for a position would wait for a first record.
     match store.embedded() {
-        Some(embedded) => Ok(embedded.engine().last_position().map_err(runlog::Error::from)?),
+        Some(embedded) => Ok(embedded.engine().last_position()?),
         None => Ok(Position::ZERO),
     }
 }
@@ -440,13 +440,13 @@ pub(crate) fn last_position(store: &Store) -> Result<Position> {
 /// How large the store is, as the engine sees it.
 pub(crate) fn engine_stat(global: &Global) -> Result<Stat> {
     let engine = runlog::engine::Store::open(&global.store, OpenOptions::default().read_only());
-    Ok(engine.and_then(|engine| engine.stat()).map_err(runlog::Error::from)?)
+    Ok(engine.and_then(|engine| engine.stat())?)
 }
 
 /// Checks every byte of the store; `progress` is told how many of how many bytes were read.
 pub(crate) fn verify(global: &Global, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
     let found = runlog::engine::verify_with(&FsStorage::new(&global.store), progress);
-    opened(global, found.map_err(runlog::Error::from))
+    opened(global, found)
 }
 
 /// Repairs the store.
@@ -455,7 +455,7 @@ pub(crate) fn repair(global: &Global) -> Result<Repair> {
     let begun = Instant::now();
     loop {
         let repaired = runlog::engine::repair(&storage, "runlog verify --repair", &SystemHost);
-        match repaired.map_err(runlog::Error::from) {
+        match repaired {
             Err(error)
                 if error.kind() == ErrorKind::Locked && begun.elapsed() < Duration::from_secs(global.lock_timeout) =>
             {

@@ -61,7 +61,7 @@ pub(crate) fn opening(
             if event.sequence_number > last_sequence {
                 break;
             }
-            if let Some(message) = event.message_json().map_err(runlog::Error::from)? {
+            if let Some(message) = event.message_json()? {
                 let line = ToAgent::Message { sequence: event.sequence_number, message: &message }.line();
                 write(line).map_err(unread)?;
             }

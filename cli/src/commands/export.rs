@@ -237,7 +237,7 @@ fn runlog(store: &Store, session: &Session, instances: &[AgentInstance], write: 
 
 /// The message that an event is, as it stands in a context.
 fn message_of(event: &ContextEvent) -> Result<Option<RawJson>> {
-    event.message_json().map_err(|error| Failure::from(runlog::Error::from(error)))
+    event.message_json().map_err(Failure::from)
 }
 
 fn openai(store: &Store, session: &Session, instances: &[AgentInstance], write: Sink<'_>) -> Result<()> {

@@ -113,7 +113,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             }
         }
     };
-    let found = runlog::engine::salvage(&FsStorage::new(folder), &mut print).map_err(runlog::Error::from)?;
+    let found = runlog::engine::salvage(&FsStorage::new(folder), &mut print)?;
     if let Some(failure) = failed {
         return Err(failure);
     }

@@ -352,8 +352,8 @@ fn ack_of(line: &str) -> Option<u64> {
 }
 
 fn events_of(message: &str) -> Result<Vec<NewContextEvent>> {
-    let json = runlog::RawJson::parse(message.to_owned()).map_err(runlog::Error::from)?;
-    Ok(NewContextEvent::of_message(json, &Default::default()).map_err(runlog::Error::from)?)
+    let json = runlog::RawJson::parse(message.to_owned())?;
+    Ok(NewContextEvent::of_message(json, &Default::default())?)
 }
 
 /// How this program is called from a shell: by its name where that finds it, else by its path.

@@ -60,7 +60,7 @@ impl AgentsFile {
             .map_err(|error| Failure::new(Exit::Usage, "invalid_input", error.to_string()))?;
         for agent in &mut file.agents {
             agent.definition.project.clone_from(&file.project);
-            agent.definition.check().map_err(|error| Failure::of_argument(error.into()))?;
+            agent.definition.check().map_err(Failure::of_argument)?;
             if agent.command.first().is_none_or(String::is_empty) {
                 let message = format!(
                     "agent {:?} has an empty command; name the program that does its work",

@@ -126,7 +126,7 @@ fn play(
 fn last_words(store: &Store, recorder: &Recorder) -> Result<Option<String>> {
     let messages = store.context(recorder.run().run().instance_id)?.get_messages()?;
     let Some(last) = messages.iter().rfind(|message| message.role == Role::Assistant) else { return Ok(None) };
-    let message: serde_json::Value = last.json.to_value().map_err(runlog::Error::from)?;
+    let message: serde_json::Value = last.json.to_value()?;
     let text = message["content"].as_str().filter(|text| !text.is_empty() && text.len() <= SUMMARY_BYTES_MAX);
     Ok(text.map(str::to_owned))
 }

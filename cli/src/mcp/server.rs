@@ -99,7 +99,7 @@ impl Server {
                 Ok(Some(json!({"agents": agents})))
             }
             (SPAWN_AGENTS, Some(orchestrator)) => {
-                let arguments = runlog::RawJson::from_value(&arguments).map_err(runlog::Error::from)?;
+                let arguments = runlog::RawJson::from_value(&arguments)?;
                 self.spawn(orchestrator, spawn_requests(&arguments)?).await.map(Some)
             }
             _ => queries::answer(&shared.store, tool, arguments).await,

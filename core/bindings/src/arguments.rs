@@ -26,7 +26,7 @@ impl Input<'_> {
 
     /// The contents as one JSON value, byte for byte.
     pub(crate) fn json(&self) -> Result<RawJson> {
-        RawJson::parse(Bytes::copy_from_slice(self.data)).map_err(|error| runlog::Error::from(error).into())
+        RawJson::parse(Bytes::copy_from_slice(self.data)).map_err(|error| error.into())
     }
 
     /// The contents as several JSON values of these lengths, each byte for byte.
@@ -37,7 +37,7 @@ impl Input<'_> {
         for length in lengths {
             let end = start.checked_add(*length).filter(|end| *end <= all.len());
             let end = end.ok_or_else(|| Failure::invalid(format!("{}: contents are missing", self.method)))?;
-            values.push(RawJson::parse(all.slice(start..end)).map_err(runlog::Error::from)?);
+            values.push(RawJson::parse(all.slice(start..end))?);
             start = end;
         }
         Ok(values)

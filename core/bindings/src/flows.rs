@@ -195,7 +195,7 @@ impl FlowObject {
 
 /// The state as JavaScript has it.
 fn state_of(input: Input<'_>) -> Result<RunSnapshot> {
-    Ok(input.json()?.to_value().map_err(runlog::Error::from)?)
+    Ok(input.json()?.to_value()?)
 }
 
 /// Takes over the state; the inbox is the flow's own.
@@ -220,7 +220,7 @@ impl Object for FlowObject {
                 let Record { lengths, durability } = input.read()?;
                 let json = input.json_list(&lengths)?;
                 let events = json.into_iter().map(RuntimeEvent::of_json).collect::<std::result::Result<Vec<_>, _>>();
-                let events = events.map_err(runlog::Error::from)?;
+                let events = events?;
                 let durability = durability.map(Durability::from);
                 let (flow, records) = (Rc::clone(&self.flow), Rc::clone(&self.records));
                 let answer = records.add(events, durability);

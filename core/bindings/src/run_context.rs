@@ -114,14 +114,14 @@ impl Object for RunContextObject {
             "recordEvents" => {
                 let Events { lengths } = input.read()?;
                 let events = input.json_list(&lengths)?.into_iter().map(RuntimeEvent::of_json);
-                let events = events.collect::<std::result::Result<Vec<_>, _>>().map_err(runlog::Error::from)?;
+                let events = events.collect::<std::result::Result<Vec<_>, _>>()?;
                 Answer::write(async move {
                     run.record_events(&events).await?;
                     Ok(Reply::DONE)
                 })
             }
             "saveSnapshot" => {
-                let state: RunSnapshot = input.json()?.to_value().map_err(runlog::Error::from)?;
+                let state: RunSnapshot = input.json()?.to_value()?;
                 Answer::write(async move {
                     run.save_snapshot(&state).await?;
                     Ok(Reply::DONE)

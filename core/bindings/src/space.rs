@@ -50,7 +50,7 @@ impl AnySpace for Space {
     }
 
     fn restore(&mut self, snapshot: &RawJson) -> Result<()> {
-        Ok(Self::restore(self, snapshot).map_err(runlog::Error::from)?)
+        Ok(Self::restore(self, snapshot)?)
     }
 }
 

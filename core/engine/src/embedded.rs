@@ -92,14 +92,13 @@ impl Embedded {
     }
 
     async fn commit_batch(&self, batch: Batch<'_>) -> Result<Appended> {
-        let appended = match self.wait {
+        match self.wait {
             Wait::Block => self.engine.commit(&batch),
             Wait::Await => match self.engine.stage(&batch) {
                 Ok(commit) => commit.await,
                 Err(error) => Err(error),
             },
-        };
-        Ok(appended?)
+        }
     }
 
     fn read_page(&self, stream: StreamId, options: ReadOptions) -> Result<Page<Sequence>> {
@@ -124,7 +123,7 @@ impl Embedded {
         loop {
             // Told here, and not by the position alone: that the store was closed meanwhile.
             if subscription.next_timeout(WAIT_SLICE)?.is_some() {
-                return Ok(self.engine.last_position()?);
+                return self.engine.last_position();
             }
             if cfg!(target_family = "wasm") {
                 return Err(Error::new(ErrorKind::InvalidInput, "a thread can't be blocked here; use the async store"));
@@ -134,7 +133,7 @@ impl Embedded {
 
     async fn await_past(&self, seen: Position) -> Result<Position> {
         poll_fn(|context| match self.engine.poll_past(seen, context) {
-            Poll::Ready(position) => Poll::Ready(position.map_err(Error::from)),
+            Poll::Ready(position) => Poll::Ready(position),
             Poll::Pending => {
                 self.look_again_soon(seen, context.waker());
                 Poll::Pending
@@ -173,11 +172,11 @@ impl Backend for Embedded {
     }
 
     fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
-        Box::pin(async move { Ok(self.engine.stream(stream)?) })
+        Box::pin(async move { self.engine.stream(stream) })
     }
 
     fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> BackendFuture<'_, Option<Snapshot>> {
-        Box::pin(async move { Ok(self.engine.latest_snapshot(stream, at_or_before)?) })
+        Box::pin(async move { self.engine.latest_snapshot(stream, at_or_before) })
     }
 
     fn redactions(&self) -> u64 {
@@ -192,7 +191,7 @@ impl Backend for Embedded {
     }
 
     fn close(&self) -> BackendFuture<'_, ()> {
-        Box::pin(async move { Ok(self.engine.close()?) })
+        Box::pin(async move { self.engine.close() })
     }
 
     fn new_id(&self) -> Uuid {
@@ -221,7 +220,7 @@ fn page<Place>(
                 page.next = Some(after(last));
                 break;
             }
-            (Err(error), None) => return Err(error.into()),
+            (Err(error), None) => return Err(error),
         };
         let full = page.records.len() as u64 >= limit
             || (!page.records.is_empty() && bytes + record.payload.len() > PAGE_BYTES_MAX);

@@ -28,7 +28,7 @@ impl AsyncStore {
     pub fn backup_with(&self, folder: impl AsRef<Path>, options: BackupOptions) -> Result<Backup> {
         let here = || Error::new(ErrorKind::InvalidInput, "only a store that this process has open can be backed up");
         let embedded = self.embedded().ok_or_else(here)?;
-        Ok(embedded.engine().backup_with(&FsStorage::new(folder.as_ref()), options)?)
+        embedded.engine().backup_with(&FsStorage::new(folder.as_ref()), options)
     }
 }
 

@@ -153,7 +153,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
                     break;
                 }
                 let event = Fold::decode(record.kind.0, &record.meta, &record.payload).map_err(|error| {
-                    let error = Error::from(error);
+                    let error = error;
                     Error::new(error.kind(), format!("{} {}: {error}", self.streams.event, record.sequence))
                 })?;
                 state.fold.apply_event(record.sequence.0, event)?;

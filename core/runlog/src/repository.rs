@@ -478,7 +478,7 @@ fn decode(instance: InstanceId, record: Record) -> Result<ContextEvent> {
         meta: &record.meta,
         payload: record.payload.clone(),
     };
-    Ok(ContextEvent::decode(instance, stored)?)
+    ContextEvent::decode(instance, stored)
 }
 
 fn check_within(instance: InstanceId, sequence: Sequence, last: Sequence) -> Result<()> {

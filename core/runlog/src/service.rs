@@ -116,7 +116,7 @@ impl AsyncContextService {
         let mut events = Vec::new();
         for (index, message) in messages.into_iter().enumerate() {
             let of_message = NewContextEvent::of_message(message.json, &message.event).map_err(|error| {
-                let error = crate::Error::from(error);
+                let error = error;
                 crate::Error::new(error.kind(), format!("message {} of the batch: {error}", index + 1))
             })?;
             events.extend(of_message);
@@ -185,7 +185,7 @@ impl AsyncContextService {
         let (mut fold, mut last) = (DanglingFold::new(), 0);
         self.each_event(0, |event| {
             last = event.sequence_number;
-            Ok(fold.push(event)?)
+            fold.push(event)
         })
         .await?;
         Ok((fold.finish(), last))

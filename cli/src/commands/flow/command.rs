@@ -65,18 +65,18 @@ struct Waiting {
 /// Does what `send` and `reply` say.
 pub(super) fn send(global: &Global, kind: &str, args: &SendArgs, out: &mut Out) -> Result<Exit> {
     let command = serde_json::json!({"type": kind, "runId": args.to, "message": args.message});
-    leave(global, &args.flow, &RawJson::from_value(&command).map_err(runlog::Error::from)?, out)
+    leave(global, &args.flow, &RawJson::from_value(&command)?, out)
 }
 
 /// Does what `resume` says.
 pub(super) fn resume(global: &Global, args: &ResumeArgs, out: &mut Out) -> Result<Exit> {
     let command = serde_json::json!({"type": "resume", "message": args.message});
-    leave(global, &args.flow, &RawJson::from_value(&command).map_err(runlog::Error::from)?, out)
+    leave(global, &args.flow, &RawJson::from_value(&command)?, out)
 }
 
 /// Does what `command` says.
 pub(super) fn command(global: &Global, args: &CommandArgs, out: &mut Out) -> Result<Exit> {
-    let command = RawJson::parse(&args.command).map_err(|error| Failure::of_argument(error.into()))?;
+    let command = RawJson::parse(&args.command).map_err(Failure::of_argument)?;
     leave(global, &args.flow, &command, out)
 }
 

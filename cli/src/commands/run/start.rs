@@ -179,7 +179,7 @@ fn resume(store: &Store, session: Session, run: &Run, args: &Args, json: bool) -
 
 fn messages(args: &Args) -> Result<Vec<RawJson>> {
     let message = args.message.as_deref().map(|text| NewMessage::user(text).to_json()).transpose();
-    Ok(message.map_err(runlog::Error::from)?.into_iter().collect())
+    Ok(message?.into_iter().collect())
 }
 
 fn tell_closed(calls: usize, json: bool) {

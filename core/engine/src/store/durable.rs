@@ -282,7 +282,7 @@ impl Spot {
             return Ok(offset);
         }
         let id = self.segment.id();
-        if !kept.as_ref().is_some_and(|(segment, _, row)| (*segment, row.stream) == (id, self.source)) {
+        if kept.as_ref().is_none_or(|(segment, _, row)| (*segment, row.stream) != (id, self.source)) {
             let block = self.segment.block()?;
             *kept = block.and_then(|block| block.find_stream(self.source).map(|row| (id, block, row)));
         }

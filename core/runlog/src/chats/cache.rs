@@ -120,7 +120,7 @@ impl AsyncStore {
                 let event = ChatEvent::decode(record.kind.0, &record.meta, &record.payload);
                 let applied = event.and_then(|event| fold.apply(sequence, position, record.payload.len(), event));
                 applied.map_err(|error| {
-                    let error = Error::from(error);
+                    let error = error;
                     Error::new(error.kind(), format!("chat {}, event {sequence}: {error}", stream.0))
                 })?;
             }

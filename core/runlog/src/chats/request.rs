@@ -243,5 +243,5 @@ fn wait_for(backend: &dyn Backend, batch: Batch<'_>) -> Result<()> {
 
 fn check_names(request_id: &str, node: &StackNode) -> Result<()> {
     use runlog_model::{Step, StepType};
-    Ok(Step::new(request_id, &node.assistant_id, &node.stack_id, StepType::Input).check()?)
+    Step::new(request_id, &node.assistant_id, &node.stack_id, StepType::Input).check()
 }

@@ -279,5 +279,5 @@ fn completed(step: &Step, output: RawJson, at: Timestamp) -> Result<ChatEvent> {
 }
 
 fn response(output: &RawJson) -> Result<RawJson> {
-    Ok(RawJson::from_value(&std::collections::BTreeMap::from([("response", output)]))?)
+    RawJson::from_value(&std::collections::BTreeMap::from([("response", output)]))
 }

@@ -131,7 +131,7 @@ impl AsyncPlayback {
         self.next = page.next;
         for record in page.records.into_iter().filter(|record| !record.redacted) {
             let event = RuntimeEvent::decode(&record.meta, &record.payload).map_err(|error| {
-                let error = Error::from(error);
+                let error = error;
                 Error::new(error.kind(), format!("run {}, event {}: {error}", self.run, record.sequence))
             })?;
             if self.options.admits(&event.event_type) {

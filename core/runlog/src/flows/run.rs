@@ -341,7 +341,7 @@ impl AsyncFlowRun {
         let read: Result<RuntimeCommand> = command.to_value();
         let checked = match read.and_then(|command| command.check().map(|()| command)) {
             Ok(command) => self.check_addressee(&command).await.map(|()| command),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         match checked {
             Ok(command_read) => {
@@ -410,7 +410,7 @@ pub(crate) fn command_received(
 ) -> Result<RuntimeEvent> {
     let event_type = "command:received".to_owned();
     let event = CommandReceived { event_type, run_id, timestamp, command: command.clone(), error };
-    Ok(RuntimeEvent::of_json(RawJson::from_value(&event)?)?)
+    RuntimeEvent::of_json(RawJson::from_value(&event)?)
 }
 
 /// The newest run snapshot at or before a sequence, with the sequence it covers. Other states that are saved in

@@ -208,7 +208,7 @@ impl AsyncAgents {
                 let event = AgentCatalogEvent::decode(record.kind.0, &record.meta, &record.payload);
                 // What another task applied meanwhile changes nothing.
                 event.and_then(|event| catalog.apply(record.sequence.0, event)).map_err(|error| {
-                    let error = Error::from(error);
+                    let error = error;
                     Error::new(error.kind(), format!("agent event {}: {error}", record.sequence))
                 })?;
             }

@@ -25,13 +25,13 @@ pub(super) fn call_message(style: ToolStyle, call_id: &str, requests: &[SpawnReq
     let block = match style {
         ToolStyle::OpenAi | ToolStyle::Function => {
             let call = NewToolCall::new(call_id, SPAWN_AGENTS, arguments.as_str());
-            return Ok(NewMessage::assistant("").with_tool_calls([call]).to_json()?);
+            return NewMessage::assistant("").with_tool_calls([call]).to_json();
         }
         ToolStyle::Anthropic => format!("{{\"type\":\"tool_use\",\"id\":{id},\"name\":{name},\"input\":{arguments}}}"),
         ToolStyle::AiSdk => part("input"),
         ToolStyle::AiSdk4 => part("args"),
     };
-    Ok(RawJson::parse(format!("{{\"role\":\"assistant\",\"content\":[{block}]}}"))?)
+    RawJson::parse(format!("{{\"role\":\"assistant\",\"content\":[{block}]}}"))
 }
 
 /// The results as the tool's output: a JSON array. Long texts are cut where all of them would be too much.

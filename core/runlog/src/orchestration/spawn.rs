@@ -433,7 +433,7 @@ impl Call<'_> {
     fn record(&self, at_ms: u64) -> Result<EncodedRunEvent> {
         let count = u32::try_from(self.requests.len()).unwrap_or(u32::MAX);
         let record = SpawnRecord { call_id: self.id.clone(), count, agents: self.untold.clone(), at_ms };
-        Ok(record.encode()?)
+        record.encode()
     }
 
     fn begin(&mut self, index: usize, live: Arc<Live>, executor: Arc<dyn Executor>, timeout: Option<Duration>) {

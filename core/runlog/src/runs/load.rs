@@ -50,11 +50,11 @@ impl AsyncRuns {
         let (mut fold, mut ended_position) = (RunFold::new(), None);
         for record in events.iter().rev() {
             let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
-            let event = event.map_err(|error| name_run(error.into(), id, record.sequence))?;
+            let event = event.map_err(|error| name_run(error, id, record.sequence))?;
             if matches!(event, RunEvent::StatusChanged(_) | RunEvent::Resumed { .. }) {
                 ended_position = Some(record.position.0);
             }
-            fold.push(event).map_err(|error| name_run(error.into(), id, record.sequence))?;
+            fold.push(event).map_err(|error| name_run(error, id, record.sequence))?;
         }
         let run = fold.run().cloned().ok_or_else(missing)?;
         if run.status == RunStatus::Running {
@@ -100,7 +100,7 @@ impl AsyncRuns {
             for record in &page.records {
                 let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
                 let pushed = event.and_then(|event| fold.push(event));
-                pushed.map_err(|error| name_run(error.into(), id, record.sequence))?;
+                pushed.map_err(|error| name_run(error, id, record.sequence))?;
             }
         }
         Ok(info.last_sequence)
@@ -118,7 +118,7 @@ impl AsyncRuns {
         match RunEvent::decode(record.kind.0, &record.meta, &record.payload) {
             Ok(RunEvent::StepStarted { step_number, .. }) => Ok(Some(step_number)),
             Ok(_) => Ok(None),
-            Err(error) => Err(name_run(error.into(), id, record.sequence)),
+            Err(error) => Err(name_run(error, id, record.sequence)),
         }
     }
 }

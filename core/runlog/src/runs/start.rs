@@ -353,7 +353,7 @@ fn initial_events(messages: &[RawJson], run: RunId) -> Result<Vec<NewContextEven
     let mut events = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         let of_message = NewContextEvent::of_message(message.clone(), &options).map_err(|error| {
-            let error = Error::from(error);
+            let error = error;
             Error::new(error.kind(), format!("message {} of the run: {error}", index + 1))
         })?;
         events.extend(of_message);

@@ -586,7 +586,7 @@ pub async fn what_a_run_refuses_is_written_nowhere(backend: Shared) {
     let of_nobody = runs.messages(nobody, &ListRunMessages::default()).await.unwrap_err();
     assert_eq!(of_nobody.kind(), ErrorKind::NotFound);
 
-    assert_eq!(RawJson::parse("{ not json").unwrap_err().kind(), runlog_model::ErrorKind::InvalidInput);
+    assert_eq!(RawJson::parse("{ not json").unwrap_err().kind(), ErrorKind::InvalidInput);
     for message in ["[]", r#"{"content":"x"}"#, r#"{"role":"nobody"}"#] {
         assert_eq!(run.record_raw_message(raw(message)).await.unwrap_err().kind(), ErrorKind::InvalidInput);
     }
