@@ -170,6 +170,27 @@ fn two_who_look_at_a_chat_at_once_fold_it_once() {
 }
 
 #[test]
+fn those_who_save_in_one_chat_at_once_stand_in_line() {
+    const THREADS: u64 = 16;
+    const SAVES: u64 = 30;
+    let (watched, store) = store();
+    let chat = store.chats().create_chat(Chat::new("travel")).unwrap().chat_id;
+    watched.batches();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..SAVES {
+                    store.chats().save_messages(&chat, vec![ChatMessage::text(ChatRole::User, "x")]).unwrap();
+                }
+            });
+        }
+    });
+    // Who loses stands in line, and loses to nobody then but to one who had begun before.
+    let tried = watched.batches();
+    assert!(tried <= 2 * THREADS * SAVES, "{tried} batches were tried for {} saves", THREADS * SAVES);
+}
+
+#[test]
 fn a_chat_larger_than_the_cache_is_folded_once() {
     let (watched, store) = store();
     let (chat, stream) = chat(&store, 1);

@@ -16,9 +16,6 @@ use crate::{
     lookup::{check_free, check_unused},
 };
 
-/// How often a change is tried again after another writer changed the chat in between.
-const ATTEMPTS_MAX: u32 = 1_000;
-
 /// The chats of a store, for callers that await. [`ChatStore`](crate::ChatStore) is the same for callers that wait.
 ///
 /// ```
@@ -290,7 +287,7 @@ impl AsyncChatStore {
         session: SessionId,
         decide: impl Fn(&ChatFold) -> Result<Vec<ChatEvent>>,
     ) -> Result<()> {
-        let mut attempt = 1;
+        let mut attempts = self.store.shared.folds.queues.attempts(stream_of(session)).await;
         loop {
             let live =
                 self.store.shared.catalog.read(|catalog| crate::lookup::live_session(catalog, session).map(drop));
@@ -302,13 +299,14 @@ impl AsyncChatStore {
             }
             let prepared = Prepared::new(session, events, self.store.backend().now_ms())?;
             let batch = Batch::new(prepared.ops(Expected::Last(Sequence(fold.last_sequence()))));
+            // Whoever takes in what is written meanwhile would have to copy a fold that is held here.
+            drop(fold);
             match self.store.backend().commit(batch).await {
                 Ok(_) => {
                     prepared.told(&self.store).await;
                     return Ok(());
                 }
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
-                Err(error) => return Err(error),
+                Err(error) => attempts.again(error).await?,
             }
         }
     }

@@ -7,10 +7,8 @@ use runlog_model::{FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, Runti
 use serde::{Deserialize, Serialize};
 
 use super::list::{Live, listing};
-use crate::{AsyncStore, Error, ErrorKind, Result, lookup::check_id, runs::Gate};
+use crate::{AsyncStore, Error, ErrorKind, Result, journal::ATTEMPTS_MAX, lookup::check_id, runs::Gate};
 
-/// How often a flow is tried to be begun after somebody appended to its run in between.
-const ATTEMPTS_MAX: u32 = 1_000;
 /// What a node that was running is resumed with where nothing else is said.
 const CONTINUE: &str = "continue";
 

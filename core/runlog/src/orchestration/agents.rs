@@ -15,9 +15,6 @@ use crate::{AsyncStore, Error, ErrorKind, Result};
 /// The stream of every store that says which agents are defined.
 pub const AGENTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:agents:01");
 
-/// How often a change is tried again after another writer changed a definition in between.
-const ATTEMPTS_MAX: u32 = 1_000;
-
 /// The definitions of agents, for callers that await. [`Agents`](crate::Agents) is the same for callers that wait.
 ///
 /// A definition belongs to a project, or to none, and has a name that is unique there. Every change is an event of
@@ -176,7 +173,7 @@ impl AsyncAgents {
     /// anew.
     async fn change(&self, decide: impl Fn(&AgentCatalog, u64) -> Result<Option<AgentCatalogEvent>>) -> Result<()> {
         let backend = self.store.backend();
-        let mut attempt = 1;
+        let mut attempts = self.store.shared.folds.queues.attempts(AGENTS_STREAM).await;
         loop {
             self.catch_up().await?;
             let (last, event) = {
@@ -190,8 +187,7 @@ impl AsyncAgents {
             let append = Op::Append { stream: AGENTS_STREAM, expected, records: vec![record] };
             match backend.commit(Batch::new(vec![append])).await {
                 Ok(_) => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
-                Err(error) => return Err(error),
+                Err(error) => attempts.again(error).await?,
             }
         }
     }

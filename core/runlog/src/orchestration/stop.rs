@@ -12,10 +12,7 @@ use runlog_model::{RunId, RunStatus, limits::RUN_TEXT_BYTES_MAX, pause_reason};
 use tokio::sync::OwnedRwLockWriteGuard;
 
 use super::{defect::Defect, live::Live, orchestrator::Inner, report::clip};
-use crate::{Error, ErrorKind, Result, runs::NewStatus};
-
-/// How often an end is tried again after somebody else wrote to one of the runs in between.
-const ATTEMPTS_MAX: u32 = 1_000;
+use crate::{Error, ErrorKind, Result, journal::ATTEMPTS_MAX, runs::NewStatus};
 
 /// How a run ends.
 #[derive(Debug)]

@@ -32,10 +32,7 @@ use super::{
     outcome::AnsweredCall,
     start::{context_records, record},
 };
-use crate::{AppendOptions, Error, ErrorKind, RawMessage, Result, repository};
-
-/// How often a write is tried again after somebody else wrote to the run's stream in between.
-const ATTEMPTS_MAX: u32 = 1_000;
+use crate::{AppendOptions, Error, ErrorKind, RawMessage, Result, journal::ATTEMPTS_MAX, repository};
 
 /// Writes one run while it happens, for callers that await. [`RunRecorder`](crate::RunRecorder) is the same for
 /// callers that wait.

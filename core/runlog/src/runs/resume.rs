@@ -12,7 +12,9 @@ use super::{
     outcome::AnsweredCall,
     start::{check_budget, context_records, creation, record},
 };
-use crate::{Error, ErrorKind, RawMessage, Result, flows::CarriedFlow, lookup::check_id, repository};
+use crate::{
+    Error, ErrorKind, RawMessage, Result, flows::CarriedFlow, journal::ATTEMPTS_MAX, lookup::check_id, repository,
+};
 
 /// The steps that a run and those it was resumed from may take together before no more resume is allowed.
 pub const MAX_TOTAL_STEPS_PER_RUN: u32 = 500;
@@ -21,8 +23,6 @@ pub const MAX_TOTAL_STEPS_PER_RUN: u32 = 500;
 const CONTINUE: &str = "Continue your work from where you left off.";
 /// What stands as the result of a call that was cut off.
 const INTERRUPTED: &str = "The tool call was interrupted: the run stopped before its result was recorded.";
-/// How often a resume is tried again after somebody appended to the context in between.
-const ATTEMPTS_MAX: u32 = 100;
 
 /// How to resume a run.
 ///

@@ -3,9 +3,11 @@
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{EncodedRunEvent, NewContextEvent, RunEvent};
 
-use super::{ATTEMPTS_MAX, AsyncRunRecorder, Recorded, State, repeat::expected_of, status::running};
+use super::{AsyncRunRecorder, Recorded, State, repeat::expected_of, status::running};
 use crate::{
-    Error, ErrorKind, Result, repository,
+    Error, ErrorKind, Result,
+    journal::ATTEMPTS_MAX,
+    repository,
     runs::{
         load::stream_of,
         start::{context_records, record},

@@ -3,9 +3,10 @@
 use runlog_log::Batch;
 use runlog_model::{Run, RunCatalogEvent, RunEvent, RunStatus, StatusChange};
 
-use super::{ATTEMPTS_MAX, AsyncRunRecorder};
+use super::AsyncRunRecorder;
 use crate::{
     Error, ErrorKind, Result,
+    journal::ATTEMPTS_MAX,
     runs::{
         along::{PlannedChange, ops_of_changes},
         gate::Gate,
