@@ -74,9 +74,12 @@ impl<Fold: Checkpointed> Folded<Fold> {
         Sequence(self.state().fold.last_sequence())
     }
 
-    /// Forgets what came from a checkpoint; says whether anything did.
+    /// Forgets what came from a checkpoint; says whether anything did, also when another thread was faster.
     fn begin_anew(&self) -> bool {
         let mut state = self.state();
+        if state.is_distrusted {
+            return true;
+        }
         if !state.is_restored {
             return false;
         }
@@ -125,8 +128,12 @@ impl<Fold: Checkpointed> Projection<Fold> {
     }
 
     pub(crate) async fn catch_up(&self) -> Result<()> {
+        // Without a checkpoint below it, damage is the log's.
+        let is_distrusted = self.folded.state().is_distrusted;
         match self.take_in().await {
-            Err(error) if error.kind() == ErrorKind::Damaged && self.folded.begin_anew() => self.take_in().await,
+            Err(error) if error.kind() == ErrorKind::Damaged && !is_distrusted && self.folded.begin_anew() => {
+                self.take_in().await
+            }
             taken => taken,
         }
     }
@@ -153,7 +160,6 @@ impl<Fold: Checkpointed> Projection<Fold> {
                     break;
                 }
                 let event = Fold::decode(record.kind.0, &record.meta, &record.payload).map_err(|error| {
-                    let error = error;
                     Error::new(error.kind(), format!("{} {}: {error}", self.streams.event, record.sequence))
                 })?;
                 state.fold.apply_event(record.sequence.0, event)?;
