@@ -76,6 +76,6 @@ fn errors_name_what_was_wrong_and_keep_their_source() {
     let expecting = AppendOptions { expected_last_sequence: Some(3), ..AppendOptions::default() };
     let error = store.context(agent.id).unwrap().append_message_with(NewMessage::user("x"), &expecting).unwrap_err();
     assert_eq!((error.kind(), error.kind().name()), (ErrorKind::Conflict, "conflict"));
-    assert!(error.to_string().contains("should end at sequence 3, but ends at 0"), "{error}");
+    assert!(error.to_string().contains("expected last sequence 3"), "{error}");
     assert!(std::error::Error::source(&error).is_some());
 }
