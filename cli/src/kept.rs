@@ -7,7 +7,7 @@ use runlog::{
     AgentInstance, ContextEvent, InstanceId, RawJson, Session, Store,
     transcript::{
         Format,
-        keep::{Aside, aside_stream, belongs},
+        keep::{Aside, aside_stream, envelope_matches},
     },
 };
 
@@ -54,7 +54,7 @@ pub(crate) fn kept<'a>(
         Err(failure) => Some(Err(failure)),
         Ok((position, Piece::Event(event))) => {
             let own = envelope.take_if(|_| event.event_type.is_message());
-            let own = own.filter(|(at, _)| belongs(Position(*at), Position(position)));
+            let own = own.filter(|(at, _)| envelope_matches(Position(*at), Position(position)));
             Some(Ok(Kept::Event(event, own.map(|(_, json)| json))))
         }
         Ok((position, Piece::Aside(Aside::Envelope(json)))) => {
@@ -102,11 +102,11 @@ pub(crate) fn format_of(session: &Session) -> Option<Format> {
 
 /// Whether something that is no message was put there by `runlog run`, and is no part of what was imported.
 pub(crate) fn is_own(other: &RawJson) -> bool {
-    other.as_str().starts_with(OWN_BEGINNING)
+    other.as_str().starts_with(RUN_NOTE_PREFIX)
 }
 
 /// What is noted of a run of an agent begins so.
-pub(crate) const OWN_BEGINNING: &str = "{\"type\":\"runlog:";
+pub(crate) const RUN_NOTE_PREFIX: &str = "{\"type\":\"runlog:";
 
 /// Sources in order of position, merged into one.
 struct Merge<'a> {

@@ -178,7 +178,7 @@ fn a_store_in_use_is_read_and_not_written() {
 fn a_cursor_of_another_command_or_filter_is_told() {
     let place = Place::new();
     for _ in 0..2 {
-        place.script(&[], &["call:c1", "call:c2", "done:{\"pause_reason\":\"waits\"}"]);
+        place.script(&[], &["say:hello", "raw:{\"type\":\"message\",\"message\":{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"id\":\"c2\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}", "done:{\"pause_reason\":\"waits\"}"]);
     }
     let cursor = |command: &[&str]| {
         let page = place.expect(0, &[command, &["--limit", "1", "--json"]].concat()).json();

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     child::{cargo, command, root, run},
-    gate::{self, Audience},
+    gate::{self, Target},
     platforms::{self, Platform},
     report::{Outcome, Report, outcome},
     tools,
@@ -92,11 +92,11 @@ pub(crate) fn build_here(profile: Profile) -> Result<PathBuf, String> {
 
 /// Looks into the addon that was built for this machine.
 pub(crate) fn check_here(addon: &Path, profile: Profile) -> Outcome {
-    let audience = match profile {
-        Profile::Dev => Audience::Tests,
-        Profile::Release => Audience::Here,
+    let target = match profile {
+        Profile::Dev => Target::Tests,
+        Profile::Release => Target::Local,
     };
-    gate::check(addon, &platforms::here()?, audience)
+    gate::check(addon, &platforms::here()?, target)
 }
 
 /// Builds the addon of a platform, on whatever machine this is; lays out its package and the loader's when it is sound.
@@ -122,7 +122,7 @@ fn package(platform: &Platform) -> Outcome {
     }
     outcome(run(&mut build))?;
     let built = target_folder().join(platform.target).join(PACKAGE_PROFILE).join(library(platform));
-    let found = gate::check(&built, platform, Audience::Everybody)?;
+    let found = gate::check(&built, platform, Target::Published)?;
     let packages = target_folder().join("npm");
     let mut stage = command("node");
     stage.arg("bindings-node/scripts/stage.mjs").arg(packages);

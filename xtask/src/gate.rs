@@ -16,21 +16,21 @@ const ENTRY: &str = "napi_register_module_v1";
 
 /// Whom the addon is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Audience {
+pub(crate) enum Target {
     /// The tests of this machine, which want to know where a panic came from.
     Tests,
     /// This machine, whose newer system it may need.
-    Here,
+    Local,
     /// Everybody who has the platform, on the oldest system that it promises.
-    Everybody,
+    Published,
 }
 
 /// Checks the addon at `path`, and says what it is.
-pub(crate) fn check(path: &Path, platform: &Platform, audience: Audience) -> Outcome {
+pub(crate) fn check(path: &Path, platform: &Platform, target: Target) -> Outcome {
     let at = |why: String| format!("{}: {why}", path.display());
     let data = fs::read(path).map_err(|error| at(error.to_string()))?;
     let binary = Binary::read(&data).map_err(at)?;
-    let faults = faults(&binary, platform, audience);
+    let faults = faults(&binary, platform, target);
     if !faults.is_empty() {
         return Err(at(format!("not an addon for {}: {}", platform.name, faults.join("; "))));
     }
@@ -38,7 +38,7 @@ pub(crate) fn check(path: &Path, platform: &Platform, audience: Audience) -> Out
 }
 
 /// Everything that is wrong with it.
-fn faults(binary: &Binary, platform: &Platform, audience: Audience) -> Vec<String> {
+fn faults(binary: &Binary, platform: &Platform, target: Target) -> Vec<String> {
     let mut faults = Vec::new();
     let (format, architecture) = wanted(platform);
     if (binary.format, binary.architecture) != (format, architecture) {
@@ -48,7 +48,7 @@ fn faults(binary: &Binary, platform: &Platform, audience: Audience) -> Vec<Strin
     if !binary.exports.iter().any(|name| name == ENTRY) {
         faults.push(format!("it doesn't export {ENTRY}"));
     }
-    for library in binary.libraries.iter().filter(|library| !is_there(library, platform, audience)) {
+    for library in binary.libraries.iter().filter(|library| !is_there(library, platform, target)) {
         faults.push(format!("it needs {library}, which isn't on every such system"));
     }
     if platform.libc != Some("glibc") && glibc_version(binary).is_some() {
@@ -61,10 +61,10 @@ fn faults(binary: &Binary, platform: &Platform, audience: Audience) -> Vec<Strin
     if platform.os == "darwin" && platform.cpu == "arm64" && !binary.is_signed {
         faults.push("it isn't signed, not even for the machine it was built on".to_owned());
     }
-    if audience != Audience::Tests && binary.has_debug_info {
+    if target != Target::Tests && binary.has_debug_info {
         faults.push("it isn't stripped of what only a debugger reads".to_owned());
     }
-    if audience == Audience::Everybody
+    if target == Target::Published
         && let Some(min) = platform.version_min
     {
         match version_needed(binary) {
@@ -92,7 +92,7 @@ fn wanted(platform: &Platform) -> (BinaryFormat, Architecture) {
 }
 
 /// Whether a library is on every system of the platform, beside Node.
-fn is_there(library: &str, platform: &Platform, audience: Audience) -> bool {
+fn is_there(library: &str, platform: &Platform, target: Target) -> bool {
     const GLIBC: [&str; 8] = [
         "libc.so.6",
         "libm.so.6",
@@ -124,7 +124,7 @@ fn is_there(library: &str, platform: &Platform, audience: Audience) -> bool {
             WINDOWS.contains(&library.as_str())
                 || library.starts_with("api-ms-win-")
                 // Comes with Microsoft's compilers and with much that they built, but not with Windows.
-                || (audience == Audience::Here && library.starts_with("vcruntime"))
+                || (target == Target::Local && library.starts_with("vcruntime"))
         }
         (_, Some("musl")) => MUSL.contains(&library),
         _ => GLIBC.contains(&library),
@@ -198,7 +198,7 @@ mod tests {
         let all = crate::platforms::all();
         for built in &all {
             for asked in &all {
-                let faults = faults(&sound(built.name), asked, Audience::Everybody);
+                let faults = faults(&sound(built.name), asked, Target::Published);
                 assert_eq!(faults.is_empty(), built == asked, "{} as {}: {faults:?}", built.name, asked.name);
             }
         }
@@ -224,7 +224,7 @@ mod tests {
         for (name, harm, wanted) in cases {
             let mut binary = sound(name);
             harm(&mut binary);
-            let faults = faults(&binary, &platform(name), Audience::Everybody);
+            let faults = faults(&binary, &platform(name), Target::Published);
             assert!(matches!(&faults[..], [fault] if fault.contains(wanted)), "{name}: {wanted}: {faults:?}");
         }
     }
@@ -233,21 +233,21 @@ mod tests {
     fn what_is_built_for_this_machine_may_need_its_system() {
         let mut gnu = sound("linux-x64-gnu");
         gnu.symbol_versions.push("GLIBC_2.36".to_owned());
-        assert_eq!(faults(&gnu, &platform("linux-x64-gnu"), Audience::Here), Vec::<String>::new());
+        assert_eq!(faults(&gnu, &platform("linux-x64-gnu"), Target::Local), Vec::<String>::new());
         let mut windows = sound("win32-x64");
         windows.libraries.push("VCRUNTIME140.dll".to_owned());
-        assert_eq!(faults(&windows, &platform("win32-x64"), Audience::Here), Vec::<String>::new());
+        assert_eq!(faults(&windows, &platform("win32-x64"), Target::Local), Vec::<String>::new());
     }
 
     #[test]
     fn only_tests_take_an_addon_that_is_not_stripped() {
-        let faults_of = |has_debug_info, audience| {
+        let faults_of = |has_debug_info, target| {
             let binary = Binary { has_debug_info, ..sound("linux-x64-gnu") };
-            faults(&binary, &platform("linux-x64-gnu"), audience).len()
+            faults(&binary, &platform("linux-x64-gnu"), target).len()
         };
-        assert_eq!(faults_of(true, Audience::Tests), 0);
-        assert_eq!(faults_of(true, Audience::Here), 1);
-        assert_eq!(faults_of(false, Audience::Here), 0);
+        assert_eq!(faults_of(true, Target::Tests), 0);
+        assert_eq!(faults_of(true, Target::Local), 1);
+        assert_eq!(faults_of(false, Target::Local), 0);
     }
 
     /// This very program is linked with the C library of the machine, as an addon is when a cross build falls back on it.
@@ -256,20 +256,20 @@ mod tests {
     fn a_file_linked_with_glibc_is_no_addon_for_musl() {
         let path = std::env::current_exe().expect("it runs from a file");
         let musl = if cfg!(target_arch = "aarch64") { "linux-arm64-musl" } else { "linux-x64-musl" };
-        let why = check(&path, &platform(musl), Audience::Everybody).expect_err("it is no addon");
+        let why = check(&path, &platform(musl), Target::Published).expect_err("it is no addon");
         for part in ["needs libc.so.6", "needs symbols of glibc", "doesn't export"] {
             assert!(why.contains(part), "{part} in: {why}");
         }
         assert!(!why.contains("and should be"), "the machine is right: {why}");
         assert!(why.contains("isn't stripped"), "tests have line numbers: {why}");
-        let why = check(&path, &platform("darwin-arm64"), Audience::Everybody).expect_err("it is no addon");
+        let why = check(&path, &platform("darwin-arm64"), Target::Published).expect_err("it is no addon");
         assert!(why.contains("it is Elf for") && why.contains("should be MachO for Aarch64"), "{why}");
     }
 
     #[test]
     fn a_file_that_is_no_library_is_said_to_be_none() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-        let why = check(&path, &platform("linux-x64-gnu"), Audience::Here).expect_err("it is text");
+        let why = check(&path, &platform("linux-x64-gnu"), Target::Local).expect_err("it is text");
         assert!(why.contains("Cargo.toml: not a library"), "{why}");
     }
 }

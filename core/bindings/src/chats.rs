@@ -315,7 +315,7 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
         "resumeChat" => {
             let ResumeChat { chat, request_id } = input.read()?;
             let (of, scope) = (Rc::clone(of), scope.clone());
-            let resuming = of.elsewhere(async move {
+            let resuming = of.run_blocking(async move {
                 Ok(match request_id {
                     None => chats.resume(&chat).await?,
                     Some(request_id) => chats.resume_request(&request_id).await?.filter(|it| it.step.chat_id == chat),

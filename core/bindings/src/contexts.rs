@@ -81,7 +81,7 @@ struct Of {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct From_ {
+struct FromArgs {
     instance: InstanceId,
     #[serde(default)]
     from: u64,
@@ -105,7 +105,7 @@ struct At {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Copy {
+struct CopyArgs {
     source: InstanceId,
     target: InstanceId,
     up_to_sequence: Option<u64>,
@@ -250,7 +250,7 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             })
         }
         "events" => {
-            let From_ { instance, from } = input.read()?;
+            let FromArgs { instance, from } = input.read()?;
             of.offload(page_of_events(store, instance, from))
         }
         "followed" => {
@@ -269,7 +269,7 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
         }
         // The messages alone, as one JSON array: what a provider is sent.
         "getMessages" => {
-            let From_ { instance, from } = input.read()?;
+            let FromArgs { instance, from } = input.read()?;
             of.offload(async move {
                 let mut contents = Contents::new();
                 for message in service(&store, instance).await?.replay_from_sequence(from).await? {
@@ -279,7 +279,7 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             })
         }
         "getRawMessages" => {
-            let From_ { instance, from } = input.read()?;
+            let FromArgs { instance, from } = input.read()?;
             of.offload(async move {
                 let messages = service(&store, instance).await?.replay_from_sequence(from).await?;
                 Ok(Reply::bytes(pack_messages(&messages)?))
@@ -294,7 +294,7 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             Answer::write(async move { Reply::json(&store.contexts().delete_events_after(instance, sequence).await?) })
         }
         "copyEvents" => {
-            let Copy { source, target, up_to_sequence } = input.read()?;
+            let CopyArgs { source, target, up_to_sequence } = input.read()?;
             Answer::write(
                 async move { Reply::json(&store.contexts().copy_events(source, target, up_to_sequence).await?) },
             )

@@ -144,7 +144,7 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
         "resumeFlow" => {
             let Resume { run, message } = input.read()?;
             let resuming =
-                of.elsewhere(async move { Ok(AsyncFlowRun::resume(&store, run, message.as_deref()).await?) });
+                of.run_blocking(async move { Ok(AsyncFlowRun::resume(&store, run, message.as_deref()).await?) });
             Answer::wait(async move {
                 let (flow, resumed) = resuming.await?;
                 flow_reply(of, &scope, flow, Some(resumed))
@@ -164,7 +164,7 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             let Play { run, first, last, types, speed } = input.read()?;
             let speed = if speed == 0.0 { Speed::AtOnce } else { Speed::Multiple(speed) };
             let options = PlaybackOptions { first: first.unwrap_or(1), last, types, speed };
-            let opening = of.elsewhere(async move { Ok(AsyncPlayback::new(&store, run, options).await?) });
+            let opening = of.run_blocking(async move { Ok(AsyncPlayback::new(&store, run, options).await?) });
             Answer::wait(async move {
                 let playback = opening.await?;
                 let reply = Reply::json(&playback.snapshot())?;
@@ -296,7 +296,7 @@ impl Object for PlaybackObject {
             let mut reading = playback.clone();
             let (read, page) = self
                 .of
-                .elsewhere(async move {
+                .run_blocking(async move {
                     let (mut page, mut bytes) = (Vec::new(), 0);
                     while page.len() < PAGE_EVENTS && bytes < PAGE_BYTES {
                         let Some((delay, event)) = reading.next_event().await? else { break };

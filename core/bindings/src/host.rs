@@ -18,7 +18,7 @@ pub type Work = Box<dyn FnOnce() + Send>;
 pub struct Host {
     /// Time, randomness and threads, for stores.
     pub engine: Arc<dyn runlog::Host>,
-    /// Does work that may block, elsewhere if there is an elsewhere, and without waiting for it then.
+    /// Does work that may block, in another thread if there is one, and without waiting for it then.
     pub offload: Arc<dyn Fn(Work) + Send + Sync>,
 }
 

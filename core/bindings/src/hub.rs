@@ -130,7 +130,7 @@ impl Hub {
         self.tasks.cancel(ticket)
     }
 
-    /// Forgets an object. The last handle of a store that is forgotten closes it, elsewhere.
+    /// Forgets an object. The last handle of a store that is forgotten closes it, where that blocks nobody.
     pub fn release(&mut self, handle: u32) {
         drop(self.scope.objects.remove(handle));
     }

@@ -117,7 +117,7 @@ fn open(scope: &Scope, input: Input<'_>) -> Result<Answer> {
 }
 
 #[cfg(not(target_family = "wasm"))]
-#[allow(clippy::unnecessary_wraps, reason = "elsewhere there are no folders")]
+#[allow(clippy::unnecessary_wraps, reason = "run_blocking there are no folders")]
 fn storage_at(path: &str) -> Result<Arc<dyn Storage>> {
     Ok(Arc::new(runlog::engine::storage::FsStorage::new(path)))
 }

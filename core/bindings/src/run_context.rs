@@ -55,7 +55,7 @@ struct ToolCallArgument {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ToolReplyReply {
+struct ToolReplyOut {
     output: RawJson,
     is_error: bool,
 }
@@ -145,7 +145,7 @@ impl Object for RunContextObject {
                 let arguments = input.json()?;
                 Answer::wait(async move {
                     let reply = run.answer_tool_call(&tool_call_id, &name, &arguments).await?;
-                    Reply::json(&reply.map(|reply| ToolReplyReply { output: reply.output, is_error: reply.is_error }))
+                    Reply::json(&reply.map(|reply| ToolReplyOut { output: reply.output, is_error: reply.is_error }))
                 })
             }
             "listAvailableAgents" => Answer::wait(async move { Reply::json(&run.list_available_agents().await?) }),

@@ -72,13 +72,13 @@ struct AnswerArgument {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Of {
+struct RunArgs {
     run: RunId,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OneOf {
+struct RunItemArgs {
     run: RunId,
     id: u64,
 }
@@ -298,7 +298,7 @@ fn resume(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Result<Answe
     let options: ResumeOptions = options.into();
     let store = of.store()?;
     let (of, scope) = (Rc::clone(of), scope.clone());
-    let resuming = of.elsewhere(async move { Ok(store.runs().resume(run, &options).await?) });
+    let resuming = of.run_blocking(async move { Ok(store.runs().resume(run, &options).await?) });
     Ok(Answer::wait(async move {
         let resumed = resuming.await?;
         let reply = Reply::json(&Resumed { run: &resumed.run, dangling: &resumed.dangling })?;
@@ -321,9 +321,9 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
         }
         "resumeRun" => resume(of, scope, input)?,
         "recorder" => {
-            let Of { run } = input.read()?;
+            let RunArgs { run } = input.read()?;
             let (of, scope) = (Rc::clone(of), scope.clone());
-            let loading = of.elsewhere(async move { Ok(store.runs().recorder(run).await?) });
+            let loading = of.run_blocking(async move { Ok(store.runs().recorder(run).await?) });
             Answer::wait(async move { recorder_reply(&of, &scope, loading.await?) })
         }
         "recoverRuns" => of.offload(async move { Reply::json(&store.runs().recover().await?) }),
@@ -339,7 +339,7 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             of.offload(async move { Reply::json(&store.runs().children(run, limit, cursor).await?) })
         }
         "getRun" => {
-            let Of { run } = input.read()?;
+            let RunArgs { run } = input.read()?;
             of.offload(async move { Reply::json(&store.runs().get(run).await?) })
         }
         "runMessages" => {
@@ -351,7 +351,7 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             )
         }
         "runMessage" => {
-            let OneOf { run, id } = input.read()?;
+            let RunItemArgs { run, id } = input.read()?;
             of.offload(async move { Ok(Reply::bytes(pack_run_messages(&one(store.runs().message(run, id).await?))?)) })
         }
         "toolCalls" => {
@@ -363,7 +363,7 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             )
         }
         "toolCall" => {
-            let OneOf { run, id } = input.read()?;
+            let RunItemArgs { run, id } = input.read()?;
             of.offload(async move { Ok(Reply::bytes(pack_tool_calls(&one(store.runs().tool_call(run, id).await?))?)) })
         }
         _ => return Ok(None),

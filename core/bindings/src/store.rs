@@ -86,11 +86,11 @@ impl StoreObject {
 
     /// An answer that reads: where it blocks nobody.
     pub(crate) fn offload(&self, future: impl Future<Output = Result<Reply>> + Send + 'static) -> Answer {
-        Answer::wait(self.elsewhere(future))
+        Answer::wait(self.run_blocking(future))
     }
 
     /// Runs what reads to its end where it blocks nobody.
-    pub(crate) fn elsewhere<T: Send + 'static>(
+    pub(crate) fn run_blocking<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Pin<Box<dyn Future<Output = Result<T>>>> {

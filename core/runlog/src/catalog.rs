@@ -52,8 +52,8 @@ impl CatalogReader {
     }
 
     /// Looks something up in what is folded already.
-    pub(crate) fn peek<T>(&self, look: impl FnOnce(&Catalog) -> T) -> T {
-        self.projection.peek(look)
+    pub(crate) fn with_state<T>(&self, look: impl FnOnce(&Catalog) -> T) -> T {
+        self.projection.with_state(look)
     }
 
     /// Catches up, then looks something up.
@@ -62,8 +62,8 @@ impl CatalogReader {
     }
 
     /// Takes in what was just written to the catalog, and writes it down when it is time.
-    pub(crate) async fn wrote(&self) {
-        self.projection.wrote().await;
+    pub(crate) async fn after_commit(&self) {
+        self.projection.after_commit().await;
     }
 
     /// Catches up, decides what to change, and writes it if nobody changed the catalog in between; else
@@ -72,7 +72,7 @@ impl CatalogReader {
         let mut attempts = self.queues.attempts(CATALOG_STREAM).await;
         loop {
             self.projection.catch_up().await?;
-            let (last, decided) = self.peek(|catalog| (catalog.last_sequence(), decide(catalog)));
+            let (last, decided) = self.with_state(|catalog| (catalog.last_sequence(), decide(catalog)));
             let (change, value) = decided?;
             let encoded = change.events.iter().map(CatalogEvent::encode).collect::<Result<Vec<_>>>()?;
             let expected = match change.guard {
@@ -86,7 +86,7 @@ impl CatalogReader {
             ops.extend(change.ops);
             match self.backend.commit(Batch::new(ops)).await {
                 Ok(_) => {
-                    self.wrote().await;
+                    self.after_commit().await;
                     return Ok(value);
                 }
                 Err(error) => attempts.again(error).await?,

@@ -75,7 +75,7 @@ impl<Fold: Checkpointed> Folded<Fold> {
     }
 
     /// Forgets what came from a checkpoint; says whether anything did, also when another thread was faster.
-    fn begin_anew(&self) -> bool {
+    fn discard_checkpoint(&self) -> bool {
         let mut state = self.state();
         if state.is_distrusted {
             return true;
@@ -107,19 +107,19 @@ impl<Fold: Checkpointed> Projection<Fold> {
     }
 
     /// Looks something up in what is folded already.
-    pub(crate) fn peek<T>(&self, look: impl FnOnce(&Fold) -> T) -> T {
+    pub(crate) fn with_state<T>(&self, look: impl FnOnce(&Fold) -> T) -> T {
         look(&self.folded.state().fold)
     }
 
     /// Catches up, then looks something up.
     pub(crate) async fn read<T>(&self, look: impl FnOnce(&Fold) -> T) -> Result<T> {
         self.catch_up().await?;
-        Ok(self.peek(look))
+        Ok(self.with_state(look))
     }
 
     /// Takes in what was just written, and writes the fold down when it is time. What was written is there,
     /// whatever becomes of this; a failure to read is told by the next read.
-    pub(crate) async fn wrote(&self) {
+    pub(crate) async fn after_commit(&self) {
         if self.catch_up().await.is_ok()
             && let Some(_writing) = self.folded.is_time_to_write()
         {
@@ -130,15 +130,15 @@ impl<Fold: Checkpointed> Projection<Fold> {
     pub(crate) async fn catch_up(&self) -> Result<()> {
         // Without a checkpoint below it, damage is the log's.
         let is_distrusted = self.folded.state().is_distrusted;
-        match self.take_in().await {
-            Err(error) if error.kind() == ErrorKind::Damaged && !is_distrusted && self.folded.begin_anew() => {
-                self.take_in().await
+        match self.apply_new_events().await {
+            Err(error) if error.kind() == ErrorKind::Damaged && !is_distrusted && self.folded.discard_checkpoint() => {
+                self.apply_new_events().await
             }
             taken => taken,
         }
     }
 
-    async fn take_in(&self) -> Result<()> {
+    async fn apply_new_events(&self) -> Result<()> {
         let Some(info) = self.backend.stream(self.streams.events).await? else { return Ok(()) };
         if self.folded.last_sequence() == Sequence::ZERO && info.last_sequence.0 >= CHECKPOINT_EVENTS {
             self.restore().await?;

@@ -13,7 +13,7 @@ use crate::{
     chats::{CopiedChat, Point},
     lookup::{check_free, check_unused, live_session, root_instance},
     repository::stream_of,
-    transcript::keep::{Aside, aside_stream, belongs},
+    transcript::keep::{Aside, aside_stream, envelope_matches},
 };
 
 /// How much of a session to copy, and what the copy is called.
@@ -227,8 +227,8 @@ impl AsyncStore {
     async fn aside_before(&self, aside: StreamId, last: Sequence, event: u64) -> Result<Sequence> {
         let Some(record) = self.last_before(aside, last, event).await? else { return Ok(Sequence::ZERO) };
         // The event's own envelope stands right before it.
-        let is_own =
-            belongs(record.position, Position(event)) && matches!(Aside::read(&record)?, Some(Aside::Envelope(_)));
+        let is_own = envelope_matches(record.position, Position(event))
+            && matches!(Aside::read(&record)?, Some(Aside::Envelope(_)));
         Ok(if is_own { Sequence(record.sequence.0 - 1) } else { record.sequence })
     }
 
@@ -245,7 +245,7 @@ impl AsyncStore {
 
     /// Which instance is cut, where, and what time that was.
     async fn cut_at(&self, session: SessionId, up_to: u64) -> Result<Cut> {
-        let root = self.shared.catalog.peek(|catalog| root_instance(catalog, session).cloned())?;
+        let root = self.shared.catalog.with_state(|catalog| root_instance(catalog, session).cloned())?;
         let contexts = self.contexts();
         let last = contexts.last_sequence(root.id).await?;
         if up_to > last {

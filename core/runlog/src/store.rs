@@ -331,7 +331,7 @@ impl AsyncStore {
             Ok(CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes: changes.clone() }))
         })
         .await?;
-        self.shared.catalog.peek(|catalog| live_session(catalog, id).cloned())
+        self.shared.catalog.with_state(|catalog| live_session(catalog, id).cloned())
     }
 
     /// Puts a session away: it is listed as archived, and can still be read and written.
@@ -481,13 +481,13 @@ impl AsyncStore {
     /// The instance, found without a catch-up where it is known already; refused when its session was deleted.
     pub(crate) async fn writable_instance(&self, id: InstanceId) -> Result<AgentInstance> {
         let instance = self.known_instance(id).await?;
-        self.shared.catalog.peek(|catalog| live_session(catalog, instance.session_id).map(|_| ()))?;
+        self.shared.catalog.with_state(|catalog| live_session(catalog, instance.session_id).map(|_| ()))?;
         Ok(instance)
     }
 
     /// The instance, found without a catch-up where it is known already.
     pub(crate) async fn known_instance(&self, id: InstanceId) -> Result<AgentInstance> {
-        if let Some(instance) = self.shared.catalog.peek(|catalog| catalog.instance(id).cloned()) {
+        if let Some(instance) = self.shared.catalog.with_state(|catalog| catalog.instance(id).cloned()) {
             return Ok(instance);
         }
         self.get_instance(id)

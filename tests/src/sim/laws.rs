@@ -14,7 +14,7 @@ use super::{
 };
 
 /// The first law that is broken, told for a person.
-pub(super) type Kept = Result<(), String>;
+pub(super) type Check = Result<(), String>;
 
 /// What a result says of a run whose end the storage refused.
 const UNRECORDED: &str = "how the run ended could not be recorded";
@@ -63,7 +63,7 @@ impl RunFacts {
 
 impl Laws<'_> {
     /// What holds after every recovery.
-    pub(super) fn after_recovery(&self) -> Kept {
+    pub(super) fn after_recovery(&self) -> Check {
         if let Some(fault) = self.told.faults.first() {
             return Err(fault.clone());
         }
@@ -87,7 +87,7 @@ impl Laws<'_> {
     }
 
     /// What holds once everybody has gone on and nothing is under way.
-    pub(super) fn at_the_end(&self) -> Kept {
+    pub(super) fn at_the_end(&self) -> Check {
         self.after_recovery()?;
         for (id, run) in &self.facts.runs {
             let is_orphan = run.status() == RunStatus::Paused
@@ -105,7 +105,7 @@ impl Laws<'_> {
     }
 
     /// It has paused or ended, once, and whoever goes on from it is one.
-    fn status(&self, run: &RunFacts) -> Kept {
+    fn status(&self, run: &RunFacts) -> Check {
         use RunStatus::{Cancelled, Paused, Running};
         let id = run.run.id;
         let statuses: Vec<RunStatus> = run.changes.iter().map(|(_, change)| change.status).collect();
@@ -129,7 +129,7 @@ impl Laws<'_> {
     }
 
     /// Steps go on where the run before left off, and stay within their budgets.
-    fn steps(&self, run: &RunFacts) -> Kept {
+    fn steps(&self, run: &RunFacts) -> Check {
         let Run { id, step_count: before, max_steps, ref agent_id, resumed_from, .. } = run.run;
         let defined = AGENTS.iter().find(|(name, ..)| name == agent_id).and_then(|(_, max_steps, _)| *max_steps);
         law!(max_steps == defined, "run {id} may take {max_steps:?} steps, its definition says {defined:?}");
@@ -162,7 +162,7 @@ impl Laws<'_> {
     }
 
     /// Nothing is in its stream once it is over.
-    fn stream(&self, run: &RunFacts) -> Kept {
+    fn stream(&self, run: &RunFacts) -> Check {
         let id = run.run.id;
         let paused = run.paused().map_or(u64::MAX, |(at, _)| at);
         let over = run.ended().into_iter().chain(run.resumed.first().map(|(at, _)| *at)).min().unwrap_or(u64::MAX);
@@ -179,7 +179,7 @@ impl Laws<'_> {
     }
 
     /// The run that spawned it says so, was there to do so, and takes it with it when it ends.
-    fn parent(&self, run: &RunFacts) -> Kept {
+    fn parent(&self, run: &RunFacts) -> Check {
         let (id, mut depth) = (run.run.id, 0);
         let Some(parent_id) = run.run.parent_run_id else { return Ok(()) };
         let parent = self.run(parent_id)?;
@@ -217,7 +217,7 @@ impl Laws<'_> {
     }
 
     /// What it tells of those it spawned is so.
-    fn spawns(&self, run: &RunFacts) -> Kept {
+    fn spawns(&self, run: &RunFacts) -> Check {
         let id = run.run.id;
         let mut named = BTreeSet::new();
         for (at, record) in &run.spawns {
@@ -238,7 +238,7 @@ impl Laws<'_> {
     }
 
     /// What is in a context is of a run that was at work there; each call has at most one result.
-    fn contexts(&self) -> Kept {
+    fn contexts(&self) -> Check {
         for (instance, events) in &self.facts.contexts {
             for event in events {
                 let Some(id) = event.run_id else { continue };
@@ -262,7 +262,7 @@ impl Laws<'_> {
     }
 
     /// No message stands between a call and its result: providers refuse such a context.
-    fn order(instance: InstanceId, events: &[ContextEvent]) -> Kept {
+    fn order(instance: InstanceId, events: &[ContextEvent]) -> Check {
         let mut open = BTreeSet::new();
         for event in events {
             match event.event_type {
@@ -284,7 +284,7 @@ impl Laws<'_> {
     }
 
     /// The recorded results of a spawn are those of the runs it made, as they were then, in the order asked.
-    fn result(&self, recorded: &RecordedResults) -> Kept {
+    fn result(&self, recorded: &RecordedResults) -> Check {
         let Some(results) = recorded.of_a_spawn() else { return Ok(()) };
         let call_id = &recorded.call_id;
         let of_call = self.facts.runs.values().flat_map(|run| &run.spawns).filter(|(_, told)| told.call_id == *call_id);
@@ -314,7 +314,7 @@ impl Laws<'_> {
     }
 
     /// A result says what the log says of the run, up to a position.
-    fn same_as_then(&self, result: &SpawnResult, position: u64) -> Kept {
+    fn same_as_then(&self, result: &SpawnResult, position: u64) -> Check {
         let Some(id) = result.run_id else { return Ok(()) };
         let says = |what: &str| result.error.as_ref().is_some_and(|error| error.starts_with(what));
         if says(LEFT) {
@@ -342,7 +342,7 @@ impl Laws<'_> {
         Ok(())
     }
 
-    fn messages(&self) -> Kept {
+    fn messages(&self) -> Check {
         for told in &self.told.messages {
             let (run, sequence) = (told.run, told.sequence);
             let events = self.facts.contexts.get(&told.instance).map(Vec::as_slice).unwrap_or_default();
@@ -359,7 +359,7 @@ impl Laws<'_> {
         Ok(())
     }
 
-    fn told_results(&self) -> Kept {
+    fn told_results(&self) -> Check {
         for told in &self.told.spawns {
             let parent = told.parent;
             let recorded = self.facts.results(self.run(parent)?.run.instance_id);
@@ -375,7 +375,7 @@ impl Laws<'_> {
 
     /// Whoever was told that a tree is cancelled finds nothing of it going on, nor of what the runs had left that those
     /// of the tree go on from.
-    fn cancellations(&self) -> Kept {
+    fn cancellations(&self) -> Check {
         let mut children = BTreeMap::<RunId, Vec<RunId>>::new();
         for run in self.facts.runs.values() {
             run.run.parent_run_id.into_iter().for_each(|parent| children.entry(parent).or_default().push(run.run.id));
@@ -398,7 +398,7 @@ impl Laws<'_> {
     }
 
     /// What waiting for a run gave is what the log has.
-    fn end(&self, end: &SpawnResult) -> Kept {
+    fn end(&self, end: &SpawnResult) -> Check {
         self.same_as_then(end, u64::MAX)
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     agent::{Child, Conclusion, Ended, Recorded, Recorder, UNSUPPORTED_PROTOCOL, opening, record},
     args::Global,
     failure::{Exit, Failure, Result},
-    kept::OWN_BEGINNING,
+    kept::RUN_NOTE_PREFIX,
     mcp::AgentsFile,
     output::Out,
     scripted, store,
@@ -271,7 +271,7 @@ fn check(args: &Args) -> Result<()> {
 /// Notes something of the run beside the session's messages.
 fn put_aside(store: &Store, started: &Started, what: &serde_json::Value) -> Result<()> {
     // The type comes first, which is how these notes are told from what was imported.
-    let json = RawJson::parse(format!("{OWN_BEGINNING}run\",{}", what.to_string().trim_start_matches('{')))?;
+    let json = RawJson::parse(format!("{RUN_NOTE_PREFIX}run\",{}", what.to_string().trim_start_matches('{')))?;
     let mut batch = EntryBatch::new(started.session.id);
     batch.push_aside(&Aside::Other(started.instance.id, json));
     pollster::block_on(store.backend().commit(batch.batch()))?;

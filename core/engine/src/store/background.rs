@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{group::Asked, shared::Shared};
+use super::{group::FlushUrgency, shared::Shared};
 use crate::sync::{
     Arc, Condvar, Mutex, MutexGuard, Weak,
     thread::{self, JoinHandle, ThreadId},
@@ -17,7 +17,7 @@ const GATHER: Duration = Duration::from_millis(1);
 #[derive(Default)]
 pub(crate) struct Background {
     flusher: Mailbox<Errand>,
-    keeper: Mailbox<Chores>,
+    keeper: Mailbox<MaintenanceTasks>,
     threads: Mutex<Threads>,
 }
 
@@ -37,19 +37,19 @@ struct Threads {
 /// What the flusher is to do.
 #[derive(Default)]
 struct Errand {
-    asked: Asked,
+    urgency: FlushUrgency,
     /// When something is due has changed.
     is_due_new: bool,
 }
 
 /// What the keeper is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Chores {
+pub(crate) struct MaintenanceTasks {
     pub(crate) make_spare: bool,
     pub(crate) save_checkpoint: bool,
 }
 
-impl Chores {
+impl MaintenanceTasks {
     fn any(self) -> bool {
         self != Self::default()
     }
@@ -99,8 +99,8 @@ impl Background {
     }
 
     /// Has the flusher lead the open group; whether there is one.
-    pub(crate) fn ask(&self, asked: Asked) -> bool {
-        self.flusher.send(|errand| errand.asked = errand.asked.max(asked));
+    pub(crate) fn request_flush(&self, urgency: FlushUrgency) -> bool {
+        self.flusher.send(|errand| errand.urgency = errand.urgency.max(urgency));
         self.start_flusher()
     }
 
@@ -111,14 +111,14 @@ impl Background {
     }
 
     /// Has the keeper do its chores. Where none can be started, they are left, and cost time later.
-    pub(crate) fn keep(&self, chores: Chores) {
-        self.keeper.send(|asked| {
-            asked.make_spare |= chores.make_spare;
-            asked.save_checkpoint |= chores.save_checkpoint;
+    pub(crate) fn keep(&self, chores: MaintenanceTasks) {
+        self.keeper.send(|urgency| {
+            urgency.make_spare |= chores.make_spare;
+            urgency.save_checkpoint |= chores.save_checkpoint;
         });
         let threads = &mut *self.threads();
         if threads.keeper.is_none() {
-            threads.keeper = threads.start("runlog-keeper", |shared| shared.background.keep_house(&shared));
+            threads.keeper = threads.start("runlog-maintain", |shared| shared.background.run_maintenance(&shared));
         }
     }
 
@@ -173,15 +173,16 @@ impl Background {
         loop {
             let due_in = shared.due_in();
             let mut mail = self.flusher.lock();
-            let idle =
-                |mail: &mut Mail<Errand>| mail.errand.asked == Asked::Nothing && !mail.errand.is_due_new && !mail.stop;
+            let idle = |mail: &mut Mail<Errand>| {
+                mail.errand.urgency == FlushUrgency::Nothing && !mail.errand.is_due_new && !mail.stop
+            };
             let mut is_due = false;
             (mail, is_due) = match due_in {
                 Some(left) => wait_for(&self.flusher.changed, &self.flusher.state, mail, left, idle),
                 None => (self.flusher.changed.wait_while(mail, idle).expect("no panic under this lock"), is_due),
             };
-            if mail.errand.asked == Asked::Soon && !mail.stop && !is_due {
-                let idle = |mail: &mut Mail<Errand>| mail.errand.asked != Asked::Now && !mail.stop;
+            if mail.errand.urgency == FlushUrgency::Soon && !mail.stop && !is_due {
+                let idle = |mail: &mut Mail<Errand>| mail.errand.urgency != FlushUrgency::Now && !mail.stop;
                 (mail, _) = wait_for(&self.flusher.changed, &self.flusher.state, mail, GATHER, idle);
             }
             let errand = std::mem::take(&mut mail.errand);
@@ -193,16 +194,16 @@ impl Background {
             if is_due || shared.due_in().is_some_and(|left| left.is_zero()) {
                 // A failure poisons the writer, which then tells it to whoever appends.
                 let _ = shared.flush_staged(true);
-            } else if errand.asked != Asked::Nothing {
+            } else if errand.urgency != FlushUrgency::Nothing {
                 shared.lead_if_idle();
             }
         }
     }
 
-    fn keep_house(&self, shared: &Shared) {
+    fn run_maintenance(&self, shared: &Shared) {
         loop {
             let mail = self.keeper.lock();
-            let idle = |mail: &mut Mail<Chores>| !mail.errand.any() && !mail.stop;
+            let idle = |mail: &mut Mail<MaintenanceTasks>| !mail.errand.any() && !mail.stop;
             let mut mail = self.keeper.changed.wait_while(mail, idle).expect("no panic under this lock");
             let chores = std::mem::take(&mut mail.errand);
             let stop = mail.stop;

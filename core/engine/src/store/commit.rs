@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Store,
-    group::{Asked, Group, Slot},
+    group::{FlushUrgency, Group, Slot},
 };
 use crate::{Appended, Result, sync::Arc};
 
@@ -67,7 +67,7 @@ impl Future for Commit {
                 if let Ok(writer) = shared.writer()
                     && writer.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.group, group))
                 {
-                    shared.ask(writer, Asked::Now);
+                    shared.request_flush(writer, FlushUrgency::Now);
                 }
                 group.result()
             }

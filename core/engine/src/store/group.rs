@@ -180,7 +180,7 @@ pub(crate) struct OpenGroup {
     /// How many threads wait for it.
     pub(crate) waiters: u32,
     /// What was asked of the flusher thread for it.
-    pub(crate) asked: Asked,
+    pub(crate) urgency: FlushUrgency,
     /// The header of its last record.
     pub(crate) last: Option<Held>,
     /// When it is to be flushed at the latest, if one of its batches says so.
@@ -189,7 +189,7 @@ pub(crate) struct OpenGroup {
 
 /// How soon the flusher thread is to lead a group that no thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(crate) enum Asked {
+pub(crate) enum FlushUrgency {
     #[default]
     Nothing,
     /// After a short while, so that more can gather.
@@ -214,7 +214,7 @@ impl OpenGroup {
             entries: Entries::default(),
             sync: false,
             waiters: 0,
-            asked: Asked::Nothing,
+            urgency: FlushUrgency::Nothing,
             last: None,
             due: None,
         }

@@ -2,8 +2,8 @@
 //! [`phase`](super::phase).
 
 use super::{
-    background::Chores,
-    group::{Asked, Group, OpenGroup, Unwritten, Waiters, Woken, outcome_unknown, refused},
+    background::MaintenanceTasks,
+    group::{FlushUrgency, Group, OpenGroup, Unwritten, Waiters, Woken, outcome_unknown, refused},
     options::Preallocation,
     shared::{FLUSH_BYTES, Shared},
     under_way::UnderWay,
@@ -119,20 +119,24 @@ impl Shared {
     }
 
     /// Has the flusher thread see to the open group, or where there is none does so here.
-    pub(crate) fn ask(&self, mut writer: MutexGuard<'_, Writer>, asked: Asked) {
+    pub(crate) fn request_flush(&self, mut writer: MutexGuard<'_, Writer>, urgency: FlushUrgency) {
         let is_idle = writer.phase.is_idle();
-        let Some(open) = writer.open.as_mut().filter(|open| open.asked < asked) else { return };
-        open.asked = asked;
+        let Some(open) = writer.open.as_mut().filter(|open| open.urgency < urgency) else { return };
+        open.urgency = urgency;
         // Otherwise whoever is at it sees to it when that is over.
-        if is_idle && self.has_to_lead(asked, writer) {
+        if is_idle && self.has_to_lead(urgency, writer) {
             self.lead_if_idle();
         }
     }
 
     /// Asks the flusher thread; whether there is none, and this thread has to lead.
-    fn has_to_lead(&self, asked: Asked, writer: MutexGuard<'_, Writer>) -> bool {
+    fn has_to_lead(&self, urgency: FlushUrgency, writer: MutexGuard<'_, Writer>) -> bool {
         drop(writer);
-        if self.options.host.has_threads() { !self.background.ask(asked) } else { asked == Asked::Now }
+        if self.options.host.has_threads() {
+            !self.background.request_flush(urgency)
+        } else {
+            urgency == FlushUrgency::Now
+        }
     }
 
     /// Writes, publishes and settles the open group. Nothing else may be under way.
@@ -179,7 +183,7 @@ impl Shared {
                 if is_due_new {
                     self.watch_due();
                 }
-                if chores != Chores::default() {
+                if chores != MaintenanceTasks::default() {
                     self.keep(chores);
                 }
                 is_next_left
@@ -219,11 +223,11 @@ impl Shared {
     }
 
     /// What is due when the active segment has reached an end.
-    fn chores(&self, writer: &mut Writer, end: u64) -> Chores {
+    fn chores(&self, writer: &mut Writer, end: u64) -> MaintenanceTasks {
         let make_spare = end > writer.capacity / 2 && !std::mem::replace(&mut writer.spare_asked, true);
         // Saving one flushes; where appends don't, it is left to the turn of the segment.
         let save_checkpoint = writer.synced_end == end && writer.ask_for_checkpoint(end, self.checkpoint_step());
-        Chores { make_spare, save_checkpoint }
+        MaintenanceTasks { make_spare, save_checkpoint }
     }
 
     /// A checkpoint is saved after so many bytes.
@@ -241,9 +245,10 @@ impl Shared {
             group.offer_lead();
             return false;
         }
-        let asked = if open.staged().len() >= FLUSH_BYTES { Asked::Now } else { open.asked.max(Asked::Soon) };
-        open.asked = asked;
-        self.has_to_lead(asked, writer)
+        let urgency =
+            if open.staged().len() >= FLUSH_BYTES { FlushUrgency::Now } else { open.urgency.max(FlushUrgency::Soon) };
+        open.urgency = urgency;
+        self.has_to_lead(urgency, writer)
     }
 
     /// Poisons the writer: a write or a flush failed, and nothing can tell what of it is on the device.

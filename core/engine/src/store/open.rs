@@ -9,7 +9,7 @@ use super::{
     follow::Follower,
     holder::holder,
     options::{Missing, Mode, OpenOptions, Preallocation},
-    recover::{self, Loaded, Look, Recovery},
+    recover::{self, LoadMode, Loaded, Recovery},
     segments::Spare,
     shared::Shared,
     watch::Watch,
@@ -79,7 +79,7 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
     let lock = Box::new((lock, in_time(&options, || lock_identity(&*storage))?));
     remove_unfinished(&*storage)?;
     let published = watermark::read_proven(&*storage, &identity.store)?;
-    let mut loaded = recover::load(&*storage, &identity, Access::Write, Look::Writer(published))?;
+    let mut loaded = recover::load(&*storage, &identity, Access::Write, LoadMode::Writer(published))?;
     for segment in &loaded.durable.segments {
         segment.header.features.check_writable(&segment.name)?;
     }
@@ -124,7 +124,7 @@ pub(crate) fn load_beside_a_writer(storage: &dyn Storage, identity: &Identity) -
     loop {
         let before = Moving::look(storage, identity)?;
         let seen = before.watermark;
-        let error = match recover::load(storage, identity, Access::Read, Look::Reader(seen)) {
+        let error = match recover::load(storage, identity, Access::Read, LoadMode::Reader(seen)) {
             Ok(loaded) if storage.boot_id().is_some() || seen.is_none() => return Ok((loaded, seen)),
             Ok(_) => match load_without_boot_id(storage, identity, seen) {
                 Ok(loaded) => return Ok(loaded),
@@ -132,7 +132,7 @@ pub(crate) fn load_beside_a_writer(storage: &dyn Storage, identity: &Identity) -
             },
             // It may be ahead of a log that lost power, where nobody can tell that it did.
             Err(_) if seen.is_some() && storage.boot_id().is_none() => {
-                match recover::load(storage, identity, Access::Read, Look::Reader(None)) {
+                match recover::load(storage, identity, Access::Read, LoadMode::Reader(None)) {
                     Ok(loaded) => return Ok((loaded, None)),
                     Err(error) => error,
                 }
@@ -169,13 +169,13 @@ fn load_without_boot_id(
     identity: &Identity,
     seen: Option<Watermark>,
 ) -> Result<(Loaded, Option<Watermark>)> {
-    let all = recover::load(storage, identity, Access::Read, Look::Reader(None))?;
+    let all = recover::load(storage, identity, Access::Read, LoadMode::Reader(None))?;
     let proven = all.proven.filter(|proven| seen.is_none_or(|seen| *proven > (seen.segment, seen.offset)));
     let limit = match (seen, proven) {
         (Some(seen), Some((segment, offset))) => Some(Watermark { segment, offset, ..seen }),
         _ => seen,
     };
-    Ok((recover::load(storage, identity, Access::Read, Look::Reader(limit))?, limit))
+    Ok((recover::load(storage, identity, Access::Read, LoadMode::Reader(limit))?, limit))
 }
 
 /// What a handle of a store is, and what only such a one has.

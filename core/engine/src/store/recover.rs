@@ -86,11 +86,11 @@ struct SealPlan {
 }
 
 /// Reads the log. `limit` is how far the writer has published, for a reader beside one.
-pub(crate) fn load(storage: &dyn Storage, identity: &Identity, access: Access, look: Look) -> Result<Loaded> {
+pub(crate) fn load(storage: &dyn Storage, identity: &Identity, access: Access, mode: LoadMode) -> Result<Loaded> {
     let store = &identity.store;
-    let limit = match look {
-        Look::Reader(watermark) => watermark,
-        Look::Writer(_) => None,
+    let limit = match mode {
+        LoadMode::Reader(watermark) => watermark,
+        LoadMode::Writer(_) => None,
     };
     let segments = open_segments(storage, store, access, limit.map(|limit| limit.segment))?;
     let found = read_checkpoint(storage)?.filter(|checkpoint| checkpoint.end.store == *store);
@@ -110,7 +110,7 @@ pub(crate) fn load(storage: &dyn Storage, identity: &Identity, access: Access, l
         found.as_ref().map(|found| found.end.epoch),
     ];
     durable.epoch = epochs.into_iter().flatten().max().unwrap_or(0);
-    let mut loader = Loader { durable, plan: Plan::default(), report: Recovery::default(), limit, look, proven: None };
+    let mut loader = Loader { durable, plan: Plan::default(), report: Recovery::default(), limit, mode, proven: None };
     let resume = found.and_then(|found| loader.resume(found, &segments));
     let (first, offset) = resume.unwrap_or((0, HEADER_BYTES as u64));
     if let Some(open) = segments[..first].iter().find(|segment| segment.trailer().is_none()) {
@@ -121,7 +121,7 @@ pub(crate) fn load(storage: &dyn Storage, identity: &Identity, access: Access, l
         let from = if index == first { offset } else { HEADER_BYTES as u64 };
         loader.segment(segment, segments.get(index + 1), from)?;
     }
-    if let Look::Writer(Some(watermark)) = look {
+    if let LoadMode::Writer(Some(watermark)) = mode {
         check_published(&loader.durable, &watermark)?;
     }
     let stands = loader.durable.active().map(|active| (active.id(), loader.durable.end));
@@ -139,7 +139,7 @@ pub(crate) fn load(storage: &dyn Storage, identity: &Identity, access: Access, l
 
 /// Who looks at the log, and what is known of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum LoadMode {
     /// A reader, which goes as far as a writer has published.
     Reader(Option<Watermark>),
     /// The writer, and how far the one before had published, if the machine was not started anew since.
@@ -170,7 +170,7 @@ struct Loader {
     plan: Plan,
     report: Recovery,
     limit: Option<Watermark>,
-    look: Look,
+    mode: LoadMode,
     proven: Option<(SegmentId, u64)>,
 }
 
@@ -279,8 +279,8 @@ impl Loader {
         self.proven = Some((segment.id(), proven));
         if end > from {
             self.plan.unproven = (proven < end).then_some((proven, end));
-            self.plan.shown = match self.look {
-                Look::Writer(Some(watermark)) if watermark.segment == segment.id() => watermark.offset.min(end),
+            self.plan.shown = match self.mode {
+                LoadMode::Writer(Some(watermark)) if watermark.segment == segment.id() => watermark.offset.min(end),
                 _ => 0,
             };
         }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use super::{
     examine::{self, Sources, View},
     open,
-    recover::{self, Look},
+    recover::{self, LoadMode},
     verify::{Problem, verify},
 };
 use crate::{
@@ -82,8 +82,8 @@ pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: &dyn Host) -> Resu
     for _ in 0..ROUNDS_MAX {
         let sources = Sources::read(storage)?;
         sources.identity.features.check_writable(&format!("{}: {}", storage.describe(), files::IDENTITY))?;
-        let look = Look::Writer(sources.watermark);
-        let view = match recover::load(storage, &sources.identity, Access::Read, look) {
+        let mode = LoadMode::Writer(sources.watermark);
+        let view = match recover::load(storage, &sources.identity, Access::Read, mode) {
             Ok(loaded) => View::Opened(Box::new(loaded)),
             Err(error) if error.kind() == ErrorKind::Damaged => View::Refused(error),
             Err(error) => return Err(error),

@@ -1,7 +1,7 @@
 //! Making room for a batch: a longer file, or a new segment.
 
 use super::{
-    background::Chores,
+    background::MaintenanceTasks,
     group::is_full,
     prepare::Prepared,
     segments::{FIRST_SEGMENT_BYTES, Failure, Made, SLACK_BYTES},
@@ -40,7 +40,7 @@ enum Room {
 
 impl Shared {
     /// Makes room in the active segment or turns to a new one. Nothing is under way, and nothing is staged.
-    pub(crate) fn make_room(&self, mut writer: MutexGuard<'_, Writer>, prepared: &Prepared) -> Result<()> {
+    pub(crate) fn rotate_or_wait(&self, mut writer: MutexGuard<'_, Writer>, prepared: &Prepared) -> Result<()> {
         assert!(writer.open.is_none(), "room is made while a group gathers");
         writer.phase.start_making_room();
         let under_way = UnderWay::new(self);
@@ -88,7 +88,7 @@ impl Shared {
         drop(writer);
         waiters.wake();
         if save_checkpoint {
-            self.keep(Chores { make_spare: false, save_checkpoint });
+            self.keep(MaintenanceTasks { make_spare: false, save_checkpoint });
         }
         result
     }
@@ -98,7 +98,7 @@ impl Shared {
             return self.extend(needed);
         }
         let header = self.next_header(&needed.active, needed.end, needed.position, needed.last_time_ms);
-        self.turn(&needed.active, header, needed.end, needed.fresh_bytes).map(Room::Turned)
+        self.rotate_to(&needed.active, header, needed.end, needed.fresh_bytes).map(Room::Turned)
     }
 
     /// Makes the active segment's file longer: by as much as a small store usually grows, or if there is no room for that,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{background::Chores, group::is_full, options::Preallocation, recover, shared::Shared};
+use super::{background::MaintenanceTasks, group::is_full, options::Preallocation, recover, shared::Shared};
 use crate::{
     Durability, Error, Host, Result, SegmentId,
     format::{
@@ -61,7 +61,7 @@ impl Shared {
 
     /// Makes the next segment, then seals the active one, of which all is flushed. In this order a sealed segment that nothing
     /// follows is damage; a crash in between leaves one that the next open seals.
-    pub(crate) fn turn(
+    pub(crate) fn rotate_to(
         &self,
         active: &Arc<Segment>,
         header: Header,
@@ -244,7 +244,7 @@ impl Shared {
     }
 
     /// Has the keeper do chores; without threads they are left, and cost time later.
-    pub(crate) fn keep(&self, chores: Chores) {
+    pub(crate) fn keep(&self, chores: MaintenanceTasks) {
         if self.options.host.has_threads() {
             self.background.keep(chores);
         }

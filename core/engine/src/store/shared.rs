@@ -6,7 +6,7 @@ use super::{
     durable::Durable,
     facts::{Facts, Stop},
     follow::Follower,
-    group::{Asked, Group},
+    group::{FlushUrgency, Group},
     keys::KeyCache,
     options::{Mode, OpenOptions},
     prepare::{self, Prepared},
@@ -194,8 +194,9 @@ impl Shared {
             match waiting {
                 Waiting::Thread => self.join_open(writer),
                 Waiting::Nobody => {
-                    let asked = if open.staged().len() >= FLUSH_BYTES { Asked::Now } else { Asked::Soon };
-                    self.ask(writer, asked);
+                    let urgency =
+                        if open.staged().len() >= FLUSH_BYTES { FlushUrgency::Now } else { FlushUrgency::Soon };
+                    self.request_flush(writer, urgency);
                 }
             }
             return Ok(Outcome::Staged(group, staged));
@@ -237,7 +238,7 @@ impl Shared {
         match blocker {
             Blocker::Backlog | Blocker::MakingRoom => Ok(()),
             Blocker::Unproven => self.flush_written(writer),
-            Blocker::Segment => self.make_room(writer, prepared),
+            Blocker::Segment => self.rotate_or_wait(writer, prepared),
         }
     }
 

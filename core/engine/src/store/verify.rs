@@ -4,7 +4,7 @@
 use super::{
     examine::{self, Sources, View},
     open::{self, Moving},
-    recover::{self, Look},
+    recover::{self, LoadMode},
     watermark,
 };
 use crate::{
@@ -84,7 +84,7 @@ fn view(storage: &dyn Storage, identity: &Identity) -> Result<View> {
     loop {
         let before = Moving::look(storage, identity)?;
         let published = watermark::read_proven(storage, &identity.store)?;
-        let loaded = recover::load(storage, identity, Access::Read, Look::Writer(published));
+        let loaded = recover::load(storage, identity, Access::Read, LoadMode::Writer(published));
         if Moving::look(storage, identity)? != before {
             break;
         }

@@ -63,7 +63,7 @@ pub(super) fn write(
     }
     written?;
     block_on(async {
-        store.as_async().shared.catalog.wrote().await;
+        store.as_async().shared.catalog.after_commit().await;
         store.as_async().runs().caught_up().await;
     });
     let mut imported = writer.imported;

@@ -173,7 +173,7 @@ impl AsyncStore {
     }
 
     fn chat_name(&self, session: SessionId) -> String {
-        let chat = self.shared.catalog.peek(|catalog| catalog.chat(session));
+        let chat = self.shared.catalog.with_state(|catalog| catalog.chat(session));
         chat.map_or_else(|| session.to_string(), |chat| chat.chat_id)
     }
 
@@ -198,7 +198,7 @@ impl AsyncStore {
 impl AsyncStore {
     fn live_chats_with(&self, of: IdOf, id: &str) -> Vec<SessionId> {
         let found = self.chat_cache().ids().find(of, id);
-        self.shared.catalog.peek(|catalog| live_of(catalog, found))
+        self.shared.catalog.with_state(|catalog| live_of(catalog, found))
     }
 
     /// Looks through what the chats got since they were looked through.

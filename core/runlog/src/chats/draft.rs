@@ -158,7 +158,7 @@ impl RequestDraft {
         }
         let id = message.message_id.clone();
         if self.message_indexes.contains_key(&id) {
-            return Err(super::store::exists("message", &id, "append or replace changes it"));
+            return Err(super::store::already_exists("message", &id, "append or replace changes it"));
         }
         self.check_count()?;
         message.chat_id.clone_from(&self.chat_id);
@@ -270,7 +270,7 @@ impl RequestDraft {
     ) -> Result<()> {
         let now = self.now();
         let index = self.steps.iter().rposition(|step| step.step_id == step_id);
-        let index = index.ok_or_else(|| super::store::no("step", step_id))?;
+        let index = index.ok_or_else(|| super::store::not_found("step", step_id))?;
         let step = &self.steps[index];
         if step.status != StepStatus::Running {
             return Err(Error::invalid(format!("step {step_id:?} is {} already", step.status)));
@@ -371,7 +371,7 @@ impl RequestDraft {
     }
 
     fn message_mut(&mut self, id: &str) -> Result<&mut Buffered> {
-        let index = self.message_indexes.get(id).ok_or_else(|| super::store::no("message", id))?;
+        let index = self.message_indexes.get(id).ok_or_else(|| super::store::not_found("message", id))?;
         Ok(&mut self.messages[*index])
     }
 
@@ -419,7 +419,7 @@ impl Buffered {
 pub(super) fn check_free_in(chat: &ChatFold, id: &str) -> Result<()> {
     match chat.message(id) {
         None => Ok(()),
-        Some(_) => Err(super::store::exists("message", id, "update_message changes it")),
+        Some(_) => Err(super::store::already_exists("message", id, "update_message changes it")),
     }
 }
 

@@ -166,7 +166,7 @@ impl AsyncRequestBuffer {
             let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
             self.store.backend().commit(batch).await?;
             self.written = true;
-            prepared.told(&self.store).await;
+            prepared.notify_catalog(&self.store).await;
         }
         self.written = true;
         self.claim = None;
@@ -174,7 +174,7 @@ impl AsyncRequestBuffer {
     }
 
     fn prepared(&self, end: &RequestEnd, also: Vec<ChatEvent>) -> Result<Option<Prepared>> {
-        self.store.shared.catalog.peek(|catalog| live_session(catalog, self.session).map(drop))?;
+        self.store.shared.catalog.with_state(|catalog| live_session(catalog, self.session).map(drop))?;
         let mut events = self.draft.events(end);
         events.extend(also);
         if events.is_empty() {

@@ -2,7 +2,7 @@
 
 use runlog_model::{ChatEvent, ChatFold, RawJson, SessionId, Space, Step, StepStatus, StepType, Timestamp, Updates};
 
-use super::{AsyncChatStore, cache::IdOf, store::no};
+use super::{AsyncChatStore, cache::IdOf, store::not_found};
 use crate::{Error, ErrorKind, Result};
 
 /// An interrupted request, and how to go on with it: which assistant, with which input, in which space, at which
@@ -150,7 +150,7 @@ impl AsyncChatStore {
         let id = resumption.step.step_id.as_str();
         let at = Timestamp(self.store.backend().now_ms());
         let plan = |fold: &ChatFold| {
-            let step = fold.step(id).ok_or_else(|| no("step", id))?;
+            let step = fold.step(id).ok_or_else(|| not_found("step", id))?;
             let caller = step.stack_parent_id.as_deref().and_then(|stack| waiting_in(fold, stack));
             let mut events = vec![completed(step, output.clone(), at)?];
             for other in fold.steps_of_stack(&step.stack_id) {
@@ -186,7 +186,7 @@ impl AsyncChatStore {
         };
         let session = self.session_id(chat_id).await?;
         let mut steps = self.write_steps(session, plan).await?;
-        steps.pop().ok_or_else(|| no("stack", stack_id))
+        steps.pop().ok_or_else(|| not_found("stack", stack_id))
     }
 
     async fn write_steps(

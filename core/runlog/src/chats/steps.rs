@@ -7,7 +7,7 @@ use runlog_model::{ChatEvent, Step, StepStatus, StepType, Timestamp, Updates};
 use super::{
     AsyncChatStore,
     cache::IdOf,
-    store::{check_chat, exists, no},
+    store::{already_exists, check_chat, not_found},
 };
 use crate::{
     Error, Paged, Result,
@@ -112,7 +112,7 @@ impl AsyncChatStore {
             let mut taken = HashSet::new();
             for step in &completed {
                 if fold.step(&step.step_id).is_some() || !taken.insert(&step.step_id) {
-                    return Err(exists("step", &step.step_id, "update_step changes it"));
+                    return Err(already_exists("step", &step.step_id, "update_step changes it"));
                 }
             }
             Ok(completed.iter().map(|step| ChatEvent::StepSaved(Box::new(step.clone()))).collect())
@@ -143,12 +143,12 @@ impl AsyncChatStore {
         let session = self.store.chat_with(IdOf::Step, step_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
         self.write(session, |fold| {
-            fold.step(step_id).ok_or_else(|| no("step", step_id))?.updated(updates, at)?;
+            fold.step(step_id).ok_or_else(|| not_found("step", step_id))?.updated(updates, at)?;
             Ok(vec![ChatEvent::StepUpdated { step_id: step_id.to_owned(), at, updates: updates.clone() }])
         })
         .await?;
         let fold = self.store.chat_fold(session).await?;
-        fold.step(step_id).cloned().ok_or_else(|| no("step", step_id))
+        fold.step(step_id).cloned().ok_or_else(|| not_found("step", step_id))
     }
 
     /// The steps of a request, in its order.

@@ -90,8 +90,8 @@ impl AsyncChatStore {
     /// [`NotFound`](ErrorKind::NotFound) when there is none, or it was deleted.
     pub async fn get_chat(&self, chat_id: &str) -> Result<Chat> {
         let id = self.session_id(chat_id).await?;
-        let chat = self.store.shared.catalog.peek(|catalog| catalog.chat(id));
-        chat.ok_or_else(|| no_chat(chat_id))
+        let chat = self.store.shared.catalog.with_state(|catalog| catalog.chat(id));
+        chat.ok_or_else(|| chat_not_found(chat_id))
     }
 
     /// Changes fields of a chat. Durable when it returns.
@@ -105,7 +105,7 @@ impl AsyncChatStore {
             .shared
             .catalog
             .change(|catalog| {
-                let session = catalog.chat_session(chat_id).ok_or_else(|| no_chat(chat_id))?;
+                let session = catalog.chat_session(chat_id).ok_or_else(|| chat_not_found(chat_id))?;
                 let mut changed = session.clone();
                 Chat::of(session, 0).updated(updates, Timestamp(at_ms))?.write_to(&mut changed);
                 changed.check()?;
@@ -164,7 +164,7 @@ impl AsyncChatStore {
             for message in &messages {
                 let id = message.message_id.as_str();
                 if fold.message(id).is_some() || !taken.insert(id) {
-                    return Err(exists("message", id, "update_message changes it"));
+                    return Err(already_exists("message", id, "update_message changes it"));
                 }
             }
             Ok(messages.iter().map(|message| ChatEvent::MessageSaved(Box::new(message.clone()))).collect())
@@ -205,13 +205,13 @@ impl AsyncChatStore {
         let session = self.store.chat_with(IdOf::Message, message_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
         self.write(session, |fold| {
-            fold.message(message_id).ok_or_else(|| no("message", message_id))?.updated(updates, at)?;
+            fold.message(message_id).ok_or_else(|| not_found("message", message_id))?.updated(updates, at)?;
             let (message_id, updates) = (message_id.to_owned(), updates.clone());
             Ok(vec![ChatEvent::MessageUpdated { message_id, at, updates }])
         })
         .await?;
         let fold = self.store.chat_fold(session).await?;
-        fold.message(message_id).cloned().ok_or_else(|| no("message", message_id))
+        fold.message(message_id).cloned().ok_or_else(|| not_found("message", message_id))
     }
 
     /// Deletes messages of a chat: all of them or none. Their events stay in the log. Durable when it returns.
@@ -223,7 +223,7 @@ impl AsyncChatStore {
         let at = Timestamp(self.store.backend().now_ms());
         self.write(session, |fold| {
             if let Some(unknown) = message_ids.iter().find(|id| fold.message(id).is_none()) {
-                return Err(no("message", unknown));
+                return Err(not_found("message", unknown));
             }
             if message_ids.is_empty() {
                 return Ok(Vec::new());
@@ -250,7 +250,7 @@ impl AsyncChatStore {
         while let Some((session, id)) = next.pop() {
             let found = self.store.chat_fold(session).await?.positions_of_message(&id);
             if session == saved_in && found.is_empty() {
-                return Err(no("message", message_id));
+                return Err(not_found("message", message_id));
             }
             let copies = self.store.shared.catalog.read(|catalog| catalog.copies_of(session)).await?;
             next.extend(copies.into_iter().map(|copy| (copy, id_in_copy(copy.0, &id))));
@@ -272,11 +272,11 @@ impl AsyncChatStore {
     /// The session of a chat that isn't deleted.
     pub(super) async fn session_id(&self, chat_id: &str) -> Result<SessionId> {
         let found = self.store.shared.catalog.read(|catalog| catalog.chat_session(chat_id).map(|session| session.id));
-        found.await?.ok_or_else(|| no_chat(chat_id))
+        found.await?.ok_or_else(|| chat_not_found(chat_id))
     }
 
     pub(super) fn chat_id_of(&self, session: SessionId) -> String {
-        let chat = self.store.shared.catalog.peek(|catalog| catalog.chat(session));
+        let chat = self.store.shared.catalog.with_state(|catalog| catalog.chat(session));
         chat.map_or_else(|| session.to_string(), |chat| chat.chat_id)
     }
 
@@ -303,7 +303,7 @@ impl AsyncChatStore {
             drop(fold);
             match self.store.backend().commit(batch).await {
                 Ok(_) => {
-                    prepared.told(&self.store).await;
+                    prepared.notify_catalog(&self.store).await;
                     return Ok(());
                 }
                 Err(error) => attempts.again(error).await?,
@@ -334,9 +334,9 @@ impl Prepared {
     }
 
     /// Has the catalog take in what it was told.
-    pub(super) async fn told(&self, store: &AsyncStore) {
+    pub(super) async fn notify_catalog(&self, store: &AsyncStore) {
         if self.touch.is_some() {
-            store.shared.catalog.wrote().await;
+            store.shared.catalog.after_commit().await;
         }
     }
 
@@ -355,15 +355,15 @@ impl Prepared {
     }
 }
 
-pub(super) fn no(what: &str, id: &str) -> Error {
+pub(super) fn not_found(what: &str, id: &str) -> Error {
     Error::not_found(format!("no {what} {id:?}, or it was deleted"))
 }
 
-pub(super) fn no_chat(chat_id: &str) -> Error {
+pub(super) fn chat_not_found(chat_id: &str) -> Error {
     Error::not_found(format!("no chat {chat_id:?}, or it was deleted; make it with create_chat"))
 }
 
-pub(super) fn exists(what: &str, id: &str, instead: &str) -> Error {
+pub(super) fn already_exists(what: &str, id: &str, instead: &str) -> Error {
     Error::new(ErrorKind::AlreadyExists, format!("the chat has a {what} {id:?} already; {instead}"))
 }
 

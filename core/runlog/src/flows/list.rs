@@ -66,9 +66,9 @@ pub(crate) struct FlowsShared {
 
 impl FlowsShared {
     /// Has the flow count as one that somebody is at work on, until what this gives is dropped.
-    pub(super) fn live(self: &Arc<Self>, id: RunId) -> Live {
+    pub(super) fn live(self: &Arc<Self>, id: RunId) -> LiveGuard {
         *self.live_flows().entry(id).or_default() += 1;
-        Live { shared: Arc::clone(self), id }
+        LiveGuard { shared: Arc::clone(self), id }
     }
 
     fn is_live(&self, id: RunId) -> bool {
@@ -81,12 +81,12 @@ impl FlowsShared {
 }
 
 /// That somebody in this process has a handle of a flow.
-pub(super) struct Live {
+pub(super) struct LiveGuard {
     shared: Arc<FlowsShared>,
     id: RunId,
 }
 
-impl Drop for Live {
+impl Drop for LiveGuard {
     fn drop(&mut self) {
         let mut live = self.shared.live_flows();
         if let Some(handles) = live.get_mut(&self.id) {
@@ -109,8 +109,8 @@ impl FlowsReader {
     }
 
     /// Takes in what was just written, and writes the catalog down when it is time.
-    pub(crate) async fn wrote(&self) {
-        self.projection.wrote().await;
+    pub(crate) async fn after_commit(&self) {
+        self.projection.after_commit().await;
     }
 }
 
@@ -168,7 +168,7 @@ impl AsyncFlows {
             .store
             .runs()
             .index()
-            .read(|runs| self.peek(|flows| flows.list(options, before, |flow| self.told(runs, flow))))
+            .read(|runs| self.with_state(|flows| flows.list(options, before, |flow| self.told(runs, flow))))
             .await?;
         let next = page.next.map(|place| Cursor { first: place.into(), second: 0 }.encode(Kind::Flows, &filter));
         Ok(Paged { items: page.flows, next })
@@ -180,12 +180,12 @@ impl AsyncFlows {
     /// Those of reading the store.
     pub async fn get(&self, id: RunId) -> Result<Option<FlowSummary>> {
         self.store.shared.flows.projection.catch_up().await?;
-        let get = |runs: &RunCatalog| self.peek(|flows| flows.flow(id)).map(|flow| self.told(runs, flow));
+        let get = |runs: &RunCatalog| self.with_state(|flows| flows.flow(id)).map(|flow| self.told(runs, flow));
         self.store.runs().index().read(get).await
     }
 
-    fn peek<T>(&self, look: impl FnOnce(&FlowCatalog) -> T) -> T {
-        self.store.shared.flows.projection.peek(look)
+    fn with_state<T>(&self, look: impl FnOnce(&FlowCatalog) -> T) -> T {
+        self.store.shared.flows.projection.with_state(look)
     }
 
     /// A flow with what its run says of it, and with who is at work on it.

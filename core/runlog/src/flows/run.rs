@@ -6,7 +6,7 @@ use runlog_log::{Appended, Batch, Durability, Expected, Kind, NewRecord, Op, Rea
 use runlog_model::{FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
 use serde::{Deserialize, Serialize};
 
-use super::list::{Live, listing};
+use super::list::{LiveGuard, listing};
 use crate::{AsyncStore, Error, ErrorKind, Result, journal::ATTEMPTS_MAX, lookup::check_id, runs::Gate};
 
 /// What a node that was running is resumed with where nothing else is said.
@@ -40,7 +40,7 @@ pub struct AsyncFlowRun {
     last_sequence: u64,
     gate: Gate,
     /// Has the flow count as one that somebody is at work on.
-    _live: Live,
+    _live: LiveGuard,
 }
 
 /// What a resumed flow goes on with.
@@ -119,7 +119,7 @@ impl AsyncFlowRun {
             ops.extend(listed.as_ref().map(listing));
             match store.backend().commit(Batch::new(ops)).await {
                 Ok(_) => {
-                    store.shared.flows.wrote().await;
+                    store.shared.flows.after_commit().await;
                     return Ok(Self::of(store, run, state, last.0));
                 }
                 // The run's recorder went on.
@@ -291,7 +291,7 @@ impl AsyncFlowRun {
         // What a flow is resumed from is on the device, whatever the store's setting.
         self.commit(Batch::new(ops).with_durability(Durability::Sync)).await?;
         if listed.is_some() {
-            self.store.shared.flows.wrote().await;
+            self.store.shared.flows.after_commit().await;
         }
         Ok(())
     }

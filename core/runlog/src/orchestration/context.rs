@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     SharedSpace, SpawnRequest, SpawnResult, ToolReply,
+    active_run::ActiveRun,
     defect::Defect,
-    live::Live,
     orchestrator::{Inner, Orchestrator, not_here},
 };
 use crate::{
     AppendOptions, Error, ErrorKind, RawMessage, Recorded, Result, ToolOutcome,
     flows::{command_received, listing, load_snapshot, receive_since},
-    runs::{Along, run_stream},
+    runs::{BatchExtras, run_stream},
 };
 
 /// The run that an [`Executor`](super::Executor) works on: its context, its record, and what it shares with others.
@@ -28,7 +28,7 @@ use crate::{
 #[derive(Clone)]
 pub struct RunContext {
     inner: Arc<Inner>,
-    live: Arc<Live>,
+    live: Arc<ActiveRun>,
 }
 
 /// What a paused run left for the one that goes on from it.
@@ -49,7 +49,7 @@ impl Left {
 }
 
 impl RunContext {
-    pub(super) fn new(inner: Arc<Inner>, live: Arc<Live>) -> Self {
+    pub(super) fn new(inner: Arc<Inner>, live: Arc<ActiveRun>) -> Self {
         Self { inner, live }
     }
 
@@ -99,7 +99,7 @@ impl RunContext {
     /// [`LimitReached`](ErrorKind::LimitReached) when the budget of steps is spent: the run is then paused, durably, and
     /// the executor should return; it is dropped after [a while](super::OrchestratorOptions::stop_grace). [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running any more.
     pub async fn next_step(&self) -> Result<u32> {
-        let _pass = self.live.pass().await;
+        let _pass = self.live.write_guard().await;
         let step = self.live.recorder.next_step().await;
         if step.as_ref().is_err_and(|error| error.kind() == ErrorKind::LimitReached) {
             self.live.spent.cancel();
@@ -131,10 +131,10 @@ impl RunContext {
     /// sequence isn't the expected one.
     pub async fn record_raw_message_with(&self, json: RawJson, options: &AppendOptions) -> Result<Recorded> {
         let message = RawMessage { json: json.clone(), event: options.event.clone() };
-        let _pass = self.live.pass().await;
+        let _pass = self.live.write_guard().await;
         let events = self.unsaved_space()?;
-        let along = Along { run_events: &events.records, ops: &[] };
-        let recorded = self.live.recorder.record_along(&[message], options, &along).await;
+        let extras = BatchExtras { run_events: &events.records, ops: &[], durability: None };
+        let recorded = self.live.recorder.record_with(&[message], options, &extras).await;
         if recorded.is_err() && self.inner.is_broken(Defect::WritesLate) {
             self.inner.write_late(&self.live, json).await?;
         }
@@ -148,10 +148,10 @@ impl RunContext {
     /// # Errors
     /// As [`record_message`](Self::record_message).
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
-        let _pass = self.live.pass().await;
+        let _pass = self.live.write_guard().await;
         let events = self.unsaved_space()?;
-        let along = Along { run_events: &events.records, ops: &[] };
-        let recorded = self.live.recorder.record_tool_result_along(outcome, &along).await?;
+        let extras = BatchExtras { run_events: &events.records, ops: &[], durability: None };
+        let recorded = self.live.recorder.record_tool_result_with(outcome, &extras).await?;
         events.are_saved(&self.live.space);
         Ok(recorded)
     }
@@ -162,7 +162,7 @@ impl RunContext {
     /// As [`record_message`](Self::record_message); [`InvalidInput`](ErrorKind::InvalidInput) when an outcome answers no
     /// call of the message.
     pub async fn record_tool_call(&self, message: RawJson, outcomes: &[ToolOutcome]) -> Result<Recorded> {
-        let _pass = self.live.pass().await;
+        let _pass = self.live.write_guard().await;
         self.live.recorder.record_tool_call(message, outcomes).await
     }
 
@@ -180,9 +180,9 @@ impl RunContext {
     /// As [`record_message`](Self::record_message).
     pub async fn record_events(&self, events: &[RuntimeEvent]) -> Result<()> {
         let events: Vec<EncodedRunEvent> = events.iter().map(encoded).collect();
-        let _pass = self.live.pass().await;
-        let along = Along { run_events: &events, ops: &[] };
-        self.live.recorder.record_along(&[], &AppendOptions::default(), &along).await.map(|_| ())
+        let _pass = self.live.write_guard().await;
+        let extras = BatchExtras { run_events: &events, ops: &[], durability: None };
+        self.live.recorder.record_with(&[], &AppendOptions::default(), &extras).await.map(|_| ())
     }
 
     /// Saves a state, from which whoever goes on with the run can begin. The commands that wait are kept in it,
@@ -191,7 +191,7 @@ impl RunContext {
     /// # Errors
     /// [`TooLarge`](ErrorKind::TooLarge) when it is over its limit; else as [`record_message`](Self::record_message).
     pub async fn save_snapshot(&self, snapshot: &RunSnapshot) -> Result<()> {
-        let _pass = self.live.pass().await;
+        let _pass = self.live.write_guard().await;
         let state = RunSnapshot {
             run_id: Some(self.run_id().to_string()),
             inbox: self.live.inbox.waiting(),
@@ -211,7 +211,7 @@ impl RunContext {
         // What a run goes on from is on the device, whatever the store's setting.
         store.backend().commit(Batch::new(ops).with_durability(Durability::Sync)).await?;
         if listed.is_some() {
-            store.shared.flows.wrote().await;
+            store.shared.flows.after_commit().await;
         }
         Ok(())
     }
@@ -329,7 +329,7 @@ impl UnsavedSpace {
 
 impl Inner {
     /// Records a command, and puts it into the run's inbox. One that names another run is refused.
-    pub(super) async fn send(&self, live: &Live, command: &RawJson) -> Result<()> {
+    pub(super) async fn send(&self, live: &ActiveRun, command: &RawJson) -> Result<()> {
         let id = live.id();
         let read: RuntimeCommand = command.to_value()?;
         if let Some(named) = read.run_id.as_deref()
@@ -341,13 +341,13 @@ impl Inner {
             )));
         }
         live.inbox.check_room()?;
-        let _pass = live.pass().await;
+        let _pass = live.write_guard().await;
         if live.ended.is_cancelled() {
             return Err(not_here(id));
         }
         let event = command_received(command, Some(id.to_string()), None, self.now_ms())?;
-        let along = Along { run_events: &[encoded(&event)], ops: &[] };
-        live.recorder.record_along(&[], &AppendOptions::default(), &along).await?;
+        let extras = BatchExtras { run_events: &[encoded(&event)], ops: &[], durability: None };
+        live.recorder.record_with(&[], &AppendOptions::default(), &extras).await?;
         live.inbox.push(RuntimeCommand { run_id: Some(id.to_string()), ..read });
         Ok(())
     }

@@ -4,7 +4,7 @@
 use runlog_log::{Batch, Op};
 use runlog_model::{EventOptions, RawJson};
 
-use super::{live::Live, orchestrator::Inner};
+use super::{active_run::ActiveRun, orchestrator::Inner};
 use crate::{AppendOptions, Result};
 
 /// What an orchestrator does wrong.
@@ -71,7 +71,7 @@ impl Inner {
     }
 
     /// Writes to the context of a run, whatever became of the run.
-    pub(super) async fn write_late(&self, live: &Live, json: RawJson) -> Result<()> {
+    pub(super) async fn write_late(&self, live: &ActiveRun, json: RawJson) -> Result<()> {
         let run = live.recorder.run();
         let event = EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
         let options = AppendOptions { event, ..AppendOptions::default() };

@@ -6,8 +6,8 @@
 //! children's instances and runs), an end is one batch for a whole tree, and [`Orchestrator::resume_all`] goes on
 //! with what a crash cut off. In memory are only the runs that are under way, as a tree.
 
+mod active_run;
 mod agents;
-mod arriving;
 mod context;
 mod create;
 mod defect;
@@ -16,7 +16,6 @@ mod gather;
 mod inbox;
 #[cfg(all(target_family = "wasm", feature = "js"))]
 mod js;
-mod live;
 mod orchestrator;
 mod report;
 mod request;
@@ -24,6 +23,7 @@ mod runtime;
 mod space;
 mod spawn;
 mod start;
+mod starting;
 mod stop;
 mod supervise;
 mod tools;

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Executor, OrchestratorOptions, ResumeReport, Runtime, SpawnRequest, SpawnResult, StartAgent, Task,
+    active_run::{ActiveRun, Beginning},
     inbox::Inbox,
-    live::{Beginning, Live},
     space::SharedSpace,
 };
 use crate::{AsyncStore, Error, ErrorKind, Result, ResumeOptions};
@@ -64,7 +64,7 @@ pub(super) struct Inner {
     pub(super) slots: Arc<Semaphore>,
     runtime: Box<dyn Runtime>,
     executors: Mutex<Executors>,
-    live: Mutex<HashMap<RunId, Arc<Live>>>,
+    live: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     arrivals: Mutex<HashMap<RunId, CancellationToken>>,
     /// Held by whoever goes on with what a crash cut off.
     pub(super) reviving: tokio::sync::Mutex<()>,
@@ -83,7 +83,7 @@ struct Executors {
 #[derive(Clone)]
 pub struct RunHandle {
     inner: Arc<Inner>,
-    live: Arc<Live>,
+    live: Arc<ActiveRun>,
 }
 
 impl Orchestrator {
@@ -270,11 +270,11 @@ impl Orchestrator {
 /// A run in the tree, for as long as something is asked of it.
 pub(super) struct Entered {
     inner: Arc<Inner>,
-    live: Arc<Live>,
+    live: Arc<ActiveRun>,
 }
 
 impl Entered {
-    pub(super) fn live(&self) -> &Arc<Live> {
+    pub(super) fn live(&self) -> &Arc<ActiveRun> {
         &self.live
     }
 }
@@ -373,21 +373,21 @@ impl Inner {
     }
 
     /// The lock is never held across a wait.
-    pub(super) fn live_runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Live>>> {
+    pub(super) fn live_runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<ActiveRun>>> {
         self.live.lock().expect("the list of live runs was left broken by a panic")
     }
 
     /// The lock is never held across a wait.
     pub(super) fn arrivals(&self) -> MutexGuard<'_, HashMap<RunId, CancellationToken>> {
-        self.arrivals.lock().expect("the list of arriving runs was left broken by a panic")
+        self.arrivals.lock().expect("the list of starting runs was left broken by a panic")
     }
 
-    pub(super) fn live(&self, id: RunId) -> Option<Arc<Live>> {
+    pub(super) fn live(&self, id: RunId) -> Option<Arc<ActiveRun>> {
         self.live_runs().get(&id).cloned()
     }
 
     /// Puts a run among those that are under way.
-    pub(super) fn enter(&self, live: Arc<Live>) -> Arc<Live> {
+    pub(super) fn enter(&self, live: Arc<ActiveRun>) -> Arc<ActiveRun> {
         self.live_runs().insert(live.id(), Arc::clone(&live));
         live
     }
@@ -424,16 +424,16 @@ impl Inner {
             space: SharedSpace::default(),
             inbox: Inbox::new(Vec::new(), self.options.inbox_max),
         };
-        let live = Live::outside(beginning);
+        let live = ActiveRun::outside(beginning);
         let live = Arc::clone(self.live_runs().entry(id).or_insert(live));
         Ok(Entered { inner: Arc::clone(self), live })
     }
 
     /// Takes a run out that somebody else works on, once the caller is the last to care.
-    pub(super) fn leave(&self, live: &Arc<Live>) {
+    pub(super) fn leave(&self, live: &Arc<ActiveRun>) {
         let mut runs = self.live_runs();
         // The list's and the caller's; others get theirs from the list.
-        if live.is_outside && Arc::strong_count(live) <= 2 {
+        if live.is_external && Arc::strong_count(live) <= 2 {
             runs.remove(&live.id());
         }
     }

@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Executor, SpawnRequest, SpawnResult,
+    active_run::{ActiveRun, Beginning},
     create::{NewChild, creation_ops},
     defect::Defect,
     inbox::Inbox,
-    live::{Beginning, Live},
     orchestrator::Inner,
     report::call_message,
     stop::Ending,
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     AppendOptions, AsyncRunRecorder, Continuation, Error, ErrorKind, RawMessage, Result, ResumeOptions,
     lookup::live_session,
-    runs::{Along, ResumeAlong, ResumedBy},
+    runs::{BatchExtras, ResumeExtras, ResumedBy},
 };
 
 /// The most children of one batch, and about the most bytes of it.
@@ -45,11 +45,11 @@ pub(super) enum Place {
     /// It was refused.
     Refused(SpawnResult),
     /// It is at work.
-    Spawned(Arc<Live>),
+    Spawned(Arc<ActiveRun>),
 }
 
 /// Work to begin: a run, what does it, and how long it may take.
-type Work = (Arc<Live>, Arc<dyn Executor>, Option<Duration>);
+type Work = (Arc<ActiveRun>, Arc<dyn Executor>, Option<Duration>);
 
 /// A call that is written, and whose work is to begin.
 struct Written {
@@ -74,7 +74,7 @@ enum What {
 
 /// A call of a run, while it is decided and written.
 struct Call<'a> {
-    parent: &'a Arc<Live>,
+    parent: &'a Arc<ActiveRun>,
     id: String,
     requests: &'a [SpawnRequest],
     /// Whether the call itself is in the parent's context.
@@ -90,7 +90,7 @@ impl Inner {
     /// too.
     pub(super) async fn spawn_agents(
         self: &Arc<Self>,
-        parent: &Arc<Live>,
+        parent: &Arc<ActiveRun>,
         call_id: Option<String>,
         requests: Vec<SpawnRequest>,
     ) -> Result<Vec<SpawnResult>> {
@@ -124,7 +124,7 @@ impl Inner {
 
     async fn spawn_and_gather(
         self: Arc<Self>,
-        parent: &Arc<Live>,
+        parent: &Arc<ActiveRun>,
         call_id: Option<String>,
         requests: Vec<SpawnRequest>,
         signals: Signals,
@@ -167,11 +167,11 @@ impl Inner {
     /// Decides what becomes of each request, and writes all of it.
     async fn write(
         self: &Arc<Self>,
-        parent: &Arc<Live>,
+        parent: &Arc<ActiveRun>,
         call_id: Option<String>,
         requests: Vec<SpawnRequest>,
     ) -> Result<Written> {
-        let _pass = parent.nursery_pass().await;
+        let _pass = parent.spawn_guard().await;
         self.check(parent, requests.len()).await?;
         let id = call_id.clone().unwrap_or_else(|| format!("call_{}", self.store.backend().new_id().simple()));
         let mut call = Call {
@@ -195,7 +195,7 @@ impl Inner {
         }
     }
 
-    async fn check(&self, parent: &Live, count: usize) -> Result<()> {
+    async fn check(&self, parent: &ActiveRun, count: usize) -> Result<()> {
         let (run, options) = (parent.recorder.run(), &self.options);
         if count > options.spawn_max {
             let max = options.spawn_max;
@@ -321,7 +321,7 @@ impl Inner {
         let record = call.record(self.now_ms())?;
         let message = (!call.is_recorded).then(|| call_message(self.options.tool_style, &call.id, call.requests));
         let messages: Vec<RawMessage> = message.transpose()?.into_iter().map(RawMessage::from).collect();
-        let _arriving = self.arriving(children.iter().map(|child| child.run.id).collect());
+        let _arriving = self.starting(children.iter().map(|child| child.run.id).collect());
         // From before they are there, so that a recovery at the same time doesn't take them for orphans.
         let runs = self.store.runs();
         let recorders = children.iter().map(|child| runs.recorder_of_new(&child.run)).collect::<Result<Vec<_>>>()?;
@@ -332,8 +332,8 @@ impl Inner {
         let unsaved = call.parent.space.unsaved(self.now_ms())?;
         let mut run_events = vec![record];
         run_events.extend(unsaved.iter().map(|unsaved| unsaved.record.clone()));
-        let along = Along { run_events: &run_events, ops: &ops };
-        let recorded = call.parent.recorder.record_along(&messages, &AppendOptions::default(), &along).await;
+        let extras = BatchExtras { run_events: &run_events, ops: &ops, durability: None };
+        let recorded = call.parent.recorder.record_with(&messages, &AppendOptions::default(), &extras).await;
         recorded.map_err(|error| if messages.is_empty() { error } else { of_own_call(error) })?;
         if let Some(unsaved) = &unsaved {
             call.parent.space.saved(unsaved);
@@ -359,7 +359,7 @@ impl Inner {
         let record = call.record(self.now_ms())?;
         call.untold.clear();
         let parent = ResumedBy { recorder: &call.parent.recorder, record: &record, allowed: &[RunStatus::Running] };
-        let along = ResumeAlong { parent: Some(parent) };
+        let extras = ResumeExtras { parent: Some(parent) };
         let options = ResumeOptions {
             message: Continuation::Task(task.clone()),
             max_steps: call.requests.get(index).and_then(|request| request.steps_of(&definition)),
@@ -369,8 +369,8 @@ impl Inner {
             ..ResumeOptions::default()
         };
         let left = self.left_by(id).await?;
-        let _arriving = self.arriving(vec![new_id]);
-        match self.store.runs().resume_along(id, &options, &along).await {
+        let _arriving = self.starting(vec![new_id]);
+        match self.store.runs().resume_with_extras(id, &options, &extras).await {
             Ok(resumed) => {
                 let waiting = left.take_over(&call.parent.space)?;
                 let live = self.join(call.parent, (resumed.recorder, definition, task), waiting);
@@ -388,10 +388,10 @@ impl Inner {
     /// Puts a run into the tree, below its parent.
     pub(super) fn join(
         &self,
-        parent: &Arc<Live>,
+        parent: &Arc<ActiveRun>,
         (recorder, definition, task): (AsyncRunRecorder, Arc<AgentDefinition>, String),
         waiting: Vec<RuntimeCommand>,
-    ) -> Arc<Live> {
+    ) -> Arc<ActiveRun> {
         let beginning = Beginning {
             recorder,
             definition: Some(definition),
@@ -400,7 +400,7 @@ impl Inner {
             space: parent.space.clone(),
             inbox: Inbox::new(waiting, self.options.inbox_max),
         };
-        self.enter(Live::new(beginning, Some(parent)))
+        self.enter(ActiveRun::new(beginning, Some(parent)))
     }
 }
 
@@ -436,7 +436,7 @@ impl Call<'_> {
         record.encode()
     }
 
-    fn begin(&mut self, index: usize, live: Arc<Live>, executor: Arc<dyn Executor>, timeout: Option<Duration>) {
+    fn begin(&mut self, index: usize, live: Arc<ActiveRun>, executor: Arc<dyn Executor>, timeout: Option<Duration>) {
         self.places[index] = Some(Place::Spawned(Arc::clone(&live)));
         self.works.push((live, executor, timeout));
     }

@@ -6,21 +6,21 @@ use runlog_model::{NewMessage, RunId};
 
 use super::{
     SharedSpace, StartAgent, StartPlace,
+    active_run::{ActiveRun, Beginning},
     create::first_messages,
     inbox::Inbox,
-    live::{Beginning, Live},
     orchestrator::Inner,
 };
 use crate::{Continuation, Error, NewInstance, NewRun, Result, ResumeOptions, RunPlace};
 
 impl Inner {
-    pub(super) async fn start(self: &Arc<Self>, start: StartAgent) -> Result<Arc<Live>> {
+    pub(super) async fn start(self: &Arc<Self>, start: StartAgent) -> Result<Arc<ActiveRun>> {
         let inner = Arc::clone(self);
         // Not cut off in the middle, so that what is written is also begun.
         self.to_the_end(async move { inner.start_now(start).await }).await?
     }
 
-    async fn start_now(self: Arc<Self>, start: StartAgent) -> Result<Arc<Live>> {
+    async fn start_now(self: Arc<Self>, start: StartAgent) -> Result<Arc<ActiveRun>> {
         let StartAgent { agent_name, task, place, timeout } = start;
         let project = self.project_of(&place).await?;
         let (definition, executor) = self.agent(project.as_deref(), &agent_name).await?;
@@ -38,7 +38,7 @@ impl Inner {
         };
         let messages = messages.iter().map(NewMessage::to_json).collect::<Result<_>>()?;
         let id = RunId(self.store.backend().new_id());
-        let _arriving = self.arriving(vec![id]);
+        let _arriving = self.starting(vec![id]);
         let new = NewRun {
             id: Some(id),
             agent_id: Some(definition.name.clone()),
@@ -57,7 +57,7 @@ impl Inner {
             inbox: Inbox::new(Vec::new(), self.options.inbox_max),
         };
         let timeout = timeout.or(definition.default_timeout_ms.map(Duration::from_millis));
-        let live = self.enter(Live::new(beginning, None));
+        let live = self.enter(ActiveRun::new(beginning, None));
         self.begin(Arc::clone(&live), executor, timeout, None);
         Ok(live)
     }
@@ -77,7 +77,7 @@ impl Inner {
         id: RunId,
         options: &ResumeOptions,
         timeout: Option<Duration>,
-    ) -> Result<Arc<Live>> {
+    ) -> Result<Arc<ActiveRun>> {
         let (inner, options) = (Arc::clone(self), options.clone());
         self.to_the_end(async move { inner.resume_now(id, options, timeout).await }).await?
     }
@@ -87,7 +87,7 @@ impl Inner {
         id: RunId,
         mut options: ResumeOptions,
         timeout: Option<Duration>,
-    ) -> Result<Arc<Live>> {
+    ) -> Result<Arc<ActiveRun>> {
         let run = self.store.runs().get(id).await?.ok_or_else(|| Error::not_found(format!("no run {id}")))?;
         let (definition, executor) = self.agent(run.project.as_deref(), &run.agent_id).await?;
         self.check_room(1)?;
@@ -100,7 +100,7 @@ impl Inner {
         };
         let left = self.left_by(id).await?;
         let new_id = *options.id.get_or_insert_with(|| RunId(self.store.backend().new_id()));
-        let _arriving = self.arriving(vec![new_id]);
+        let _arriving = self.starting(vec![new_id]);
         let resumed = self.store.runs().resume(id, &options).await?;
         let space = SharedSpace::default();
         let waiting = left.take_over(&space)?;
@@ -113,7 +113,7 @@ impl Inner {
             inbox: Inbox::new(waiting, self.options.inbox_max),
         };
         let timeout = timeout.or(definition.default_timeout_ms.map(Duration::from_millis));
-        let live = self.enter(Live::new(beginning, None));
+        let live = self.enter(ActiveRun::new(beginning, None));
         self.begin(Arc::clone(&live), executor, timeout, None);
         Ok(live)
     }

@@ -11,7 +11,7 @@ use futures_util::future::{Either, select};
 use runlog_model::{RunId, RunStatus, limits::RUN_TEXT_BYTES_MAX, pause_reason};
 use tokio::sync::OwnedRwLockWriteGuard;
 
-use super::{defect::Defect, live::Live, orchestrator::Inner, report::clip};
+use super::{active_run::ActiveRun, defect::Defect, orchestrator::Inner, report::clip};
 use crate::{Error, ErrorKind, Result, journal::ATTEMPTS_MAX, runs::NewStatus};
 
 /// How a run ends.
@@ -47,12 +47,12 @@ impl Ending {
 }
 
 impl Inner {
-    pub(super) async fn pause(self: Arc<Self>, live: Arc<Live>, reason: String) -> Result<()> {
+    pub(super) async fn pause(self: Arc<Self>, live: Arc<ActiveRun>, reason: String) -> Result<()> {
         if is_over(&live) {
             return Ok(());
         }
         // Its agent may have come to an end by itself just now, which is then written.
-        if !live.is_outside && !live.ends_by_another() {
+        if !live.is_external && !live.ends_by_another() {
             live.ended.cancelled().await;
             return live.failure().map_or(Ok(()), Err);
         }
@@ -63,12 +63,12 @@ impl Inner {
         if is_over(&live) { Ok(()) } else { ended }
     }
 
-    pub(super) async fn cancel(self: Arc<Self>, live: Arc<Live>) -> Result<()> {
+    pub(super) async fn cancel(self: Arc<Self>, live: Arc<ActiveRun>) -> Result<()> {
         let inner = Arc::clone(&self);
         let work = async move {
             if let Err(refused) = check_not_resumed(&live) {
                 // An agent that doesn't know it may still be at work, to no purpose.
-                if !live.is_outside {
+                if !live.is_external {
                     inner.end(vec![(live, Ending::Paused(String::new()))]).await?;
                 }
                 return Err(refused);
@@ -86,7 +86,7 @@ impl Inner {
     ///
     /// Those at work are told to stop, and have a while to record what they have. Then their gates are closed, each
     /// before those below it, and what each of them became is written.
-    pub(super) async fn end(self: &Arc<Self>, ends: Vec<(Arc<Live>, Ending)>) -> Result<()> {
+    pub(super) async fn end(self: &Arc<Self>, ends: Vec<(Arc<ActiveRun>, Ending)>) -> Result<()> {
         if ends.is_empty() {
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl Inner {
             let below = self.work_below(&ends).await;
             self.stop_work(&below).await;
             let mut gates = Vec::new();
-            let tree = self.close_gates(below, &mut gates).await;
+            let tree = self.block_writes_below(below, &mut gates).await;
             match self.write_ends(&ends, &tree).await {
                 // Somebody went on with a run below meanwhile: that is stopped too, with the gates open for it to come in.
                 Ok(Written::NotAll) if attempt < ATTEMPTS_MAX => attempt += 1,
@@ -114,7 +114,7 @@ impl Inner {
     }
 
     /// The runs to end, and those below them that are under way and aren't in the tree of these; all of them are told.
-    async fn work_below(&self, ends: &[(Arc<Live>, Ending)]) -> Vec<Arc<Live>> {
+    async fn work_below(&self, ends: &[(Arc<ActiveRun>, Ending)]) -> Vec<Arc<ActiveRun>> {
         let mut roots = Vec::new();
         for (live, ending) in ends {
             if matches!(ending, Ending::Cancelled) {
@@ -139,7 +139,7 @@ impl Inner {
     }
 
     /// Takes a run out of memory, and tells those who wait for its end.
-    pub(super) fn forget(&self, live: &Live) {
+    pub(super) fn forget(&self, live: &ActiveRun) {
         live.leave();
         let mut runs = self.live_runs();
         // Another may stand for the run by now.
@@ -151,9 +151,9 @@ impl Inner {
     }
 
     /// Gives those at work a while to stop, and drops the others.
-    async fn stop_work(&self, roots: &[Arc<Live>]) {
-        let mut working: Vec<Arc<Live>> = Vec::new();
-        let mut next: Vec<Arc<Live>> = roots.to_vec();
+    async fn stop_work(&self, roots: &[Arc<ActiveRun>]) {
+        let mut working: Vec<Arc<ActiveRun>> = Vec::new();
+        let mut next: Vec<Arc<ActiveRun>> = roots.to_vec();
         while let Some(live) = next.pop() {
             next.extend(live.children());
             if !live.over.is_cancelled() {
@@ -191,10 +191,14 @@ impl Inner {
     }
 
     /// Closes the gates of runs and of all below them; gives all of them, each once.
-    async fn close_gates(&self, roots: Vec<Arc<Live>>, gates: &mut Vec<OwnedRwLockWriteGuard<()>>) -> Vec<Arc<Live>> {
+    async fn block_writes_below(
+        &self,
+        roots: Vec<Arc<ActiveRun>>,
+        gates: &mut Vec<OwnedRwLockWriteGuard<()>>,
+    ) -> Vec<Arc<ActiveRun>> {
         let (mut tree, mut known) = (Vec::new(), HashSet::new());
         // All that end trees at the same time go in one order, so that none waits for another that waits for it.
-        let place = |live: Arc<Live>| ((live.depth, live.id()), live);
+        let place = |live: Arc<ActiveRun>| ((live.depth, live.id()), live);
         let mut next: BTreeMap<_, _> = roots.into_iter().map(place).collect();
         while let Some((_, live)) = next.pop_first() {
             if !known.insert(live.id()) {
@@ -202,15 +206,15 @@ impl Inner {
             }
             // One that came in between is told too, and has had its while.
             live.abandoned.cancel();
-            gates.push(live.close_nursery().await);
-            gates.extend(self.within_grace(live.close_gate()).await);
+            gates.push(live.block_spawns().await);
+            gates.extend(self.within_grace(live.block_writes()).await);
             next.extend(live.children().into_iter().map(place));
             tree.push(live);
         }
         tree
     }
 
-    async fn write_ends(&self, ends: &[(Arc<Live>, Ending)], tree: &[Arc<Live>]) -> Result<Written> {
+    async fn write_ends(&self, ends: &[(Arc<ActiveRun>, Ending)], tree: &[Arc<ActiveRun>]) -> Result<Written> {
         // Whoever spawns writes to the stream of the parent: what is below is looked for again when one has moved.
         for _ in 0..ATTEMPTS_MAX {
             if let Some(written) = self.try_write_ends(ends, tree).await? {
@@ -221,7 +225,11 @@ impl Inner {
     }
 
     /// What is written; `None` when others wrote in between.
-    async fn try_write_ends(&self, ends: &[(Arc<Live>, Ending)], tree: &[Arc<Live>]) -> Result<Option<Written>> {
+    async fn try_write_ends(
+        &self,
+        ends: &[(Arc<ActiveRun>, Ending)],
+        tree: &[Arc<ActiveRun>],
+    ) -> Result<Option<Written>> {
         let runs = self.store.runs();
         // One that was resumed meanwhile can't be cancelled any more, and what is below it isn't either.
         let ends: Vec<_> = ends.iter().filter(|(live, ending)| !is_resumed(live, ending)).collect();
@@ -289,18 +297,18 @@ impl Inner {
     }
 }
 
-fn is_over(live: &Live) -> bool {
+fn is_over(live: &ActiveRun) -> bool {
     live.recorder.run().status != RunStatus::Running
 }
 
-fn check_not_resumed(live: &Live) -> Result<()> {
+fn check_not_resumed(live: &ActiveRun) -> Result<()> {
     let run = live.recorder.run();
     let Some(by) = run.resumed_by else { return Ok(()) };
     let message = format!("run {} was resumed as run {by}; cancel that one", run.id);
     Err(Error::new(ErrorKind::WrongStatus, message))
 }
 
-fn is_resumed(live: &Live, ending: &Ending) -> bool {
+fn is_resumed(live: &ActiveRun, ending: &Ending) -> bool {
     matches!(ending, Ending::Cancelled) && live.recorder.run().resumed_by.is_some()
 }
 

@@ -12,9 +12,9 @@ use runlog_model::{AgentDefinition, RawJson, Run, RunId, RunStatus, SPAWNED, Spa
 
 use super::{
     Executor, SpawnResult,
+    active_run::{ActiveRun, Beginning},
     defect::Defect,
     inbox::Inbox,
-    live::{Beginning, Live},
     orchestrator::Inner,
     report::recorded_results,
     runtime::Boxed,
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     Dangling, Error, ErrorKind, Result, ResumeOptions, ToolOutcome,
-    runs::{ResumeAlong, ResumedBy, run_stream},
+    runs::{ResumeExtras, ResumedBy, run_stream},
 };
 
 /// What became of the runs that a crash had cut off.
@@ -35,7 +35,7 @@ pub struct ResumeReport {
 }
 
 /// A run that a crash cut off, and the spawns that it was waiting for.
-struct CutOff {
+struct InterruptedRun {
     run: Run,
     definition: Arc<AgentDefinition>,
     executor: Arc<dyn Executor>,
@@ -51,17 +51,17 @@ struct OpenCall {
 }
 
 /// The place of a run below another that goes on too.
-struct Below {
-    parent: Arc<Live>,
+struct ParentLink {
+    parent: Arc<ActiveRun>,
     call_id: String,
     count: u32,
     agent: SpawnedAgent,
 }
 
 /// All that is gone on with.
-struct Revival {
+struct ResumeAll {
     inner: Arc<Inner>,
-    cut_off: HashMap<RunId, CutOff>,
+    interrupted: HashMap<RunId, InterruptedRun>,
     report: Mutex<ResumeReport>,
 }
 
@@ -71,7 +71,7 @@ impl Inner {
         // Also what this process left behind, such as by a runtime that was shut down.
         self.store.recover_runs().await?;
         let mut report = ResumeReport::default();
-        let mut cut_off = HashMap::new();
+        let mut interrupted = HashMap::new();
         for id in self.store.runs().with_status(RunStatus::Paused).await? {
             let Some(run) = self.store.runs().get(id).await? else { continue };
             let is_orphan = run.pause_reason.as_deref() == Some(pause_reason::ORPHANED) && run.resumed_by.is_none();
@@ -81,21 +81,21 @@ impl Inner {
             match self.agent(run.project.as_deref(), &run.agent_id).await {
                 Ok((definition, executor)) => {
                     let calls = self.open_calls(&run).await?;
-                    cut_off.insert(id, CutOff { run, definition, executor, calls });
+                    interrupted.insert(id, InterruptedRun { run, definition, executor, calls });
                 }
                 Err(error) => report.left.push((id, error)),
             }
         }
-        let below: HashSet<RunId> = cut_off
+        let below: HashSet<RunId> = interrupted
             .values()
-            .flat_map(|cut_off| cut_off.calls.iter().flat_map(|call| call.agents.values()))
+            .flat_map(|interrupted| interrupted.calls.iter().flat_map(|call| call.agents.values()))
             .filter_map(|(_, run)| run.as_ref().map(|run| run.id))
             .collect();
-        let mut roots: Vec<RunId> = cut_off.keys().copied().filter(|id| !below.contains(id)).collect();
+        let mut roots: Vec<RunId> = interrupted.keys().copied().filter(|id| !below.contains(id)).collect();
         roots.sort_unstable();
-        let revival = Revival { inner: Arc::clone(&self), cut_off, report: Mutex::new(report) };
-        join_all(roots.into_iter().map(|id| revival.revive(id, None))).await;
-        let mut report = revival.report.into_inner().expect("nobody panics while the report is locked");
+        let resumption = ResumeAll { inner: Arc::clone(&self), interrupted, report: Mutex::new(report) };
+        join_all(roots.into_iter().map(|id| resumption.resume_one(id, None))).await;
+        let mut report = resumption.report.into_inner().expect("nobody panics while the report is locked");
         report.resumed.sort_unstable_by_key(|(id, _)| *id);
         Ok(report)
     }
@@ -149,22 +149,22 @@ impl Inner {
     }
 }
 
-impl Revival {
+impl ResumeAll {
     /// Goes on with a run and those it waits for, and gives what became of it.
-    fn revive(&self, id: RunId, below: Option<Below>) -> Boxed<'_, SpawnResult> {
+    fn resume_one(&self, id: RunId, below: Option<ParentLink>) -> Boxed<'_, SpawnResult> {
         Box::pin(async move {
-            let revived = match self.cut_off.get(&id) {
-                Some(cut_off) => self.go_on(cut_off, below.as_ref()).await,
+            let resumed = match self.interrupted.get(&id) {
+                Some(interrupted) => self.go_on(interrupted, below.as_ref()).await,
                 None => Err(Error::not_found(format!("run {id} can't be gone on with"))),
             };
             let mut report = self.report.lock().expect("nobody panics while the report is locked");
-            match revived {
+            match resumed {
                 Ok(result) => {
                     report.resumed.push((id, result.clone()));
                     result
                 }
                 Err(error) => {
-                    let run = self.cut_off.get(&id).map(|cut_off| cut_off.run.clone());
+                    let run = self.interrupted.get(&id).map(|interrupted| interrupted.run.clone());
                     let mut result = run.map_or_else(|| SpawnResult::refused("", ""), SpawnResult::of);
                     result.error = Some(format!("it could not be gone on with: {error}"));
                     report.left.push((id, error));
@@ -174,9 +174,9 @@ impl Revival {
         })
     }
 
-    async fn go_on(&self, cut_off: &CutOff, below: Option<&Below>) -> Result<SpawnResult> {
+    async fn go_on(&self, interrupted: &InterruptedRun, below: Option<&ParentLink>) -> Result<SpawnResult> {
         let inner = &self.inner;
-        let run = &cut_off.run;
+        let run = &interrupted.run;
         let parent = below.map(|below| &below.parent);
         // It stands in the tree while those it waits for go on, so that it can be cancelled with them.
         let paused = Beginning {
@@ -190,18 +190,18 @@ impl Revival {
             space: parent.map_or_else(SharedSpace::default, |parent| parent.space.clone()),
             inbox: Inbox::new(Vec::new(), inner.options.inbox_max),
         };
-        let paused = inner.enter(Live::new(paused, parent));
+        let paused = inner.enter(ActiveRun::new(paused, parent));
         paused.over.cancel();
-        let gone_on = self.go_on_from(&paused, cut_off, below).await;
+        let gone_on = self.resume_from(&paused, interrupted, below).await;
         inner.forget(&paused);
         gone_on
     }
 
-    async fn go_on_from(
+    async fn resume_from(
         &self,
-        paused: &Arc<Live>,
-        CutOff { run, definition, executor, calls }: &CutOff,
-        below: Option<&Below>,
+        paused: &Arc<ActiveRun>,
+        InterruptedRun { run, definition, executor, calls }: &InterruptedRun,
+        below: Option<&ParentLink>,
     ) -> Result<SpawnResult> {
         let inner = &self.inner;
         let mut outcomes = Vec::new();
@@ -236,16 +236,16 @@ impl Revival {
             id: Some(id),
             ..ResumeOptions::default()
         };
-        let arriving = inner.arriving(vec![id]);
+        let starting = inner.starting(vec![id]);
         // Whoever cancels the parent either finds the new run below it, or keeps it from being there.
         let pass = match below {
-            Some(below) => Some(below.parent.nursery_pass().await),
+            Some(below) => Some(below.parent.spawn_guard().await),
             None => None,
         };
         if paused.token.is_cancelled() {
             return stopped(paused).await;
         }
-        let resumed = inner.store.runs().resume_along(run.id, &options, &ResumeAlong { parent }).await?;
+        let resumed = inner.store.runs().resume_with_extras(run.id, &options, &ResumeExtras { parent }).await?;
         let waiting = left.take_over(&paused.space)?;
         let beginning = Beginning {
             recorder: resumed.recorder,
@@ -255,19 +255,19 @@ impl Revival {
             space: paused.space.clone(),
             inbox: Inbox::new(waiting, inner.options.inbox_max),
         };
-        let live = inner.enter(Live::new(beginning, below.map(|below| &below.parent)));
+        let live = inner.enter(ActiveRun::new(beginning, below.map(|below| &below.parent)));
         let timeout = below.and_then(|below| below.agent.timeout_ms).or(definition.default_timeout_ms);
         if inner.is_broken(Defect::StartsTwice) {
             inner.begin(Arc::clone(&live), Arc::clone(executor), None, None);
         }
         inner.begin(Arc::clone(&live), Arc::clone(executor), timeout.map(Duration::from_millis), Some(permit));
-        drop((pass, arriving));
+        drop((pass, starting));
         live.ended.cancelled().await;
         live.failure().map_or_else(|| Ok(live.result()), Err)
     }
 
     /// What became of a run, once it is over: somebody else may have gone on with it.
-    async fn over(&self, parent: &Live, run: &Run) -> Result<SpawnResult> {
+    async fn over(&self, parent: &ActiveRun, run: &Run) -> Result<SpawnResult> {
         if run.status != RunStatus::Running {
             return Ok(SpawnResult::of(run.clone()));
         }
@@ -281,7 +281,7 @@ impl Revival {
     }
 
     /// What came of each request of a call, once those that were cut off have gone on.
-    async fn finish_call(&self, parent: &Arc<Live>, call: &OpenCall) -> Result<Vec<SpawnResult>> {
+    async fn finish_call(&self, parent: &Arc<ActiveRun>, call: &OpenCall) -> Result<Vec<SpawnResult>> {
         let came = (0..call.count).map(|index| async move {
             let Some((agent, run)) = call.agents.get(&index) else {
                 return Ok(SpawnResult::refused("", "it was not spawned: the process ended before"));
@@ -290,10 +290,10 @@ impl Revival {
                 let error = agent.error.clone().unwrap_or_else(|| "its run is not there".to_owned());
                 return Ok(SpawnResult::refused(&agent.agent_name, error));
             };
-            if self.cut_off.contains_key(&run.id) {
+            if self.interrupted.contains_key(&run.id) {
                 let (parent, agent) = (Arc::clone(parent), agent.clone());
-                let below = Below { parent, call_id: call.id.clone(), count: call.count, agent };
-                return Ok(self.revive(run.id, Some(below)).await);
+                let below = ParentLink { parent, call_id: call.id.clone(), count: call.count, agent };
+                return Ok(self.resume_one(run.id, Some(below)).await);
             }
             let result = self.over(parent, run).await?;
             // What it told the others stays told.
@@ -306,7 +306,7 @@ impl Revival {
 
 /// What is told of a run that is to stop before it has gone on: what became of it, or that it is paused as it was, such as
 /// when somebody else went on with the run above it.
-async fn stopped(paused: &Live) -> Result<SpawnResult> {
+async fn stopped(paused: &ActiveRun) -> Result<SpawnResult> {
     paused.recorder.refresh().await?;
     let run = paused.recorder.run();
     if run.status == RunStatus::Paused && run.resumed_by.is_none() {

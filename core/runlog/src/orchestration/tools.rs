@@ -6,8 +6,8 @@ use runlog_model::{AgentSummary, RawJson, read_json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{SpawnRequest, live::Live, orchestrator::Inner, report::recorded_results};
-use crate::{Error, ErrorKind, Result, ToolOutcome, runs::Along};
+use super::{SpawnRequest, active_run::ActiveRun, orchestrator::Inner, report::recorded_results};
+use crate::{Error, ErrorKind, Result, ToolOutcome, runs::BatchExtras};
 
 /// The name of the tool that tells which agents there are.
 pub const LIST_AVAILABLE_AGENTS: &str = "list_available_agents";
@@ -160,7 +160,7 @@ struct Listed {
 impl Inner {
     pub(super) async fn answer_tool_call(
         self: &Arc<Self>,
-        live: &Arc<Live>,
+        live: &Arc<ActiveRun>,
         tool_call_id: &str,
         name: &str,
         arguments: &RawJson,
@@ -202,8 +202,8 @@ impl Inner {
             false => ToolOutcome::completed(tool_call_id, content),
             true => ToolOutcome::error(tool_call_id, content),
         };
-        let _pass = live.pass().await;
-        live.recorder.record_tool_result_along(&outcome, &Along::default()).await?;
+        let _pass = live.write_guard().await;
+        live.recorder.record_tool_result_with(&outcome, &BatchExtras::default()).await?;
         Ok(Some(ToolReply { output, is_error }))
     }
 }

@@ -13,21 +13,21 @@ use futures_util::{FutureExt, future::Either};
 use runlog_model::pause_reason;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{AgentEnd, Executor, RunContext, defect::Defect, live::Live, orchestrator::Inner, stop::Ending};
+use super::{AgentEnd, Executor, RunContext, active_run::ActiveRun, defect::Defect, orchestrator::Inner, stop::Ending};
 use crate::{Error, ErrorKind};
 
 impl Inner {
     /// Begins the work of a run, once it is its turn.
     pub(super) fn begin(
         self: &Arc<Self>,
-        live: Arc<Live>,
+        live: Arc<ActiveRun>,
         executor: Arc<dyn Executor>,
         timeout: Option<Duration>,
         permit: Option<OwnedSemaphorePermit>,
     ) {
         let inner = Arc::clone(self);
         self.spawn_task(async move {
-            let unended = Unended { inner: Arc::clone(&inner), live: Some(Arc::clone(&live)) };
+            let unended = FailOnDrop { inner: Arc::clone(&inner), live: Some(Arc::clone(&live)) };
             let ending = inner.work(&live, executor, timeout, permit).await;
             live.stop_working();
             live.over.cancel();
@@ -45,7 +45,7 @@ impl Inner {
     /// How the run ends; `None` when it was stopped by somebody else, who sees to that.
     async fn work(
         self: &Arc<Self>,
-        live: &Arc<Live>,
+        live: &Arc<ActiveRun>,
         executor: Arc<dyn Executor>,
         timeout: Option<Duration>,
         permit: Option<OwnedSemaphorePermit>,
@@ -105,18 +105,18 @@ impl Inner {
 }
 
 /// That a run's work isn't over. Dropped too early, as happens when the runtime goes away, it tells those who wait.
-struct Unended {
+struct FailOnDrop {
     inner: Arc<Inner>,
-    live: Option<Arc<Live>>,
+    live: Option<Arc<ActiveRun>>,
 }
 
-impl Unended {
+impl FailOnDrop {
     fn disarm(mut self) {
         self.live = None;
     }
 }
 
-impl Drop for Unended {
+impl Drop for FailOnDrop {
     fn drop(&mut self) {
         if let Some(live) = self.live.take() {
             live.fail(Error::new(ErrorKind::Closed, "the runtime that the agent ran on was shut down"));

@@ -129,7 +129,7 @@ impl AsyncRuns {
             None => self.first_of_step(&run, options.step_number.unwrap_or(0)).await?,
         };
         let mut page = Paged { items: Vec::new(), next: None };
-        self.each_event(&run, first, few(options.limit), |event| {
+        self.each_event(&run, first, events_to_read(options.limit), |event| {
             let Some(message) = RunMessage::of_event(event)? else { return Ok(More::Wanted) };
             if options.step_number.is_some_and(|step| message.step_number > step) {
                 return Ok(More::Unwanted);
@@ -178,7 +178,7 @@ impl AsyncRuns {
         let mut fold = ToolCallFold::new();
         let mut settled = Settled { options, after, looked_at: 0, found: 0 };
         let end = self
-            .each_event(&run, first, few(options.limit), |event| {
+            .each_event(&run, first, events_to_read(options.limit), |event| {
                 fold.push(event);
                 Ok(if settled.is_full(fold.calls()) { More::Unwanted } else { More::Wanted })
             })
@@ -214,7 +214,7 @@ impl AsyncRuns {
         }
         let mut fold = ToolCallFold::new();
         let end = self
-            .each_event(&run, first, few(1), |event| {
+            .each_event(&run, first, events_to_read(1), |event| {
                 fold.push(event);
                 let call = fold.calls().iter().find(|call| call.id == call_id);
                 let is_open = call.is_none_or(|call| call.status == ToolCallStatus::Pending);
@@ -374,7 +374,7 @@ impl Settled<'_> {
 }
 
 /// How many events a page of messages or tool calls mostly takes: each with those around it, and the next one.
-fn few(limit: usize) -> usize {
+fn events_to_read(limit: usize) -> usize {
     limit.saturating_add(1).saturating_mul(2)
 }
 

@@ -52,9 +52,9 @@ struct Recorded {
 
 impl RunsShared {
     /// Has the run count as recorded by this process, until what this gives is dropped.
-    pub(super) fn live(self: &Arc<Self>, id: RunId) -> Live {
+    pub(super) fn live(self: &Arc<Self>, id: RunId) -> LiveGuard {
         *self.live_runs().entry(id).or_default() += 1;
-        Live { shared: Arc::clone(self), id }
+        LiveGuard { shared: Arc::clone(self), id }
     }
 
     /// What keeps the writes of a run's flow, and the run's changes of status, apart.
@@ -94,12 +94,12 @@ impl RunsShared {
 }
 
 /// That this process records a run.
-pub(super) struct Live {
+pub(super) struct LiveGuard {
     shared: Arc<RunsShared>,
     id: RunId,
 }
 
-impl Drop for Live {
+impl Drop for LiveGuard {
     fn drop(&mut self) {
         let mut live = self.shared.live_runs();
         if let Some(recorders) = live.get_mut(&self.id) {
@@ -194,7 +194,7 @@ impl RunsReader {
     }
 
     /// Takes in what was just written, and writes the catalog down when it is time.
-    pub(super) async fn wrote(&self) {
-        self.projection.wrote().await;
+    pub(super) async fn after_commit(&self) {
+        self.projection.after_commit().await;
     }
 }

@@ -5,7 +5,7 @@
 //! the runs catalog, gets one record when a run starts and one whenever its status changes, in the same batch
 //! as the run's own; folded in memory, it lists runs, and is written down now and then to open faster.
 
-mod along;
+mod extras;
 mod gate;
 mod history;
 mod index;
@@ -19,7 +19,7 @@ mod start;
 
 use std::fmt;
 
-pub(crate) use along::{Along, NewStatus};
+pub(crate) use extras::{BatchExtras, NewStatus};
 pub(crate) use gate::Gate;
 pub(crate) use history::check_limit;
 pub use history::{ListRunMessages, ListToolCalls, Paged};
@@ -30,7 +30,7 @@ pub(crate) use load::stream_of as run_stream;
 pub use outcome::ToolOutcome;
 pub use recorder::{AsyncRunRecorder, Recorded, RunEntry};
 pub use resume::{AsyncResumedRun, Continuation, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions};
-pub(crate) use resume::{ResumeAlong, ResumedBy, check as check_resumable};
+pub(crate) use resume::{ResumeExtras, ResumedBy, check as check_resumable};
 pub use start::{NewRun, RunPlace};
 pub(crate) use start::{context_records as stored_events, record as run_record};
 

@@ -25,9 +25,9 @@ use status::running;
 
 use super::{
     AsyncRuns, ToolOutcome,
-    along::Along,
+    extras::BatchExtras,
     gate::Gate,
-    index::{ContextOrder, Live},
+    index::{ContextOrder, LiveGuard},
     load::stream_of,
     outcome::AnsweredCall,
     start::{context_records, record},
@@ -62,7 +62,7 @@ pub struct AsyncRunRecorder {
 
 struct Inner {
     runs: AsyncRuns,
-    _live: Live,
+    _live: LiveGuard,
     gate: Gate,
     id: RunId,
     steps_before: u32,
@@ -120,7 +120,7 @@ impl AsyncRuns {
         Ok(self.recorder_at(live, run.clone(), fold, Sequence::FIRST))
     }
 
-    fn recorder_at(&self, live: Live, run: Run, fold: RunFold, last_sequence: Sequence) -> AsyncRunRecorder {
+    fn recorder_at(&self, live: LiveGuard, run: Run, fold: RunFold, last_sequence: Sequence) -> AsyncRunRecorder {
         let inner = Inner {
             runs: self.clone(),
             _live: live,
@@ -230,14 +230,18 @@ impl AsyncRunRecorder {
     /// As [`record_message`](Self::record_message): [`InvalidInput`](ErrorKind::InvalidInput) when the context has no
     /// such call, [`AlreadyExists`](ErrorKind::AlreadyExists) when the call has its result already.
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
-        self.record_tool_result_along(outcome, &Along::default()).await
+        self.record_tool_result_with(outcome, &BatchExtras::default()).await
     }
 
     /// [`record_tool_result`](Self::record_tool_result), and something else in the same batch.
-    pub(crate) async fn record_tool_result_along(&self, outcome: &ToolOutcome, along: &Along<'_>) -> Result<Recorded> {
+    pub(crate) async fn record_tool_result_with(
+        &self,
+        outcome: &ToolOutcome,
+        extras: &BatchExtras<'_>,
+    ) -> Result<Recorded> {
         outcome.check()?;
         let call = self.call_of(&outcome.tool_call_id).await?;
-        self.record_along(&[outcome.message(&call)], &AppendOptions::default(), along).await
+        self.record_with(&[outcome.message(&call)], &AppendOptions::default(), extras).await
     }
 
     /// Records the assistant message that asked for tool calls together with what the tools gave: message,
@@ -299,16 +303,16 @@ impl AsyncRunRecorder {
     }
 
     async fn record(&self, messages: &[RawMessage], options: &AppendOptions) -> Result<Recorded> {
-        self.record_along(messages, options, &Along::default()).await
+        self.record_with(messages, options, &BatchExtras::default()).await
     }
 
     /// Records messages, and something else in the same batch. Without a message, what is said of it is that
     /// of the run's stream.
-    pub(crate) async fn record_along(
+    pub(crate) async fn record_with(
         &self,
         messages: &[RawMessage],
         options: &AppendOptions,
-        along: &Along<'_>,
+        extras: &BatchExtras<'_>,
     ) -> Result<Recorded> {
         let instance = self.state().run.instance_id;
         self.inner.runs.store.writable_instance(instance).await?;
@@ -330,7 +334,7 @@ impl AsyncRunRecorder {
             let step = (step_number > recorded_step).then(|| RunEvent::StepStarted { step_number, at_ms }.encode());
             let step = step.transpose()?;
             let expected = options.expected_last_sequence.map_or(Expected::Any, |last| Expected::Last(Sequence(last)));
-            let mut ops = Vec::with_capacity(2 + along.ops.len());
+            let mut ops = Vec::with_capacity(2 + extras.ops.len());
             if !events.is_empty() {
                 let stream = repository::stream_of(instance);
                 ops.push(Op::Append { stream, expected, records: context_records(&events, &metas) });
@@ -339,10 +343,10 @@ impl AsyncRunRecorder {
             ops.push(Op::Append {
                 stream: stream_of(self.id()),
                 expected: Expected::Last(last),
-                records: step.iter().chain(along.run_events).map(record).collect(),
+                records: step.iter().chain(extras.run_events).map(record).collect(),
             });
-            ops.extend(along.ops.iter().cloned());
-            let batch = Batch { ops, key, durability: options.durability };
+            ops.extend(extras.ops.iter().cloned());
+            let batch = Batch { ops, key, durability: extras.durability.or(options.durability) };
             match self.inner.runs.store.backend().commit(batch).await {
                 Ok(appended) => {
                     let recorded = self.recorded(&appended, &events, step_number)?;
@@ -384,7 +388,7 @@ impl AsyncRunRecorder {
             let mut state = self.state();
             state.last_sequence = state.last_sequence.max(run.last_sequence);
             state.recorded_step = state.recorded_step.max(step_number);
-            state.calls.wrote(events.len() as u64, context.last_sequence);
+            state.calls.after_commit(events.len() as u64, context.last_sequence);
         }
         Ok(Recorded {
             id: context.position.0,

@@ -53,7 +53,7 @@ impl AsyncRuns {
             paused.extend(orphans.iter().map(|orphan| orphan.id));
         }
         if !paused.is_empty() {
-            self.index().wrote().await;
+            self.index().after_commit().await;
         }
         Ok(paused)
     }

@@ -138,7 +138,7 @@ pub struct AsyncResumedRun {
 
 /// What is written in the same batch as a resume.
 #[derive(Default)]
-pub(crate) struct ResumeAlong<'a> {
+pub(crate) struct ResumeExtras<'a> {
     /// The run that spawns the new one, where that is to be told of it.
     pub(crate) parent: Option<ResumedBy<'a>>,
 }
@@ -173,15 +173,15 @@ impl AsyncRuns {
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, for one that would stand between a
     /// call that is left open and its result, and for an outcome of a call that isn't open.
     pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<AsyncResumedRun> {
-        self.resume_along(id, options, &ResumeAlong::default()).await
+        self.resume_with_extras(id, options, &ResumeExtras::default()).await
     }
 
     /// [`resume`](Self::resume), and something else in the same batch.
-    pub(crate) async fn resume_along(
+    pub(crate) async fn resume_with_extras(
         &self,
         id: RunId,
         options: &ResumeOptions,
-        along: &ResumeAlong<'_>,
+        extras: &ResumeExtras<'_>,
     ) -> Result<AsyncResumedRun> {
         check_budget(options.max_steps)?;
         if let Some(parent) = options.parent_run_id
@@ -212,11 +212,11 @@ impl AsyncRuns {
             let _live = self.index().shared().live(run.id);
             let flow = self.store.carried_flow(&old.run, &run).await?;
             let at = (rebuilt.last_sequence, flow.as_ref());
-            match self.write(&old, &run, &closing, &told, at, along.parent.as_ref()).await {
+            match self.write(&old, &run, &closing, &told, at, extras.parent.as_ref()).await {
                 Ok(()) => return self.resumed(&run, rebuilt).await,
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
                     attempt += 1;
-                    if let Some(parent) = &along.parent {
+                    if let Some(parent) = &extras.parent {
                         parent.recorder.refresh().await?;
                     }
                 }
@@ -273,7 +273,7 @@ impl AsyncRuns {
         }
         self.store.backend().commit(Batch::new(ops)).await?;
         if flow.is_some() {
-            self.store.shared.flows.wrote().await;
+            self.store.shared.flows.after_commit().await;
         }
         if let Some(parent) = parent {
             parent.recorder.refresh().await?;
@@ -282,7 +282,7 @@ impl AsyncRuns {
     }
 
     async fn resumed(&self, run: &Run, rebuilt: Rebuilt) -> Result<AsyncResumedRun> {
-        self.index().wrote().await;
+        self.index().after_commit().await;
         let recorder = self.recorder(run.id).await?;
         let context = self.store.context(run.instance_id).await?;
         let mut messages = rebuilt.messages;

@@ -157,7 +157,7 @@ impl AsyncRuns {
             }
             _ => error,
         })?;
-        self.index().wrote().await;
+        self.index().after_commit().await;
         self.recorder(run.id).await
     }
 

@@ -89,11 +89,11 @@ impl Aside {
 /// Whether the envelope at one position is that of the message at another.
 ///
 /// ```
-/// use runlog::{engine::Position, transcript::keep::belongs};
-/// assert!(belongs(Position(7), Position(8)));
-/// assert!(!belongs(Position(7), Position(10)), "its own message was forgotten");
+/// use runlog::{engine::Position, transcript::keep::envelope_matches};
+/// assert!(envelope_matches(Position(7), Position(8)));
+/// assert!(!envelope_matches(Position(7), Position(10)), "its own message was forgotten");
 /// ```
-pub fn belongs(envelope: Position, message: Position) -> bool {
+pub fn envelope_matches(envelope: Position, message: Position) -> bool {
     matches!(message.0.checked_sub(envelope.0), Some(1 | 2))
 }
 

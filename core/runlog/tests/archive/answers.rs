@@ -9,7 +9,7 @@ use runlog::{
     ChatFilter, ChatOrder, Deleted, FlowRun, ListAgents, ListRunMessages, ListRuns, ListSessions, ListSteps,
     ListToolCalls, MessageFilter, Playback, PlaybackOptions, RunStatus, SessionId, Store,
     engine::{ReadOptions, Record, Sequence, StreamId},
-    transcript::keep::{aside_stream, belongs},
+    transcript::keep::{aside_stream, envelope_matches},
 };
 
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Answers {
         }
         beside.sort_by_key(|record| record.position);
         for pair in beside.windows(2) {
-            let is_pair = pair[0].meta == b"envelope"[..] && belongs(pair[0].position, pair[1].position);
+            let is_pair = pair[0].meta == b"envelope"[..] && envelope_matches(pair[0].position, pair[1].position);
             self.add("beside", &(is_pair, &pair[0].payload, &pair[1].payload));
         }
         let list = ListRuns { session_id: Some(id), limit: 1000, ..ListRuns::default() };

@@ -146,7 +146,7 @@ impl Calls {
     }
 
     /// Where the context ends by a write of this recorder, of so many events.
-    pub(super) fn wrote(&mut self, events: u64, last: Sequence) {
+    pub(super) fn after_commit(&mut self, events: u64, last: Sequence) {
         if self.last.0 + events == last.0 {
             self.last = last;
         }

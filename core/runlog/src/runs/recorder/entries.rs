@@ -174,7 +174,7 @@ impl AsyncRunRecorder {
         state.last_sequence = state.last_sequence.max(run.last_sequence);
         let written = plan.entries.iter().map(|(events, ..)| events.len() as u64).sum();
         if let Some(last) = recorded.last() {
-            state.calls.wrote(written, Sequence(last.last_sequence));
+            state.calls.after_commit(written, Sequence(last.last_sequence));
         }
         for (_, _, step_number) in &plan.entries {
             state.recorded_step = state.recorded_step.max(*step_number);

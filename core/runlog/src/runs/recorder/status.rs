@@ -8,7 +8,7 @@ use crate::{
     Error, ErrorKind, Result,
     journal::ATTEMPTS_MAX,
     runs::{
-        along::{PlannedChange, ops_of_changes},
+        extras::{PlannedChange, ops_of_changes},
         gate::Gate,
     },
 };
@@ -21,7 +21,7 @@ impl AsyncRunRecorder {
             let _closed = self.gate().close().await;
             match self.inner.runs.store.backend().commit(Batch::new(ops_of_changes(&[planned]))).await {
                 Ok(_) => {
-                    self.inner.runs.index().wrote().await;
+                    self.inner.runs.index().after_commit().await;
                     self.refresh().await?;
                     return Ok(self.run());
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use runlog_log::{Batch, Expected, Op, Sequence};
+use runlog_log::{Batch, Durability, Expected, Op, Sequence};
 use runlog_model::{EncodedRunEvent, ListRuns, RunCatalog, RunId, RunStatus, StatusChange};
 
 use super::{AsyncRunRecorder, AsyncRuns, index::RUNS_STREAM, load::stream_of, start::record};
@@ -10,11 +10,13 @@ use crate::{ErrorKind, Result};
 
 /// What is written in the same batch as a run's messages.
 #[derive(Default)]
-pub(crate) struct Along<'a> {
+pub(crate) struct BatchExtras<'a> {
     /// Records for the run's own stream.
     pub(crate) run_events: &'a [EncodedRunEvent],
     /// Whatever else.
     pub(crate) ops: &'a [Op<'a>],
+    /// The durability that is waited for, where it isn't the store's.
+    pub(crate) durability: Option<Durability>,
 }
 
 /// What is to be written for a run to change its status.
@@ -74,7 +76,7 @@ pub(crate) fn ops_of_changes(changes: &[PlannedChange]) -> Vec<Op<'_>> {
 impl AsyncRuns {
     /// Takes in what was just written.
     pub(crate) async fn caught_up(&self) {
-        self.index().wrote().await;
+        self.index().after_commit().await;
     }
 
     /// The runs of a status, oldest first.
@@ -153,7 +155,7 @@ impl AsyncRuns {
         };
         drop(closed);
         if is_written {
-            self.index().wrote().await;
+            self.index().after_commit().await;
         }
         for change in changes {
             change.recorder.refresh().await?;

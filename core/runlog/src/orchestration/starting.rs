@@ -1,31 +1,31 @@
-//! [`Arriving`]: runs that are being written and aren't among those under way yet.
+//! [`StartingRuns`]: runs that are being written and aren't among those under way yet.
 //!
 //! Once a run is in the log, anybody can ask something of it. Whoever does waits until it has arrived, so that there is
-//! one [`Live`] of it, with all that is below it.
+//! one [`ActiveRun`] of it, with all that is below it.
 
 use std::sync::Arc;
 
 use runlog_model::RunId;
 use tokio_util::sync::CancellationToken;
 
-use super::{live::Live, orchestrator::Inner};
+use super::{active_run::ActiveRun, orchestrator::Inner};
 
 /// That runs are being written. To be held from before they are in the log until they are under way.
-pub(super) struct Arriving {
+pub(super) struct StartingRuns {
     inner: Arc<Inner>,
     runs: Vec<RunId>,
-    have_arrived: CancellationToken,
+    started: CancellationToken,
 }
 
 impl Inner {
-    pub(super) fn arriving(self: &Arc<Self>, runs: Vec<RunId>) -> Arriving {
-        let have_arrived = CancellationToken::new();
-        self.arrivals().extend(runs.iter().map(|run| (*run, have_arrived.clone())));
-        Arriving { inner: Arc::clone(self), runs, have_arrived }
+    pub(super) fn starting(self: &Arc<Self>, runs: Vec<RunId>) -> StartingRuns {
+        let started = CancellationToken::new();
+        self.arrivals().extend(runs.iter().map(|run| (*run, started.clone())));
+        StartingRuns { inner: Arc::clone(self), runs, started }
     }
 
     /// The run, when it is under way here, or is about to be.
-    pub(super) async fn arrived(&self, id: RunId) -> Option<Arc<Live>> {
+    pub(super) async fn arrived(&self, id: RunId) -> Option<Arc<ActiveRun>> {
         loop {
             let arrives = self.arrivals().get(&id).cloned();
             match arrives {
@@ -40,11 +40,11 @@ impl Inner {
     }
 }
 
-impl Drop for Arriving {
+impl Drop for StartingRuns {
     fn drop(&mut self) {
         let mut arrivals = self.inner.arrivals();
         self.runs.iter().for_each(|run| drop(arrivals.remove(run)));
         drop(arrivals);
-        self.have_arrived.cancel();
+        self.started.cancel();
     }
 }

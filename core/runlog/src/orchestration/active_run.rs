@@ -1,4 +1,4 @@
-//! [`Live`]: a run that has begun and not ended, and its place in the tree of those that spawned it.
+//! [`ActiveRun`]: a run that has begun and not ended, and its place in the tree of those that spawned it.
 //!
 //! What it owns: whoever writes in the name of the run holds a pass of its gate, and whoever spawns in its name one of
 //! its nursery. Whoever ends the run closes both first, parents before their children, so that nothing is under way
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{SpawnResult, inbox::Inbox, space::SharedSpace};
 use crate::{AsyncRunRecorder, Error};
 
-pub(super) struct Live {
+pub(super) struct ActiveRun {
     pub(super) recorder: AsyncRunRecorder,
     /// What the agent is; `None` for a run that somebody else works on.
     pub(super) definition: Option<Arc<AgentDefinition>>,
@@ -28,7 +28,7 @@ pub(super) struct Live {
     /// How many runs are above it.
     pub(super) depth: u32,
     /// Whether somebody else works on it, or nobody does.
-    pub(super) is_outside: bool,
+    pub(super) is_external: bool,
     /// Tells it and all below it to stop.
     pub(super) token: CancellationToken,
     /// Tells that its steps are spent: the run is paused, whatever its executor makes of it.
@@ -41,10 +41,10 @@ pub(super) struct Live {
     pub(super) ended: CancellationToken,
     pub(super) space: SharedSpace,
     pub(super) inbox: Inbox,
-    parent: Weak<Live>,
+    parent: Weak<ActiveRun>,
     gate: Arc<RwLock<()>>,
     nursery: Arc<RwLock<()>>,
-    children: Mutex<BTreeMap<RunId, Arc<Live>>>,
+    children: Mutex<BTreeMap<RunId, Arc<ActiveRun>>>,
     slot: Mutex<Slot>,
     /// Held by the one that waits for the run's turn to work again.
     returning: tokio::sync::Mutex<()>,
@@ -90,7 +90,7 @@ pub(super) struct Beginning {
     pub(super) inbox: Inbox,
 }
 
-impl Live {
+impl ActiveRun {
     pub(super) fn new(beginning: Beginning, parent: Option<&Arc<Self>>) -> Arc<Self> {
         let live = Arc::new(Self::made(beginning, parent, false));
         if let Some(parent) = parent {
@@ -106,7 +106,7 @@ impl Live {
         Arc::new(live)
     }
 
-    fn made(beginning: Beginning, parent: Option<&Arc<Self>>, is_outside: bool) -> Self {
+    fn made(beginning: Beginning, parent: Option<&Arc<Self>>, is_external: bool) -> Self {
         let Beginning { recorder, definition, task, depth, space, inbox } = beginning;
         let token = parent.map_or_else(CancellationToken::new, |parent| parent.token.child_token());
         Self {
@@ -114,7 +114,7 @@ impl Live {
             definition,
             task,
             depth,
-            is_outside,
+            is_external,
             token,
             spent: CancellationToken::new(),
             over: CancellationToken::new(),
@@ -141,22 +141,22 @@ impl Live {
 
     /// Leave to write in the run's name. An agent may keep it by never going on, so that the run's end waits for it
     /// for a while only; what it then writes is refused.
-    pub(super) async fn pass(&self) -> RwLockReadGuard<'_, ()> {
+    pub(super) async fn write_guard(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read().await
     }
 
     /// Leave to make children. Only tasks that go on by themselves have it: the run's end waits for it.
-    pub(super) async fn nursery_pass(&self) -> RwLockReadGuard<'_, ()> {
+    pub(super) async fn spawn_guard(&self) -> RwLockReadGuard<'_, ()> {
         self.nursery.read().await
     }
 
     /// Keeps everybody from writing in the run's name until what it gives is dropped.
-    pub(super) async fn close_gate(&self) -> OwnedRwLockWriteGuard<()> {
+    pub(super) async fn block_writes(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.gate).write_owned().await
     }
 
     /// Keeps everybody from making children until what it gives is dropped.
-    pub(super) async fn close_nursery(&self) -> OwnedRwLockWriteGuard<()> {
+    pub(super) async fn block_spawns(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.nursery).write_owned().await
     }
 
@@ -282,7 +282,7 @@ impl Live {
 
 /// That a run waits for others, and lets another agent work meanwhile.
 pub(super) struct Waiting {
-    live: Arc<Live>,
+    live: Arc<ActiveRun>,
 }
 
 impl Waiting {
