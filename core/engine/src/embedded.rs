@@ -1,6 +1,11 @@
 //! [`Embedded`]: the engine in this process as a [`Backend`].
 
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use runlog_log::{Backend, BackendFuture, Page};
 use uuid::Uuid;
@@ -181,6 +186,10 @@ impl Backend for Embedded {
 
     fn redactions(&self) -> u64 {
         self.engine.redactions()
+    }
+
+    fn poll_past(&self, seen: Position, context: &mut Context<'_>) -> Poll<Result<Position>> {
+        self.engine.poll_past(seen, context)
     }
 
     fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {

@@ -4,7 +4,11 @@
 //! backend keeps a stream's sequences dense, does a batch whole or not at all, and acknowledges it only
 //! once it is as durable as was asked.
 
-use std::{future::Future, pin::Pin};
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use uuid::Uuid;
 
@@ -42,6 +46,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// How many records are redacted so far: whoever keeps what was read drops it when this has grown.
     fn redactions(&self) -> u64;
+
+    /// Ready with the last durable position if that is past `seen`; else the task is woken when it may be. Never blocks.
+    fn poll_past(&self, seen: Position, context: &mut Context<'_>) -> Poll<Result<Position>>;
 
     /// Ready with the last durable position once it is past `seen`.
     fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position>;

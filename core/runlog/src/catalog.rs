@@ -69,7 +69,7 @@ impl CatalogReader {
     /// Catches up, decides what to change, and writes it if nobody changed the catalog in between; else
     /// decides anew. `decide` gives the change and what to return once it is durable.
     pub(crate) async fn change<'a, T>(&self, decide: impl Fn(&Catalog) -> Result<(Change<'a>, T)>) -> Result<T> {
-        let mut attempts = self.queues.attempts(CATALOG_STREAM).await;
+        let mut attempts = self.queues.attempts(&*self.backend, CATALOG_STREAM).await;
         loop {
             self.projection.catch_up().await?;
             let (last, decided) = self.with_state(|catalog| (catalog.last_sequence(), decide(catalog)));

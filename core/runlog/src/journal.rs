@@ -1,46 +1,80 @@
 //! Writing what was decided from what was read, and deciding anew when another writer came in between.
 //!
 //! A decision is written with the last sequence that it was made on. Of several writers of a stream one wins, and each of the
-//! others reads again and tries again. Left to chance, one that reads more slowly than the others could lose for ever; so whoever
-//! has lost once waits in a queue of the stream, first come, first served, and who comes later waits behind. As long as
-//! nobody has lost there is no queue, and nobody waits.
+//! others reads again and tries again. Left to chance, they would all try each time, and one that reads more slowly than the
+//! others could lose for ever. So whoever has lost once takes its turn at the stream, and who comes later waits for that. As long
+//! as nobody has lost there are no turns, and nobody waits.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    future::poll_fn,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll, Waker},
 };
 
-use runlog_log::{Error, ErrorKind, Result, StreamId};
-use tokio::sync::{Mutex as Queue, OwnedMutexGuard};
+use runlog_log::{Backend, Error, ErrorKind, Position, Result, StreamId};
 
 /// How often a decision is made before its conflict is given to the caller. Whoever loses does so to one who won, and at no cost of
 /// a flush, so this bounds the writers of other handles and processes at one time.
 pub(crate) const ATTEMPTS_MAX: u32 = 1_000;
 
-/// The queues of the streams that are written to, which all handles of a store have together.
+/// Of those who wait, so many that came last watch whether the log grows: if each did, each write would wake them all twice.
+const WATCHING_MAX: u64 = 16;
+
+/// The turns at the streams that are written to, which all handles of a store have together.
 #[derive(Default)]
 pub(crate) struct Queues {
-    streams: Mutex<HashMap<StreamId, Weak<Queue<()>>>>,
+    streams: Mutex<HashMap<StreamId, Weak<Queue>>>,
+}
+
+/// Whose turn it is at a stream.
+///
+/// A turn ends with its holder's write, and for the others also once the log has grown since it began: a future that is kept and
+/// not polled any more never ends, and must not stop those that are. A turn that was taken over costs at most a conflict. For the
+/// same reason a turn is given to nobody who waits: all are woken, and the first that is polled takes it.
+#[derive(Default)]
+struct Queue {
+    turn: Mutex<Turn>,
+}
+
+#[derive(Default)]
+struct Turn {
+    holder: Option<Holder>,
+    last_id: u64,
+    /// How many have waited so far.
+    arrivals: u64,
+    waiting: Vec<Waker>,
+}
+
+#[derive(Clone, Copy)]
+struct Holder {
+    id: u64,
+    /// Where the log ended when the turn began.
+    since: Position,
 }
 
 /// One writer's attempts to write a decision to a stream.
-pub(crate) struct Attempts {
-    queue: Arc<Queue<()>>,
+pub(crate) struct Attempts<'a> {
+    backend: &'a dyn Backend,
+    queue: Arc<Queue>,
     made: u32,
-    /// Held from the first conflict on, until the decision is written or given up.
-    turn: Option<OwnedMutexGuard<()>>,
+    /// Its turn, from the first conflict on, until the decision is written or given up.
+    turn: Option<u64>,
 }
 
 impl Queues {
-    /// The first attempt may be made when this is ready: at once, unless others have lost and wait.
-    pub(crate) async fn attempts(&self, stream: StreamId) -> Attempts {
+    /// The first attempt may be made when this is ready: at once, unless others have lost.
+    pub(crate) async fn attempts<'a>(&self, backend: &'a dyn Backend, stream: StreamId) -> Attempts<'a> {
         let queue = self.of(stream);
-        let is_free = queue.try_lock().is_ok();
-        let turn = if is_free { None } else { Some(Arc::clone(&queue).lock_owned().await) };
-        Attempts { queue, made: 1, turn }
+        let is_free = queue.turn().holder.is_none();
+        let mut attempts = Attempts { backend, queue, made: 1, turn: None };
+        if !is_free {
+            attempts.wait().await;
+        }
+        attempts
     }
 
-    fn of(&self, stream: StreamId) -> Arc<Queue<()>> {
+    fn of(&self, stream: StreamId) -> Arc<Queue> {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = streams.get(&stream).and_then(Weak::upgrade) {
             return queue;
@@ -55,12 +89,26 @@ impl Queues {
     }
 }
 
-impl Attempts {
-    /// Lets those who wait go on: what was decided holds whatever they write.
-    pub(crate) fn release(&mut self) {
-        self.turn = None;
+impl Queue {
+    /// The lock is never held across a wait.
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn end(&self, id: u64) {
+        let waiting = {
+            let mut turn = self.turn();
+            if turn.holder.is_none_or(|holder| holder.id != id) {
+                return;
+            }
+            turn.holder = None;
+            std::mem::take(&mut turn.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Attempts<'_> {
     /// Ready when the decision may be made anew, after an attempt failed.
     ///
     /// # Errors
@@ -70,16 +118,81 @@ impl Attempts {
             return Err(error);
         }
         self.made += 1;
-        if self.turn.is_none() {
-            self.turn = Some(Arc::clone(&self.queue).lock_owned().await);
+        let is_held = self.turn.is_some_and(|id| self.queue.turn().holder.is_some_and(|holder| holder.id == id));
+        if !is_held {
+            self.wait().await;
         }
         Ok(())
+    }
+
+    /// Lets those who wait go on: what was decided holds whatever they write.
+    pub(crate) fn release(&mut self) {
+        if let Some(id) = self.turn.take() {
+            self.queue.end(id);
+        }
+    }
+
+    /// Waits for its turn.
+    async fn wait(&mut self) {
+        let arrival = self.queue.turn().arrive();
+        let id = poll_fn(|context| {
+            let holder = {
+                let mut turn = self.queue.turn();
+                let Some(holder) = turn.holder else { return Poll::Ready(turn.take(self.end_of_log())) };
+                turn.waiting.push(context.waker().clone());
+                if arrival + WATCHING_MAX < turn.arrivals {
+                    return Poll::Pending;
+                }
+                holder
+            };
+            // An error, of a store that was closed, is told by the attempt.
+            if self.backend.poll_past(holder.since, context).is_pending() {
+                return Poll::Pending;
+            }
+            let mut turn = self.queue.turn();
+            if turn.holder.is_some_and(|other| other.id != holder.id) {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(turn.take(self.end_of_log()))
+        })
+        .await;
+        self.turn = Some(id);
+    }
+
+    /// The last position that is durable; 0 where nothing is.
+    fn end_of_log(&self) -> Position {
+        match self.backend.poll_past(Position::ZERO, &mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(position)) => position,
+            _ => Position::ZERO,
+        }
+    }
+}
+
+impl Turn {
+    fn arrive(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
+    }
+
+    fn take(&mut self, since: Position) -> u64 {
+        self.last_id += 1;
+        self.holder = Some(Holder { id: self.last_id, since });
+        self.last_id
+    }
+}
+
+impl Drop for Attempts<'_> {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use pollster::block_on;
+    use runlog_engine::{Embedded, SystemHost, Wait};
+    use runlog_log::{Batch, Expected, NewRecord, Op};
 
     use super::*;
 
@@ -89,29 +202,53 @@ mod tests {
         Error::new(ErrorKind::Conflict, "another was faster")
     }
 
+    fn backend() -> Embedded {
+        Embedded::in_memory(Arc::new(SystemHost), Wait::Await)
+    }
+
+    fn append(backend: &Embedded) {
+        let op = Op::Append { stream: STREAM, expected: Expected::Any, records: vec![NewRecord::data(b"x")] };
+        block_on(backend.commit(Batch::new(vec![op]))).unwrap();
+    }
+
     #[test]
-    fn who_has_lost_goes_before_those_who_come_later() {
-        let queues = Queues::default();
-        let mut first = block_on(queues.attempts(STREAM));
-        let mut second = block_on(queues.attempts(STREAM));
+    fn who_has_lost_is_waited_for() {
+        let (queues, backend) = (Queues::default(), backend());
+        append(&backend);
+        let mut first = block_on(queues.attempts(&backend, STREAM));
+        let mut second = block_on(queues.attempts(&backend, STREAM));
         block_on(first.again(conflict())).unwrap();
-        // The second loses too, and a third comes: both wait, in this order, until the first has written.
         let mut lost = Box::pin(second.again(conflict()));
-        let mut third = Box::pin(queues.attempts(STREAM));
-        let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+        let mut third = Box::pin(queues.attempts(&backend, STREAM));
+        let context = &mut Context::from_waker(Waker::noop());
         assert!(lost.as_mut().poll(context).is_pending() && third.as_mut().poll(context).is_pending());
         drop(first);
-        assert!(third.as_mut().poll(context).is_pending());
         assert!(lost.as_mut().poll(context).is_ready());
+        assert!(third.as_mut().poll(context).is_pending());
         drop(lost);
         drop(second);
         assert!(third.as_mut().poll(context).is_ready());
     }
 
     #[test]
+    fn futures_that_are_kept_and_not_polled_stop_nobody() {
+        let (queues, backend) = (Queues::default(), backend());
+        append(&backend);
+        let mut kept: Vec<_> = (0..3).map(|_| block_on(queues.attempts(&backend, STREAM))).collect();
+        let mut waiting: Vec<_> = kept.iter_mut().map(|attempts| Box::pin(attempts.again(conflict()))).collect();
+        let context = &mut Context::from_waker(Waker::noop());
+        let ready = waiting.iter_mut().filter_map(|one| one.as_mut().poll(context).is_ready().then_some(())).count();
+        assert_eq!(ready, 1, "one has its turn, and two wait");
+        // The one with the turn has written, and isn't polled any more.
+        append(&backend);
+        drop(block_on(queues.attempts(&backend, STREAM)));
+        drop(block_on(queues.attempts(&backend, STREAM)));
+    }
+
+    #[test]
     fn attempts_end_and_other_errors_are_given_at_once() {
-        let queues = Queues::default();
-        let mut attempts = block_on(queues.attempts(STREAM));
+        let (queues, backend) = (Queues::default(), backend());
+        let mut attempts = block_on(queues.attempts(&backend, STREAM));
         assert!(block_on(attempts.again(Error::invalid("no"))).is_err());
         let again = (1..2 * ATTEMPTS_MAX).take_while(|_| block_on(attempts.again(conflict())).is_ok());
         assert_eq!(again.count(), ATTEMPTS_MAX as usize - 1);
@@ -119,9 +256,9 @@ mod tests {
 
     #[test]
     fn streams_that_nobody_writes_to_are_forgotten() {
-        let queues = Queues::default();
+        let (queues, backend) = (Queues::default(), backend());
         for number in 0..10_000_u128 {
-            block_on(queues.attempts(StreamId(uuid::Uuid::from_u128(number))));
+            block_on(queues.attempts(&backend, StreamId(uuid::Uuid::from_u128(number))));
         }
         assert!(queues.streams.lock().unwrap().len() < 100);
     }

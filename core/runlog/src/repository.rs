@@ -318,7 +318,7 @@ impl AsyncContextRepository {
         self.store.writable_instance(instance).await?;
         let stream = stream_of(instance);
         let after = Sequence(sequence);
-        let mut attempts = self.store.shared.folds.queues.attempts(stream).await;
+        let mut attempts = self.store.shared.folds.queues.attempts(&**self.store.backend(), stream).await;
         loop {
             let last = self.stream_last(instance).await?.unwrap_or_default();
             check_within(instance, after, last)?;

@@ -59,6 +59,14 @@ impl Backend for GivingWay {
         self.embedded.latest_snapshot(stream, at_or_before)
     }
 
+    fn poll_past(
+        &self,
+        seen: Position,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<runlog::Result<Position>> {
+        self.embedded.poll_past(seen, context)
+    }
+
     fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
         self.embedded.wait_past(seen)
     }

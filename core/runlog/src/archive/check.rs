@@ -68,8 +68,11 @@ impl Checker<'_> {
                 Some(list) => self.listed(number, list, record),
                 None => self.record(number, record),
             },
-            Line::Snapshot(snapshot) => match self.plan.streams.get(&snapshot.stream) {
-                Some(state) if snapshot.sequence <= state.seen => Ok(()),
+            Line::Snapshot(snapshot) => match self.plan.streams.get_mut(&snapshot.stream) {
+                Some(state) if snapshot.sequence <= state.seen => {
+                    state.begins_with_snapshot |= snapshot.sequence == 0;
+                    Ok(())
+                }
                 _ => Err(refused(number, "a snapshot of what is not there")),
             },
         }
@@ -103,7 +106,8 @@ impl Checker<'_> {
         }
         let is_context = line.of == "context";
         let (seen, alike) = (shared, shared);
-        let state = State { group, is_context, there, seen, alike, parent: line.parent };
+        let parent = line.parent;
+        let state = State { group, is_context, there, seen, alike, parent, begins_with_snapshot: false };
         self.plan.streams.insert(line.id, state);
         self.plan.order.push(line.id);
         Ok(())

@@ -42,6 +42,8 @@ pub(super) struct State {
     /// The last sequence that both have alike.
     pub(super) alike: u64,
     pub(super) parent: Option<(StreamId, u64)>,
+    /// Whether the archive has a snapshot of it from before its first record.
+    pub(super) begins_with_snapshot: bool,
 }
 
 /// What is found out before anything is written.

@@ -135,7 +135,8 @@ impl Writer<'_> {
     fn stream(&mut self, line: &StreamLine) -> Result<()> {
         let Some((group, None)) = self.state(line.id) else { return Ok(()) };
         let group = group.clone();
-        let is_empty = self.plan.streams.get(&line.id).is_some_and(|state| state.seen == 0);
+        // The first record makes a stream, unless there is none, or something comes before it.
+        let is_empty = self.plan.streams.get(&line.id).is_some_and(|it| it.seen == 0 || it.begins_with_snapshot);
         match line.parent {
             Some((parent, at)) => self.push(group, Pending::Fork(parent, at, line.id), 0),
             None if is_empty => self.push(group, Pending::Empty(line.id), 0),

@@ -287,7 +287,7 @@ impl AsyncChatStore {
         session: SessionId,
         decide: impl Fn(&ChatFold) -> Result<Vec<ChatEvent>>,
     ) -> Result<()> {
-        let mut attempts = self.store.shared.folds.queues.attempts(stream_of(session)).await;
+        let mut attempts = self.store.shared.folds.queues.attempts(&**self.store.backend(), stream_of(session)).await;
         loop {
             let live =
                 self.store.shared.catalog.read(|catalog| crate::lookup::live_session(catalog, session).map(drop));

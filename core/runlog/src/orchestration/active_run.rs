@@ -51,8 +51,6 @@ pub(super) struct ActiveRun {
     failure: Mutex<Option<Error>>,
     /// Whether it is about to be paused, and with it what is below it.
     is_pausing: AtomicBool,
-    /// Whether it is about to be cancelled, and with it what is below it.
-    is_cancelling: AtomicBool,
     /// Who writes its end.
     ender: Mutex<Ender>,
 }
@@ -130,7 +128,6 @@ impl ActiveRun {
             returning: tokio::sync::Mutex::default(),
             failure: Mutex::default(),
             is_pausing: AtomicBool::new(false),
-            is_cancelling: AtomicBool::new(false),
             ender: Mutex::default(),
         }
     }
@@ -219,16 +216,6 @@ impl ActiveRun {
         self.is_pausing.load(Ordering::Acquire) || self.parent.upgrade().is_some_and(|parent| parent.is_pausing())
     }
 
-    /// Says that it is about to be cancelled.
-    pub(super) fn cancelling(&self) {
-        self.is_cancelling.store(true, Ordering::Release);
-    }
-
-    /// Whether it is about to be cancelled, by itself or with a run above it.
-    pub(super) fn is_cancelling(&self) -> bool {
-        self.is_cancelling.load(Ordering::Acquire) || self.parent.upgrade().is_some_and(|parent| parent.is_cancelling())
-    }
-
     pub(super) fn fail(&self, error: Error) {
         locked(&self.failure).get_or_insert(error);
     }
@@ -256,22 +243,15 @@ impl ActiveRun {
         *ender == Ender::Another
     }
 
-    /// What is told of it to the model of the run that spawned it, when that is about to be paused or cancelled: so is
-    /// it, unless it has come to an end by itself.
-    pub(super) async fn result_of_stopping(&self) -> SpawnResult {
-        let with_parent = if self.is_pausing() { RunStatus::Paused } else { RunStatus::Cancelled };
-        let mut result = if !self.ends_by_another() || self.ended.is_cancelled() {
+    /// The result that the model of the run that spawned it is given when that is about to be paused: it is paused too,
+    /// unless it has come to an end by itself.
+    pub(super) async fn result_of_pausing(&self) -> SpawnResult {
+        if !self.ends_by_another() || self.ended.is_cancelled() {
             self.ended.cancelled().await;
-            self.result()
-        } else {
-            let pause_reason = (with_parent == RunStatus::Paused).then(|| pause_reason::PARENT.to_owned());
-            SpawnResult { status: with_parent, pause_reason, ..SpawnResult::of(self.recorder.run()) }
-        };
-        // What had paused before is cancelled with the run that spawned it.
-        if with_parent == RunStatus::Cancelled && result.status == RunStatus::Paused {
-            (result.status, result.pause_reason) = (with_parent, None);
+            return self.result();
         }
-        result
+        let pause_reason = Some(pause_reason::PARENT.to_owned());
+        SpawnResult { status: RunStatus::Paused, pause_reason, ..SpawnResult::of(self.recorder.run()) }
     }
 
     /// What became of it, as far as that is written.

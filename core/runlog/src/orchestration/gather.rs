@@ -9,9 +9,10 @@ use super::{
 use crate::{ErrorKind, Result, ToolOutcome, runs::BatchExtras};
 
 impl Inner {
-    /// Records what the sub-agents of a call have come to when the run that made it is about to be paused or cancelled, so
-    /// that its agent's last words don't stand between the call and its result, and its model learns which runs there are.
-    pub(super) async fn record_stopping(
+    /// Records what the sub-agents of a call have come to when the run that made it is about to be paused, so that its
+    /// agent's last words don't stand between the call and its result, and its model learns which runs there are. Not when it
+    /// is cancelled: what would be said of those below is true only once they are cancelled with it.
+    pub(super) async fn record_pausing(
         &self,
         parent: &ActiveRun,
         call_id: &str,
@@ -22,7 +23,7 @@ impl Inner {
         for place in places.iter().flatten() {
             results.push(match place {
                 Place::Refused(result) => result.clone(),
-                Place::Spawned(live) => live.result_of_stopping().await,
+                Place::Spawned(live) => live.result_of_pausing().await,
             });
         }
         // The end of the run is written behind it and waited for, and this with that: a tree is stopped with one flush.

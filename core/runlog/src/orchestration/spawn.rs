@@ -150,9 +150,8 @@ impl Inner {
             Either::Left(Some(())) => {}
             // Whoever stops the parent stops them too.
             _ if parent.token.is_cancelled() => {
-                // Not where the process only lets go of it: whoever goes on with the run has the call answered then.
-                if parent.is_pausing() || parent.is_cancelling() {
-                    self.record_stopping(parent, &call_id, &places, began_ms).await?;
+                if parent.is_pausing() {
+                    self.record_pausing(parent, &call_id, &places, began_ms).await?;
                 }
                 return Err(stopped(parent.id()));
             }

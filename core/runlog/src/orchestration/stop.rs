@@ -117,9 +117,6 @@ impl Inner {
     async fn work_below(&self, ends: &[(Arc<ActiveRun>, Ending)]) -> Vec<Arc<ActiveRun>> {
         let mut roots = Vec::new();
         for (live, ending) in ends {
-            if matches!(ending, Ending::Cancelled) {
-                live.cancelling();
-            }
             live.token.cancel();
             roots.push(Arc::clone(live));
             if !matches!(ending, Ending::Cancelled) {
@@ -129,7 +126,6 @@ impl Inner {
             // that somebody resumes by themselves. A failure to read is told when the ends are written.
             for id in self.store.runs().unfinished_below(live.id()).await.unwrap_or_default() {
                 if let Some(apart) = self.arrived(id).await {
-                    apart.cancelling();
                     apart.token.cancel();
                     roots.push(apart);
                 }

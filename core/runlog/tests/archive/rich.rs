@@ -113,6 +113,10 @@ fn flow(store: &Store) {
     flow.record(&RuntimeEvent::parse(r#"{"type":"node:b"}"#).unwrap()).unwrap();
     flow.command(&json(r#"{"type":"send","runId":"r","message":"m"}"#)).unwrap();
     run.pause("later").unwrap();
+    // One of its own, whose first snapshot is older than its first event.
+    let mut own = FlowRun::create(store, None).unwrap();
+    own.record(&RuntimeEvent::parse(r#"{"type":"node:a"}"#).unwrap()).unwrap();
+    FlowRun::create(store, None).unwrap().save_snapshot().unwrap();
 }
 
 fn chats(store: &Store) {
@@ -239,6 +243,10 @@ impl Backend for Failing {
 
     fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> BackendFuture<'_, Option<Snapshot>> {
         self.inner.latest_snapshot(stream, at_or_before)
+    }
+
+    fn poll_past(&self, seen: Position, context: &mut std::task::Context<'_>) -> std::task::Poll<runlog::Result<Position>> {
+        self.inner.poll_past(seen, context)
     }
 
     fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {

@@ -133,6 +133,10 @@ impl Backend for Watched {
         self.inner.latest_snapshot(stream, at_or_before)
     }
 
+    fn poll_past(&self, seen: Position, context: &mut std::task::Context<'_>) -> Poll<Result<Position>> {
+        self.inner.poll_past(seen, context)
+    }
+
     fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
         self.inner.wait_past(seen)
     }
