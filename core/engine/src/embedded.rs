@@ -75,7 +75,7 @@ impl Embedded {
 
     /// A new store in memory, gone with its last handle: every append is as durable as it will ever be.
     pub fn in_memory(host: Arc<dyn Host>, wait: Wait) -> Self {
-        let options = OpenOptions { host, preallocation: Preallocation::None, ..OpenOptions::default() };
+        let options = OpenOptions { preallocation: Preallocation::None, ..OpenOptions::with_host(host) };
         let storage = Arc::new(MemoryStorage::new());
         Self::open_on(storage, options, wait).expect("a new store in memory can be opened")
     }
