@@ -42,7 +42,15 @@ export interface Imported {
   /** How many records and snapshots were there already. */
   skipped: number;
   /** What was left out, by its line, from 1, and why. */
-  conflicts: { line: number; what: string }[];
+  conflicts: ImportConflict[];
+}
+
+/** What an import left out. */
+export interface ImportConflict {
+  /** Its line in the archive, from 1. */
+  line: number;
+  /** Why it was left out. */
+  what: string;
 }
 
 /** A session of an archive. */

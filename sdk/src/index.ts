@@ -97,7 +97,7 @@ export { type Durability, type Expected, type FlushInterval, type LastRecord, Re
 export type { LogRecord } from "./packed.js";
 export type { Page, Pages } from "./pages.js";
 export type { Store } from "./store.js";
-export type { Exported, ExportSelection, Imported, ImportedSession, ImportOptions } from "./archives.js";
+export type { Exported, ExportSelection, Imported, ImportConflict, ImportedSession, ImportOptions } from "./archives.js";
 export type {
   Backup,
   BackupOptions,

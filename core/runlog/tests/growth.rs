@@ -170,6 +170,26 @@ fn two_who_look_at_a_chat_at_once_fold_it_once() {
 }
 
 #[test]
+fn results_of_many_calls_at_once_are_looked_up_in_memory() {
+    reads_at_most(8, "results of all calls of a message", |size| {
+        let watched = Watched::new(Arc::new(Embedded::in_memory(Arc::new(SystemHost), Wait::Await)));
+        let backend: Arc<dyn Backend> = watched.clone();
+        let runs = AsyncStore::with_backend(backend).runs();
+        let run = block_on(runs.start(NewRun::in_new_session(NewSession::default(), "coder"))).unwrap();
+        let count = size / 10;
+        let calls = (0..count).map(|number| NewToolCall::new(number.to_string(), "ls", "{}"));
+        block_on(run.record_message(NewMessage::assistant("").with_tool_calls(calls))).unwrap();
+        let stream = StreamId(run.run().instance_id.as_uuid());
+        let before = watched.read(stream);
+        let outcomes: Vec<_> =
+            (0..count).map(|number| ToolOutcome::completed(number.to_string(), RawJson::string("x"))).collect();
+        let recorded = block_on(futures_util::future::join_all(outcomes.iter().map(|it| run.record_tool_result(it))));
+        assert!(recorded.iter().all(Result::is_ok), "{recorded:?}");
+        watched.read(stream) - before
+    });
+}
+
+#[test]
 fn those_who_save_in_one_chat_at_once_stand_in_line() {
     const THREADS: u64 = 16;
     const SAVES: u64 = 30;

@@ -324,3 +324,52 @@ fn messages_and_results_of_many_threads_stand_in_order() {
         }
     }
 }
+
+#[test]
+fn content_beside_results_stands_behind_all_of_them() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    let json = |text: &str| RawJson::parse(text.to_owned()).unwrap();
+    let call = |id: &str| format!(r#"{{"type":"tool_use","id":"{id}","name":"t","input":{{}}}}"#);
+    let result = |id: &str| format!(r#"{{"type":"tool_result","tool_use_id":"{id}","content":"ok"}}"#);
+    let user = |parts: &[&str]| json(&format!(r#"{{"role":"user","content":[{}]}}"#, parts.join(",")));
+    let text = r#"{"type":"text","text":"and now?"}"#;
+    run.record_raw_message(json(&format!(r#"{{"role":"assistant","content":[{},{}]}}"#, call("a"), call("b"))))
+        .unwrap();
+
+    for refused in [
+        user(&[&result("a"), text]),
+        user(&[text, &result("a"), &result("b")]),
+        user(&[&result("a"), text, &result("b")]),
+    ] {
+        let error = run.record_raw_message(refused.clone()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{refused:?}: {error}");
+    }
+    run.record_raw_message(user(&[&result("b")])).unwrap();
+    run.record_raw_message(user(&[&result("a"), text])).unwrap();
+    run.record_message(NewMessage::assistant("that was all")).unwrap();
+}
+
+#[test]
+fn a_message_makes_no_two_calls_of_one_id() {
+    let store = Store::in_memory();
+    let run = start(&store);
+    let error = run.record_message(asks(&["a", "a"])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("two tool calls with the id \"a\""), "{error}");
+    run.record_message(asks(&["a", "b"])).unwrap();
+}
+
+#[test]
+fn the_messages_of_a_run_that_starts_stand_in_order() {
+    let store = Store::in_memory();
+    let messages = |messages: &[NewMessage]| messages.iter().map(|message| message.to_json().unwrap()).collect();
+    let new = NewRun::in_new_session(NewSession::default(), "coder");
+    let between = NewRun { messages: messages(&[asks(&["x"]), NewMessage::user("and?")]), ..new.clone() };
+    let error = store.runs().start(between).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("between tool calls and their results"), "{error}");
+    let run =
+        store.runs().start(NewRun { messages: messages(&[NewMessage::user("go"), asks(&["x"])]), ..new }).unwrap();
+    run.record_tool_result(&done("x")).unwrap();
+}

@@ -127,6 +127,11 @@ pub(super) enum Turn<'a> {
 }
 
 impl ContextOrder {
+    /// Whether this process has no other recorder of the context.
+    pub(super) fn is_only_one(&self) -> bool {
+        self.shared.recorded().get(&self.instance).is_none_or(|context| context.recorders == 1)
+    }
+
     /// Results of tool calls may be written together, in any order. Whether any other message may stand where it
     /// would, depends on all that is written before it.
     pub(super) async fn turn(&self, is_results: bool) -> Turn<'_> {

@@ -2,7 +2,7 @@
 
 mod calls;
 mod entries;
-mod open;
+pub(super) mod open;
 mod repeat;
 mod status;
 

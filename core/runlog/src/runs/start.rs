@@ -12,6 +12,7 @@ use super::{
     AsyncRunRecorder, AsyncRuns, Dangling,
     index::{Entering, RUNS_STREAM},
     load::stream_of,
+    recorder::open::OpenCalls,
     resume::{between, closing_events},
 };
 use crate::{
@@ -327,10 +328,13 @@ pub(crate) fn context_records<'a>(events: &'a [NewContextEvent], metas: &'a [Vec
     events.iter().zip(metas).map(record).collect()
 }
 
-/// Refuses results of calls that are neither open nor made by the messages before them, and second ones.
+/// Refuses results of calls that are neither open nor made by the messages before them, second ones, and messages between calls
+/// and their results.
 fn check_results(calls: Vec<DanglingToolCall>, events: &[NewContextEvent]) -> Result<()> {
     let mut open: HashSet<&str> = calls.iter().filter_map(|call| call.id.as_deref()).collect();
+    let mut order = OpenCalls::of(calls.clone());
     for event in events {
+        order.take(event)?;
         let ids = event.meta.tools.iter().filter_map(|mark| mark.tool_call_id.as_deref());
         for id in ids {
             match event.kind {

@@ -245,7 +245,11 @@ impl Backend for Failing {
         self.inner.latest_snapshot(stream, at_or_before)
     }
 
-    fn poll_past(&self, seen: Position, context: &mut std::task::Context<'_>) -> std::task::Poll<runlog::Result<Position>> {
+    fn poll_past(
+        &self,
+        seen: Position,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<runlog::Result<Position>> {
         self.inner.poll_past(seen, context)
     }
 

@@ -5,7 +5,7 @@
 //! It knows the calls that it recorded itself, as long as nobody else wrote to the context; else, and for any other call,
 //! such as that of the run before a resume, it looks into the context, from its end.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use runlog_log::Sequence;
 use runlog_model::{ContextEvent, ContextEventKind, NewContextEvent, ToolStyle, tool_calls_of};
@@ -25,6 +25,10 @@ pub(super) struct Calls {
     pub(super) open: Option<OpenCalls>,
     /// The last sequence of the context that this recorder wrote or looked at.
     last: Sequence,
+    /// What this recorder wrote behind that, by where it begins: writes that go on side by side end in any order.
+    written: BTreeMap<Sequence, Sequence>,
+    /// How many events this recorder is just writing.
+    under_way: u64,
 }
 
 #[derive(Clone)]
@@ -40,6 +44,7 @@ struct Call {
 pub(super) struct Taken<'a> {
     recorder: &'a AsyncRunRecorder,
     ids: Vec<String>,
+    events: u64,
     /// Whether it is told to the recorder what is open once they are written.
     is_open_told: bool,
 }
@@ -76,7 +81,7 @@ impl AsyncRunRecorder {
         &self,
         events: impl Iterator<Item = &'e NewContextEvent> + Clone,
     ) -> (Taken<'_>, Result<()>) {
-        let mut taken = Taken { recorder: self, ids: Vec::new(), is_open_told: false };
+        let mut taken = Taken { recorder: self, ids: Vec::new(), events: 0, is_open_told: false };
         let open = match self.open_before(events.clone()).await {
             Ok(open) => open,
             Err(error) => return (taken, Err(error)),
@@ -90,6 +95,8 @@ impl AsyncRunRecorder {
         let taking = {
             let mut state = self.state();
             taken.is_open_told = true;
+            taken.events = events.clone().count() as u64;
+            state.calls.under_way += taken.events;
             state.calls.open = open.or_else(|| state.calls.open.take());
             let calls = &mut state.calls;
             events.try_for_each(|event| {
@@ -108,9 +115,10 @@ impl AsyncRunRecorder {
     async fn look_for(&self, id: &str) -> Result<()> {
         let instance = self.state().run.instance_id;
         let info = self.inner.runs.store.backend().stream(repository::stream_of(instance)).await?;
+        let is_only_one = self.inner.order.is_only_one();
         let known = {
             let mut state = self.state();
-            state.calls.last_is(info.map(|info| info.last_sequence).unwrap_or_default());
+            state.calls.last_is(info.map(|info| info.last_sequence).unwrap_or_default(), is_only_one);
             state.calls.known.get(id).map(|call| (call.has_result, call.is_pending))
         };
         // One that has its result may have an older one of its id that has none.
@@ -137,9 +145,16 @@ impl AsyncRunRecorder {
 
 impl Calls {
     /// Where the context ends. What is known counts no more where somebody else wrote to it.
-    pub(super) fn last_is(&mut self, last: Sequence) {
-        if self.last != last {
+    ///
+    /// What the only recorder of a context is writing may be there before it is told so, and isn't somebody else's. Where
+    /// somebody wrote without a recorder meanwhile, its own writes leave a gap, and what is known counts no more once they
+    /// are done.
+    pub(super) fn last_is(&mut self, last: Sequence, is_only_one: bool) {
+        let told: u64 = self.written.iter().map(|(start, end)| end.0 - start.0).sum();
+        let own_end = if is_only_one { self.last.0 + told + self.under_way } else { self.last.0 };
+        if !(self.last.0..=own_end).contains(&last.0) {
             self.last = last;
+            self.written.clear();
             self.open = None;
             self.known.retain(|_, call| call.is_pending);
         }
@@ -147,8 +162,12 @@ impl Calls {
 
     /// Where the context ends by a write of this recorder, of so many events.
     pub(super) fn after_commit(&mut self, events: u64, last: Sequence) {
-        if self.last.0 + events == last.0 {
-            self.last = last;
+        if last <= self.last {
+            return;
+        }
+        self.written.insert(Sequence(last.0.saturating_sub(events)), last);
+        while let Some(end) = self.written.remove(&self.last) {
+            self.last = end;
         }
     }
 
@@ -214,8 +233,9 @@ impl Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
+        let mut state = self.recorder.state();
+        state.calls.under_way -= self.events;
         if self.is_open_told || !self.ids.is_empty() {
-            let mut state = self.recorder.state();
             state.calls.open = None;
             self.ids.iter().for_each(|id| drop(state.calls.known.remove(id)));
         }

@@ -1,6 +1,11 @@
 //! [`OpenCalls`]: the tool calls of a context that await their results, and what may stand behind them.
 
-use runlog_model::{ContextEvent, ContextEventKind, DanglingFold, NewContextEvent, RawJson, tool_calls_of};
+use std::{borrow::Cow, collections::HashSet};
+
+use runlog_model::{
+    ContextEvent, ContextEventKind, DanglingFold, DanglingToolCall, NewContextEvent, RawJson, tool_calls_of,
+};
+use serde::Deserialize;
 
 use super::AsyncRunRecorder;
 use crate::{Error, Result, repository, runs::index::Turn};
@@ -10,7 +15,7 @@ const NAMED_MAX: usize = 5;
 
 /// The tool calls that await their results, in the order they were made.
 #[derive(Clone, Default)]
-pub(super) struct OpenCalls(Vec<Open>);
+pub(in crate::runs) struct OpenCalls(Vec<Open>);
 
 #[derive(Clone)]
 struct Open {
@@ -36,9 +41,10 @@ impl AsyncRunRecorder {
         }
         let instance = self.state().run.instance_id;
         let info = self.inner.runs.store.backend().stream(repository::stream_of(instance)).await?;
+        let is_only_one = self.inner.order.is_only_one();
         let known = {
             let mut state = self.state();
-            state.calls.last_is(info.map(|info| info.last_sequence).unwrap_or_default());
+            state.calls.last_is(info.map(|info| info.last_sequence).unwrap_or_default(), is_only_one);
             state.calls.open.clone()
         };
         match known {
@@ -70,23 +76,37 @@ impl AsyncRunRecorder {
         self.inner.runs.store.contexts().find_back(instance, &ContextEventKind::ALL, collect).await?;
         let mut fold = DanglingFold::new();
         turn.iter().rev().try_for_each(|event| fold.push(event))?;
-        Ok(OpenCalls(fold.finish().into_iter().map(|call| Open { id: call.id, tool: call.name }).collect()))
+        Ok(OpenCalls::of(fold.finish()))
     }
 }
 
 impl OpenCalls {
+    pub(in crate::runs) fn of(calls: Vec<DanglingToolCall>) -> Self {
+        Self(calls.into_iter().map(|call| Open { id: call.id, tool: call.name }).collect())
+    }
+
     /// Takes in an event that is about to be written.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a message that isn't a result while calls are open.
-    pub(super) fn take(&mut self, event: &NewContextEvent) -> Result<()> {
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a message that isn't a result, or has other content beside results,
+    /// while calls are open, and for one that makes two calls of one id.
+    pub(in crate::runs) fn take(&mut self, event: &NewContextEvent) -> Result<()> {
         let marked = |open: &Open| event.meta.tools.iter().any(|mark| mark.tool_call_id == open.id);
         match event.kind {
             ContextEventKind::ToolResult => {
+                let beside = Beside::results_of(event);
+                if beside == Beside::Before {
+                    return Err(Error::invalid(
+                        "a message has other content before its tool results, which providers refuse: put the results first",
+                    ));
+                }
                 for mark in &event.meta.tools {
                     if let Some(place) = self.0.iter().position(|open| open.id == mark.tool_call_id) {
                         self.0.remove(place);
                     }
+                }
+                if beside == Beside::Behind && !self.0.is_empty() {
+                    return Err(self.between());
                 }
             }
             // The message before it has made it, unless it was appended by itself.
@@ -97,8 +117,14 @@ impl OpenCalls {
             }
             _ if !self.0.is_empty() => return Err(self.between()),
             ContextEventKind::AssistantMessage => {
-                let calls = tool_calls_of(&event.content).unwrap_or_default().into_iter();
-                self.0.extend(calls.map(|call| Open { id: call.id, tool: call.name }));
+                let calls = tool_calls_of(&event.content).unwrap_or_default();
+                let mut ids = HashSet::new();
+                if let Some(id) = calls.iter().filter_map(|call| call.id.as_deref()).find(|id| !ids.insert(*id)) {
+                    let message =
+                        format!("the message makes two tool calls with the id {id:?}, and a result answers one");
+                    return Err(Error::invalid(message));
+                }
+                self.0.extend(calls.into_iter().map(|call| Open { id: call.id, tool: call.name }));
             }
             ContextEventKind::UserMessage | ContextEventKind::SystemMessage => {}
         }
@@ -123,6 +149,44 @@ impl OpenCalls {
     }
 }
 
+/// Whether an event is nothing but results of tool calls.
 fn is_result(event: &NewContextEvent) -> bool {
-    event.kind == ContextEventKind::ToolResult
+    event.kind == ContextEventKind::ToolResult && Beside::results_of(event) == Beside::Nothing
+}
+
+/// What a message has beside its tool results: some providers have those in messages of the user's.
+#[derive(PartialEq)]
+enum Beside {
+    Nothing,
+    Before,
+    Behind,
+}
+
+impl Beside {
+    fn results_of(event: &NewContextEvent) -> Self {
+        #[derive(Deserialize)]
+        struct Message<'m> {
+            #[serde(borrow)]
+            content: Vec<Part<'m>>,
+        }
+        #[derive(Deserialize)]
+        struct Part<'m> {
+            #[serde(borrow, default, rename = "type")]
+            kind: Cow<'m, str>,
+        }
+        const RESULT: &str = "tool_result";
+        let text = event.content.as_str();
+        // Results can be large, and most are a message each.
+        if !text.contains(RESULT) {
+            return Self::Nothing;
+        }
+        let Ok(Message { content }) = serde_json::from_str(text) else { return Self::Nothing };
+        let is_result = |part: &Part<'_>| part.kind == RESULT;
+        let results = content.iter().filter(|part| is_result(part)).count();
+        match content.iter().take_while(|part| is_result(part)).count() {
+            first if first == content.len() || results == 0 => Self::Nothing,
+            first if first == results => Self::Behind,
+            _ => Self::Before,
+        }
+    }
 }
