@@ -234,6 +234,9 @@ pub(crate) fn sessions(store: &Store) -> impl Iterator<Item = Result<Session>> {
     })
 }
 
+/// So many of the ids that fit are told.
+const CANDIDATES_MAX: usize = 4;
+
 /// How many runs are walked to tell how much of an id is enough; with more of them, ids are shown whole.
 const RUNS_WALKED_MAX: usize = 10_000;
 
@@ -247,21 +250,30 @@ pub(crate) fn run_id(store: &Store, text: &str) -> Result<RunId> {
         let none = || Failure::new(Exit::NotFound, "not_found", "there is no run yet, so @last is nothing");
         return newest.items.first().map(|run| run.id).ok_or_else(none);
     }
+    let candidates = beginning_so(text, run_ids(store))?;
+    only_one(text, "runs", &candidates)?.ok_or_else(|| no_run(text))
+}
+
+/// Some of the ids that begin with what the command line gave, as many as are told where several do.
+fn beginning_so(text: &str, ids: impl Iterator<Item = Result<RunId>>) -> Result<Vec<RunId>> {
     let prefix = text.to_ascii_lowercase();
-    let is_prefix = prefix.len() >= 4 && prefix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    let mut found: Option<RunId> = None;
-    for id in run_ids(store).take_while(|_| is_prefix) {
-        let id = id?;
-        match found {
-            _ if !id.to_string().starts_with(&prefix) => {}
-            Some(other) => {
-                let message = format!("{text:?} fits the runs {other} and {id}, among others; say more of it");
-                return Err(Failure::new(Exit::NotFound, ErrorKind::Ambiguous.name(), message));
-            }
-            None => found = Some(id),
+    let is_prefix = prefix.bytes().any(|byte| byte.is_ascii_hexdigit())
+        && prefix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let ids = ids.take_while(|_| is_prefix);
+    ids.filter(|id| id.as_ref().map_or(true, |id| id.to_string().starts_with(&prefix))).take(CANDIDATES_MAX).collect()
+}
+
+/// The only one of the ids that begin so; more of them is an error that says what a session's would.
+fn only_one(text: &str, what: &str, candidates: &[RunId]) -> Result<Option<RunId>> {
+    match candidates {
+        [] => Ok(None),
+        [one] => Ok(Some(*one)),
+        several => {
+            let ids = several.iter().map(RunId::to_string).collect::<Vec<_>>().join(", ");
+            let message = format!("several {what} have an id that begins {text:?}, among them {ids}; give more of it");
+            Err(Failure::new(Exit::NotFound, ErrorKind::Ambiguous.name(), message))
         }
     }
-    found.ok_or_else(|| no_run(text))
 }
 
 /// The flow that the command line names: by id, by the beginning of one, or `@last`. A run that has no flow is told so.
@@ -274,32 +286,10 @@ pub(crate) fn flow_id(store: &Store, text: &str) -> Result<RunId> {
     if let Ok(id) = text.parse::<RunId>() {
         return Ok(id);
     }
-    match flow_that_begins(store, &text.to_ascii_lowercase())? {
+    match only_one(text, "flows", &beginning_so(text, flow_ids(store))?)? {
         Some(id) => Ok(id),
         // A run that has no flow is found too, so that the command can say that it has none.
         None => run_id(store, text).map_err(|_| no_flow(text)),
-    }
-}
-
-/// The only flow whose id begins so.
-fn flow_that_begins(store: &Store, prefix: &str) -> Result<Option<RunId>> {
-    if prefix.len() < 4 || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
-        return Ok(None);
-    }
-    let mut options = ListFlows { limit: 500, ..ListFlows::default() };
-    let mut found: Option<RunId> = None;
-    loop {
-        let page = store.flows().list(&options)?;
-        for id in page.items.iter().map(|flow| flow.run_id).filter(|id| id.to_string().starts_with(prefix)) {
-            if let Some(other) = found.replace(id) {
-                let message = format!("{prefix:?} fits the flows {other} and {id}, among others; say more of it");
-                return Err(Failure::new(Exit::NotFound, ErrorKind::Ambiguous.name(), message));
-            }
-        }
-        options.cursor = page.next;
-        if options.cursor.is_none() {
-            return Ok(found);
-        }
     }
 }
 
@@ -336,31 +326,44 @@ pub(crate) fn run_id_width(store: &Store, shown: impl IntoIterator<Item = RunId>
     Ok(width.min(36))
 }
 
-/// The ids of all runs, newest first, a page at a time.
+/// The ids of all runs, newest first.
 fn run_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
-    let runs = store.runs();
     let mut options = ListRuns { limit: 500, ..ListRuns::default() };
+    paged(move |cursor| {
+        options.cursor = cursor;
+        let page = store.runs().list(&options)?;
+        Ok((page.items.iter().map(|run| run.id).collect(), page.next))
+    })
+}
+
+/// The ids of all flows, newest first.
+fn flow_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
+    let mut options = ListFlows { limit: 500, ..ListFlows::default() };
+    paged(move |cursor| {
+        options.cursor = cursor;
+        let page = store.flows().list(&options)?;
+        Ok((page.items.iter().map(|flow| flow.run_id).collect(), page.next))
+    })
+}
+
+/// Ids that are listed a page at a time, each with the cursor of the next; an error ends them.
+fn paged<F>(mut list: F) -> impl Iterator<Item = Result<RunId>>
+where
+    F: FnMut(Option<String>) -> Result<(Vec<RunId>, Option<String>)>,
+{
     let mut page = Vec::new().into_iter();
-    let mut is_last = false;
+    let mut next = Some(None);
     std::iter::from_fn(move || {
         loop {
-            if let Some(run) = page.next() {
-                let run: runlog::RunSummary = run;
-                return Some(Ok(run.id));
+            if let Some(id) = page.next() {
+                return Some(Ok(id));
             }
-            if is_last {
-                return None;
-            }
-            match runs.list(&options) {
-                Ok(next) => {
-                    is_last = next.next.is_none();
-                    options.cursor = next.next;
-                    page = next.items.into_iter();
+            match list(next.take()?) {
+                Ok((ids, cursor)) => {
+                    next = cursor.map(Some);
+                    page = ids.into_iter();
                 }
-                Err(error) => {
-                    is_last = true;
-                    return Some(Err(error.into()));
-                }
+                Err(error) => return Some(Err(error)),
             }
         }
     })

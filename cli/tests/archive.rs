@@ -128,3 +128,44 @@ fn what_does_not_go_together_is_refused() {
     let said = place.expect(2, &["--store", "other", "import", "--project", "p", "work.jsonl"]);
     assert!(said.err.contains("leave --project out"), "{said:?}");
 }
+
+#[test]
+fn a_file_beside_an_export_stays_as_it_is() {
+    let place = Place::new();
+    filled(&place);
+    place.write("all.jsonl.partial", "notes of my own");
+    place.expect(0, &["export", "--all", "-o", "all.jsonl"]);
+    assert_eq!(fs::read_to_string(place.path("all.jsonl.partial")).unwrap(), "notes of my own");
+    // What fails leaves nothing: neither the file nor what was to become it.
+    place.write("there.jsonl", "before");
+    place.expect(4, &["export", "--all", "-o", "there.jsonl"]);
+    assert_ne!(place.runlog(&["export", "nobody", "-o", "none.jsonl"]).code, 0);
+    let mut names: Vec<String> =
+        fs::read_dir(place.path(".")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["all.jsonl", "all.jsonl.partial", "runlog-data", "there.jsonl"]);
+    assert_eq!(fs::read_to_string(place.path("there.jsonl")).unwrap(), "before");
+}
+
+/// Whoever comes second is told so; the file is what the other one was asked for.
+#[test]
+fn of_two_exports_to_one_file_one_is_refused() {
+    let place = Place::new();
+    filled(&place);
+    let exports = [&["export", "--all"][..], &["export", "work", "--format", "openai"]];
+    let whole: Vec<String> = exports.iter().map(|export| place.expect(0, export).out).collect();
+    for round in 0..30 {
+        let file = format!("{round}.jsonl");
+        let started = exports.map(|export| {
+            let mut command = place.command(&[export, &["-o", &file]].concat());
+            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+        });
+        let ended = started.map(|process| common::said(process.wait_with_output().unwrap()));
+        let mut codes = [&ended[0], &ended[1]].map(|said| said.code);
+        let winner = usize::from(codes[0] != 0);
+        codes.sort_unstable();
+        assert_eq!(codes, [0, 4], "{ended:?}");
+        assert!(ended[1 - winner].err.contains("is there already"), "{ended:?}");
+        assert_eq!(fs::read_to_string(place.path(&file)).unwrap(), whole[winner], "round {round}");
+    }
+}

@@ -595,3 +595,23 @@ fn a_backup_is_made_while_the_store_is_used_and_grows() {
     let refused = place.runlog(&["backup", "notes"]);
     assert!(refused.code != 0 && refused.err.contains("give an empty folder"), "{refused:?}");
 }
+
+#[test]
+fn a_backup_tells_damage_of_the_store() {
+    let place = Place::new();
+    place.script(&["--name", "one"], &["ready", "say:one", "ack"]);
+    let inside = place.expect(2, &["backup", "runlog-data/backup", "--json"]);
+    assert!(inside.err.contains("invalid_input") && inside.err.contains("inside the store's own folder"), "{inside:?}");
+    let segment = place.path("runlog-data/00000001.seg");
+    let mut bytes = fs::read(&segment).unwrap();
+    let at = bytes.windows(5).position(|found| found == b"\"one\"").unwrap();
+    bytes[at + 1] ^= 1;
+    fs::write(&segment, &bytes).unwrap();
+    for arguments in [&["backup", "copy"][..], &["backup", "copy", "--verify"]] {
+        let said = place.expect(5, arguments);
+        let words = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("00000001.seg: offset ") && words.contains("but the store is damaged"), "{said:?}");
+    }
+    assert_eq!(fs::read(place.path("copy/00000001.seg")).unwrap()[at], bytes[at], "the rest is worth having");
+    place.expect(5, &["--store", "copy", "verify"]);
+}

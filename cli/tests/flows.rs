@@ -178,3 +178,28 @@ fn a_run_is_cancelled_with_what_is_below_it() {
     assert!(kind == "wrong_status" && why.contains("cancelled already"), "{why}");
     assert_eq!(error(&place, 3, &["cancel", "0198c7e0-0000-7000-8000-000000000000"]).0, "not_found");
 }
+
+#[test]
+fn a_short_beginning_of_several_ids_is_told_as_such() {
+    let place = Place::new();
+    record(&place);
+    let store = store(&place);
+    let run = store.runs().start(NewRun::in_new_session(NewSession::titled("Two"), "coder")).unwrap();
+    let id = run.id().to_string();
+    run.complete(None).unwrap();
+    store.close().unwrap();
+    // The ids of one day begin alike.
+    for prefix in ["0", &id[..2], &id[..3], &id[..4]] {
+        for (what, command) in [("sessions", &["show"][..]), ("runs", &["run", "show"]), ("flows", &["flow", "show"])] {
+            let (kind, message) = error(&place, 3, &[command, &[prefix]].concat());
+            assert_eq!(kind, "ambiguous", "{what} {prefix}: {message}");
+            let expected = format!("several {what} have an id that begins {prefix:?}, among them ");
+            assert!(message.starts_with(&expected) && message.ends_with("; give more of it"), "{message}");
+        }
+    }
+    for none in ["", "zz", "f", "0-"] {
+        for command in [&["run", "show"][..], &["flow", "show"]] {
+            assert_eq!(error(&place, 3, &[command, &[none]].concat()).0, "not_found", "{none:?}");
+        }
+    }
+}

@@ -280,6 +280,11 @@ fn a_file_of_agents_that_is_wrong_is_told_before_anything_is_made() {
     place.write("agents.json", "{\"agents\":[{\"name\":\"a\",\"command\":[]}]}");
     let said = place.expect(2, &MCP);
     assert!(said.err.contains("empty command"), "{said:?}");
+    place.write("twice.json", r#"{"agents":[{"name":"a","command":["x"]},{"name":"a","command":["y"]}]}"#);
+    for command in [&["mcp", "--agents", "twice.json"][..], &["run", "--agents", "twice.json", "--", "true"]] {
+        let said = place.expect(2, command);
+        assert!(said.err.contains("agent \"a\" is there twice"), "{said:?}");
+    }
     place.expect(3, &["mcp", "--agents", "nowhere.json"]);
     place.expect(3, &["mcp"]);
     assert!(!place.path("runlog-data").exists());

@@ -27,7 +27,8 @@ export interface OpenOptions {
 /** How to make a backup. */
 export interface BackupOptions {
   /**
-   * Whether all bytes that an earlier backup has are compared with the store's, and what is damaged is copied again. Left out,
+   * Whether all bytes that an earlier backup has are compared with the store's, and what is damaged is copied again, and whether the
+   * store's own are checked that the backup has already. Left out,
    * a segment's length, header and end are compared, and samples of its records.
    */
   verify?: boolean | undefined;

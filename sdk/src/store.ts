@@ -338,10 +338,11 @@ export class Store implements AsyncDisposable {
    * sees. What an earlier backup to the folder has is kept, so that the next one copies what is new. The folder is a store:
    * open it, or copy it back to restore it. Durable when it resolves.
    *
-   * @throws {@link RunlogError} `invalid_input` for a folder that has other files, or another store; `conflict` for a backup
-   * that was written to since; `locked` while another writes there; `damaged` where the backup differs, and it is the store's
-   * own segment that is damaged; else those of reading and writing. What it has copied so far is a store that ends earlier,
-   * which the next one completes.
+   * @throws {@link RunlogError} `invalid_input` for a folder that has other files, or another store, or lies inside the
+   * store's own; `conflict` for a backup that was written to since; `locked` while another writes there; `damaged` where the
+   * store is damaged in what was copied, or with `verify` anywhere: everything else was copied then, and the damaged
+   * segments too where they don't take the place of what may be whole; else those of reading and writing. What it has copied
+   * so far is a store that ends earlier, which the next one completes.
    *
    * @example
    * ```ts
@@ -374,8 +375,8 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * As {@link export}, to a file, which must not be there yet and gets its name when it is whole; until then it is called
-   * `path.partial`.
+   * As {@link export}, to a file, which must not be there yet and gets its name when it is whole; until then it is a hidden
+   * file beside it with a name of its own.
    *
    * @throws {@link RunlogError} as {@link export}; `already_exists` for a file that is there, `io` when it can't be written.
    *

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use runlog_engine::{
     BackupOptions, Batch, Durability, ErrorKind, Expected, Kind, NewRecord, Op, OpenOptions, Position, ReadOptions,
     Store, StreamId,
-    storage::{Access, Storage},
+    storage::{Access, FsStorage, Storage},
     verify,
 };
 use runlog_tests::{
@@ -265,4 +265,127 @@ fn the_only_whole_copy_is_not_written_over() {
     assert_eq!(error.kind(), ErrorKind::Damaged);
     assert!(error.to_string().contains("the store's own is damaged"), "{error}");
     assert_eq!(target.files(), kept);
+}
+
+/// The segments that a storage has, and what is in them.
+fn segments(storage: &FaultyStorage) -> Vec<(String, Vec<u8>)> {
+    storage.files().into_iter().filter(|(name, _)| name.ends_with(".seg")).collect()
+}
+
+/// The message of a backup that found the store damaged.
+#[track_caller]
+fn damaged(store: &Store, target: &FaultyStorage, verify: bool) -> String {
+    let error = store.backup_with(target, BackupOptions { verify }).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn damage_of_the_store_is_told_and_the_rest_is_copied() {
+    let good = FaultyStorage::new();
+    let store = open(&good);
+    append(&store, 0, 300);
+    store.close().unwrap();
+    let (name, length) = sealed(&good);
+    // Both copies of its header, records, its index block, and the end of that.
+    for at in [8, 2048 + 8, 4096, 5000, length / 4, length / 2, length - 1000, length - 200, length - 8] {
+        let (storage, target) = (good.copy(), FaultyStorage::new());
+        let store = open(&storage);
+        damage(&storage, &name, at, 1);
+        let said = damaged(&store, &target, false);
+        assert!(said.contains(&format!("{name}: offset ")), "at {at}: {said}");
+        assert!(said.contains("everything was copied, but the store is damaged"), "at {at}: {said}");
+        assert_eq!(segments(&target), segments(&storage), "at {at}");
+        let said = damaged(&store, &target, true);
+        assert!(said.contains(&format!("{name}: offset ")), "it has been copied already, at {at}: {said}");
+        assert_eq!(segments(&target), segments(&storage), "at {at}");
+        // Where nothing is copied, and nothing compared, nothing is read.
+        assert_eq!(store.backup(&target).unwrap().copied, 0, "at {at}");
+    }
+}
+
+#[test]
+fn damage_of_several_segments_is_told_and_where_the_first_is() {
+    let (storage, target) = (FaultyStorage::new(), FaultyStorage::new());
+    let store = open(&storage);
+    append(&store, 0, 300);
+    let names: Vec<String> = segments(&storage).into_iter().map(|(name, _)| name).collect();
+    assert!(names.len() > 3, "{names:?}");
+    damage(&storage, &names[1], 4096 + 1100, 1);
+    damage(&storage, &names[2], 5000, 1);
+    // The one that is written to is read too.
+    damage(&storage, names.last().unwrap(), 5000, 1);
+    let said = damaged(&store, &target, false);
+    assert!(said.contains(&format!("{}: offset ", names[1])), "{said}");
+    assert!(said.contains("2 more segments are damaged"), "{said}");
+    let found = segments(&target);
+    assert_eq!(found.len(), names.len());
+    assert_eq!(found[..names.len() - 1], segments(&storage)[..names.len() - 1]);
+    append(&store, 300, 100);
+    damaged(&store, &target, false);
+    assert!(segments(&target).len() > names.len(), "it goes on from there");
+}
+
+/// A backup has a segment's beginning whole, and the store's own was damaged there since.
+#[test]
+fn a_whole_beginning_is_not_written_over() {
+    let (storage, target) = (FaultyStorage::new(), FaultyStorage::new());
+    let store = OpenOptions { segment_bytes_max: 1 << 20, ..options() };
+    let store = Store::open_on(Arc::new(storage.clone()), store).unwrap();
+    append(&store, 0, 200);
+    store.backup(&target).unwrap();
+    let (name, _) = sealed(&storage);
+    let kept = segments(&target);
+    append(&store, 200, 100);
+    damage(&storage, &name, 5000, 1);
+    for verify in [false, true] {
+        let said = damaged(&store, &target, verify);
+        assert!(said.contains("isn't copied over") && said.contains(&format!("{name}: offset ")), "{said}");
+        assert_eq!(segments(&target), kept);
+    }
+    assert_eq!(numbers(&target).len(), 200);
+}
+
+/// Nor is a whole index block by a damaged one.
+#[test]
+fn a_whole_index_block_is_not_written_over() {
+    let (storage, target) = (FaultyStorage::new(), FaultyStorage::new());
+    let store = open(&storage);
+    append(&store, 0, 300);
+    store.backup(&target).unwrap();
+    let (name, length) = sealed(&storage);
+    for at in [length - 300, length - 8] {
+        let before = storage.files()[&name][usize::try_from(at).unwrap()];
+        damage(&storage, &name, at, 1);
+        let kept = target.files();
+        let said = damaged(&store, &target, false);
+        assert!(said.contains("the store's own is damaged"), "{said}");
+        assert_eq!(target.files(), kept, "at {at}");
+        storage.open(&name, Access::Write).unwrap().write_at(at, &[before]).unwrap();
+    }
+}
+
+#[test]
+fn a_backup_inside_the_store_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path, options()).unwrap();
+    append(&store, 0, 1);
+    let before = std::fs::read_dir(&path).unwrap().count();
+    for inside in ["backup", "a/b", ".", "../store/backup", "a/../b"] {
+        let error = store.backup(&FsStorage::new(path.join(inside))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{inside}: {error}");
+        assert!(error.to_string().contains("inside the store's own folder"), "{inside}: {error}");
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), before, "{inside}");
+    }
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(&path, folder.path().join("link")).unwrap();
+        let error = store.backup(&FsStorage::new(folder.path().join("link/backup"))).unwrap_err();
+        assert!(error.to_string().contains("inside the store's own folder"), "{error}");
+    }
+    // Beside it, and around it by name alone.
+    for beside in ["backup", "store-backup", "store/../another"] {
+        store.backup(&FsStorage::new(folder.path().join(beside))).unwrap();
+    }
 }

@@ -316,7 +316,7 @@ fn done(fields: Fields<'_>) -> Result<Done, Wrong> {
     if done.pause_reason.is_some() && done.error_message.is_some() {
         return Err((
             "invalid_message",
-            "a run has paused or failed: give `pause_reason` or `error_message`".to_owned(),
+            "a run has paused or failed: give `pause_reason` or `error_message`, not both".to_owned(),
         ));
     }
     for text in [&done.summary, &done.pause_reason, &done.error_message].into_iter().flatten() {
@@ -404,6 +404,11 @@ mod tests {
         ] {
             assert_eq!(code(line), expected, "{line}");
         }
+        let both = br#"{"type":"done","pause_reason":"a","error_message":"b"}"#;
+        assert_eq!(
+            FromAgent::read(both, 1).unwrap_err().message,
+            "a run has paused or failed: give `pause_reason` or `error_message`, not both"
+        );
         assert_eq!(FromAgent::read(b"null", 1).unwrap_err().message, "a line is a JSON object with a `type`");
         assert_eq!(FromAgent::read(br#"{"type":"hello","protocol":1}"#, 1), Ok(FromAgent::Hello));
         assert_eq!(FromAgent::read(br#"{"type":"done"}"#, 1), Ok(FromAgent::Done(Done::default())));

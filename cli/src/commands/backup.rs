@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     args::Global,
-    failure::{Exit, Result},
+    failure::{Exit, Failure, Result},
     output::Out,
     store, text,
 };
@@ -16,6 +16,10 @@ const AFTER_HELP: &str = "\
 FOLDER is then a store: `runlog --store FOLDER …` looks at it, and to restore it, copy the folder. The next backup to it \
 copies what is new. Another process may go on writing; the backup has what it had acknowledged when the backup began. One \
 that was cut off is a store that ends earlier, and the next one completes it.
+
+What is copied is checked, and with --verify all that the backup has. Where the store is damaged, everything is copied all \
+the same, and the command says which segment is damaged and where, and ends with 5; but what the backup has is never \
+written over by what is damaged.
 
 With --json: {\"store\", \"backup\", \"segments_copied\", \"segments_kept\", \"bytes_copied\", \"records\"}.";
 
@@ -43,7 +47,8 @@ struct Report {
 
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    let done = store::open_read_only(global)?.backup_with(&args.folder, BackupOptions { verify: args.verify })?;
+    let done = store::open_read_only(global)?.backup_with(&args.folder, BackupOptions { verify: args.verify });
+    let done = done.map_err(Failure::of_argument)?;
     let report = Report {
         store: global.store.display().to_string(),
         backup: args.folder.display().to_string(),

@@ -1,14 +1,13 @@
 //! `runlog export`: sessions as JSON lines.
 
 use std::{
-    fs::File,
-    io::{BufWriter, Write},
+    io::Write,
     path::{Path, PathBuf},
 };
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use runlog::{
-    AgentInstance, ContextEvent, ContextEventKind, RawJson, Session, SessionId, Store,
+    AgentInstance, ContextEvent, ContextEventKind, NewFile, RawJson, Session, SessionId, Store,
     archive::{self, What},
     transcript::{Format, render, runlog_lines},
 };
@@ -39,7 +38,8 @@ With --all the format runlog has the whole store: every session, deleted ones to
 of your own. Another process may write to the store meanwhile; what it writes then isn't in it. Positions in the log, \
 what was truncated, and idempotency keys are not kept.
 
-With --output the file gets its name when it is whole; until then it is called FILE.partial.
+With --output the file gets its name when it is whole, and never takes the place of another; until then it is a hidden \
+file beside it, .runlog-….partial, which an export that was killed leaves behind.
 
 Messages are written byte for byte as they were recorded: a session that came from one provider's format is not \
 turned into another's. A message that has no envelope of its own gets the least that the format needs.
@@ -109,18 +109,18 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         tell_relatives(&sessions, args, &written, out);
         return Ok(Exit::Ok);
     };
-    let mut file = Partial::create(path)?;
+    let mut file = NewFile::create(path).map_err(|error| unwritten(&error, path))?;
     let mut total = 0_u64;
     let mut progress = Progress::bytes(None, out.is_json());
     progress.about("exporting");
     let mut write = |bytes: &[u8]| {
         total += bytes.len() as u64;
         progress.add(bytes.len() as u64);
-        file.write(bytes)
+        file.write_all(bytes).map_err(|error| unwritten(&error, path))
     };
     let written = write_all(&store, args, &sessions, &mut write)?;
     progress.finish();
-    file.finish()?;
+    file.finish().map_err(|error| unwritten(&error, path))?;
     tell_relatives(&sessions, args, &written, out);
     let what = text::count(written.len() as u64, "session", "sessions");
     note(out.is_json(), format!("wrote {what} to {} ({})", text::path(path), text::bytes(total)));
@@ -150,59 +150,13 @@ fn tell_relatives(asked: &[Session], args: &Args, written: &[SessionId], out: &O
     }
 }
 
-/// A file that gets its name once it is whole, so that an export that was killed is taken for none. Until then it has
-/// another one beside it, which the next export takes over.
-struct Partial<'a> {
-    path: &'a Path,
-    partial: PathBuf,
-    file: BufWriter<File>,
-    is_finished: bool,
-}
-
-impl<'a> Partial<'a> {
-    fn create(path: &'a Path) -> Result<Self> {
-        check_absent(path)?;
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let made = File::create(&partial);
-        let file = made.map_err(|error| Failure::io(&error, format!("can't make {}", path.display())))?;
-        Ok(Self { path, partial, file: BufWriter::new(file), is_finished: false })
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|error| unwritten(&error, self.path))
-    }
-
-    fn finish(mut self) -> Result<()> {
-        let done = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
-        done.map_err(|error| unwritten(&error, self.path))?;
-        check_absent(self.path)?;
-        std::fs::rename(&self.partial, self.path).map_err(|error| unwritten(&error, self.path))?;
-        self.is_finished = true;
-        Ok(())
-    }
-}
-
-impl Drop for Partial<'_> {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            // It may be gone already; the failure that brought this about is what is told.
-            let _ = std::fs::remove_file(&self.partial);
-        }
-    }
-}
-
+/// A failure of writing the file at a path.
 fn unwritten(error: &std::io::Error, path: &Path) -> Failure {
-    Failure::io(error, format!("can't write {}", path.display()))
-}
-
-fn check_absent(path: &Path) -> Result<()> {
-    if path.symlink_metadata().is_ok() {
+    if error.kind() == std::io::ErrorKind::AlreadyExists {
         let message = format!("{} is there already; remove it, or give another name", path.display());
-        return Err(Failure::new(Exit::Conflict, "already_exists", message));
+        return Failure::new(Exit::Conflict, "already_exists", message);
     }
-    Ok(())
+    Failure::io(error, format!("can't write {}", path.display()))
 }
 
 /// Where the lines go.

@@ -1,9 +1,10 @@
 //! [`AgentsFile`]: the agents that are programs, as a file tells of them.
 
-use std::{ffi::OsString, fs, path::Path};
+use std::{collections::HashSet, ffi::OsString, fs, path::Path};
 
 use runlog::AgentDefinition;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::failure::{Exit, Failure, Result};
 
@@ -56,9 +57,27 @@ impl AgentsFile {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let mut file: Self = serde_json::from_str(text)
-            .map_err(|error| Failure::new(Exit::Usage, "invalid_input", error.to_string()))?;
+        let invalid = |message: String| Failure::new(Exit::Usage, "invalid_input", message);
+        let found = match serde_json::from_str(text).map_err(|error| invalid(error.to_string()))? {
+            Value::Object(_) => None,
+            Value::Array(_) => Some("an array"),
+            Value::String(_) => Some("a string"),
+            Value::Number(_) => Some("a number"),
+            Value::Bool(_) => Some("a boolean"),
+            Value::Null => Some("null"),
+        };
+        if let Some(found) = found {
+            return Err(invalid(format!("an object with `agents`, a list, is expected, and not {found}")));
+        }
+        // From the text, so that what is wrong with a field is told with its line and column.
+        let mut file: Self = serde_json::from_str(text).map_err(|error| invalid(error.to_string()))?;
+        let mut names = HashSet::new();
         for agent in &mut file.agents {
+            // Only one of them could be spawned, and which one that is would not be told.
+            if !names.insert(agent.definition.name.clone()) {
+                let message = format!("agent {:?} is there twice; give each a name of its own", agent.definition.name);
+                return Err(invalid(message));
+            }
             agent.definition.project.clone_from(&file.project);
             agent.definition.check().map_err(Failure::of_argument)?;
             if agent.command.first().is_none_or(String::is_empty) {
@@ -95,6 +114,14 @@ mod tests {
             (r#"{"agents":[{"name":"","command":["x"]}]}"#, "name is empty"),
             (r#"{"agents":[{"name":"a","command":[]}]}"#, "empty command"),
             (r#"{"agents":[],"agent":[]}"#, "agent"),
+            ("[]", "an object with `agents`, a list, is expected, and not an array"),
+            (r#"[{"name":"a","command":["x"]}]"#, "an object with `agents`, a list, is expected, and not an array"),
+            ("5", "an object with `agents`, a list, is expected, and not a number"),
+            ("null", "an object with `agents`, a list, is expected, and not null"),
+            (
+                r#"{"agents":[{"name":"a","command":["x"]},{"name":"b","command":["x"]},{"name":"a","command":["y"]}]}"#,
+                "agent \"a\" is there twice",
+            ),
         ] {
             let failure = AgentsFile::parse(text).unwrap_err();
             assert!(failure.message().contains(says), "{text}: {failure}");

@@ -221,7 +221,11 @@ fn an_export_is_there_whole_or_not_at_all() {
         let whole = again.place.expect(0, &["export", "swe-agent", CLAUDE]).out;
         assert_eq!(fs::read_to_string(again.place.path("out.jsonl")).unwrap(), whole, "{}", again.at);
         assert!(matches!(again.said.code, 0 | 4), "{}", again.at);
-        assert_eq!(files(&again.place.path("")).len(), 1, "{}", again.at);
+        // The one that was killed may have left what was to become it, under a name that no other export takes.
+        let mut left = files(&again.place.path(""));
+        left.retain(|name, _| !(name.starts_with(".runlog-") && name.ends_with(".partial")));
+        assert_eq!(left.keys().collect::<Vec<_>>(), ["out.jsonl"], "{}", again.at);
+        assert!(files(&again.place.path("")).len() <= 2, "{}", again.at);
     });
 }
 

@@ -226,25 +226,24 @@ fn what_of(chosen: Option<&[SessionId]>) -> What<'_> {
 }
 
 /// Writes an archive to a file, which gets its name when it is whole.
+#[cfg(not(target_family = "wasm"))]
 fn export_to(store: &Store, path: &Path, chosen: Option<&[SessionId]>) -> Result<Exported> {
-    check_absent(path)?;
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let failed = |error| failed(error, "write", path);
-    let mut spool = Spool { file: BufWriter::new(File::create(&partial).map_err(failed)?), path: partial.into() };
-    let done = archive::export(store, what_of(chosen), &mut |line| spool.file.write_all(line).map_err(failed))?;
-    spool.file.flush().and_then(|()| spool.file.get_ref().sync_all()).map_err(failed)?;
-    check_absent(path)?;
-    std::fs::rename(&spool.path, path).map_err(failed)?;
+    let unwritten = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            let message = format!("{} is there already; remove it, or give another name", path.display());
+            Failure::new(ErrorKind::AlreadyExists, message)
+        }
+        _ => failed(error, "write", path),
+    };
+    let mut file = runlog::NewFile::create(path).map_err(unwritten)?;
+    let done = archive::export(store, what_of(chosen), &mut |line| file.write_all(line).map_err(unwritten))?;
+    file.finish().map_err(unwritten)?;
     Ok(done)
 }
 
-fn check_absent(path: &Path) -> Result<()> {
-    if path.symlink_metadata().is_ok() {
-        let message = format!("{} is there already; remove it, or give another name", path.display());
-        return Err(Failure::new(ErrorKind::AlreadyExists, message));
-    }
-    Ok(())
+#[cfg(target_family = "wasm")]
+fn export_to(_: &Store, _: &Path, _: Option<&[SessionId]>) -> Result<Exported> {
+    Err(Failure::invalid("there are no files here to export to; read the export instead"))
 }
 
 /// Writes an archive in a thread of its own, which waits for those who read it: no other work waits behind it.
@@ -305,7 +304,7 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        // It has another name by now where it was to stay.
+        // The system removes it from its temporary files one day, where it can't be removed now.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -357,5 +356,61 @@ impl Object for ImportObject {
             }
             _ => return Ok(None),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use runlog::NewSession;
+
+    use super::*;
+
+    #[test]
+    fn of_two_exports_to_one_file_one_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("store")).unwrap();
+        let one = store.create_session(NewSession::titled("one")).unwrap().id;
+        for number in 0..50 {
+            store.create_session(NewSession::titled(format!("session {number}"))).unwrap();
+        }
+        let text = |chosen: Option<&[SessionId]>| {
+            let mut text = Vec::new();
+            let done: Result<Exported> = archive::export(&store, what_of(chosen), &mut |line| {
+                text.extend_from_slice(line);
+                Ok(())
+            });
+            done.unwrap();
+            text
+        };
+        let chosen: [Option<&[SessionId]>; 2] = [None, Some(&[one])];
+        for round in 0..20 {
+            let (path, barrier) = (folder.path().join(format!("{round}.jsonl")), Barrier::new(2));
+            let export = |chosen| {
+                barrier.wait();
+                export_to(&store, &path, chosen)
+            };
+            let done = std::thread::scope(|scope| {
+                let started = chosen.map(|chosen| scope.spawn(move || export(chosen)));
+                started.map(|thread| thread.join().unwrap())
+            });
+            let winner = usize::from(done[0].is_err());
+            assert!(done[winner].is_ok(), "round {round}");
+            let Err(refused) = &done[1 - winner] else { panic!("round {round}: both have written it") };
+            assert!(format!("{refused:?}").contains("already_exists"), "{refused:?}");
+            assert!(std::fs::read(&path).unwrap() == text(chosen[winner]), "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_file_beside_an_export_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("store")).unwrap();
+        let (path, beside) = (folder.path().join("a.jsonl"), folder.path().join("a.jsonl.partial"));
+        std::fs::write(&beside, "notes").unwrap();
+        export_to(&store, &path, None).map(drop).unwrap();
+        assert_eq!(std::fs::read(&beside).unwrap(), b"notes");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "the store, the file, and the one beside it");
     }
 }

@@ -12,10 +12,12 @@ impl AsyncStore {
     /// store: open it, or copy it back to restore it. It blocks the thread; durable when it returns.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a folder that has other files, or another store, and for a store that is
-    /// not in this process; [`Conflict`](ErrorKind::Conflict) for a backup that was written to since,
-    /// [`Locked`](ErrorKind::Locked) while another writes there; else those of reading and writing. What it has copied so far
-    /// is a store that ends earlier, which the next one completes.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a folder that has other files, or another store, or lies inside the
+    /// store's own, and for a store that is not in this process; [`Conflict`](ErrorKind::Conflict) for a backup that was
+    /// written to since, [`Locked`](ErrorKind::Locked) while another writes there; else those of reading and writing. What it
+    /// has copied so far is a store that ends earlier, which the next one completes. [`Damaged`](ErrorKind::Damaged) where
+    /// what was copied is damaged in the store: the message names the segment and the offset, and everything was copied as it
+    /// is.
     pub fn backup(&self, folder: impl AsRef<Path>) -> Result<Backup> {
         self.backup_with(folder, BackupOptions::default())
     }
@@ -23,8 +25,8 @@ impl AsyncStore {
     /// [`backup`](Self::backup) with options.
     ///
     /// # Errors
-    /// As [`backup`](Self::backup); [`Damaged`](ErrorKind::Damaged) where what an earlier backup has differs, and it is the
-    /// store's own that is damaged.
+    /// As [`backup`](Self::backup); [`Damaged`](ErrorKind::Damaged) also where what an earlier backup has differs, and it is
+    /// the store's own that is damaged, which then isn't copied over it.
     pub fn backup_with(&self, folder: impl AsRef<Path>, options: BackupOptions) -> Result<Backup> {
         let here = || Error::new(ErrorKind::InvalidInput, "only a store that this process has open can be backed up");
         let embedded = self.embedded().ok_or_else(here)?;

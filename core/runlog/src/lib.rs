@@ -43,6 +43,8 @@ mod cursor;
 mod flows;
 mod journal;
 mod lookup;
+#[cfg(not(target_family = "wasm"))]
+mod new_file;
 mod orchestration;
 mod projection;
 mod repository;
@@ -64,6 +66,8 @@ pub use chats::{
 pub use flows::{
     AsyncFlowRun, AsyncFlows, AsyncPlayback, FLOWS_STREAM, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed,
 };
+#[cfg(not(target_family = "wasm"))]
+pub use new_file::NewFile;
 #[cfg(feature = "broken-orchestrator")]
 #[doc(hidden)]
 pub use orchestration::Defect;

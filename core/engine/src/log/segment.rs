@@ -202,6 +202,11 @@ impl Segment {
         self.sealed.as_ref().map(|sealed| &sealed.trailer)
     }
 
+    /// Whether the file ends in the index block of a sealed segment; else that was made from its records.
+    pub(crate) fn has_block_in_file(&self) -> bool {
+        self.sealed.as_ref().is_some_and(|sealed| matches!(sealed.block, Indexed::InFile(_)))
+    }
+
     /// The index block of a sealed segment, read and checked when it isn't kept.
     pub(crate) fn block(&self) -> Result<Option<Arc<Block>>> {
         let Some(sealed) = &self.sealed else { return Ok(None) };

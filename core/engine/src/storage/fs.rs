@@ -113,9 +113,27 @@ impl Storage for FsStorage {
         self.shared.path.display().to_string()
     }
 
+    fn folder_path(&self) -> Option<&Path> {
+        Some(&self.shared.path)
+    }
+
+    fn is_inside(&self, other: &dyn Storage) -> bool {
+        other.folder_path().is_some_and(|other| is_inside(&self.shared.path, other))
+    }
+
     #[allow(clippy::disallowed_methods, reason = "this is the one place that reaches the file system")]
     fn boot_id(&self) -> Option<[u8; 16]> {
         let text = with_descriptors(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id")).ok()?;
         text.trim().parse::<uuid::Uuid>().ok().map(uuid::Uuid::into_bytes)
     }
+}
+
+/// Whether a folder, which needn't be there yet, is another one or lies inside it. Links are followed as far as the path
+/// leads somewhere; the rest of it would be made there.
+#[allow(clippy::disallowed_methods, reason = "this is the one place that reaches the file system")]
+fn is_inside(folder: &Path, other: &Path) -> bool {
+    let named = |path: &Path| if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() };
+    let Ok(other) = named(other).canonicalize() else { return false };
+    let found = folder.ancestors().find_map(|folder| named(folder).canonicalize().ok());
+    found.is_some_and(|folder| folder.starts_with(&other))
 }

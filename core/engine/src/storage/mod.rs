@@ -54,6 +54,15 @@ pub trait Storage: Send + Sync + 'static {
     fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>>;
     /// What to call this place in messages: a path, or "memory".
     fn describe(&self) -> String;
+    /// Whether this place is `other`, or lies inside it, as far as can be told.
+    fn is_inside(&self, other: &dyn Storage) -> bool {
+        let _ = other;
+        false
+    }
+    /// The path of the folder, where it is one of the file system.
+    fn folder_path(&self) -> Option<&std::path::Path> {
+        None
+    }
     /// An id of the time since the machine was started, where there is one: unsynced bytes written under
     /// another id may be gone.
     fn boot_id(&self) -> Option<[u8; 16]>;

@@ -221,10 +221,11 @@ impl Store {
     /// returns. The place is a store: open it there, or copy it back.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a place that has other files, or another store,
-    /// [`Conflict`](crate::ErrorKind::Conflict) for a backup that was written to since,
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a place that has other files, or another store, or lies inside the
+    /// store's own, [`Conflict`](crate::ErrorKind::Conflict) for a backup that was written to since,
     /// [`Locked`](crate::ErrorKind::Locked) while another writes there; else those of reading and writing. What it copied so
-    /// far is a store that ends earlier.
+    /// far is a store that ends earlier. [`Damaged`](crate::ErrorKind::Damaged) where what was copied is damaged in the store:
+    /// the message names the segment and the offset, and everything was copied as it is.
     pub fn backup(&self, target: &dyn Storage) -> Result<Backup> {
         self.backup_with(target, BackupOptions::default())
     }
@@ -232,8 +233,8 @@ impl Store {
     /// [`backup`](Self::backup) with options.
     ///
     /// # Errors
-    /// As [`backup`](Self::backup); [`Damaged`](crate::ErrorKind::Damaged) when a segment of the backup differs and the
-    /// store's own is the damaged one.
+    /// As [`backup`](Self::backup); [`Damaged`](crate::ErrorKind::Damaged) also when a segment of the backup differs and the
+    /// store's own is the damaged one, which then isn't copied over it.
     pub fn backup_with(&self, target: &dyn Storage, options: BackupOptions) -> Result<Backup> {
         if self.shared().is_read_only() {
             self.shared().refresh()?;
