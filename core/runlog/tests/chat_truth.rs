@@ -356,3 +356,35 @@ fn the_tables_of_messages_and_steps_are_imported_once() {
     assert_eq!(chats.get_messages("new", &MessageFilter::default()).unwrap(), before);
     assert_eq!(chats.get_chat("only").unwrap_err().kind(), ErrorKind::NotFound);
 }
+
+#[test]
+fn a_sequence_leaves_room_for_those_after_it() {
+    const JAVASCRIPT_MAX: u64 = (1 << 53) - 1;
+    let (_store, chats, chat) = chats();
+    let row = |id: &str, sequence: u64| {
+        format!(
+            r#"{{"message_id":"{id}","chat_id":"{chat}","role":"user","type":"text","props":{{}},"sequence":{sequence}}}"#
+        )
+    };
+    let rows = [row("a", JAVASCRIPT_MAX), row("b", 1 << 52)].join("\n");
+    let report = chats.import_agent_message(&rows).unwrap();
+    assert_eq!((report.imported, report.issues.len(), report.issues[0].line), (1, 1, 1), "{report:?}");
+    let what = &report.issues[0].what;
+    assert!(what.contains("\"a\"") && what.contains("9007199254740991") && what.contains("4503599627370496"), "{what}");
+    let saved = |sequence| chats.save_messages(&chat, vec![ChatMessage { sequence, ..message("c", "c") }]);
+    let error = saved(JAVASCRIPT_MAX).unwrap_err();
+    assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().contains("\"c\""), "{error}");
+    let update = Updates::new().with("sequence", raw("9007199254740991"));
+    assert_eq!(chats.update_message("b", &update).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(saved(0).unwrap()[0].sequence, (1 << 52) + 1);
+    let new = NewRequest::new("travel");
+    let mut request = chats.begin_request(&chat, new, ChatMessage::text(ChatRole::User, "?")).unwrap();
+    let sent = ChatMessage { sequence: JAVASCRIPT_MAX, ..ChatMessage::text(ChatRole::Assistant, "!") };
+    assert_eq!(request.send(sent).unwrap_err().kind(), ErrorKind::InvalidInput);
+    let step = runlog::Step {
+        chat_id: chat.clone(),
+        sequence: JAVASCRIPT_MAX,
+        ..runlog::Step::new("r", "travel", "stack", StepType::Llm)
+    };
+    assert_eq!(chats.save_steps(vec![step]).unwrap_err().kind(), ErrorKind::InvalidInput);
+}

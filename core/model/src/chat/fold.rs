@@ -3,7 +3,10 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{copied::id_in_copy, event::MESSAGE_SAVED};
-use crate::{ChatEvent, ChatMessage, ChatRole, Error, Result, SessionId, Step, StepStatus, limits::STACK_DEPTH_MAX};
+use crate::{
+    ChatEvent, ChatMessage, ChatRole, Error, Result, SessionId, Step, StepStatus,
+    limits::{CHAT_SEQUENCE_MAX, STACK_DEPTH_MAX},
+};
 
 /// The messages and steps of a chat.
 ///
@@ -123,7 +126,7 @@ impl ChatFold {
     /// Passes over an event that was redacted. A message's place in the chat stays its own: no other gets its sequence.
     pub fn skip_redacted(&mut self, sequence: u64, kind: u8) {
         if kind == MESSAGE_SAVED {
-            self.last_message_sequence = self.last_message_sequence.saturating_add(1);
+            self.last_message_sequence = sequence_after(self.last_message_sequence);
         }
         self.last_sequence = sequence;
     }
@@ -183,7 +186,7 @@ impl ChatFold {
             message.message_id = format!("{}~{position}", message.message_id);
         }
         if message.sequence == 0 {
-            message.sequence = self.last_message_sequence.saturating_add(1);
+            message.sequence = sequence_after(self.last_message_sequence);
         }
         self.last_message_sequence = self.last_message_sequence.max(message.sequence);
         message.id = Some(position);
@@ -218,7 +221,7 @@ impl ChatFold {
     fn save_step(&mut self, position: u64, mut step: Step) {
         let request = entry(&mut self.requests, &step.request_id);
         if step.sequence == 0 {
-            step.sequence = request.last_step_sequence.saturating_add(1);
+            step.sequence = sequence_after(request.last_step_sequence);
         }
         request.last_step_sequence = step.sequence.max(request.last_step_sequence);
         step.id = Some(position);
@@ -430,6 +433,12 @@ impl ChatFold {
         path.reverse();
         Ok(Some(path))
     }
+}
+
+/// The sequence that comes next. After the largest one there is none: those that come share it, in the order in which they
+/// were saved.
+fn sequence_after(last: u64) -> u64 {
+    last.saturating_add(1).min(CHAT_SEQUENCE_MAX)
 }
 
 /// The value of a key, made where there is none; the key is copied only then.

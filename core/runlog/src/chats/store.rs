@@ -176,7 +176,7 @@ impl AsyncChatStore {
 
     pub(super) fn complete_message(&self, mut message: ChatMessage, chat: &str) -> Result<ChatMessage> {
         check_chat("message", &message.chat_id, chat)?;
-        message.check()?;
+        message.check_new()?;
         if message.message_id.is_empty() {
             message.message_id = self.store.backend().new_id().to_string();
         }
@@ -205,7 +205,11 @@ impl AsyncChatStore {
         let session = self.store.chat_with(IdOf::Message, message_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
         self.write(session, |fold| {
-            fold.message(message_id).ok_or_else(|| not_found("message", message_id))?.updated(updates, at)?;
+            let message = fold.message(message_id).ok_or_else(|| not_found("message", message_id))?;
+            let updated = message.updated(updates, at)?;
+            if updated.sequence != message.sequence {
+                updated.check_new()?;
+            }
             let (message_id, updates) = (message_id.to_owned(), updates.clone());
             Ok(vec![ChatEvent::MessageUpdated { message_id, at, updates }])
         })
