@@ -40,8 +40,8 @@ pub use catalog::{
     EncodedCatalogEvent, ListSessions, SessionChanges, SessionDeleted, SessionPage, SessionUpdated,
 };
 pub use chat::{
-    Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent, MessageFilter, Space,
-    Step, StepStatus, StepType, Touched, Updates, id_in_copy,
+    Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent, KeptMessage,
+    MessageFilter, Space, Step, StepStatus, StepType, Touched, Updates, id_in_copy,
 };
 pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use event::{ContextEvent, EventOptions, NewContextEvent, StoredEvent, ToolResultMark};

@@ -388,3 +388,52 @@ fn a_sequence_leaves_room_for_those_after_it() {
     };
     assert_eq!(chats.save_steps(vec![step]).unwrap_err().kind(), ErrorKind::InvalidInput);
 }
+
+#[test]
+fn a_redaction_in_a_copy_reaches_all_chats_that_share_the_message() {
+    let (store, chats, chat) = chats();
+    chats.save_messages(&chat, vec![message("secret", "s3cret"), message("other", "fine")]).unwrap();
+    let copy_of = |chat: &str| {
+        let session = store.find_session(chat).unwrap().id;
+        store.copy_session(session, &runlog::CopySession::default()).unwrap().session.id.to_string()
+    };
+    let first_in = |chat: &str| chats.get_messages(chat, &MessageFilter::default()).unwrap()[0].message_id.clone();
+    let change = |id: &str, text: &str| {
+        let update = Updates::new().with("props", raw(&format!(r#"{{"content":"{text}"}}"#)));
+        chats.update_message(id, &update).unwrap();
+    };
+    let [copy, beside] = [(); 2].map(|()| copy_of(&chat));
+    let below = copy_of(&copy);
+    change("secret", "s3cret, in the original");
+    change(&first_in(&copy), "s3cret, in the copy");
+    change(&first_in(&beside), "s3cret, beside");
+    change(&first_in(&below), "s3cret, below");
+    // What one that shares it has deleted is reached, too.
+    chats.delete_messages(&beside, &[&first_in(&beside)]).unwrap();
+    let own = chats.save_messages(&copy, vec![message("own", "the copy's own")]).unwrap();
+    chats.redact_message(&first_in(&copy), "asked for").unwrap();
+    for (chat, count) in [(&chat, 1), (&copy, 2), (&beside, 1), (&below, 1)] {
+        assert_eq!(texts(&chats, chat).len(), count, "{chat}");
+    }
+    let exported = || {
+        let mut lines = Vec::new();
+        runlog::archive::export(&store, runlog::archive::What::All, &mut |line| {
+            lines.extend_from_slice(line);
+            Ok::<(), runlog::Error>(())
+        })
+        .unwrap();
+        String::from_utf8(lines).unwrap()
+    };
+    assert!(!exported().contains("s3cret"), "{}", exported());
+    assert_eq!(chats.redact_message("secret", "again").unwrap_err().kind(), ErrorKind::NotFound);
+    // No import brings it back, anywhere.
+    let row = format!(r#"{{"message_id":"secret","chat_id":"{chat}","role":"user","type":"text","props":{{}}}}"#);
+    assert_eq!(chats.import_agent_message(&row).unwrap().skipped, 1);
+    // What was saved in the copy is the copy's alone.
+    chats.redact_message(&own[0].message_id, "asked for").unwrap();
+    assert_eq!((texts(&chats, &chat).len(), texts(&chats, &copy).len()), (1, 1));
+    assert!(!exported().contains("the copy's own"));
+    // To take a message out of a copy alone is to delete it there.
+    chats.delete_messages(&copy, &[&first_in(&copy)]).unwrap();
+    assert_eq!((texts(&chats, &chat).len(), texts(&chats, &copy).len(), texts(&chats, &below).len()), (1, 0, 1));
+}

@@ -8,6 +8,10 @@ use crate::{
     limits::{CHAT_SEQUENCE_MAX, STACK_DEPTH_MAX},
 };
 
+mod find;
+
+pub use find::KeptMessage;
+
 /// The messages and steps of a chat.
 ///
 /// What it owns: an id names one message, or one step; a message's sequence is the one it was given, or the
@@ -294,13 +298,6 @@ impl ChatFold {
             self.step_places.insert(step.step_id.clone(), place);
             self.link_step(place);
         }
-    }
-
-    /// The positions of the events that saved and changed a message, the first one first.
-    pub fn positions_of_message(&self, id: &str) -> Vec<u64> {
-        let Some(place) = self.message_places.get(id) else { return Vec::new() };
-        let of_it = |touched: &&(u64, Place)| matches!(&touched.1, Place::Message(other) if other == place);
-        self.touched.iter().filter(of_it).map(|(position, _)| *position).collect()
     }
 
     /// Whether the chat has a message of this id, or had one that was deleted.
