@@ -253,7 +253,7 @@ fn two_workers_do_not_go_on_with_one_request() {
     let mut request = chats.go_on(&one).unwrap();
     let error = chats.go_on(&other).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
-    assert!(error.to_string().contains("\"req_1\" is being gone on with"), "{error}");
+    assert!(error.to_string().contains("\"req_1\" is under way"), "{error}");
     assert_eq!(chats.dismiss("req_1").unwrap_err().kind(), ErrorKind::Conflict);
     request.start_step(StepType::Llm, raw("{}")).unwrap();
     request.finish(RequestEnd::Interrupted).unwrap();
@@ -436,4 +436,66 @@ fn a_redaction_in_a_copy_reaches_all_chats_that_share_the_message() {
     // To take a message out of a copy alone is to delete it there.
     chats.delete_messages(&copy, &[&first_in(&copy)]).unwrap();
     assert_eq!((texts(&chats, &chat).len(), texts(&chats, &copy).len(), texts(&chats, &below).len()), (1, 0, 1));
+}
+
+#[test]
+fn a_request_id_that_is_in_use_begins_no_second_request() {
+    let (_store, chats, chat) = chats();
+    let begin = |id: &str| {
+        let new = NewRequest { request_id: Some(id.into()), ..NewRequest::new("travel") };
+        chats.begin_request(&chat, new, ChatMessage::text(ChatRole::User, "?"))
+    };
+    let messages = |id: &str| {
+        let filter = MessageFilter { request_id: Some(id.into()), ..MessageFilter::default() };
+        chats.get_messages(&chat, &filter).unwrap().len()
+    };
+    // One that is under way, by its own id or by that of its message.
+    let mut request = begin("req_1").unwrap();
+    let error = begin("req_1").unwrap_err();
+    assert!(error.kind() == ErrorKind::Conflict && error.to_string().contains("\"req_1\" is under way"), "{error}");
+    let named = ChatMessage { request_id: Some("req_1".into()), ..ChatMessage::text(ChatRole::User, "?") };
+    assert_eq!(
+        chats.begin_request(&chat, NewRequest::new("travel"), named).unwrap_err().kind(),
+        ErrorKind::Conflict,
+        "the id of the message counts where the request has none"
+    );
+    assert_eq!(chats.dismiss("req_1").unwrap_err().kind(), ErrorKind::Conflict);
+    request.finish(RequestEnd::Completed).unwrap();
+    let error = begin("req_1").unwrap_err();
+    assert!(error.kind() == ErrorKind::AlreadyExists && error.to_string().contains("\"req_1\""), "{error}");
+    assert_eq!(messages("req_1"), 1);
+    // One that was interrupted, while somebody goes on with it and after.
+    interrupted(&chats, &chat, "req_2");
+    assert_eq!(begin("req_2").unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let going_on = chats.go_on(&chats.resume(&chat).unwrap().unwrap()).unwrap();
+    assert_eq!(begin("req_2").unwrap_err().kind(), ErrorKind::Conflict);
+    drop(going_on);
+    assert_eq!(messages("req_2"), 1);
+    // One of which there are steps alone, and one that another chat has.
+    let step = runlog::Step { chat_id: chat.clone(), ..runlog::Step::new("req_3", "travel", "stack", StepType::Llm) };
+    chats.save_steps(vec![step]).unwrap();
+    assert_eq!(begin("req_3").unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let other = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+    let new = NewRequest { request_id: Some("req_1".into()), ..NewRequest::new("travel") };
+    chats.begin_request(&other, new, ChatMessage::text(ChatRole::User, "?")).unwrap();
+    // A begin that was refused keeps nobody out.
+    let new = NewRequest { request_id: Some("req_4".into()), ..NewRequest::new("travel") };
+    let refused = chats.begin_request(&chat, new, ChatMessage { sequence: u64::MAX, ..message("", "?") });
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
+    begin("req_4").unwrap();
+}
+
+#[test]
+fn of_many_who_begin_one_request_at_once_one_does() {
+    let (_store, chats, chat) = chats();
+    let begun: usize = std::thread::scope(|scope| {
+        let begin = || {
+            let new = NewRequest { request_id: Some("req_1".into()), ..NewRequest::new("travel") };
+            let begun = chats.begin_request(&chat, new, ChatMessage::text(ChatRole::User, "?"));
+            usize::from(begun.is_ok_and(|mut request| request.finish(RequestEnd::Completed).is_ok()))
+        };
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(begin)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!((begun, texts(&chats, &chat).len()), (1, 1));
 }
