@@ -499,3 +499,49 @@ fn of_many_who_begin_one_request_at_once_one_does() {
     });
     assert_eq!((begun, texts(&chats, &chat).len()), (1, 1));
 }
+
+#[test]
+fn a_row_with_the_sequence_of_another_message_is_an_issue_of_its_line() {
+    let (_store, chats, chat) = chats();
+    chats.save_messages(&chat, vec![message("there", "1"), message("gone", "2")]).unwrap();
+    chats.delete_messages(&chat, &["gone"]).unwrap();
+    let row = |chat: &str, id: &str, sequence: &str| {
+        format!(r#"{{"message_id":"{id}","chat_id":"{chat}","role":"user","type":"text","props":{{}}{sequence}}}"#)
+    };
+    let rows = [
+        row(&chat, "there", r#","sequence":1"#),
+        row(&chat, "a", r#","sequence":1"#),
+        row(&chat, "b", r#","sequence":2"#),
+        row(&chat, "c", ""),
+        row(&chat, "d", r#","sequence":3"#),
+        row("new", "e", r#","sequence":7"#),
+        row("new", "f", r#","sequence":7"#),
+        row("new", "g", ""),
+    ]
+    .join("\n");
+    // Of the line that is left out and those after it, nothing is taken where that is asked for.
+    let stop = runlog::ImportOptions { stop_at_issue: true };
+    let report = chats.import_agent_message_with(&rows, stop).unwrap();
+    assert_eq!((report.imported, report.skipped), (0, 1), "{report:?}");
+    assert_eq!(report.issues.iter().map(|issue| issue.line).collect::<Vec<_>>(), [2]);
+    assert_eq!(chats.get_chat("new").unwrap_err().kind(), ErrorKind::NotFound);
+
+    for imported in [4, 0] {
+        let report = chats.import_agent_message(&rows).unwrap();
+        assert_eq!((report.imported, report.skipped), (imported, 5 - imported), "{report:?}");
+        assert_eq!(report.issues.iter().map(|issue| issue.line).collect::<Vec<_>>(), [2, 5, 7], "{report:?}");
+        let what = &report.issues[0].what;
+        assert!(what.contains("\"a\"") && what.contains("sequence 1") && what.contains("\"there\""), "{what}");
+        let told = |chat: &str| {
+            let messages = chats.get_messages(chat, &MessageFilter::default()).unwrap();
+            messages.into_iter().map(|it| (it.message_id, it.sequence)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&chat), [("there".into(), 1), ("b".into(), 2), ("c".into(), 3)]);
+        assert_eq!(told("new"), [("e".into(), 7), ("g".into(), 8)]);
+    }
+    // Who saves messages may have his reasons: they stand in the order in which they were saved.
+    let same = |id: &str| ChatMessage { sequence: 2, ..message(id, id) };
+    chats.save_messages(&chat, vec![same("x"), same("y")]).unwrap();
+    let ids: Vec<_> = chats.get_messages(&chat, &MessageFilter::default()).unwrap();
+    assert_eq!(ids.iter().map(|it| it.message_id.as_str()).collect::<Vec<_>>(), ["there", "b", "x", "y", "c"]);
+}
