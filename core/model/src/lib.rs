@@ -33,7 +33,7 @@ mod time;
 
 pub use agent::{
     AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, DeletedAgent,
-    ListAgents, SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
+    ListAgents, SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent, max_steps,
 };
 pub use catalog::{
     Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatPlace, ChatTouched, ChatUpdated, Deleted,

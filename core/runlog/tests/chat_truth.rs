@@ -358,87 +358,6 @@ fn the_tables_of_messages_and_steps_are_imported_once() {
 }
 
 #[test]
-fn a_sequence_leaves_room_for_those_after_it() {
-    const JAVASCRIPT_MAX: u64 = (1 << 53) - 1;
-    let (_store, chats, chat) = chats();
-    let row = |id: &str, sequence: u64| {
-        format!(
-            r#"{{"message_id":"{id}","chat_id":"{chat}","role":"user","type":"text","props":{{}},"sequence":{sequence}}}"#
-        )
-    };
-    let rows = [row("a", JAVASCRIPT_MAX), row("b", 1 << 52)].join("\n");
-    let report = chats.import_agent_message(&rows).unwrap();
-    assert_eq!((report.imported, report.issues.len(), report.issues[0].line), (1, 1, 1), "{report:?}");
-    let what = &report.issues[0].what;
-    assert!(what.contains("\"a\"") && what.contains("9007199254740991") && what.contains("4503599627370496"), "{what}");
-    let saved = |sequence| chats.save_messages(&chat, vec![ChatMessage { sequence, ..message("c", "c") }]);
-    let error = saved(JAVASCRIPT_MAX).unwrap_err();
-    assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().contains("\"c\""), "{error}");
-    let update = Updates::new().with("sequence", raw("9007199254740991"));
-    assert_eq!(chats.update_message("b", &update).unwrap_err().kind(), ErrorKind::InvalidInput);
-    assert_eq!(saved(0).unwrap()[0].sequence, (1 << 52) + 1);
-    let new = NewRequest::new("travel");
-    let mut request = chats.begin_request(&chat, new, ChatMessage::text(ChatRole::User, "?")).unwrap();
-    let sent = ChatMessage { sequence: JAVASCRIPT_MAX, ..ChatMessage::text(ChatRole::Assistant, "!") };
-    assert_eq!(request.send(sent).unwrap_err().kind(), ErrorKind::InvalidInput);
-    let step = runlog::Step {
-        chat_id: chat.clone(),
-        sequence: JAVASCRIPT_MAX,
-        ..runlog::Step::new("r", "travel", "stack", StepType::Llm)
-    };
-    assert_eq!(chats.save_steps(vec![step]).unwrap_err().kind(), ErrorKind::InvalidInput);
-}
-
-#[test]
-fn a_redaction_in_a_copy_reaches_all_chats_that_share_the_message() {
-    let (store, chats, chat) = chats();
-    chats.save_messages(&chat, vec![message("secret", "s3cret"), message("other", "fine")]).unwrap();
-    let copy_of = |chat: &str| {
-        let session = store.find_session(chat).unwrap().id;
-        store.copy_session(session, &runlog::CopySession::default()).unwrap().session.id.to_string()
-    };
-    let first_in = |chat: &str| chats.get_messages(chat, &MessageFilter::default()).unwrap()[0].message_id.clone();
-    let change = |id: &str, text: &str| {
-        let update = Updates::new().with("props", raw(&format!(r#"{{"content":"{text}"}}"#)));
-        chats.update_message(id, &update).unwrap();
-    };
-    let [copy, beside] = [(); 2].map(|()| copy_of(&chat));
-    let below = copy_of(&copy);
-    change("secret", "s3cret, in the original");
-    change(&first_in(&copy), "s3cret, in the copy");
-    change(&first_in(&beside), "s3cret, beside");
-    change(&first_in(&below), "s3cret, below");
-    // What one that shares it has deleted is reached, too.
-    chats.delete_messages(&beside, &[&first_in(&beside)]).unwrap();
-    let own = chats.save_messages(&copy, vec![message("own", "the copy's own")]).unwrap();
-    chats.redact_message(&first_in(&copy), "asked for").unwrap();
-    for (chat, count) in [(&chat, 1), (&copy, 2), (&beside, 1), (&below, 1)] {
-        assert_eq!(texts(&chats, chat).len(), count, "{chat}");
-    }
-    let exported = || {
-        let mut lines = Vec::new();
-        runlog::archive::export(&store, runlog::archive::What::All, &mut |line| {
-            lines.extend_from_slice(line);
-            Ok::<(), runlog::Error>(())
-        })
-        .unwrap();
-        String::from_utf8(lines).unwrap()
-    };
-    assert!(!exported().contains("s3cret"), "{}", exported());
-    assert_eq!(chats.redact_message("secret", "again").unwrap_err().kind(), ErrorKind::NotFound);
-    // No import brings it back, anywhere.
-    let row = format!(r#"{{"message_id":"secret","chat_id":"{chat}","role":"user","type":"text","props":{{}}}}"#);
-    assert_eq!(chats.import_agent_message(&row).unwrap().skipped, 1);
-    // What was saved in the copy is the copy's alone.
-    chats.redact_message(&own[0].message_id, "asked for").unwrap();
-    assert_eq!((texts(&chats, &chat).len(), texts(&chats, &copy).len()), (1, 1));
-    assert!(!exported().contains("the copy's own"));
-    // To take a message out of a copy alone is to delete it there.
-    chats.delete_messages(&copy, &[&first_in(&copy)]).unwrap();
-    assert_eq!((texts(&chats, &chat).len(), texts(&chats, &copy).len(), texts(&chats, &below).len()), (1, 0, 1));
-}
-
-#[test]
 fn a_request_id_that_is_in_use_begins_no_second_request() {
     let (_store, chats, chat) = chats();
     let begin = |id: &str| {
@@ -501,6 +420,38 @@ fn of_many_who_begin_one_request_at_once_one_does() {
 }
 
 #[test]
+fn a_sequence_leaves_room_for_those_after_it() {
+    const JAVASCRIPT_MAX: u64 = (1 << 53) - 1;
+    let (_store, chats, chat) = chats();
+    let row = |id: &str, sequence: u64| {
+        format!(
+            r#"{{"message_id":"{id}","chat_id":"{chat}","role":"user","type":"text","props":{{}},"sequence":{sequence}}}"#
+        )
+    };
+    let rows = [row("a", JAVASCRIPT_MAX), row("b", 1 << 52)].join("\n");
+    let report = chats.import_agent_message(&rows).unwrap();
+    assert_eq!((report.imported, report.issues.len(), report.issues[0].line), (1, 1, 1), "{report:?}");
+    let what = &report.issues[0].what;
+    assert!(what.contains("\"a\"") && what.contains("9007199254740991") && what.contains("4503599627370496"), "{what}");
+    let saved = |sequence| chats.save_messages(&chat, vec![ChatMessage { sequence, ..message("c", "c") }]);
+    let error = saved(JAVASCRIPT_MAX).unwrap_err();
+    assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().contains("\"c\""), "{error}");
+    let update = Updates::new().with("sequence", raw("9007199254740991"));
+    assert_eq!(chats.update_message("b", &update).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(saved(0).unwrap()[0].sequence, (1 << 52) + 1);
+    let new = NewRequest::new("travel");
+    let mut request = chats.begin_request(&chat, new, ChatMessage::text(ChatRole::User, "?")).unwrap();
+    let sent = ChatMessage { sequence: JAVASCRIPT_MAX, ..ChatMessage::text(ChatRole::Assistant, "!") };
+    assert_eq!(request.send(sent).unwrap_err().kind(), ErrorKind::InvalidInput);
+    let step = runlog::Step {
+        chat_id: chat.clone(),
+        sequence: JAVASCRIPT_MAX,
+        ..runlog::Step::new("r", "travel", "stack", StepType::Llm)
+    };
+    assert_eq!(chats.save_steps(vec![step]).unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
 fn a_row_with_the_sequence_of_another_message_is_an_issue_of_its_line() {
     let (_store, chats, chat) = chats();
     chats.save_messages(&chat, vec![message("there", "1"), message("gone", "2")]).unwrap();
@@ -544,4 +495,61 @@ fn a_row_with_the_sequence_of_another_message_is_an_issue_of_its_line() {
     chats.save_messages(&chat, vec![same("x"), same("y")]).unwrap();
     let ids: Vec<_> = chats.get_messages(&chat, &MessageFilter::default()).unwrap();
     assert_eq!(ids.iter().map(|it| it.message_id.as_str()).collect::<Vec<_>>(), ["there", "b", "x", "y", "c"]);
+}
+
+#[test]
+fn a_redaction_in_a_copy_reaches_all_chats_that_share_the_message() {
+    let (store, chats, chat) = chats();
+    chats.save_messages(&chat, vec![message("secret", "s3cret"), message("other", "fine")]).unwrap();
+    let copy_of = |chat: &str| {
+        let session = store.find_session(chat).unwrap().id;
+        store.copy_session(session, &runlog::CopySession::default()).unwrap().session.id.to_string()
+    };
+    let first_in = |chat: &str| chats.get_messages(chat, &MessageFilter::default()).unwrap()[0].message_id.clone();
+    let change = |id: &str, text: &str| {
+        let update = Updates::new().with("props", raw(&format!(r#"{{"content":"{text}"}}"#)));
+        chats.update_message(id, &update).unwrap();
+    };
+    let [copy, beside] = [(); 2].map(|()| copy_of(&chat));
+    let below = copy_of(&copy);
+    change("secret", "s3cret, in the original");
+    change(&first_in(&copy), "s3cret, in the copy");
+    change(&first_in(&beside), "s3cret, beside");
+    change(&first_in(&below), "s3cret, below");
+    // What one that shares it has deleted is reached, too.
+    chats.delete_messages(&beside, &[&first_in(&beside)]).unwrap();
+    let own = chats.save_messages(&copy, vec![message("own", "the copy's own")]).unwrap();
+    chats.redact_message(&first_in(&copy), "asked for").unwrap();
+    for (chat, count) in [(&chat, 1), (&copy, 2), (&beside, 1), (&below, 1)] {
+        assert_eq!(texts(&chats, chat).len(), count, "{chat}");
+    }
+    let exported = || {
+        let mut lines = Vec::new();
+        runlog::archive::export(&store, runlog::archive::What::All, &mut |line| {
+            lines.extend_from_slice(line);
+            Ok::<(), runlog::Error>(())
+        })
+        .unwrap();
+        String::from_utf8(lines).unwrap()
+    };
+    assert!(!exported().contains("s3cret"), "{}", exported());
+    assert_eq!(chats.redact_message("secret", "again").unwrap_err().kind(), ErrorKind::NotFound);
+    // No import brings it back, anywhere.
+    let row = format!(r#"{{"message_id":"secret","chat_id":"{chat}","role":"user","type":"text","props":{{}}}}"#);
+    assert_eq!(chats.import_agent_message(&row).unwrap().skipped, 1);
+    // What was saved in the copy is the copy's alone.
+    chats.redact_message(&own[0].message_id, "asked for").unwrap();
+    assert_eq!((texts(&chats, &chat).len(), texts(&chats, &copy).len()), (1, 1));
+    assert!(!exported().contains("the copy's own"));
+    // To take a message out of a copy alone is to delete it there.
+    chats.delete_messages(&copy, &[&first_in(&copy)]).unwrap();
+    assert_eq!((texts(&chats, &chat).len(), texts(&chats, &copy).len(), texts(&chats, &below).len()), (1, 0, 1));
+}
+
+#[test]
+fn an_empty_id_of_a_request_is_told_so() {
+    let (_store, chats, _) = chats();
+    for error in [chats.resume_request("").unwrap_err(), chats.dismiss("").unwrap_err()] {
+        assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().contains("is empty"), "{error}");
+    }
 }
