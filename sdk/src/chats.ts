@@ -144,9 +144,11 @@ export class Chats {
   }
 
   /**
-   * Saves messages: all of them or none. Durable when it resolves.
+   * Saves messages: all of them or none. Durable when it resolves. A sequence that is given is at most 2^52; messages that are
+   * given the same one stand in the order in which they were saved.
    *
-   * @throws {@link RunlogError} `not_found` when there is no such chat; `already_exists` for a message id that is taken.
+   * @throws {@link RunlogError} `not_found` when there is no such chat; `already_exists` for a message id that is taken;
+   * `invalid_input`, `too_large` for a field that is refused.
    */
   async saveMessages(chatId: string, messages: readonly NewChatMessage[]): Promise<ChatMessage[]> {
     const args = { chat: chatId, messages: listOf(messages, "messages").map(wire.toMessage) };
@@ -254,9 +256,14 @@ export class Chats {
   }
 
   /**
-   * Takes the content of a message out of every read, with all that it was changed to in its chat: of the chat, of its copies
-   * and of exports; what a copy changed it to is a message of the copy's. The message is gone then, no import brings it back,
-   * and its sequence stays its own; its bytes stay on the disk. Durable when it resolves; the reason is kept.
+   * Takes the content of a message out of every read, with all that it was changed to. The message is gone then, no import
+   * brings it back, and its sequence stays its own; its bytes stay on the disk. Durable when it resolves; the reason is kept.
+   *
+   * **A message and its copies are one message here.** A copy of a chat shares what it copied, so that redacting the message
+   * in any of these chats redacts it in all of them: in the one where it was saved, in the copies of that, and in copies of
+   * copies, each with what the message was changed to there. Else its text could still be read in the others. A message that
+   * was saved in a copy after it was made is shared with that copy's own copies alone. To take a message out of one chat and
+   * leave it in the others, use {@link deleteMessages}.
    *
    * @throws {@link RunlogError} as {@link updateMessage}.
    */
@@ -268,7 +275,12 @@ export class Chats {
    * Begins a request: the user's message is durable when it resolves; everything else is in memory until the request
    * ends, and is then written as one atomic batch.
    *
-   * @throws {@link RunlogError} `invalid_input` when the message isn't the user's; else as {@link saveMessages}.
+   * An id names one request of a chat, so that it is begun once: what was interrupted is {@link resume | resumed}, and whoever
+   * asks again asks under another id.
+   *
+   * @throws {@link RunlogError} `conflict` while somebody in this process is at work on a request of this id in the chat: one
+   * that was begun or gone on with, and hasn't ended; `already_exists` when the chat has messages or steps of such a request;
+   * `invalid_input` when the message isn't the user's; else as {@link saveMessages}.
    */
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
     const { message, ...rest } = objectOf(request, "a request");
@@ -314,7 +326,7 @@ export class Chats {
    * there is nothing to resume. Nothing is written: who goes on with it has it to himself.
    *
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted, or no chat has the request;
-   * `invalid_input` when the step's space or stack can't be restored.
+   * `invalid_input` for an empty id, or when the step's space or stack can't be restored.
    *
    * @example
    * ```ts
@@ -334,7 +346,7 @@ export class Chats {
    * and say when it was dismissed. Gives those that could have been resumed, none for a request that was completed.
    *
    * @throws {@link RunlogError} `not_found` when no chat has the request; `ambiguous` when several have; `conflict` while
-   * somebody goes on with it.
+   * somebody is at work on it; `invalid_input` for an empty id.
    *
    * @example
    * ```ts
@@ -370,7 +382,8 @@ export class Chats {
   /**
    * Imports the table `agent_message`, one JSON object a line: ids, sequences and times stay, and a chat that isn't there is
    * made with what its rows tell, so import `agent_chat` first where there is one. A row that was deleted is passed over, and
-   * what is there already is left as it is.
+   * what is there already is left as it is. A row whose sequence another message of the chat has is left out and told in the
+   * report, since which of them comes first isn't told by the table.
    *
    * @throws {@link RunlogError} as {@link importAgentChat}.
    */
@@ -463,7 +476,7 @@ export class Resumption {
    * The buffer in which the request goes on: its space restored, its stack rebuilt. Nothing is written at its entry, and
    * nobody else goes on with the request until the buffer has ended.
    *
-   * @throws {@link RunlogError} `conflict` when somebody else goes on with the request, or has done so since it was resumed;
+   * @throws {@link RunlogError} `conflict` when somebody else is at work on the request, or has gone on with it since it was resumed;
    * `not_found` when the chat was deleted meanwhile.
    */
   async goOn(): Promise<RequestBuffer> {

@@ -13,7 +13,7 @@ export interface SpawnRequest {
    */
   timeoutMs?: number | undefined;
   /**
-   * The steps that this run may take, at least 1; where its agent's definition allows fewer, that holds. Then it is
+   * The steps that this run may take, a whole number from 1 to 4294967295; where its agent's definition allows fewer, that holds. Then it is
    * `paused`, and can be resumed.
    */
   maxSteps?: number | undefined;

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, BufRead, BufReader, Read, Seek},
     path::{Path, PathBuf},
 };
 
@@ -22,10 +22,11 @@ pub(crate) fn is_archive(beginning: &[u8]) -> bool {
 }
 
 /// An archive that can be read from its beginning as often as wanted.
-pub(crate) struct Archive {
-    path: PathBuf,
-    /// Whether it is a copy of what can be read once only.
-    is_copy: bool,
+pub(crate) enum Archive {
+    /// A file of somebody's.
+    Named(PathBuf),
+    /// A copy of what can be read once only: without a name, so that nothing is left of it however the process ends.
+    Copy(File),
 }
 
 impl Archive {
@@ -34,22 +35,41 @@ impl Archive {
         let mut beginning = [0; BEGINNING.len()];
         path.metadata().ok().filter(std::fs::Metadata::is_file)?;
         File::open(path).and_then(|mut file| file.read_exact(&mut beginning)).ok()?;
-        is_archive(&beginning).then(|| Self { path: path.to_owned(), is_copy: false })
+        is_archive(&beginning).then(|| Self::Named(path.to_owned()))
     }
 
     /// A copy of what can be read once only, for as long as this is held.
     pub(crate) fn of_stream(mut source: impl Read) -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("runlog-import-{}.jsonl", std::process::id()));
-        let failed = |error: io::Error| Failure::io(&error, format!("can't copy it to {}", path.display()));
-        let mut file = File::create_new(&path).map_err(failed)?;
-        let archive = Self { path: path.clone(), is_copy: true };
+        let folder = std::env::temp_dir();
+        let failed = |error: io::Error| Failure::io(&error, format!("can't copy it to {}", folder.display()));
+        let mut file = tempfile::tempfile_in(&folder).map_err(failed)?;
         io::copy(&mut source, &mut file).map_err(failed)?;
-        Ok(archive)
+        Ok(Self::Copy(file))
+    }
+
+    /// The archive from its beginning. Those who read a copy share one place in it: a reader ends where the next one begins.
+    fn open(&self) -> io::Result<File> {
+        match self {
+            Self::Named(path) => File::open(path),
+            Self::Copy(file) => {
+                let mut file = file.try_clone()?;
+                file.rewind()?;
+                Ok(file)
+            }
+        }
+    }
+
+    fn length(&self) -> u64 {
+        let told = match self {
+            Self::Named(path) => path.metadata(),
+            Self::Copy(file) => file.metadata(),
+        };
+        told.map_or(0, |it| it.len())
     }
 
     /// When the first of its records was written, as far as that can be told.
     pub(crate) fn first_time(&self) -> Option<u64> {
-        archive::first_time(&mut BufReader::new(File::open(&self.path).ok()?)).ok().flatten()
+        archive::first_time(&mut BufReader::new(self.open().ok()?)).ok().flatten()
     }
 
     /// Takes it into the store. `read` is told how many bytes were.
@@ -61,12 +81,12 @@ impl Archive {
         read: &mut dyn FnMut(u64),
     ) -> Result<Imported> {
         let mut opened = 0_u64;
-        let length = self.path.metadata().map_or(0, |it| it.len());
+        let length = self.length();
         let mut source = || {
             // What is told is half of it for each time.
             opened += 1;
             read(if opened == 1 { 0 } else { length / 2 });
-            let file = File::open(&self.path).map_err(|error| {
+            let file = self.open().map_err(|error| {
                 runlog::Error::with_source(runlog::ErrorKind::Io, format!("can't read it: {error}"), error)
             })?;
             Ok(Box::new(BufReader::with_capacity(super::source::PIECE_BYTES, file)) as Box<dyn BufRead>)
@@ -74,14 +94,5 @@ impl Archive {
         let imported = archive::import(store, Some(clock), is_strict, &mut source)?;
         read(length - length / 2);
         Ok(imported)
-    }
-}
-
-impl Drop for Archive {
-    fn drop(&mut self) {
-        if self.is_copy {
-            // A copy that stays takes room, and no more.
-            let _ = std::fs::remove_file(&self.path);
-        }
     }
 }

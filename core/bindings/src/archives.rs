@@ -3,8 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "an archive is a file of the caller's, and not one of a store's storage")]
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{BufRead, BufReader, BufWriter, Write},
+    fs::File,
+    io::{BufRead, BufReader, BufWriter, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     rc::Rc,
     sync::{Arc, Mutex, mpsc},
@@ -133,12 +133,12 @@ struct ExportObject {
 /// An archive that is given piece by piece: kept in a file until it is whole, since it is read twice.
 struct ImportObject {
     of: Rc<StoreObject>,
-    file: Arc<Mutex<Spool>>,
+    file: Arc<Mutex<Upload>>,
 }
 
-/// A file that is gone when this is.
-struct Spool {
-    path: PathBuf,
+/// A file without a name: the system takes it back with its last handle, also when the process is killed.
+struct Upload {
+    folder: PathBuf,
     file: BufWriter<File>,
 }
 
@@ -175,8 +175,8 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
         }
         "import" => {
             let objects = Rc::clone(&scope.objects);
-            let (of, name) = (Rc::clone(of), format!("runlog-import-{}.jsonl", store.backend().new_id()));
-            let making = scope.host.offload(async move { Spool::create(std::env::temp_dir().join(name)) });
+            let of = Rc::clone(of);
+            let making = scope.host.offload(async move { Upload::create(std::env::temp_dir()) });
             Answer::wait(async move {
                 let file = Arc::new(Mutex::new(making.await?));
                 Ok(Reply::DONE.with_handle(objects.add(Rc::new(ImportObject { of, file }))?))
@@ -290,22 +290,33 @@ fn failed(error: std::io::Error, what: &str, path: &Path) -> Failure {
     runlog::Error::with_source(ErrorKind::Io, message, error).into()
 }
 
-impl Spool {
-    fn create(path: PathBuf) -> Result<Self> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        // What is in it is nobody else's.
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&path).map_err(|error| failed(error, "make", &path))?;
-        Ok(Self { path, file: BufWriter::new(file) })
+impl Upload {
+    fn create(folder: PathBuf) -> Result<Self> {
+        let file =
+            tempfile::tempfile_in(&folder).map_err(|error| failed(error, "make a temporary file in", &folder))?;
+        Ok(Self { folder, file: BufWriter::new(file) })
     }
-}
 
-impl Drop for Spool {
-    fn drop(&mut self) {
-        // The system removes it from its temporary files one day, where it can't be removed now.
-        let _ = std::fs::remove_file(&self.path);
+    fn write(&mut self, piece: &[u8]) -> Result<()> {
+        self.file.write_all(piece).map_err(|error| failed(error, "write a temporary file in", &self.folder))
+    }
+
+    /// Takes what was written so far into a store.
+    fn import(&mut self, store: &Store, strict: bool) -> Result<Imported> {
+        let done = archive::import(store, None, strict, &mut || Ok(Box::new(self.read()?)));
+        // It was read with the handle that it is written with, which goes on at the end.
+        self.file.seek(SeekFrom::End(0)).map_err(|error| failed(error, "write a temporary file in", &self.folder))?;
+        Ok(done?)
+    }
+
+    /// Reads it from its beginning. All who read it share one place in it: a reader ends where the next one begins.
+    fn read(&mut self) -> runlog::Result<BufReader<File>> {
+        let file = self.file.rewind().and_then(|()| self.file.get_ref().try_clone());
+        let file = file.map_err(|error| {
+            let message = format!("can't read a temporary file in {}: {error}", self.folder.display());
+            runlog::Error::with_source(ErrorKind::Io, message, error)
+        })?;
+        Ok(BufReader::with_capacity(PIECE_BYTES, file))
     }
 }
 
@@ -339,19 +350,15 @@ impl Object for ImportObject {
             "write" => {
                 let piece = input.data.to_vec();
                 Answer::wait(scope.host.offload(async move {
-                    let mut spool = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    let written = spool.file.write_all(&piece);
-                    written.map_err(|error| failed(error, "write", &spool.path))?;
+                    file.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write(&piece)?;
                     Ok(Reply::DONE)
                 }))
             }
             "finish" => {
                 let Finish { strict } = input.read()?;
                 Answer::wait(scope.host.offload(async move {
-                    let mut spool = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    let flushed = spool.file.flush();
-                    flushed.map_err(|error| failed(error, "write", &spool.path))?;
-                    Reply::json(&ImportedReply::from(import_from(&store.to_blocking(), &spool.path, strict)?))
+                    let mut file = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    Reply::json(&ImportedReply::from(file.import(&store.to_blocking(), strict)?))
                 }))
             }
             _ => return Ok(None),
@@ -361,7 +368,7 @@ impl Object for ImportObject {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
+    use std::{io::Read, sync::Barrier};
 
     use runlog::NewSession;
 
@@ -412,5 +419,39 @@ mod tests {
         export_to(&store, &path, None).map(drop).unwrap();
         assert_eq!(std::fs::read(&beside).unwrap(), b"notes");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "the store, the file, and the one beside it");
+    }
+
+    #[test]
+    fn what_is_given_piece_by_piece_has_no_name_and_is_read_as_often_as_needed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut upload = Upload::create(folder.path().to_owned()).unwrap();
+        let read = |upload: &mut Upload| {
+            let mut text = String::new();
+            upload.read().unwrap().read_to_string(&mut text).unwrap();
+            text
+        };
+        upload.write(b"one ").unwrap();
+        upload.write(b"two ").unwrap();
+        #[cfg(unix)]
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left, however the process ends");
+        assert_eq!([read(&mut upload), read(&mut upload)], ["one two ", "one two "]);
+        // What was refused can be gone on with.
+        let store = Store::in_memory();
+        assert_eq!(upload.import(&store, false).unwrap_err().code, "invalid_input");
+        upload.write(b"three").unwrap();
+        assert_eq!(read(&mut upload), "one two three");
+    }
+
+    #[test]
+    fn an_archive_is_imported_from_a_file_without_a_name() {
+        let store = Store::in_memory();
+        let session = store.create_session(NewSession::named("trip")).unwrap();
+        let mut upload = Upload::create(std::env::temp_dir()).unwrap();
+        archive::export(&store, What::All, &mut |line| upload.write(line)).unwrap();
+        let other = Store::in_memory();
+        let imported = upload.import(&other, false).unwrap();
+        assert_eq!((imported.sessions.len(), imported.conflicts.len()), (1, 0));
+        assert_eq!(other.find_session("trip").unwrap(), session);
+        assert_eq!(upload.import(&other, false).unwrap().sessions[0].outcome.name(), "unchanged");
     }
 }

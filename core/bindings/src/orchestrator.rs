@@ -144,6 +144,7 @@ pub(crate) struct SpawnArgument {
     #[serde(default)]
     task: String,
     timeout_ms: Option<u64>,
+    #[serde(default, deserialize_with = "runlog::max_steps::deserialize")]
     max_steps: Option<u32>,
     resume_run_id: Option<RunId>,
 }
@@ -368,5 +369,21 @@ impl Object for HandleObject {
                 None => return Ok(None),
             },
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_of_steps_that_is_none_is_told_by_its_name_and_value() {
+        for given in ["0", "1.5", "1000000000000", "\"3\""] {
+            let request = format!(r#"{{"agentName":"worker","maxSteps":{given}}}"#);
+            let told = runlog::read_json::<SpawnArgument>(&request).map(drop).unwrap_err();
+            assert_eq!(told, format!("`maxSteps`: {given} is not a whole number from 1 to 4294967295"));
+        }
+        let request = runlog::read_json::<SpawnArgument>(r#"{"agentName":"worker","maxSteps":3}"#);
+        assert_eq!(request.map(|request| request.max_steps), Ok(Some(3)));
     }
 }

@@ -33,6 +33,7 @@ struct Start {
     agent_id: Option<String>,
     project: Option<String>,
     parent_run_id: Option<RunId>,
+    #[serde(default, deserialize_with = "runlog::max_steps::deserialize")]
     max_steps: Option<u32>,
     node_id: Option<String>,
     #[serde(default)]
@@ -199,6 +200,7 @@ pub(crate) struct ResumeArgument {
     /// What the user says: text, or content parts; `null` for nothing.
     #[serde(deserialize_with = "given")]
     message: Option<RawJson>,
+    #[serde(default, deserialize_with = "runlog::max_steps::deserialize")]
     max_steps: Option<u32>,
     max_total_steps: Option<u32>,
     dangling: Option<DanglingArgument>,

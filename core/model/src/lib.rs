@@ -33,15 +33,15 @@ mod time;
 
 pub use agent::{
     AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, DeletedAgent,
-    ListAgents, SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
+    ListAgents, SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent, max_steps,
 };
 pub use catalog::{
     Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatPlace, ChatTouched, ChatUpdated, Deleted,
     EncodedCatalogEvent, ListSessions, SessionChanges, SessionDeleted, SessionPage, SessionUpdated,
 };
 pub use chat::{
-    Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent, MessageFilter, Space,
-    Step, StepStatus, StepType, Touched, Updates, id_in_copy,
+    Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent, KeptMessage,
+    MessageFilter, Space, Step, StepStatus, StepType, Touched, Updates, id_in_copy,
 };
 pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use event::{ContextEvent, EventOptions, NewContextEvent, StoredEvent, ToolResultMark};

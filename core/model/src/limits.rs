@@ -39,8 +39,10 @@ pub const STACK_DEPTH_MAX: usize = 1 << 10;
 /// The deepest that JSON which is kept as a value is nested: 100 levels. JSON that is kept byte for byte may be nested
 /// as deep as it likes.
 pub const JSON_DEPTH_MAX: usize = 100;
-/// The largest sequence that a caller gives a message or a step: 2⁵³ − 1, the largest integer that JavaScript counts.
+/// The largest sequence that a message or a step has: 2⁵³ − 1, the largest integer that JavaScript counts.
 pub const CHAT_SEQUENCE_MAX: u64 = (1 << 53) - 1;
+/// The largest sequence that a caller gives a message or a step: 2⁵². Those that come after it have as much room again.
+pub const CHAT_SEQUENCE_GIVEN_MAX: u64 = 1 << 52;
 /// The largest JSON of one flow event or run snapshot: 16 MiB.
 pub const FLOW_EVENT_BYTES_MAX: usize = 16 << 20;
 /// The longest description of an agent: 64 KiB.

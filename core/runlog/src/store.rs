@@ -66,6 +66,8 @@ pub(crate) struct Folds {
     flows: Arc<FlowsShared>,
     chats: Arc<ChatCache>,
     claims: Arc<Claims>,
+    /// Held by the archive that is being imported: what one finds out of the store has to stay so until it is written.
+    pub(crate) importing: Arc<std::sync::Mutex<()>>,
     agents: Arc<AgentsFold>,
     /// Where writers that lost to another wait.
     pub(crate) queues: Arc<Queues>,

@@ -312,3 +312,21 @@ fn records_of_the_future_do_not_take_the_log_there() {
     let told = |store: &Store| store.contexts().get_events(agent.id, 1).unwrap()[0].created_at_ms;
     assert_eq!(told(&other), told(&original) + 8_000_000_000_000);
 }
+
+#[test]
+fn imports_of_one_archive_at_once_stand_in_line() {
+    let original = Store::in_memory();
+    rich::fill(&original);
+    let lines = export(&original, What::All);
+    let store = Store::in_memory();
+    let imported: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..10).map(|_| scope.spawn(|| try_import(&store, None, &lines))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let imported: Vec<Imported> = imported.into_iter().map(|it| it.unwrap()).collect();
+    assert!(imported.iter().all(|it| it.conflicts.is_empty()), "{imported:?}");
+    let made = imported.iter().filter(|it| outcomes(it).iter().all(|outcome| *outcome == Outcome::Created));
+    assert_eq!(made.count(), 1, "one finds nothing there");
+    let unchanged = imported.iter().filter(|it| outcomes(it).iter().all(|outcome| *outcome == Outcome::Unchanged));
+    assert_eq!(unchanged.count(), 9, "the others find all of it there");
+}

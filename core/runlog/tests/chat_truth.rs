@@ -253,7 +253,7 @@ fn two_workers_do_not_go_on_with_one_request() {
     let mut request = chats.go_on(&one).unwrap();
     let error = chats.go_on(&other).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
-    assert!(error.to_string().contains("\"req_1\" is being gone on with"), "{error}");
+    assert!(error.to_string().contains("\"req_1\" is under way"), "{error}");
     assert_eq!(chats.dismiss("req_1").unwrap_err().kind(), ErrorKind::Conflict);
     request.start_step(StepType::Llm, raw("{}")).unwrap();
     request.finish(RequestEnd::Interrupted).unwrap();
@@ -355,4 +355,201 @@ fn the_tables_of_messages_and_steps_are_imported_once() {
     assert_eq!((report.imported, report.chats, report.skipped), (0, 0, 2), "{report:?}");
     assert_eq!(chats.get_messages("new", &MessageFilter::default()).unwrap(), before);
     assert_eq!(chats.get_chat("only").unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_request_id_that_is_in_use_begins_no_second_request() {
+    let (_store, chats, chat) = chats();
+    let begin = |id: &str| {
+        let new = NewRequest { request_id: Some(id.into()), ..NewRequest::new("travel") };
+        chats.begin_request(&chat, new, ChatMessage::text(ChatRole::User, "?"))
+    };
+    let messages = |id: &str| {
+        let filter = MessageFilter { request_id: Some(id.into()), ..MessageFilter::default() };
+        chats.get_messages(&chat, &filter).unwrap().len()
+    };
+    // One that is under way, by its own id or by that of its message.
+    let mut request = begin("req_1").unwrap();
+    let error = begin("req_1").unwrap_err();
+    assert!(error.kind() == ErrorKind::Conflict && error.to_string().contains("\"req_1\" is under way"), "{error}");
+    let named = ChatMessage { request_id: Some("req_1".into()), ..ChatMessage::text(ChatRole::User, "?") };
+    assert_eq!(
+        chats.begin_request(&chat, NewRequest::new("travel"), named).unwrap_err().kind(),
+        ErrorKind::Conflict,
+        "the id of the message counts where the request has none"
+    );
+    assert_eq!(chats.dismiss("req_1").unwrap_err().kind(), ErrorKind::Conflict);
+    request.finish(RequestEnd::Completed).unwrap();
+    let error = begin("req_1").unwrap_err();
+    assert!(error.kind() == ErrorKind::AlreadyExists && error.to_string().contains("\"req_1\""), "{error}");
+    assert_eq!(messages("req_1"), 1);
+    // One that was interrupted, while somebody goes on with it and after.
+    interrupted(&chats, &chat, "req_2");
+    assert_eq!(begin("req_2").unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let going_on = chats.go_on(&chats.resume(&chat).unwrap().unwrap()).unwrap();
+    assert_eq!(begin("req_2").unwrap_err().kind(), ErrorKind::Conflict);
+    drop(going_on);
+    assert_eq!(messages("req_2"), 1);
+    // One of which there are steps alone, and one that another chat has.
+    let step = runlog::Step { chat_id: chat.clone(), ..runlog::Step::new("req_3", "travel", "stack", StepType::Llm) };
+    chats.save_steps(vec![step]).unwrap();
+    assert_eq!(begin("req_3").unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let other = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+    let new = NewRequest { request_id: Some("req_1".into()), ..NewRequest::new("travel") };
+    chats.begin_request(&other, new, ChatMessage::text(ChatRole::User, "?")).unwrap();
+    // A begin that was refused keeps nobody out.
+    let new = NewRequest { request_id: Some("req_4".into()), ..NewRequest::new("travel") };
+    let refused = chats.begin_request(&chat, new, ChatMessage { sequence: u64::MAX, ..message("", "?") });
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
+    begin("req_4").unwrap();
+}
+
+#[test]
+fn of_many_who_begin_one_request_at_once_one_does() {
+    let (_store, chats, chat) = chats();
+    let begun: usize = std::thread::scope(|scope| {
+        let begin = || {
+            let new = NewRequest { request_id: Some("req_1".into()), ..NewRequest::new("travel") };
+            let begun = chats.begin_request(&chat, new, ChatMessage::text(ChatRole::User, "?"));
+            usize::from(begun.is_ok_and(|mut request| request.finish(RequestEnd::Completed).is_ok()))
+        };
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(begin)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!((begun, texts(&chats, &chat).len()), (1, 1));
+}
+
+#[test]
+fn a_sequence_leaves_room_for_those_after_it() {
+    const JAVASCRIPT_MAX: u64 = (1 << 53) - 1;
+    let (_store, chats, chat) = chats();
+    let row = |id: &str, sequence: u64| {
+        format!(
+            r#"{{"message_id":"{id}","chat_id":"{chat}","role":"user","type":"text","props":{{}},"sequence":{sequence}}}"#
+        )
+    };
+    let rows = [row("a", JAVASCRIPT_MAX), row("b", 1 << 52)].join("\n");
+    let report = chats.import_agent_message(&rows).unwrap();
+    assert_eq!((report.imported, report.issues.len(), report.issues[0].line), (1, 1, 1), "{report:?}");
+    let what = &report.issues[0].what;
+    assert!(what.contains("\"a\"") && what.contains("9007199254740991") && what.contains("4503599627370496"), "{what}");
+    let saved = |sequence| chats.save_messages(&chat, vec![ChatMessage { sequence, ..message("c", "c") }]);
+    let error = saved(JAVASCRIPT_MAX).unwrap_err();
+    assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().contains("\"c\""), "{error}");
+    let update = Updates::new().with("sequence", raw("9007199254740991"));
+    assert_eq!(chats.update_message("b", &update).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(saved(0).unwrap()[0].sequence, (1 << 52) + 1);
+    let new = NewRequest::new("travel");
+    let mut request = chats.begin_request(&chat, new, ChatMessage::text(ChatRole::User, "?")).unwrap();
+    let sent = ChatMessage { sequence: JAVASCRIPT_MAX, ..ChatMessage::text(ChatRole::Assistant, "!") };
+    assert_eq!(request.send(sent).unwrap_err().kind(), ErrorKind::InvalidInput);
+    let step = runlog::Step {
+        chat_id: chat.clone(),
+        sequence: JAVASCRIPT_MAX,
+        ..runlog::Step::new("r", "travel", "stack", StepType::Llm)
+    };
+    assert_eq!(chats.save_steps(vec![step]).unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_row_with_the_sequence_of_another_message_is_an_issue_of_its_line() {
+    let (_store, chats, chat) = chats();
+    chats.save_messages(&chat, vec![message("there", "1"), message("gone", "2")]).unwrap();
+    chats.delete_messages(&chat, &["gone"]).unwrap();
+    let row = |chat: &str, id: &str, sequence: &str| {
+        format!(r#"{{"message_id":"{id}","chat_id":"{chat}","role":"user","type":"text","props":{{}}{sequence}}}"#)
+    };
+    let rows = [
+        row(&chat, "there", r#","sequence":1"#),
+        row(&chat, "a", r#","sequence":1"#),
+        row(&chat, "b", r#","sequence":2"#),
+        row(&chat, "c", ""),
+        row(&chat, "d", r#","sequence":3"#),
+        row("new", "e", r#","sequence":7"#),
+        row("new", "f", r#","sequence":7"#),
+        row("new", "g", ""),
+    ]
+    .join("\n");
+    // Of the line that is left out and those after it, nothing is taken where that is asked for.
+    let stop = runlog::ImportOptions { stop_at_issue: true };
+    let report = chats.import_agent_message_with(&rows, stop).unwrap();
+    assert_eq!((report.imported, report.skipped), (0, 1), "{report:?}");
+    assert_eq!(report.issues.iter().map(|issue| issue.line).collect::<Vec<_>>(), [2]);
+    assert_eq!(chats.get_chat("new").unwrap_err().kind(), ErrorKind::NotFound);
+
+    for imported in [4, 0] {
+        let report = chats.import_agent_message(&rows).unwrap();
+        assert_eq!((report.imported, report.skipped), (imported, 5 - imported), "{report:?}");
+        assert_eq!(report.issues.iter().map(|issue| issue.line).collect::<Vec<_>>(), [2, 5, 7], "{report:?}");
+        let what = &report.issues[0].what;
+        assert!(what.contains("\"a\"") && what.contains("sequence 1") && what.contains("\"there\""), "{what}");
+        let told = |chat: &str| {
+            let messages = chats.get_messages(chat, &MessageFilter::default()).unwrap();
+            messages.into_iter().map(|it| (it.message_id, it.sequence)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&chat), [("there".into(), 1), ("b".into(), 2), ("c".into(), 3)]);
+        assert_eq!(told("new"), [("e".into(), 7), ("g".into(), 8)]);
+    }
+    // Who saves messages may have his reasons: they stand in the order in which they were saved.
+    let same = |id: &str| ChatMessage { sequence: 2, ..message(id, id) };
+    chats.save_messages(&chat, vec![same("x"), same("y")]).unwrap();
+    let ids: Vec<_> = chats.get_messages(&chat, &MessageFilter::default()).unwrap();
+    assert_eq!(ids.iter().map(|it| it.message_id.as_str()).collect::<Vec<_>>(), ["there", "b", "x", "y", "c"]);
+}
+
+#[test]
+fn a_redaction_in_a_copy_reaches_all_chats_that_share_the_message() {
+    let (store, chats, chat) = chats();
+    chats.save_messages(&chat, vec![message("secret", "s3cret"), message("other", "fine")]).unwrap();
+    let copy_of = |chat: &str| {
+        let session = store.find_session(chat).unwrap().id;
+        store.copy_session(session, &runlog::CopySession::default()).unwrap().session.id.to_string()
+    };
+    let first_in = |chat: &str| chats.get_messages(chat, &MessageFilter::default()).unwrap()[0].message_id.clone();
+    let change = |id: &str, text: &str| {
+        let update = Updates::new().with("props", raw(&format!(r#"{{"content":"{text}"}}"#)));
+        chats.update_message(id, &update).unwrap();
+    };
+    let [copy, beside] = [(); 2].map(|()| copy_of(&chat));
+    let below = copy_of(&copy);
+    change("secret", "s3cret, in the original");
+    change(&first_in(&copy), "s3cret, in the copy");
+    change(&first_in(&beside), "s3cret, beside");
+    change(&first_in(&below), "s3cret, below");
+    // What one that shares it has deleted is reached, too.
+    chats.delete_messages(&beside, &[&first_in(&beside)]).unwrap();
+    let own = chats.save_messages(&copy, vec![message("own", "the copy's own")]).unwrap();
+    chats.redact_message(&first_in(&copy), "asked for").unwrap();
+    for (chat, count) in [(&chat, 1), (&copy, 2), (&beside, 1), (&below, 1)] {
+        assert_eq!(texts(&chats, chat).len(), count, "{chat}");
+    }
+    let exported = || {
+        let mut lines = Vec::new();
+        runlog::archive::export(&store, runlog::archive::What::All, &mut |line| {
+            lines.extend_from_slice(line);
+            Ok::<(), runlog::Error>(())
+        })
+        .unwrap();
+        String::from_utf8(lines).unwrap()
+    };
+    assert!(!exported().contains("s3cret"), "{}", exported());
+    assert_eq!(chats.redact_message("secret", "again").unwrap_err().kind(), ErrorKind::NotFound);
+    // No import brings it back, anywhere.
+    let row = format!(r#"{{"message_id":"secret","chat_id":"{chat}","role":"user","type":"text","props":{{}}}}"#);
+    assert_eq!(chats.import_agent_message(&row).unwrap().skipped, 1);
+    // What was saved in the copy is the copy's alone.
+    chats.redact_message(&own[0].message_id, "asked for").unwrap();
+    assert_eq!((texts(&chats, &chat).len(), texts(&chats, &copy).len()), (1, 1));
+    assert!(!exported().contains("the copy's own"));
+    // To take a message out of a copy alone is to delete it there.
+    chats.delete_messages(&copy, &[&first_in(&copy)]).unwrap();
+    assert_eq!((texts(&chats, &chat).len(), texts(&chats, &copy).len(), texts(&chats, &below).len()), (1, 0, 1));
+}
+
+#[test]
+fn an_empty_id_of_a_request_is_told_so() {
+    let (_store, chats, _) = chats();
+    for error in [chats.resume_request("").unwrap_err(), chats.dismiss("").unwrap_err()] {
+        assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().contains("is empty"), "{error}");
+    }
 }

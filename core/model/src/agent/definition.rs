@@ -5,6 +5,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::max_steps;
 use crate::{
     Error, RawJson, Result, Updates,
     chat::overlay,
@@ -100,7 +101,7 @@ pub struct AgentDefinition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_timeout_ms: Option<u64>,
     /// The steps one run of it may take; `None` is as many as it likes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "max_steps::deserialize")]
     pub max_steps: Option<u32>,
     /// Whatever its executor needs to know beside, as JSON: a model, a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -242,13 +243,12 @@ impl AgentDefinition {
         for tool in &self.tools {
             check_length(&about("tool name"), Some(tool), TOOL_NAME_BYTES_MAX)?;
         }
-        for (what, bound) in [("steps", self.max_steps.map(u64::from)), ("ms of time", self.default_timeout_ms)] {
-            if bound == Some(0) {
-                return Err(Error::invalid(format!(
-                    "agent {:?} of at most 0 {what} can't work; give at least 1, or leave it out",
-                    self.name
-                )));
-            }
+        max_steps::check(self.max_steps)?;
+        if self.default_timeout_ms == Some(0) {
+            return Err(Error::invalid(format!(
+                "agent {:?} of at most 0 ms of time can't work; give at least 1, or leave it out",
+                self.name
+            )));
         }
         extra::check("an agent definition", &self.extra, &Self::NAMES)
     }

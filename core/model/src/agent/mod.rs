@@ -2,6 +2,7 @@
 
 mod catalog;
 mod definition;
+pub mod max_steps;
 mod spawn;
 
 pub use catalog::{AgentCatalog, AgentCatalogEvent, AgentsPage, DeletedAgent, ListAgents};

@@ -1,6 +1,9 @@
 //! Checks that chats, messages and steps share.
 
-use crate::{Error, RawJson, Result, limits::CHAT_SEQUENCE_MAX};
+use crate::{
+    Error, RawJson, Result,
+    limits::{CHAT_SEQUENCE_GIVEN_MAX, CHAT_SEQUENCE_MAX},
+};
 
 /// Checks the length of a text in characters.
 pub(super) fn length(what: &str, text: Option<&str>, chars_max: usize) -> Result<()> {
@@ -31,12 +34,24 @@ pub(super) fn object(what: &str, json: Option<&RawJson>) -> Result<()> {
     }
 }
 
-/// Checks a sequence that a caller gave.
+/// Checks a sequence, whoever gave it.
 pub(super) fn sequence(what: &str, sequence: u64) -> Result<()> {
-    if sequence <= CHAT_SEQUENCE_MAX {
+    sequence_up_to(what, sequence, CHAT_SEQUENCE_MAX)
+}
+
+/// Checks a sequence that a caller gave: it leaves room for those that the store gives after it.
+pub(super) fn given_sequence(what: &str, id: &str, sequence: u64) -> Result<()> {
+    if id.is_empty() {
+        return sequence_up_to(&format!("the {what}'s sequence"), sequence, CHAT_SEQUENCE_GIVEN_MAX);
+    }
+    sequence_up_to(&format!("the sequence of {what} {id:?}"), sequence, CHAT_SEQUENCE_GIVEN_MAX)
+}
+
+fn sequence_up_to(what: &str, sequence: u64, max: u64) -> Result<()> {
+    if sequence <= max {
         return Ok(());
     }
-    Err(Error::invalid(format!("{what} is {sequence}, at most {CHAT_SEQUENCE_MAX} is allowed; 0 is the next one")))
+    Err(Error::invalid(format!("{what} is {sequence}, at most {max} is allowed; 0 is the next one")))
 }
 
 fn short(text: &str) -> String {

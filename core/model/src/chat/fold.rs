@@ -3,7 +3,14 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{copied::id_in_copy, event::MESSAGE_SAVED};
-use crate::{ChatEvent, ChatMessage, ChatRole, Error, Result, SessionId, Step, StepStatus, limits::STACK_DEPTH_MAX};
+use crate::{
+    ChatEvent, ChatMessage, ChatRole, Error, Result, SessionId, Step, StepStatus,
+    limits::{CHAT_SEQUENCE_MAX, STACK_DEPTH_MAX},
+};
+
+mod find;
+
+pub use find::KeptMessage;
 
 /// The messages and steps of a chat.
 ///
@@ -123,7 +130,7 @@ impl ChatFold {
     /// Passes over an event that was redacted. A message's place in the chat stays its own: no other gets its sequence.
     pub fn skip_redacted(&mut self, sequence: u64, kind: u8) {
         if kind == MESSAGE_SAVED {
-            self.last_message_sequence = self.last_message_sequence.saturating_add(1);
+            self.last_message_sequence = sequence_after(self.last_message_sequence);
         }
         self.last_sequence = sequence;
     }
@@ -183,7 +190,7 @@ impl ChatFold {
             message.message_id = format!("{}~{position}", message.message_id);
         }
         if message.sequence == 0 {
-            message.sequence = self.last_message_sequence.saturating_add(1);
+            message.sequence = sequence_after(self.last_message_sequence);
         }
         self.last_message_sequence = self.last_message_sequence.max(message.sequence);
         message.id = Some(position);
@@ -218,7 +225,7 @@ impl ChatFold {
     fn save_step(&mut self, position: u64, mut step: Step) {
         let request = entry(&mut self.requests, &step.request_id);
         if step.sequence == 0 {
-            step.sequence = request.last_step_sequence.saturating_add(1);
+            step.sequence = sequence_after(request.last_step_sequence);
         }
         request.last_step_sequence = step.sequence.max(request.last_step_sequence);
         step.id = Some(position);
@@ -291,13 +298,6 @@ impl ChatFold {
             self.step_places.insert(step.step_id.clone(), place);
             self.link_step(place);
         }
-    }
-
-    /// The positions of the events that saved and changed a message, the first one first.
-    pub fn positions_of_message(&self, id: &str) -> Vec<u64> {
-        let Some(place) = self.message_places.get(id) else { return Vec::new() };
-        let of_it = |touched: &&(u64, Place)| matches!(&touched.1, Place::Message(other) if other == place);
-        self.touched.iter().filter(of_it).map(|(position, _)| *position).collect()
     }
 
     /// Whether the chat has a message of this id, or had one that was deleted.
@@ -430,6 +430,12 @@ impl ChatFold {
         path.reverse();
         Ok(Some(path))
     }
+}
+
+/// The sequence that comes next. After the largest one there is none: those that come share it, in the order in which they
+/// were saved.
+fn sequence_after(last: u64) -> u64 {
+    last.saturating_add(1).min(CHAT_SEQUENCE_MAX)
 }
 
 /// The value of a key, made where there is none; the key is copied only then.

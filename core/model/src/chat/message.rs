@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    check::{length, object, required, sequence},
+    check::{given_sequence, length, object, required, sequence},
     overlay,
 };
 use crate::{
@@ -159,5 +159,16 @@ impl ChatMessage {
         }
         sequence("the message's sequence", self.sequence)?;
         extra::check("a message", &self.extra, &Self::NAMES)
+    }
+
+    /// As [`check`](Self::check), of a message that a caller makes, or gives another sequence: that leaves room for those after
+    /// it.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); [`InvalidInput`](crate::ErrorKind::InvalidInput) for a sequence over
+    /// [`CHAT_SEQUENCE_GIVEN_MAX`](crate::limits::CHAT_SEQUENCE_GIVEN_MAX).
+    pub fn check_new(&self) -> Result<()> {
+        given_sequence("message", &self.message_id, self.sequence)?;
+        self.check()
     }
 }

@@ -15,7 +15,7 @@ mod view;
 
 pub use copied::id_in_copy;
 pub use event::{ChatEvent, EncodedChatEvent};
-pub use fold::{ChatFold, MessageFilter, Touched};
+pub use fold::{ChatFold, KeptMessage, MessageFilter, Touched};
 pub use message::{ChatMessage, ChatRole};
 pub use space::Space;
 pub use step::{Step, StepStatus, StepType};

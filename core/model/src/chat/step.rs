@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    check::{length, object, required, sequence},
+    check::{given_sequence, length, object, required, sequence},
     overlay,
 };
 use crate::{
@@ -241,5 +241,16 @@ impl Step {
         object("the step's space_snapshot", self.space_snapshot.as_ref())?;
         sequence("the step's sequence", self.sequence)?;
         extra::check("a step", &self.extra, &Self::NAMES)
+    }
+
+    /// As [`check`](Self::check), of a step that a caller makes, or gives another sequence: that leaves room for those after
+    /// it.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); [`InvalidInput`](crate::ErrorKind::InvalidInput) for a sequence over
+    /// [`CHAT_SEQUENCE_GIVEN_MAX`](crate::limits::CHAT_SEQUENCE_GIVEN_MAX).
+    pub fn check_new(&self) -> Result<()> {
+        given_sequence("step", &self.step_id, self.sequence)?;
+        self.check()
     }
 }

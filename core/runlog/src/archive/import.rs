@@ -70,7 +70,8 @@ pub(super) struct Plan {
 ///
 /// The archive is read twice: nothing is written before all of it was found to be right. Sessions, runs and definitions are
 /// listed at the end, once what they are about is there, so that an import that was interrupted shows nothing half done; the
-/// next import of the same archive completes it. Nothing else should write to the store meanwhile.
+/// next import of the same archive completes it. Imports into one open store wait for each other, so that each finds what
+/// those before it have written; nothing else should write to the store meanwhile.
 ///
 /// Times are kept if `clock` is what the store was opened with and the store has nothing later.
 ///
@@ -102,6 +103,9 @@ pub fn import(
     strict: bool,
     source: &mut ImportSource<'_>,
 ) -> Result<Imported> {
+    let importing = &store.as_async().shared.folds.importing;
+    // It guards no value that a panic could leave broken: what is in the store is always whole batches.
+    let _alone = importing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let plan = check::check(store, source()?.as_mut())?;
     if strict && let Some((line, what)) = plan.conflicts.values().min() {
         let message = format!("line {line}: {what}; nothing was written");

@@ -1,4 +1,4 @@
-//! [`Claims`]: which interrupted requests somebody goes on with.
+//! [`Claims`]: which requests somebody is at work on.
 //!
 //! One process writes a store, so that its own memory knows; when it dies, the request can be resumed by the next one.
 
@@ -11,13 +11,13 @@ use runlog_model::SessionId;
 
 use crate::{Error, ErrorKind, Result};
 
-/// The requests that are gone on with, by their chat and id.
+/// The requests that are under way, by their chat and id.
 #[derive(Default)]
 pub(crate) struct Claims {
     taken: Mutex<HashSet<(SessionId, String)>>,
 }
 
-/// That a request is gone on with, until this is dropped.
+/// That a request is under way, until this is dropped.
 pub(super) struct Claim {
     claims: Arc<Claims>,
     request: (SessionId, String),
@@ -31,14 +31,15 @@ impl Claims {
     pub(super) fn take(self: &Arc<Self>, chat: SessionId, request_id: &str) -> Result<Claim> {
         let request = (chat, request_id.to_owned());
         if !self.taken().insert(request.clone()) {
-            let message = format!("request {request_id:?} is being gone on with; wait until that has ended");
+            let message =
+                format!("request {request_id:?} is under way, and somebody is at work on it; wait until it ends");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         Ok(Claim { claims: Arc::clone(self), request })
     }
 
     fn taken(&self) -> MutexGuard<'_, HashSet<(SessionId, String)>> {
-        self.taken.lock().expect("the list of resumed requests was left broken by a panic")
+        self.taken.lock().expect("the list of requests under way was left broken by a panic")
     }
 }
 

@@ -150,7 +150,7 @@ impl RequestDraft {
     /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for what can't be saved.
     pub fn send(&mut self, mut message: ChatMessage) -> Result<String> {
         super::store::check_chat("message", &message.chat_id, &self.chat_id)?;
-        message.check()?;
+        message.check_new()?;
         if message.message_id.is_empty() {
             message.message_id = self.backend.new_id().to_string();
         } else {

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::Mutex,
+    sync::{Arc, Mutex},
 };
 
 use runlog_model::{
@@ -16,7 +16,7 @@ use super::{
     import::{BATCH_RECORDS, is_no_time, object_lines},
 };
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     catalog::{Change, Guard},
     lookup::check_free,
 };
@@ -58,7 +58,10 @@ trait Record: DeserializeOwned + Clone {
     /// As it is saved in a chat.
     fn completed(self, chats: &AsyncChatStore, chat_id: &str) -> Result<Self>;
     /// Its event; `None` where the chat has it, or had it.
-    fn event(&self, fold: &ChatFold) -> Option<ChatEvent>;
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) where another has its sequence.
+    fn event<'r>(&'r self, chat: &mut Sequences<'r>) -> Result<Option<ChatEvent>>;
     fn id(&self) -> &str;
 }
 
@@ -86,8 +89,12 @@ impl Record for ChatMessage {
         chats.complete_message(self, chat_id)
     }
 
-    fn event(&self, fold: &ChatFold) -> Option<ChatEvent> {
-        (!fold.had_message(&self.message_id)).then(|| ChatEvent::MessageSaved(Box::new(self.clone())))
+    fn event<'r>(&'r self, chat: &mut Sequences<'r>) -> Result<Option<ChatEvent>> {
+        if chat.fold.had_message(&self.message_id) {
+            return Ok(None);
+        }
+        chat.take(&self.message_id, self.sequence)?;
+        Ok(Some(ChatEvent::MessageSaved(Box::new(self.clone()))))
     }
 
     fn id(&self) -> &str {
@@ -119,8 +126,9 @@ impl Record for Step {
         chats.complete_step(self, chat_id)
     }
 
-    fn event(&self, fold: &ChatFold) -> Option<ChatEvent> {
-        fold.step(&self.step_id).is_none().then(|| ChatEvent::StepSaved(Box::new(self.clone())))
+    fn event<'r>(&'r self, chat: &mut Sequences<'r>) -> Result<Option<ChatEvent>> {
+        let is_new = chat.fold.step(&self.step_id).is_none();
+        Ok(is_new.then(|| ChatEvent::StepSaved(Box::new(self.clone()))))
     }
 
     fn id(&self) -> &str {
@@ -128,10 +136,67 @@ impl Record for Step {
     }
 }
 
-/// The rows of one chat, with the bytes of each.
+/// The rows of one chat.
 struct OfChat<T> {
     chat_id: String,
-    rows: Vec<(T, usize)>,
+    rows: Vec<ReadRow<T>>,
+}
+
+/// A row as it was read.
+struct ReadRow<T> {
+    line: usize,
+    record: T,
+    /// How long the line is.
+    bytes: usize,
+}
+
+/// The sequences of a chat's messages, with those of the rows that were looked at.
+struct Sequences<'r> {
+    fold: &'r ChatFold,
+    taken: HashMap<u64, &'r str>,
+    last: u64,
+}
+
+impl<'r> Sequences<'r> {
+    fn new(fold: &'r ChatFold) -> Self {
+        Self { fold, taken: HashMap::new(), last: fold.last_message_sequence() }
+    }
+
+    /// Gives a message its sequence as the chat will: the one that it has, or for 0 the next.
+    fn take(&mut self, id: &'r str, sequence: u64) -> Result<()> {
+        let sequence = if sequence == 0 { self.last + 1 } else { sequence };
+        let there = || self.fold.message_with_sequence(sequence).map(|message| message.message_id.as_str());
+        if let Some(other) = self.taken.get(&sequence).copied().or_else(there) {
+            let what = format!(
+                "message {id:?} has sequence {sequence}, which message {other:?} of the chat has already; give it another, or \
+                 none to get the next"
+            );
+            return Err(Error::new(ErrorKind::AlreadyExists, what));
+        }
+        self.taken.insert(sequence, id);
+        self.last = self.last.max(sequence);
+        Ok(())
+    }
+}
+
+/// What is to be written of some rows, and the lines that are left out.
+#[derive(Default)]
+struct Chosen {
+    events: Vec<ChatEvent>,
+    issues: Vec<(usize, Error)>,
+}
+
+impl Chosen {
+    fn of<T: Record>(rows: &[ReadRow<T>], fold: &ChatFold) -> Self {
+        let (mut chosen, mut ids, mut chat) = (Self::default(), HashSet::new(), Sequences::new(fold));
+        for ReadRow { line, record, .. } in rows.iter().filter(|row| ids.insert(row.record.id())) {
+            match record.event(&mut chat) {
+                Ok(event) => chosen.events.extend(event),
+                Err(error) => chosen.issues.push((*line, error)),
+            }
+        }
+        chosen
+    }
 }
 
 impl AsyncChatStore {
@@ -139,7 +204,9 @@ impl AsyncChatStore {
     /// times stay, the row's own `id` is kept as `old_id`, and columns that aren't known are kept. A chat that isn't there
     /// is made, with the assistant of its first row that has one, and its first time: import `agent_chat` first where
     /// there is one. A row that was deleted is passed over, a message that is there, or was deleted since, left as it is,
-    /// and so is a chat that was deleted. A line that can't be read is reported, and the others go on.
+    /// and so is a chat that was deleted. A line that can't be read is reported, and the others go on; so is one whose sequence
+    /// another message of the chat has, since which of them comes first isn't told by the table.
+    /// [`save_messages`](Self::save_messages) takes such messages.
     ///
     /// # Errors
     /// Those of the storage; what was imported so far stays.
@@ -176,24 +243,35 @@ impl AsyncChatStore {
         let mut report = ImportReport::default();
         let mut chats: Vec<OfChat<T>> = Vec::new();
         let mut places = HashMap::new();
+        let mut deleted = Vec::new();
         for (line, text) in object_lines(lines) {
             if report.is_over(options) {
                 break;
             }
             let read = record_of::<T>(text).and_then(|record| record.map(|record| self.checked(record)).transpose());
             match read {
-                Ok(None) => report.skipped += 1,
+                Ok(None) => deleted.push(line),
                 Ok(Some(record)) => {
                     let chat_id = record.chat_id().to_owned();
                     let place = *places.entry(chat_id.clone()).or_insert_with(|| {
                         chats.push(OfChat { chat_id, rows: Vec::new() });
                         chats.len() - 1
                     });
-                    chats[place].rows.push((record, text.len()));
+                    chats[place].rows.push(ReadRow { line, record, bytes: text.len() });
                 }
                 Err(error) => report.leave_out(line, &error),
             }
         }
+        if options.stop_at_issue
+            && let Some((line, error)) = self.first_left_out(&chats).await?
+        {
+            report.issues.clear();
+            report.leave_out(line, &error);
+            deleted.retain(|deleted| *deleted < line);
+            chats.iter_mut().for_each(|chat| chat.rows.retain(|row| row.line < line));
+            chats.retain(|chat| !chat.rows.is_empty());
+        }
+        report.skipped += deleted.len();
         for part in chats.chunks(BATCH_RECORDS) {
             let sessions = self.sessions_for(part, &mut report).await?;
             for (chat, session) in part.iter().zip(sessions) {
@@ -203,7 +281,26 @@ impl AsyncChatStore {
                 }
             }
         }
+        report.issues.sort_by_key(|issue| issue.line);
         Ok(report)
+    }
+
+    /// The first line that can be read and can't be written, as the chats are now.
+    async fn first_left_out<T: Record>(&self, chats: &[OfChat<T>]) -> Result<Option<(usize, Error)>> {
+        let mut first: Option<(usize, Error)> = None;
+        for chat in chats {
+            let fold = match self.session_id(&chat.chat_id).await {
+                Ok(session) => self.store.chat_fold(session).await?,
+                Err(error) if error.kind() == ErrorKind::NotFound => Arc::default(),
+                Err(error) => return Err(error),
+            };
+            let issue = Chosen::of(&chat.rows, &fold).issues.into_iter().next();
+            let is_first = |(line, _): &(usize, Error)| first.as_ref().is_none_or(|(first, _)| line < first);
+            if let Some(issue) = issue.filter(is_first) {
+                first = Some(issue);
+            }
+        }
+        Ok(first)
     }
 
     /// The record, in the chat that it says it is in.
@@ -249,7 +346,7 @@ impl AsyncChatStore {
     }
 
     fn session_for<T: Record>(&self, chat: &OfChat<T>) -> Result<Session> {
-        let rows = || chat.rows.iter().map(|(record, _)| record);
+        let rows = || chat.rows.iter().map(|row| &row.record);
         let assistant_id = rows().find_map(|record| record.assistant_id().filter(|id| !id.is_empty()));
         let created_at = rows().map(T::created_at).filter(|at| !at.is_unset()).min().unwrap_or(Timestamp::UNSET);
         let new = Chat { chat_id: chat.chat_id.clone(), created_at, ..Chat::new(assistant_id.unwrap_or("unknown")) };
@@ -271,25 +368,24 @@ impl AsyncChatStore {
         let mut rest = chat.rows.as_slice();
         while !rest.is_empty() {
             let mut bytes = 0;
-            let fits = |(_, length): &&(T, usize)| {
-                bytes += length;
+            let fits = |row: &&ReadRow<T>| {
+                bytes += row.bytes;
                 bytes <= BATCH_BYTES
             };
             let count = rest.iter().take(BATCH_RECORDS).take_while(fits).count().max(1);
             let (batch, after) = rest.split_at(count);
             rest = after;
-            let imported = Mutex::new(0);
+            let done = Mutex::new((0, Vec::new()));
             self.write(session, |fold| {
-                let mut taken = HashSet::new();
-                let new = batch.iter().filter(|(record, _)| taken.insert(record.id()));
-                let events: Vec<ChatEvent> = new.filter_map(|(record, _)| record.event(fold)).collect();
-                *imported.lock().expect("nobody else has it") = events.len();
+                let Chosen { events, issues } = Chosen::of(batch, fold);
+                *done.lock().expect("nobody else has it") = (events.len(), issues);
                 Ok(events)
             })
             .await?;
-            let imported = imported.into_inner().expect("nobody else has it");
+            let (imported, issues) = done.into_inner().expect("nobody else has it");
             report.imported += imported;
-            report.skipped += count - imported;
+            report.skipped += count - imported - issues.len();
+            issues.iter().for_each(|(line, error)| report.leave_out(*line, error));
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ mod copy;
 mod draft;
 mod import;
 mod import_rows;
+mod redact;
 mod request;
 mod resume;
 mod sizes;

@@ -16,7 +16,7 @@ use super::{
     claims::Claim,
     draft::{StackNode, check_free_in},
     resume::{check_resumable, ended_with_request},
-    store::Prepared,
+    store::{Prepared, already_exists},
 };
 use crate::{AsyncStore, Error, Result, Wait, backend::Backend, lookup::live_session};
 
@@ -56,16 +56,21 @@ pub struct AsyncRequestBuffer {
     written: bool,
     /// The step that was cut off, where this goes on with a request.
     resumed: Option<Step>,
-    /// Keeps others from going on with it too.
+    /// Keeps others from beginning it, or going on with it, too.
     claim: Option<Claim>,
 }
 
 impl AsyncChatStore {
     /// Begins a request: the user's message is durable when it returns. The message may have any type.
     ///
+    /// An id names one request of a chat, so that it is begun once: what was interrupted is [resumed](Self::resume), and
+    /// whoever asks again asks under another id.
+    ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the message isn't the user's; else as
-    /// [`save_messages`](Self::save_messages).
+    /// [`Conflict`](crate::ErrorKind::Conflict) while somebody in this process is at work on a request of this id in the chat:
+    /// one that was begun or gone on with, and hasn't ended; [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the
+    /// chat has messages or steps of such a request; [`InvalidInput`](crate::ErrorKind::InvalidInput) when the message isn't
+    /// the user's; else as [`save_messages`](Self::save_messages).
     pub async fn begin_request(
         &self,
         chat_id: &str,
@@ -81,9 +86,21 @@ impl AsyncChatStore {
         let node = StackNode { stack_id: new.stack_id.unwrap_or_else(fresh), assistant_id: new.assistant_id };
         check_names(&request_id, &node)?;
         message.request_id = Some(request_id.clone());
-        self.save_messages(chat_id, vec![message]).await?;
         let session = self.session_id(chat_id).await?;
-        Ok(self.buffer(session, request_id, vec![node], Space::new(), None))
+        // Taken before the chat is looked at, so that of two who begin at once one finds what the other has written.
+        let claim = self.store.claims().take(session, &request_id)?;
+        self.save_messages_if(session, vec![message], |fold| {
+            if fold.has_request(&request_id) {
+                return Err(already_exists(
+                    "request",
+                    &request_id,
+                    "resume goes on with it, another id begins another",
+                ));
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(self.buffer(session, request_id, vec![node], Space::new(), None, claim))
     }
 
     /// The buffer in which a resumed request goes on: its space restored, its stack rebuilt from the root to the
@@ -91,7 +108,7 @@ impl AsyncChatStore {
     /// buffer has ended.
     ///
     /// # Errors
-    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else goes on with the request, or has done so since it was
+    /// [`Conflict`](crate::ErrorKind::Conflict) when somebody else is at work on the request, or has gone on with it since it was
     /// resumed; [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile.
     pub async fn go_on(&self, resumption: &Resumption) -> Result<AsyncRequestBuffer> {
         let session = self.session_id(&resumption.step.chat_id).await?;
@@ -103,9 +120,7 @@ impl AsyncChatStore {
             .iter()
             .map(|level| StackNode { stack_id: level.stack_id.clone(), assistant_id: level.assistant_id.clone() });
         let (step, space) = (resumption.step.clone(), resumption.space.clone());
-        let mut buffer = self.buffer(session, step.request_id.clone(), stack.collect(), space, Some(step));
-        buffer.claim = Some(claim);
-        Ok(buffer)
+        Ok(self.buffer(session, step.request_id.clone(), stack.collect(), space, Some(step), claim))
     }
 
     fn buffer(
@@ -115,11 +130,13 @@ impl AsyncChatStore {
         stack: Vec<StackNode>,
         space: Space,
         resumed: Option<Step>,
+        claim: Claim,
     ) -> AsyncRequestBuffer {
         let backend = Arc::clone(self.store.backend());
         let key = *backend.new_id().as_bytes();
         let draft = RequestDraft::new(backend, self.chat_id_of(session), request_id, stack, space);
-        AsyncRequestBuffer { store: self.store.clone(), session, draft, key, written: false, resumed, claim: None }
+        let claim = Some(claim);
+        AsyncRequestBuffer { store: self.store.clone(), session, draft, key, written: false, resumed, claim }
     }
 }
 

@@ -94,8 +94,9 @@ impl AsyncChatStore {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when no chat has the request, [`Ambiguous`](ErrorKind::Ambiguous) when several
-    /// have, [`InvalidInput`](ErrorKind::InvalidInput) when the step's space or stack can't be restored.
+    /// have, [`InvalidInput`](ErrorKind::InvalidInput) for an empty id, or when the step's space or stack can't be restored.
     pub async fn resume_request(&self, request_id: &str) -> Result<Option<Resumption>> {
+        check_given(request_id)?;
         let session = self.store.chat_with(IdOf::Request, request_id).await?;
         let fold = self.store.chat_fold(session).await?;
         fold.last_resumable_step_of(request_id).map(|step| resumption(&fold, step)).transpose()
@@ -123,8 +124,10 @@ impl AsyncChatStore {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when no chat has the request, [`Ambiguous`](ErrorKind::Ambiguous) when several
-    /// have, [`Conflict`](ErrorKind::Conflict) while somebody goes on with it.
+    /// have, [`Conflict`](ErrorKind::Conflict) while somebody is at work on it, [`InvalidInput`](ErrorKind::InvalidInput) for
+    /// an empty id.
     pub async fn dismiss(&self, request_id: &str) -> Result<Vec<Step>> {
+        check_given(request_id)?;
         let session = self.store.chat_with(IdOf::Request, request_id).await?;
         let _claim = self.store.claims().take(session, request_id)?;
         let at = Timestamp(self.store.backend().now_ms());
@@ -209,6 +212,15 @@ impl AsyncChatStore {
         let fold = self.store.chat_fold(session).await?;
         Ok(ids.iter().filter_map(|id| fold.step(id).cloned()).collect())
     }
+}
+
+fn check_given(request_id: &str) -> Result<()> {
+    if request_id.is_empty() {
+        return Err(Error::invalid(
+            "the id of the request is empty; give one, or none for the last request of the chat",
+        ));
+    }
+    Ok(())
 }
 
 /// How to go on from a step.

@@ -124,7 +124,7 @@ impl AsyncChatStore {
 
     pub(super) fn complete_step(&self, mut step: Step, chat: &str) -> Result<Step> {
         check_chat("step", &step.chat_id, chat)?;
-        step.check()?;
+        step.check_new()?;
         if step.step_id.is_empty() {
             step.step_id = self.store.backend().new_id().to_string();
         }
@@ -143,7 +143,11 @@ impl AsyncChatStore {
         let session = self.store.chat_with(IdOf::Step, step_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
         self.write(session, |fold| {
-            fold.step(step_id).ok_or_else(|| not_found("step", step_id))?.updated(updates, at)?;
+            let step = fold.step(step_id).ok_or_else(|| not_found("step", step_id))?;
+            let updated = step.updated(updates, at)?;
+            if updated.sequence != step.sequence {
+                updated.check_new()?;
+            }
             Ok(vec![ChatEvent::StepUpdated { step_id: step_id.to_owned(), at, updates: updates.clone() }])
         })
         .await?;

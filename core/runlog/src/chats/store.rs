@@ -1,11 +1,11 @@
 //! [`AsyncChatStore`]: chats and their messages.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
-use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Position, Sequence};
+use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Sequence};
 use runlog_model::{
     CatalogEvent, Chat, ChatEvent, ChatFilter, ChatFold, ChatList, ChatMessage, ChatPlace, ChatTouched, ChatUpdated,
-    EncodedChatEvent, MessageFilter, Session, SessionId, Timestamp, Updates, id_in_copy,
+    EncodedChatEvent, MessageFilter, Session, SessionId, Timestamp, Updates,
 };
 
 use super::cache::{IdOf, stream_of};
@@ -145,12 +145,25 @@ impl AsyncChatStore {
     /// Saves messages: all of them or none. What is left empty (id, chat, sequence, times) is given by the store.
     /// Durable when it returns.
     ///
+    /// A sequence that is given is at most [`CHAT_SEQUENCE_GIVEN_MAX`](runlog_model::limits::CHAT_SEQUENCE_GIVEN_MAX). Several
+    /// messages may be given the same one: they stand in the order in which they were saved.
+    ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted;
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) for a message id that is taken;
     /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
     pub async fn save_messages(&self, chat_id: &str, messages: Vec<ChatMessage>) -> Result<Vec<ChatMessage>> {
         let session = self.session_id(chat_id).await?;
+        self.save_messages_if(session, messages, |_| Ok(())).await
+    }
+
+    /// Saves messages where a check of the chat as it is then says so.
+    pub(super) async fn save_messages_if(
+        &self,
+        session: SessionId,
+        messages: Vec<ChatMessage>,
+        check: impl Fn(&ChatFold) -> Result<()>,
+    ) -> Result<Vec<ChatMessage>> {
         let chat = self.chat_id_of(session);
         for message in messages.iter().filter(|message| !message.message_id.is_empty()) {
             self.store.check_id_elsewhere(session, IdOf::Message, &message.message_id).await?;
@@ -160,6 +173,7 @@ impl AsyncChatStore {
             .map(|message| self.complete_message(message, &chat))
             .collect::<Result<Vec<ChatMessage>>>()?;
         self.write(session, |fold| {
+            check(fold)?;
             let mut taken = HashSet::new();
             for message in &messages {
                 let id = message.message_id.as_str();
@@ -176,7 +190,7 @@ impl AsyncChatStore {
 
     pub(super) fn complete_message(&self, mut message: ChatMessage, chat: &str) -> Result<ChatMessage> {
         check_chat("message", &message.chat_id, chat)?;
-        message.check()?;
+        message.check_new()?;
         if message.message_id.is_empty() {
             message.message_id = self.store.backend().new_id().to_string();
         }
@@ -205,7 +219,11 @@ impl AsyncChatStore {
         let session = self.store.chat_with(IdOf::Message, message_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
         self.write(session, |fold| {
-            fold.message(message_id).ok_or_else(|| not_found("message", message_id))?.updated(updates, at)?;
+            let message = fold.message(message_id).ok_or_else(|| not_found("message", message_id))?;
+            let updated = message.updated(updates, at)?;
+            if updated.sequence != message.sequence {
+                updated.check_new()?;
+            }
             let (message_id, updates) = (message_id.to_owned(), updates.clone());
             Ok(vec![ChatEvent::MessageUpdated { message_id, at, updates }])
         })
@@ -232,41 +250,6 @@ impl AsyncChatStore {
             Ok(vec![ChatEvent::MessagesDeleted { message_ids, at }])
         })
         .await
-    }
-
-    /// Takes the content of a message out of every read, with all that it was changed to, in its chat and in the copies
-    /// that were made of it, and in copies of these: of the chats and of exports. The message is gone then, and no import
-    /// brings it back; its sequence stays its own, and its bytes stay on the disk. Of a message of a copy, what it shares
-    /// with the chat that it was copied from is gone there too, and what the message was changed to there stays: redact the
-    /// message where it was saved to reach all of it. Durable when it returns; the reason is kept.
-    ///
-    /// # Errors
-    /// As [`update_message`](Self::update_message).
-    pub async fn redact_message(&self, message_id: &str, reason: &str) -> Result<()> {
-        let saved_in = self.store.chat_with(IdOf::Message, message_id).await?;
-        let at = Timestamp(self.store.backend().now_ms());
-        let (mut positions, mut gone) = (BTreeSet::new(), Vec::new());
-        let mut next = vec![(saved_in, message_id.to_owned())];
-        while let Some((session, id)) = next.pop() {
-            let found = self.store.chat_fold(session).await?.positions_of_message(&id);
-            if session == saved_in && found.is_empty() {
-                return Err(not_found("message", message_id));
-            }
-            let copies = self.store.shared.catalog.read(|catalog| catalog.copies_of(session)).await?;
-            next.extend(copies.into_iter().map(|copy| (copy, id_in_copy(copy.0, &id))));
-            if !found.is_empty() {
-                // Its id is known no more once it is redacted: that it was there is told apart.
-                gone.push(Prepared::new(
-                    session,
-                    vec![ChatEvent::MessagesDeleted { message_ids: vec![id], at }],
-                    at.0,
-                )?);
-                positions.extend(found);
-            }
-        }
-        let mut ops: Vec<Op<'_>> = gone.iter().flat_map(|prepared| prepared.ops(Expected::Any)).collect();
-        ops.extend(positions.into_iter().map(|position| Op::Redact { position: Position(position), reason }));
-        self.store.backend().commit(Batch::new(ops)).await.map(drop)
     }
 
     /// The session of a chat that isn't deleted.

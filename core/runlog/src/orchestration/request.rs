@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use runlog_model::{AgentDefinition, Run, RunId, RunStatus, ToolStyle, read_value};
+use runlog_model::{AgentDefinition, Run, RunId, RunStatus, ToolStyle, max_steps, read_value};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::{Error, InstanceId, MAX_TOTAL_STEPS_PER_RUN, NewSession, SessionId};
@@ -31,7 +31,7 @@ pub struct SpawnRequest {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "seconds")]
     pub timeout: Option<Duration>,
     /// The steps that this run may take, where that is less than its definition says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "max_steps::deserialize")]
     pub max_steps: Option<u32>,
     /// The paused run to go on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::Either;
 use runlog_model::{
-    AgentDefinition, EncodedRunEvent, Run, RunId, RunStatus, RuntimeCommand, SpawnRecord, SpawnedAgent,
+    AgentDefinition, EncodedRunEvent, Run, RunId, RunStatus, RuntimeCommand, SpawnRecord, SpawnedAgent, max_steps,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -264,9 +264,7 @@ impl Inner {
         if request.timeout == Some(Duration::ZERO) {
             return Err(Error::invalid("a timeout of 0 leaves no time to work; give more, or leave it out"));
         }
-        if request.max_steps == Some(0) {
-            return Err(Error::invalid("max_steps is 0, and a run takes at least 1 step; give more, or leave it out"));
-        }
+        max_steps::check(request.max_steps)?;
         if request.task.len() > TASK_BYTES_MAX {
             let length = request.task.len();
             return Err(Error::new(

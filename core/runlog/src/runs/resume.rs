@@ -3,14 +3,14 @@
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
     ContextEvent, DanglingFold, DanglingToolCall, EncodedRunEvent, EventOptions, Message, MessageFold, NewContextEvent,
-    NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, error_results,
+    NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, error_results, max_steps,
 };
 
 use super::{
     AsyncRunRecorder, AsyncRuns, ToolOutcome,
     load::{LoadedRun, stream_of},
     outcome::AnsweredCall,
-    start::{check_budget, context_records, creation, record},
+    start::{context_records, creation, record},
 };
 use crate::{
     Error, ErrorKind, RawMessage, Result, flows::CarriedFlow, journal::ATTEMPTS_MAX, lookup::check_id, repository,
@@ -183,7 +183,7 @@ impl AsyncRuns {
         options: &ResumeOptions,
         extras: &ResumeExtras<'_>,
     ) -> Result<AsyncResumedRun> {
-        check_budget(options.max_steps)?;
+        max_steps::check(options.max_steps)?;
         if let Some(parent) = options.parent_run_id
             && !self.index().read(|runs| runs.run(parent).is_some()).await?
         {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Sequence};
 use runlog_model::{
     AgentInstance, CatalogEvent, ContextEventKind, DanglingToolCall, EncodedRunEvent, EventOptions, InstanceId,
-    NewContextEvent, RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, Session, SessionId,
+    NewContextEvent, RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, Session, SessionId, max_steps,
 };
 
 use super::{
@@ -121,7 +121,7 @@ impl AsyncRuns {
     /// [`Conflict`](ErrorKind::Conflict) when somebody else wrote to the context while its tool calls were closed,
     /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
     pub async fn start(&self, new: NewRun) -> Result<AsyncRunRecorder> {
-        check_budget(new.max_steps)?;
+        max_steps::check(new.max_steps)?;
         if let Some(parent) = new.parent_run_id {
             let found = self.index().read(|runs| runs.run(parent).is_some()).await?;
             if !found {
@@ -296,14 +296,6 @@ impl AsyncRuns {
             duration_ms: None,
             extra: serde_json::Map::new(),
         }
-    }
-}
-
-/// A budget of no steps would end before it began.
-pub(super) fn check_budget(max_steps: Option<u32>) -> Result<()> {
-    match max_steps {
-        Some(0) => Err(Error::invalid("a run of at most 0 steps can't take one; give at least 1, or leave it out")),
-        _ => Ok(()),
     }
 }
 

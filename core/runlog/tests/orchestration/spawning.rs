@@ -225,7 +225,11 @@ async fn a_spawned_run_takes_the_lower_of_two_bounds(world: World) {
     ];
     let results = world.orchestrator.spawn_agents(parent, requests).await.unwrap();
     assert_eq!(results.iter().map(|result| result.steps).collect::<Vec<_>>(), [2, 3, 3, 4, 10, 0]);
-    assert!(results[5].error.as_deref().unwrap().contains("max_steps is 0"), "{:?}", results[5]);
+    assert!(
+        results[5].error.as_deref().unwrap().contains("`max_steps`: 0 is not a whole number from 1"),
+        "{:?}",
+        results[5]
+    );
     let resumed = SpawnRequest::resume("bounded", run_of(&results[0])).with_max_steps(1);
     let results = world.orchestrator.spawn_agents(parent, vec![resumed]).await.unwrap();
     assert_eq!((results[0].steps, results[0].status), (3, RunStatus::Paused), "one more than the two before");

@@ -1,0 +1,114 @@
+//! Redacting a message, in all chats that share it.
+
+use std::collections::{BTreeSet, HashSet};
+
+use runlog_log::{Batch, Expected, Op, Position};
+use runlog_model::{ChatEvent, KeptMessage, SessionId, Timestamp, id_in_copy};
+
+use super::{
+    AsyncChatStore,
+    cache::IdOf,
+    store::{Prepared, not_found},
+};
+use crate::Result;
+
+/// A message in one of the chats that share it.
+struct Shared {
+    chat: SessionId,
+    /// Its id there, as far as it can be told; a deleted one has none.
+    id: Option<String>,
+    /// The position of the event that saved it, which is the same in all chats that share that event.
+    saved_at: u64,
+}
+
+impl AsyncChatStore {
+    /// Takes the content of a message out of every read, with all that it was changed to. The message is gone then, and no
+    /// import brings it back; its sequence stays its own, and its bytes stay on the disk. Durable when it returns; the
+    /// reason is kept.
+    ///
+    /// **A message and its copies are one message here.** A copy of a chat shares the records of what it copied, so that
+    /// redacting the message in any of these chats redacts it in all of them: in the one where it was saved, in the copies
+    /// of that, and in copies of copies, each with what the message was changed to there, also where it was deleted. Else its
+    /// text could still be read in the others. A message that was saved in a copy after it was made is shared with that
+    /// copy's own copies alone. To take a message out of one chat and leave it in the others, use
+    /// [`delete_messages`](Self::delete_messages).
+    ///
+    /// ```
+    /// use runlog::{Chat, ChatMessage, ChatRole, CopySession, MessageFilter, Store};
+    ///
+    /// let store = Store::in_memory();
+    /// let chats = store.chats();
+    /// let chat_id = chats.create_chat(Chat::new("travel"))?.chat_id;
+    /// chats.save_messages(&chat_id, vec![ChatMessage::text(ChatRole::User, "My PIN is 1234.")])?;
+    /// let copy = store.copy_session(chat_id.parse()?, &CopySession::default())?.session.id.to_string();
+    /// let of_copy = chats.get_messages(&copy, &MessageFilter::default())?;
+    /// chats.redact_message(&of_copy[0].message_id, "a PIN")?;
+    /// assert!(chats.get_messages(&chat_id, &MessageFilter::default())?.is_empty(), "gone in the original, too");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`update_message`](Self::update_message).
+    pub async fn redact_message(&self, message_id: &str, reason: &str) -> Result<()> {
+        let chat = self.store.chat_with(IdOf::Message, message_id).await?;
+        let fold = self.store.chat_fold(chat).await?;
+        let message = fold.message(message_id).and_then(|_| fold.kept_message(Some(message_id), 0));
+        let saved_at = message.and_then(|message| message.positions.first().copied());
+        let saved_at = saved_at.ok_or_else(|| not_found("message", message_id))?;
+        drop(fold);
+
+        let at = Timestamp(self.store.backend().now_ms());
+        let (mut positions, mut gone) = (BTreeSet::new(), Vec::new());
+        let named = Shared { chat, id: Some(message_id.to_owned()), saved_at };
+        for (chat, message) in self.sharing(named).await? {
+            positions.extend(message.positions);
+            // Its id is known no more once it is redacted: that it was there is told apart.
+            let deleted = message.id.map(|id| ChatEvent::MessagesDeleted { message_ids: vec![id], at });
+            gone.extend(deleted.map(|deleted| Prepared::new(chat, vec![deleted], at.0)).transpose()?);
+        }
+        let mut ops: Vec<Op<'_>> = gone.iter().flat_map(|prepared| prepared.ops(Expected::Any)).collect();
+        ops.extend(positions.into_iter().map(|position| Op::Redact { position: Position(position), reason }));
+        self.store.backend().commit(Batch::new(ops)).await.map(drop)
+    }
+
+    /// The chats that have a message in common, and where each keeps it.
+    async fn sharing(&self, named: Shared) -> Result<Vec<(SessionId, KeptMessage)>> {
+        let mut found = Vec::new();
+        let mut next = vec![self.first_saved(named).await?];
+        // An archive that was imported may claim that two sessions are copies of each other.
+        let mut seen = HashSet::new();
+        while let Some(Shared { chat, mut id, mut saved_at }) = next.pop() {
+            if !seen.insert(chat) {
+                continue;
+            }
+            let kept = self.store.chat_fold(chat).await?.kept_message(id.as_deref(), saved_at);
+            if let Some(kept) = kept {
+                id = kept.id.clone().or(id);
+                saved_at = kept.positions.first().copied().unwrap_or(saved_at);
+                found.push((chat, kept));
+            }
+            let copies = self.store.shared.catalog.read(|catalog| catalog.copies_of(chat)).await?;
+            next.extend(copies.into_iter().map(|copy| {
+                let id = id.as_deref().map(|id| id_in_copy(copy.0, id));
+                Shared { chat: copy, id, saved_at }
+            }));
+        }
+        Ok(found)
+    }
+
+    /// The message in the chat that it was copied from first, as far as the store has that.
+    async fn first_saved(&self, mut message: Shared) -> Result<Shared> {
+        let mut seen = HashSet::from([message.chat]);
+        loop {
+            let chat = message.chat;
+            let source = self.store.shared.catalog.read(|catalog| catalog.session(chat)?.copied_from).await?;
+            let Some(source) = source.filter(|source| seen.insert(*source)) else { return Ok(message) };
+            let fold = self.store.chat_fold(source).await?;
+            // An imported copy may have records of its own, which are told by the id alone.
+            let by_id = || fold.kept_message(Some(fold.id_of_copied(chat, message.id.as_deref()?)?), 0);
+            let Some(kept) = fold.kept_message(None, message.saved_at).or_else(by_id) else { return Ok(message) };
+            let saved_at = kept.positions.first().copied().unwrap_or(message.saved_at);
+            message = Shared { chat: source, id: kept.id, saved_at };
+        }
+    }
+}
