@@ -172,8 +172,11 @@ export class RunContext {
    * Spawns sub-agents, all at once, and waits for all of them; what became of each comes in the order of the requests. A
    * request that is refused doesn't disturb the others. What was spawned and the results are recorded in the context, as a
    * tool call; `toolCallId` names one that a model made, and is in the context already. An aborted signal cancels them.
+   * Providers take no second call before the first has its result: give all requests in one call, not two calls at once,
+   * unless they are those of tool calls that one message of a model's makes.
    *
-   * @throws {@link RunlogError} `wrong_status` when the run isn't running or is being stopped; `too_large` for too many
+   * @throws {@link RunlogError} `invalid_input` while other tool calls of the context have no result; `wrong_status` when the
+   * run isn't running or is being stopped; `too_large` for too many
    * requests; `limit_reached` when agents have spawned agents too deeply, or too many are at work.
    */
   async spawnAgents(

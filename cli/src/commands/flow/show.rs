@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use runlog::{FlowRun, Playback, PlaybackOptions, RunSnapshot, RuntimeCommand, Speed};
+use runlog::{FlowRun, Playback, PlaybackOptions, RunSnapshot, RunStatus, RuntimeCommand, Speed};
 use serde::Serialize;
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 const AFTER_HELP: &str = "\
 Nodes and sessions are those of the latest snapshot; the inbox is what waits now, and the events are all there are.
 
-With --json one document: {\"run_id\", \"snapshot\": the snapshot as it was saved or null, \"inbox\": [the commands that \
+With --json one document: {\"run_id\", \"run_status\" (null for a flow by itself), \"snapshot\": the snapshot as it was saved or null, \"inbox\": [the commands that \
 wait now], \"events\": {type: count}}.";
 
 /// The arguments.
@@ -30,6 +30,7 @@ pub(super) struct Args {
 #[derive(Serialize)]
 struct Shown<'a> {
     run_id: String,
+    run_status: Option<RunStatus>,
     snapshot: Option<&'a RunSnapshot>,
     inbox: Vec<RuntimeCommand>,
     events: BTreeMap<String, u64>,
@@ -50,7 +51,8 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if snapshot.is_none() && events.is_empty() {
         return Err(Failure::new(Exit::NotFound, "not_found", format!("the run {run} has no flow")));
     }
-    let shown = Shown { run_id: run.to_string(), snapshot, inbox: FlowRun::waiting(&store, run)?, events };
+    let run_status = store.runs().get(run)?.map(|run| run.status);
+    let shown = Shown { run_id: run.to_string(), run_status, snapshot, inbox: FlowRun::waiting(&store, run)?, events };
     if out.is_json() {
         out.value(&shown)?;
     } else {
@@ -61,7 +63,12 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 
 fn print(shown: &Shown<'_>, out: &mut Out) -> Result<()> {
     let status = shown.snapshot.map_or_else(|| "no snapshot yet".to_owned(), |it| it.status.clone());
-    table::fields(&[("run", Some(shown.run_id.clone())), ("status", Some(status))], out)?;
+    // Its snapshot may be older than what became of its run.
+    let of_run = shown.run_status.map(|status| status.to_string());
+    table::fields(
+        &[("run", Some(shown.run_id.clone())), ("status of the run", of_run), ("status", Some(status))],
+        out,
+    )?;
     if let Some(snapshot) = shown.snapshot {
         let mut nodes: BTreeMap<&str, (String, &str)> = BTreeMap::new();
         for (node, status) in &snapshot.node_status {

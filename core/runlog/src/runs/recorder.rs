@@ -41,6 +41,9 @@ use crate::{AppendOptions, Error, ErrorKind, RawMessage, Result, journal::ATTEMP
 /// [`WrongStatus`](ErrorKind::WrongStatus) once the run has paused or ended, whoever ended it. A recorder that
 /// is dropped leaves its run `running`, to be found by [`AsyncRuns::recover`].
 ///
+/// The recorders of a context write in turn. Await the future of a write, or drop it: one that was polled once and is kept,
+/// as a branch of `select!` is that is polled by reference, may hold its turn, and the others wait for it.
+///
 /// ```
 /// use runlog::{AsyncStore, ErrorKind, NewMessage, NewRun, NewSession};
 ///
