@@ -6,7 +6,7 @@ use crate::{
     child::{cargo, root, run},
     floors, lengths, node,
     report::{Outcome, Report, outcome},
-    tools,
+    tools, unused,
 };
 
 /// Whether to ask the advisory database, which has to be fetched.
@@ -38,6 +38,7 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
     report.check("types of the npm packages", node::check_types);
     report.check("one set of clippy rules for core/*", same_clippy_rules);
     report.check("floors of the engine", floors::check);
+    report.check("files without a module", unused::check);
     report.check("length of files", lengths::check);
 }
 

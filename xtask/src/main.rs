@@ -19,6 +19,7 @@ mod report;
 mod sources;
 mod test;
 mod tools;
+mod unused;
 
 use std::process::ExitCode;
 

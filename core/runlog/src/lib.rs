@@ -45,6 +45,7 @@ mod journal;
 mod lookup;
 #[cfg(not(target_family = "wasm"))]
 mod new_file;
+mod new_session;
 mod orchestration;
 mod projection;
 mod repository;
@@ -68,6 +69,7 @@ pub use flows::{
 };
 #[cfg(not(target_family = "wasm"))]
 pub use new_file::NewFile;
+pub use new_session::{NewInstance, NewSession};
 #[cfg(feature = "broken-orchestrator")]
 #[doc(hidden)]
 pub use orchestration::Defect;
@@ -108,4 +110,4 @@ pub use runs::{
 };
 pub use service::{AsyncContextService, RawMessage};
 pub use sessions::{CopiedInstance, CopiedSession, CopySession};
-pub use store::{AsyncStore, NewInstance, NewSession};
+pub use store::AsyncStore;

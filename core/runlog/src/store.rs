@@ -7,12 +7,12 @@ use std::{
 
 use runlog_engine::{Embedded, Wait, storage::Storage};
 use runlog_model::{
-    AgentInstance, Catalog, CatalogEvent, Deleted, InstanceId, ListSessions, RawJson, RunId, Session, SessionChanges,
+    AgentInstance, Catalog, CatalogEvent, Deleted, InstanceId, ListSessions, RunId, Session, SessionChanges,
     SessionDeleted, SessionId, SessionPage, SessionStatus, SessionUpdated,
 };
 
 use crate::{
-    Error, Mode, Result, StoreOptions,
+    Error, Mode, NewInstance, NewSession, Result, StoreOptions,
     backend::Backend,
     catalog::{CatalogReader, Change, Guard},
     chats::{ChatCache, Claims},
@@ -73,57 +73,6 @@ pub(crate) struct Folds {
     pub(crate) queues: Arc<Queues>,
     /// The runs that opening the store has paused.
     recovered: Arc<OnceLock<Vec<RunId>>>,
-}
-
-/// A session to make. Everything may be left out.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct NewSession {
-    /// Its id, where the caller has one already; else a fresh one.
-    pub id: Option<SessionId>,
-    /// Its name elsewhere, such as `claude-code:4f1d…`; unique among the store's sessions.
-    pub name: Option<String>,
-    /// The project it belongs to.
-    pub project: Option<String>,
-    /// Its title, for people.
-    pub title: Option<String>,
-    /// Whatever its source says of it, as JSON.
-    pub metadata: Option<RawJson>,
-    /// When it was made, where that isn't now: milliseconds since 1970-01-01 UTC.
-    pub created_at_ms: Option<u64>,
-}
-
-impl NewSession {
-    /// A session with a title.
-    pub fn titled(title: impl Into<String>) -> Self {
-        Self { title: Some(title.into()), ..Self::default() }
-    }
-
-    /// A session with an external name.
-    pub fn named(name: impl Into<String>) -> Self {
-        Self { name: Some(name.into()), ..Self::default() }
-    }
-}
-
-/// An agent instance to make.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NewInstance {
-    /// The session it works in.
-    pub session_id: SessionId,
-    /// The agent's name.
-    pub agent_name: String,
-    /// The instance that spawned it.
-    pub parent_instance_id: Option<InstanceId>,
-    /// Its id, where the caller has one already; else a fresh one.
-    pub id: Option<InstanceId>,
-    /// When it was made, where that isn't now: milliseconds since 1970-01-01 UTC.
-    pub created_at_ms: Option<u64>,
-}
-
-impl NewInstance {
-    /// A root instance, made now.
-    pub fn new(session_id: SessionId, agent_name: impl Into<String>) -> Self {
-        Self { session_id, agent_name: agent_name.into(), parent_instance_id: None, id: None, created_at_ms: None }
-    }
 }
 
 impl AsyncStore {
