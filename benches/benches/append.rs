@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use criterion::{
+    BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
+};
 use runlog_benches::{subject, workload};
 use runlog_engine::Store;
 
@@ -14,7 +16,10 @@ fn durable(criterion: &mut Criterion) {
     let folder = workload::folder().expect("a folder for the store");
     let store = subject::open(folder.path()).expect("a new store");
     let mut group = criterion.benchmark_group("append, durable");
-    group.throughput(Throughput::Elements(1)).sampling_mode(SamplingMode::Flat).sample_size(20);
+    group
+        .throughput(Throughput::Elements(1))
+        .sampling_mode(SamplingMode::Flat)
+        .sample_size(20);
     for writers in [1_u32, 8, 64] {
         group.bench_function(BenchmarkId::new("waiting writers", writers), |bencher| {
             bencher.iter_custom(|events| time_of_writers(&store, writers, events));
@@ -37,9 +42,13 @@ fn time_of_writers(store: &Store, writers: u32, events: u64) -> Duration {
             .map(|writer| {
                 let start = &start;
                 // The first ones take what cannot be divided.
-                let share = events / u64::from(writers) + u64::from(u64::from(writer) < events % u64::from(writers));
+                let share = events / u64::from(writers)
+                    + u64::from(u64::from(writer) < events % u64::from(writers));
                 scope.spawn(move || {
-                    let (stream, payload) = (workload::stream(writer), workload::payload(u64::from(writer)));
+                    let (stream, payload) = (
+                        workload::stream(writer),
+                        workload::payload(u64::from(writer)),
+                    );
                     start.wait();
                     for _ in 0..share {
                         subject::append(store, stream, &payload, 1).expect("a durable append");
@@ -61,7 +70,10 @@ fn buffered(criterion: &mut Criterion) {
     let folder = workload::folder().expect("a folder for the store");
     let store = subject::open_buffered(folder.path()).expect("a new store");
     let mut group = criterion.benchmark_group("append, buffered");
-    group.throughput(Throughput::Elements(EVENTS)).sampling_mode(SamplingMode::Flat).sample_size(10);
+    group
+        .throughput(Throughput::Elements(EVENTS))
+        .sampling_mode(SamplingMode::Flat)
+        .sample_size(10);
     group.bench_function("100,000 events, waited for at the end", |bencher| {
         bencher.iter(|| subject::append_buffered(&store, EVENTS).expect("buffered appends"));
     });

@@ -14,7 +14,8 @@ const EVENTS: [usize; 4] = [1, 8, 64, 100];
 fn durable_writes(criterion: &mut Criterion) {
     let folder = workload::folder().expect("a folder for the floors");
     let mut group = criterion.benchmark_group("floor/write and flush");
-    let mut file = ZeroFilled::create(&folder.path().join("buffered"), ZeroFilled::SIZE).expect("a file of zeros");
+    let mut file = ZeroFilled::create(&folder.path().join("buffered"), ZeroFilled::SIZE)
+        .expect("a file of zeros");
     for events in EVENTS {
         let bytes = vec![0xa5; (PAYLOAD_BYTES + FRAME_OVERHEAD_BYTES) * events];
         group.throughput(Throughput::Elements(events as u64));
@@ -66,7 +67,9 @@ fn reads(criterion: &mut Criterion) {
     });
     group.throughput(Throughput::Elements(1000));
     group.bench_function("1,000 scattered pieces of 1 KiB", |bencher| {
-        bencher.iter(|| runlog_benches::floor::scattered_read(&path, 1000, PAYLOAD_BYTES).expect("a read"));
+        bencher.iter(|| {
+            runlog_benches::floor::scattered_read(&path, 1000, PAYLOAD_BYTES).expect("a read")
+        });
     });
     group.finish();
 }

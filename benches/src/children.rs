@@ -27,7 +27,10 @@ pub struct Opening {
 /// When the process cannot be started or fails.
 pub fn open(program: &Path, store: &Path) -> io::Result<Opening> {
     let [seconds, resident_bytes] = ask(program, "open", store)?;
-    Ok(Opening { seconds, resident_bytes })
+    Ok(Opening {
+        seconds,
+        resident_bytes,
+    })
 }
 
 /// Opens a store of runs in a new process, which closes it again.
@@ -36,19 +39,41 @@ pub fn open(program: &Path, store: &Path) -> io::Result<Opening> {
 ///
 /// When the process cannot be started or fails.
 pub fn open_runs(program: &Path, store: &Path) -> io::Result<runs::Opening> {
-    let [engine_seconds, runs_seconds, sessions_seconds, runs_bytes, sessions_bytes] =
-        ask(program, "open runs", store)?;
-    Ok(runs::Opening { engine_seconds, runs_seconds, sessions_seconds, runs_bytes, sessions_bytes })
+    let [
+        engine_seconds,
+        runs_seconds,
+        sessions_seconds,
+        runs_bytes,
+        sessions_bytes,
+    ] = ask(program, "open runs", store)?;
+    Ok(runs::Opening {
+        engine_seconds,
+        runs_seconds,
+        sessions_seconds,
+        runs_bytes,
+        sessions_bytes,
+    })
 }
 
 /// Has a new process do some work with a store, and takes the numbers it says.
 fn ask<const COUNT: usize>(program: &Path, work: &str, store: &Path) -> io::Result<[f64; COUNT]> {
-    let output = Command::new(program).arg("child").arg(work).arg(store).stderr(Stdio::inherit()).output()?;
+    let output = Command::new(program)
+        .arg("child")
+        .arg(work)
+        .arg(store)
+        .stderr(Stdio::inherit())
+        .output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let numbers: Vec<f64> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    let numbers: Vec<f64> = text
+        .split_whitespace()
+        .filter_map(|number| number.parse().ok())
+        .collect();
     match <[f64; COUNT]>::try_from(numbers) {
         Ok(numbers) if output.status.success() => Ok(numbers),
-        _ => Err(io::Error::other(format!("the process to {work}: {}, and said {text:?}", output.status))),
+        _ => Err(io::Error::other(format!(
+            "the process to {work}: {}, and said {text:?}",
+            output.status
+        ))),
     }
 }
 
@@ -75,7 +100,12 @@ impl Writes {
 /// # Errors
 ///
 /// When the process cannot be started, or ends before it is killed.
-pub fn append_and_be_killed(program: &Path, store: &Path, writes: Writes, events: u64) -> io::Result<()> {
+pub fn append_and_be_killed(
+    program: &Path,
+    store: &Path,
+    writes: Writes,
+    events: u64,
+) -> io::Result<()> {
     let mut child = Command::new(program)
         .arg("child")
         .arg(writes.name())
@@ -89,12 +119,17 @@ pub fn append_and_be_killed(program: &Path, store: &Path, writes: Writes, events
     child.wait()?;
     match (said?.trim(), ended) {
         ("ready", None) => Ok(()),
-        (said, ended) => Err(io::Error::other(format!("the process to be killed: {ended:?}, and said {said:?}"))),
+        (said, ended) => Err(io::Error::other(format!(
+            "the process to be killed: {ended:?}, and said {said:?}"
+        ))),
     }
 }
 
 fn first_line(child: &mut Child) -> io::Result<String> {
-    let output = child.stdout.take().ok_or_else(|| io::Error::other("the process has no output"))?;
+    let output = child
+        .stdout
+        .take()
+        .ok_or_else(|| io::Error::other("the process has no output"))?;
     let mut line = String::new();
     BufReader::new(output).read_line(&mut line)?;
     Ok(line)
@@ -116,9 +151,16 @@ pub fn main(arguments: &[String]) -> io::Result<()> {
             subject::close(store)
         }
         ["open runs", store] => {
-            let runs::Opening { engine_seconds, runs_seconds, sessions_seconds, runs_bytes, sessions_bytes } =
-                runs::open(Path::new(store))?;
-            println!("{engine_seconds} {runs_seconds} {sessions_seconds} {runs_bytes} {sessions_bytes}");
+            let runs::Opening {
+                engine_seconds,
+                runs_seconds,
+                sessions_seconds,
+                runs_bytes,
+                sessions_bytes,
+            } = runs::open(Path::new(store))?;
+            println!(
+                "{engine_seconds} {runs_seconds} {sessions_seconds} {runs_bytes} {sessions_bytes}"
+            );
             Ok(())
         }
         [writes @ ("durable" | "buffered"), store, events] => {
@@ -138,7 +180,9 @@ pub fn main(arguments: &[String]) -> io::Result<()> {
             thread::sleep(Duration::from_secs(60));
             subject::close(store)
         }
-        _ => Err(io::Error::other(format!("unknown work for a child process: {arguments:?}"))),
+        _ => Err(io::Error::other(format!(
+            "unknown work for a child process: {arguments:?}"
+        ))),
     }
 }
 

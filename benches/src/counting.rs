@@ -19,7 +19,10 @@ pub struct CountingStorage<S> {
 impl<S: Storage> CountingStorage<S> {
     /// Counts what is flushed of `inner`.
     pub fn new(inner: S) -> Self {
-        Self { inner, flushes: Arc::default() }
+        Self {
+            inner,
+            flushes: Arc::default(),
+        }
     }
 
     /// The count, which goes on.
@@ -28,7 +31,10 @@ impl<S: Storage> CountingStorage<S> {
     }
 
     fn counted(&self, file: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(CountingFile { inner: file, flushes: Arc::clone(&self.flushes) })
+        Arc::new(CountingFile {
+            inner: file,
+            flushes: Arc::clone(&self.flushes),
+        })
     }
 }
 

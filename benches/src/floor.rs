@@ -39,16 +39,27 @@ impl ZeroFilled {
     ///
     /// Those of the file system.
     pub fn create(path: &Path, size: u64) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)?;
         let zeros = vec![0; 1 << 20];
         let mut offset = 0;
         while offset < size {
-            let count = zeros.len().min(usize::try_from(size - offset).unwrap_or(usize::MAX));
+            let count = zeros
+                .len()
+                .min(usize::try_from(size - offset).unwrap_or(usize::MAX));
             file.write_all_at(zeros.get(..count).unwrap_or(&zeros), offset)?;
             offset += u64::try_from(count).unwrap_or(u64::MAX);
         }
         file.sync_all()?;
-        Ok(Self { file, size, offset: 0 })
+        Ok(Self {
+            file,
+            size,
+            offset: 0,
+        })
     }
 
     /// Writes the next bytes; starts over at the end of the file.
@@ -94,7 +105,13 @@ impl Direct {
         drop(ZeroFilled::create(path, ZeroFilled::SIZE)?);
         let flags = rustix::fs::OFlags::DIRECT | rustix::fs::OFlags::DSYNC;
         let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-        Ok(Self { file: OpenOptions::new().write(true).custom_flags(flags).open(path)?, offset: 0 })
+        Ok(Self {
+            file: OpenOptions::new()
+                .write(true)
+                .custom_flags(flags)
+                .open(path)?,
+            offset: 0,
+        })
     }
 
     /// Writes the next blocks, and returns when they are on the device.
@@ -128,13 +145,19 @@ impl Aligned {
         let size = size.next_multiple_of(BLOCK_BYTES);
         let memory = vec![0xa5; size + BLOCK_BYTES];
         let start = memory.as_ptr().align_offset(BLOCK_BYTES);
-        Self { memory, start, size }
+        Self {
+            memory,
+            start,
+            size,
+        }
     }
 
     /// The blocks.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        self.memory.get(self.start..self.start + self.size).unwrap_or(&[])
+        self.memory
+            .get(self.start..self.start + self.size)
+            .unwrap_or(&[])
     }
 }
 
@@ -143,7 +166,12 @@ impl Aligned {
 /// # Errors
 ///
 /// Those of the file system.
-pub fn durable_events(file: &mut ZeroFilled, payload_bytes: usize, events: usize, budget: Duration) -> io::Result<f64> {
+pub fn durable_events(
+    file: &mut ZeroFilled,
+    payload_bytes: usize,
+    events: usize,
+    budget: Duration,
+) -> io::Result<f64> {
     let bytes = vec![0xa5; (payload_bytes + FRAME_OVERHEAD_BYTES) * events];
     rate(budget, || {
         file.write_durably(&bytes)?;
@@ -156,7 +184,12 @@ pub fn durable_events(file: &mut ZeroFilled, payload_bytes: usize, events: usize
 /// # Errors
 ///
 /// Those of the file system.
-pub fn direct_events(file: &mut Direct, payload_bytes: usize, events: usize, budget: Duration) -> io::Result<f64> {
+pub fn direct_events(
+    file: &mut Direct,
+    payload_bytes: usize,
+    events: usize,
+    budget: Duration,
+) -> io::Result<f64> {
     let blocks = Aligned::new((payload_bytes + FRAME_OVERHEAD_BYTES) * events);
     rate(budget, || {
         file.write_durably(&blocks)?;
@@ -215,7 +248,10 @@ fn fill(buffer: &mut Vec<u8>, payload: &[u8]) -> u64 {
     while buffer.len() + FRAME_OVERHEAD_BYTES + payload.len() <= buffer.capacity() {
         let crc = crc32fast::hash(black_box(payload));
         let mut header = [0; FRAME_OVERHEAD_BYTES];
-        header.iter_mut().zip(crc.to_le_bytes()).for_each(|(header, crc)| *header = crc);
+        header
+            .iter_mut()
+            .zip(crc.to_le_bytes())
+            .for_each(|(header, crc)| *header = crc);
         buffer.extend_from_slice(&header);
         buffer.extend_from_slice(payload);
         events += 1;
@@ -279,7 +315,10 @@ mod tests {
             file.write_durably(&[1; 4000]).expect("a write");
         }
         let bytes = std::fs::read(&path).expect("the file");
-        assert_eq!((bytes.len(), bytes.iter().filter(|byte| **byte == 1).count()), (10_000, 8000));
+        assert_eq!(
+            (bytes.len(), bytes.iter().filter(|byte| **byte == 1).count()),
+            (10_000, 8000)
+        );
     }
 
     #[test]

@@ -25,7 +25,10 @@ pub fn rate<E>(budget: Duration, mut step: impl FnMut() -> Result<u64, E>) -> Re
 /// Units a second.
 #[must_use]
 pub fn per_second(units: u64, elapsed: Duration) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a rate needs no more than 53 bits"
+    )]
     let units = units as f64;
     units / elapsed.as_secs_f64().max(1e-9)
 }
@@ -48,7 +51,10 @@ pub fn seconds<T, E>(step: impl FnOnce() -> Result<T, E>) -> Result<f64, E> {
 pub fn median(numbers: &[f64]) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let (below, above) = (sorted.get(sorted.len().saturating_sub(1) / 2), sorted.get(sorted.len() / 2));
+    let (below, above) = (
+        sorted.get(sorted.len().saturating_sub(1) / 2),
+        sorted.get(sorted.len() / 2),
+    );
     match (below, above) {
         (Some(below), Some(above)) => (below + above) / 2.0,
         _ => f64::NAN,
@@ -91,7 +97,12 @@ impl Paired {
     /// The median of the rounds' own ratios, store by floor: a disk that slows down slows both of a round.
     #[must_use]
     pub fn ratio(&self) -> f64 {
-        let ratios: Vec<f64> = self.store.iter().zip(&self.floor).map(|(store, floor)| store / floor).collect();
+        let ratios: Vec<f64> = self
+            .store
+            .iter()
+            .zip(&self.floor)
+            .map(|(store, floor)| store / floor)
+            .collect();
         median(&ratios)
     }
 }
@@ -111,7 +122,9 @@ mod tests {
     fn ratio_pairs_the_figures_of_a_round() {
         let mut paired = Paired::default();
         for (floor, store) in [(100.0, 90.0), (10.0, 9.0), (1000.0, 100.0)] {
-            paired.round(|| Ok(floor), || Ok(store)).expect("neither fails");
+            paired
+                .round(|| Ok(floor), || Ok(store))
+                .expect("neither fails");
         }
         assert_eq!(paired.ratio(), 0.9);
     }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use runlog::{
-    Chat, ChatMessage, ChatRole, ChatStore, NewRequest, RawJson, RequestEnd, Result, Step, StepStatus, StepType,
+    Chat, ChatMessage, ChatRole, ChatStore, NewRequest, RawJson, RequestEnd, Result, Step,
+    StepStatus, StepType,
 };
 
 use crate::measure::per_second;
@@ -18,7 +19,8 @@ pub const RECORDS: usize = 11;
 const REQUESTS_PER_CHAT: u64 = 50;
 
 const ASKED: &str = "What will the weather be in Oslo tomorrow?";
-const MESSAGES: &str = r#"{"messages":[{"role":"user","content":"What will the weather be in Oslo tomorrow?"}]}"#;
+const MESSAGES: &str =
+    r#"{"messages":[{"role":"user","content":"What will the weather be in Oslo tomorrow?"}]}"#;
 
 /// The steps, each with its input, its output, and what the assistant says in it.
 const STEPS: [(StepType, &str, &str, &str); 5] = [
@@ -35,8 +37,18 @@ const STEPS: [(StepType, &str, &str, &str); 5] = [
         r#"{"result":"rain"}"#,
         "Found it.",
     ),
-    (StepType::Llm, MESSAGES, r#"{"content":"Rain in the morning, and sun at noon."}"#, "Rain in the morning,"),
-    (StepType::HookNext, r#"{"completion":{},"tools":[]}"#, r#"{"data":null}"#, "and sun at noon."),
+    (
+        StepType::Llm,
+        MESSAGES,
+        r#"{"content":"Rain in the morning, and sun at noon."}"#,
+        "Rain in the morning,",
+    ),
+    (
+        StepType::HookNext,
+        r#"{"completion":{},"tools":[]}"#,
+        r#"{"data":null}"#,
+        "and sun at noon.",
+    ),
 ];
 
 /// Records a request as it is meant to be: the user's message at its entry, all else at its exit.
@@ -62,7 +74,10 @@ pub fn in_two_writes(chats: &ChatStore, chat_id: &str) -> Result<()> {
 /// Those of the store.
 pub fn in_eleven_writes(chats: &ChatStore, chat_id: &str) -> Result<()> {
     let request_id = fresh_id();
-    let asked = ChatMessage { request_id: Some(request_id.clone()), ..ChatMessage::text(ChatRole::User, ASKED) };
+    let asked = ChatMessage {
+        request_id: Some(request_id.clone()),
+        ..ChatMessage::text(ChatRole::User, ASKED)
+    };
     chats.save_messages(chat_id, vec![asked])?;
     for (step_type, input, output, said) in STEPS {
         let step = Step {
@@ -101,7 +116,9 @@ pub fn per_second_for(
 ) -> io::Result<f64> {
     let (mut requests, mut spent) = (0, Duration::ZERO);
     while spent < budget {
-        let chat = chats.create_chat(Chat::new("weather")).map_err(io::Error::other)?;
+        let chat = chats
+            .create_chat(Chat::new("weather"))
+            .map_err(io::Error::other)?;
         let start = Instant::now();
         for _ in 0..REQUESTS_PER_CHAT {
             record(chats, &chat.chat_id).map_err(io::Error::other)?;
@@ -126,11 +143,23 @@ mod tests {
         let chats = Store::in_memory().chats();
         let chat = chats.create_chat(Chat::new("weather")).expect("a chat");
         record(&chats, &chat.chat_id).expect("a request");
-        let messages = chats.get_messages(&chat.chat_id, &MessageFilter::default()).expect("messages");
-        let steps = chats.get_steps(messages[0].request_id.as_deref().unwrap_or_default()).expect("steps");
-        let steps =
-            steps.iter().map(|step| format!("{:?} {} {:?} {:?}", step.step_type, step.status, step.input, step.output));
-        messages.iter().map(|message| message.props.as_str().to_owned()).chain(steps).collect()
+        let messages = chats
+            .get_messages(&chat.chat_id, &MessageFilter::default())
+            .expect("messages");
+        let steps = chats
+            .get_steps(messages[0].request_id.as_deref().unwrap_or_default())
+            .expect("steps");
+        let steps = steps.iter().map(|step| {
+            format!(
+                "{:?} {} {:?} {:?}",
+                step.step_type, step.status, step.input, step.output
+            )
+        });
+        messages
+            .iter()
+            .map(|message| message.props.as_str().to_owned())
+            .chain(steps)
+            .collect()
     }
 
     #[test]

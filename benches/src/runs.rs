@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use runlog::{Durability, Embedded, ListRuns, NewRun, NewSession, RunId, RunStatus, Store, StoreOptions, Wait};
+use runlog::{
+    Durability, Embedded, ListRuns, NewRun, NewSession, RunId, RunStatus, Store, StoreOptions, Wait,
+};
 
 use crate::{children::anonymous_bytes, measure::rate, workload::stream};
 
@@ -29,7 +31,10 @@ fn id(number: u32) -> RunId {
 ///
 /// Those of the store.
 pub fn prepare(path: &Path, runs: u32) -> io::Result<()> {
-    let options = StoreOptions { durability: Durability::Os, ..StoreOptions::default() };
+    let options = StoreOptions {
+        durability: Durability::Os,
+        ..StoreOptions::default()
+    };
     let store = Store::open_with(path, options).map_err(io::Error::other)?;
     for number in 0..runs {
         let agent = format!("agent {}", number % 2);
@@ -53,12 +58,22 @@ pub fn prepare(path: &Path, runs: u32) -> io::Result<()> {
 /// The filter of a name, for a store of so many runs.
 fn filter(name: &str, runs: u32) -> ListRuns {
     let (status, agent_id) = (Some(RunStatus::Paused), Some("agent 1".to_owned()));
-    let all = ListRuns { limit: PAGE, ..ListRuns::default() };
+    let all = ListRuns {
+        limit: PAGE,
+        ..ListRuns::default()
+    };
     match name {
         "status" => ListRuns { status, ..all },
         "agent" => ListRuns { agent_id, ..all },
-        "parent" => ListRuns { parent_run_id: Some(id(runs / CHILDREN / 2)), ..all },
-        _ => ListRuns { status, agent_id, ..all },
+        "parent" => ListRuns {
+            parent_run_id: Some(id(runs / CHILDREN / 2)),
+            ..all
+        },
+        _ => ListRuns {
+            status,
+            agent_id,
+            ..all
+        },
     }
 }
 
@@ -72,7 +87,10 @@ pub fn first_pages(store: &Store, name: &str, runs: u32, budget: Duration) -> io
     rate(budget, || {
         let page = store.runs().list(&filter).map_err(io::Error::other)?;
         if page.items.len() != PAGE {
-            return Err(io::Error::other(format!("a page has {} runs", page.items.len())));
+            return Err(io::Error::other(format!(
+                "a page has {} runs",
+                page.items.len()
+            )));
         }
         Ok(1)
     })
@@ -100,14 +118,20 @@ pub struct Opening {
 /// Those of the store.
 pub fn open(path: &Path) -> io::Result<Opening> {
     let start = Instant::now();
-    let embedded = Embedded::open(path, StoreOptions::default(), Wait::Block).map_err(io::Error::other)?;
+    let embedded =
+        Embedded::open(path, StoreOptions::default(), Wait::Block).map_err(io::Error::other)?;
     let (engine_seconds, engine) = (start.elapsed().as_secs_f64(), anonymous_bytes());
     let start = Instant::now();
     let store = Store::with_embedded(&embedded);
-    store.runs().list(&ListRuns::default()).map_err(io::Error::other)?;
+    store
+        .runs()
+        .list(&ListRuns::default())
+        .map_err(io::Error::other)?;
     let (runs_seconds, runs) = (start.elapsed().as_secs_f64(), anonymous_bytes());
     let start = Instant::now();
-    store.list_sessions(&runlog::ListSessions::default()).map_err(io::Error::other)?;
+    store
+        .list_sessions(&runlog::ListSessions::default())
+        .map_err(io::Error::other)?;
     let opening = Opening {
         engine_seconds,
         runs_seconds,

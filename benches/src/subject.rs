@@ -12,7 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use runlog_engine::{Batch, Durability, Expected, NewRecord, Op, OpenOptions, Position, ReadOptions, Store, StreamId};
+use runlog_engine::{
+    Batch, Durability, Expected, NewRecord, Op, OpenOptions, Position, ReadOptions, Store, StreamId,
+};
 
 use crate::{
     measure::per_second,
@@ -37,7 +39,14 @@ pub fn open(path: &Path) -> io::Result<Store> {
 ///
 /// Those of the engine.
 pub fn open_buffered(path: &Path) -> io::Result<Store> {
-    Store::open(path, OpenOptions { durability: Durability::Os, ..OpenOptions::default() }).map_err(io::Error::other)
+    Store::open(
+        path,
+        OpenOptions {
+            durability: Durability::Os,
+            ..OpenOptions::default()
+        },
+    )
+    .map_err(io::Error::other)
 }
 
 /// Appends records to a stream at once, and returns when they are durable.
@@ -47,7 +56,9 @@ pub fn open_buffered(path: &Path) -> io::Result<Store> {
 /// Those of the engine.
 pub fn append(store: &Store, stream: StreamId, payload: &[u8], count: usize) -> io::Result<u64> {
     let records = vec![NewRecord::data(payload); count];
-    store.append(stream, Expected::Any, &records).map_err(io::Error::other)?;
+    store
+        .append(stream, Expected::Any, &records)
+        .map_err(io::Error::other)?;
     Ok(count as u64)
 }
 
@@ -79,7 +90,9 @@ pub fn durable_events(store: &Store, writers: u32, budget: Duration) -> io::Resu
         let (events, elapsed) = (events.load(Ordering::Relaxed), clock.elapsed());
         end.store(true, Ordering::Relaxed);
         for thread in threads {
-            thread.join().map_err(|_| io::Error::other("a writer panicked"))??;
+            thread
+                .join()
+                .map_err(|_| io::Error::other("a writer panicked"))??;
         }
         Ok(per_second(events, elapsed))
     })
@@ -95,15 +108,30 @@ pub fn append_buffered(store: &Store, count: u64) -> io::Result<()> {
     let payloads: Vec<Vec<u8>> = (0..64).map(payload).collect();
     let streams: Vec<StreamId> = (0..STREAMS).map(stream).collect();
     let mut waiting = VecDeque::with_capacity(STAGED_MAX);
-    for ((stream, payload), _) in streams.iter().cycle().zip(payloads.iter().cycle()).zip(0..count) {
+    for ((stream, payload), _) in streams
+        .iter()
+        .cycle()
+        .zip(payloads.iter().cycle())
+        .zip(0..count)
+    {
         if waiting.len() == STAGED_MAX {
             wait_for(waiting.pop_front())?;
         }
         let records = vec![NewRecord::data(payload)];
-        let append = Op::Append { stream: *stream, expected: Expected::Any, records };
-        waiting.push_back(store.stage(&Batch::new(vec![append])).map_err(io::Error::other)?);
+        let append = Op::Append {
+            stream: *stream,
+            expected: Expected::Any,
+            records,
+        };
+        waiting.push_back(
+            store
+                .stage(&Batch::new(vec![append]))
+                .map_err(io::Error::other)?,
+        );
     }
-    waiting.into_iter().try_for_each(|commit| wait_for(Some(commit)))
+    waiting
+        .into_iter()
+        .try_for_each(|commit| wait_for(Some(commit)))
 }
 
 /// Appends `count` events of 1 KiB, or a little more, in durable batches of 100, the streams in turns.
@@ -122,7 +150,9 @@ pub fn append_in_batches(store: &Store, count: u64) -> io::Result<()> {
 }
 
 fn wait_for(commit: Option<runlog_engine::Commit>) -> io::Result<()> {
-    commit.map_or(Ok(()), |commit| commit.wait().map(drop).map_err(io::Error::other))
+    commit.map_or(Ok(()), |commit| {
+        commit.wait().map(drop).map_err(io::Error::other)
+    })
 }
 
 /// Makes a store of a [million events](crate::workload), the records of each stream scattered over all of it.
@@ -142,7 +172,11 @@ pub fn prepare(path: &Path) -> io::Result<Store> {
 ///
 /// Those of the engine.
 pub fn read(store: &Store, stream: StreamId) -> io::Result<u64> {
-    count(store.read(stream, ReadOptions::default()).map_err(io::Error::other)?)
+    count(
+        store
+            .read(stream, ReadOptions::default())
+            .map_err(io::Error::other)?,
+    )
 }
 
 /// Reads every record of a store in the order of the log; says how many of data it had.
@@ -155,7 +189,9 @@ pub fn scan(store: &Store) -> io::Result<u64> {
 }
 
 /// Looks at the first and last byte of each payload, as the least that a reader does.
-fn count(records: impl Iterator<Item = runlog_engine::Result<runlog_engine::Record>>) -> io::Result<u64> {
+fn count(
+    records: impl Iterator<Item = runlog_engine::Result<runlog_engine::Record>>,
+) -> io::Result<u64> {
     let mut count = 0;
     for record in records {
         let record = record.map_err(io::Error::other)?;

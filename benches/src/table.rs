@@ -38,7 +38,11 @@ impl Row {
     }
 
     fn store(&self) -> f64 {
-        if self.worst { self.rounds.store.iter().copied().fold(f64::NAN, f64::max) } else { median(&self.rounds.store) }
+        if self.worst {
+            self.rounds.store.iter().copied().fold(f64::NAN, f64::max)
+        } else {
+            median(&self.rounds.store)
+        }
     }
 
     fn ratio(&self) -> Option<f64> {
@@ -66,13 +70,16 @@ impl Row {
             Target::AtMost(most) => format!("≤ {}", number(most)),
             Target::None => String::new(),
         };
-        let met = self.is_met().map_or("", |met| if met { "met" } else { "MISSED" });
+        let met = self
+            .is_met()
+            .map_or("", |met| if met { "met" } else { "MISSED" });
         [
             self.operation.to_owned(),
             self.floor().map_or_else(String::new, number),
             number(self.store()),
             self.unit.to_owned(),
-            self.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}")),
+            self.ratio()
+                .map_or_else(String::new, |ratio| format!("{ratio:.2}")),
             target,
             met.to_owned(),
         ]
@@ -102,8 +109,19 @@ impl Row {
 
 /// Prints the rows in columns.
 pub fn print(rows: &[Row]) {
-    let head = ["operation", "floor", "runlog", "unit", "ratio", "target", ""].map(str::to_owned);
-    let table: Vec<[String; 7]> = std::iter::once(head).chain(rows.iter().map(Row::cells)).collect();
+    let head = [
+        "operation",
+        "floor",
+        "runlog",
+        "unit",
+        "ratio",
+        "target",
+        "",
+    ]
+    .map(str::to_owned);
+    let table: Vec<[String; 7]> = std::iter::once(head)
+        .chain(rows.iter().map(Row::cells))
+        .collect();
     let mut widths = [0; 7];
     for row in &table {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -116,7 +134,11 @@ pub fn print(rows: &[Row]) {
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
             let padding = " ".repeat(width - cell.chars().count());
             let is_number = matches!(column, 1 | 2 | 4 | 5);
-            line.push_str(&if is_number { format!("{padding}{cell}  ") } else { format!("{cell}{padding}  ") });
+            line.push_str(&if is_number {
+                format!("{padding}{cell}  ")
+            } else {
+                format!("{cell}{padding}  ")
+            });
         }
         println!("{}", line.trim_end());
     }
@@ -132,7 +154,11 @@ fn thousands(number: f64) -> String {
         }
         text.push(digit);
     }
-    if number < 0.0 { format!("-{text}") } else { text }
+    if number < 0.0 {
+        format!("-{text}")
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]
@@ -140,22 +166,51 @@ mod tests {
     use super::*;
 
     fn row(store: &[f64], floor: &[f64], worst: bool, target: Target) -> Row {
-        let rounds = Paired { floor: floor.to_vec(), store: store.to_vec() };
-        Row { operation: "test", unit: "units", rounds, worst, target }
+        let rounds = Paired {
+            floor: floor.to_vec(),
+            store: store.to_vec(),
+        };
+        Row {
+            operation: "test",
+            unit: "units",
+            rounds,
+            worst,
+            target,
+        }
     }
 
     #[test]
     fn a_target_is_met_or_missed() {
-        let ratio = |least| row(&[90.0, 9.0, 80.0], &[100.0, 10.0, 100.0], false, Target::Ratio(least)).is_met();
+        let ratio = |least| {
+            row(
+                &[90.0, 9.0, 80.0],
+                &[100.0, 10.0, 100.0],
+                false,
+                Target::Ratio(least),
+            )
+            .is_met()
+        };
         assert_eq!((ratio(0.9), ratio(0.91)), (Some(true), Some(false)));
-        assert_eq!(row(&[1.0, 60.0, 2.0], &[], true, Target::AtMost(50.0)).is_met(), Some(false));
-        assert_eq!(row(&[1.0, 60.0, 2.0], &[], false, Target::AtMost(50.0)).is_met(), Some(true));
+        assert_eq!(
+            row(&[1.0, 60.0, 2.0], &[], true, Target::AtMost(50.0)).is_met(),
+            Some(false)
+        );
+        assert_eq!(
+            row(&[1.0, 60.0, 2.0], &[], false, Target::AtMost(50.0)).is_met(),
+            Some(true)
+        );
         assert_eq!(row(&[5.0], &[], false, Target::None).is_met(), None);
-        assert_eq!(row(&[], &[], false, Target::AtMost(50.0)).is_met(), Some(false));
+        assert_eq!(
+            row(&[], &[], false, Target::AtMost(50.0)).is_met(),
+            Some(false)
+        );
     }
 
     #[test]
     fn thousands_have_commas() {
-        assert_eq!([0.4, 999.0, 1000.0, 1_234_567.0].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0.4, 999.0, 1000.0, 1_234_567.0].map(thousands),
+            ["0", "999", "1,000", "1,234,567"]
+        );
     }
 }

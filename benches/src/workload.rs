@@ -50,7 +50,10 @@ pub fn payload(seed: u64) -> Vec<u8> {
 pub fn stream(number: u32) -> StreamId {
     let mut random = Random::new(u64::from(number) << 20);
     let mut bytes = [0; 16];
-    for (byte, random) in bytes.iter_mut().zip(std::iter::repeat_with(|| random.next().to_be_bytes()).flatten()) {
+    for (byte, random) in bytes
+        .iter_mut()
+        .zip(std::iter::repeat_with(|| random.next().to_be_bytes()).flatten())
+    {
         *byte = random;
     }
     StreamId::from_bytes(bytes)
@@ -67,14 +70,20 @@ pub fn folder() -> io::Result<tempfile::TempDir> {
         None => target_folder()?.join("bench-data"),
     };
     fs::create_dir_all(&parent)?;
-    tempfile::Builder::new().prefix("runlog-").tempdir_in(parent)
+    tempfile::Builder::new()
+        .prefix("runlog-")
+        .tempdir_in(parent)
 }
 
 /// The target folder this program was built into: the nearest one above it that cargo has tagged as a cache.
 fn target_folder() -> io::Result<PathBuf> {
     let program = env::current_exe()?;
-    let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists());
-    target.map(Path::to_path_buf).ok_or_else(|| io::Error::other("this program is not in a target folder"))
+    let target = program
+        .ancestors()
+        .find(|folder| folder.join("CACHEDIR.TAG").exists());
+    target
+        .map(Path::to_path_buf)
+        .ok_or_else(|| io::Error::other("this program is not in a target folder"))
 }
 
 /// The kind of file system that a path is on, such as `ext4`; `unknown` where the system does not tell.

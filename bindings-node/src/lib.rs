@@ -5,7 +5,10 @@
 //! [`poll`]. It holds nothing of JavaScript's but that function, and doesn't keep the process alive.
 
 #![allow(missing_docs, reason = "the macros make functions of their own")]
-#![allow(unsafe_code, reason = "the macros make the C functions that Node calls")]
+#![allow(
+    unsafe_code,
+    reason = "the macros make the C functions that Node calls"
+)]
 
 mod parts;
 
@@ -38,7 +41,10 @@ thread_local! {
 pub fn start(env: Env, wake: Function<'_, (), ()>) -> Result<()> {
     let wake = wake.build_threadsafe_function().weak::<true>().build()?;
     let ending = Arc::new(AtomicBool::new(false));
-    let host = Host { engine: Arc::new(runlog::SystemHost), offload: offload(Arc::clone(&ending)) };
+    let host = Host {
+        engine: Arc::new(runlog::SystemHost),
+        offload: offload(Arc::clone(&ending)),
+    };
     let hub = Hub::new(host, move || {
         // When the thread is ending, there is nobody left to wake.
         let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
@@ -100,8 +106,8 @@ pub fn call(
 /// already, as by [`poll`].
 #[napi(catch_unwind)]
 pub fn append(env: Env, packed: &[u8]) -> Result<Vec<Part<'static>>> {
-    let (first, ready) =
-        with_hub(|hub| hub.append(packed))?.map_err(|failure| Error::from_reason(failure.to_string()))?;
+    let (first, ready) = with_hub(|hub| hub.append(packed))?
+        .map_err(|failure| Error::from_reason(failure.to_string()))?;
     let mut parts = Vec::with_capacity(1 + 5 * ready.len());
     parts.push(Part::A(first as f64));
     push_all(&env, &mut parts, ready)?;
@@ -126,7 +132,11 @@ pub fn is_busy() -> Result<bool> {
 /// Gives up waiting for an answer; whether there was one to wait for.
 #[napi(catch_unwind)]
 pub fn cancel(ticket: f64) -> Result<bool> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a ticket that is none names nothing")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a ticket that is none names nothing"
+    )]
     with_hub(|hub| hub.cancel(ticket as u64))
 }
 
@@ -139,8 +149,9 @@ pub fn release(handle: u32) -> Result<()> {
 fn with_hub<T>(work: impl FnOnce(&mut Hub) -> T) -> Result<T> {
     HUB.with(|cell| {
         let mut hub = cell.borrow_mut();
-        let hub =
-            hub.as_mut().ok_or_else(|| Error::from_reason("start() was not called on this thread, or it is ending"))?;
+        let hub = hub.as_mut().ok_or_else(|| {
+            Error::from_reason("start() was not called on this thread, or it is ending")
+        })?;
         Ok(work(hub))
     })
 }

@@ -19,9 +19,17 @@ pub(crate) fn push_all(env: &Env, parts: &mut Vec<Part<'static>>, ready: Answers
 }
 
 /// Adds `ok` (1 or 0), handle, JSON and bytes. A failure is its JSON.
-pub(crate) fn push(env: &Env, parts: &mut Vec<Part<'static>>, result: runlog_bindings::Result<Reply>) -> Result<()> {
+pub(crate) fn push(
+    env: &Env,
+    parts: &mut Vec<Part<'static>>,
+    result: runlog_bindings::Result<Reply>,
+) -> Result<()> {
     match result {
-        Ok(Reply { handle, json, bytes }) => {
+        Ok(Reply {
+            handle,
+            json,
+            bytes,
+        }) => {
             parts.push(Part::A(1.0));
             parts.push(handle.map_or(Part::D(()), |handle| Part::A(f64::from(handle))));
             parts.push(json.map_or(Part::D(()), Part::B));
@@ -29,7 +37,12 @@ pub(crate) fn push(env: &Env, parts: &mut Vec<Part<'static>>, result: runlog_bin
             parts.push(bytes.map_or(Part::D(()), Part::C));
         }
         Err(failure) => {
-            parts.extend([Part::A(0.0), Part::D(()), Part::B(failure.to_json()), Part::D(())]);
+            parts.extend([
+                Part::A(0.0),
+                Part::D(()),
+                Part::B(failure.to_json()),
+                Part::D(()),
+            ]);
         }
     }
     Ok(())

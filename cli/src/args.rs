@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    agents, backup, cancel, chats, completions, copy, demo, export, flow, import, ls, man, mcp, record_fixtures,
-    replay, resume, run, runs, salvage, show, stat, tail, truncate, verify,
+    agents, backup, cancel, chats, completions, copy, demo, export, flow, import, ls, man, mcp,
+    record_fixtures, replay, resume, run, runs, salvage, show, stat, tail, truncate, verify,
 };
 
 const AFTER_HELP: &str = "\

@@ -68,7 +68,11 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure that says `message`.
     pub(crate) fn new(exit: Exit, kind: &'static str, message: impl Into<String>) -> Self {
-        Self { exit, kind, message: Some(message.into()) }
+        Self {
+            exit,
+            kind,
+            message: Some(message.into()),
+        }
     }
 
     /// Arguments that don't fit.
@@ -94,7 +98,11 @@ impl Failure {
     /// An I/O error met while doing `what`.
     pub(crate) fn io(error: &io::Error, what: impl fmt::Display) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self { exit: Exit::Ok, kind: "closed", message: None };
+            return Self {
+                exit: Exit::Ok,
+                kind: "closed",
+                message: None,
+            };
         }
         let (exit, kind) = match error.kind() {
             io::ErrorKind::NotFound => (Exit::NotFound, "not_found"),
@@ -165,8 +173,12 @@ impl From<runlog::Error> for Failure {
             _ => Exit::Failure,
         };
         let mut message = error.to_string();
-        if kind == ErrorKind::Damaged && !message.contains("salvage") && !message.contains("--repair") {
-            message += "; `runlog verify` says what is lost, `runlog salvage` gives all that can be read";
+        if kind == ErrorKind::Damaged
+            && !message.contains("salvage")
+            && !message.contains("--repair")
+        {
+            message +=
+                "; `runlog verify` says what is lost, `runlog salvage` gives all that can be read";
         }
         Self::new(exit, kind.name(), message)
     }
@@ -177,5 +189,8 @@ pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);
     let mut chars = text.chars();
-    chars.next().map(|first| first.to_lowercase().collect::<String>() + chars.as_str()).unwrap_or_default()
+    chars
+        .next()
+        .map(|first| first.to_lowercase().collect::<String>() + chars.as_str())
+        .unwrap_or_default()
 }

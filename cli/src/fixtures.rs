@@ -67,7 +67,9 @@ struct Event {
 pub(crate) fn file_of(node: &str) -> String {
     let mut name = String::new();
     for (index, byte) in node.bytes().enumerate() {
-        let is_plain = byte.is_ascii_alphanumeric() || b"-_!~()".contains(&byte) || (byte == b'.' && index > 0);
+        let is_plain = byte.is_ascii_alphanumeric()
+            || b"-_!~()".contains(&byte)
+            || (byte == b'.' && index > 0);
         if is_plain {
             name.push(char::from(byte));
         } else {
@@ -83,8 +85,12 @@ pub(crate) fn node_of(path: &Path) -> String {
     let mut bytes = Vec::new();
     let mut rest = name.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
-        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let escaped = digits.filter(|_| first == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let digits = after
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let escaped = digits
+            .filter(|_| first == b'%')
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
         bytes.push(escaped.unwrap_or(first));
         rest = escaped.and_then(|_| after.get(2..)).unwrap_or(after);
     }

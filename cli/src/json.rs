@@ -31,7 +31,11 @@ impl Json {
     /// The field of an object, the last one of the name.
     pub(crate) fn get(&self, name: &str) -> Option<&Self> {
         match self {
-            Self::Object(fields) => fields.iter().rev().find(|(field, _)| field == name).map(|(_, value)| value),
+            Self::Object(fields) => fields
+                .iter()
+                .rev()
+                .find(|(field, _)| field == name)
+                .map(|(_, value)| value),
             _ => None,
         }
     }
@@ -153,7 +157,10 @@ mod tests {
     #[test]
     fn fields_keep_their_order() {
         let json = Json::read(r#"{"z":1,"a":[true,null,"x\n",1.5,{}],"m":-2}"#).unwrap();
-        assert_eq!(json.to_string(), r#"{"z": 1, "a": [true, null, "x\n", 1.5, {}], "m": -2}"#);
+        assert_eq!(
+            json.to_string(),
+            r#"{"z": 1, "a": [true, null, "x\n", 1.5, {}], "m": -2}"#
+        );
         assert_eq!(json.get("m").map(Json::plain), Some("-2".to_owned()));
         assert_eq!(Json::read(&"[".repeat(100_000)), None);
     }

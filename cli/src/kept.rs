@@ -45,10 +45,12 @@ pub(crate) fn kept<'a>(
         sources.push(Box::new(events(store, instance.id)?));
     }
     let merged = Merge::new(sources)?;
-    let after = after.iter().flat_map(move |instance| match events(store, instance.id) {
-        Ok(events) => Box::new(events) as Source<'a>,
-        Err(failure) => Box::new(std::iter::once(Err(failure))) as Source<'a>,
-    });
+    let after = after
+        .iter()
+        .flat_map(move |instance| match events(store, instance.id) {
+            Ok(events) => Box::new(events) as Source<'a>,
+            Err(failure) => Box::new(std::iter::once(Err(failure))) as Source<'a>,
+        });
     let mut envelope: Option<(u64, RawJson)> = None;
     Ok(merged.chain(after).filter_map(move |piece| match piece {
         Err(failure) => Some(Err(failure)),
@@ -61,12 +63,17 @@ pub(crate) fn kept<'a>(
             envelope = Some((position, json));
             None
         }
-        Ok((_, Piece::Aside(Aside::Other(instance, json)))) => Some(Ok(Kept::Other(instance, json))),
+        Ok((_, Piece::Aside(Aside::Other(instance, json)))) => {
+            Some(Ok(Kept::Other(instance, json)))
+        }
         Ok((_, Piece::Aside(Aside::Wrapper(_)))) => None,
     }))
 }
 
-fn events(store: &Store, instance: InstanceId) -> Result<impl Iterator<Item = Result<(u64, Piece)>> + use<>> {
+fn events(
+    store: &Store,
+    instance: InstanceId,
+) -> Result<impl Iterator<Item = Result<(u64, Piece)>> + use<>> {
     let events = store.contexts().events(instance, 1)?;
     Ok(events.map(|event| match event {
         Ok(event) => Ok((event.position, Piece::Event(event))),
@@ -74,7 +81,10 @@ fn events(store: &Store, instance: InstanceId) -> Result<impl Iterator<Item = Re
     }))
 }
 
-fn asides<'a>(store: &'a Store, session: &Session) -> impl Iterator<Item = Result<(u64, Piece)>> + use<'a> {
+fn asides<'a>(
+    store: &'a Store,
+    session: &Session,
+) -> impl Iterator<Item = Result<(u64, Piece)>> + use<'a> {
     records(store, aside_stream(session.id)).filter_map(|record| match record {
         Ok(record) => match Aside::read(&record) {
             Ok(aside) => aside.map(|aside| Ok((record.position.0, Piece::Aside(aside)))),
@@ -87,11 +97,19 @@ fn asides<'a>(store: &'a Store, session: &Session) -> impl Iterator<Item = Resul
 /// What stood around all messages of a session where it came from.
 pub(crate) fn wrapper(store: &Store, session: &Session) -> Result<Option<RawJson>> {
     // It is written before anything else.
-    let first = records(store, aside_stream(session.id)).next().transpose()?;
-    Ok(match first.map(|record| Aside::read(&record)).transpose()?.flatten() {
-        Some(Aside::Wrapper(json)) => Some(json),
-        _ => None,
-    })
+    let first = records(store, aside_stream(session.id))
+        .next()
+        .transpose()?;
+    Ok(
+        match first
+            .map(|record| Aside::read(&record))
+            .transpose()?
+            .flatten()
+        {
+            Some(Aside::Wrapper(json)) => Some(json),
+            _ => None,
+        },
+    )
 }
 
 /// The format that a session was imported from.
@@ -119,7 +137,12 @@ struct Merge<'a> {
 impl<'a> Merge<'a> {
     fn new(sources: Vec<Source<'a>>) -> Result<Self> {
         let pieces = sources.iter().map(|_| None).collect();
-        let mut merge = Self { sources, heads: BinaryHeap::new(), pieces, failure: None };
+        let mut merge = Self {
+            sources,
+            heads: BinaryHeap::new(),
+            pieces,
+            failure: None,
+        };
         for index in 0..merge.sources.len() {
             merge.advance(index)?;
         }

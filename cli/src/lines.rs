@@ -79,8 +79,14 @@ mod tests {
     fn lines_are_split_and_bounded_whatever_the_buffer() {
         for buffer in [1, 2, 3, 100] {
             let whole = |text: &str| Line::Whole(text.into());
-            assert_eq!(lines("ab\n\ncd", 4, buffer), [whole("ab"), whole(""), Line::Partial("cd".into())]);
-            assert_eq!(lines("abcd\nabcde\nx\n", 4, buffer), [whole("abcd"), Line::TooLong(5), whole("x")]);
+            assert_eq!(
+                lines("ab\n\ncd", 4, buffer),
+                [whole("ab"), whole(""), Line::Partial("cd".into())]
+            );
+            assert_eq!(
+                lines("abcd\nabcde\nx\n", 4, buffer),
+                [whole("abcd"), Line::TooLong(5), whole("x")]
+            );
             assert_eq!(lines("abcdefgh", 4, buffer), [Line::TooLong(8)]);
             assert_eq!(lines("", 4, buffer), []);
         }

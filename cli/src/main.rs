@@ -52,7 +52,9 @@ fn main() -> ExitCode {
 }
 
 fn parse() -> Result<Cli, clap::Error> {
-    let matches = Cli::command().term_width(output::width().min(args::HELP_WIDTH_MAX)).try_get_matches()?;
+    let matches = Cli::command()
+        .term_width(output::width().min(args::HELP_WIDTH_MAX))
+        .try_get_matches()?;
     Cli::from_arg_matches(&matches)
 }
 
@@ -61,7 +63,11 @@ fn misused(mut error: clap::Error) -> Exit {
     if let (ErrorKind::MissingSubcommand, Some(ContextValue::Strings(names))) =
         (error.kind(), error.get(ContextKind::ValidSubcommand))
     {
-        let shown = names.iter().filter(|name| !name.starts_with("__")).cloned().collect();
+        let shown = names
+            .iter()
+            .filter(|name| !name.starts_with("__"))
+            .cloned()
+            .collect();
         error.insert(ContextKind::ValidSubcommand, ContextValue::Strings(shown));
     }
     if !error.use_stderr() {
@@ -70,11 +76,18 @@ fn misused(mut error: clap::Error) -> Exit {
         return Exit::Ok;
     }
     // The arguments weren't read, so they are looked through; what follows `--` is the agent's.
-    let is_json = std::env::args_os().skip(1).take_while(|it| it != "--").any(|it| it == "--json");
+    let is_json = std::env::args_os()
+        .skip(1)
+        .take_while(|it| it != "--")
+        .any(|it| it == "--json");
     if is_json {
         let text = error.render().to_string();
         // What follows is how to call it, for people.
-        let what = text.split("\n\n").next().unwrap_or(&text).trim_start_matches("error: ");
+        let what = text
+            .split("\n\n")
+            .next()
+            .unwrap_or(&text)
+            .trim_start_matches("error: ");
         Failure::usage(what.split_whitespace().collect::<Vec<_>>().join(" ")).report(true);
     } else {
         let _ = error.print();

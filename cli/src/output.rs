@@ -38,9 +38,14 @@ enum Losable {
 
 /// How many columns text may take: what COLUMNS says, else the terminal.
 pub(crate) fn width() -> usize {
-    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
+    let said = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.trim().parse().ok());
     let asked = || Some(usize::from(console::Term::stdout().size_checked()?.1));
-    let width = said.filter(|columns| *columns > 0).or_else(asked).unwrap_or(WIDTH_DEFAULT);
+    let width = said
+        .filter(|columns| *columns > 0)
+        .or_else(asked)
+        .unwrap_or(WIDTH_DEFAULT);
     width.clamp(WIDTH_MIN, WIDTH_MAX)
 }
 
@@ -48,7 +53,13 @@ impl Out {
     /// Standard output; `json` is what `--json` asks for.
     pub(crate) fn stdout(json: bool) -> Self {
         let is_terminal = io::stdout().is_terminal();
-        Self { to: BufWriter::new(io::stdout()), json, width: width(), is_terminal, losable: Losable::No }
+        Self {
+            to: BufWriter::new(io::stdout()),
+            json,
+            width: width(),
+            is_terminal,
+            losable: Losable::No,
+        }
     }
 
     /// From here on the command's work doesn't stop when nobody reads what it prints: that is noted once.
@@ -65,7 +76,10 @@ impl Out {
             use rustix::event::{PollFd, PollFlags, Timespec, poll};
             let stdout = io::stdout();
             let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let now = Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
             poll(&mut asked, Some(&now)).is_ok() && asked[0].revents().contains(PollFlags::ERR)
         }
         #[cfg(not(unix))]
@@ -95,7 +109,8 @@ impl Out {
 
     /// Prints a value as a line of JSON.
     pub(crate) fn value(&mut self, value: &impl Serialize) -> Result<()> {
-        let mut line = serde_json::to_vec(value).map_err(|error| Failure::other(error.to_string()))?;
+        let mut line =
+            serde_json::to_vec(value).map_err(|error| Failure::other(error.to_string()))?;
         // Recorded JSON keeps its own line breaks, which are white space between values.
         for byte in &mut line {
             if matches!(*byte, b'\n' | b'\r') {
@@ -111,7 +126,11 @@ impl Out {
         if self.losable == Losable::Lost {
             return Ok(());
         }
-        let written = if self.is_terminal { self.to.write_all(&for_terminal(bytes)) } else { self.to.write_all(bytes) };
+        let written = if self.is_terminal {
+            self.to.write_all(&for_terminal(bytes))
+        } else {
+            self.to.write_all(bytes)
+        };
         self.written(written)
     }
 
@@ -129,7 +148,9 @@ impl Out {
             Err(error) if self.losable == Losable::Yes => {
                 self.losable = Losable::Lost;
                 let why = crate::failure::plain(&error);
-                to_stderr(&format!("standard output: {why}; what happens is recorded, and not shown any more"));
+                to_stderr(&format!(
+                    "standard output: {why}; what happens is recorded, and not shown any more"
+                ));
                 Ok(())
             }
             written => written.map_err(|error| Failure::io(&error, "standard output")),
@@ -141,11 +162,19 @@ impl Out {
 /// strings as they are: those of C1, delete, and those that turn the reading direction.
 fn for_terminal(bytes: &[u8]) -> Cow<'_, [u8]> {
     let is_obeyed = |c: char| matches!(c, '\x7f'..='\u{9f}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let Ok(text) = std::str::from_utf8(bytes) else { return Cow::Borrowed(bytes) };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return Cow::Borrowed(bytes);
+    };
     if !text.contains(is_obeyed) {
         return Cow::Borrowed(bytes);
     }
-    let escaped = text.chars().map(|c| if is_obeyed(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() });
+    let escaped = text.chars().map(|c| {
+        if is_obeyed(c) {
+            format!("\\u{:04x}", u32::from(c))
+        } else {
+            c.to_string()
+        }
+    });
     Cow::Owned(escaped.collect::<String>().into_bytes())
 }
 
@@ -173,6 +202,9 @@ mod tests {
         let read = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap();
         assert_eq!(read(&safe), read(line.as_bytes()));
         // A colour of our own stays.
-        assert_eq!(for_terminal(b"\x1b[1mhead\x1b[0m"), b"\x1b[1mhead\x1b[0m".as_slice());
+        assert_eq!(
+            for_terminal(b"\x1b[1mhead\x1b[0m"),
+            b"\x1b[1mhead\x1b[0m".as_slice()
+        );
     }
 }

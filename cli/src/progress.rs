@@ -32,7 +32,13 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        Self { bar, since: std::time::Instant::now(), shown: false, quiet, json }
+        Self {
+            bar,
+            since: std::time::Instant::now(),
+            shown: false,
+            quiet,
+            json,
+        }
     }
 
     /// Whether a program reads what the command prints.

@@ -33,35 +33,60 @@ use crate::failure::{Exit, Failure, Result};
 /// | `stderr:TEXT` | writes this to standard error |
 /// | `exit:N` | ends with this code |
 pub(crate) fn run(steps: &[String]) -> Result<Exit> {
-    let mut agent =
-        Agent { lines: io::stdin().lock().lines(), messages: Vec::new(), dangling: 0, said: 0, hello: Value::Null };
+    let mut agent = Agent {
+        lines: io::stdin().lock().lines(),
+        messages: Vec::new(),
+        dangling: 0,
+        said: 0,
+        hello: Value::Null,
+    };
     for step in steps {
         let (verb, rest) = step.split_once(':').unwrap_or((step, ""));
         match verb {
             "ready" | "ack" | "stop" => agent.read_to(verb)?,
             "say" => agent.say(rest)?,
             "call" => {
-                let call =
-                    serde_json::json!({"id": rest, "type": "function", "function": {"name": "f", "arguments": "{}"}});
+                let call = serde_json::json!({"id": rest, "type": "function", "function": {"name": "f", "arguments": "{}"}});
                 agent.message(&serde_json::json!({"role": "assistant", "content": null, "tool_calls": [call]}))?;
             }
             "step" => write("{\"type\":\"step\"}\n")?,
             "result" => {
-                let message = serde_json::json!({"role": "tool", "tool_call_id": rest, "content": "ok"});
-                write(&format!("{}\n", serde_json::json!({"type": "message", "message": message, "duration_ms": 12})))?;
+                let message =
+                    serde_json::json!({"role": "tool", "tool_call_id": rest, "content": "ok"});
+                write(&format!(
+                    "{}\n",
+                    serde_json::json!({"type": "message", "message": message, "duration_ms": 12})
+                ))?;
             }
             "done" => {
                 let fields = rest.trim_start_matches('{');
-                write(&format!("{{\"type\":\"done\"{}{fields}\n", if fields.len() > 1 { "," } else { "" }))?;
+                write(&format!(
+                    "{{\"type\":\"done\"{}{fields}\n",
+                    if fields.len() > 1 { "," } else { "" }
+                ))?;
             }
             "raw" => write(&format!("{rest}\n"))?,
             "partial" => write(rest)?,
             "big" => write(&format!("{}\n", "x".repeat(number(rest))))?,
             "context" => {
-                let last = agent.messages.last().map(ToString::to_string).unwrap_or_default();
-                agent.say(&format!("{} messages, the last {last}", agent.messages.len()))?;
+                let last = agent
+                    .messages
+                    .last()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                agent.say(&format!(
+                    "{} messages, the last {last}",
+                    agent.messages.len()
+                ))?;
             }
-            "hello" => agent.say(&agent.hello.get(rest).cloned().unwrap_or_default().to_string())?,
+            "hello" => agent.say(
+                &agent
+                    .hello
+                    .get(rest)
+                    .cloned()
+                    .unwrap_or_default()
+                    .to_string(),
+            )?,
             "await" => {
                 let line = agent.read_line_of(rest)?;
                 agent.say(&line.to_string())?;
@@ -95,13 +120,19 @@ impl Agent {
                 Some(Ok(line)) => line,
                 _ => return Err(Failure::other(format!("the input ended before {wanted}"))),
             };
-            let line: Value = serde_json::from_str(&line).map_err(|error| Failure::other(error.to_string()))?;
+            let line: Value =
+                serde_json::from_str(&line).map_err(|error| Failure::other(error.to_string()))?;
             let kind = line.get("type").and_then(Value::as_str).unwrap_or_default();
             match kind {
-                "message" => self.messages.push(line.get("message").cloned().unwrap_or_default()),
+                "message" => self
+                    .messages
+                    .push(line.get("message").cloned().unwrap_or_default()),
                 "hello" => self.hello = line.clone(),
                 "ready" => {
-                    self.dangling = line.get("dangling_tool_calls").and_then(Value::as_array).map_or(0, Vec::len)
+                    self.dangling = line
+                        .get("dangling_tool_calls")
+                        .and_then(Value::as_array)
+                        .map_or(0, Vec::len)
                 }
                 _ => {}
             }
@@ -117,7 +148,10 @@ impl Agent {
 
     fn message(&mut self, message: &Value) -> Result<()> {
         self.said += 1;
-        write(&format!("{}\n", serde_json::json!({"type": "message", "id": self.said, "message": message})))
+        write(&format!(
+            "{}\n",
+            serde_json::json!({"type": "message", "id": self.said, "message": message})
+        ))
     }
 }
 
@@ -127,5 +161,7 @@ fn number(text: &str) -> usize {
 
 fn write(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::io(&error, "standard output"))
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::io(&error, "standard output"))
 }

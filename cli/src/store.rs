@@ -11,8 +11,8 @@ use runlog::engine::{
     storage::{FsStorage, Storage},
 };
 use runlog::{
-    AgentInstance, ContextEvent, ErrorKind, InstanceId, ListFlows, ListRuns, ListSessions, RunId, Session, Store,
-    StoreOptions, SystemHost, archive::ImportClock, transcript::StoredEvent,
+    AgentInstance, ContextEvent, ErrorKind, InstanceId, ListFlows, ListRuns, ListSessions, RunId,
+    Session, Store, StoreOptions, SystemHost, archive::ImportClock, transcript::StoredEvent,
 };
 
 use crate::{
@@ -33,30 +33,51 @@ pub(crate) fn open_or_create(global: &Global) -> Result<Store> {
 
 /// Opens the store for writing what happened before, with its clock; makes it when it isn't there. One that is made for
 /// it begins at `first_ms`.
-pub(crate) fn open_to_import(global: &Global, first_ms: Option<u64>) -> Result<(Store, Arc<ImportClock>)> {
+pub(crate) fn open_to_import(
+    global: &Global,
+    first_ms: Option<u64>,
+) -> Result<(Store, Arc<ImportClock>)> {
     let clock = ImportClock::new(Arc::new(SystemHost));
     if let Some(first_ms) = first_ms.filter(|_| !global.store.join("RUNLOG").exists()) {
         clock.stand_at(first_ms);
     }
-    let store =
-        opened(global, Store::open_with(&global.store, writing(global, StoreOptions::with_host(clock.clone()))))?;
+    let store = opened(
+        global,
+        Store::open_with(
+            &global.store,
+            writing(global, StoreOptions::with_host(clock.clone())),
+        ),
+    )?;
     clock.go_on();
     Ok((tell_recovered(global, store), clock))
 }
 
 /// Options of an opening for writing.
 fn writing(global: &Global, options: StoreOptions) -> StoreOptions {
-    StoreOptions { lock_timeout: Duration::from_secs(global.lock_timeout), ..options }
+    StoreOptions {
+        lock_timeout: Duration::from_secs(global.lock_timeout),
+        ..options
+    }
 }
 
 fn tell_recovered(global: &Global, store: Store) -> Store {
     let recovered = store.recovered_runs();
     for run in recovered.iter().take(RECOVERED_SHOWN) {
         let resume = format!("`runlog run --resume {run} -- CMD` goes on from it");
-        note(global.json, format!("paused run {run}, whose process was gone; {resume}"));
+        note(
+            global.json,
+            format!("paused run {run}, whose process was gone; {resume}"),
+        );
     }
-    if let Some(more) = recovered.len().checked_sub(RECOVERED_SHOWN).filter(|more| *more > 0) {
-        note(global.json, format!("… and {more} more; `runlog resume --list` lists them"));
+    if let Some(more) = recovered
+        .len()
+        .checked_sub(RECOVERED_SHOWN)
+        .filter(|more| *more > 0)
+    {
+        note(
+            global.json,
+            format!("… and {more} more; `runlog resume --list` lists them"),
+        );
     }
     store
 }
@@ -72,7 +93,10 @@ pub(crate) fn open(global: &Global) -> Result<Store> {
 /// Opens the store for writing, for who sees to itself what a process that was killed had left running; makes it when
 /// it isn't there.
 pub(crate) fn open_quietly(global: &Global) -> Result<Store> {
-    opened(global, Store::open_with(&global.store, writing(global, StoreOptions::default())))
+    opened(
+        global,
+        Store::open_with(&global.store, writing(global, StoreOptions::default())),
+    )
 }
 
 /// Opens the store for reading, beside a writer or without one.
@@ -90,7 +114,10 @@ pub(crate) fn open_recovered(global: &Global) -> Result<Store> {
         Ok(store) => Ok(tell_recovered(global, store)),
         Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::ReadOnly) => {
             if error.kind() == ErrorKind::ReadOnly {
-                note(global.json, "the store can't be written to: what a killed process left is still `running`");
+                note(
+                    global.json,
+                    "the store can't be written to: what a killed process left is still `running`",
+                );
             }
             open_read_only(global)
         }
@@ -118,12 +145,17 @@ fn missing(global: &Global) -> Failure {
 /// The session that the command line names: by id, by the beginning of one, by name, or `@last`.
 pub(crate) fn session(store: &Store, text: &str) -> Result<Session> {
     if text == "@last" {
-        let newest = store.list_sessions(&ListSessions { limit: 1, ..ListSessions::default() })?;
-        return newest
-            .sessions
-            .into_iter()
-            .next()
-            .ok_or_else(|| Failure::new(Exit::NotFound, "not_found", "there is no session yet, so @last is nothing"));
+        let newest = store.list_sessions(&ListSessions {
+            limit: 1,
+            ..ListSessions::default()
+        })?;
+        return newest.sessions.into_iter().next().ok_or_else(|| {
+            Failure::new(
+                Exit::NotFound,
+                "not_found",
+                "there is no session yet, so @last is nothing",
+            )
+        });
     }
     store.find_session(text).map_err(|error| match error.kind() {
         ErrorKind::NotFound => Failure::new(
@@ -171,7 +203,9 @@ pub(crate) fn subject(store: &Store, text: &str) -> Result<Subject> {
         Err(failure) => return Err(failure),
     };
     let Some(instance) = instance(store, text)? else {
-        let message = failure.message().replace("no session", "no session or agent instance");
+        let message = failure
+            .message()
+            .replace("no session", "no session or agent instance");
         return Err(Failure::new(Exit::NotFound, "not_found", message));
     };
     let session = store.get_session(instance.session_id)?.ok_or(failure)?;
@@ -184,7 +218,11 @@ fn instance(store: &Store, text: &str) -> Result<Option<AgentInstance>> {
         return Ok(store.get_instance(id)?);
     }
     let prefix = text.to_ascii_lowercase();
-    if prefix.len() < 4 || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
+    if prefix.len() < 4
+        || !prefix
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    {
         return Ok(None);
     }
     let mut found: Option<AgentInstance> = None;
@@ -198,7 +236,11 @@ fn instance(store: &Store, text: &str) -> Result<Option<AgentInstance>> {
                     "{text:?} fits the instances {} and {}, among others; say more of it",
                     other.id, instance.id
                 );
-                return Err(Failure::new(Exit::NotFound, ErrorKind::Ambiguous.name(), message));
+                return Err(Failure::new(
+                    Exit::NotFound,
+                    ErrorKind::Ambiguous.name(),
+                    message,
+                ));
             }
             found = Some(instance);
         }
@@ -208,7 +250,10 @@ fn instance(store: &Store, text: &str) -> Result<Option<AgentInstance>> {
 
 /// All sessions, newest first, a page at a time.
 pub(crate) fn sessions(store: &Store) -> impl Iterator<Item = Result<Session>> {
-    let mut options = ListSessions { limit: 500, ..ListSessions::default() };
+    let mut options = ListSessions {
+        limit: 500,
+        ..ListSessions::default()
+    };
     let mut page = Vec::new().into_iter();
     let mut is_last = false;
     std::iter::from_fn(move || {
@@ -246,8 +291,17 @@ pub(crate) fn run_id(store: &Store, text: &str) -> Result<RunId> {
         return Ok(id);
     }
     if text == "@last" {
-        let newest = store.runs().list(&ListRuns { limit: 1, ..ListRuns::default() })?;
-        let none = || Failure::new(Exit::NotFound, "not_found", "there is no run yet, so @last is nothing");
+        let newest = store.runs().list(&ListRuns {
+            limit: 1,
+            ..ListRuns::default()
+        })?;
+        let none = || {
+            Failure::new(
+                Exit::NotFound,
+                "not_found",
+                "there is no run yet, so @last is nothing",
+            )
+        };
         return newest.items.first().map(|run| run.id).ok_or_else(none);
     }
     let candidates = beginning_so(text, run_ids(store))?;
@@ -258,9 +312,16 @@ pub(crate) fn run_id(store: &Store, text: &str) -> Result<RunId> {
 fn beginning_so(text: &str, ids: impl Iterator<Item = Result<RunId>>) -> Result<Vec<RunId>> {
     let prefix = text.to_ascii_lowercase();
     let is_prefix = prefix.bytes().any(|byte| byte.is_ascii_hexdigit())
-        && prefix.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        && prefix
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     let ids = ids.take_while(|_| is_prefix);
-    ids.filter(|id| id.as_ref().map_or(true, |id| id.to_string().starts_with(&prefix))).take(CANDIDATES_MAX).collect()
+    ids.filter(|id| {
+        id.as_ref()
+            .map_or(true, |id| id.to_string().starts_with(&prefix))
+    })
+    .take(CANDIDATES_MAX)
+    .collect()
 }
 
 /// The only one of the ids that begin so; more of them is an error that says what a session's would.
@@ -269,9 +330,19 @@ fn only_one(text: &str, what: &str, candidates: &[RunId]) -> Result<Option<RunId
         [] => Ok(None),
         [one] => Ok(Some(*one)),
         several => {
-            let ids = several.iter().map(RunId::to_string).collect::<Vec<_>>().join(", ");
-            let message = format!("several {what} have an id that begins {text:?}, among them {ids}; give more of it");
-            Err(Failure::new(Exit::NotFound, ErrorKind::Ambiguous.name(), message))
+            let ids = several
+                .iter()
+                .map(RunId::to_string)
+                .collect::<Vec<_>>()
+                .join(", ");
+            let message = format!(
+                "several {what} have an id that begins {text:?}, among them {ids}; give more of it"
+            );
+            Err(Failure::new(
+                Exit::NotFound,
+                ErrorKind::Ambiguous.name(),
+                message,
+            ))
         }
     }
 }
@@ -279,9 +350,22 @@ fn only_one(text: &str, what: &str, candidates: &[RunId]) -> Result<Option<RunId
 /// The flow that the command line names: by id, by the beginning of one, or `@last`. A run that has no flow is told so.
 pub(crate) fn flow_id(store: &Store, text: &str) -> Result<RunId> {
     if text == "@last" {
-        let newest = store.flows().list(&ListFlows { limit: 1, ..ListFlows::default() })?;
-        let none = || Failure::new(Exit::NotFound, "not_found", "there is no flow yet, so @last is nothing");
-        return newest.items.first().map(|flow| flow.run_id).ok_or_else(none);
+        let newest = store.flows().list(&ListFlows {
+            limit: 1,
+            ..ListFlows::default()
+        })?;
+        let none = || {
+            Failure::new(
+                Exit::NotFound,
+                "not_found",
+                "there is no flow yet, so @last is nothing",
+            )
+        };
+        return newest
+            .items
+            .first()
+            .map(|flow| flow.run_id)
+            .ok_or_else(none);
     }
     if let Ok(id) = text.parse::<RunId>() {
         return Ok(id);
@@ -295,31 +379,45 @@ pub(crate) fn flow_id(store: &Store, text: &str) -> Result<RunId> {
 
 /// There is no such flow.
 pub(crate) fn no_flow(text: &str) -> Failure {
-    let message = format!("there is no flow {text:?}, by id or beginning of an id; `runlog flows` lists them");
+    let message = format!(
+        "there is no flow {text:?}, by id or beginning of an id; `runlog flows` lists them"
+    );
     Failure::new(Exit::NotFound, "not_found", message)
 }
 
 /// There is no such run.
 pub(crate) fn no_run(text: &str) -> Failure {
-    let message = format!("there is no run {text:?}, by id or beginning of an id; `runlog runs` lists them");
+    let message =
+        format!("there is no run {text:?}, by id or beginning of an id; `runlog runs` lists them");
     Failure::new(Exit::NotFound, "not_found", message)
 }
 
 /// How much of a run's id is enough to name it, for each of those that are asked for.
 pub(crate) fn run_id_width(store: &Store, shown: impl IntoIterator<Item = RunId>) -> Result<usize> {
-    let mut ids = run_ids(store).take(RUNS_WALKED_MAX + 1).collect::<Result<Vec<RunId>>>()?;
+    let mut ids = run_ids(store)
+        .take(RUNS_WALKED_MAX + 1)
+        .collect::<Result<Vec<RunId>>>()?;
     if ids.len() > RUNS_WALKED_MAX {
         return Ok(36);
     }
     ids.sort_unstable();
     let same = |one: RunId, other: RunId| {
         let (one, other) = (one.to_string(), other.to_string());
-        one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
+        one.bytes()
+            .zip(other.bytes())
+            .take_while(|(one, other)| one == other)
+            .count()
     };
     let mut width = 8;
     for id in shown {
-        let Ok(index) = ids.binary_search(&id) else { continue };
-        for other in [index.checked_sub(1), Some(index + 1)].into_iter().flatten().filter_map(|it| ids.get(it)) {
+        let Ok(index) = ids.binary_search(&id) else {
+            continue;
+        };
+        for other in [index.checked_sub(1), Some(index + 1)]
+            .into_iter()
+            .flatten()
+            .filter_map(|it| ids.get(it))
+        {
             width = width.max(same(id, *other) + 1);
         }
     }
@@ -328,7 +426,10 @@ pub(crate) fn run_id_width(store: &Store, shown: impl IntoIterator<Item = RunId>
 
 /// The ids of all runs, newest first.
 fn run_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
-    let mut options = ListRuns { limit: 500, ..ListRuns::default() };
+    let mut options = ListRuns {
+        limit: 500,
+        ..ListRuns::default()
+    };
     paged(move |cursor| {
         options.cursor = cursor;
         let page = store.runs().list(&options)?;
@@ -338,11 +439,17 @@ fn run_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
 
 /// The ids of all flows, newest first.
 fn flow_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
-    let mut options = ListFlows { limit: 500, ..ListFlows::default() };
+    let mut options = ListFlows {
+        limit: 500,
+        ..ListFlows::default()
+    };
     paged(move |cursor| {
         options.cursor = cursor;
         let page = store.flows().list(&options)?;
-        Ok((page.items.iter().map(|flow| flow.run_id).collect(), page.next))
+        Ok((
+            page.items.iter().map(|flow| flow.run_id).collect(),
+            page.next,
+        ))
     })
 }
 
@@ -384,7 +491,10 @@ pub(crate) fn records(store: &Store, stream: StreamId) -> impl Iterator<Item = R
             if let Some(record) = page.next() {
                 return Some(Ok(record));
             }
-            let options = ReadOptions { first: next?, ..ReadOptions::default() };
+            let options = ReadOptions {
+                first: next?,
+                ..ReadOptions::default()
+            };
             match pollster::block_on(store.backend().read(stream, options)) {
                 Ok(read) => {
                     next = read.next.filter(|_| !read.records.is_empty());
@@ -460,7 +570,8 @@ pub(crate) fn repair(global: &Global) -> Result<Repair> {
         let repaired = runlog::engine::repair(&storage, "runlog verify --repair", &SystemHost);
         match repaired {
             Err(error)
-                if error.kind() == ErrorKind::Locked && begun.elapsed() < Duration::from_secs(global.lock_timeout) =>
+                if error.kind() == ErrorKind::Locked
+                    && begun.elapsed() < Duration::from_secs(global.lock_timeout) =>
             {
                 std::thread::sleep(LOCK_PAUSE);
             }

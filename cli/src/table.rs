@@ -16,12 +16,20 @@ pub(crate) struct Column {
 
 /// A column of text.
 pub(crate) fn left(head: &'static str, most: usize) -> Column {
-    Column { head, most, right: false }
+    Column {
+        head,
+        most,
+        right: false,
+    }
 }
 
 /// A column of numbers.
 pub(crate) fn right(head: &'static str) -> Column {
-    Column { head, most: 20, right: true }
+    Column {
+        head,
+        most: 20,
+        right: true,
+    }
 }
 
 /// Prints a head and rows; what is recorded is made safe to print.
@@ -31,7 +39,11 @@ pub(crate) fn print(columns: &[Column], rows: &[Vec<String>], out: &mut Out) -> 
     };
     let mut widths = Vec::new();
     for (index, column) in columns.iter().enumerate() {
-        let used = rows.iter().map(|row| measure_text_width(&cell(row, index, column.most))).max().unwrap_or_default();
+        let used = rows
+            .iter()
+            .map(|row| measure_text_width(&cell(row, index, column.most)))
+            .max()
+            .unwrap_or_default();
         widths.push(used.max(column.head.len()));
     }
     let last = columns.len().saturating_sub(1);
@@ -41,26 +53,52 @@ pub(crate) fn print(columns: &[Column], rows: &[Vec<String>], out: &mut Out) -> 
         *width = (*width).min(left_over);
     }
     let line = |cells: Vec<String>| {
-        let padded = cells.iter().zip(columns).zip(&widths).map(|((cell, column), width)| {
-            let missing = " ".repeat(width.saturating_sub(measure_text_width(cell)));
-            if column.right { format!("{missing}{cell}") } else { format!("{cell}{missing}") }
-        });
+        let padded = cells
+            .iter()
+            .zip(columns)
+            .zip(&widths)
+            .map(|((cell, column), width)| {
+                let missing = " ".repeat(width.saturating_sub(measure_text_width(cell)));
+                if column.right {
+                    format!("{missing}{cell}")
+                } else {
+                    format!("{cell}{missing}")
+                }
+            });
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
-    let head = line(columns.iter().map(|column| column.head.to_owned()).collect());
+    let head = line(
+        columns
+            .iter()
+            .map(|column| column.head.to_owned())
+            .collect(),
+    );
     out.line(console::style(head).bold().to_string())?;
     for row in rows {
-        out.line(line(widths.iter().enumerate().map(|(index, width)| cell(row, index, *width)).collect()))?;
+        out.line(line(
+            widths
+                .iter()
+                .enumerate()
+                .map(|(index, width)| cell(row, index, *width))
+                .collect(),
+        ))?;
     }
     Ok(())
 }
 
 /// Prints names and what they are, a line each, wrapped; those that are nothing are left out.
 pub(crate) fn fields(fields: &[(&str, Option<String>)], out: &mut Out) -> Result<()> {
-    let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let width = fields
+        .iter()
+        .map(|(name, _)| name.len())
+        .max()
+        .unwrap_or_default();
     for (name, value) in fields {
         let Some(value) = value else { continue };
-        for (index, line) in text::wrap(value, out.width().saturating_sub(width + 2)).iter().enumerate() {
+        for (index, line) in text::wrap(value, out.width().saturating_sub(width + 2))
+            .iter()
+            .enumerate()
+        {
             let name = text::pad(if index == 0 { name } else { "" }, width);
             out.line(format!("{}  {line}", console::style(name).bold()))?;
         }

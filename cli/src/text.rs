@@ -29,14 +29,23 @@ pub(crate) fn path(path: &std::path::Path) -> String {
 
 /// A name as one line, line breaks and tabs made visible too.
 pub(crate) fn name(text: &str) -> String {
-    printable(&text.replace('\r', "\u{240d}")).replace('\n', "\u{240a}").replace('\t', "\u{2409}")
+    printable(&text.replace('\r', "\u{240d}"))
+        .replace('\n', "\u{240a}")
+        .replace('\t', "\u{2409}")
 }
 
 /// Recorded text as one line of at most `width` columns.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
     let head: String = text.chars().take(width.saturating_mul(4) + 64).collect();
-    let line = printable(&head).split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = if head.len() < text.len() { line + "…" } else { line };
+    let line = printable(&head)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let line = if head.len() < text.len() {
+        line + "…"
+    } else {
+        line
+    };
     shorten(&line, width)
 }
 
@@ -75,7 +84,11 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
-    let indent: String = line.chars().take_while(|c| *c == ' ').take(width / 2).collect();
+    let indent: String = line
+        .chars()
+        .take_while(|c| *c == ' ')
+        .take(width / 2)
+        .collect();
     let mut current = indent.clone();
     let mut columns = indent.len();
     let mut is_start = true;
@@ -106,7 +119,11 @@ fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
 
 /// `1 message`, `1,222 messages`.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", thousands(number), if number == 1 { one } else { many })
+    format!(
+        "{} {}",
+        thousands(number),
+        if number == 1 { one } else { many }
+    )
 }
 
 /// `1,234,567`.
@@ -151,7 +168,11 @@ pub(crate) fn duration(duration: std::time::Duration) -> String {
     } else if seconds < 100.0 {
         format!("{seconds:.1} s")
     } else {
-        format!("{} min {} s", duration.as_secs() / 60, duration.as_secs() % 60)
+        format!(
+            "{} min {} s",
+            duration.as_secs() / 60,
+            duration.as_secs() % 60
+        )
     }
 }
 
@@ -163,7 +184,12 @@ pub(crate) fn time(milliseconds: u64) -> String {
 /// `2025-06-14 10:00`: to the minute.
 pub(crate) fn time_to_minute(milliseconds: u64) -> String {
     let minutes = milliseconds / 60_000 % 1440;
-    format!("{} {:02}:{:02}", day(milliseconds), minutes / 60, minutes % 60)
+    format!(
+        "{} {:02}:{:02}",
+        day(milliseconds),
+        minutes / 60,
+        minutes % 60
+    )
 }
 
 /// `06-14 10:00:00`: without the year, where it is one of our time.
@@ -177,7 +203,12 @@ pub(crate) fn time_of_year(milliseconds: u64) -> String {
 
 /// `2025-06-14T10:00:00.123Z`.
 pub(crate) fn rfc3339(milliseconds: u64) -> String {
-    format!("{}T{}.{:03}Z", day(milliseconds), time_of_day(milliseconds), milliseconds % 1000)
+    format!(
+        "{}T{}.{:03}Z",
+        day(milliseconds),
+        time_of_day(milliseconds),
+        milliseconds % 1000
+    )
 }
 
 /// The last year that has four digits.
@@ -200,7 +231,10 @@ mod tests {
 
     #[test]
     fn recorded_text_can_not_command_the_terminal() {
-        assert_eq!(printable("a\x1b[31mb\r\nc\td\x07\u{9b}\u{202e}e\r"), "a␛[31mb\nc\td␇\u{fffd}e␍");
+        assert_eq!(
+            printable("a\x1b[31mb\r\nc\td\x07\u{9b}\u{202e}e\r"),
+            "a␛[31mb\nc\td␇\u{fffd}e␍"
+        );
     }
 
     #[test]

@@ -39,21 +39,38 @@ pub(crate) fn parts(message: &RawJson) -> Vec<Part> {
         return vec![Part::Text(message.as_str().to_owned())];
     };
     let mut parts = Vec::new();
-    let role = fields.get("role").and_then(Json::as_str).unwrap_or_default();
+    let role = fields
+        .get("role")
+        .and_then(Json::as_str)
+        .unwrap_or_default();
     let content = fields.get("content").unwrap_or(&Json::Null);
     match (role, content) {
         ("tool" | "function", content) => {
             let id = fields.get("tool_call_id").and_then(Json::as_str);
-            let ids = fields.get("tool_call_ids").and_then(|ids| ids.elements().first()).and_then(Json::as_str);
+            let ids = fields
+                .get("tool_call_ids")
+                .and_then(|ids| ids.elements().first())
+                .and_then(Json::as_str);
             let id = id.or(ids).map(str::to_owned);
-            parts.push(Part::Result { id, is_error: false, text: content_text(content) });
+            parts.push(Part::Result {
+                id,
+                is_error: false,
+                text: content_text(content),
+            });
         }
         (_, Json::Array(blocks)) => parts.extend(blocks.iter().map(block)),
         (_, Json::Null) => {}
         (_, content) => parts.push(Part::Text(content_text(content))),
     }
     parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
-    parts.extend(fields.get("tool_calls").map(Json::elements).unwrap_or_default().iter().filter_map(call));
+    parts.extend(
+        fields
+            .get("tool_calls")
+            .map(Json::elements)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(call),
+    );
     parts.extend(fields.get("function_call").and_then(call));
     parts
 }
@@ -64,11 +81,22 @@ pub(crate) fn call_part(content: &RawJson) -> Option<Part> {
 }
 
 fn call(call: &Json) -> Option<Part> {
-    let function = call.get("function").or_else(|| call.get("custom")).unwrap_or(call);
+    let function = call
+        .get("function")
+        .or_else(|| call.get("custom"))
+        .unwrap_or(call);
     let name = function.get("name")?.as_str()?.to_owned();
-    let arguments = function.get("arguments").or_else(|| function.get("input")).cloned().unwrap_or_default();
+    let arguments = function
+        .get("arguments")
+        .or_else(|| function.get("input"))
+        .cloned()
+        .unwrap_or_default();
     let arguments = arguments.as_str().and_then(Json::read).unwrap_or(arguments);
-    Some(Part::Call { id: call.get("id").and_then(Json::as_str).map(str::to_owned), name, arguments })
+    Some(Part::Call {
+        id: call.get("id").and_then(Json::as_str).map(str::to_owned),
+        name,
+        arguments,
+    })
 }
 
 fn block(block: &Json) -> Part {
@@ -96,13 +124,15 @@ fn content_text(content: &Json) -> String {
     match content {
         Json::Null => String::new(),
         Json::Array(blocks) => {
-            let texts = blocks.iter().map(|block| match block.get("text").and_then(Json::as_str) {
-                Some(text) => text.to_owned(),
-                None => match block.get("type").and_then(Json::as_str) {
-                    Some(kind) => format!("[{kind}]"),
-                    None => content_text(block),
-                },
-            });
+            let texts = blocks
+                .iter()
+                .map(|block| match block.get("text").and_then(Json::as_str) {
+                    Some(text) => text.to_owned(),
+                    None => match block.get("type").and_then(Json::as_str) {
+                        Some(kind) => format!("[{kind}]"),
+                        None => content_text(block),
+                    },
+                });
             texts.collect::<Vec<_>>().join("\n")
         }
         other => other.plain(),
@@ -125,8 +155,14 @@ pub(crate) fn summary_of(kind: ContextEventKind, content: &RawJson, width: usize
     };
     let line = parts.iter().map(|part| match part {
         Part::Text(text) | Part::Thinking(text) => text.clone(),
-        Part::Call { name, arguments, .. } => format!("{name} {}", arguments_line(arguments)),
-        Part::Result { is_error: true, text, .. } => format!("error: {text}"),
+        Part::Call {
+            name, arguments, ..
+        } => format!("{name} {}", arguments_line(arguments)),
+        Part::Result {
+            is_error: true,
+            text,
+            ..
+        } => format!("error: {text}"),
         Part::Result { text, .. } => text.clone(),
         Part::Other(kind) => format!("[{kind}]"),
     });
@@ -137,9 +173,13 @@ pub(crate) fn summary_of(kind: ContextEventKind, content: &RawJson, width: usize
 fn arguments_line(arguments: &Json) -> String {
     match arguments {
         Json::Null => String::new(),
-        Json::Object(fields) if fields.len() == 1 => fields.iter().map(|(_, value)| value.plain()).collect(),
+        Json::Object(fields) if fields.len() == 1 => {
+            fields.iter().map(|(_, value)| value.plain()).collect()
+        }
         Json::Object(fields) => {
-            let each = fields.iter().map(|(name, value)| format!("{name}={}", value.plain()));
+            let each = fields
+                .iter()
+                .map(|(name, value)| format!("{name}={}", value.plain()));
             each.collect::<Vec<_>>().join(" ")
         }
         other => other.plain(),

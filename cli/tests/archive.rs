@@ -7,22 +7,31 @@ use std::fs;
 
 use common::Place;
 use runlog::{
-    Chat, ChatFilter, ChatMessage, ChatRole, FlowRun, MessageFilter, NewMessage, NewRun, NewSession, Playback,
-    PlaybackOptions, RuntimeEvent, Store,
+    Chat, ChatFilter, ChatMessage, ChatRole, FlowRun, MessageFilter, NewMessage, NewRun,
+    NewSession, Playback, PlaybackOptions, RuntimeEvent, Store,
 };
 
 /// A store with a chat, and a run with a flow.
 fn filled(place: &Place) {
     let store = Store::open(place.path("runlog-data")).unwrap();
     let chats = store.chats();
-    chats.create_chat(Chat { chat_id: "c".into(), ..Chat::new("weather") }).unwrap();
+    chats
+        .create_chat(Chat {
+            chat_id: "c".into(),
+            ..Chat::new("weather")
+        })
+        .unwrap();
     let said = ["Rain?", "Again?"].map(|text| ChatMessage::text(ChatRole::User, text));
     chats.save_messages("c", said.into()).unwrap();
-    let run = store.runs().start(NewRun::in_new_session(NewSession::named("work"), "coder")).unwrap();
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::named("work"), "coder"))
+        .unwrap();
     run.next_step().unwrap();
     run.record_message(NewMessage::assistant("Hello.")).unwrap();
     let mut flow = FlowRun::create(&store, Some(run.id())).unwrap();
-    flow.record(&RuntimeEvent::parse(r#"{"type":"node:a"}"#).unwrap()).unwrap();
+    flow.record(&RuntimeEvent::parse(r#"{"type":"node:a"}"#).unwrap())
+        .unwrap();
     run.complete(Some("done")).unwrap();
     store.close().unwrap();
 }
@@ -30,19 +39,50 @@ fn filled(place: &Place) {
 /// What the commands say of a store, and what is there of chats and flows.
 fn told(place: &Place, store: &str) -> Vec<String> {
     let mut told = Vec::new();
-    for command in [&["ls", "--json"][..], &["runs", "--json"], &["chats", "--json"]] {
-        told.push(place.expect(0, &[&["--store", store], command].concat()).out);
+    for command in [
+        &["ls", "--json"][..],
+        &["runs", "--json"],
+        &["chats", "--json"],
+    ] {
+        told.push(
+            place
+                .expect(0, &[&["--store", store], command].concat())
+                .out,
+        );
     }
     let store = Store::open_read_only(place.path(store)).unwrap();
-    for run in store.runs().list(&runlog::ListRuns::default()).unwrap().items {
+    for run in store
+        .runs()
+        .list(&runlog::ListRuns::default())
+        .unwrap()
+        .items
+    {
         for played in Playback::new(&store, run.id, PlaybackOptions::default()).unwrap() {
             let (delay, event) = played.unwrap();
-            told.push(format!("{delay:?} {} {:?}", event.recorded_at_ms, event.event));
+            told.push(format!(
+                "{delay:?} {} {:?}",
+                event.recorded_at_ms, event.event
+            ));
         }
     }
-    for chat in store.chats().list_chats(&ChatFilter::default()).unwrap().data {
-        for message in store.chats().get_messages(&chat.chat_id, &MessageFilter::default()).unwrap() {
-            told.push(format!("{:?}", ChatMessage { id: None, ..message }));
+    for chat in store
+        .chats()
+        .list_chats(&ChatFilter::default())
+        .unwrap()
+        .data
+    {
+        for message in store
+            .chats()
+            .get_messages(&chat.chat_id, &MessageFilter::default())
+            .unwrap()
+        {
+            told.push(format!(
+                "{:?}",
+                ChatMessage {
+                    id: None,
+                    ..message
+                }
+            ));
         }
     }
     told
@@ -57,17 +97,44 @@ fn a_whole_store_comes_back_from_a_file_and_through_a_pipe() {
     assert_eq!(expected.len(), 3 + 1 + 2, "{expected:?}");
     // As long lines are wrapped.
     let words = |said: String| said.split_whitespace().collect::<Vec<_>>().join(" ");
-    let said = words(place.expect(0, &["--store", "from-file", "import", "all.jsonl"]).out);
-    assert!(said.contains("runlog, 2 sessions, 1 message, 0 tool calls, ") && said.contains("other records"), "{said}");
+    let said = words(
+        place
+            .expect(0, &["--store", "from-file", "import", "all.jsonl"])
+            .out,
+    );
+    assert!(
+        said.contains("runlog, 2 sessions, 1 message, 0 tool calls, ")
+            && said.contains("other records"),
+        "{said}"
+    );
     let all = fs::read(place.path("all.jsonl")).unwrap();
     let piped = place.with_input(&["--store", "from-pipe", "import", "--json", "-"], &all);
-    assert_eq!((piped.code, &piped.json()[0]["sessions"][0]["outcome"]), (0, &"created".into()), "{piped:?}");
+    assert_eq!(
+        (piped.code, &piped.json()[0]["sessions"][0]["outcome"]),
+        (0, &"created".into()),
+        "{piped:?}"
+    );
     for store in ["from-file", "from-pipe"] {
         assert_eq!(told(&place, store), expected, "{store}");
     }
-    let again = words(place.expect(0, &["--store", "from-file", "import", "--format", "runlog", "all.jsonl"]).out);
+    let again = words(
+        place
+            .expect(
+                0,
+                &[
+                    "--store",
+                    "from-file",
+                    "import",
+                    "--format",
+                    "runlog",
+                    "all.jsonl",
+                ],
+            )
+            .out,
+    );
     assert!(
-        again.contains("runlog, 2 sessions, 0 messages, 0 tool calls; ") && again.contains("there already"),
+        again.contains("runlog, 2 sessions, 0 messages, 0 tool calls; ")
+            && again.contains("there already"),
         "{again}"
     );
     assert_eq!(told(&place, "from-file"), expected);
@@ -77,13 +144,33 @@ fn a_whole_store_comes_back_from_a_file_and_through_a_pipe() {
 fn the_demos_fork_comes_back_with_its_runs() {
     let place = Place::new();
     place.expect(0, &["demo", "--keep", "kept"]);
-    place.expect(0, &["--store", "kept", "export", "demo-fork", "-o", "fork.jsonl"]);
+    place.expect(
+        0,
+        &["--store", "kept", "export", "demo-fork", "-o", "fork.jsonl"],
+    );
     let said = place.expect(0, &["--store", "new", "import", "fork.jsonl"]);
     assert_eq!(said.err, "");
-    let shown = |store| place.expect(0, &["--store", store, "export", "--format", "events", "demo-fork"]).out;
+    let shown = |store| {
+        place
+            .expect(
+                0,
+                &[
+                    "--store",
+                    store,
+                    "export",
+                    "--format",
+                    "events",
+                    "demo-fork",
+                ],
+            )
+            .out
+    };
     assert_eq!(shown("new"), shown("kept"));
     // With the rest of the demo beside it, nothing is there twice.
-    place.expect(0, &["--store", "kept", "export", "--all", "-o", "all.jsonl"]);
+    place.expect(
+        0,
+        &["--store", "kept", "export", "--all", "-o", "all.jsonl"],
+    );
     let said = place.expect(0, &["--store", "new", "import", "all.jsonl"]);
     assert_eq!(said.err, "");
     assert_eq!(
@@ -105,16 +192,37 @@ fn what_went_another_way_is_told_and_what_is_damaged_is_refused() {
     let strict = place.expect(4, &["--store", "other", "import", "--strict", "all.jsonl"]);
     assert!(strict.err.contains("nothing was written"), "{strict:?}");
     let said = place.expect(6, &["--store", "other", "import", "all.jsonl"]);
-    assert!(said.err.contains("session \"work\"") && said.err.contains("another session of the name"), "{said:?}");
+    assert!(
+        said.err.contains("session \"work\"") && said.err.contains("another session of the name"),
+        "{said:?}"
+    );
     let store = Store::open_read_only(place.path("other")).unwrap();
-    assert_eq!(store.chats().get_messages("c", &MessageFilter::default()).unwrap().len(), 2);
-    assert_eq!(store.runs().list(&runlog::ListRuns::default()).unwrap().items, []);
+    assert_eq!(
+        store
+            .chats()
+            .get_messages("c", &MessageFilter::default())
+            .unwrap()
+            .len(),
+        2
+    );
+    assert_eq!(
+        store
+            .runs()
+            .list(&runlog::ListRuns::default())
+            .unwrap()
+            .items,
+        []
+    );
 
     let lines = fs::read_to_string(place.path("all.jsonl")).unwrap();
     let cut: String = lines.split_inclusive('\n').take(5).collect();
     place.write("cut.jsonl", cut);
     let said = place.expect(1, &["--store", "third", "import", "cut.jsonl"]);
-    assert!(said.err.contains("line 5: the export breaks off here; nothing was written"), "{said:?}");
+    assert!(
+        said.err
+            .contains("line 5: the export breaks off here; nothing was written"),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -125,7 +233,10 @@ fn what_does_not_go_together_is_refused() {
     place.expect(2, &["export", "--all", "work"]);
     place.expect(2, &["export", "--all", "--format", "openai"]);
     place.expect(0, &["export", "work", "-o", "work.jsonl"]);
-    let said = place.expect(2, &["--store", "other", "import", "--project", "p", "work.jsonl"]);
+    let said = place.expect(
+        2,
+        &["--store", "other", "import", "--project", "p", "work.jsonl"],
+    );
     assert!(said.err.contains("leave --project out"), "{said:?}");
 }
 
@@ -135,16 +246,35 @@ fn a_file_beside_an_export_stays_as_it_is() {
     filled(&place);
     place.write("all.jsonl.partial", "notes of my own");
     place.expect(0, &["export", "--all", "-o", "all.jsonl"]);
-    assert_eq!(fs::read_to_string(place.path("all.jsonl.partial")).unwrap(), "notes of my own");
+    assert_eq!(
+        fs::read_to_string(place.path("all.jsonl.partial")).unwrap(),
+        "notes of my own"
+    );
     // What fails leaves nothing: neither the file nor what was to become it.
     place.write("there.jsonl", "before");
     place.expect(4, &["export", "--all", "-o", "there.jsonl"]);
-    assert_ne!(place.runlog(&["export", "nobody", "-o", "none.jsonl"]).code, 0);
-    let mut names: Vec<String> =
-        fs::read_dir(place.path(".")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_ne!(
+        place.runlog(&["export", "nobody", "-o", "none.jsonl"]).code,
+        0
+    );
+    let mut names: Vec<String> = fs::read_dir(place.path("."))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
-    assert_eq!(names, ["all.jsonl", "all.jsonl.partial", "runlog-data", "there.jsonl"]);
-    assert_eq!(fs::read_to_string(place.path("there.jsonl")).unwrap(), "before");
+    assert_eq!(
+        names,
+        [
+            "all.jsonl",
+            "all.jsonl.partial",
+            "runlog-data",
+            "there.jsonl"
+        ]
+    );
+    assert_eq!(
+        fs::read_to_string(place.path("there.jsonl")).unwrap(),
+        "before"
+    );
 }
 
 /// Whoever comes second is told so; the file is what the other one was asked for.
@@ -152,20 +282,37 @@ fn a_file_beside_an_export_stays_as_it_is() {
 fn of_two_exports_to_one_file_one_is_refused() {
     let place = Place::new();
     filled(&place);
-    let exports = [&["export", "--all"][..], &["export", "work", "--format", "openai"]];
-    let whole: Vec<String> = exports.iter().map(|export| place.expect(0, export).out).collect();
+    let exports = [
+        &["export", "--all"][..],
+        &["export", "work", "--format", "openai"],
+    ];
+    let whole: Vec<String> = exports
+        .iter()
+        .map(|export| place.expect(0, export).out)
+        .collect();
     for round in 0..30 {
         let file = format!("{round}.jsonl");
         let started = exports.map(|export| {
             let mut command = place.command(&[export, &["-o", &file]].concat());
-            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+            command
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::piped())
+                .spawn()
+                .unwrap()
         });
         let ended = started.map(|process| common::said(process.wait_with_output().unwrap()));
         let mut codes = [&ended[0], &ended[1]].map(|said| said.code);
         let winner = usize::from(codes[0] != 0);
         codes.sort_unstable();
         assert_eq!(codes, [0, 4], "{ended:?}");
-        assert!(ended[1 - winner].err.contains("is there already"), "{ended:?}");
-        assert_eq!(fs::read_to_string(place.path(&file)).unwrap(), whole[winner], "round {round}");
+        assert!(
+            ended[1 - winner].err.contains("is there already"),
+            "{ended:?}"
+        );
+        assert_eq!(
+            fs::read_to_string(place.path(&file)).unwrap(),
+            whole[winner],
+            "round {round}"
+        );
     }
 }

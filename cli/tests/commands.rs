@@ -23,7 +23,11 @@ fn every_fixture_is_imported_and_comes_back_byte_for_byte() {
         let place = Place::new();
         place.expect(0, &["import", &fixture(file)]);
         let sessions = place.expect(0, &["ls", "--json"]).json();
-        let ids: Vec<&str> = sessions.iter().rev().map(|session| session["id"].as_str().unwrap()).collect();
+        let ids: Vec<&str> = sessions
+            .iter()
+            .rev()
+            .map(|session| session["id"].as_str().unwrap())
+            .collect();
         let mut arguments = vec!["export", "--format", format];
         arguments.extend(&ids);
         let mut back = place.expect(0, &arguments).out;
@@ -31,7 +35,10 @@ fn every_fixture_is_imported_and_comes_back_byte_for_byte() {
         if file == "openai-messages.jsonl" {
             // Messages a line each come back as one run.
             let messages: Vec<&str> = source.lines().collect();
-            assert_eq!(back.trim_end(), format!("{{\"messages\": [{}]}}", messages.join(", ")));
+            assert_eq!(
+                back.trim_end(),
+                format!("{{\"messages\": [{}]}}", messages.join(", "))
+            );
             continue;
         }
         if file == "claude-code.jsonl" {
@@ -45,20 +52,39 @@ fn every_fixture_is_imported_and_comes_back_byte_for_byte() {
 #[test]
 fn an_export_imported_elsewhere_and_exported_again_is_equal() {
     let (place, other) = (Place::new(), Place::new());
-    let files = ["openai-runs.jsonl", "claude-code.jsonl", "claude-code-odd.jsonl", "swe-agent.traj"].map(fixture);
+    let files = [
+        "openai-runs.jsonl",
+        "claude-code.jsonl",
+        "claude-code-odd.jsonl",
+        "swe-agent.traj",
+    ]
+    .map(fixture);
     for file in &files {
         place.runlog(&["import", file]);
     }
     let sessions = place.expect(0, &["ls", "--json"]).json();
-    let ids: Vec<&str> = sessions.iter().map(|session| session["id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> = sessions
+        .iter()
+        .map(|session| session["id"].as_str().unwrap())
+        .collect();
     assert!(ids.len() >= 5);
     for format in ["runlog", "events"] {
         let other = Place::new();
         let file = format!("{format}.jsonl");
-        place.expect(0, &[&["export", "--format", format, "-o", &file], &ids[..]].concat());
-        other.expect(0, &["import", "--strict", place.path(&file).to_str().unwrap()]);
+        place.expect(
+            0,
+            &[&["export", "--format", format, "-o", &file], &ids[..]].concat(),
+        );
+        other.expect(
+            0,
+            &["import", "--strict", place.path(&file).to_str().unwrap()],
+        );
         let events = [&["export", "--format", "events"], &ids[..]].concat();
-        assert_eq!(other.expect(0, &events).out, place.expect(0, &events).out, "{format}");
+        assert_eq!(
+            other.expect(0, &events).out,
+            place.expect(0, &events).out,
+            "{format}"
+        );
     }
     let mut arguments = vec!["export", "-o", "all.jsonl"];
     arguments.extend(&ids);
@@ -67,9 +93,17 @@ fn an_export_imported_elsewhere_and_exported_again_is_equal() {
     other.expect(0, &["import", "--strict", all.to_str().unwrap()]);
     other.expect(0, &arguments);
     // A second time there is nothing to do, and an export doesn't overwrite a file.
-    let again = other.expect(0, &["import", "--json", all.to_str().unwrap()]).json();
+    let again = other
+        .expect(0, &["import", "--json", all.to_str().unwrap()])
+        .json();
     assert_eq!(again[0]["messages"], 0);
-    assert!(again[0]["sessions"].as_array().unwrap().iter().all(|session| session["outcome"] == "unchanged"));
+    assert!(
+        again[0]["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|session| session["outcome"] == "unchanged")
+    );
     assert!(other.expect(4, &arguments).err.contains("is there already"));
 }
 
@@ -86,22 +120,41 @@ fn a_file_that_grew_adds_what_is_new_and_another_one_gets_a_name_beside() {
     assert_eq!(grown[0]["messages"], 6);
     assert_eq!(grown[0]["sessions"][0]["outcome"], "continued");
     let whole = format!("{{\"messages\": [{}]}}\n", lines.join(", "));
-    assert_eq!(place.expect(0, &["export", "--format", "openai", "chat"]).out, whole);
+    assert_eq!(
+        place
+            .expect(0, &["export", "--format", "openai", "chat"])
+            .out,
+        whole
+    );
 
-    place.write("chat.jsonl", r#"{"role":"user","content":"something else"}"#);
+    place.write(
+        "chat.jsonl",
+        r#"{"role":"user","content":"something else"}"#,
+    );
     let other = place.expect(0, &["import", "--json", "chat.jsonl"]).json();
     assert_eq!(other[0]["sessions"][0]["name"], "chat~2");
     let again = place.expect(0, &["import", "--json", "chat.jsonl"]).json();
     assert_eq!(again[0]["sessions"][0]["outcome"], "unchanged");
-    assert_eq!(place.expect(0, &["export", "--format", "openai", "chat"]).out, whole);
+    assert_eq!(
+        place
+            .expect(0, &["export", "--format", "openai", "chat"])
+            .out,
+        whole
+    );
 }
 
 #[test]
 fn an_array_of_messages_is_called_after_its_file_and_imported_once() {
     let place = Place::new();
-    place.write("talk.json", r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]"#);
+    place.write(
+        "talk.json",
+        r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]"#,
+    );
     let outcomes = ["created", "unchanged"].map(|outcome| {
-        let report = place.expect(0, &["import", "--json", "talk.json"]).json().remove(0);
+        let report = place
+            .expect(0, &["import", "--json", "talk.json"])
+            .json()
+            .remove(0);
         assert_eq!(report["sessions"][0]["outcome"], outcome);
         report["sessions"][0]["name"].clone()
     });
@@ -121,30 +174,50 @@ fn an_import_that_broke_off_is_completed_and_it_is_said_so() {
     place.write("chat.jsonl", lines(0..1300));
     let said = place.expect(0, &["import", "chat.jsonl"]).out;
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("there already; completed 1 session that an interrupted import had begun"), "{said}");
+    assert!(
+        said.contains("there already; completed 1 session that an interrupted import had begun"),
+        "{said}"
+    );
     // Once only; and a file that grew later is no interrupted import.
     let again = place.expect(0, &["import", "chat.jsonl"]).out;
-    assert!(again.contains("1,300 there already") && !again.contains("completed"), "{again}");
+    assert!(
+        again.contains("1,300 there already") && !again.contains("completed"),
+        "{again}"
+    );
     place.write("chat.jsonl", lines(0..1400));
-    assert_eq!(place.expect(0, &["import", "--json", "chat.jsonl"]).json()[0]["sessions"][0]["outcome"], "continued");
+    assert_eq!(
+        place.expect(0, &["import", "--json", "chat.jsonl"]).json()[0]["sessions"][0]["outcome"],
+        "continued"
+    );
 }
 
 #[test]
 fn a_malformed_line_is_told_and_the_rest_is_imported() {
     let place = Place::new();
     let said = place.expect(6, &["import", &fixture("claude-code-odd.jsonl")]);
-    assert!(said.err.contains("claude-code-odd.jsonl:9:"), "{}", said.err);
+    assert!(
+        said.err.contains("claude-code-odd.jsonl:9:"),
+        "{}",
+        said.err
+    );
     assert!(said.err.contains("the JSON breaks off"), "{}", said.err);
     assert!(said.out.contains("3 messages"), "{}", said.out);
     assert!(said.out.contains("6 other lines"), "{}", said.out);
 
     let strict = Place::new();
-    let said = strict.expect(1, &["import", "--strict", &fixture("claude-code-odd.jsonl")]);
+    let said = strict.expect(
+        1,
+        &["import", "--strict", &fixture("claude-code-odd.jsonl")],
+    );
     assert!(said.err.contains("line 2, column 1"), "{}", said.err);
 
     place.write("csv", "name,role\nann,user\n");
     let said = place.expect(1, &["import", "csv"]);
-    assert!(said.err.starts_with("error: csv: can't tell its format"), "{}", said.err);
+    assert!(
+        said.err.starts_with("error: csv: can't tell its format"),
+        "{}",
+        said.err
+    );
     // The other files of the same command are imported all the same.
     let said = place.expect(6, &["import", "csv", &fixture("openai-runs.jsonl")]);
     assert!(said.out.contains("2 sessions"), "{}", said.out);
@@ -153,7 +226,10 @@ fn a_malformed_line_is_told_and_the_rest_is_imported() {
 #[test]
 fn a_transcript_comes_from_standard_input_too() {
     let place = Place::new();
-    let said = place.with_input(&["import", "-"], &fs::read(fixture("openai-runs.jsonl")).unwrap());
+    let said = place.with_input(
+        &["import", "-"],
+        &fs::read(fixture("openai-runs.jsonl")).unwrap(),
+    );
     assert_eq!(said.code, 0, "{said:?}");
     assert!(place.expect(0, &["ls"]).out.contains("stdin/1"));
 }
@@ -161,33 +237,66 @@ fn a_transcript_comes_from_standard_input_too() {
 #[test]
 fn a_conversation_is_shown_with_its_tool_calls() {
     let place = Place::new();
-    place.expect(0, &["import", &fixture("openai-runs.jsonl"), &fixture("claude-code.jsonl")]);
+    place.expect(
+        0,
+        &[
+            "import",
+            &fixture("openai-runs.jsonl"),
+            &fixture("claude-code.jsonl"),
+        ],
+    );
     let shown = place.expect(0, &["show", "openai-runs/0"]).out;
-    for expected in ["openai-runs/0", "→ find_loan  call_a1", "title: The Waves", "← call_a3", "Error: no address"]
-    {
+    for expected in [
+        "openai-runs/0",
+        "→ find_loan  call_a1",
+        "title: The Waves",
+        "← call_a3",
+        "Error: no address",
+    ] {
         assert!(shown.contains(expected), "{expected}\n{shown}");
     }
     assert!(!shown.contains('\u{1b}'), "no colours where nobody looks");
-    let shown = place.expect(0, &["show", "5b0f2c9e-0000-4000-8000-000000000001"]).out;
-    for expected in ["── searcher ", "── tester ", "→ Grep  toolu_3", "← toolu_2  failed", "· {\"type\":\"summary\""]
-    {
+    let shown = place
+        .expect(0, &["show", "5b0f2c9e-0000-4000-8000-000000000001"])
+        .out;
+    for expected in [
+        "── searcher ",
+        "── tester ",
+        "→ Grep  toolu_3",
+        "← toolu_2  failed",
+        "· {\"type\":\"summary\"",
+    ] {
         assert!(shown.contains(expected), "{expected}\n{shown}");
     }
     let json = place.expect(0, &["show", "--json", "openai-runs/0"]).json();
     assert_eq!(json[0]["session"]["name"], "openai-runs/0");
     assert_eq!(json.len(), 1 + 13);
     assert_eq!(json[4]["event_type"], "tool_call");
-    assert_eq!(json[4]["content"]["arguments"], "{\"title\":  \"The Waves\", \"year\": 1931}");
+    assert_eq!(
+        json[4]["content"]["arguments"],
+        "{\"title\":  \"The Waves\", \"year\": 1931}"
+    );
 }
 
 #[test]
 fn recorded_text_can_not_command_the_terminal() {
     let place = Place::new();
-    place.write("evil.jsonl", r#"{"role":"user","content":"\u001b]0;owned\u0007\u001b[2Jhello"}"#);
+    place.write(
+        "evil.jsonl",
+        r#"{"role":"user","content":"\u001b]0;owned\u0007\u001b[2Jhello"}"#,
+    );
     place.expect(0, &["import", "evil.jsonl"]);
-    for command in [&["show", "evil"][..], &["replay", "evil"], &["tail"], &["ls"]] {
+    for command in [
+        &["show", "evil"][..],
+        &["replay", "evil"],
+        &["tail"],
+        &["ls"],
+    ] {
         let said = place.expect(0, command);
-        assert!(!said.out.contains('\u{1b}') && said.out.contains("hello"), "{command:?}: {said:?}");
+        assert!(
+            !said.out.contains('\u{1b}') && said.out.contains("hello"),
+            "{command:?}: {said:?}"
+        );
     }
 }
 
@@ -199,7 +308,12 @@ fn a_session_is_named_by_id_prefix_name_or_last() {
     let id = newest["id"].as_str().unwrap();
     let shown = place.expect(0, &["show", id]).out;
     let listed = place.expect(0, &["ls"]).out;
-    let prefix = listed.lines().nth(1).and_then(|line| line.split_whitespace().next()).unwrap().to_owned();
+    let prefix = listed
+        .lines()
+        .nth(1)
+        .and_then(|line| line.split_whitespace().next())
+        .unwrap()
+        .to_owned();
     assert!(prefix.len() < id.len() && id.starts_with(&prefix));
     for name in ["@last", "openai-runs/1", &prefix] {
         assert_eq!(place.expect(0, &["show", name]).out, shown);
@@ -208,20 +322,53 @@ fn a_session_is_named_by_id_prefix_name_or_last() {
     let instance = instances[0]["instances"][0]["id"].as_str().unwrap();
     assert_eq!(place.expect(0, &["show", instance]).out, shown);
     assert_eq!(place.expect(0, &["show", &instance[..30]]).out, shown);
-    assert!(place.expect(3, &["show", "nobody"]).err.contains("no session or agent instance \"nobody\""));
-    assert!(place.expect(3, &["show", &id[..4]]).err.contains("several sessions"));
+    assert!(
+        place
+            .expect(3, &["show", "nobody"])
+            .err
+            .contains("no session or agent instance \"nobody\"")
+    );
+    assert!(
+        place
+            .expect(3, &["show", &id[..4]])
+            .err
+            .contains("several sessions")
+    );
 }
 
 #[test]
 fn a_replay_gives_the_events_in_order_between_two_points() {
     let place = Place::new();
     place.expect(0, &["import", &fixture("openai-runs.jsonl")]);
-    let all = place.expect(0, &["replay", "--json", "openai-runs/0"]).json();
-    let sequences: Vec<u64> = all.iter().map(|event| event["sequence_number"].as_u64().unwrap()).collect();
+    let all = place
+        .expect(0, &["replay", "--json", "openai-runs/0"])
+        .json();
+    let sequences: Vec<u64> = all
+        .iter()
+        .map(|event| event["sequence_number"].as_u64().unwrap())
+        .collect();
     assert_eq!(sequences, (1..=13).collect::<Vec<_>>());
-    let some = place.expect(0, &["replay", "--json", "openai-runs/0", "--from", "3", "--to", "5"]).json();
+    let some = place
+        .expect(
+            0,
+            &[
+                "replay",
+                "--json",
+                "openai-runs/0",
+                "--from",
+                "3",
+                "--to",
+                "5",
+            ],
+        )
+        .json();
     assert_eq!(some, all[2..5]);
-    assert_eq!(place.expect(0, &["replay", "openai-runs/0", "--from", "99"]).out, "");
+    assert_eq!(
+        place
+            .expect(0, &["replay", "openai-runs/0", "--from", "99"])
+            .out,
+        ""
+    );
     place.expect(2, &["replay", "openai-runs/0", "--from", "5", "--to", "3"]);
     for speed in ["0", "-1", "NaN", "x"] {
         place.expect(2, &["replay", "openai-runs/0", "--speed", speed]);
@@ -232,17 +379,31 @@ fn a_replay_gives_the_events_in_order_between_two_points() {
 fn a_replay_keeps_the_recorded_pace_times_the_speed() {
     let place = Place::new();
     let line = |second: u32, text: &str| {
-        format!(r#"{{"timestamp":"2025-01-01T00:00:{second:02}Z","message":{{"role":"user","content":"{text}"}}}}"#)
+        format!(
+            r#"{{"timestamp":"2025-01-01T00:00:{second:02}Z","message":{{"role":"user","content":"{text}"}}}}"#
+        )
     };
-    place.write("paced.jsonl", [line(0, "a"), line(10, "b"), line(20, "c")].join("\n"));
+    place.write(
+        "paced.jsonl",
+        [line(0, "a"), line(10, "b"), line(20, "c")].join("\n"),
+    );
     place.expect(0, &["import", "paced.jsonl"]);
     let started = Instant::now();
     let said = place.expect(0, &["replay", "paced", "--speed", "50"]);
-    assert!(started.elapsed() >= Duration::from_millis(400), "20 s at 50 times the pace take 400 ms");
+    assert!(
+        started.elapsed() >= Duration::from_millis(400),
+        "20 s at 50 times the pace take 400 ms"
+    );
     assert!(said.out.contains("+20.0 s"), "{}", said.out);
     let started = Instant::now();
-    place.expect(0, &["replay", "paced", "--speed", "0.001", "--wait-max", "0.05"]);
-    assert!(started.elapsed() < Duration::from_secs(10), "no wait is longer than asked for");
+    place.expect(
+        0,
+        &["replay", "paced", "--speed", "0.001", "--wait-max", "0.05"],
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(10),
+        "no wait is longer than asked for"
+    );
 }
 
 #[test]
@@ -250,22 +411,52 @@ fn a_copy_shares_and_a_truncation_of_it_leaves_the_source() {
     let place = Place::new();
     place.expect(0, &["import", &fixture("claude-code.jsonl")]);
     let name = "5b0f2c9e-0000-4000-8000-000000000001";
-    let before = place.expect(0, &["export", "--format", "claude-code", name]).out;
-    let copy = place.expect(0, &["copy", "--json", name, "--name", "copy"]).json().remove(0);
+    let before = place
+        .expect(0, &["export", "--format", "claude-code", name])
+        .out;
+    let copy = place
+        .expect(0, &["copy", "--json", name, "--name", "copy"])
+        .json()
+        .remove(0);
     assert_eq!(copy["copied_from"], copy["session"]["copied_from"]);
-    assert_eq!(place.expect(0, &["export", "--format", "claude-code", "copy"]).out, before);
+    assert_eq!(
+        place
+            .expect(0, &["export", "--format", "claude-code", "copy"])
+            .out,
+        before
+    );
 
-    let said = place.expect(0, &["truncate", "copy", "--after", "2", "--json"]).json().remove(0);
+    let said = place
+        .expect(0, &["truncate", "copy", "--after", "2", "--json"])
+        .json()
+        .remove(0);
     assert_eq!(said["deleted"], 5);
-    let cut = place.expect(0, &["replay", "--json", "copy", "--from", "1"]).json();
+    let cut = place
+        .expect(0, &["replay", "--json", "copy", "--from", "1"])
+        .json();
     assert_eq!(cut.len(), 2);
     // What had been kept beside the forgotten events is forgotten too, and the source has everything.
-    assert!(!place.expect(0, &["export", "copy"]).out.contains("Conversation compacted"));
-    assert_eq!(place.expect(0, &["export", "--format", "claude-code", name]).out, before);
+    assert!(
+        !place
+            .expect(0, &["export", "copy"])
+            .out
+            .contains("Conversation compacted")
+    );
+    assert_eq!(
+        place
+            .expect(0, &["export", "--format", "claude-code", name])
+            .out,
+        before
+    );
 
     place.expect(0, &["copy", name, "--to-point", "1", "--name", "short"]);
-    let short = place.expect(0, &["export", "--format", "claude-code", "short"]).out;
-    assert_eq!(short.lines().collect::<Vec<_>>(), before.lines().take(2).collect::<Vec<_>>());
+    let short = place
+        .expect(0, &["export", "--format", "claude-code", "short"])
+        .out;
+    assert_eq!(
+        short.lines().collect::<Vec<_>>(),
+        before.lines().take(2).collect::<Vec<_>>()
+    );
     place.expect(2, &["copy", name, "--to-point", "99"]);
     place.expect(2, &["truncate", name, "--after", "99"]);
     place.expect(4, &["copy", name, "--name", "copy"]);
@@ -278,12 +469,34 @@ fn the_newest_events_are_printed_and_followed_while_another_process_writes() {
     let tail = place.expect(0, &["tail", "-n", "3", "--json"]).json();
     assert_eq!(tail.len(), 3);
     assert_eq!(tail[2]["content"]["content"], "I could not close it.");
-    assert_eq!(place.expect(0, &["tail", "-n", "1000", "--json"]).json().len(), 19);
+    assert_eq!(
+        place
+            .expect(0, &["tail", "-n", "1000", "--json"])
+            .json()
+            .len(),
+        19
+    );
 
-    let mut follow = Ends(place.command(&["tail", "-f", "-n", "1", "--json"]).spawn().unwrap());
+    let mut follow = Ends(
+        place
+            .command(&["tail", "-f", "-n", "1", "--json"])
+            .spawn()
+            .unwrap(),
+    );
     let mut lines = BufReader::new(follow.0.stdout.take().unwrap()).lines();
-    assert!(lines.next().unwrap().unwrap().contains("I could not close it."));
-    assert_eq!(place.script(&[], &["ready", "say:first", "ack", "say:second", "ack"]).code, 0);
+    assert!(
+        lines
+            .next()
+            .unwrap()
+            .unwrap()
+            .contains("I could not close it.")
+    );
+    assert_eq!(
+        place
+            .script(&[], &["ready", "say:first", "ack", "say:second", "ack"])
+            .code,
+        0
+    );
     assert!(lines.next().unwrap().unwrap().contains("first"));
     assert!(lines.next().unwrap().unwrap().contains("second"));
 }
@@ -293,7 +506,10 @@ fn a_store_is_counted_and_verified() {
     let place = Place::new();
     place.expect(0, &["import", &fixture("openai-runs.jsonl")]);
     let stat = place.expect(0, &["stat", "--json"]).json().remove(0);
-    assert_eq!((&stat["sessions"], &stat["instances"], &stat["events"]), (&2.into(), &2.into(), &19.into()));
+    assert_eq!(
+        (&stat["sessions"], &stat["instances"], &stat["events"]),
+        (&2.into(), &2.into(), &19.into())
+    );
     assert!(place.expect(0, &["stat"]).out.contains("sessions      2"));
     let sound = place.expect(0, &["verify", "--json"]).json().remove(0);
     assert_eq!(sound["sound"], true);
@@ -303,14 +519,26 @@ fn a_store_is_counted_and_verified() {
     let segment = fs::read_dir(place.path("runlog-data"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .find(|path| fs::read(path).unwrap().windows(9).any(|window| window == b"The Waves"))
+        .find(|path| {
+            fs::read(path)
+                .unwrap()
+                .windows(9)
+                .any(|window| window == b"The Waves")
+        })
         .expect("a segment has the message");
     let mut bytes = fs::read(&segment).unwrap();
-    let at = bytes.windows(9).position(|window| window == b"The Waves").unwrap();
+    let at = bytes
+        .windows(9)
+        .position(|window| window == b"The Waves")
+        .unwrap();
     bytes[at] ^= 1;
     fs::write(&segment, bytes).unwrap();
     let said = place.expect(5, &["verify"]);
-    assert!(said.out.contains("lost ") && said.out.contains("--repair"), "{}", said.out);
+    assert!(
+        said.out.contains("lost ") && said.out.contains("--repair"),
+        "{}",
+        said.out
+    );
     let found = place.expect(5, &["verify", "--json"]).json().remove(0);
     assert_eq!(found["sound"], false);
     assert!(found["problems_count"].as_u64() > Some(0));
@@ -319,7 +547,12 @@ fn a_store_is_counted_and_verified() {
 #[test]
 fn a_second_writer_is_refused_and_readers_are_not() {
     let place = Place::new();
-    let mut writer = Ends(place.scripted(&["--json"], &["ready", "say:hello", "ack", "sleep:20000"]).spawn().unwrap());
+    let mut writer = Ends(
+        place
+            .scripted(&["--json"], &["ready", "say:hello", "ack", "sleep:20000"])
+            .spawn()
+            .unwrap(),
+    );
     let mut lines = BufReader::new(writer.0.stdout.take().unwrap()).lines();
     while !lines.next().unwrap().unwrap().contains("ack") {}
     let said = place.expect(4, &["import", &fixture("openai-runs.jsonl")]);
@@ -334,10 +567,17 @@ fn what_is_no_store_is_told_apart() {
     let place = Place::new();
     for command in ["ls", "stat", "verify", "tail"] {
         let said = place.expect(3, &[command]);
-        assert!(said.err.contains("there is no store at"), "{command}: {}", said.err);
+        assert!(
+            said.err.contains("there is no store at"),
+            "{command}: {}",
+            said.err
+        );
     }
     place.expect(3, &["truncate", "x", "--after", "1"]);
-    assert!(!place.path("runlog-data").exists(), "reading makes no store");
+    assert!(
+        !place.path("runlog-data").exists(),
+        "reading makes no store"
+    );
     fs::create_dir(place.path("runlog-data")).unwrap();
     place.write("runlog-data/letter.txt", "hello");
     let said = place.expect(3, &["ls"]);
@@ -359,11 +599,24 @@ fn a_folder_that_can_not_be_written_to_is_told() {
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o500)).unwrap();
     let is_root = fs::write(folder.join("probe"), "").is_ok();
-    let said = place.runlog(&["--store", "closed/store", "import", &fixture("openai-runs.jsonl")]);
+    let said = place.runlog(&[
+        "--store",
+        "closed/store",
+        "import",
+        &fixture("openai-runs.jsonl"),
+    ]);
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     if is_root {
         println!("not checked: this user may write anywhere; /proc is tried instead");
-        let said = place.expect(1, &["--store", "/proc/runlog-store", "import", &fixture("openai-runs.jsonl")]);
+        let said = place.expect(
+            1,
+            &[
+                "--store",
+                "/proc/runlog-store",
+                "import",
+                &fixture("openai-runs.jsonl"),
+            ],
+        );
         assert!(said.err.starts_with("error: "), "{}", said.err);
         return;
     }
@@ -375,16 +628,32 @@ fn a_folder_that_can_not_be_written_to_is_told() {
 fn nobody_reading_is_no_failure() {
     let place = Place::new();
     let text = "x".repeat(100_000);
-    let lines: Vec<String> = (0..50).map(|_| format!(r#"{{"role":"user","content":"{text}"}}"#)).collect();
+    let lines: Vec<String> = (0..50)
+        .map(|_| format!(r#"{{"role":"user","content":"{text}"}}"#))
+        .collect();
     place.write("long.jsonl", lines.join("\n"));
     place.expect(0, &["import", "long.jsonl"]);
-    for command in [&["show", "--full", "long"][..], &["export", "long"], &["replay", "--json", "long"], &["ls"]] {
+    for command in [
+        &["show", "--full", "long"][..],
+        &["export", "long"],
+        &["replay", "--json", "long"],
+        &["ls"],
+    ] {
         let mut child = place.command(command).spawn().unwrap();
         let mut first = [0; 1];
         child.stdout.take().unwrap().read_exact(&mut first).unwrap();
         let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-        assert!(output.stderr.is_empty(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(
+            output.stderr.is_empty(),
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }
 
@@ -392,29 +661,63 @@ fn nobody_reading_is_no_failure() {
 fn the_store_comes_from_the_environment_unless_it_is_named() {
     let place = Place::new();
     let mut command = place.command(&["import", &fixture("openai-runs.jsonl")]);
-    assert!(command.env("RUNLOG_STORE", "elsewhere").status().unwrap().success());
+    assert!(
+        command
+            .env("RUNLOG_STORE", "elsewhere")
+            .status()
+            .unwrap()
+            .success()
+    );
     assert!(place.path("elsewhere").exists());
     let mut command = place.command(&["--store", "nowhere", "ls"]);
-    assert_eq!(command.env("RUNLOG_STORE", "elsewhere").stderr(Stdio::null()).status().unwrap().code(), Some(3));
+    assert_eq!(
+        command
+            .env("RUNLOG_STORE", "elsewhere")
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+            .code(),
+        Some(3)
+    );
 }
 
 #[test]
 fn the_manual_and_the_completions_name_every_command() {
     let place = Place::new();
     let help = place.expect(0, &["--help"]).out;
-    assert!(help.contains("Exit codes:") && !help.contains("__"), "{help}");
-    let commands =
-        ["demo", "import", "export", "ls", "show", "replay", "tail", "stat", "verify", "copy", "truncate", "run"];
+    assert!(
+        help.contains("Exit codes:") && !help.contains("__"),
+        "{help}"
+    );
+    let commands = [
+        "demo", "import", "export", "ls", "show", "replay", "tail", "stat", "verify", "copy",
+        "truncate", "run",
+    ];
     place.expect(0, &["man", "pages"]);
     for command in commands {
         assert!(help.contains(&format!("  {command} ")), "{command}");
-        assert!(place.path(&format!("pages/runlog-{command}.1")).exists(), "{command}");
-        assert!(place.expect(0, &[command, "--help"]).out.contains("--json"), "{command}");
+        assert!(
+            place.path(&format!("pages/runlog-{command}.1")).exists(),
+            "{command}"
+        );
+        assert!(
+            place.expect(0, &[command, "--help"]).out.contains("--json"),
+            "{command}"
+        );
     }
-    assert!(!place.path("pages/runlog-__demo-agent.1").exists(), "hidden commands have no page");
+    assert!(
+        !place.path("pages/runlog-__demo-agent.1").exists(),
+        "hidden commands have no page"
+    );
     assert!(place.expect(0, &["man"]).out.starts_with(".ie"));
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        assert!(place.expect(0, &["completions", shell]).out.contains("truncate"), "{shell}");
+        assert!(
+            place
+                .expect(0, &["completions", shell])
+                .out
+                .contains("truncate"),
+            "{shell}"
+        );
     }
     place.expect(2, &["frobnicate"]);
     place.expect(2, &[]);
@@ -435,7 +738,10 @@ fn the_tail_of_an_empty_store_is_empty_and_one_that_is_followed_ends_with_its_re
         }
         let started = Instant::now();
         while child.0.try_wait().unwrap().is_none() {
-            assert!(started.elapsed() < Duration::from_secs(10), "{arguments:?} doesn't end");
+            assert!(
+                started.elapsed() < Duration::from_secs(10),
+                "{arguments:?} doesn't end"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
         assert_eq!(child.0.wait().unwrap().code(), Some(0));
@@ -449,11 +755,20 @@ fn names_of_files_can_not_command_the_terminal() {
     let name = "\u{1b}[31mz.jsonl";
     place.write(name, "{\"role\":\"user\",\"content\":\"hi\"}\nnot json\n");
     let store = "\u{1b}[31mstore";
-    for (code, command) in [(6, &["import", name][..]), (0, &["stat"]), (0, &["export", "@last", "-o", "\u{1b}[31mx"])]
-    {
+    for (code, command) in [
+        (6, &["import", name][..]),
+        (0, &["stat"]),
+        (0, &["export", "@last", "-o", "\u{1b}[31mx"]),
+    ] {
         let said = place.expect(code, &[&["--store", store], command].concat());
-        assert!(!said.out.contains('\u{1b}') && !said.err.contains('\u{1b}'), "{said:?}");
-        assert!(said.out.contains("␛[31m") || said.err.contains("␛[31m"), "{said:?}");
+        assert!(
+            !said.out.contains('\u{1b}') && !said.err.contains('\u{1b}'),
+            "{said:?}"
+        );
+        assert!(
+            said.out.contains("␛[31m") || said.err.contains("␛[31m"),
+            "{said:?}"
+        );
     }
 }
 
@@ -462,15 +777,26 @@ fn names_of_files_can_not_command_the_terminal() {
 fn what_a_full_disk_did_not_take_is_not_counted() {
     let place = Place::new();
     let text = "x".repeat(1500);
-    let lines: Vec<String> = (0..16_000).map(|_| format!(r#"{{"role":"user","content":"{text}"}}"#)).collect();
+    let lines: Vec<String> = (0..16_000)
+        .map(|_| format!(r#"{{"role":"user","content":"{text}"}}"#))
+        .collect();
     place.write("many.jsonl", lines.join("\n"));
     // The system lets no file grow beyond this, as on a full disk: 10 or 20 MB, as the shell counts.
-    let script = format!("trap '' XFSZ; ulimit -f 20000; {} import --json many.jsonl", env!("CARGO_BIN_EXE_runlog"));
-    let output = std::process::Command::new("sh").args(["-c", &script]).current_dir(place.path(".")).output().unwrap();
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 20000; {} import --json many.jsonl",
+        env!("CARGO_BIN_EXE_runlog")
+    );
+    let output = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(place.path("."))
+        .output()
+        .unwrap();
     assert!(!output.status.success());
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let told = report["messages"].as_u64().unwrap();
-    let stored = place.expect(0, &["ls", "--json"]).json()[0]["events"].as_u64().unwrap();
+    let stored = place.expect(0, &["ls", "--json"]).json()[0]["events"]
+        .as_u64()
+        .unwrap();
     assert!(told < 16_000);
     assert_eq!(told, stored, "what wasn't acknowledged wasn't kept either");
 }
@@ -478,19 +804,36 @@ fn what_a_full_disk_did_not_take_is_not_counted() {
 #[test]
 fn a_session_of_another_format_is_left_alone() {
     let place = Place::new();
-    place.write("f.jsonl", "{\"role\":\"user\",\"content\":\"one\"}\n{\"role\":\"user\",\"content\":\"two\"}\n");
+    place.write(
+        "f.jsonl",
+        "{\"role\":\"user\",\"content\":\"one\"}\n{\"role\":\"user\",\"content\":\"two\"}\n",
+    );
     place.expect(0, &["import", "f.jsonl"]);
     // Nothing in it is a message of that format, which is told as long as something is kept of it.
     for (code, outcome) in [(6, "created"), (0, "unchanged")] {
-        let report = place.expect(code, &["import", "--json", "--format", "claude-code", "f.jsonl"]).json().remove(0);
+        let report = place
+            .expect(
+                code,
+                &["import", "--json", "--format", "claude-code", "f.jsonl"],
+            )
+            .json()
+            .remove(0);
         assert_eq!(report["sessions"][0]["name"], "f~2");
         assert_eq!(report["sessions"][0]["outcome"], outcome);
     }
     let sessions = place.expect(0, &["ls", "--json", "--instances"]).json();
     assert_eq!(sessions.len(), 2);
-    assert!(sessions.iter().all(|session| session["instances"].as_array().unwrap().len() == 1), "{sessions:?}");
+    assert!(
+        sessions
+            .iter()
+            .all(|session| session["instances"].as_array().unwrap().len() == 1),
+        "{sessions:?}"
+    );
     // Lines that were kept, beside one that wasn't, are a part.
-    place.write("g.jsonl", "{\"type\":\"summary\",\"leafUuid\":\"a\"}\nnot json\n");
+    place.write(
+        "g.jsonl",
+        "{\"type\":\"summary\",\"leafUuid\":\"a\"}\nnot json\n",
+    );
     place.expect(6, &["import", "g.jsonl"]);
 }
 
@@ -509,9 +852,19 @@ fn a_source_that_is_no_text_is_refused_at_once() {
 fn text_is_as_wide_as_it_is_asked_to_be() {
     let place = Place::new();
     let text = "word ".repeat(100);
-    place.write("long.jsonl", format!(r#"{{"role":"user","content":"{text}"}}"#));
+    place.write(
+        "long.jsonl",
+        format!(r#"{{"role":"user","content":"{text}"}}"#),
+    );
     place.expect(0, &["import", "long.jsonl"]);
-    place.expect(0, &["import", &fixture("claude-code.jsonl"), &fixture("openai-runs.jsonl")]);
+    place.expect(
+        0,
+        &[
+            "import",
+            &fixture("claude-code.jsonl"),
+            &fixture("openai-runs.jsonl"),
+        ],
+    );
     for (columns, expected) in [(None, 80), (Some("60"), 60), (Some("nonsense"), 80)] {
         for command in [
             &["show", "long"][..],
@@ -522,7 +875,9 @@ fn text_is_as_wide_as_it_is_asked_to_be() {
             &["--help"],
         ] {
             let mut command = place.command(command);
-            command.env_remove("COLUMNS").envs(columns.map(|columns| ("COLUMNS", columns)));
+            command
+                .env_remove("COLUMNS")
+                .envs(columns.map(|columns| ("COLUMNS", columns)));
             let out = String::from_utf8(command.output().unwrap().stdout).unwrap();
             let widest = out.lines().map(|line| line.chars().count()).max().unwrap();
             // Beside its fixed columns a line has room for a few words in any case.
@@ -536,25 +891,49 @@ fn text_is_as_wide_as_it_is_asked_to_be() {
 #[test]
 fn wrong_arguments_are_told_as_asked_and_hidden_commands_are_not() {
     let place = Place::new();
-    for arguments in [&["--json"][..], &["--json", "frobnicate"], &["ls", "--json", "-n", "0"], &["run", "--json"]] {
+    for arguments in [
+        &["--json"][..],
+        &["--json", "frobnicate"],
+        &["ls", "--json", "-n", "0"],
+        &["run", "--json"],
+    ] {
         let said = place.expect(2, arguments);
         let error: serde_json::Value = serde_json::from_str(said.err.trim()).unwrap();
-        assert_eq!((&error["error"]["kind"], &error["error"]["exit"]), (&"usage".into(), &2.into()));
+        assert_eq!(
+            (&error["error"]["kind"], &error["error"]["exit"]),
+            (&"usage".into(), &2.into())
+        );
     }
     let said = place.expect(2, &["--store", "x"]);
-    assert!(said.err.contains("subcommands: demo") && !said.err.contains("__"), "{said:?}");
+    assert!(
+        said.err.contains("subcommands: demo") && !said.err.contains("__"),
+        "{said:?}"
+    );
     // What follows `--` is the agent's.
-    assert!(place.expect(2, &["run", "--nonsense", "--", "x", "--json"]).err.starts_with("error: "));
+    assert!(
+        place
+            .expect(2, &["run", "--nonsense", "--", "x", "--json"])
+            .err
+            .starts_with("error: ")
+    );
 }
 
 #[test]
 fn no_session_that_matches_is_told_apart_from_none_at_all() {
     let place = Place::new();
     place.expect(0, &["import", &fixture("openai-runs.jsonl")]);
-    assert_eq!(place.expect(0, &["ls", "--project", "nope"]).out, "no sessions match\n");
-    let said = place.expect(1, &["import", "--strict", &fixture("claude-code-odd.jsonl")]);
+    assert_eq!(
+        place.expect(0, &["ls", "--project", "nope"]).out,
+        "no sessions match\n"
+    );
+    let said = place.expect(
+        1,
+        &["import", "--strict", &fixture("claude-code-odd.jsonl")],
+    );
     assert!(
-        said.err.contains("stopped here") && !said.err.contains("kept") && !said.err.contains("left out"),
+        said.err.contains("stopped here")
+            && !said.err.contains("kept")
+            && !said.err.contains("left out"),
         "{said:?}"
     );
     place.expect(2, &["copy", "openai-runs/0", "--name", "@last"]);
@@ -565,13 +944,20 @@ fn a_file_of_another_agents_is_kept_and_is_no_success() {
     let place = Place::new();
     let mut lines = String::new();
     for n in 0..10 {
-        lines +=
-            &format!("{{\"role\":\"user\",\"content\":\"{n}\"}}\n{{\"role\":\"toolResult\",\"content\":\"{n}\"}}\n");
+        lines += &format!(
+            "{{\"role\":\"user\",\"content\":\"{n}\"}}\n{{\"role\":\"toolResult\",\"content\":\"{n}\"}}\n"
+        );
     }
     place.write("pi.jsonl", &lines);
     let said = place.expect(6, &["import", "pi.jsonl"]);
-    assert!(said.err.contains("looks like another agent's format"), "{said:?}");
-    place.write("rows.jsonl", "{\"message\":{\"id\":1},\"x\":1}\n{\"message\":{\"id\":2}}\n");
+    assert!(
+        said.err.contains("looks like another agent's format"),
+        "{said:?}"
+    );
+    place.write(
+        "rows.jsonl",
+        "{\"message\":{\"id\":1},\"x\":1}\n{\"message\":{\"id\":2}}\n",
+    );
     let said = place.runlog(&["import", "rows.jsonl"]);
     assert_ne!(said.code, 0, "{said:?}");
     assert!(said.err.contains("there is no message in it"), "{said:?}");
@@ -583,9 +969,22 @@ fn a_backup_is_made_while_the_store_is_used_and_grows() {
     place.script(&["--name", "one"], &["ready", "say:one", "ack"]);
     place.expect(0, &["backup", "copy"]);
     place.script(&["--name", "two"], &["ready", "say:two", "ack"]);
-    let report = place.expect(0, &["backup", "copy", "--json"]).json().remove(0);
-    assert_eq!((report["segments_copied"].as_u64(), report["backup"].as_str()), (Some(1), Some("copy")));
-    let of = |store: &str, command: &[&str]| place.expect(0, &[&["--store", store], command].concat()).out;
+    let report = place
+        .expect(0, &["backup", "copy", "--json"])
+        .json()
+        .remove(0);
+    assert_eq!(
+        (
+            report["segments_copied"].as_u64(),
+            report["backup"].as_str()
+        ),
+        (Some(1), Some("copy"))
+    );
+    let of = |store: &str, command: &[&str]| {
+        place
+            .expect(0, &[&["--store", store], command].concat())
+            .out
+    };
     for command in [&["ls", "--json"][..], &["runs", "--json"], &["show", "two"]] {
         assert_eq!(of("copy", command), of("runlog-data", command));
     }
@@ -593,7 +992,10 @@ fn a_backup_is_made_while_the_store_is_used_and_grows() {
     fs::create_dir(place.path("notes")).unwrap();
     place.write("notes/note.txt", "");
     let refused = place.runlog(&["backup", "notes"]);
-    assert!(refused.code != 0 && refused.err.contains("give an empty folder"), "{refused:?}");
+    assert!(
+        refused.code != 0 && refused.err.contains("give an empty folder"),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -601,17 +1003,31 @@ fn a_backup_tells_damage_of_the_store() {
     let place = Place::new();
     place.script(&["--name", "one"], &["ready", "say:one", "ack"]);
     let inside = place.expect(2, &["backup", "runlog-data/backup", "--json"]);
-    assert!(inside.err.contains("invalid_input") && inside.err.contains("inside the store's own folder"), "{inside:?}");
+    assert!(
+        inside.err.contains("invalid_input")
+            && inside.err.contains("inside the store's own folder"),
+        "{inside:?}"
+    );
     let segment = place.path("runlog-data/00000001.seg");
     let mut bytes = fs::read(&segment).unwrap();
-    let at = bytes.windows(5).position(|found| found == b"\"one\"").unwrap();
+    let at = bytes
+        .windows(5)
+        .position(|found| found == b"\"one\"")
+        .unwrap();
     bytes[at + 1] ^= 1;
     fs::write(&segment, &bytes).unwrap();
     for arguments in [&["backup", "copy"][..], &["backup", "copy", "--verify"]] {
         let said = place.expect(5, arguments);
         let words = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("00000001.seg: offset ") && words.contains("but the store is damaged"), "{said:?}");
+        assert!(
+            words.contains("00000001.seg: offset ") && words.contains("but the store is damaged"),
+            "{said:?}"
+        );
     }
-    assert_eq!(fs::read(place.path("copy/00000001.seg")).unwrap()[at], bytes[at], "the rest is worth having");
+    assert_eq!(
+        fs::read(place.path("copy/00000001.seg")).unwrap()[at],
+        bytes[at],
+        "the rest is worth having"
+    );
     place.expect(5, &["--store", "copy", "verify"]);
 }

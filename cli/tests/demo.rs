@@ -11,16 +11,24 @@ fn every_check_holds_in_one_screen() {
     let told = place.expect(0, &["demo", "--keep", "kept"]).out;
     assert!(told.lines().count() <= 40, "{told}");
     let own = told.lines().filter(|line| !line.contains("--store"));
-    assert!(own.into_iter().all(|line| line.chars().count() <= 80), "{told}");
+    assert!(
+        own.into_iter().all(|line| line.chars().count() <= 80),
+        "{told}"
+    );
     assert_eq!(told.matches("ok:").count(), 5, "{told}");
     assert!(told.contains("0 lost"), "{told}");
 
     // The commands at the end work as they are, in a shell.
-    let commands: Vec<&str> =
-        told.lines().filter(|line| line.starts_with("  ") && line.contains("--store kept")).collect();
+    let commands: Vec<&str> = told
+        .lines()
+        .filter(|line| line.starts_with("  ") && line.contains("--store kept"))
+        .collect();
     assert!(commands.len() >= 4, "{told}");
     for command in commands {
-        let command = command.trim().replace("less", "cat").replace("--speed 2", "--speed 200");
+        let command = command
+            .trim()
+            .replace("less", "cat")
+            .replace("--speed 2", "--speed 200");
         let output = place.command(&[]).get_current_dir().map(|folder| {
             std::process::Command::new("sh")
                 .args(["-c", &format!("set -e; {command}")])
@@ -30,7 +38,10 @@ fn every_check_holds_in_one_screen() {
         });
         let shown = said(output.unwrap());
         assert_eq!(shown.code, 0, "{command}: {shown:?}");
-        assert!(!shown.out.is_empty() && shown.err.is_empty(), "{command}: {shown:?}");
+        assert!(
+            !shown.out.is_empty() && shown.err.is_empty(),
+            "{command}: {shown:?}"
+        );
     }
     // It never works in a folder that has something in it.
     place.expect(4, &["demo", "--keep", "kept"]);
@@ -39,17 +50,29 @@ fn every_check_holds_in_one_screen() {
 #[test]
 fn what_was_measured_is_there_as_json() {
     let place = Place::new();
-    let report = place.expect(0, &["demo", "--json", "--keep", "kept"]).json().remove(0);
+    let report = place
+        .expect(0, &["demo", "--json", "--keep", "kept"])
+        .json()
+        .remove(0);
     assert_eq!(report["ok"], true);
     assert_eq!(report["lost"], 0);
     assert!(report["events"].as_u64() >= Some(60));
     assert!(report["acknowledged"].as_u64() >= report["events"].as_u64().map(|events| events / 2));
     assert!(report["open_seconds"].as_f64() > Some(0.0));
     // What told the agent to go on is there too.
-    assert_eq!(report["original_events"].as_u64(), report["events"].as_u64());
+    assert_eq!(
+        report["original_events"].as_u64(),
+        report["events"].as_u64()
+    );
     // Both halves are runs, the second going on from the first.
-    let runs = place.expect(0, &["--store", "kept", "runs", "--json"]).json().remove(0);
+    let runs = place
+        .expect(0, &["--store", "kept", "runs", "--json"])
+        .json()
+        .remove(0);
     let (second, first) = (&runs["items"][0], &runs["items"][1]);
-    assert_eq!((&first["status"], &second["status"]), (&"paused".into(), &"completed".into()));
+    assert_eq!(
+        (&first["status"], &second["status"]),
+        (&"paused".into(), &"completed".into())
+    );
     assert_eq!(second["resumed_from"], first["id"]);
 }

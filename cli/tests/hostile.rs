@@ -20,10 +20,21 @@ const RUNLOG: &str = env!("CARGO_BIN_EXE_runlog");
 fn record_hostile(place: &Place) -> String {
     let evil = "\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}";
     let json = serde_json::to_string(evil).unwrap();
-    let call = format!(r#"{{"id":{json},"type":"function","function":{{"name":{json},"arguments":{json}}}}}"#);
+    let call = format!(
+        r#"{{"id":{json},"type":"function","function":{{"name":{json},"arguments":{json}}}}}"#
+    );
     let message = format!(r#"{{"role":"assistant","content":{json},"tool_calls":[{call}]}}"#);
     let said = place.script(
-        &["--name", &format!("n{evil}"), "--title", evil, "--agent", &format!("a{evil}"), "--message", evil],
+        &[
+            "--name",
+            &format!("n{evil}"),
+            "--title",
+            evil,
+            "--agent",
+            &format!("a{evil}"),
+            "--message",
+            evil,
+        ],
         &[
             "ready",
             &format!(r#"raw:{{"type":"message","message":{message}}}"#),
@@ -33,7 +44,10 @@ fn record_hostile(place: &Place) -> String {
     );
     assert_eq!(said.code, 0, "{said:?}");
     assert_safe(&format!("{}{}", said.out, said.err));
-    place.expect(0, &["run", "show", "@last", "--json"]).json()[0]["id"].as_str().unwrap().to_owned()
+    place.expect(0, &["run", "show", "@last", "--json"]).json()[0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 #[track_caller]
@@ -109,14 +123,26 @@ fn closed_standard_streams_do_no_harm() {
     let place = Place::new();
     let shell = |script: &str| {
         let script = script.replace("runlog", &format!("'{RUNLOG}'"));
-        said(Command::new("sh").args(["-c", &script]).current_dir(place.path(".")).output().unwrap())
+        said(
+            Command::new("sh")
+                .args(["-c", &script])
+                .current_dir(place.path("."))
+                .output()
+                .unwrap(),
+        )
     };
     let agent = "runlog run -- runlog __scripted-agent -- ready say:hi ack";
     for streams in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
         assert_eq!(shell(&format!("{agent} {streams}")).code, 0, "{streams}");
-        assert_eq!(shell(&format!("runlog runs {streams}")).code, 0, "{streams}");
+        assert_eq!(
+            shell(&format!("runlog runs {streams}")).code,
+            0,
+            "{streams}"
+        );
     }
-    let runs = place.expect(0, &["runs", "--status", "completed", "--json"]).json();
+    let runs = place
+        .expect(0, &["runs", "--status", "completed", "--json"])
+        .json();
     assert_eq!(runs[0]["items"].as_array().unwrap().len(), 4);
     assert_eq!(shell("runlog import - <&-").code, 1);
 }
@@ -127,20 +153,37 @@ fn paths_that_are_no_text_are_taken() {
     let path = |name: &[u8]| place.path(".").join(OsStr::from_bytes(name));
     let runlog = |arguments: &[&OsStr]| {
         let mut command = place.command(&["--store"]);
-        said(command.arg(path(b"st\xff\x1b[31more")).args(arguments).stdin(Stdio::null()).output().unwrap())
+        said(
+            command
+                .arg(path(b"st\xff\x1b[31more"))
+                .args(arguments)
+                .stdin(Stdio::null())
+                .output()
+                .unwrap(),
+        )
     };
     let text = |text: &'static str| OsStr::new(text);
     let file = path(b"chat\xfe\x1b[31m.jsonl");
     fs::copy(fixture("openai-messages.jsonl"), &file).unwrap();
     let script = path(b"ag\xff\x1b[31ment");
     let line = r#"{"type":"message","message":{"role":"user","content":"hi"}}"#;
-    fs::write(&script, format!("#!/bin/sh\n[ -f \"$1\" ] && echo '{line}'\n")).unwrap();
+    fs::write(
+        &script,
+        format!("#!/bin/sh\n[ -f \"$1\" ] && echo '{line}'\n"),
+    )
+    .unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     fs::set_permissions(&script, mode).unwrap();
     let out = path(b"out\xff");
     for arguments in [
         &[text("import"), file.as_os_str()][..],
-        &[text("run"), text("--"), text("sh"), script.as_os_str(), file.as_os_str()],
+        &[
+            text("run"),
+            text("--"),
+            text("sh"),
+            script.as_os_str(),
+            file.as_os_str(),
+        ],
         &[text("export"), text("@last"), text("-o"), out.as_os_str()],
         &[text("stat")],
         &[text("ls")],
@@ -150,28 +193,55 @@ fn paths_that_are_no_text_are_taken() {
         assert_eq!(said.code, 0, "{arguments:?}: {said:?}");
         assert_safe(&format!("{}{}", said.out, said.err));
     }
-    assert!(fs::read_to_string(out).unwrap().contains(r#""content":"hi""#));
+    assert!(
+        fs::read_to_string(out)
+            .unwrap()
+            .contains(r#""content":"hi""#)
+    );
     // What has to be text is told to be none.
     let said = runlog(&[text("show"), OsStr::from_bytes(b"x\xff")]);
-    assert!(said.code == 2 && said.err.contains("invalid UTF-8"), "{said:?}");
+    assert!(
+        said.code == 2 && said.err.contains("invalid UTF-8"),
+        "{said:?}"
+    );
 }
 
 #[test]
 fn a_store_in_use_is_read_and_not_written() {
     let place = Place::new();
-    let mut writer = Ends(place.scripted(&["--json"], &["ready", "say:hello", "ack", "sleep:20000"]).spawn().unwrap());
+    let mut writer = Ends(
+        place
+            .scripted(&["--json"], &["ready", "say:hello", "ack", "sleep:20000"])
+            .spawn()
+            .unwrap(),
+    );
     let mut lines = BufReader::new(writer.0.stdout.take().unwrap()).lines();
     while !lines.next().unwrap().unwrap().contains("ack") {}
     let mark = place.path("started");
     let mark = mark.to_str().unwrap();
-    for command in [&["run", "--"][..], &["run", "--resume", "@last", "--"], &["run", "--overwrite", "@last", "--"]] {
+    for command in [
+        &["run", "--"][..],
+        &["run", "--resume", "@last", "--"],
+        &["run", "--overwrite", "@last", "--"],
+    ] {
         let said = place.expect(4, &[command, &["touch", mark]].concat());
-        assert!(said.err.contains("is open for writing by another"), "{said:?}");
+        assert!(
+            said.err.contains("is open for writing by another"),
+            "{said:?}"
+        );
     }
-    assert!(!place.path("started").exists(), "no program was started for it");
+    assert!(
+        !place.path("started").exists(),
+        "no program was started for it"
+    );
     let shown = place.expect(0, &["run", "show", "@last"]).out;
     assert!(shown.contains("running"), "{shown}");
-    assert!(place.expect(0, &["messages", "@last"]).out.contains("hello"));
+    assert!(
+        place
+            .expect(0, &["messages", "@last"])
+            .out
+            .contains("hello")
+    );
 }
 
 #[test]
@@ -181,8 +251,13 @@ fn a_cursor_of_another_command_or_filter_is_told() {
         place.script(&[], &["say:hello", "raw:{\"type\":\"message\",\"message\":{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"id\":\"c2\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}", "done:{\"pause_reason\":\"waits\"}"]);
     }
     let cursor = |command: &[&str]| {
-        let page = place.expect(0, &[command, &["--limit", "1", "--json"]].concat()).json();
-        page[0]["next"].as_str().unwrap_or_else(|| panic!("{command:?}: {page:?}")).to_owned()
+        let page = place
+            .expect(0, &[command, &["--limit", "1", "--json"]].concat())
+            .json();
+        page[0]["next"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{command:?}: {page:?}"))
+            .to_owned()
     };
     let lists: [&[&str]; 5] = [
         &["runs"],
@@ -195,19 +270,38 @@ fn a_cursor_of_another_command_or_filter_is_told() {
         let next = cursor(from);
         for to in lists {
             let said = place.runlog(&[to, &["--cursor", &next]].concat());
-            assert_eq!(said.code, if from == to { 0 } else { 2 }, "{from:?} to {to:?}: {said:?}");
-            assert!(from == to || said.err.contains("the cursor is that of"), "{said:?}");
+            assert_eq!(
+                said.code,
+                if from == to { 0 } else { 2 },
+                "{from:?} to {to:?}: {said:?}"
+            );
+            assert!(
+                from == to || said.err.contains("the cursor is that of"),
+                "{said:?}"
+            );
         }
     }
     // The paused runs are what `resume --list` pages through.
-    place.expect(0, &["resume", "--list", "--cursor", &cursor(&["resume", "--list"])]);
+    place.expect(
+        0,
+        &[
+            "resume",
+            "--list",
+            "--cursor",
+            &cursor(&["resume", "--list"]),
+        ],
+    );
     place.expect(2, &["resume", "--list", "--cursor", &cursor(&["runs"])]);
 }
 
 #[test]
 fn a_line_without_an_end_is_dropped_and_told() {
     let place = Place::new();
-    let mut long = place.command(&["import", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut long = place
+        .command(&["import", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut stdin = long.stdin.take().unwrap();
     let writer = std::thread::spawn(move || {
         let piece = vec![b'x'; 1 << 20];
@@ -218,8 +312,15 @@ fn a_line_without_an_end_is_dropped_and_told() {
         }
     });
     let mut err = String::new();
-    long.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    long.stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut err)
+        .unwrap();
     writer.join().unwrap();
     assert_eq!(long.wait().unwrap().code(), Some(1), "{err}");
-    assert!(err.contains("the line is longer than 67108864 bytes") && err.len() < 1000, "{err}");
+    assert!(
+        err.contains("the line is longer than 67108864 bytes") && err.len() < 1000,
+        "{err}"
+    );
 }

@@ -23,9 +23,19 @@ struct Client {
 
 impl Client {
     fn start(place: &Place, arguments: &[&str]) -> Self {
-        let mut process = place.command(arguments).stdin(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut process = place
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());
-        let mut client = Self { stdin: process.stdin.take(), process, stdout, last_id: 0 };
+        let mut client = Self {
+            stdin: process.stdin.take(),
+            process,
+            stdout,
+            last_id: 0,
+        };
         let hello = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}
         });
@@ -50,7 +60,10 @@ impl Client {
     fn answer_to(&mut self, id: u64) -> Value {
         loop {
             let mut line = String::new();
-            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the server goes on talking");
+            assert!(
+                self.stdout.read_line(&mut line).unwrap() > 0,
+                "the server goes on talking"
+            );
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["id"] == id {
                 return message;
@@ -79,15 +92,20 @@ impl Client {
 /// Agents that are the agent of the tests, with what each does.
 fn agents(place: &Place, agents: &[(&str, &[&str])]) {
     let entry = |(name, steps): &(&str, &[&str])| {
-        let command: Vec<&str> =
-            [env!("CARGO_BIN_EXE_runlog"), "__scripted-agent"].into_iter().chain(steps.iter().copied()).collect();
+        let command: Vec<&str> = [env!("CARGO_BIN_EXE_runlog"), "__scripted-agent"]
+            .into_iter()
+            .chain(steps.iter().copied())
+            .collect();
         json!({
             "name": name, "description": format!("is {name}"), "system_prompt": "SECRET", "tools": ["f"],
             "max_steps": 3, "command": command
         })
     };
     let agents: Vec<Value> = agents.iter().map(entry).collect();
-    place.write("agents.json", json!({"project": "papers", "agents": agents}).to_string());
+    place.write(
+        "agents.json",
+        json!({"project": "papers", "agents": agents}).to_string(),
+    );
 }
 
 const MCP: [&str; 3] = ["mcp", "--agents", "agents.json"];
@@ -99,7 +117,10 @@ fn a_client_lists_the_tools_and_the_agents() {
     let mut client = Client::start(&place, &MCP);
     let tools = client.ask("tools/list", json!({}));
     let tools = tools["result"]["tools"].as_array().unwrap().clone();
-    let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = tools
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
     assert_eq!(
         names,
         [
@@ -114,9 +135,16 @@ fn a_client_lists_the_tools_and_the_agents() {
             "list_flows"
         ]
     );
-    assert!(tools.iter().all(|tool| tool["inputSchema"]["type"] == "object"));
+    assert!(
+        tools
+            .iter()
+            .all(|tool| tool["inputSchema"]["type"] == "object")
+    );
     let listed = client.call("list_available_agents", json!({}));
-    assert_eq!((&listed["agents"][0]["name"], &listed["agents"][1]["tools"]), (&json!("talker"), &json!(["f"])));
+    assert_eq!(
+        (&listed["agents"][0]["name"], &listed["agents"][1]["tools"]),
+        (&json!("talker"), &json!(["f"]))
+    );
     assert!(!listed.to_string().contains("SECRET"), "{listed}");
     assert_eq!(client.end(), 0);
 }
@@ -127,18 +155,48 @@ fn a_client_spawns_programs_and_looks_at_what_they_did() {
     agents(
         &place,
         &[
-            ("talker", &["ready", "context", "ack", "done:{\"summary\":\"all is said\"}"]),
-            ("caller", &["ready", "call:c1", "ack", "result:c1", "ack", "say:The last words.", "ack"]),
+            (
+                "talker",
+                &[
+                    "ready",
+                    "context",
+                    "ack",
+                    "done:{\"summary\":\"all is said\"}",
+                ],
+            ),
+            (
+                "caller",
+                &[
+                    "ready",
+                    "call:c1",
+                    "ack",
+                    "result:c1",
+                    "ack",
+                    "say:The last words.",
+                    "ack",
+                ],
+            ),
             ("broken", &["ready", "say:Half.", "ack", "exit:3"]),
-            ("endless", &["ready", "say:1", "say:2", "say:3", "say:4", "ack", "ack", "ack", "ack", "stop"]),
+            (
+                "endless",
+                &[
+                    "ready", "say:1", "say:2", "say:3", "say:4", "ack", "ack", "ack", "ack", "stop",
+                ],
+            ),
         ],
     );
     let mut client = Client::start(&place, &MCP);
     let names = ["talker", "caller", "nobody", "broken", "endless"];
-    let requests: Vec<Value> = names.iter().map(|name| json!({"agent_name": name, "task": "Go."})).collect();
+    let requests: Vec<Value> = names
+        .iter()
+        .map(|name| json!({"agent_name": name, "task": "Go."}))
+        .collect();
     let spawned = client.call("spawn_agents", json!({"requests": requests}));
     let results = spawned["results"].as_array().unwrap();
-    let told: Vec<_> = results.iter().map(|result| (result["status"].as_str().unwrap(), &result["steps"])).collect();
+    let told: Vec<_> = results
+        .iter()
+        .map(|result| (result["status"].as_str().unwrap(), &result["steps"]))
+        .collect();
     assert_eq!(
         told,
         [
@@ -150,46 +208,90 @@ fn a_client_spawns_programs_and_looks_at_what_they_did() {
         ]
     );
     assert_eq!(results[0]["summary"], "all is said");
-    assert_eq!(results[1]["summary"], "The last words.", "an agent that gives no summary has said it");
-    assert!(results[3]["error"].as_str().unwrap().contains("exit code 3"), "{spawned}");
+    assert_eq!(
+        results[1]["summary"], "The last words.",
+        "an agent that gives no summary has said it"
+    );
+    assert!(
+        results[3]["error"]
+            .as_str()
+            .unwrap()
+            .contains("exit code 3"),
+        "{spawned}"
+    );
     assert_eq!(results[4]["pause_reason"], "step budget spent");
 
     let parent = &spawned["parent_run_id"];
     let listed = client.call("list_runs", json!({"parent_run_id": parent, "limit": 3}));
     assert_eq!(listed["items"].as_array().unwrap().len(), 3);
-    let next = client.call("list_runs", json!({"parent_run_id": parent, "limit": 3, "cursor": listed["next"]}));
+    let next = client.call(
+        "list_runs",
+        json!({"parent_run_id": parent, "limit": 3, "cursor": listed["next"]}),
+    );
     assert_eq!(next["items"].as_array().unwrap().len(), 1);
     let run = &results[1]["run_id"];
-    assert_eq!(client.call("get_run", json!({"run_id": run}))["agent_id"], "caller");
+    assert_eq!(
+        client.call("get_run", json!({"run_id": run}))["agent_id"],
+        "caller"
+    );
     let messages = client.call("list_run_messages", json!({"run_id": run}));
     assert_eq!(messages["items"].as_array().unwrap().len(), 5, "{messages}");
-    let message = client.call("get_run_message", json!({"run_id": run, "message_id": messages["items"][0]["id"]}));
+    let message = client.call(
+        "get_run_message",
+        json!({"run_id": run, "message_id": messages["items"][0]["id"]}),
+    );
     assert_eq!(message["role"], "system");
     let calls = client.call("list_tool_calls", json!({"run_id": run, "tool_name": "f"}));
     assert_eq!(calls["items"][0]["status"], "completed", "{calls}");
-    let call = client.call("get_tool_call", json!({"run_id": run, "tool_call_id": calls["items"][0]["id"]}));
+    let call = client.call(
+        "get_tool_call",
+        json!({"run_id": run, "tool_call_id": calls["items"][0]["id"]}),
+    );
     assert_eq!(call["duration_ms"], 12);
     assert_eq!(client.end(), 0);
 
     // The client's own run has ended, with the calls that it made.
     let runs = place.expect(0, &["--json", "runs"]).out;
-    assert!(runs.contains("mcp-client") && !runs.contains("\"running\""), "{runs}");
+    assert!(
+        runs.contains("mcp-client") && !runs.contains("\"running\""),
+        "{runs}"
+    );
 }
 
 #[test]
 fn a_paused_run_is_resumed_by_the_client() {
     let place = Place::new();
-    agents(&place, &[("worker", &["ready", "context", "ack", "done:{\"pause_reason\":\"asks\"}"])]);
+    agents(
+        &place,
+        &[(
+            "worker",
+            &[
+                "ready",
+                "context",
+                "ack",
+                "done:{\"pause_reason\":\"asks\"}",
+            ],
+        )],
+    );
     let mut client = Client::start(&place, &MCP);
     let request = json!({"agent_name": "worker", "task": "Go."});
     let first = client.call("spawn_agents", json!({"requests": [request]}));
-    let (run, status) = (&first["results"][0]["run_id"], &first["results"][0]["status"]);
+    let (run, status) = (
+        &first["results"][0]["run_id"],
+        &first["results"][0]["status"],
+    );
     assert_eq!(status, "paused");
     let request = json!({"agent_name": "worker", "task": "", "resume_run_id": run});
     let second = client.call("spawn_agents", json!({"requests": [request]}));
     assert_eq!(second["results"][0]["steps"], 2, "{second}");
-    let messages = client.call("list_run_messages", json!({"run_id": second["results"][0]["run_id"]}));
-    assert!(messages.to_string().contains("4 messages, the last"), "it got the context as it was: {messages}");
+    let messages = client.call(
+        "list_run_messages",
+        json!({"run_id": second["results"][0]["run_id"]}),
+    );
+    assert!(
+        messages.to_string().contains("4 messages, the last"),
+        "it got the context as it was: {messages}"
+    );
     assert_eq!(client.end(), 0);
 }
 
@@ -201,22 +303,41 @@ fn what_is_wrong_with_a_call_is_told() {
     for (tool, arguments, says) in [
         ("spawn_agents", json!({"requests": []}), "at least one"),
         ("get_run", json!({"run_id": "x"}), "UUID"),
-        ("get_run", json!({"run_id": "0198c7e0-0000-7000-8000-000000000000"}), "no run"),
+        (
+            "get_run",
+            json!({"run_id": "0198c7e0-0000-7000-8000-000000000000"}),
+            "no run",
+        ),
         ("list_runs", json!({"stat": "paused"}), "stat"),
     ] {
         let answer = client.ask("tools/call", json!({"name": tool, "arguments": arguments}));
         assert_eq!(answer["result"]["isError"], true, "{answer}");
-        assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains(says), "{answer}");
+        assert!(
+            answer["result"]["content"][0]["text"]
+                .as_str()
+                .unwrap()
+                .contains(says),
+            "{answer}"
+        );
     }
     let answer = client.ask("tools/call", json!({"name": "dance", "arguments": {}}));
-    assert!(answer["error"]["message"].as_str().unwrap().contains("no tool"), "{answer}");
+    assert!(
+        answer["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("no tool"),
+        "{answer}"
+    );
     assert_eq!(client.end(), 0);
 }
 
 #[test]
 fn a_call_that_the_client_gives_up_is_cancelled_with_its_programs() {
     let place = Place::new();
-    agents(&place, &[("slow", &["ready", "say:Begun.", "ack", "sleep:60000"])]);
+    agents(
+        &place,
+        &[("slow", &["ready", "say:Begun.", "ack", "sleep:60000"])],
+    );
     let mut client = Client::start(&place, &MCP);
     let request = json!({"agent_name": "slow", "task": "Go."});
     let params = json!({"name": "spawn_agents", "arguments": {"requests": [request]}});
@@ -226,14 +347,20 @@ fn a_call_that_the_client_gives_up_is_cancelled_with_its_programs() {
     until(&mut client, "cancelled", 0);
     let begun = Instant::now();
     assert_eq!(client.end(), 0);
-    assert!(begun.elapsed() < Duration::from_secs(20), "its program is not waited for");
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "its program is not waited for"
+    );
 }
 
 /// Waits until the program's run has this status, and so many steps at least.
 fn until(client: &mut Client, status: &str, steps: u64) {
     loop {
         let listed = client.call("list_runs", json!({"agent_id": "slow", "status": status}));
-        if listed["items"][0]["step_count"].as_u64().is_some_and(|count| count >= steps) {
+        if listed["items"][0]["step_count"]
+            .as_u64()
+            .is_some_and(|count| count >= steps)
+        {
             return;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -249,19 +376,34 @@ fn without_agents_the_store_is_only_read_also_beside_a_writer() {
     writer.call("spawn_agents", json!({"requests": [request]}));
     let mut reader = Client::start(&place, &["mcp", "--project", "papers"]);
     let tools = reader.ask("tools/list", json!({})).to_string();
-    assert!(!tools.contains("\"spawn_agents\"") && tools.contains("list_runs"), "{tools}");
-    assert_eq!(reader.call("list_available_agents", json!({}))["agents"][0]["name"], "talker");
-    assert_eq!(reader.call("list_runs", json!({"agent_id": "talker"}))["items"][0]["status"], "completed");
+    assert!(
+        !tools.contains("\"spawn_agents\"") && tools.contains("list_runs"),
+        "{tools}"
+    );
+    assert_eq!(
+        reader.call("list_available_agents", json!({}))["agents"][0]["name"],
+        "talker"
+    );
+    assert_eq!(
+        reader.call("list_runs", json!({"agent_id": "talker"}))["items"][0]["status"],
+        "completed"
+    );
     assert_eq!((reader.end(), writer.end()), (0, 0));
 }
 
 #[test]
 fn runs_that_a_crash_cut_off_go_on() {
     let place = Place::new();
-    agents(&place, &[("slow", &["ready", "say:Begun.", "ack", "sleep:60000"])]);
+    agents(
+        &place,
+        &[("slow", &["ready", "say:Begun.", "ack", "sleep:60000"])],
+    );
     let mut client = Client::start(&place, &MCP);
     let request = json!({"agent_name": "slow", "task": "Go."});
-    client.begin("tools/call", json!({"name": "spawn_agents", "arguments": {"requests": [request]}}));
+    client.begin(
+        "tools/call",
+        json!({"name": "spawn_agents", "arguments": {"requests": [request]}}),
+    );
     until(&mut client, "running", 1);
     client.process.kill().unwrap();
     client.process.wait().unwrap();
@@ -270,18 +412,30 @@ fn runs_that_a_crash_cut_off_go_on() {
     let mut client = Client::start(&place, &["mcp", "--agents", "agents.json", "--resume"]);
     until(&mut client, "completed", 2);
     let listed = client.call("list_runs", json!({"agent_id": "slow"}));
-    assert_eq!(listed["items"][0]["resumed_from"], listed["items"][1]["id"], "{listed}");
+    assert_eq!(
+        listed["items"][0]["resumed_from"], listed["items"][1]["id"],
+        "{listed}"
+    );
     assert_eq!(client.end(), 0);
 }
 
 #[test]
 fn a_file_of_agents_that_is_wrong_is_told_before_anything_is_made() {
     let place = Place::new();
-    place.write("agents.json", "{\"agents\":[{\"name\":\"a\",\"command\":[]}]}");
+    place.write(
+        "agents.json",
+        "{\"agents\":[{\"name\":\"a\",\"command\":[]}]}",
+    );
     let said = place.expect(2, &MCP);
     assert!(said.err.contains("empty command"), "{said:?}");
-    place.write("twice.json", r#"{"agents":[{"name":"a","command":["x"]},{"name":"a","command":["y"]}]}"#);
-    for command in [&["mcp", "--agents", "twice.json"][..], &["run", "--agents", "twice.json", "--", "true"]] {
+    place.write(
+        "twice.json",
+        r#"{"agents":[{"name":"a","command":["x"]},{"name":"a","command":["y"]}]}"#,
+    );
+    for command in [
+        &["mcp", "--agents", "twice.json"][..],
+        &["run", "--agents", "twice.json", "--", "true"],
+    ] {
         let said = place.expect(2, command);
         assert!(said.err.contains("agent \"a\" is there twice"), "{said:?}");
     }
@@ -295,9 +449,15 @@ fn every_line_gets_an_answer() {
     let place = Place::new();
     agents(&place, &[("worker", &["ready"])]);
     let mut client = Client::start(&place, &MCP);
-    let deep =
-        format!(r#"{{"jsonrpc":"2.0","id":3,"method":"ping","params":{}1{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
-    let huge = format!(r#"{{"jsonrpc":"2.0","id":"huge","method":"ping","params":"{}"}}"#, "x".repeat(17 << 20));
+    let deep = format!(
+        r#"{{"jsonrpc":"2.0","id":3,"method":"ping","params":{}1{}}}"#,
+        "[".repeat(5_000),
+        "]".repeat(5_000)
+    );
+    let huge = format!(
+        r#"{{"jsonrpc":"2.0","id":"huge","method":"ping","params":"{}"}}"#,
+        "x".repeat(17 << 20)
+    );
     let lines: [(&[u8], Value, i64); 8] = [
         (b"{ not json", Value::Null, -32700),
         (b"{\"id\":1,\xff}", json!(1), -32700),
@@ -305,27 +465,52 @@ fn every_line_gets_an_answer() {
         (huge.as_bytes(), json!("huge"), -32600),
         (br#"[1,2]"#, Value::Null, -32600),
         (br#"{"jsonrpc":"2.0","id":4}"#, json!(4), -32600),
-        (br#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":7}}"#, json!(5), -32602),
-        (br#"{"jsonrpc":"2.0","id":6,"method":"no/such"}"#, json!(6), -32601),
+        (
+            br#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":7}}"#,
+            json!(5),
+            -32602,
+        ),
+        (
+            br#"{"jsonrpc":"2.0","id":6,"method":"no/such"}"#,
+            json!(6),
+            -32601,
+        ),
     ];
     for (line, id, code) in lines {
         let stdin = client.stdin.as_mut().unwrap();
         stdin.write_all(line).unwrap();
         stdin.write_all(b"\n").unwrap();
         let mut answer = String::new();
-        assert!(client.stdout.read_line(&mut answer).unwrap() > 0, "the server goes on talking");
+        assert!(
+            client.stdout.read_line(&mut answer).unwrap() > 0,
+            "the server goes on talking"
+        );
         let answer: Value = serde_json::from_str(&answer).unwrap();
         let shown = String::from_utf8_lossy(&line[..line.len().min(80)]);
-        assert_eq!((&answer["id"], answer["error"]["code"].as_i64()), (&id, Some(code)), "{shown}: {answer}");
+        assert_eq!(
+            (&answer["id"], answer["error"]["code"].as_i64()),
+            (&id, Some(code)),
+            "{shown}: {answer}"
+        );
     }
-    assert_eq!(client.ask("ping", json!({}))["result"], json!({}), "it goes on");
+    assert_eq!(
+        client.ask("ping", json!({}))["result"],
+        json!({}),
+        "it goes on"
+    );
     assert_eq!(client.end(), 0);
 }
 
 #[test]
 fn a_client_that_comes_back_goes_on_with_what_was_at_work() {
     let place = Place::new();
-    agents(&place, &[("slow", &["ready", "say:Begun.", "ack", "sleep:60000"]), ("timed", &["ready", "sleep:60000"])]);
+    agents(
+        &place,
+        &[
+            ("slow", &["ready", "say:Begun.", "ack", "sleep:60000"]),
+            ("timed", &["ready", "sleep:60000"]),
+        ],
+    );
     let mut client = Client::start(&place, &MCP);
     let timed = json!({"agent_name": "timed", "task": "Go.", "timeout": 0.2});
     let result = &client.call("spawn_agents", json!({"requests": [timed]}))["results"][0];
@@ -342,9 +527,23 @@ fn a_client_that_comes_back_goes_on_with_what_was_at_work() {
 
     let mut client = Client::start(&place, &MCP);
     let paused = client.call("list_runs", json!({"status": "paused"}));
-    let of = |agent: &str| paused["items"].as_array().unwrap().iter().find(|run| run["agent_id"] == agent).cloned();
-    assert_eq!(of("timed").unwrap()["id"], timed, "it stays as it was: {paused}");
-    assert!(of("slow").is_some() && of("mcp-client").is_some(), "{paused}");
+    let of = |agent: &str| {
+        paused["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|run| run["agent_id"] == agent)
+            .cloned()
+    };
+    assert_eq!(
+        of("timed").unwrap()["id"],
+        timed,
+        "it stays as it was: {paused}"
+    );
+    assert!(
+        of("slow").is_some() && of("mcp-client").is_some(),
+        "{paused}"
+    );
     let again = json!({"agent_name": "timed", "task": "", "resume_run_id": timed, "timeout": 0.2});
     let result = &client.call("spawn_agents", json!({"requests": [again]}))["results"][0];
     assert_eq!(result["error"], Value::Null, "{result}");
@@ -359,7 +558,12 @@ fn agents_that_were_taken_out_of_the_file_are_not_listed() {
     agents(&place, &[("new", &["ready"])]);
     let mut client = Client::start(&place, &MCP);
     let listed = client.call("list_available_agents", json!({}));
-    let names: Vec<_> = listed["agents"].as_array().unwrap().iter().map(|agent| agent["name"].clone()).collect();
+    let names: Vec<_> = listed["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|agent| agent["name"].clone())
+        .collect();
     assert_eq!(names, ["new"]);
     assert_eq!(client.end(), 0);
 }
@@ -368,14 +572,28 @@ fn agents_that_were_taken_out_of_the_file_are_not_listed() {
 #[cfg(unix)]
 fn a_signal_pauses_what_is_at_work() {
     let place = Place::new();
-    agents(&place, &[("slow", &["ready", "say:Begun.", "ack", "sleep:60000"])]);
+    agents(
+        &place,
+        &[("slow", &["ready", "say:Begun.", "ack", "sleep:60000"])],
+    );
     let mut client = Client::start(&place, &MCP);
     let spawn = json!({"name": "spawn_agents", "arguments": {"requests": [{"agent_name": "slow", "task": "Go."}]}});
     client.begin("tools/call", spawn);
     until(&mut client, "running", 1);
     let process = client.process.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-TERM", &process])
+            .status()
+            .unwrap()
+            .success()
+    );
     assert_eq!(client.process.wait().unwrap().code(), Some(0));
-    let paused = place.expect(0, &["runs", "--status", "paused", "--json"]).out;
-    assert!(paused.contains("\"slow\"") && paused.contains("mcp-client"), "{paused}");
+    let paused = place
+        .expect(0, &["runs", "--status", "paused", "--json"])
+        .out;
+    assert!(
+        paused.contains("\"slow\"") && paused.contains("mcp-client"),
+        "{paused}"
+    );
 }

@@ -19,7 +19,15 @@ fn all<'a>(lines: &'a [Value], what: &str) -> Vec<&'a Value> {
 /// What an agent's messages say, in order.
 fn contents(place: &Place, session: &str) -> Vec<String> {
     let events = place.expect(0, &["replay", "--json", session]).json();
-    events.iter().map(|event| event["content"]["content"].as_str().unwrap_or("-").to_owned()).collect()
+    events
+        .iter()
+        .map(|event| {
+            event["content"]["content"]
+                .as_str()
+                .unwrap_or("-")
+                .to_owned()
+        })
+        .collect()
 }
 
 #[track_caller]
@@ -35,25 +43,62 @@ fn each_line_is_acknowledged_with_its_sequence() {
     let place = Place::new();
     let said = place.script(
         &["--json", "--name", "n", "--title", "T"],
-        &["ready", "say:one", "ack", "call:c1", "ack", "result:c1", "ack", "say:two", "ack"],
+        &[
+            "ready",
+            "say:one",
+            "ack",
+            "call:c1",
+            "ack",
+            "result:c1",
+            "ack",
+            "say:two",
+            "ack",
+        ],
     );
     assert_eq!(said.code, 0, "{said:?}");
     let lines = said.json();
     let acks: Vec<_> = all(&lines, "ack")
         .iter()
-        .map(|ack| (ack["id"].clone(), ack["sequence"].clone(), ack["last_sequence"].clone()))
+        .map(|ack| {
+            (
+                ack["id"].clone(),
+                ack["sequence"].clone(),
+                ack["last_sequence"].clone(),
+            )
+        })
         .collect();
     let ack = |id: u64, sequence: u64, last: u64| (id.into(), sequence.into(), last.into());
-    assert_eq!(acks, [ack(1, 1, 1), ack(2, 2, 3), (Value::Null, 4.into(), 4.into()), ack(3, 5, 5)]);
+    assert_eq!(
+        acks,
+        [
+            ack(1, 1, 1),
+            ack(2, 2, 3),
+            (Value::Null, 4.into(), 4.into()),
+            ack(3, 5, 5)
+        ]
+    );
     assert_eq!(ended(&said)["events"], 5);
     assert_eq!(contents(&place, "n"), ["one", "-", "-", "ok", "two"]);
     assert!(place.expect(0, &["ls"]).out.contains('T'));
     // How the run went is kept beside its messages, and is no message.
     let shown = place.expect(0, &["show", "n"]).out;
     assert!(shown.contains("· run new by `"), "{shown}");
-    assert!(shown.contains("· run ended with exit code 0, 5 events recorded"), "{shown}");
-    assert!(place.expect(0, &["export", "n"]).out.contains("\"exit_code\":0"));
-    assert!(!place.expect(0, &["export", "--format", "claude-code", "n"]).out.contains("exit_code"));
+    assert!(
+        shown.contains("· run ended with exit code 0, 5 events recorded"),
+        "{shown}"
+    );
+    assert!(
+        place
+            .expect(0, &["export", "n"])
+            .out
+            .contains("\"exit_code\":0")
+    );
+    assert!(
+        !place
+            .expect(0, &["export", "--format", "claude-code", "n"])
+            .out
+            .contains("exit_code")
+    );
 }
 
 #[test]
@@ -72,14 +117,31 @@ fn an_agent_need_not_wait_nor_read() {
 fn an_agent_that_goes_on_gets_its_context() {
     let place = Place::new();
     place.script(&["--name", "n"], &["ready", "say:one", "call:c1"]);
-    let said = place.script(&["--overwrite", "n"], &["ready", "result:c1", "ack", "context", "dangling", "ack", "ack"]);
+    let said = place.script(
+        &["--overwrite", "n"],
+        &[
+            "ready",
+            "result:c1",
+            "ack",
+            "context",
+            "dangling",
+            "ack",
+            "ack",
+        ],
+    );
     assert_eq!(said.code, 0, "{said:?}");
     let now = contents(&place, "n");
-    assert!(now[4].starts_with("2 messages, the last {\"content\":null,\"role\":\"assistant\""), "{now:?}");
+    assert!(
+        now[4].starts_with("2 messages, the last {\"content\":null,\"role\":\"assistant\""),
+        "{now:?}"
+    );
     assert_eq!(now[5], "1 dangling");
     place.script(&["--overwrite", "n"], &["ready", "call:c2", "ack"]);
 
-    let said = place.script(&["--overwrite", "n", "--close-tool-calls"], &["ready", "dangling", "ack"]);
+    let said = place.script(
+        &["--overwrite", "n", "--close-tool-calls"],
+        &["ready", "dangling", "ack"],
+    );
     assert!(said.err.contains("closed 1 tool call"), "{said:?}");
     assert_eq!(contents(&place, "n").last().unwrap(), "0 dangling");
 }
@@ -88,19 +150,35 @@ fn an_agent_that_goes_on_gets_its_context() {
 fn a_copy_goes_on_apart_and_an_overwritten_session_forgets() {
     let place = Place::new();
     place.script(&["--name", "n"], &["say:one", "say:two", "say:three"]);
-    place.script(&["--copy", "n", "--to-point", "2", "--name", "copy"], &["ready", "say:other"]);
+    place.script(
+        &["--copy", "n", "--to-point", "2", "--name", "copy"],
+        &["ready", "say:other"],
+    );
     assert_eq!(contents(&place, "copy"), ["one", "two", "other"]);
     assert_eq!(contents(&place, "n"), ["one", "two", "three"]);
 
-    place.script(&["--overwrite", "n", "--from-point", "1"], &["ready", "context"]);
+    place.script(
+        &["--overwrite", "n", "--from-point", "1"],
+        &["ready", "context"],
+    );
     let now = contents(&place, "n");
     assert_eq!(now.len(), 2);
     assert!(now[1].starts_with("1 messages"), "{now:?}");
     assert_eq!(contents(&place, "copy"), ["one", "two", "other"]);
 
-    assert_eq!(place.script(&["--overwrite", "n", "--from-point", "99"], &["ready"]).code, 2);
+    assert_eq!(
+        place
+            .script(&["--overwrite", "n", "--from-point", "99"], &["ready"])
+            .code,
+        2
+    );
     assert_eq!(place.script(&["--resume", "nobody"], &["ready"]).code, 3);
-    assert_eq!(place.script(&["--resume", "n", "--copy", "n"], &["ready"]).code, 2);
+    assert_eq!(
+        place
+            .script(&["--resume", "n", "--copy", "n"], &["ready"])
+            .code,
+        2
+    );
     assert_eq!(place.script(&["--to-point", "1"], &["ready"]).code, 2);
     assert_eq!(place.script(&["--name", "n"], &["ready"]).code, 4);
 }
@@ -122,30 +200,55 @@ fn a_wrong_line_is_answered_and_counted_and_the_rest_goes_on() {
     let lines = said.json();
     let codes: Vec<_> = all(&lines, "error")
         .iter()
-        .map(|error| (error["line"].as_u64().unwrap(), error["code"].as_str().unwrap().to_owned()))
+        .map(|error| {
+            (
+                error["line"].as_u64().unwrap(),
+                error["code"].as_str().unwrap().to_owned(),
+            )
+        })
         .collect();
     let code = |line, code: &str| (line, code.to_owned());
     assert_eq!(
         codes,
-        [code(1, "invalid_json"), code(3, "unknown_type"), code(4, "invalid_message"), code(6, "invalid_json")]
+        [
+            code(1, "invalid_json"),
+            code(3, "unknown_type"),
+            code(4, "invalid_message"),
+            code(6, "invalid_json")
+        ]
     );
     assert_eq!(all(&lines, "error")[2]["id"], 9);
-    assert_eq!((&ended(&said)["events"], &ended(&said)["refused"]), (&2.into(), &4.into()));
+    assert_eq!(
+        (&ended(&said)["events"], &ended(&said)["refused"]),
+        (&2.into(), &4.into())
+    );
     assert_eq!(contents(&place, "@last"), ["one", "two"]);
     // The agent is told of each.
-    assert_eq!(place.script(&[], &["ready", "raw:oops", "ack", "say:told"]).code, 0);
+    assert_eq!(
+        place
+            .script(&[], &["ready", "raw:oops", "ack", "say:told"])
+            .code,
+        0
+    );
 }
 
 #[test]
 fn an_agent_that_dies_in_the_middle_of_a_line_loses_that_line_alone() {
     let place = Place::new();
-    let said = place.script(&["--json"], &["say:one", "partial:{\"type\":\"message\",\"mess", "exit:3"]);
+    let said = place.script(
+        &["--json"],
+        &["say:one", "partial:{\"type\":\"message\",\"mess", "exit:3"],
+    );
     assert_eq!(said.code, 7, "{said:?}");
     let ended = ended(&said);
-    assert_eq!((&ended["exit_code"], &ended["events"], &ended["refused"]), (&3.into(), &1.into(), &1.into()));
+    assert_eq!(
+        (&ended["exit_code"], &ended["events"], &ended["refused"]),
+        (&3.into(), &1.into(), &1.into())
+    );
     assert_eq!(contents(&place, "@last"), ["one"]);
     // A last line that is whole but for its line feed counts.
-    let whole = "partial:{\"type\":\"message\",\"message\":{\"role\":\"user\",\"content\":\"last\"}}";
+    let whole =
+        "partial:{\"type\":\"message\",\"message\":{\"role\":\"user\",\"content\":\"last\"}}";
     assert_eq!(place.script(&[], &["say:one", whole]).code, 0);
     assert_eq!(contents(&place, "@last"), ["one", "last"]);
 }
@@ -163,21 +266,43 @@ fn a_huge_line_is_dropped_and_told() {
 #[test]
 fn a_key_makes_a_line_be_recorded_once() {
     let place = Place::new();
-    let line =
-        "raw:{\"type\":\"message\",\"id\":1,\"key\":\"k1\",\"message\":{\"role\":\"user\",\"content\":\"once\"}}";
-    let said = place.script(&["--json", "--name", "n"], &["ready", line, "ack", line, "ack", "say:two", "ack"]);
+    let line = "raw:{\"type\":\"message\",\"id\":1,\"key\":\"k1\",\"message\":{\"role\":\"user\",\"content\":\"once\"}}";
+    let said = place.script(
+        &["--json", "--name", "n"],
+        &["ready", line, "ack", line, "ack", "say:two", "ack"],
+    );
     let lines = said.json();
-    let acks: Vec<_> = all(&lines, "ack").iter().map(|ack| ack["sequence"].as_u64().unwrap()).collect();
+    let acks: Vec<_> = all(&lines, "ack")
+        .iter()
+        .map(|ack| ack["sequence"].as_u64().unwrap())
+        .collect();
     assert_eq!(acks, [1, 1, 2]);
-    assert_eq!(place.script(&["--overwrite", "n"], &["ready", line, "ack"]).code, 0);
+    assert_eq!(
+        place
+            .script(&["--overwrite", "n"], &["ready", line, "ack"])
+            .code,
+        0
+    );
     assert_eq!(contents(&place, "n"), ["once", "two"]);
 }
 
 #[test]
 fn another_version_of_the_protocol_is_refused() {
     let place = Place::new();
-    assert_eq!(place.script(&[], &["raw:{\"type\":\"hello\",\"protocol\":1}", "say:one"]).code, 0);
-    let said = place.script(&[], &["raw:{\"type\":\"hello\",\"protocol\":2}", "say:one", "sleep:20000"]);
+    assert_eq!(
+        place
+            .script(&[], &["raw:{\"type\":\"hello\",\"protocol\":1}", "say:one"])
+            .code,
+        0
+    );
+    let said = place.script(
+        &[],
+        &[
+            "raw:{\"type\":\"hello\",\"protocol\":2}",
+            "say:one",
+            "sleep:20000",
+        ],
+    );
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.err.contains("the agent asks for 2"), "{}", said.err);
 }
@@ -185,9 +310,18 @@ fn another_version_of_the_protocol_is_refused() {
 #[test]
 fn standard_error_is_passed_through_and_a_program_that_is_none_is_told() {
     let place = Place::new();
-    assert!(place.script(&[], &["stderr:look here"]).err.contains("look here"));
+    assert!(
+        place
+            .script(&[], &["stderr:look here"])
+            .err
+            .contains("look here")
+    );
     let said = place.expect(3, &["run", "--", "./no-such-agent"]);
-    assert!(said.err.contains("there is no such program"), "{}", said.err);
+    assert!(
+        said.err.contains("there is no such program"),
+        "{}",
+        said.err
+    );
     place.expect(2, &["run"]);
 }
 
@@ -197,11 +331,18 @@ fn a_program_that_can_not_be_run_changes_nothing() {
     let folder = place.path(".").display().to_string();
     for program in ["./no-such-agent", "", &folder] {
         assert_ne!(place.runlog(&["run", "--", program]).code, 0, "{program:?}");
-        assert!(!place.path("runlog-data").exists(), "{program:?} leaves no store behind");
+        assert!(
+            !place.path("runlog-data").exists(),
+            "{program:?} leaves no store behind"
+        );
     }
     place.script(&["--name", "n"], &["say:one", "say:two", "say:three"]);
     for program in ["./no-such-agent", "", &folder] {
-        for with in [&["--overwrite", "n", "--from-point", "2"][..], &["--copy", "n"], &[]] {
+        for with in [
+            &["--overwrite", "n", "--from-point", "2"][..],
+            &["--copy", "n"],
+            &[],
+        ] {
             let arguments = [&["run"], with, &["--", program]].concat();
             assert_ne!(place.runlog(&arguments).code, 0, "{arguments:?}");
         }
@@ -220,7 +361,11 @@ fn recording_goes_on_when_nobody_reads_the_display() {
         drop(child.stdout.take());
         let said = said(child.wait_with_output().unwrap());
         assert_eq!(said.code, 7, "the agent's outcome counts: {said:?}");
-        assert_eq!(said.err.matches("not shown any more").count(), 1, "{said:?}");
+        assert_eq!(
+            said.err.matches("not shown any more").count(),
+            1,
+            "{said:?}"
+        );
         assert_eq!(contents(&place, "@last").len(), 3000);
     }
 }
@@ -248,14 +393,21 @@ fn an_option_of_another_mode_is_refused() {
 #[test]
 fn any_time_that_an_agent_tells_is_recorded_and_shown() {
     let place = Place::new();
-    let line =
-        format!(r#"raw:{{"type":"message","time_ms":{},"message":{{"role":"user","content":"far"}}}}"#, u64::MAX);
+    let line = format!(
+        r#"raw:{{"type":"message","time_ms":{},"message":{{"role":"user","content":"far"}}}}"#,
+        u64::MAX
+    );
     assert_eq!(place.script(&["--name", "n"], &[&line]).code, 0);
     for command in [&["tail"][..], &["show", "n"], &["replay", "n"], &["ls"]] {
         place.expect(0, command);
     }
     assert!(place.expect(0, &["tail"]).out.contains("+584556019-04-03"));
-    assert!(place.expect(0, &["replay", "--json", "n"]).out.contains(&u64::MAX.to_string()));
+    assert!(
+        place
+            .expect(0, &["replay", "--json", "n"])
+            .out
+            .contains(&u64::MAX.to_string())
+    );
 }
 
 #[test]
@@ -263,7 +415,11 @@ fn many_refused_lines_are_counted_and_not_all_printed() {
     let place = Place::new();
     let steps = ["raw:null"; 100];
     let said = place.script(&[], &steps);
-    assert_eq!(said.err.matches("a line is a JSON object").count(), 20, "{said:?}");
+    assert_eq!(
+        said.err.matches("a line is a JSON object").count(),
+        20,
+        "{said:?}"
+    );
     assert!(said.err.contains("refused 100 lines"), "{said:?}");
     let said = place.script(&["--json"], &steps);
     assert_eq!(said.out.matches("invalid_json").count(), 100);
@@ -291,7 +447,10 @@ done
 #[cfg(unix)]
 fn a_signal_is_forwarded_once_and_what_came_is_kept() {
     let place = Place::new();
-    let mut child = place.scripted(&["--json"], &["ready", "say:one", "ack", "sleep:20000"]).spawn().unwrap();
+    let mut child = place
+        .scripted(&["--json"], &["ready", "say:one", "ack", "sleep:20000"])
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     while !lines.next().unwrap().unwrap().contains("ack") {}
     let started = Instant::now();
@@ -299,8 +458,14 @@ fn a_signal_is_forwarded_once_and_what_came_is_kept() {
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
     let said = said(child.wait_with_output().unwrap());
     assert_eq!(said.code, 128 + 15, "{said:?}");
-    assert!(started.elapsed() < Duration::from_secs(10), "the agent was told at once");
-    assert!(rest.iter().any(|line| line.contains("\"signal\":15")), "{rest:?}");
+    assert!(
+        started.elapsed() < Duration::from_secs(10),
+        "the agent was told at once"
+    );
+    assert!(
+        rest.iter().any(|line| line.contains("\"signal\":15")),
+        "{rest:?}"
+    );
     assert_eq!(contents(&place, "@last"), ["one"]);
 }
 
@@ -308,21 +473,37 @@ fn a_signal_is_forwarded_once_and_what_came_is_kept() {
 #[cfg(unix)]
 fn an_agent_that_is_killed_leaves_a_session_that_goes_on() {
     let place = Place::new();
-    let mut recorder = Ends(place.scripted(&["--json"], &["ready", "say:one", "ack", "sleep:20000"]).spawn().unwrap());
+    let mut recorder = Ends(
+        place
+            .scripted(&["--json"], &["ready", "say:one", "ack", "sleep:20000"])
+            .spawn()
+            .unwrap(),
+    );
     let mut lines = BufReader::new(recorder.0.stdout.take().unwrap()).lines();
     while !lines.next().unwrap().unwrap().contains("ack") {}
     // The recorder itself dies without a word.
     recorder.0.kill().unwrap();
     recorder.0.wait().unwrap();
-    assert_eq!(place.script(&["--resume", "@last"], &["ready", "context"]).code, 0);
+    assert_eq!(
+        place
+            .script(&["--resume", "@last"], &["ready", "context"])
+            .code,
+        0
+    );
     let now = contents(&place, "@last");
-    assert_eq!(now[..2], ["one", "Continue your work from where you left off."]);
+    assert_eq!(
+        now[..2],
+        ["one", "Continue your work from where you left off."]
+    );
     assert!(now[2].starts_with("2 messages"), "{now:?}");
 }
 
 #[cfg(unix)]
 fn signal(process: u32, name: &str) {
-    let status = std::process::Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap();
+    let status = std::process::Command::new("kill")
+        .args(["-s", name, &process.to_string()])
+        .status()
+        .unwrap();
     assert!(status.success());
 }
 
@@ -333,15 +514,26 @@ fn a_program_that_speaks_no_protocol_fails_and_one_that_says_nothing_is_done() {
     assert_eq!(said.code, 7, "{said:?}");
     let shown = place.expect(0, &["runs", "--json"]).out;
     assert!(shown.contains("\"failed\""), "{shown}");
-    assert!(place.expect(0, &["run", "show", "@last"]).out.contains("doesn't speak the agent protocol"));
+    assert!(
+        place
+            .expect(0, &["run", "show", "@last"])
+            .out
+            .contains("doesn't speak the agent protocol")
+    );
     assert_eq!(place.runlog(&["run", "--", "true"]).code, 0);
 }
 
 #[test]
 fn an_agent_whose_last_word_is_refused_has_failed() {
-    for done in [r#"{"error_message":"a","pause_reason":"b"}"#, r#"{"summary":5}"#] {
+    for done in [
+        r#"{"error_message":"a","pause_reason":"b"}"#,
+        r#"{"summary":5}"#,
+    ] {
         let place = Place::new();
-        let said = place.script(&["--json"], &["ready", "say:one", "ack", &format!("done:{done}")]);
+        let said = place.script(
+            &["--json"],
+            &["ready", "say:one", "ack", &format!("done:{done}")],
+        );
         assert_eq!(said.code, 7, "{said:?}");
         assert_eq!(ended(&said)["status"], "failed");
         let shown = place.expect(0, &["run", "show", "@last"]).out;
@@ -349,9 +541,20 @@ fn an_agent_whose_last_word_is_refused_has_failed() {
     }
     // One that says it again, and right this time, is done.
     let place = Place::new();
-    let steps = ["ready", "say:one", "ack", r#"done:{"summary":5}"#, "ack", r#"done:{"summary":"five"}"#];
+    let steps = [
+        "ready",
+        "say:one",
+        "ack",
+        r#"done:{"summary":5}"#,
+        "ack",
+        r#"done:{"summary":"five"}"#,
+    ];
     let said = place.script(&["--json"], &steps);
-    assert_eq!((said.code, &ended(&said)["summary"]), (0, &"five".into()), "{said:?}");
+    assert_eq!(
+        (said.code, &ended(&said)["summary"]),
+        (0, &"five".into()),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -359,11 +562,17 @@ fn an_agent_is_told_its_task_its_tools_and_its_parent() {
     let place = Place::new();
     let steps = ["ready", "hello:task", "hello:tools", "hello:parent_run_id"];
     place.script(&["-m", "fix it", "--name", "undefined"], &steps);
-    assert_eq!(contents(&place, "undefined"), ["fix it", r#""fix it""#, "null", "null"]);
+    assert_eq!(
+        contents(&place, "undefined"),
+        ["fix it", r#""fix it""#, "null", "null"]
+    );
     let definition = place.write("coder.json", r#"{"name":"coder","tools":["grep","sed"]}"#);
     place.expect(0, &["agents", "put", definition.to_str().unwrap()]);
     place.script(&["--agent", "coder", "--name", "defined"], &steps);
-    assert_eq!(contents(&place, "defined"), ["null", r#"["grep","sed"]"#, "null"]);
+    assert_eq!(
+        contents(&place, "defined"),
+        ["null", r#"["grep","sed"]"#, "null"]
+    );
 }
 
 /// A file of agents that the tests run, each by the steps that it does.
@@ -374,7 +583,11 @@ fn agents(place: &Place, agents: &[(&str, &[&str])]) -> String {
         serde_json::json!({"name": name, "description": "d", "system_prompt": "SECRET", "command": command})
     });
     let file = serde_json::json!({"project": "papers", "agents": agents.collect::<Vec<_>>()});
-    place.write("agents.json", file.to_string()).to_str().unwrap().to_owned()
+    place
+        .write("agents.json", file.to_string())
+        .to_str()
+        .unwrap()
+        .to_owned()
 }
 
 #[test]
@@ -389,8 +602,20 @@ fn an_agent_lists_and_spawns_others_and_those_do_too() {
         format!("raw:{line}")
     };
     let below = spawn("worker", "");
-    let lead: [&str; 5] = ["ready", &below, "await:spawned", "hello:parent_run_id", "say:led"];
-    let file = agents(&place, &[("worker", &["ready", "hello:task", "say:found"]), ("lead", &lead)]);
+    let lead: [&str; 5] = [
+        "ready",
+        &below,
+        "await:spawned",
+        "hello:parent_run_id",
+        "say:led",
+    ];
+    let file = agents(
+        &place,
+        &[
+            ("worker", &["ready", "hello:task", "say:found"]),
+            ("lead", &lead),
+        ],
+    );
     let (own, nobody) = (spawn("lead", "c1"), spawn("nobody", ""));
     let steps = [
         "ready",
@@ -406,39 +631,88 @@ fn an_agent_lists_and_spawns_others_and_those_do_too() {
     let said = place.script(&["--agents", &file, "--name", "s"], &steps);
     assert_eq!(said.code, 0, "{said:?}");
     let told = contents(&place, "s");
-    assert!(told[0].contains("\"lead\"") && told[0].contains("\"worker\"") && !told[0].contains("SECRET"), "{told:?}");
-    let spawned = told.iter().filter(|said| said.contains("\"type\":\"spawned\"")).collect::<Vec<_>>();
-    assert!(spawned[1].contains("\"completed\"") && spawned[1].contains("led"), "{spawned:?}");
-    assert!(spawned[2].contains("no agent \\\"nobody\\\" is defined"), "{spawned:?}");
+    assert!(
+        told[0].contains("\"lead\"")
+            && told[0].contains("\"worker\"")
+            && !told[0].contains("SECRET"),
+        "{told:?}"
+    );
+    let spawned = told
+        .iter()
+        .filter(|said| said.contains("\"type\":\"spawned\""))
+        .collect::<Vec<_>>();
+    assert!(
+        spawned[1].contains("\"completed\"") && spawned[1].contains("led"),
+        "{spawned:?}"
+    );
+    assert!(
+        spawned[2].contains("no agent \\\"nobody\\\" is defined"),
+        "{spawned:?}"
+    );
     // The result stands behind the call, before what the agent said of it.
     let events = place.expect(0, &["show", "s", "--json"]).out;
     assert!(events.contains("tool_result"), "{events}");
-    let runs = place.expect(0, &["runs", "--json"]).json()[0]["items"].as_array().unwrap().clone();
+    let runs = place.expect(0, &["runs", "--json"]).json()[0]["items"]
+        .as_array()
+        .unwrap()
+        .clone();
     let of = |agent: &str| runs.iter().find(|run| run["agent_id"] == agent).unwrap();
-    assert_eq!((&of("lead")["parent_run_id"], &of("worker")["parent_run_id"]), (&of("agent")["id"], &of("lead")["id"]));
-    assert!(runs.iter().all(|run| run["status"] == "completed"), "{runs:?}");
+    assert_eq!(
+        (&of("lead")["parent_run_id"], &of("worker")["parent_run_id"]),
+        (&of("agent")["id"], &of("lead")["id"])
+    );
+    assert!(
+        runs.iter().all(|run| run["status"] == "completed"),
+        "{runs:?}"
+    );
 }
 
 #[test]
 fn what_an_agent_spawned_ends_with_it() {
     let place = Place::new();
-    let file = agents(&place, &[("slow", &["ready", "say:begun", "ack", "sleep:60000"])]);
-    let spawn = r#"raw:{"type":"spawn_agents","id":1,"requests":[{"agent_name":"slow","task":"t"}]}"#;
+    let file = agents(
+        &place,
+        &[("slow", &["ready", "say:begun", "ack", "sleep:60000"])],
+    );
+    let spawn =
+        r#"raw:{"type":"spawn_agents","id":1,"requests":[{"agent_name":"slow","task":"t"}]}"#;
     let none = place.script(&["--json"], &["ready", spawn, "ack", "say:on"]);
     assert_eq!((none.code, none.out.contains("on")), (0, true), "{none:?}");
     let began = Instant::now();
-    let said = place.script(&["--agents", &file, "--name", "s"], &["ready", spawn, "sleep:1500"]);
+    let said = place.script(
+        &["--agents", &file, "--name", "s"],
+        &["ready", spawn, "sleep:1500"],
+    );
     assert_eq!(said.code, 0, "{said:?}");
-    assert!(began.elapsed() < Duration::from_secs(30), "it isn't waited for");
-    let slow = place.expect(0, &["runs", "--agent", "slow", "--json"]).json()[0]["items"][0].clone();
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "it isn't waited for"
+    );
+    let slow = place
+        .expect(0, &["runs", "--agent", "slow", "--json"])
+        .json()[0]["items"][0]
+        .clone();
     assert_eq!(slow["status"], "cancelled");
     // Where the agent only pauses, so does what it spawned.
-    let paused =
-        place.script(&["--agents", &file], &["ready", spawn, "sleep:1500", r#"done:{"pause_reason":"lunch"}"#]);
+    let paused = place.script(
+        &["--agents", &file],
+        &[
+            "ready",
+            spawn,
+            "sleep:1500",
+            r#"done:{"pause_reason":"lunch"}"#,
+        ],
+    );
     assert_eq!(paused.code, 0, "{paused:?}");
-    let slow = place.expect(0, &["runs", "--agent", "slow", "--json"]).json()[0]["items"][0].clone();
+    let slow = place
+        .expect(0, &["runs", "--agent", "slow", "--json"])
+        .json()[0]["items"][0]
+        .clone();
     assert_eq!(slow["status"], "paused");
-    assert_eq!(place.expect(0, &["run", "show", "@last", "--json"]).json()[0]["status"], "paused");
+    assert_eq!(
+        place.expect(0, &["run", "show", "@last", "--json"]).json()[0]["status"],
+        "paused"
+    );
     let other = place.script(&["--agents", &file, "--overwrite", "@last"], &["ready"]);
     assert_eq!(other.code, 0, "{other:?}");
 }
@@ -446,15 +720,37 @@ fn what_an_agent_spawned_ends_with_it() {
 #[test]
 fn no_message_stands_between_a_tool_call_and_its_result() {
     let place = Place::new();
-    place.script(&["--name", "n", "-m", "go"], &["ready", "say:one", "ack", "call:c1", "ack", "exit:1"]);
+    place.script(
+        &["--name", "n", "-m", "go"],
+        &["ready", "say:one", "ack", "call:c1", "ack", "exit:1"],
+    );
     let roles = |session: &str| {
         let events = place.expect(0, &["replay", "--json", session]).json();
         let role = |event: &Value| event["event_type"].as_str().unwrap_or("-").to_owned();
         events.iter().map(role).collect::<Vec<_>>()
     };
     // In a copy that ends between the two, and in the session itself.
-    place.script(&["--copy", "n", "--to-point", "4", "--name", "copied", "-m", "other way"], &["ready"]);
-    let closed = ["user_message", "assistant_message", "assistant_message", "tool_call", "tool_result", "user_message"];
+    place.script(
+        &[
+            "--copy",
+            "n",
+            "--to-point",
+            "4",
+            "--name",
+            "copied",
+            "-m",
+            "other way",
+        ],
+        &["ready"],
+    );
+    let closed = [
+        "user_message",
+        "assistant_message",
+        "assistant_message",
+        "tool_call",
+        "tool_result",
+        "user_message",
+    ];
     assert_eq!(roles("copied"), closed);
     place.script(&["--overwrite", "n", "-m", "other way"], &["ready"]);
     assert_eq!(roles("n"), closed);

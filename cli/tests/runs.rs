@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::{Place, Said};
 use runlog::{
-    Chat, ChatMessage, ChatRole, ErrorKind, FlowRun, NewMessage, NewRequest, NewRun, NewSession, NewToolCall, RawJson,
-    ResumeOptions, RunId, RuntimeEvent, StepType, Store, ToolOutcome,
+    Chat, ChatMessage, ChatRole, ErrorKind, FlowRun, NewMessage, NewRequest, NewRun, NewSession,
+    NewToolCall, RawJson, ResumeOptions, RunId, RuntimeEvent, StepType, Store, ToolOutcome,
 };
 use serde_json::Value;
 
@@ -16,7 +16,9 @@ fn store(place: &Place) -> Store {
     // A process that another test is starting has the lock too, until it is the binary.
     for _ in 0..200 {
         match Store::open(place.path("runlog-data")) {
-            Err(error) if error.kind() == ErrorKind::Locked => std::thread::sleep(Duration::from_millis(10)),
+            Err(error) if error.kind() == ErrorKind::Locked => {
+                std::thread::sleep(Duration::from_millis(10))
+            }
             opened => return opened.unwrap(),
         }
     }
@@ -26,12 +28,26 @@ fn store(place: &Place) -> Store {
 /// A run that is paused with a tool call open, and one that it spawned and that is done; gives their ids.
 fn record(place: &Place) -> (RunId, RunId) {
     let store = store(place);
-    let run = store.runs().start(NewRun::in_new_session(NewSession::titled("Fix it"), "coder")).unwrap();
-    run.record_message(NewMessage::user("The parser drops the last line.\u{1b}[31m")).unwrap();
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(
+            NewSession::titled("Fix it"),
+            "coder",
+        ))
+        .unwrap();
+    run.record_message(NewMessage::user(
+        "The parser drops the last line.\u{1b}[31m",
+    ))
+    .unwrap();
     run.next_step().unwrap();
-    let asked = NewMessage::assistant("Looking.").with_tool_calls([NewToolCall::new("c1", "ls", "{\"path\":\".\"}")]);
+    let asked = NewMessage::assistant("Looking.").with_tool_calls([NewToolCall::new(
+        "c1",
+        "ls",
+        "{\"path\":\".\"}",
+    )]);
     let outcome = ToolOutcome::error("c1", RawJson::string("no such folder")).took_ms(1234);
-    run.record_tool_call(asked.to_json().unwrap(), &[outcome]).unwrap();
+    run.record_tool_call(asked.to_json().unwrap(), &[outcome])
+        .unwrap();
     let open = NewMessage::assistant("").with_tool_calls([NewToolCall::new("c2", "grep", "{}")]);
     run.record_message(open).unwrap();
     let child = NewRun {
@@ -46,7 +62,11 @@ fn record(place: &Place) -> (RunId, RunId) {
 
 #[track_caller]
 fn narrow(said: &Said) {
-    assert!(said.out.lines().all(|line| line.chars().count() <= 80), "{}", said.out);
+    assert!(
+        said.out.lines().all(|line| line.chars().count() <= 80),
+        "{}",
+        said.out
+    );
     assert!(!said.out.contains('\u{1b}'), "{}", said.out);
 }
 
@@ -68,36 +88,94 @@ fn runs_are_listed_shown_and_filtered() {
     narrow(&listed);
     assert_eq!(listed.out.lines().count(), 3, "{}", listed.out);
     // What the table calls a run names it.
-    let short = listed.out.lines().nth(2).unwrap().split_whitespace().next().unwrap().to_owned();
-    assert_eq!(place.expect(0, &["run", "show", &short, "--json"]).json()[0]["id"], run.as_str());
+    let short = listed
+        .out
+        .lines()
+        .nth(2)
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .to_owned();
+    assert_eq!(
+        place.expect(0, &["run", "show", &short, "--json"]).json()[0]["id"],
+        run.as_str()
+    );
     let shown = place.expect(0, &["run", "show", &run]);
     narrow(&shown);
-    assert!(shown.out.contains("paused") && shown.out.contains("lunch"), "{}", shown.out);
+    assert!(
+        shown.out.contains("paused") && shown.out.contains("lunch"),
+        "{}",
+        shown.out
+    );
 
-    let paused = place.expect(0, &["runs", "--status", "paused", "--json"]).json();
+    let paused = place
+        .expect(0, &["runs", "--status", "paused", "--json"])
+        .json();
     assert_eq!(
-        (paused[0]["items"].as_array().unwrap().len(), &paused[0]["items"][0]["agent_id"]),
+        (
+            paused[0]["items"].as_array().unwrap().len(),
+            &paused[0]["items"][0]["agent_id"]
+        ),
         (1, &"coder".into())
     );
-    for filter in [["--parent", &run], ["--status", "completed"], ["--agent", &"reviewer".repeat(12)]] {
-        let found = place.expect(0, &["runs", filter[0], filter[1], "--json"]).json();
+    for filter in [
+        ["--parent", &run],
+        ["--status", "completed"],
+        ["--agent", &"reviewer".repeat(12)],
+    ] {
+        let found = place
+            .expect(0, &["runs", filter[0], filter[1], "--json"])
+            .json();
         assert_eq!(found[0]["items"][0]["id"], child.as_str(), "{filter:?}");
         assert_eq!(found[0]["next"], Value::Null);
     }
     let first = place.expect(0, &["runs", "--limit", "1", "--json"]).json();
     let next = first[0]["next"].as_str().unwrap();
     let told = place.expect(0, &["runs", "--limit", "1"]);
-    assert!(told.out.contains(&format!("--cursor {next}")), "{}", told.out);
-    let second = place.expect(0, &["runs", "--limit", "1", "--cursor", next, "--json"]).json();
-    assert_eq!((&second[0]["items"][0]["id"], &second[0]["next"]), (&run.as_str().into(), &Value::Null));
+    assert!(
+        told.out.contains(&format!("--cursor {next}")),
+        "{}",
+        told.out
+    );
+    let second = place
+        .expect(0, &["runs", "--limit", "1", "--cursor", next, "--json"])
+        .json();
+    assert_eq!(
+        (&second[0]["items"][0]["id"], &second[0]["next"]),
+        (&run.as_str().into(), &Value::Null)
+    );
 
     assert_eq!(error(&place, 2, &["runs", "--status", "tired"]), "usage");
-    assert_eq!(error(&place, 2, &["runs", "--cursor", "zzz"]), "invalid_input");
-    assert_eq!(error(&place, 2, &["runs", "--status", "paused", "--cursor", next]), "invalid_input");
-    assert_eq!(error(&place, 3, &["run", "show", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
+    assert_eq!(
+        error(&place, 2, &["runs", "--cursor", "zzz"]),
+        "invalid_input"
+    );
+    assert_eq!(
+        error(&place, 2, &["runs", "--status", "paused", "--cursor", next]),
+        "invalid_input"
+    );
+    assert_eq!(
+        error(
+            &place,
+            3,
+            &["run", "show", "0198c7e0-0000-7000-8000-000000000000"]
+        ),
+        "not_found"
+    );
     assert_eq!(error(&place, 3, &["run", "show", "nonsense"]), "not_found");
-    assert_eq!(error(&place, 3, &["runs", "--parent", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
-    assert_eq!(error(&place, 2, &["runs", "--status", "paused", "show", &run]), "usage");
+    assert_eq!(
+        error(
+            &place,
+            3,
+            &["runs", "--parent", "0198c7e0-0000-7000-8000-000000000000"]
+        ),
+        "not_found"
+    );
+    assert_eq!(
+        error(&place, 2, &["runs", "--status", "paused", "show", &run]),
+        "usage"
+    );
 }
 
 #[test]
@@ -109,39 +187,85 @@ fn messages_and_tool_calls_of_a_run_are_listed() {
     narrow(&listed);
     assert!(listed.out.contains("The parser drops"), "{}", listed.out);
     assert_eq!(listed.out, place.expect(0, &["runs", "messages", &run]).out);
-    let page = place.expect(0, &["messages", &run, "--limit", "3", "--json"]).json();
+    let page = place
+        .expect(0, &["messages", &run, "--limit", "3", "--json"])
+        .json();
     assert_eq!(page[0]["items"].as_array().unwrap().len(), 3);
     let next = page[0]["next"].as_str().unwrap();
-    let rest = place.expect(0, &["messages", &run, "--limit", "3", "--cursor", next, "--json"]).json();
+    let rest = place
+        .expect(
+            0,
+            &["messages", &run, "--limit", "3", "--cursor", next, "--json"],
+        )
+        .json();
     assert_eq!(rest[0]["items"].as_array().unwrap().len(), 1);
-    assert_eq!(place.expect(0, &["messages", &run, "--step", "0", "--json"]).json()[0]["items"][0]["role"], "user");
+    assert_eq!(
+        place
+            .expect(0, &["messages", &run, "--step", "0", "--json"])
+            .json()[0]["items"][0]["role"],
+        "user"
+    );
 
     let calls = place.expect(0, &["tool-calls", &run]);
     narrow(&calls);
-    assert!(calls.out.contains("1,234") && calls.out.contains("no such folder"), "{}", calls.out);
-    assert_eq!(calls.out, place.expect(0, &["runs", "tool-calls", &run]).out);
+    assert!(
+        calls.out.contains("1,234") && calls.out.contains("no such folder"),
+        "{}",
+        calls.out
+    );
+    assert_eq!(
+        calls.out,
+        place.expect(0, &["runs", "tool-calls", &run]).out
+    );
     for (filter, tool) in [(["--status", "pending"], "grep"), (["--tool", "ls"], "ls")] {
-        let found = place.expect(0, &["tool-calls", &run, filter[0], filter[1], "--json"]).json();
+        let found = place
+            .expect(0, &["tool-calls", &run, filter[0], filter[1], "--json"])
+            .json();
         assert_eq!(found[0]["items"][0]["tool_name"], tool);
         assert_eq!(found[0]["items"].as_array().unwrap().len(), 1);
     }
     // One alone is told whole.
-    for (command, field, whole) in [("messages", "content", "Looking."), ("tool-calls", "input", "path")] {
+    for (command, field, whole) in [
+        ("messages", "content", "Looking."),
+        ("tool-calls", "input", "path"),
+    ] {
         let listed = place.expect(0, &[command, &run, "--json"]).json().remove(0);
         let items = listed["items"].as_array().unwrap();
-        let item = items.iter().find(|item| item[field].to_string().contains(whole)).unwrap();
+        let item = items
+            .iter()
+            .find(|item| item[field].to_string().contains(whole))
+            .unwrap();
         let id = item["id"].to_string();
-        assert_eq!(&place.expect(0, &[command, &run, &id, "--json"]).json()[0], item);
+        assert_eq!(
+            &place.expect(0, &[command, &run, &id, "--json"]).json()[0],
+            item
+        );
         let shown = place.expect(0, &[command, &run, &id]);
         narrow(&shown);
         assert!(shown.out.contains(whole), "{}", shown.out);
         assert_eq!(error(&place, 3, &[command, &run, "999999"]), "not_found");
-        assert_eq!(error(&place, 2, &[command, &run, &id, "--limit", "3"]), "usage");
+        assert_eq!(
+            error(&place, 2, &[command, &run, &id, "--limit", "3"]),
+            "usage"
+        );
         assert_eq!(error(&place, 2, &[command, &run, "nonsense"]), "usage");
     }
-    assert_eq!(error(&place, 2, &["tool-calls", &run, "--status", "paused"]), "usage");
-    assert_eq!(error(&place, 2, &["tool-calls", &run, "--cursor", next]), "invalid_input");
-    assert_eq!(error(&place, 3, &["messages", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
+    assert_eq!(
+        error(&place, 2, &["tool-calls", &run, "--status", "paused"]),
+        "usage"
+    );
+    assert_eq!(
+        error(&place, 2, &["tool-calls", &run, "--cursor", next]),
+        "invalid_input"
+    );
+    assert_eq!(
+        error(
+            &place,
+            3,
+            &["messages", "0198c7e0-0000-7000-8000-000000000000"]
+        ),
+        "not_found"
+    );
 }
 
 #[test]
@@ -159,24 +283,56 @@ fn chats_and_their_steps_are_listed() {
         let new = NewRequest::new("travel");
         let asked = ChatMessage::text(ChatRole::User, "Oslo, please.");
         let mut request = chats.begin_request("chat_1", new, asked).unwrap();
-        let input = request.start_step(StepType::Input, RawJson::parse("{}").unwrap()).unwrap();
+        let input = request
+            .start_step(StepType::Input, RawJson::parse("{}").unwrap())
+            .unwrap();
         request.complete_step(&input, None).unwrap();
-        request.start_step(StepType::Llm, RawJson::parse(r#"{"messages":[]}"#).unwrap()).unwrap();
+        request
+            .start_step(StepType::Llm, RawJson::parse(r#"{"messages":[]}"#).unwrap())
+            .unwrap();
     }
     let listed = place.expect(0, &["chats"]);
     narrow(&listed);
     assert_eq!(listed.out.lines().count(), 4, "{}", listed.out);
-    let found = place.expect(0, &["chats", "--assistant", "weather", "--user", "mia", "--json"]).json();
-    assert_eq!((&found[0]["total"], &found[0]["data"][0]["chat_id"]), (&1.into(), &"chat_3".into()));
-    let none =
-        place.expect(0, &["chats", "--keywords", "bergen", "--status", "active", "--team", "t", "--json"]).json();
+    let found = place
+        .expect(
+            0,
+            &["chats", "--assistant", "weather", "--user", "mia", "--json"],
+        )
+        .json();
+    assert_eq!(
+        (&found[0]["total"], &found[0]["data"][0]["chat_id"]),
+        (&1.into(), &"chat_3".into())
+    );
+    let none = place
+        .expect(
+            0,
+            &[
+                "chats",
+                "--keywords",
+                "bergen",
+                "--status",
+                "active",
+                "--team",
+                "t",
+                "--json",
+            ],
+        )
+        .json();
     assert_eq!(none[0]["total"], 0);
-    let second = place.expect(0, &["chats", "--page", "2", "--pagesize", "2", "--json"]).json();
+    let second = place
+        .expect(0, &["chats", "--page", "2", "--pagesize", "2", "--json"])
+        .json();
     assert_eq!(second[0]["data"][0]["chat_id"], "chat_1");
     let first = place.expect(0, &["chats", "--limit", "2", "--json"]).json();
     let next = first[0]["next"].as_str().unwrap();
-    let rest = place.expect(0, &["chats", "--limit", "2", "--cursor", next, "--json"]).json();
-    assert_eq!(error(&place, 2, &["chats", "--user", "mia", "--cursor", next]), "invalid_input");
+    let rest = place
+        .expect(0, &["chats", "--limit", "2", "--cursor", next, "--json"])
+        .json();
+    assert_eq!(
+        error(&place, 2, &["chats", "--user", "mia", "--cursor", next]),
+        "invalid_input"
+    );
     assert_eq!(rest[0]["data"], second[0]["data"]);
 
     let steps = place.expect(0, &["steps", "chat_1"]);
@@ -184,31 +340,111 @@ fn chats_and_their_steps_are_listed() {
     assert!(steps.out.contains("interrupted"), "{}", steps.out);
     let told = place.expect(0, &["steps", "chat_1", "--json"]).json();
     let request = told[0]["items"][0]["request_id"].as_str().unwrap();
-    assert_eq!(place.expect(0, &["steps", "chat_1", "--request", request, "--json"]).json(), told);
-    assert_eq!(place.expect(0, &["steps", "chat_2", "--json"]).json()[0]["items"], serde_json::json!([]));
+    assert_eq!(
+        place
+            .expect(0, &["steps", "chat_1", "--request", request, "--json"])
+            .json(),
+        told
+    );
+    assert_eq!(
+        place.expect(0, &["steps", "chat_2", "--json"]).json()[0]["items"],
+        serde_json::json!([])
+    );
 
     for filter in [["--type", "llm"], ["--status", "interrupted"]] {
-        let found = place.expect(0, &["steps", "chat_1", filter[0], filter[1], "--json"]).json().remove(0);
-        assert_eq!(found["items"], serde_json::json!([told[0]["items"][1]]), "{filter:?}");
+        let found = place
+            .expect(0, &["steps", "chat_1", filter[0], filter[1], "--json"])
+            .json()
+            .remove(0);
+        assert_eq!(
+            found["items"],
+            serde_json::json!([told[0]["items"][1]]),
+            "{filter:?}"
+        );
     }
     let stack = told[0]["items"][0]["stack_id"].as_str().unwrap();
-    assert_eq!(place.expect(0, &["steps", "chat_1", "--stack", stack, "--json"]).json(), told);
-    assert_eq!(place.expect(0, &["steps", "chat_1", "--stack", "nothing"]).out, "no steps\n");
-    assert_eq!(place.expect(0, &["steps", "chat_1", "--request", request, "--status", "failed"]).out, "no steps\n");
-    let first = place.expect(0, &["steps", "chat_1", "--limit", "1", "--json"]).json().remove(0);
+    assert_eq!(
+        place
+            .expect(0, &["steps", "chat_1", "--stack", stack, "--json"])
+            .json(),
+        told
+    );
+    assert_eq!(
+        place
+            .expect(0, &["steps", "chat_1", "--stack", "nothing"])
+            .out,
+        "no steps\n"
+    );
+    assert_eq!(
+        place
+            .expect(
+                0,
+                &[
+                    "steps",
+                    "chat_1",
+                    "--request",
+                    request,
+                    "--status",
+                    "failed"
+                ]
+            )
+            .out,
+        "no steps\n"
+    );
+    let first = place
+        .expect(0, &["steps", "chat_1", "--limit", "1", "--json"])
+        .json()
+        .remove(0);
     let next = first["next"].as_str().unwrap();
-    assert!(place.expect(0, &["steps", "chat_1", "-n", "1"]).out.contains(&format!("--cursor {next}")));
-    let rest = place.expect(0, &["steps", "chat_1", "--limit", "1", "--cursor", next, "--json"]).json().remove(0);
-    assert_eq!((&rest["items"][0], &rest["next"]), (&told[0]["items"][1], &Value::Null));
-    for other in [&["steps", "chat_2"][..], &["steps", "chat_1", "--type", "llm"], &["chats"], &["runs"]] {
-        assert_eq!(error(&place, 2, &[other, &["--cursor", next]].concat()), "invalid_input", "{other:?}");
+    assert!(
+        place
+            .expect(0, &["steps", "chat_1", "-n", "1"])
+            .out
+            .contains(&format!("--cursor {next}"))
+    );
+    let rest = place
+        .expect(
+            0,
+            &[
+                "steps", "chat_1", "--limit", "1", "--cursor", next, "--json",
+            ],
+        )
+        .json()
+        .remove(0);
+    assert_eq!(
+        (&rest["items"][0], &rest["next"]),
+        (&told[0]["items"][1], &Value::Null)
+    );
+    for other in [
+        &["steps", "chat_2"][..],
+        &["steps", "chat_1", "--type", "llm"],
+        &["chats"],
+        &["runs"],
+    ] {
+        assert_eq!(
+            error(&place, 2, &[other, &["--cursor", next]].concat()),
+            "invalid_input",
+            "{other:?}"
+        );
     }
-    assert_eq!(error(&place, 2, &["steps", "chat_1", "--type", "dance"]), "usage");
+    assert_eq!(
+        error(&place, 2, &["steps", "chat_1", "--type", "dance"]),
+        "usage"
+    );
     assert_eq!(error(&place, 2, &["chats", "--status", "tired"]), "usage");
-    assert_eq!(error(&place, 2, &["chats", "--cursor", "zzz"]), "invalid_input");
+    assert_eq!(
+        error(&place, 2, &["chats", "--cursor", "zzz"]),
+        "invalid_input"
+    );
     assert_eq!(error(&place, 3, &["steps", "chat_9"]), "not_found");
-    assert_eq!(error(&place, 3, &["steps", "chat_1", "--request", "nothing"]), "not_found");
-    assert_eq!(error(&place, 3, &["steps", "chat_2", "--request", request]), "not_found");
+    assert_eq!(
+        error(&place, 3, &["steps", "chat_1", "--request", "nothing"]),
+        "not_found"
+    );
+    assert_eq!(
+        error(&place, 3, &["steps", "chat_2", "--request", request]),
+        "not_found"
+    );
 }
 
 #[test]
@@ -220,12 +456,19 @@ fn a_flow_is_shown() {
         let mut flow = FlowRun::create(&store, None).unwrap();
         flow.start_agent("plan", "sess-123").unwrap();
         for _ in 0..2 {
-            flow.record(&RuntimeEvent::parse(r#"{"type":"node:tick","nodeId":"plan"}"#).unwrap()).unwrap();
+            flow.record(&RuntimeEvent::parse(r#"{"type":"node:tick","nodeId":"plan"}"#).unwrap())
+                .unwrap();
         }
-        flow.command(&RawJson::parse(r#"{"type":"send","runId":"r1","message":"Hurry!"}"#).unwrap()).unwrap();
+        flow.command(
+            &RawJson::parse(r#"{"type":"send","runId":"r1","message":"Hurry!"}"#).unwrap(),
+        )
+        .unwrap();
         flow.save_snapshot().unwrap();
         // It waits, and no snapshot has it yet.
-        flow.command(&RawJson::parse(r#"{"type":"send","runId":"r1","message":"Later!"}"#).unwrap()).unwrap();
+        flow.command(
+            &RawJson::parse(r#"{"type":"send","runId":"r1","message":"Later!"}"#).unwrap(),
+        )
+        .unwrap();
         (run.to_string(), flow.run_id().to_string())
     };
     let shown = place.expect(0, &["flow", "show", &flow]);
@@ -237,8 +480,21 @@ fn a_flow_is_shown() {
     assert_eq!(told[0]["snapshot"]["agentSessions"]["plan"], "sess-123");
     assert_eq!(told[0]["snapshot"]["nodeStatus"]["plan"], "running");
     assert_eq!(told[0]["inbox"].as_array().unwrap().len(), 2);
-    assert_eq!((&told[0]["events"]["node:tick"], &told[0]["events"]["command:received"]), (&2.into(), &2.into()));
-    assert_eq!(error(&place, 3, &["flow", "show", "0198c7e0-0000-7000-8000-000000000000"]), "not_found");
+    assert_eq!(
+        (
+            &told[0]["events"]["node:tick"],
+            &told[0]["events"]["command:received"]
+        ),
+        (&2.into(), &2.into())
+    );
+    assert_eq!(
+        error(
+            &place,
+            3,
+            &["flow", "show", "0198c7e0-0000-7000-8000-000000000000"]
+        ),
+        "not_found"
+    );
     // A run without a flow.
     assert_eq!(error(&place, 3, &["flow", "show", &run]), "not_found");
     assert_eq!(error(&place, 2, &["flow", "show"]), "usage");
@@ -255,13 +511,25 @@ fn paused_runs_are_listed_with_what_to_do() {
     }
     let told = place.expect(0, &["resume", "--list", "--json"]).json();
     let row = &told[0]["items"][0];
-    assert_eq!((&row["id"], &row["pause_reason"]), (&run.to_string().into(), &"lunch".into()));
-    assert_eq!((&row["dangling"][0]["name"], &row["can_resume"]), (&"grep".into(), &true.into()));
+    assert_eq!(
+        (&row["id"], &row["pause_reason"]),
+        (&run.to_string().into(), &"lunch".into())
+    );
+    assert_eq!(
+        (&row["dangling"][0]["name"], &row["can_resume"]),
+        (&"grep".into(), &true.into())
+    );
     assert_eq!(error(&place, 2, &["resume"]), "usage");
-    assert_eq!(error(&place, 2, &["resume", "--list", "--cursor", "zzz"]), "invalid_input");
+    assert_eq!(
+        error(&place, 2, &["resume", "--list", "--cursor", "zzz"]),
+        "invalid_input"
+    );
     let store = store(&place);
     let resumed = store.runs().resume(run, &ResumeOptions::default()).unwrap();
     resumed.recorder.complete(None).unwrap();
     drop((resumed, store));
-    assert_eq!(place.expect(0, &["resume", "--list"]).out, "no run to resume\n");
+    assert_eq!(
+        place.expect(0, &["resume", "--list"]).out,
+        "no run to resume\n"
+    );
 }

@@ -20,8 +20,14 @@ const HISTORY: &str = concat!(
 
 fn messages(place: &Place, chat: &str) -> Vec<String> {
     let store = runlog::Store::open_read_only(place.path("runlog-data")).unwrap();
-    let found = store.chats().get_messages(chat, &runlog::MessageFilter::default()).unwrap();
-    found.into_iter().map(|message| message.props.as_str().to_owned()).collect()
+    let found = store
+        .chats()
+        .get_messages(chat, &runlog::MessageFilter::default())
+        .unwrap();
+    found
+        .into_iter()
+        .map(|message| message.props.as_str().to_owned())
+        .collect()
 }
 
 #[test]
@@ -31,17 +37,38 @@ fn the_old_tables_are_found_out_and_imported_once() {
     place.write("history.jsonl", HISTORY);
     let said = place.expect(0, &["import", "chats.jsonl", "history.jsonl"]);
     assert!(said.out.contains("agent_chat, 2 chats  ("), "{said:?}");
-    assert!(said.out.contains("agent_history, 2 messages  ("), "{said:?}");
-    assert_eq!(messages(&place, "c"), [r#"{"content":"hi \"you\""}"#, r#"{"content":"hello"}"#]);
+    assert!(
+        said.out.contains("agent_history, 2 messages  ("),
+        "{said:?}"
+    );
+    assert_eq!(
+        messages(&place, "c"),
+        [r#"{"content":"hi \"you\""}"#, r#"{"content":"hello"}"#]
+    );
     assert!(place.expect(0, &["chats"]).out.contains("Old"));
 
-    let again = place.expect(0, &["import", "--json", "chats.jsonl", "history.jsonl"]).json();
+    let again = place
+        .expect(0, &["import", "--json", "chats.jsonl", "history.jsonl"])
+        .json();
     for (report, format) in again.iter().zip(["agent_chat", "agent_history"]) {
-        assert_eq!((&report["format"], &report["skipped"]), (&format.into(), &2.into()), "{report}");
-        assert_eq!((&report["chats"], &report["messages"]), (&0.into(), &0.into()), "{report}");
+        assert_eq!(
+            (&report["format"], &report["skipped"]),
+            (&format.into(), &2.into()),
+            "{report}"
+        );
+        assert_eq!(
+            (&report["chats"], &report["messages"]),
+            (&0.into(), &0.into()),
+            "{report}"
+        );
     }
     assert_eq!(messages(&place, "c").len(), 2);
-    assert!(place.expect(0, &["import", "chats.jsonl"]).out.contains("0 chats; 2 there already"));
+    assert!(
+        place
+            .expect(0, &["import", "chats.jsonl"])
+            .out
+            .contains("0 chats; 2 there already")
+    );
 }
 
 #[test]
@@ -67,9 +94,20 @@ fn bad_rows_are_told_with_their_line_and_the_others_are_imported() {
     ] {
         assert!(said.err.contains(expected), "{expected}: {said:?}");
     }
-    assert!(!said.err.contains('\u{1b}') && said.out.contains("2 messages"), "{said:?}");
-    let report = place.expect(6, &["import", "--json", "history.jsonl"]).json().remove(0);
-    let lines: Vec<_> = report["issues"].as_array().unwrap().iter().map(|it| it["line"].as_u64().unwrap()).collect();
+    assert!(
+        !said.err.contains('\u{1b}') && said.out.contains("2 messages"),
+        "{said:?}"
+    );
+    let report = place
+        .expect(6, &["import", "--json", "history.jsonl"])
+        .json()
+        .remove(0);
+    let lines: Vec<_> = report["issues"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["line"].as_u64().unwrap())
+        .collect();
     assert_eq!((lines, &report["skipped"]), (vec![2, 3, 4, 5], &2.into()));
 
     // A strict import takes nothing from the first bad line on.
@@ -78,10 +116,16 @@ fn bad_rows_are_told_with_their_line_and_the_others_are_imported() {
     strict.expect(0, &["import", "chats.jsonl"]);
     strict.write("history.jsonl", rows.join(&b'\n'));
     let said = strict.expect(1, &["import", "--strict", "history.jsonl"]);
-    assert!(said.err.contains("line 2: ") && said.err.contains("stopped here"), "{said:?}");
+    assert!(
+        said.err.contains("line 2: ") && said.err.contains("stopped here"),
+        "{said:?}"
+    );
     assert_eq!(messages(&strict, "c"), [r#"{"content":"fine"}"#]);
     // Where nothing of a file was taken, the import failed.
-    strict.write("history.jsonl", r#"{"id":9,"chat_id":"nobody","role":"user","content":"x"}"#);
+    strict.write(
+        "history.jsonl",
+        r#"{"id":9,"chat_id":"nobody","role":"user","content":"x"}"#,
+    );
     strict.expect(1, &["import", "history.jsonl"]);
 }
 
@@ -92,14 +136,23 @@ fn a_table_may_be_named_and_come_from_standard_input() {
         let said = place.with_input(&["import", "--format", format, "-"], CHATS.as_bytes());
         assert_eq!(said.code, 0, "{said:?}");
     }
-    assert_eq!(place.with_input(&["import", "-"], HISTORY.as_bytes()).code, 0);
+    assert_eq!(
+        place.with_input(&["import", "-"], HISTORY.as_bytes()).code,
+        0
+    );
     assert_eq!(messages(&place, "c").len(), 2);
     place.write("chats.jsonl", CHATS);
     let said = place.expect(2, &["import", "--project", "p", "chats.jsonl"]);
     assert!(said.err.contains("agent_chat has no project"), "{said:?}");
     // Rows without an id are those of a transcript.
-    place.write("chat.jsonl", r#"{"chat_id":"c","role":"user","content":"hi"}"#);
-    assert_eq!(place.expect(0, &["import", "--json", "chat.jsonl"]).json()[0]["format"], "openai");
+    place.write(
+        "chat.jsonl",
+        r#"{"chat_id":"c","role":"user","content":"hi"}"#,
+    );
+    assert_eq!(
+        place.expect(0, &["import", "--json", "chat.jsonl"]).json()[0]["format"],
+        "openai"
+    );
 }
 
 #[test]
@@ -112,9 +165,18 @@ fn a_long_table_is_imported_in_parts_with_its_line_numbers() {
         900 => "{".to_owned(),
         id => format!(r#"{{"id":{id},"chat_id":"c","role":"user","content":"{text}"}}"#),
     };
-    place.write("history.jsonl", (1..=1000).map(row).collect::<Vec<_>>().join("\n"));
-    let report = place.expect(6, &["import", "--json", "history.jsonl"]).json().remove(0);
-    assert_eq!((&report["messages"], &report["issues"][0]["line"]), (&999.into(), &900.into()));
+    place.write(
+        "history.jsonl",
+        (1..=1000).map(row).collect::<Vec<_>>().join("\n"),
+    );
+    let report = place
+        .expect(6, &["import", "--json", "history.jsonl"])
+        .json()
+        .remove(0);
+    assert_eq!(
+        (&report["messages"], &report["issues"][0]["line"]),
+        (&999.into(), &900.into())
+    );
     assert_eq!(messages(&place, "c").len(), 999);
 }
 
@@ -138,15 +200,52 @@ fn the_tables_of_messages_and_steps_are_found_out_and_imported_once() {
     place.write("agent_message.jsonl", MESSAGES);
     place.write("agent_step.jsonl", STEPS);
     let said = place.expect(0, &["import", "agent_message.jsonl", "agent_step.jsonl"]);
-    assert!(said.out.contains("agent_message, 1 chat, 2 messages; 1 there already"), "{said:?}");
+    assert!(
+        said.out
+            .contains("agent_message, 1 chat, 2 messages; 1 there already"),
+        "{said:?}"
+    );
     assert!(said.out.contains("agent_step, 1 step  ("), "{said:?}");
-    assert_eq!(messages(&place, "c"), [r#"{"content":"hi"}"#, r#"{"url":"a.png"}"#]);
+    assert_eq!(
+        messages(&place, "c"),
+        [r#"{"content":"hi"}"#, r#"{"url":"a.png"}"#]
+    );
     let store = runlog::Store::open_read_only(place.path("runlog-data")).unwrap();
-    assert_eq!(store.chats().resume("c").unwrap().unwrap().input().unwrap().as_str(), r#"{"a":1.0}"#);
+    assert_eq!(
+        store
+            .chats()
+            .resume("c")
+            .unwrap()
+            .unwrap()
+            .input()
+            .unwrap()
+            .as_str(),
+        r#"{"a":1.0}"#
+    );
     drop(store);
-    let again = place.expect(0, &["import", "--json", "agent_message.jsonl", "agent_step.jsonl"]).json();
-    assert_eq!((&again[0]["messages"], &again[0]["skipped"], &again[0]["chats"]), (&0.into(), &3.into(), &0.into()));
-    assert_eq!((&again[1]["steps"], &again[1]["skipped"]), (&0.into(), &1.into()));
+    let again = place
+        .expect(
+            0,
+            &[
+                "import",
+                "--json",
+                "agent_message.jsonl",
+                "agent_step.jsonl",
+            ],
+        )
+        .json();
+    assert_eq!(
+        (
+            &again[0]["messages"],
+            &again[0]["skipped"],
+            &again[0]["chats"]
+        ),
+        (&0.into(), &3.into(), &0.into())
+    );
+    assert_eq!(
+        (&again[1]["steps"], &again[1]["skipped"]),
+        (&0.into(), &1.into())
+    );
     let named = place.with_input(&["import", "--format", "agent-step", "-"], STEPS.as_bytes());
     assert_eq!(named.code, 0, "{named:?}");
 }

@@ -27,7 +27,12 @@ fn seconds() -> Option<u64> {
 /// The budget of a harness that starts now.
 pub fn of(name: &str) -> Budget {
     let torture = seconds().map(Duration::from_secs);
-    Budget { name: name.to_owned(), torture, since: Instant::now(), figures: RefCell::default() }
+    Budget {
+        name: name.to_owned(),
+        torture,
+        since: Instant::now(),
+        figures: RefCell::default(),
+    }
 }
 
 impl Budget {
@@ -36,7 +41,9 @@ impl Budget {
         match self.torture {
             None => 20_260_101,
             Some(_) => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let since = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default();
                 u64::try_from(since.as_nanos() & u128::from(u64::MAX)).unwrap_or(0)
             }
         }
@@ -44,19 +51,27 @@ impl Budget {
 
     /// Whether time is left for another round; never in the test command.
     pub fn goes_on(&self) -> bool {
-        self.torture.is_some_and(|torture| self.since.elapsed() < torture)
+        self.torture
+            .is_some_and(|torture| self.since.elapsed() < torture)
     }
 
     /// Adds to a figure.
     pub fn add(&self, figure: &str, count: u64) {
-        *self.figures.borrow_mut().entry(figure.to_owned()).or_default() += count;
+        *self
+            .figures
+            .borrow_mut()
+            .entry(figure.to_owned())
+            .or_default() += count;
     }
 }
 
 impl Drop for Budget {
     fn drop(&mut self) {
         let figures = self.figures.borrow();
-        let figures: Vec<_> = figures.iter().map(|(figure, count)| format!("{count} {figure}")).collect();
+        let figures: Vec<_> = figures
+            .iter()
+            .map(|(figure, count)| format!("{count} {figure}"))
+            .collect();
         println!("{}: {}", self.name, figures.join(", "));
     }
 }

@@ -57,11 +57,19 @@ pub struct Problem {
 
 impl Problem {
     fn new(file: &str, offset: u64, message: impl Into<String>) -> Self {
-        Self { cause: Cause::Damage, file: file.to_owned(), offset, message: message.into() }
+        Self {
+            cause: Cause::Damage,
+            file: file.to_owned(),
+            offset,
+            message: message.into(),
+        }
     }
 
     fn of_newer_build(self) -> Self {
-        Self { cause: Cause::NewerBuild, ..self }
+        Self {
+            cause: Cause::NewerBuild,
+            ..self
+        }
     }
 
     /// Whether the bytes are right, and a newer build's.
@@ -72,8 +80,16 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cause = if self.is_newer() { "written by a newer build: " } else { "" };
-        write!(f, "{} at {}: {cause}{}", self.file, self.offset, self.message)
+        let cause = if self.is_newer() {
+            "written by a newer build: "
+        } else {
+            ""
+        };
+        write!(
+            f,
+            "{} at {}: {cause}{}",
+            self.file, self.offset, self.message
+        )
     }
 }
 
@@ -117,12 +133,16 @@ impl Checked {
     /// metadata and no payload.
     pub fn streams(&self) -> Vec<([u8; 16], Vec<StreamRecord>)> {
         let living = self.meaning.streams.iter().filter(|stream| !stream.deleted);
-        living.map(|stream| (stream.id, self.stream_records(stream))).collect()
+        living
+            .map(|stream| (stream.id, self.stream_records(stream)))
+            .collect()
     }
 
     fn stream_records(&self, stream: &StreamFacts) -> Vec<StreamRecord> {
         let numbered = stream.positions.iter().zip(1..);
-        numbered.filter_map(|(position, sequence)| self.stream_record(*position, sequence)).collect()
+        numbered
+            .filter_map(|(position, sequence)| self.stream_record(*position, sequence))
+            .collect()
     }
 
     /// `None` for one that was lost.
@@ -131,7 +151,13 @@ impl Checked {
         if self.meaning.redacted.contains(&position) {
             return Some((sequence, position, record.kind, Vec::new(), Vec::new()));
         }
-        Some((sequence, position, record.kind, record.meta.clone(), record.payload.clone()))
+        Some((
+            sequence,
+            position,
+            record.kind,
+            record.meta.clone(),
+            record.payload.clone(),
+        ))
     }
 
     /// The record with a position, as it was written.
@@ -142,7 +168,9 @@ impl Checked {
 
 /// The record with a position, of records in order of position.
 fn at_position(records: &[LogRecord], position: u64) -> Option<&LogRecord> {
-    let place = records.binary_search_by_key(&position, |record| record.position).ok()?;
+    let place = records
+        .binary_search_by_key(&position, |record| record.position)
+        .ok()?;
     records.get(place)
 }
 
@@ -159,7 +187,8 @@ pub fn check(folder: &Path) -> Result<Checked, Problem> {
 /// # Errors
 /// A file that cannot be read.
 pub fn read_folder(folder: &Path) -> Result<Files, Problem> {
-    let failed = |error: std::io::Error| Problem::new(&folder.display().to_string(), 0, error.to_string());
+    let failed =
+        |error: std::io::Error| Problem::new(&folder.display().to_string(), 0, error.to_string());
     let mut files = Files::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -222,7 +251,9 @@ fn segment_names(files: &Files) -> Result<(Vec<String>, Vec<String>), Problem> {
     let mut numbered = BTreeMap::new();
     let mut unlisted = Vec::new();
     for name in files.keys() {
-        let number = name.strip_suffix(".seg").and_then(|digits| digits.parse::<u32>().ok());
+        let number = name
+            .strip_suffix(".seg")
+            .and_then(|digits| digits.parse::<u32>().ok());
         // A number has one name only.
         let number = number.filter(|number| *number > 0 && *name == format!("{number:08}.seg"));
         let cut = name.starts_with("cut-") && name.ends_with(".bin");
@@ -235,7 +266,11 @@ fn segment_names(files: &Files) -> Result<(Vec<String>, Vec<String>), Problem> {
     }
     for ((number, name), expected) in numbered.iter().zip(1..) {
         if *number != expected {
-            return Err(Problem::new(name, 0, format!("segment {expected} is missing")));
+            return Err(Problem::new(
+                name,
+                0,
+                format!("segment {expected} is missing"),
+            ));
         }
     }
     Ok((numbered.into_values().collect(), unlisted))

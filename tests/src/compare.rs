@@ -33,13 +33,26 @@ fn told<T>(what: &str, result: runlog_engine::Result<T>) -> Result<T, String> {
 /// What differs.
 pub fn same_record(found: &Record, position: u64, entry: &Entry) -> Same {
     let hidden = entry.redacted;
-    let place = (found.position.0, found.stream, found.sequence.0, found.kind.0, found.redacted);
+    let place = (
+        found.position.0,
+        found.stream,
+        found.sequence.0,
+        found.kind.0,
+        found.redacted,
+    );
     let seen = (place, found.meta.clone(), found.payload.len());
     let place = (position, entry.stream, entry.sequence, entry.kind, hidden);
-    let expected =
-        if hidden { (place, Default::default(), 0) } else { (place, entry.meta.clone(), entry.payload.len()) };
+    let expected = if hidden {
+        (place, Default::default(), 0)
+    } else {
+        (place, entry.meta.clone(), entry.payload.len())
+    };
     same("record", &seen, &expected)?;
-    if hidden || found.payload == entry.payload { Ok(()) } else { Err(format!("payload of position {position}")) }
+    if hidden || found.payload == entry.payload {
+        Ok(())
+    } else {
+        Err(format!("payload of position {position}"))
+    }
 }
 
 /// Reads everything that can be read of a store.
@@ -47,11 +60,22 @@ pub fn same_record(found: &Record, position: u64, entry: &Entry) -> Same {
 /// # Errors
 /// The first difference.
 pub fn store_equals(store: &Store, model: &Model) -> Same {
-    same("last position", &told("last position", store.last_position())?.0, &model.last_position())?;
+    same(
+        "last position",
+        &told("last position", store.last_position())?.0,
+        &model.last_position(),
+    )?;
     let streams = told("streams", store.streams())?;
-    let streams: Vec<_> = streams.iter().map(|stream| (stream.id, stream.last_sequence.0)).collect();
+    let streams: Vec<_> = streams
+        .iter()
+        .map(|stream| (stream.id, stream.last_sequence.0))
+        .collect();
     let living = model.streams.iter().filter(|stream| !stream.deleted);
-    same("streams", &streams, &living.map(|stream| (stream.id, stream.last())).collect())?;
+    same(
+        "streams",
+        &streams,
+        &living.map(|stream| (stream.id, stream.last())).collect(),
+    )?;
     scan_equals(store, model, 1)?;
     for stream in &model.streams {
         stream_equals(store, model, stream)?;
@@ -68,66 +92,134 @@ pub fn scan_equals(store: &Store, model: &Model, first: u64) -> Same {
     let mut time_ms = 0;
     for record in told("scan", store.scan(Position(first)))? {
         let record = told(&format!("scan at {position}"), record)?;
-        let entry = model.entry(position).ok_or_else(|| format!("scan: position {position} was never written"))?;
+        let entry = model
+            .entry(position)
+            .ok_or_else(|| format!("scan: position {position} was never written"))?;
         same_record(&record, position, entry)?;
         if record.time_ms < time_ms {
-            return Err(format!("position {position} is earlier than the one before"));
+            return Err(format!(
+                "position {position} is earlier than the one before"
+            ));
         }
         time_ms = record.time_ms;
         position += 1;
     }
-    same("end of the scan", &position, &first.max(1).max(model.last_position() + 1))
+    same(
+        "end of the scan",
+        &position,
+        &first.max(1).max(model.last_position() + 1),
+    )
 }
 
 fn stream_equals(store: &Store, model: &Model, stream: &ModelStream) -> Same {
     let found = told("stream", store.stream(stream.id))?;
     if stream.deleted {
-        let kind = store.read(stream.id, ReadOptions::default()).err().map(|error| error.kind());
-        same("read of a deleted stream", &kind, &Some(ErrorKind::NotFound))?;
+        let kind = store
+            .read(stream.id, ReadOptions::default())
+            .err()
+            .map(|error| error.kind());
+        same(
+            "read of a deleted stream",
+            &kind,
+            &Some(ErrorKind::NotFound),
+        )?;
         return same("deleted stream", &found, &None);
     }
-    same("last sequence", &found.map(|found| found.last_sequence.0), &Some(stream.last()))?;
+    same(
+        "last sequence",
+        &found.map(|found| found.last_sequence.0),
+        &Some(stream.last()),
+    )?;
     read_equals(store, model, stream, &ReadOptions::default())?;
-    let backward = ReadOptions { direction: Direction::Backward, ..ReadOptions::default() };
+    let backward = ReadOptions {
+        direction: Direction::Backward,
+        ..ReadOptions::default()
+    };
     read_equals(store, model, stream, &backward)?;
-    let mut asked: Vec<u64> = stream.snapshots.iter().flat_map(|(at, _)| [at.saturating_sub(1), *at, at + 1]).collect();
+    let mut asked: Vec<u64> = stream
+        .snapshots
+        .iter()
+        .flat_map(|(at, _)| [at.saturating_sub(1), *at, at + 1])
+        .collect();
     asked.extend([0, u64::MAX]);
-    asked.into_iter().try_for_each(|at| snapshot_equals(store, model, stream, at))
+    asked
+        .into_iter()
+        .try_for_each(|at| snapshot_equals(store, model, stream, at))
 }
 
 /// Reads a stream.
 ///
 /// # Errors
 /// The first difference.
-pub fn read_equals(store: &Store, model: &Model, stream: &ModelStream, options: &ReadOptions) -> Same {
+pub fn read_equals(
+    store: &Store,
+    model: &Model,
+    stream: &ModelStream,
+    options: &ReadOptions,
+) -> Same {
     let expected = model.read(stream, options);
     let what = |place: usize| format!("read of {} with {options:?}, record {place}", stream.id);
     let mut count = 0;
     for record in told("read", store.read(stream.id, options.clone()))? {
         let record = told(&what(count), record)?;
-        let position = *expected.get(count).ok_or_else(|| format!("{}: one too many", what(count)))?;
+        let position = *expected
+            .get(count)
+            .ok_or_else(|| format!("{}: one too many", what(count)))?;
         let entry = model.entry(position).expect("a stream's position");
-        same_record(&record, position, entry).map_err(|difference| format!("{}: {difference}", what(count)))?;
+        same_record(&record, position, entry)
+            .map_err(|difference| format!("{}: {difference}", what(count)))?;
         count += 1;
     }
-    same(&format!("records of {}", what(count)), &count, &expected.len())
+    same(
+        &format!("records of {}", what(count)),
+        &count,
+        &expected.len(),
+    )
 }
 
 /// Reads the newest snapshot at or before a sequence.
 ///
 /// # Errors
 /// The first difference.
-pub fn snapshot_equals(store: &Store, model: &Model, stream: &ModelStream, at_or_before: u64) -> Same {
-    let found = told("snapshot", store.latest_snapshot(stream.id, Sequence(at_or_before)))?;
-    let expected = model.latest_snapshot(stream, at_or_before).map(|(sequence, position)| {
-        let entry = model.entry(position).expect("a snapshot's position");
-        (sequence, position, (entry.meta.clone(), entry.payload.clone()))
+pub fn snapshot_equals(
+    store: &Store,
+    model: &Model,
+    stream: &ModelStream,
+    at_or_before: u64,
+) -> Same {
+    let found = told(
+        "snapshot",
+        store.latest_snapshot(stream.id, Sequence(at_or_before)),
+    )?;
+    let expected = model
+        .latest_snapshot(stream, at_or_before)
+        .map(|(sequence, position)| {
+            let entry = model.entry(position).expect("a snapshot's position");
+            (
+                sequence,
+                position,
+                (entry.meta.clone(), entry.payload.clone()),
+            )
+        });
+    let found = found.map(|found| {
+        (
+            found.sequence.0,
+            found.position.0,
+            (found.meta, found.payload),
+        )
     });
-    let found = found.map(|found| (found.sequence.0, found.position.0, (found.meta, found.payload)));
-    let short = |found: &Option<(u64, u64, _)>| found.as_ref().map(|(sequence, position, _)| (*sequence, *position));
+    let short = |found: &Option<(u64, u64, _)>| {
+        found
+            .as_ref()
+            .map(|(sequence, position, _)| (*sequence, *position))
+    };
     let what = format!("snapshot of {} at or before {at_or_before}", stream.id);
     same(&what, &short(&found), &short(&expected))?;
-    if found == expected { Ok(()) } else { Err(format!("{what}: other bytes")) }
+    if found == expected {
+        Ok(())
+    } else {
+        Err(format!("{what}: other bytes"))
+    }
 }
 
 /// Reads one record by its position.
@@ -135,10 +227,15 @@ pub fn snapshot_equals(store: &Store, model: &Model, stream: &ModelStream, at_or
 /// # Errors
 /// The first difference.
 pub fn position_equals(store: &Store, model: &Model, position: u64) -> Same {
-    match (told("record", store.record(Position(position)))?, model.entry(position)) {
+    match (
+        told("record", store.record(Position(position)))?,
+        model.entry(position),
+    ) {
         (None, None) => Ok(()),
         (Some(found), Some(entry)) => same_record(&found, position, entry),
-        (found, entry) => Err(format!("position {position}: expected {entry:?}, found {found:?}")),
+        (found, entry) => Err(format!(
+            "position {position}: expected {entry:?}, found {found:?}"
+        )),
     }
 }
 
@@ -147,26 +244,73 @@ pub fn position_equals(store: &Store, model: &Model, position: u64) -> Same {
 /// # Errors
 /// The first difference.
 pub fn checked_equals(checked: &Checked, model: &Model) -> Same {
-    same("checker: last position", &checked.last_position(), &model.last_position())?;
+    same(
+        "checker: last position",
+        &checked.last_position(),
+        &model.last_position(),
+    )?;
     same("checker: records", &checked.records.len(), &model.log.len())?;
-    same("checker: damaged copies of headers", &checked.damaged_copies, &Vec::new())?;
-    same("checker: files that are no store's", &checked.unlisted, &Vec::new())?;
+    same(
+        "checker: damaged copies of headers",
+        &checked.damaged_copies,
+        &Vec::new(),
+    )?;
+    same(
+        "checker: files that are no store's",
+        &checked.unlisted,
+        &Vec::new(),
+    )?;
     for (found, (entry, position)) in checked.records.iter().zip(model.log.iter().zip(1_u64..)) {
-        let stream = checked.meaning.streams.get(found.stream as usize - 1).map(|stream| stream.id);
-        let seen = (found.position, stream, u64::from(found.sequence), found.kind, &found.key);
-        let expected = (position, Some(*entry.stream.as_bytes()), entry.sequence, entry.kind, &entry.key);
+        let stream = checked
+            .meaning
+            .streams
+            .get(found.stream as usize - 1)
+            .map(|stream| stream.id);
+        let seen = (
+            found.position,
+            stream,
+            u64::from(found.sequence),
+            found.kind,
+            &found.key,
+        );
+        let expected = (
+            position,
+            Some(*entry.stream.as_bytes()),
+            entry.sequence,
+            entry.kind,
+            &entry.key,
+        );
         same("checker: record", &seen, &expected)?;
         if (&found.meta[..], &found.payload[..]) != (&entry.meta[..], &entry.payload[..]) {
             return Err(format!("checker: other bytes at position {position}"));
         }
-        same("checker: redacted", &checked.meaning.redacted.contains(&position), &entry.redacted)?;
+        same(
+            "checker: redacted",
+            &checked.meaning.redacted.contains(&position),
+            &entry.redacted,
+        )?;
     }
-    same("checker: streams", &checked.meaning.streams.len(), &model.streams.len())?;
+    same(
+        "checker: streams",
+        &checked.meaning.streams.len(),
+        &model.streams.len(),
+    )?;
     for (found, stream) in checked.meaning.streams.iter().zip(&model.streams) {
-        same("checker: stream", &(&found.id, found.deleted), &(stream.id.as_bytes(), stream.deleted))?;
-        same("checker: records of a stream", &found.positions, &stream.positions)?;
-        let snapshots: Vec<_> =
-            found.snapshots.iter().map(|(at, snapshot)| (u64::from(*at), snapshot.position)).collect();
+        same(
+            "checker: stream",
+            &(&found.id, found.deleted),
+            &(stream.id.as_bytes(), stream.deleted),
+        )?;
+        same(
+            "checker: records of a stream",
+            &found.positions,
+            &stream.positions,
+        )?;
+        let snapshots: Vec<_> = found
+            .snapshots
+            .iter()
+            .map(|(at, snapshot)| (u64::from(*at), snapshot.position))
+            .collect();
         // The newest of each sequence.
         let expected: BTreeMap<u64, u64> = stream.snapshots.iter().copied().collect();
         let expected: Vec<_> = expected.into_iter().collect();

@@ -17,7 +17,10 @@ pub struct Corrupted {
 
 /// Damages files `count` times. Those that come from elsewhere are of `foreign`, another store.
 pub fn corrupt(files: &Files, foreign: &Files, count: u64, random: &mut Random) -> Corrupted {
-    let mut corrupted = Corrupted { files: files.clone(), what: Vec::new() };
+    let mut corrupted = Corrupted {
+        files: files.clone(),
+        what: Vec::new(),
+    };
     for _ in 0..count {
         let what = corrupted.damage(foreign, random);
         corrupted.what.push(what);
@@ -43,13 +46,16 @@ impl Corrupted {
     fn damage(&mut self, foreign: &Files, random: &mut Random) -> String {
         let files = self.files.clone();
         let names: Vec<&str> = files.keys().map(String::as_str).collect();
-        let (segments, small): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| name.ends_with(".seg"));
+        let (segments, small): (Vec<&str>, Vec<&str>) =
+            names.iter().partition(|name| name.ends_with(".seg"));
         // There are few small files, and each is as likely to be hit as all segments together.
         let any = match random.below(3) {
             0 => pick(&small, random),
             _ => pick(&segments, random),
         };
-        let Some(name) = any else { return "nothing was left to damage".to_owned() };
+        let Some(name) = any else {
+            return "nothing was left to damage".to_owned();
+        };
         match random.below(11) {
             0 => self.truncate(name, random),
             1 | 2 => self.zero(name, random),
@@ -57,7 +63,11 @@ impl Corrupted {
             5 => self.copy_range(name, pick(&names, random).unwrap_or(name), random),
             6 => self.swap(name, pick(&names, random).unwrap_or(name)),
             7 => self.remove(name),
-            8 => self.duplicate(pick(&segments, random).unwrap_or(name), segments.len(), random),
+            8 => self.duplicate(
+                pick(&segments, random).unwrap_or(name),
+                segments.len(),
+                random,
+            ),
             9 => self.append_garbage(name, random),
             _ => self.replace(name, foreign),
         }
@@ -99,7 +109,11 @@ impl Corrupted {
         let (from, to) = range(source.len(), random);
         let target = self.bytes(other);
         // As often to its own place in another file as anywhere.
-        let at = if random.one_in(2) { from } else { random.place(target.len() + 1) };
+        let at = if random.one_in(2) {
+            from
+        } else {
+            random.place(target.len() + 1)
+        };
         let count = (to - from).min(target.len().saturating_sub(at));
         if count > 0 {
             target[at..at + count].copy_from_slice(&source[from..from + count]);

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use runlog_engine::{Error, ErrorKind, OpenOptions, Position, ReadOptions, Sequence, Store, storage::Storage};
+use runlog_engine::{
+    Error, ErrorKind, OpenOptions, Position, ReadOptions, Sequence, Store, storage::Storage,
+};
 
 use crate::{
     checker::{self, Files},
@@ -52,9 +54,13 @@ const PASS: Line = Line::Pass(60 * 24 * 3_600_000);
 /// Records of every kind in three segments, the last of them active. Segments are ended by time, so they are short.
 pub fn victim(left: Left) -> Victim {
     let host = TestHost::new(3);
-    let options = OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() };
+    let options = OpenOptions {
+        segment_bytes_max: 64 << 10,
+        ..OpenOptions::default()
+    };
     let storage = FaultyStorage::new();
-    let mut driver = Driver::new(Place::Faulty(storage.clone()), host.clone(), options).expect("a new store");
+    let mut driver =
+        Driver::new(Place::Faulty(storage.clone()), host.clone(), options).expect("a new store");
     let mut states = vec![Model::default()];
     for line in script::in_three_segments(&PASS) {
         match line {
@@ -74,7 +80,11 @@ pub fn victim(left: Left) -> Victim {
         assert!(!files.contains_key("END"), "it was never closed");
     }
     files.remove("LOCK");
-    let mut victim = Victim { files, states, host };
+    let mut victim = Victim {
+        files,
+        states,
+        host,
+    };
     // Some free space behind the records is as good as much.
     let end = victim.active_borders().last().expect("batches").0;
     let active = victim.active().to_owned();
@@ -105,16 +115,31 @@ impl Victim {
     /// The names of its sealed segments.
     pub fn sealed(&self) -> Vec<&str> {
         let names = self.files.keys().map(String::as_str);
-        names.filter(|name| name.ends_with(".seg") && *name != self.active()).collect()
+        names
+            .filter(|name| name.ends_with(".seg") && *name != self.active())
+            .collect()
     }
 
     /// Where the batches of the active segment end, and how many batches there are up to each.
     pub fn active_borders(&self) -> Vec<(u64, usize)> {
         let checked = checker::check_files(&self.files, None).expect("it is whole");
         let active = checked.segments.last().expect("it has segments").id;
-        let ends = checked.records.iter().filter(|record| record.segment == active && record.is_batch_last());
-        let batches = |position| self.states.iter().position(|state| state.last_position() == position);
-        ends.map(|last| (last.offset + last.bytes, batches(last.position).expect("the end of a batch"))).collect()
+        let ends = checked
+            .records
+            .iter()
+            .filter(|record| record.segment == active && record.is_batch_last());
+        let batches = |position| {
+            self.states
+                .iter()
+                .position(|state| state.last_position() == position)
+        };
+        ends.map(|last| {
+            (
+                last.offset + last.bytes,
+                batches(last.position).expect("the end of a batch"),
+            )
+        })
+        .collect()
     }
 
     /// A copy with one file changed.
@@ -127,7 +152,11 @@ impl Victim {
 
     fn options(&self) -> OpenOptions {
         let host = Arc::new(self.host.clone());
-        OpenOptions { segment_bytes_max: 64 << 10, host, ..OpenOptions::default() }
+        OpenOptions {
+            segment_bytes_max: 64 << 10,
+            host,
+            ..OpenOptions::default()
+        }
     }
 
     /// Opens what is left, and reads everything.
@@ -140,7 +169,10 @@ impl Victim {
             Err(error) => return is_told(error).map(Found::Refused),
         };
         let last = store.last_position().map_err(|error| error.to_string())?.0;
-        let batches = self.states.iter().position(|state| state.last_position() == last);
+        let batches = self
+            .states
+            .iter()
+            .position(|state| state.last_position() == last);
         let batches = batches.ok_or_else(|| format!("position {last} is no end of a batch"))?;
         let refused = read_all(&store, &self.states[batches])?;
         Ok(Found::Opened { batches, refused })
@@ -154,9 +186,15 @@ impl Victim {
         match Store::open_on(Arc::new(storage.clone()), self.options().read_only()) {
             Ok(store) => {
                 let last = store.last_position().map_err(|error| error.to_string())?.0;
-                let state = self.states.iter().find(|state| state.last_position() == last);
-                let state = state.ok_or_else(|| format!("reader: position {last} is no end of a batch"))?;
-                read_all(&store, state).map(drop).map_err(|error| format!("reader: {error}"))
+                let state = self
+                    .states
+                    .iter()
+                    .find(|state| state.last_position() == last);
+                let state =
+                    state.ok_or_else(|| format!("reader: position {last} is no end of a batch"))?;
+                read_all(&store, state)
+                    .map(drop)
+                    .map_err(|error| format!("reader: {error}"))
             }
             Err(error) => is_told(error).map(drop),
         }
@@ -180,14 +218,28 @@ fn is_told(error: Error) -> Result<Error, String> {
 fn read_all(store: &Store, model: &Model) -> Result<usize, String> {
     let mut refused = 0;
     let streams = store.streams().map_err(|error| error.to_string())?;
-    let living: Vec<_> = model.streams.iter().filter(|stream| !stream.deleted).collect();
+    let living: Vec<_> = model
+        .streams
+        .iter()
+        .filter(|stream| !stream.deleted)
+        .collect();
     compare::same(
         "streams",
-        &streams.iter().map(|stream| (stream.id, stream.last_sequence.0)).collect::<Vec<_>>(),
-        &living.iter().map(|stream| (stream.id, stream.last())).collect(),
+        &streams
+            .iter()
+            .map(|stream| (stream.id, stream.last_sequence.0))
+            .collect::<Vec<_>>(),
+        &living
+            .iter()
+            .map(|stream| (stream.id, stream.last()))
+            .collect(),
     )?;
     let mut record = |found: runlog_engine::Result<_>, position: u64| match found {
-        Ok(found) => same_record(&found, position, model.entry(position).ok_or("a record that never was")?),
+        Ok(found) => same_record(
+            &found,
+            position,
+            model.entry(position).ok_or("a record that never was")?,
+        ),
         Err(error) => {
             refused += 1;
             is_told(error).map(drop)
@@ -209,16 +261,24 @@ fn read_all(store: &Store, model: &Model) -> Result<usize, String> {
         Err(error) => drop(is_told(error)?),
     }
     for position in 1..=model.last_position() {
-        record(store.record(Position(position)).map(|found| found.expect("it was published")), position)?;
+        record(
+            store
+                .record(Position(position))
+                .map(|found| found.expect("it was published")),
+            position,
+        )?;
     }
     for stream in &living {
-        let read = store.read(stream.id, ReadOptions::default()).map_err(|error| error.to_string())?;
+        let read = store
+            .read(stream.id, ReadOptions::default())
+            .map_err(|error| error.to_string())?;
         let mut rest = &stream.positions[..];
         for found in read {
             let position = found.as_ref().map_or(0, |found| found.position.0);
             if position != 0 {
                 let place = rest.iter().position(|other| *other == position);
-                let place = place.ok_or_else(|| format!("stream: position {position} is none of the rest"))?;
+                let place = place
+                    .ok_or_else(|| format!("stream: position {position} is none of the rest"))?;
                 rest = &rest[place + 1..];
             }
             record(found, position)?;

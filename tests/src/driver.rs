@@ -80,18 +80,29 @@ impl Driver {
     /// # Errors
     /// What the engine says.
     pub fn new(place: Place, host: TestHost, options: OpenOptions) -> runlog_engine::Result<Self> {
-        let options = OpenOptions { host: Arc::new(host.clone()), ..options };
+        let options = OpenOptions {
+            host: Arc::new(host.clone()),
+            ..options
+        };
         let store = Store::open_on(place.storage(), options.clone())?;
         Ok(Self::with_store(place, host, options, Some(store)))
     }
 
     /// One that has made no store yet: [`Driver::reopen`] does.
     pub fn unopened(place: Place, host: TestHost, options: OpenOptions) -> Self {
-        let options = OpenOptions { host: Arc::new(host.clone()), ..options };
+        let options = OpenOptions {
+            host: Arc::new(host.clone()),
+            ..options
+        };
         Self::with_store(place, host, options, None)
     }
 
-    fn with_store(place: Place, host: TestHost, options: OpenOptions, store: Option<Store>) -> Self {
+    fn with_store(
+        place: Place,
+        host: TestHost,
+        options: OpenOptions,
+        store: Option<Store>,
+    ) -> Self {
         Self {
             place,
             host,
@@ -158,7 +169,10 @@ impl Driver {
                     let _ = self.expect(work);
                     return Ok(Some(ErrorKind::OutcomeUnknown));
                 }
-                kind @ (ErrorKind::Io | ErrorKind::StorageFull | ErrorKind::Poisoned | ErrorKind::Damaged) => {
+                kind @ (ErrorKind::Io
+                | ErrorKind::StorageFull
+                | ErrorKind::Poisoned
+                | ErrorKind::Damaged) => {
                     return Ok(Some(kind));
                 }
                 _ => Err(error),
@@ -183,7 +197,11 @@ impl Driver {
         match found {
             Ok(commit) => {
                 compare_outcomes(work, Ok(commit.appended().clone()), expected)?;
-                Ok(Some(Staged { commit, count: self.history.len(), durability: self.durability(work) }))
+                Ok(Some(Staged {
+                    commit,
+                    count: self.history.len(),
+                    durability: self.durability(work),
+                }))
             }
             Err(error) => compare_outcomes(work, Err(error), expected).map(|()| None),
         }
@@ -194,7 +212,10 @@ impl Driver {
     /// # Errors
     /// That it failed.
     pub fn wait(&mut self, staged: Staged) -> Same {
-        staged.commit.wait().map_err(|error| format!("waiting: {error}"))?;
+        staged
+            .commit
+            .wait()
+            .map_err(|error| format!("waiting: {error}"))?;
         self.acknowledge(staged.count, staged.durability);
         Ok(())
     }
@@ -204,7 +225,9 @@ impl Driver {
     /// # Errors
     /// That it failed.
     pub fn sync(&mut self) -> Same {
-        self.store().sync().map_err(|error| format!("sync: {error}"))?;
+        self.store()
+            .sync()
+            .map_err(|error| format!("sync: {error}"))?;
         self.acknowledge(self.history.len(), Durability::Sync);
         Ok(())
     }
@@ -256,7 +279,10 @@ impl Driver {
             Place::Faulty(storage) => checker::check_files(&storage.files(), storage.boot_id()),
             Place::Folder(path) => checker::check(path),
         };
-        compare::checked_equals(&checked.map_err(|problem| format!("checker: {problem}"))?, &self.model)?;
+        compare::checked_equals(
+            &checked.map_err(|problem| format!("checker: {problem}"))?,
+            &self.model,
+        )?;
         self.verify()
     }
 
@@ -265,8 +291,13 @@ impl Driver {
     /// # Errors
     /// What it finds.
     pub fn verify(&self) -> Same {
-        let verification = runlog_engine::verify(&*self.place.storage()).map_err(|error| format!("verify: {error}"))?;
-        if verification.is_sound() { Ok(()) } else { Err(format!("verify: {:?}", verification.problems)) }
+        let verification = runlog_engine::verify(&*self.place.storage())
+            .map_err(|error| format!("verify: {error}"))?;
+        if verification.is_sound() {
+            Ok(())
+        } else {
+            Err(format!("verify: {:?}", verification.problems))
+        }
     }
 
     /// Leaves the store. What it must be when it is opened again is then in the history.
@@ -274,7 +305,9 @@ impl Driver {
     /// # Errors
     /// That closing failed.
     pub fn leave(&mut self, leave: Leave) -> Same {
-        let Some(store) = self.store.take() else { return Ok(()) };
+        let Some(store) = self.store.take() else {
+            return Ok(());
+        };
         match (leave, self.place.clone()) {
             (Leave::Close | Leave::CloseWithoutCheckpoint, place) => {
                 store.close().map_err(|error| format!("close: {error}"))?;
@@ -324,7 +357,8 @@ impl Driver {
     }
 
     fn acknowledge_all(&mut self) {
-        (self.acknowledged, self.durable, self.floor) = (self.history.len(), self.history.len(), self.history.len());
+        (self.acknowledged, self.durable, self.floor) =
+            (self.history.len(), self.history.len(), self.history.len());
     }
 
     /// Opens the store again, finds which of the allowed prefixes it is, and compares everything with that. What
@@ -359,10 +393,15 @@ impl Driver {
     /// # Errors
     /// That it could not.
     pub fn peek(&self) -> Same {
-        let store = Store::open_on(self.place.storage(), self.options.clone()).map_err(|e| format!("open: {e}"))?;
+        let store = Store::open_on(self.place.storage(), self.options.clone())
+            .map_err(|e| format!("open: {e}"))?;
         let last = store.last_position().map_err(|error| error.to_string())?.0;
         let allowed = &self.borders[self.floor..];
-        if allowed.contains(&last) { Ok(()) } else { Err(format!("position {last} is none of {allowed:?}")) }
+        if allowed.contains(&last) {
+            Ok(())
+        } else {
+            Err(format!("position {last} is none of {allowed:?}"))
+        }
     }
 
     /// Does something on a storage that is well meanwhile.
@@ -380,7 +419,9 @@ impl Driver {
     pub fn try_check(&mut self) -> Same {
         match self.check() {
             Err(difference)
-                if ["injected:", "the file ends", "the power is gone"].iter().any(|told| difference.contains(told)) =>
+                if ["injected:", "the file ends", "the power is gone"]
+                    .iter()
+                    .any(|told| difference.contains(told)) =>
             {
                 self.unharmed(|driver| driver.check())
             }
@@ -391,9 +432,13 @@ impl Driver {
     /// Finds which of the allowed prefixes the store is that was just opened.
     fn settle(&mut self, last: u64) -> Same {
         let count = self.borders.iter().rposition(|border| *border == last);
-        let count = count.ok_or_else(|| format!("position {last} is no end of a batch: {:?}", self.borders))?;
+        let count = count
+            .ok_or_else(|| format!("position {last} is no end of a batch: {:?}", self.borders))?;
         if count < self.floor {
-            return Err(format!("{count} batches are there, but {} were acknowledged", self.floor));
+            return Err(format!(
+                "{count} batches are there, but {} were acknowledged",
+                self.floor
+            ));
         }
         self.rewind(count);
         self.check()
@@ -422,7 +467,10 @@ impl Driver {
     /// The first difference.
     pub fn leave_and_reopen(&mut self, leave: Leave) -> Same {
         self.leave(leave)?;
-        if matches!(leave, Leave::Close | Leave::CloseWithoutCheckpoint | Leave::Drop) {
+        if matches!(
+            leave,
+            Leave::Close | Leave::CloseWithoutCheckpoint | Leave::Drop
+        ) {
             self.check_files()?;
         }
         self.reopen()?;
@@ -446,6 +494,14 @@ fn compare_outcomes(
     found: runlog_engine::Result<Appended>,
     expected: Result<Appended, ErrorKind>,
 ) -> Same {
-    let told = found.as_ref().err().map(ToString::to_string).unwrap_or_default();
-    same(&format!("outcome of {work:?} ({told})"), &found.map_err(|error| error.kind()), &expected)
+    let told = found
+        .as_ref()
+        .err()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    same(
+        &format!("outcome of {work:?} ({told})"),
+        &found.map_err(|error| error.kind()),
+        &expected,
+    )
 }

@@ -152,7 +152,10 @@ impl Gate {
         state.waiting += 1;
         self.changed.notify_all();
         while state.held == Some(call) {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         state.waiting -= 1;
     }
@@ -204,12 +207,19 @@ impl World {
         if self.is_paused {
             return Fate::Done;
         }
-        let operation = Operation { call, name: name.to_owned(), offset, bytes };
+        let operation = Operation {
+            call,
+            name: name.to_owned(),
+            offset,
+            bytes,
+        };
         self.trace.push(operation.clone());
         if self.is_powerless {
             return Fate::Failed(Failure::Io, io::Error::other("the power is gone"));
         }
-        let Some(fault) = self.fault.filter(|fault| call.is_met_by(fault.failure)) else { return Fate::Done };
+        let Some(fault) = self.fault.filter(|fault| call.is_met_by(fault.failure)) else {
+            return Fate::Done;
+        };
         let place = self.met;
         self.met += 1;
         let hit = match fault.lasting {
@@ -223,8 +233,13 @@ impl World {
         self.hit.get_or_insert(operation);
         let error = match fault.failure {
             Failure::Io => io::Error::other(format!("injected: {call:?} of {name} at {offset}")),
-            Failure::Full => io::Error::new(io::ErrorKind::StorageFull, format!("injected: {call:?} of {name}")),
-            Failure::ShortRead => io::Error::new(io::ErrorKind::UnexpectedEof, "injected: a short read"),
+            Failure::Full => io::Error::new(
+                io::ErrorKind::StorageFull,
+                format!("injected: {call:?} of {name}"),
+            ),
+            Failure::ShortRead => {
+                io::Error::new(io::ErrorKind::UnexpectedEof, "injected: a short read")
+            }
             Failure::PowerLoss => {
                 self.is_powerless = true;
                 io::Error::other("injected: the power goes")
@@ -243,18 +258,28 @@ impl FaultyStorage {
 
     /// An empty folder on a system that has no way to tell one start of the machine from another.
     pub fn without_boot_id() -> Self {
-        let world = World { has_no_boot_id: true, ..World::default() };
+        let world = World {
+            has_no_boot_id: true,
+            ..World::default()
+        };
         Self::of(world)
     }
 
     /// A folder of durable files.
     pub fn from_files(files: &Files) -> Self {
-        let world = World { disk: Disk::from_files(files), ..World::default() };
+        let world = World {
+            disk: Disk::from_files(files),
+            ..World::default()
+        };
         Self::of(world)
     }
 
     fn of(world: World) -> Self {
-        Self { world: Arc::new(Mutex::new(world)), gate: Arc::default(), process: None }
+        Self {
+            world: Arc::new(Mutex::new(world)),
+            gate: Arc::default(),
+            process: None,
+        }
     }
 
     /// From now on files take so many bytes at most, and a write that needs more fails half way; `None` takes the limit
@@ -272,7 +297,11 @@ impl FaultyStorage {
     pub fn wait_held(&self) {
         let mut state = self.gate.state();
         while state.waiting == 0 {
-            state = self.gate.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .gate
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -352,7 +381,10 @@ impl FaultyStorage {
     /// The folder as a process has it that may be killed: then it can do nothing there any more.
     #[must_use]
     pub fn as_process(&self) -> Self {
-        Self { process: Some(self.world().life), ..self.clone() }
+        Self {
+            process: Some(self.world().life),
+            ..self.clone()
+        }
     }
 
     /// The processes that used the folder are gone; what they wrote is as it was, flushed or not. Their handles are dead,
@@ -366,7 +398,9 @@ impl FaultyStorage {
     fn alive(&self) -> io::Result<MutexGuard<'_, World>> {
         let world = self.world();
         if self.process.is_some_and(|life| life != world.life) {
-            return Err(io::Error::other("the process that had this folder open is gone"));
+            return Err(io::Error::other(
+                "the process that had this folder open is gone",
+            ));
         }
         Ok(world)
     }
@@ -391,7 +425,13 @@ impl FaultyStorage {
 
     fn handle(&self, world: &World, name: &str, id: FileId) -> Arc<dyn File> {
         let (world_of_all, gate) = (self.world.clone(), self.gate.clone());
-        Arc::new(FaultyFile { world: world_of_all, gate, life: world.life, name: name.to_owned(), id })
+        Arc::new(FaultyFile {
+            world: world_of_all,
+            gate,
+            life: world.life,
+            name: name.to_owned(),
+            id,
+        })
     }
 }
 
@@ -409,7 +449,10 @@ fn ended(fate: Fate) -> io::Result<()> {
 
 /// Whether an operation on names happens: it does not if it failed, unless the power went just then.
 fn happens(fate: &Fate) -> bool {
-    !matches!(fate, Fate::Failed(Failure::Io | Failure::Full | Failure::ShortRead, _))
+    !matches!(
+        fate,
+        Fate::Failed(Failure::Io | Failure::Full | Failure::ShortRead, _)
+    )
 }
 
 impl Storage for FaultyStorage {
@@ -477,7 +520,11 @@ impl Storage for FaultyStorage {
             return Err(Ok(other.clone()));
         }
         world.locked.insert(name.to_owned(), holder.to_owned());
-        Ok(Box::new(Unlock { world: self.world.clone(), life: world.life, name: name.to_owned() }))
+        Ok(Box::new(Unlock {
+            world: self.world.clone(),
+            life: world.life,
+            name: name.to_owned(),
+        }))
     }
 
     fn describe(&self) -> String {
@@ -515,11 +562,18 @@ struct FaultyFile {
 
 impl FaultyFile {
     /// The world, and what becomes of an operation in it.
-    fn meet(&self, call: Call, offset: u64, bytes: usize) -> io::Result<(MutexGuard<'_, World>, Fate)> {
+    fn meet(
+        &self,
+        call: Call,
+        offset: u64,
+        bytes: usize,
+    ) -> io::Result<(MutexGuard<'_, World>, Fate)> {
         self.gate.pass(call);
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         if world.life != self.life {
-            return Err(io::Error::other("the process that had this file open is gone"));
+            return Err(io::Error::other(
+                "the process that had this file open is gone",
+            ));
         }
         let fate = world.meet(call, &self.name, offset, bytes as u64);
         Ok((world, fate))
@@ -530,7 +584,10 @@ impl File for FaultyFile {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let (world, fate) = self.meet(Call::ReadAt, offset, bytes.len())?;
         ended(fate)?;
-        let found = world.disk.read(self.id, offset, bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let found = world
+            .disk
+            .read(self.id, offset, bytes.len())
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
         bytes.copy_from_slice(found);
         Ok(())
     }
@@ -548,7 +605,9 @@ impl File for FaultyFile {
         let (mut world, fate) = self.meet(Call::Sync, 0, 0)?;
         match fate {
             Fate::Done => world.disk.sync(self.id),
-            Fate::Failed(Failure::Io | Failure::Full, _) if !world.is_powerless => world.disk.forget(self.id),
+            Fate::Failed(Failure::Io | Failure::Full, _) if !world.is_powerless => {
+                world.disk.forget(self.id)
+            }
             _ => {}
         }
         ended(fate)
@@ -589,10 +648,20 @@ impl File for FaultyFile {
     }
 
     fn allocate(&self, from: u64, to: u64, allocation: Allocation) -> io::Result<()> {
-        let (mut world, fate) = self.meet(Call::Allocate, from, usize::try_from(to - from).unwrap_or(usize::MAX))?;
+        let (mut world, fate) = self.meet(
+            Call::Allocate,
+            from,
+            usize::try_from(to - from).unwrap_or(usize::MAX),
+        )?;
         // One that fails may have made some of the room.
-        let part = if happens(&fate) { to } else { from + (to - from) / 2 };
-        let fitting = world.room.map_or(part - from, |room| world.disk.fitting(self.id, from, part - from, room));
+        let part = if happens(&fate) {
+            to
+        } else {
+            from + (to - from) / 2
+        };
+        let fitting = world.room.map_or(part - from, |room| {
+            world.disk.fitting(self.id, from, part - from, room)
+        });
         let end = from + fitting;
         if !world.is_powerless || happens(&fate) {
             world.disk.set_len(self.id, end);
@@ -606,7 +675,9 @@ impl File for FaultyFile {
         match fate {
             _ if allocation == Allocation::Reserve => {}
             Fate::Done => world.disk.sync(self.id),
-            Fate::Failed(Failure::Io | Failure::Full, _) if !world.is_powerless => world.disk.forget(self.id),
+            Fate::Failed(Failure::Io | Failure::Full, _) if !world.is_powerless => {
+                world.disk.forget(self.id)
+            }
             _ => {}
         }
         ended(fate)
@@ -614,7 +685,14 @@ impl File for FaultyFile {
 }
 
 fn full_unless(fits: bool) -> io::Result<()> {
-    if fits { Ok(()) } else { Err(io::Error::new(io::ErrorKind::StorageFull, "no room is left on the device")) }
+    if fits {
+        Ok(())
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::StorageFull,
+            "no room is left on the device",
+        ))
+    }
 }
 
 /// How much of a write is done: of one that fails nothing, a part or all, in turns.

@@ -27,13 +27,17 @@ fn crc_from(before: u32, parts: &[&[u8]]) -> u32 {
 
 /// A structure of which the last 4 bytes are the CRC of the rest.
 pub fn structure(bytes: &mut [u8]) {
-    let Some((covered, crc)) = bytes.split_last_chunk_mut::<4>() else { return };
+    let Some((covered, crc)) = bytes.split_last_chunk_mut::<4>() else {
+        return;
+    };
     *crc = crc32fast::hash(covered).to_le_bytes();
 }
 
 /// Whether the CRC of such a structure is right.
 pub fn is_right(bytes: &[u8]) -> bool {
-    bytes.split_last_chunk::<4>().is_some_and(|(covered, crc)| crc32fast::hash(covered).to_le_bytes() == *crc)
+    bytes
+        .split_last_chunk::<4>()
+        .is_some_and(|(covered, crc)| crc32fast::hash(covered).to_le_bytes() == *crc)
 }
 
 /// What the CRCs of a segment's records and index continue, by the first copy of its header.
@@ -44,18 +48,25 @@ pub fn seed(file: &[u8]) -> u32 {
 
 /// A record's check and CRC, for the place where it is.
 pub fn record(file: &mut [u8], start: usize, seed: u32) {
-    let Some(header) = file.get(start..start + RECORD_HEADER_BYTES) else { return };
+    let Some(header) = file.get(start..start + RECORD_HEADER_BYTES) else {
+        return;
+    };
     let body = u32::from_le_bytes(header[4..8].try_into().expect("4 bytes")) as usize;
     let h = crc_from(seed, &[&(start as u64).to_le_bytes(), &header[2..28]]);
     let begin = start + RECORD_HEADER_BYTES;
-    let crc = crc32fast::hash(file.get(begin..begin + body.next_multiple_of(8)).unwrap_or_default()) ^ h;
+    let crc = crc32fast::hash(
+        file.get(begin..begin + body.next_multiple_of(8))
+            .unwrap_or_default(),
+    ) ^ h;
     put(file, start, &h.to_le_bytes()[..2]);
     put(file, start + 28, &crc.to_le_bytes());
 }
 
 /// Both copies of a segment's header, after the first was changed.
 pub fn header(file: &mut [u8]) {
-    let Some(first) = file.get_mut(..HEADER_BYTES) else { return };
+    let Some(first) = file.get_mut(..HEADER_BYTES) else {
+        return;
+    };
     structure(first);
     let copy = first.to_vec();
     put(file, HEADER_COPIES[1], &copy);
@@ -70,7 +81,10 @@ pub fn trailer(file: &mut [u8]) {
 /// The index CRC and the trailer of a segment whose records end at `data_end`. The CRC of the index.
 pub fn index(file: &mut [u8], data_end: usize, seed: u32) -> Option<u32> {
     let end = file.len().checked_sub(TRAILER_BYTES)?;
-    let crc = crc_from(seed, &[&(data_end as u64).to_le_bytes(), file.get(data_end..end)?]);
+    let crc = crc_from(
+        seed,
+        &[&(data_end as u64).to_le_bytes(), file.get(data_end..end)?],
+    );
     put(file, end + 88, &crc.to_le_bytes());
     trailer(file);
     Some(crc)
@@ -78,7 +92,9 @@ pub fn index(file: &mut [u8], data_end: usize, seed: u32) -> Option<u32> {
 
 /// The CRC of a checkpoint.
 pub fn checkpoint(file: &mut [u8]) {
-    let Some((before, rest)) = file.get(..24).zip(file.get(32..)) else { return };
+    let Some((before, rest)) = file.get(..24).zip(file.get(32..)) else {
+        return;
+    };
     let crc = crc_from(0, &[before, rest]);
     put(file, 24, &crc.to_le_bytes());
 }

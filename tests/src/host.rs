@@ -51,7 +51,10 @@ impl Host for TestHost {
     }
 
     fn random(&self, bytes: &mut [u8]) {
-        self.random.lock().unwrap_or_else(PoisonError::into_inner).fill(bytes);
+        self.random
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .fill(bytes);
     }
 
     fn has_threads(&self) -> bool {

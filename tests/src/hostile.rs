@@ -2,7 +2,9 @@
 
 use crate::{
     checker::{self, Checked, Files, LogRecord, SegmentFacts},
-    forge::{self, HEADER_BYTES, HEADER_COPIES, RECORD_HEADER_BYTES, RECORDS_BEGIN, TRAILER_BYTES, put},
+    forge::{
+        self, HEADER_BYTES, HEADER_COPIES, RECORD_HEADER_BYTES, RECORDS_BEGIN, TRAILER_BYTES, put,
+    },
     random::Random,
 };
 
@@ -48,19 +50,33 @@ impl Template {
     fn any_record(&self, random: &mut Random) -> (&LogRecord, usize, &SegmentFacts) {
         let (records, marks) = (&self.checked.records, &self.checked.marks);
         let place = random.place(records.len() + marks.len());
-        let record = records.get(place).unwrap_or_else(|| &marks[place - records.len()]);
+        let record = records
+            .get(place)
+            .unwrap_or_else(|| &marks[place - records.len()]);
         let segment = &self.checked.segments[record.segment as usize - 1];
-        (record, usize::try_from(record.offset).expect("small"), segment)
+        (
+            record,
+            usize::try_from(record.offset).expect("small"),
+            segment,
+        )
     }
 
     fn change_record(&self, files: &mut Files, random: &mut Random) {
         let (record, start, segment) = self.any_record(random);
-        let Some(bytes) = files.get_mut(&name_of(record.segment)) else { return };
+        let Some(bytes) = files.get_mut(&name_of(record.segment)) else {
+            return;
+        };
         // Sometimes a copy of it elsewhere, with the checksums of there.
         let elsewhere = random.place(bytes.len() / 8) * 8;
-        let to = if random.one_in(4) { elsewhere.max(RECORDS_BEGIN) } else { start };
+        let to = if random.one_in(4) {
+            elsewhere.max(RECORDS_BEGIN)
+        } else {
+            start
+        };
         let length = usize::try_from(record.bytes).expect("small");
-        let Some(mut copy) = bytes.get(start..start + length).map(<[u8]>::to_vec) else { return };
+        let Some(mut copy) = bytes.get(start..start + length).map(<[u8]>::to_vec) else {
+            return;
+        };
         match random.below(3) {
             0 => {
                 let field = 2 + 2 * random.place(13);
@@ -72,7 +88,11 @@ impl Template {
             }
             _ if copy.len() > RECORD_HEADER_BYTES => {
                 let place = RECORD_HEADER_BYTES + random.place(copy.len() - RECORD_HEADER_BYTES);
-                put(&mut copy, place, &value(random).to_le_bytes()[..1 + random.place(8)]);
+                put(
+                    &mut copy,
+                    place,
+                    &value(random).to_le_bytes()[..1 + random.place(8)],
+                );
             }
             _ => {}
         }
@@ -84,12 +104,16 @@ impl Template {
     /// only a newer build knows.
     fn change_meaning(&self, files: &mut Files, random: &mut Random) {
         let (record, start, segment) = self.any_record(random);
-        let Some(bytes) = files.get_mut(&name_of(record.segment)) else { return };
+        let Some(bytes) = files.get_mut(&name_of(record.segment)) else {
+            return;
+        };
         if random.one_in(3) {
             let flag = [4, 8, 16, 32, 64, 128, 3][random.place(7)];
             put(bytes, start + 3, &[record.flags ^ flag]);
         } else {
-            let kind = [128, 129, 130, 131, 132, 133, 134, 135, 136, 138, 139, 191, 192, 255][random.place(14)];
+            let kind = [
+                128, 129, 130, 131, 132, 133, 134, 135, 136, 138, 139, 191, 192, 255,
+            ][random.place(14)];
             put(bytes, start + 2, &[kind]);
             if random.one_in(2) {
                 // Alone in its batch, of no stream: as padding and marks are.
@@ -103,9 +127,16 @@ impl Template {
     /// Damages a record in a segment whose index says that a repair made it.
     fn lose_record(&self, files: &mut Files, random: &mut Random) {
         let (record, start, segment) = self.any_record(random);
-        let Some(bytes) = files.get_mut(&name_of(record.segment)).filter(|_| segment.sealed) else { return };
+        let Some(bytes) = files
+            .get_mut(&name_of(record.segment))
+            .filter(|_| segment.sealed)
+        else {
+            return;
+        };
         put(bytes, start + 4, &value(random).to_le_bytes()[..4]);
-        let Some(trailer) = bytes.len().checked_sub(TRAILER_BYTES) else { return };
+        let Some(trailer) = bytes.len().checked_sub(TRAILER_BYTES) else {
+            return;
+        };
         put(bytes, trailer + 92, &[1]);
         if random.one_in(2) {
             put(bytes, trailer + 32, &value(random).to_le_bytes());
@@ -115,7 +146,10 @@ impl Template {
 
     fn change_header(&self, files: &mut Files, random: &mut Random) {
         let id = self.any_segment(random);
-        let Some(bytes) = files.get_mut(&name_of(id)).filter(|bytes| bytes.len() >= RECORDS_BEGIN) else {
+        let Some(bytes) = files
+            .get_mut(&name_of(id))
+            .filter(|bytes| bytes.len() >= RECORDS_BEGIN)
+        else {
             return;
         };
         if random.one_in(4) {
@@ -134,7 +168,10 @@ impl Template {
     /// Another header, and every checksum of the segment made for it.
     fn change_all_under_header(&self, files: &mut Files, random: &mut Random) {
         let segment = &self.checked.segments[self.any_segment(random) as usize - 1];
-        let Some(bytes) = files.get_mut(&name_of(segment.id)).filter(|bytes| bytes.len() >= RECORDS_BEGIN) else {
+        let Some(bytes) = files
+            .get_mut(&name_of(segment.id))
+            .filter(|bytes| bytes.len() >= RECORDS_BEGIN)
+        else {
             return;
         };
         change_header_field(&mut bytes[..HEADER_BYTES], random);
@@ -151,19 +188,29 @@ impl Template {
             let trailer = trailer + HEADER_BYTES;
             put(bytes, trailer + 12, &header[56..60]);
             put(bytes, trailer + 24, &header[32..40]);
-            let crc = forge::index(bytes, usize::try_from(segment.data_end).expect("small"), seed);
+            let crc = forge::index(
+                bytes,
+                usize::try_from(segment.data_end).expect("small"),
+                seed,
+            );
             follow(files, segment.id, crc, Some(&header[56..60]));
         }
     }
 
     fn change_trailer(&self, files: &mut Files, random: &mut Random) {
         let id = self.any_segment(random);
-        let Some(bytes) = files.get_mut(&name_of(id)).filter(|bytes| bytes.len() > RECORDS_BEGIN + TRAILER_BYTES)
+        let Some(bytes) = files
+            .get_mut(&name_of(id))
+            .filter(|bytes| bytes.len() > RECORDS_BEGIN + TRAILER_BYTES)
         else {
             return;
         };
         let start = bytes.len() - TRAILER_BYTES;
-        put(bytes, start + 8 + 4 * random.place(29), &value(random).to_le_bytes()[..4]);
+        put(
+            bytes,
+            start + 8 + 4 * random.place(29),
+            &value(random).to_le_bytes()[..4],
+        );
         if random.one_in(4) {
             put(bytes, start + 92, &[1, 0, 0, 0]);
         }
@@ -173,13 +220,25 @@ impl Template {
     /// Changes the index block, and makes both CRCs right again; sometimes of one that a repair made.
     fn change_block(&self, files: &mut Files, random: &mut Random) {
         let segment = &self.checked.segments[self.any_segment(random) as usize - 1];
-        let Some(bytes) = files.get_mut(&name_of(segment.id)).filter(|_| segment.sealed) else { return };
-        let (from, to) = (usize::try_from(segment.data_end).expect("small"), bytes.len().saturating_sub(TRAILER_BYTES));
+        let Some(bytes) = files
+            .get_mut(&name_of(segment.id))
+            .filter(|_| segment.sealed)
+        else {
+            return;
+        };
+        let (from, to) = (
+            usize::try_from(segment.data_end).expect("small"),
+            bytes.len().saturating_sub(TRAILER_BYTES),
+        );
         if from >= to {
             return;
         }
         // The header at its end is as long as all the rest.
-        let end = if random.one_in(8) { to } else { to.saturating_sub(HEADER_BYTES).max(from + 4) };
+        let end = if random.one_in(8) {
+            to
+        } else {
+            to.saturating_sub(HEADER_BYTES).max(from + 4)
+        };
         for _ in 0..=random.below(3) {
             let place = from + random.place((end - from) / 4) * 4;
             put(bytes, place, &value(random).to_le_bytes()[..4]);
@@ -221,23 +280,39 @@ fn name_of(segment: u32) -> String {
 
 fn change_header_field(header: &mut [u8], random: &mut Random) {
     // What is behind the fields is reserved.
-    let field = if random.one_in(8) { 168 + 4 * random.place(85) } else { 8 + 4 * random.place(40) };
-    put(header, field, &value(random).to_le_bytes()[..4 + 4 * random.place(2)]);
+    let field = if random.one_in(8) {
+        168 + 4 * random.place(85)
+    } else {
+        8 + 4 * random.place(40)
+    };
+    put(
+        header,
+        field,
+        &value(random).to_le_bytes()[..4 + 4 * random.place(2)],
+    );
 }
 
 /// Makes the next segment's header agree with a changed segment.
 fn follow(files: &mut Files, segment: u32, index_crc: Option<u32>, salt: Option<&[u8]>) {
-    let Some((next, crc)) = files.get_mut(&name_of(segment + 1)).zip(index_crc) else { return };
+    let Some((next, crc)) = files.get_mut(&name_of(segment + 1)).zip(index_crc) else {
+        return;
+    };
     put(next, 120, &crc.to_le_bytes());
     put(next, 60, salt.unwrap_or_default());
     forge::header(next);
 }
 
 fn change_checkpoint(files: &mut Files, random: &mut Random) {
-    let Some(bytes) = files.get_mut("CHECKPOINT").filter(|bytes| bytes.len() > 40) else { return };
+    let Some(bytes) = files.get_mut("CHECKPOINT").filter(|bytes| bytes.len() > 40) else {
+        return;
+    };
     for _ in 0..=random.below(3) {
         let place = 32 + random.place((bytes.len() - 32) / 4) * 4;
-        put(bytes, place, &value(random).to_le_bytes()[..4 + 4 * random.place(2)]);
+        put(
+            bytes,
+            place,
+            &value(random).to_le_bytes()[..4 + 4 * random.place(2)],
+        );
     }
     if random.one_in(8) {
         bytes.truncate(32 + random.place(bytes.len() - 32));
@@ -253,9 +328,15 @@ fn change_checkpoint(files: &mut Files, random: &mut Random) {
 
 fn change_small(files: &mut Files, random: &mut Random) {
     let name = ["RUNLOG", "END", "END", "WATERMARK"][random.place(4)];
-    let Some(bytes) = files.get_mut(name).filter(|bytes| bytes.len() >= 96) else { return };
+    let Some(bytes) = files.get_mut(name).filter(|bytes| bytes.len() >= 96) else {
+        return;
+    };
     let field = 4 * random.place(bytes.len() / 4 - 1);
-    put(bytes, field, &value(random).to_le_bytes()[..4 + 4 * random.place(2)]);
+    put(
+        bytes,
+        field,
+        &value(random).to_le_bytes()[..4 + 4 * random.place(2)],
+    );
     if name == "WATERMARK" && random.one_in(4) {
         // Another length is allowed, within limits.
         bytes.resize([96, 104, 4096, 4097, 8192][random.place(5)], 0);
@@ -268,7 +349,10 @@ fn change_small(files: &mut Files, random: &mut Random) {
 /// Files that are swapped, missing, too many, too long, or full of anything.
 fn change_files(files: &mut Files, random: &mut Random) {
     let names: Vec<String> = files.keys().cloned().collect();
-    let (one, other) = (&names[random.place(names.len())], &names[random.place(names.len())]);
+    let (one, other) = (
+        &names[random.place(names.len())],
+        &names[random.place(names.len())],
+    );
     match random.below(6) {
         0 => {
             let bytes = files[one].clone();
@@ -277,7 +361,8 @@ fn change_files(files: &mut Files, random: &mut Random) {
         1 => drop(files.remove(one)),
         2 => {
             let bytes = files[one].clone();
-            let number = [0, 5, 99_999_999, 4_294_967_295, 4_294_967_296, u64::MAX][random.place(6)];
+            let number =
+                [0, 5, 99_999_999, 4_294_967_295, 4_294_967_296, u64::MAX][random.place(6)];
             files.insert(format!("{number:08}.seg"), bytes);
         }
         3 => {

@@ -7,8 +7,8 @@ use std::{
 };
 
 use runlog_engine::{
-    ErrorKind, Expected, NewRecord, OpenOptions, Position, ReadOptions, Repair, Sequence, Store, StreamId,
-    Verification, storage::Storage,
+    ErrorKind, Expected, NewRecord, OpenOptions, Position, ReadOptions, Repair, Sequence, Store,
+    StreamId, Verification, storage::Storage,
 };
 
 use crate::{
@@ -45,77 +45,154 @@ fn place(offset: u64) -> usize {
 pub fn cases(victim: &Victim) -> Vec<Case> {
     let checked = checker::check_files(&victim.files, None).expect("a sound store");
     let mut cases = Vec::new();
-    let mut case = |what: String, hit: BTreeSet<u64>, is_known: bool, change: &dyn Fn(&mut Files)| {
-        let mut files = victim.files.clone();
-        change(&mut files);
-        cases.push(Case { what, files, hit, is_known });
-    };
+    let mut case =
+        |what: String, hit: BTreeSet<u64>, is_known: bool, change: &dyn Fn(&mut Files)| {
+            let mut files = victim.files.clone();
+            change(&mut files);
+            cases.push(Case {
+                what,
+                files,
+                hit,
+                is_known,
+            });
+        };
     let has_checkpoint = victim.files.contains_key("CHECKPOINT");
     let active = checked.segments.last().expect("segments").id;
     let last = checked.last_position();
     for record in &checked.records {
         let is_known = record.segment != active || has_checkpoint;
         // What is torn at the very end after a crash was never acknowledged, as far as anybody can tell.
-        let is_last = record.segment == active && !has_checkpoint && in_last_batch(&checked, record.position);
+        let is_last =
+            record.segment == active && !has_checkpoint && in_last_batch(&checked, record.position);
         if is_last {
             continue;
         }
-        case(format!("record {} flipped", record.position), [record.position].into(), is_known, &|files| {
-            let bytes = files.get_mut(&name_of(record.segment)).expect("it has the file");
-            bytes[place(record.offset + record.bytes) - 8] ^= 0x20;
-        });
+        case(
+            format!("record {} flipped", record.position),
+            [record.position].into(),
+            is_known,
+            &|files| {
+                let bytes = files
+                    .get_mut(&name_of(record.segment))
+                    .expect("it has the file");
+                bytes[place(record.offset + record.bytes) - 8] ^= 0x20;
+            },
+        );
     }
     for segment in &checked.segments {
         let name = name_of(segment.id);
         let within = |from: u64| -> BTreeSet<u64> {
-            let of = checked.records.iter().filter(|record| record.segment == segment.id);
-            of.filter(|record| record.offset + record.bytes > from).map(|record| record.position).collect()
+            let of = checked
+                .records
+                .iter()
+                .filter(|record| record.segment == segment.id);
+            of.filter(|record| record.offset + record.bytes > from)
+                .map(|record| record.position)
+                .collect()
         };
-        case(format!("{name}: start zeroed"), BTreeSet::new(), true, &|files| {
-            files.get_mut(&name).expect("it has the file")[..RECORDS_BEGIN].fill(0);
-        });
-        case(format!("{name}: one copy of the header flipped"), BTreeSet::new(), true, &|files| {
-            files.get_mut(&name).expect("it has the file")[77] ^= 4;
-        });
+        case(
+            format!("{name}: start zeroed"),
+            BTreeSet::new(),
+            true,
+            &|files| {
+                files.get_mut(&name).expect("it has the file")[..RECORDS_BEGIN].fill(0);
+            },
+        );
+        case(
+            format!("{name}: one copy of the header flipped"),
+            BTreeSet::new(),
+            true,
+            &|files| {
+                files.get_mut(&name).expect("it has the file")[77] ^= 4;
+            },
+        );
         let is_known = segment.id == active && has_checkpoint;
         let is_proven = segment.id != active || has_checkpoint;
         if is_proven {
-            case(format!("{name} missing"), within(0), is_known, &|files| drop(files.remove(&name)));
+            case(format!("{name} missing"), within(0), is_known, &|files| {
+                drop(files.remove(&name))
+            });
             case(format!("{name} emptied"), within(0), is_known, &|files| {
                 files.get_mut(&name).expect("it has the file").clear();
             });
             for part in [3, 2] {
-                let middle = (RECORDS_BEGIN as u64 + (segment.data_end - RECORDS_BEGIN as u64) / part) & !7;
-                case(format!("{name} cut to {middle}"), within(middle), is_known, &|files| {
-                    files.get_mut(&name).expect("it has the file").truncate(place(middle));
-                });
-                case(format!("{name} zero from {middle}"), within(middle), is_known, &|files| {
-                    files.get_mut(&name).expect("it has the file")[place(middle)..].fill(0);
-                });
+                let middle =
+                    (RECORDS_BEGIN as u64 + (segment.data_end - RECORDS_BEGIN as u64) / part) & !7;
+                case(
+                    format!("{name} cut to {middle}"),
+                    within(middle),
+                    is_known,
+                    &|files| {
+                        files
+                            .get_mut(&name)
+                            .expect("it has the file")
+                            .truncate(place(middle));
+                    },
+                );
+                case(
+                    format!("{name} zero from {middle}"),
+                    within(middle),
+                    is_known,
+                    &|files| {
+                        files.get_mut(&name).expect("it has the file")[place(middle)..].fill(0);
+                    },
+                );
             }
         }
         if segment.sealed {
             let length = victim.files[&name].len();
-            for at in [place(segment.data_end) + 5, length - TRAILER_BYTES - HEADER_BYTES - 9, length - 60] {
-                case(format!("{name}: index flipped at {at}"), BTreeSet::new(), true, &|files| {
-                    files.get_mut(&name).expect("it has the file")[at] ^= 1;
-                });
+            for at in [
+                place(segment.data_end) + 5,
+                length - TRAILER_BYTES - HEADER_BYTES - 9,
+                length - 60,
+            ] {
+                case(
+                    format!("{name}: index flipped at {at}"),
+                    BTreeSet::new(),
+                    true,
+                    &|files| {
+                        files.get_mut(&name).expect("it has the file")[at] ^= 1;
+                    },
+                );
             }
-            case(format!("{name}: index cut off"), BTreeSet::new(), true, &|files| {
-                files.get_mut(&name).expect("it has the file").truncate(place(segment.data_end) + 40);
-            });
-            case(format!("{name}: start and end zeroed"), BTreeSet::new(), true, &|files| {
-                let bytes = files.get_mut(&name).expect("it has the file");
-                bytes[..RECORDS_BEGIN].fill(0);
-                bytes[length - TRAILER_BYTES - HEADER_BYTES..].fill(0);
-            });
-            case(format!("{name}: false index"), BTreeSet::new(), true, &|files| {
-                let bytes = files.get_mut(&name).expect("it has the file");
-                let at = place(segment.data_end) + 4;
-                bytes[at] = bytes[at].wrapping_add(1);
-                forge::index(bytes, place(segment.data_end), segment.seed);
-            });
-            for record in checked.records.iter().filter(|record| record.segment == segment.id).step_by(3) {
+            case(
+                format!("{name}: index cut off"),
+                BTreeSet::new(),
+                true,
+                &|files| {
+                    files
+                        .get_mut(&name)
+                        .expect("it has the file")
+                        .truncate(place(segment.data_end) + 40);
+                },
+            );
+            case(
+                format!("{name}: start and end zeroed"),
+                BTreeSet::new(),
+                true,
+                &|files| {
+                    let bytes = files.get_mut(&name).expect("it has the file");
+                    bytes[..RECORDS_BEGIN].fill(0);
+                    bytes[length - TRAILER_BYTES - HEADER_BYTES..].fill(0);
+                },
+            );
+            case(
+                format!("{name}: false index"),
+                BTreeSet::new(),
+                true,
+                &|files| {
+                    let bytes = files.get_mut(&name).expect("it has the file");
+                    let at = place(segment.data_end) + 4;
+                    bytes[at] = bytes[at].wrapping_add(1);
+                    forge::index(bytes, place(segment.data_end), segment.seed);
+                },
+            );
+            for record in checked
+                .records
+                .iter()
+                .filter(|record| record.segment == segment.id)
+                .step_by(3)
+            {
                 case(
                     format!("{name}: index and record {} flipped", record.position),
                     [record.position].into(),
@@ -132,27 +209,53 @@ pub fn cases(victim: &Victim) -> Vec<Case> {
     if has_checkpoint {
         for (back, record) in checked.records.iter().rev().enumerate().take(6) {
             let hit = (record.position..=last).collect();
-            case(format!("last {} records zeroed", back + 1), hit, true, &|files| {
-                files.get_mut(&name_of(active)).expect("it has the file")[place(record.offset)..].fill(0);
-            });
+            case(
+                format!("last {} records zeroed", back + 1),
+                hit,
+                true,
+                &|files| {
+                    files.get_mut(&name_of(active)).expect("it has the file")
+                        [place(record.offset)..]
+                        .fill(0);
+                },
+            );
         }
-        case("END flipped".to_owned(), BTreeSet::new(), true, &|files| files.get_mut("END").expect("closed")[50] ^= 1);
-        case("END says a higher position".to_owned(), BTreeSet::new(), true, &|files| {
-            let end = files.get_mut("END").expect("closed");
-            end[48] += 9;
-            forge::structure(end);
+        case("END flipped".to_owned(), BTreeSet::new(), true, &|files| {
+            files.get_mut("END").expect("closed")[50] ^= 1
         });
-        case("CHECKPOINT flipped".to_owned(), BTreeSet::new(), true, &|files| {
-            files.get_mut("CHECKPOINT").expect("closed")[90] ^= 1;
-        });
-        case("CHECKPOINT says that the first stream is deleted".to_owned(), BTreeSet::new(), true, &|files| {
-            let bytes = files.get_mut("CHECKPOINT").expect("closed");
-            // Of the first stream: the byte before the next one's id.
-            let next =
-                bytes.windows(16).position(|window| window == script::stream(2).as_bytes()).expect("a second stream");
-            bytes[next - 1] ^= 1;
-            forge::checkpoint(bytes);
-        });
+        case(
+            "END says a higher position".to_owned(),
+            BTreeSet::new(),
+            true,
+            &|files| {
+                let end = files.get_mut("END").expect("closed");
+                end[48] += 9;
+                forge::structure(end);
+            },
+        );
+        case(
+            "CHECKPOINT flipped".to_owned(),
+            BTreeSet::new(),
+            true,
+            &|files| {
+                files.get_mut("CHECKPOINT").expect("closed")[90] ^= 1;
+            },
+        );
+        case(
+            "CHECKPOINT says that the first stream is deleted".to_owned(),
+            BTreeSet::new(),
+            true,
+            &|files| {
+                let bytes = files.get_mut("CHECKPOINT").expect("closed");
+                // Of the first stream: the byte before the next one's id.
+                let next = bytes
+                    .windows(16)
+                    .position(|window| window == script::stream(2).as_bytes())
+                    .expect("a second stream");
+                bytes[next - 1] ^= 1;
+                forge::checkpoint(bytes);
+            },
+        );
     }
     for (what, change) in [
         ("RUNLOG missing", None),
@@ -160,32 +263,57 @@ pub fn cases(victim: &Victim) -> Vec<Case> {
         ("RUNLOG of something else", Some(vec![7; 128])),
         ("RUNLOG cut", Some(victim.files["RUNLOG"][..100].to_vec())),
     ] {
-        case(what.to_owned(), BTreeSet::new(), true, &|files| match &change {
-            None => drop(files.remove("RUNLOG")),
-            Some(bytes) => drop(files.insert("RUNLOG".to_owned(), bytes.clone())),
-        });
+        case(
+            what.to_owned(),
+            BTreeSet::new(),
+            true,
+            &|files| match &change {
+                None => drop(files.remove("RUNLOG")),
+                Some(bytes) => drop(files.insert("RUNLOG".to_owned(), bytes.clone())),
+            },
+        );
     }
     for name in ["00000004.seg", "00000005.seg", "99999999.seg"] {
-        case(format!("a copy of the first segment as {name}"), BTreeSet::new(), true, &|files| {
-            files.insert(name.to_owned(), files["00000001.seg"].clone());
-        });
+        case(
+            format!("a copy of the first segment as {name}"),
+            BTreeSet::new(),
+            true,
+            &|files| {
+                files.insert(name.to_owned(), files["00000001.seg"].clone());
+            },
+        );
     }
-    case("RUNLOG missing, and a record flipped".to_owned(), [1].into(), true, &|files| {
-        files.remove("RUNLOG");
-        files.get_mut("00000001.seg").expect("it has the file")[place(checked.records[0].offset) + 30] ^= 1;
-    });
+    case(
+        "RUNLOG missing, and a record flipped".to_owned(),
+        [1].into(),
+        true,
+        &|files| {
+            files.remove("RUNLOG");
+            files.get_mut("00000001.seg").expect("it has the file")
+                [place(checked.records[0].offset) + 30] ^= 1;
+        },
+    );
     cases
 }
 
 fn in_last_batch(checked: &Checked, position: u64) -> bool {
-    let first = checked.records.iter().rev().find(|record| record.is_batch_first()).expect("batches");
+    let first = checked
+        .records
+        .iter()
+        .rev()
+        .find(|record| record.is_batch_first())
+        .expect("batches");
     position >= first.position
 }
 
 /// The options that the tests open such stores with.
 pub fn options() -> OpenOptions {
     let host = Arc::new(TestHost::new(77));
-    OpenOptions { segment_bytes_max: 64 << 10, host, ..OpenOptions::default() }
+    OpenOptions {
+        segment_bytes_max: 64 << 10,
+        host,
+        ..OpenOptions::default()
+    }
 }
 
 /// A record as it was read.
@@ -234,20 +362,30 @@ pub fn read(store: &Store) -> Result<Readable, String> {
         ErrorKind::Damaged => Ok(()),
         kind => Err(format!("{kind:?}: {error}")),
     };
-    let mut found =
-        Readable { last: store.last_position().map_err(|error| error.to_string())?.0, ..Readable::default() };
+    let mut found = Readable {
+        last: store.last_position().map_err(|error| error.to_string())?.0,
+        ..Readable::default()
+    };
     for position in 1..=found.last {
         match store.record(Position(position)) {
             Ok(Some(record)) => {
                 let (meta, payload) = (record.meta.to_vec(), record.payload.to_vec());
-                let read = Read { sequence: record.sequence.0, kind: record.kind.0, meta, payload };
+                let read = Read {
+                    sequence: record.sequence.0,
+                    kind: record.kind.0,
+                    meta,
+                    payload,
+                };
                 found.positions.insert(position, read);
             }
             Ok(None) => {}
             Err(error) => told(error)?,
         }
     }
-    for record in store.scan(Position::FIRST).map_err(|error| error.to_string())? {
+    for record in store
+        .scan(Position::FIRST)
+        .map_err(|error| error.to_string())?
+    {
         match record {
             Ok(record) => _ = found.in_scan.insert(record.position.0),
             Err(error) => told(error)?,
@@ -256,8 +394,15 @@ pub fn read(store: &Store) -> Result<Readable, String> {
     for stream in store.streams().map_err(|error| error.to_string())? {
         let mut positions = BTreeMap::new();
         for sequence in (1..=stream.last_sequence.0).map(Sequence) {
-            let options = ReadOptions { first: sequence, last: sequence, ..ReadOptions::default() };
-            for record in store.read(stream.id, options).map_err(|error| error.to_string())? {
+            let options = ReadOptions {
+                first: sequence,
+                last: sequence,
+                ..ReadOptions::default()
+            };
+            for record in store
+                .read(stream.id, options)
+                .map_err(|error| error.to_string())?
+            {
                 match record {
                     Ok(record) => _ = positions.insert(record.sequence.0, record.position.0),
                     Err(error) => told(error)?,
@@ -265,7 +410,13 @@ pub fn read(store: &Store) -> Result<Readable, String> {
             }
         }
         found.in_streams.extend(positions.values());
-        found.streams.insert(stream.id, StreamRead { last: stream.last_sequence.0, positions });
+        found.streams.insert(
+            stream.id,
+            StreamRead {
+                last: stream.last_sequence.0,
+                positions,
+            },
+        );
     }
     Ok(found)
 }
@@ -309,7 +460,12 @@ pub fn salvage(files: &Files) -> Result<(BTreeSet<u64>, u64), String> {
         positions.extend(record.position.map(|position| position.0));
         ControlFlow::Continue(())
     });
-    Ok((positions, summary.map_err(|error| format!("salvage: {error}"))?.records))
+    Ok((
+        positions,
+        summary
+            .map_err(|error| format!("salvage: {error}"))?
+            .records,
+    ))
 }
 
 /// Appends a record, and gives its position.
@@ -317,9 +473,17 @@ pub fn salvage(files: &Files) -> Result<(BTreeSet<u64>, u64), String> {
 /// # Errors
 /// What the engine says.
 pub fn append(storage: &FaultyStorage) -> Result<u64, String> {
-    let store = Store::open_on(Arc::new(storage.clone()), options()).map_err(|error| format!("open: {error}"))?;
-    let appended = store.append(script::stream(200), Expected::Any, &[NewRecord::data(b"after all")]);
-    let position = appended.map_err(|error| format!("append: {error}"))?.last_position.0;
+    let store = Store::open_on(Arc::new(storage.clone()), options())
+        .map_err(|error| format!("open: {error}"))?;
+    let appended = store.append(
+        script::stream(200),
+        Expected::Any,
+        &[NewRecord::data(b"after all")],
+    );
+    let position = appended
+        .map_err(|error| format!("append: {error}"))?
+        .last_position
+        .0;
     store.close().map_err(|error| format!("close: {error}"))?;
     Ok(position)
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use runlog_engine::{
-    Appended, Batch, Direction, Durability, ErrorKind, Expected, Kind, NewRecord, Op, OpResult, Position, ReadOptions,
-    Sequence, StreamId,
+    Appended, Batch, Direction, Durability, ErrorKind, Expected, Kind, NewRecord, Op, OpResult,
+    Position, ReadOptions, Sequence, StreamId,
 };
 
 /// A record to append.
@@ -19,7 +19,13 @@ pub struct Item {
 
 impl std::fmt::Debug for Item {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Item(kind {}, {} + {} bytes)", self.kind, self.meta.len(), self.payload.len())
+        write!(
+            f,
+            "Item(kind {}, {} + {} bytes)",
+            self.kind,
+            self.meta.len(),
+            self.payload.len()
+        )
     }
 }
 
@@ -27,12 +33,36 @@ impl std::fmt::Debug for Item {
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs, reason = "as in `runlog_engine::Op`")]
 pub enum Step {
-    Append { stream: StreamId, expected: Expected, records: Vec<Item> },
-    Truncate { stream: StreamId, expected: Expected, after: u64 },
-    Fork { parent: StreamId, expected: Expected, at: u64, child: StreamId },
-    Snapshot { stream: StreamId, expected: Expected, sequence: u64, state: Item },
-    Delete { stream: StreamId, expected: Expected },
-    Redact { position: u64, reason: String },
+    Append {
+        stream: StreamId,
+        expected: Expected,
+        records: Vec<Item>,
+    },
+    Truncate {
+        stream: StreamId,
+        expected: Expected,
+        after: u64,
+    },
+    Fork {
+        parent: StreamId,
+        expected: Expected,
+        at: u64,
+        child: StreamId,
+    },
+    Snapshot {
+        stream: StreamId,
+        expected: Expected,
+        sequence: u64,
+        state: Item,
+    },
+    Delete {
+        stream: StreamId,
+        expected: Expected,
+    },
+    Redact {
+        position: u64,
+        reason: String,
+    },
 }
 
 impl Step {
@@ -42,7 +72,14 @@ impl Step {
 
     /// Whether nothing could tell a repeat what it returned.
     fn leaves_nothing_to_tell(&self) -> bool {
-        self.is_empty_append() && !matches!(self, Self::Append { expected: Expected::Last(_) | Expected::Absent, .. })
+        self.is_empty_append()
+            && !matches!(
+                self,
+                Self::Append {
+                    expected: Expected::Last(_) | Expected::Absent,
+                    ..
+                }
+            )
     }
 
     /// Whether it appends a record of 500 bytes or more.
@@ -52,27 +89,63 @@ impl Step {
 
     fn op(&self) -> Op<'_> {
         match self {
-            Self::Append { stream, expected, records } => {
+            Self::Append {
+                stream,
+                expected,
+                records,
+            } => {
                 let records = records.iter();
-                let records =
-                    records.map(|item| NewRecord { kind: Kind(item.kind), meta: &item.meta, payload: &item.payload });
-                Op::Append { stream: *stream, expected: *expected, records: records.collect() }
+                let records = records.map(|item| NewRecord {
+                    kind: Kind(item.kind),
+                    meta: &item.meta,
+                    payload: &item.payload,
+                });
+                Op::Append {
+                    stream: *stream,
+                    expected: *expected,
+                    records: records.collect(),
+                }
             }
-            Self::Truncate { stream, expected, after } => {
-                Op::Truncate { stream: *stream, expected: *expected, after: Sequence(*after) }
-            }
-            Self::Fork { parent, expected, at, child } => {
-                Op::Fork { parent: *parent, expected: *expected, at: Sequence(*at), child: *child }
-            }
-            Self::Snapshot { stream, expected, sequence, state } => Op::Snapshot {
+            Self::Truncate {
+                stream,
+                expected,
+                after,
+            } => Op::Truncate {
+                stream: *stream,
+                expected: *expected,
+                after: Sequence(*after),
+            },
+            Self::Fork {
+                parent,
+                expected,
+                at,
+                child,
+            } => Op::Fork {
+                parent: *parent,
+                expected: *expected,
+                at: Sequence(*at),
+                child: *child,
+            },
+            Self::Snapshot {
+                stream,
+                expected,
+                sequence,
+                state,
+            } => Op::Snapshot {
                 stream: *stream,
                 expected: *expected,
                 sequence: Sequence(*sequence),
                 meta: &state.meta,
                 payload: &state.payload,
             },
-            Self::Delete { stream, expected } => Op::Delete { stream: *stream, expected: *expected },
-            Self::Redact { position, reason } => Op::Redact { position: Position(*position), reason },
+            Self::Delete { stream, expected } => Op::Delete {
+                stream: *stream,
+                expected: *expected,
+            },
+            Self::Redact { position, reason } => Op::Redact {
+                position: Position(*position),
+                reason,
+            },
         }
     }
 }
@@ -91,24 +164,41 @@ pub struct Work {
 impl Work {
     /// One step.
     pub fn one(step: Step) -> Self {
-        Self { steps: vec![step], ..Self::default() }
+        Self {
+            steps: vec![step],
+            ..Self::default()
+        }
     }
 
     /// One record of a stream, whatever is in it.
     pub fn append(stream: StreamId, payload: impl Into<Bytes>) -> Self {
-        let item = Item { kind: 0, meta: Bytes::new(), payload: payload.into() };
-        Self::one(Step::Append { stream, expected: Expected::Any, records: vec![item] })
+        let item = Item {
+            kind: 0,
+            meta: Bytes::new(),
+            payload: payload.into(),
+        };
+        Self::one(Step::Append {
+            stream,
+            expected: Expected::Any,
+            records: vec![item],
+        })
     }
 
     /// As the engine takes it.
     pub fn batch(&self) -> Batch<'_> {
-        Batch { ops: self.steps.iter().map(Step::op).collect(), key: self.key.as_deref(), durability: self.durability }
+        Batch {
+            ops: self.steps.iter().map(Step::op).collect(),
+            key: self.key.as_deref(),
+            durability: self.durability,
+        }
     }
 
     /// The stream that its key counts in.
     fn keyed_stream(&self) -> Option<StreamId> {
         self.steps.iter().find_map(|step| match step {
-            Step::Append { stream, records, .. } if !records.is_empty() => Some(*stream),
+            Step::Append {
+                stream, records, ..
+            } if !records.is_empty() => Some(*stream),
             _ => None,
         })
     }
@@ -175,7 +265,8 @@ impl ModelStream {
     }
 
     fn cut(&mut self, after: u64) {
-        self.positions.truncate(usize::try_from(after).expect("checked"));
+        self.positions
+            .truncate(usize::try_from(after).expect("checked"));
         self.snapshots.retain(|(sequence, _)| *sequence <= after);
     }
 }
@@ -187,7 +278,9 @@ struct Trace(u8, Option<StreamId>, usize);
 impl Trace {
     fn of(step: &Step) -> Self {
         match step {
-            Step::Append { stream, records, .. } => Self(0, Some(*stream), records.len()),
+            Step::Append {
+                stream, records, ..
+            } => Self(0, Some(*stream), records.len()),
             Step::Snapshot { stream, .. } => Self(129, Some(*stream), 0),
             Step::Truncate { stream, .. } => Self(130, Some(*stream), 0),
             Step::Fork { child, .. } => Self(131, Some(*child), 0),
@@ -218,9 +311,20 @@ struct Keyed {
 impl Keyed {
     /// What a batch of these steps returns under the same key.
     fn repeated(&self, steps: &[Step], truncated: bool) -> Appended {
-        let of_others = || self.written.iter().filter(|(trace, _)| trace.0 != 128).map(|(_, result)| *result).collect();
+        let of_others = || {
+            self.written
+                .iter()
+                .filter(|(trace, _)| trace.0 != 128)
+                .map(|(_, result)| *result)
+                .collect()
+        };
         let ops = self.results(steps).unwrap_or_else(of_others);
-        Appended { last_position: self.last_position, ops, repeated: true, truncated }
+        Appended {
+            last_position: self.last_position,
+            ops,
+            repeated: true,
+            truncated,
+        }
     }
 
     fn results(&self, steps: &[Step]) -> Option<Vec<OpResult>> {
@@ -230,12 +334,17 @@ impl Keyed {
         let mut results = Vec::new();
         for step in steps {
             let trace = Trace::of(step);
-            let was_created = trace.0 == 0 && rest.first().is_some_and(|(first, _)| *first == trace.created());
+            let was_created = trace.0 == 0
+                && rest
+                    .first()
+                    .is_some_and(|(first, _)| *first == trace.created());
             if was_created {
                 rest = &rest[1..];
                 at = Position(at.0 + 1);
             }
-            if let Step::Append { expected, records, .. } = step
+            if let Step::Append {
+                expected, records, ..
+            } = step
                 && records.is_empty()
             {
                 let last_sequence = match expected {
@@ -243,7 +352,10 @@ impl Keyed {
                     Expected::Last(sequence) => *sequence,
                     _ => return None,
                 };
-                results.push(OpResult { position: at, last_sequence });
+                results.push(OpResult {
+                    position: at,
+                    last_sequence,
+                });
                 continue;
             }
             let (first, others) = rest.split_first().filter(|(first, _)| first.0 == trace)?;
@@ -276,12 +388,15 @@ impl Model {
 
     /// The record with a position.
     pub fn entry(&self, position: u64) -> Option<&Entry> {
-        self.log.get(usize::try_from(position.checked_sub(1)?).ok()?)
+        self.log
+            .get(usize::try_from(position.checked_sub(1)?).ok()?)
     }
 
     /// A stream that is there.
     pub fn stream(&self, id: StreamId) -> Option<&ModelStream> {
-        self.streams.iter().find(|stream| stream.id == id && !stream.deleted)
+        self.streams
+            .iter()
+            .find(|stream| stream.id == id && !stream.deleted)
     }
 
     /// Does a batch, whole or not at all.
@@ -294,12 +409,21 @@ impl Model {
             if work.steps.iter().any(Step::leaves_nothing_to_tell) {
                 return Err(ErrorKind::InvalidInput);
             }
-            if self.streams.iter().any(|found| found.id == stream && found.deleted) {
+            if self
+                .streams
+                .iter()
+                .any(|found| found.id == stream && found.deleted)
+            {
                 return Err(ErrorKind::NotFound);
             }
-            if let Some(first) = self.keys.iter().find(|first| first.stream == stream && first.key == *key) {
+            if let Some(first) = self
+                .keys
+                .iter()
+                .find(|first| first.stream == stream && first.key == *key)
+            {
                 let is_left = |(id, position): &(StreamId, u64)| {
-                    self.stream(*id).is_some_and(|stream| stream.positions.contains(position))
+                    self.stream(*id)
+                        .is_some_and(|stream| stream.positions.contains(position))
                 };
                 return Ok(first.repeated(&work.steps, !first.left.iter().all(is_left)));
             }
@@ -318,55 +442,111 @@ impl Model {
             }
             ops.push(result);
         }
-        let appended =
-            Appended { last_position: Position(next.last_position()), ops, repeated: false, truncated: false };
+        let appended = Appended {
+            last_position: Position(next.last_position()),
+            ops,
+            repeated: false,
+            truncated: false,
+        };
         if let (Some(key), Some(stream)) = (work.key.clone(), work.keyed_stream()) {
             let before = Position(self.last_position());
-            let last = next.streams.iter().filter_map(|stream| Some((stream, *stream.positions.last()?)));
+            let last = next
+                .streams
+                .iter()
+                .filter_map(|stream| Some((stream, *stream.positions.last()?)));
             let is_own = |stream: &ModelStream, position: u64| {
-                position > before.0 && next.entry(position).expect("in the log").stream == stream.id && !stream.deleted
+                position > before.0
+                    && next.entry(position).expect("in the log").stream == stream.id
+                    && !stream.deleted
             };
             let left = last.filter(|(stream, position)| is_own(stream, *position));
-            let left = left.map(|(stream, position)| (stream.id, position)).collect();
-            next.keys.push(Keyed { stream, key, before, written, last_position: appended.last_position, left });
+            let left = left
+                .map(|(stream, position)| (stream.id, position))
+                .collect();
+            next.keys.push(Keyed {
+                stream,
+                key,
+                before,
+                written,
+                last_position: appended.last_position,
+                left,
+            });
         }
         *self = next;
         Ok(appended)
     }
 
     /// Redactions reach what was there before the batch, up to `published`.
-    fn step(&mut self, step: &Step, published: u64, key: &mut Option<Vec<u8>>) -> Outcome<OpResult> {
+    fn step(
+        &mut self,
+        step: &Step,
+        published: u64,
+        key: &mut Option<Vec<u8>>,
+    ) -> Outcome<OpResult> {
         match step {
-            Step::Append { stream, expected, records } => self.append(*stream, *expected, records, key),
-            Step::Truncate { stream, expected, after } => {
+            Step::Append {
+                stream,
+                expected,
+                records,
+            } => self.append(*stream, *expected, records, key),
+            Step::Truncate {
+                stream,
+                expected,
+                after,
+            } => {
                 let found = self.living(*stream)?;
                 expect(found, *expected)?;
                 reaches(found, *after)?;
                 found.cut(*after);
                 Ok(self.push(*stream, *after, 130, &[], &[], *after))
             }
-            Step::Fork { parent, expected, at, child } => {
+            Step::Fork {
+                parent,
+                expected,
+                at,
+                child,
+            } => {
                 let found = self.living(*parent)?;
                 expect(found, *expected)?;
                 reaches(found, *at)?;
-                let mut made = ModelStream { id: *child, ..found.clone() };
+                let mut made = ModelStream {
+                    id: *child,
+                    ..found.clone()
+                };
                 made.cut(*at);
                 if self.streams.iter().any(|stream| stream.id == *child) {
                     return Err(ErrorKind::AlreadyExists);
                 }
-                let parent = self.streams.iter().position(|stream| stream.id == *parent).expect("just found") + 1;
+                let parent = self
+                    .streams
+                    .iter()
+                    .position(|stream| stream.id == *parent)
+                    .expect("just found")
+                    + 1;
                 let parent = u32::try_from(parent).expect("few streams");
                 self.streams.push(made);
                 let payload = [child.as_bytes().as_slice(), &parent.to_le_bytes()].concat();
                 Ok(self.push(*child, *at, 131, &[], &payload, *at))
             }
-            Step::Snapshot { stream, expected, sequence, state } => {
+            Step::Snapshot {
+                stream,
+                expected,
+                sequence,
+                state,
+            } => {
                 let position = self.last_position() + 1;
                 let found = self.living(*stream)?;
                 expect(found, *expected)?;
                 reaches(found, *sequence)?;
                 found.snapshots.push((*sequence, position));
-                Ok(self.push(*stream, *sequence, 129, &state.meta, &state.payload, *sequence))
+                Ok(self.push(
+                    *stream,
+                    *sequence,
+                    129,
+                    &state.meta,
+                    &state.payload,
+                    *sequence,
+                ))
             }
             Step::Delete { stream, expected } => {
                 let found = self.living(*stream)?;
@@ -375,7 +555,10 @@ impl Model {
                 Ok(self.push(*stream, 0, 132, &[], &[], 0))
             }
             Step::Redact { position, reason } => {
-                let entry = self.entry(*position).filter(|_| *position <= published).ok_or(ErrorKind::NotFound)?;
+                let entry = self
+                    .entry(*position)
+                    .filter(|_| *position <= published)
+                    .ok_or(ErrorKind::NotFound)?;
                 if entry.kind >= 128 && entry.kind != 129 {
                     return Err(ErrorKind::InvalidInput);
                 }
@@ -401,7 +584,12 @@ impl Model {
                 Expected::At(position) if position.0 != 0 => return Err(ErrorKind::Conflict),
                 _ => {}
             }
-            self.streams.push(ModelStream { id, deleted: false, positions: Vec::new(), snapshots: Vec::new() });
+            self.streams.push(ModelStream {
+                id,
+                deleted: false,
+                positions: Vec::new(),
+                snapshots: Vec::new(),
+            });
             self.push(id, 0, 128, &[], id.as_bytes(), 0);
         } else {
             expect(self.living(id)?, expected)?;
@@ -415,23 +603,52 @@ impl Model {
             self.log.last_mut().expect("just pushed").key = key.take();
         }
         let last_sequence = Sequence(self.living(id)?.last());
-        Ok(OpResult { position: Position(first), last_sequence })
+        Ok(OpResult {
+            position: Position(first),
+            last_sequence,
+        })
     }
 
     fn living(&mut self, id: StreamId) -> Outcome<&mut ModelStream> {
-        self.streams.iter_mut().find(|stream| stream.id == id && !stream.deleted).ok_or(ErrorKind::NotFound)
+        self.streams
+            .iter_mut()
+            .find(|stream| stream.id == id && !stream.deleted)
+            .ok_or(ErrorKind::NotFound)
     }
 
-    fn push(&mut self, stream: StreamId, sequence: u64, kind: u8, meta: &[u8], payload: &[u8], last: u64) -> OpResult {
-        let (meta, payload) = (Bytes::copy_from_slice(meta), Bytes::copy_from_slice(payload));
-        self.log.push(Entry { stream, sequence, kind, meta, payload, redacted: false, key: None });
-        OpResult { position: Position(self.last_position()), last_sequence: Sequence(last) }
+    fn push(
+        &mut self,
+        stream: StreamId,
+        sequence: u64,
+        kind: u8,
+        meta: &[u8],
+        payload: &[u8],
+        last: u64,
+    ) -> OpResult {
+        let (meta, payload) = (
+            Bytes::copy_from_slice(meta),
+            Bytes::copy_from_slice(payload),
+        );
+        self.log.push(Entry {
+            stream,
+            sequence,
+            kind,
+            meta,
+            payload,
+            redacted: false,
+            key: None,
+        });
+        OpResult {
+            position: Position(self.last_position()),
+            last_sequence: Sequence(last),
+        }
     }
 
     /// The positions that a read gives.
     pub fn read(&self, stream: &ModelStream, options: &ReadOptions) -> Vec<u64> {
         let numbered = stream.positions.iter().zip(1..);
-        let within = numbered.filter(|(_, sequence)| (options.first.0..=options.last.0).contains(sequence));
+        let within =
+            numbered.filter(|(_, sequence)| (options.first.0..=options.last.0).contains(sequence));
         let of_kind = within.filter(|(position, _)| {
             let kind = Kind(self.entry(**position).expect("a stream's position").kind);
             options.kinds.is_empty() || options.kinds.contains(&kind)
@@ -447,7 +664,10 @@ impl Model {
     /// Sequence and position of the snapshot that a read gives: the newest one that isn't redacted.
     pub fn latest_snapshot(&self, stream: &ModelStream, at_or_before: u64) -> Option<(u64, u64)> {
         let is_told = |position| self.entry(position).is_some_and(|entry| !entry.redacted);
-        let told = stream.snapshots.iter().filter(|(sequence, at)| *sequence <= at_or_before && is_told(*at));
+        let told = stream
+            .snapshots
+            .iter()
+            .filter(|(sequence, at)| *sequence <= at_or_before && is_told(*at));
         told.max().copied()
     }
 }
@@ -462,5 +682,9 @@ fn expect(stream: &ModelStream, expected: Expected) -> Outcome<()> {
 }
 
 fn reaches(stream: &ModelStream, sequence: u64) -> Outcome<()> {
-    if sequence <= stream.last() { Ok(()) } else { Err(ErrorKind::InvalidInput) }
+    if sequence <= stream.last() {
+        Ok(())
+    } else {
+        Err(ErrorKind::InvalidInput)
+    }
 }

@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use runlog_engine::{Durability, ErrorKind, Expected, NewRecord, OpenOptions, Preallocation, Sequence, Store};
+use runlog_engine::{
+    Durability, ErrorKind, Expected, NewRecord, OpenOptions, Preallocation, Sequence, Store,
+};
 
 use crate::{
     checker,
@@ -30,8 +32,12 @@ const INSIDE: &str = "RUNLOG_TESTS_MOUNT_NAMESPACE";
 /// The `main` of a test without harness: runs those that the arguments choose, in a mount namespace.
 pub fn main(tests: &[Test]) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let filters: Vec<_> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
-    let chosen = |(name, _): &&Test| filters.is_empty() || filters.iter().any(|part| name.contains(*part));
+    let filters: Vec<_> = arguments
+        .iter()
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    let chosen =
+        |(name, _): &&Test| filters.is_empty() || filters.iter().any(|part| name.contains(*part));
     let chosen: Vec<Test> = tests.iter().filter(chosen).copied().collect();
     let filtered = tests.len() - chosen.len();
     if arguments.iter().any(|argument| argument == "--list") {
@@ -44,14 +50,29 @@ pub fn main(tests: &[Test]) -> ExitCode {
     match namespace() {
         Some(flags) => {
             let exe = std::env::current_exe().expect("this program has a path");
-            let status = Command::new("unshare").arg(flags).arg(exe).args(&arguments).env(INSIDE, "1").status();
-            ExitCode::from(if status.is_ok_and(|status| status.success()) { 0 } else { 101 })
+            let status = Command::new("unshare")
+                .arg(flags)
+                .arg(exe)
+                .args(&arguments)
+                .env(INSIDE, "1")
+                .status();
+            ExitCode::from(if status.is_ok_and(|status| status.success()) {
+                0
+            } else {
+                101
+            })
         }
-        None => run(&chosen, filtered, |_| Err(NotRun("this system lets nobody mount".to_owned()))),
+        None => run(&chosen, filtered, |_| {
+            Err(NotRun("this system lets nobody mount".to_owned()))
+        }),
     }
 }
 
-fn run(tests: &[Test], filtered: usize, run: impl Fn(fn() -> Result<(), NotRun>) -> Result<(), NotRun>) -> ExitCode {
+fn run(
+    tests: &[Test],
+    filtered: usize,
+    run: impl Fn(fn() -> Result<(), NotRun>) -> Result<(), NotRun>,
+) -> ExitCode {
     println!("\nrunning {} tests", tests.len());
     let (mut passed, mut failed, mut ignored) = (0, 0, 0);
     for (name, test) in tests {
@@ -84,7 +105,10 @@ fn run(tests: &[Test], filtered: usize, run: impl Fn(fn() -> Result<(), NotRun>)
 fn namespace() -> Option<&'static str> {
     let works = |flags: &&str| {
         let folder = tempfile::tempdir().expect("a folder");
-        let mount = Command::new("unshare").args([flags, "mount", "-t", "tmpfs", "none"]).arg(folder.path()).output();
+        let mount = Command::new("unshare")
+            .args([flags, "mount", "-t", "tmpfs", "none"])
+            .arg(folder.path())
+            .output();
         mount.is_ok_and(|output| output.status.success())
     };
     ["-m", "-rm"].into_iter().find(works)
@@ -95,8 +119,16 @@ fn namespace() -> Option<&'static str> {
 /// # Errors
 /// What it said when it failed.
 pub fn succeeds(command: &mut Command) -> Result<(), String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    let said = || format!("{command:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    let output = command
+        .output()
+        .map_err(|error| format!("{command:?}: {error}"))?;
+    let said = || {
+        format!(
+            "{command:?}: {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        )
+    };
     output.status.success().then_some(()).ok_or_else(said)
 }
 
@@ -113,7 +145,9 @@ impl Mount {
     /// What `mount` said.
     pub fn new(arguments: &[&str], folder: &Path) -> Result<Self, String> {
         succeeds(Command::new("mount").args(arguments).arg(folder))?;
-        Ok(Self { folder: folder.to_owned() })
+        Ok(Self {
+            folder: folder.to_owned(),
+        })
     }
 
     /// A file system in memory, of some MiB.
@@ -121,7 +155,10 @@ impl Mount {
     /// # Errors
     /// What `mount` said.
     pub fn tmpfs(mebibytes: u32, folder: &Path) -> Result<Self, String> {
-        Self::new(&["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "none"], folder)
+        Self::new(
+            &["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "none"],
+            folder,
+        )
     }
 
     /// The file system in a file, through a loop device that goes when it is unmounted.
@@ -143,7 +180,11 @@ impl Mount {
     /// # Errors
     /// What `mount` said.
     pub fn remount(&self, options: &str) -> Result<(), String> {
-        succeeds(Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.folder))
+        succeeds(
+            Command::new("mount")
+                .args(["-o", &format!("remount,{options}")])
+                .arg(&self.folder),
+        )
     }
 }
 
@@ -173,7 +214,12 @@ pub struct FileSystem {
 }
 
 /// In memory.
-pub const TMPFS: FileSystem = FileSystem { name: "tmpfs", mebibytes: 0, kept_mebibytes: 0, make: &[] };
+pub const TMPFS: FileSystem = FileSystem {
+    name: "tmpfs",
+    mebibytes: 0,
+    kept_mebibytes: 0,
+    make: &[],
+};
 /// Journals its metadata, and writes data in place.
 pub const EXT4: FileSystem = FileSystem {
     name: "ext4",
@@ -182,9 +228,19 @@ pub const EXT4: FileSystem = FileSystem {
     make: &["-q", "-b", "4096", "-m", "0", "-J", "size=4"],
 };
 /// Reserves room for data long before it chooses where that lies.
-pub const XFS: FileSystem = FileSystem { name: "xfs", mebibytes: 320, kept_mebibytes: 0, make: &["-q"] };
+pub const XFS: FileSystem = FileSystem {
+    name: "xfs",
+    mebibytes: 320,
+    kept_mebibytes: 0,
+    make: &["-q"],
+};
 /// Never overwrites: what is written again needs room as what is new. Data and metadata have the same room here.
-pub const BTRFS: FileSystem = FileSystem { name: "btrfs", mebibytes: 128, kept_mebibytes: 2, make: &["-q", "-M"] };
+pub const BTRFS: FileSystem = FileSystem {
+    name: "btrfs",
+    mebibytes: 128,
+    kept_mebibytes: 2,
+    make: &["-q", "-M"],
+};
 
 /// A file system that is soon full.
 pub struct Device {
@@ -198,7 +254,10 @@ impl Device {
     pub fn new(mebibytes: u32) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mount = Mount::tmpfs(mebibytes, folder.path()).expect("it was tried before");
-        Self { mount, _folder: folder }
+        Self {
+            mount,
+            _folder: folder,
+        }
     }
 
     /// One of a kind, with so many MiB left.
@@ -211,23 +270,44 @@ impl Device {
         }
         let folder = tempfile::tempdir().expect("a folder");
         let [image, on] = ["image", "on"].map(|name| folder.path().join(name));
-        File::create(&image).and_then(|file| file.set_len(kind.mebibytes << 20)).expect("it is sparse");
+        File::create(&image)
+            .and_then(|file| file.set_len(kind.mebibytes << 20))
+            .expect("it is sparse");
         fs::create_dir(&on).expect("a folder");
-        succeeds(Command::new(format!("mkfs.{}", kind.name)).args(kind.make).arg(&image)).map_err(NotRun)?;
-        let device = Self { mount: Mount::image(&image, "rw", &on).map_err(NotRun)?, _folder: folder };
+        succeeds(
+            Command::new(format!("mkfs.{}", kind.name))
+                .args(kind.make)
+                .arg(&image),
+        )
+        .map_err(NotRun)?;
+        let device = Self {
+            mount: Mount::image(&image, "rw", &on).map_err(NotRun)?,
+            _folder: folder,
+        };
         device.leave((u64::from(mebibytes) + kind.kept_mebibytes) << 20)?;
         Ok(device)
     }
 
     /// Takes all room but so much.
     fn leave(&self, bytes: u64) -> Result<(), NotRun> {
-        let output = Command::new("df").args(["--output=avail", "-B1"]).arg(self.mount.folder()).output();
+        let output = Command::new("df")
+            .args(["--output=avail", "-B1"])
+            .arg(self.mount.folder())
+            .output();
         let output = output.map_err(|error| NotRun(format!("df: {error}")))?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let free: Option<u64> = said.lines().nth(1).and_then(|line| line.trim().parse().ok());
+        let free: Option<u64> = said
+            .lines()
+            .nth(1)
+            .and_then(|line| line.trim().parse().ok());
         let free = free.ok_or_else(|| NotRun(format!("df says: {said}")))?;
         let taken = free.saturating_sub(bytes).to_string();
-        succeeds(Command::new("fallocate").args(["-l", &taken]).arg(self.mount.folder().join("taken"))).map_err(NotRun)
+        succeeds(
+            Command::new("fallocate")
+                .args(["-l", &taken])
+                .arg(self.mount.folder().join("taken")),
+        )
+        .map_err(NotRun)
     }
 
     /// The folder of a store on it.
@@ -237,7 +317,12 @@ impl Device {
 
     /// Options with segments of 1 MiB.
     pub fn options(&self, durability: Durability, preallocation: Preallocation) -> OpenOptions {
-        OpenOptions { durability, preallocation, segment_bytes_max: 1 << 20, ..OpenOptions::default() }
+        OpenOptions {
+            durability,
+            preallocation,
+            segment_bytes_max: 1 << 20,
+            ..OpenOptions::default()
+        }
     }
 }
 
@@ -247,7 +332,11 @@ pub fn fill(store: &Store, from: u64) -> (u64, ErrorKind) {
         let payload = payload(0, sequence);
         match store.append(stream(0), Expected::Any, &[NewRecord::data(&payload)]) {
             // What was refused is not there.
-            Ok(appended) => assert_eq!(appended.ops[0].last_sequence, Sequence(sequence), "after a refusal"),
+            Ok(appended) => assert_eq!(
+                appended.ops[0].last_sequence,
+                Sequence(sequence),
+                "after a refusal"
+            ),
             Err(error) => return (sequence - 1, error.kind()),
         }
     }

@@ -29,42 +29,87 @@ pub fn stream(number: u8) -> StreamId {
 }
 
 fn item(kind: u8, byte: u8, bytes: usize) -> Item {
-    let payload: Vec<u8> = (0..bytes).map(|place| byte.wrapping_add((place / 7).to_le_bytes()[0])).collect();
-    let meta = if byte.is_multiple_of(2) { Bytes::from_static(br#"{"at":"start"}"#) } else { Bytes::new() };
-    Item { kind, meta, payload: payload.into() }
+    let payload: Vec<u8> = (0..bytes)
+        .map(|place| byte.wrapping_add((place / 7).to_le_bytes()[0]))
+        .collect();
+    let meta = if byte.is_multiple_of(2) {
+        Bytes::from_static(br#"{"at":"start"}"#)
+    } else {
+        Bytes::new()
+    };
+    Item {
+        kind,
+        meta,
+        payload: payload.into(),
+    }
 }
 
 fn append(number: u8, sizes: &[usize]) -> Step {
-    let records = sizes.iter().zip(0..).map(|(bytes, kind)| item(kind, number.wrapping_mul(31) + kind, *bytes));
-    Step::Append { stream: stream(number), expected: Expected::Any, records: records.collect() }
+    let records = sizes
+        .iter()
+        .zip(0..)
+        .map(|(bytes, kind)| item(kind, number.wrapping_mul(31) + kind, *bytes));
+    Step::Append {
+        stream: stream(number),
+        expected: Expected::Any,
+        records: records.collect(),
+    }
 }
 
 fn batch(steps: Vec<Step>) -> Line {
-    Line::Commit(Work { steps, ..Work::default() })
+    Line::Commit(Work {
+        steps,
+        ..Work::default()
+    })
 }
 
 fn os(steps: Vec<Step>) -> Line {
-    Line::Commit(Work { steps, durability: Some(Durability::Os), ..Work::default() })
+    Line::Commit(Work {
+        steps,
+        durability: Some(Durability::Os),
+        ..Work::default()
+    })
 }
 
 fn keyed(key: &[u8], steps: Vec<Step>) -> Line {
-    Line::Commit(Work { steps, key: Some(key.to_vec()), ..Work::default() })
+    Line::Commit(Work {
+        steps,
+        key: Some(key.to_vec()),
+        ..Work::default()
+    })
 }
 
 fn snapshot(number: u8, sequence: u64, bytes: usize) -> Step {
-    Step::Snapshot { stream: stream(number), expected: Expected::Any, sequence, state: item(129, number, bytes) }
+    Step::Snapshot {
+        stream: stream(number),
+        expected: Expected::Any,
+        sequence,
+        state: item(129, number, bytes),
+    }
 }
 
 fn truncate(number: u8, after: u64) -> Step {
-    Step::Truncate { stream: stream(number), expected: Expected::Exists, after }
+    Step::Truncate {
+        stream: stream(number),
+        expected: Expected::Exists,
+        after,
+    }
 }
 
 fn fork(parent: u8, at: u64, child: u8) -> Step {
-    Step::Fork { parent: stream(parent), expected: Expected::Any, at, child: stream(child) }
+    Step::Fork {
+        parent: stream(parent),
+        expected: Expected::Any,
+        at,
+        child: stream(child),
+    }
 }
 
 fn redact(position: u64) -> Step {
-    Step::Redact { position, reason: "asked for".to_owned() }
+    Step::Redact {
+        position,
+        reason: "asked for".to_owned(),
+    }
 }
 
 /// Every kind of step once or more, in small records, with nothing that leaves the store.
@@ -79,7 +124,13 @@ pub fn every_kind() -> Vec<Line> {
         keyed(b"once", vec![append(2, &[700]), append(1, &[30])]),
         batch(vec![redact(3)]),
         batch(vec![append(4, &[])]),
-        batch(vec![append(5, &[4040]), Step::Delete { stream: stream(4), expected: Expected::Any }]),
+        batch(vec![
+            append(5, &[4040]),
+            Step::Delete {
+                stream: stream(4),
+                expected: Expected::Any,
+            },
+        ]),
     ]
 }
 
@@ -108,7 +159,13 @@ pub fn long() -> Vec<Line> {
         batch(vec![redact(2), snapshot(8, 0, 10)]),
         Line::Leave(Leave::CloseWithoutCheckpoint),
         os(vec![append(1, &[4000; 12])]),
-        batch(vec![append(2, &[10_000, 10]), Step::Delete { stream: stream(6), expected: Expected::Any }]),
+        batch(vec![
+            append(2, &[10_000, 10]),
+            Step::Delete {
+                stream: stream(6),
+                expected: Expected::Any,
+            },
+        ]),
         os(vec![append(1, &[60])]),
         Line::Read,
     ]);
@@ -143,10 +200,14 @@ pub fn end_of_room() -> Vec<Line> {
 pub fn in_three_segments(pass: &Line) -> Vec<Line> {
     let mut lines = every_kind();
     // Short ones do, where each byte is to be damaged.
-    lines.retain(|line| !matches!(line, Line::Commit(work) if work.steps.iter().any(Step::is_long)));
+    lines
+        .retain(|line| !matches!(line, Line::Commit(work) if work.steps.iter().any(Step::is_long)));
     lines.extend([
         batch(vec![append(4, &[]), append(5, &[4])]),
-        batch(vec![Step::Delete { stream: stream(4), expected: Expected::Any }]),
+        batch(vec![Step::Delete {
+            stream: stream(4),
+            expected: Expected::Any,
+        }]),
         pass.clone(),
         batch(vec![append(1, &[40, 7]), append(2, &[])]),
         os(vec![append(7, &[100, 1, 2, 3])]),
@@ -156,8 +217,16 @@ pub fn in_three_segments(pass: &Line) -> Vec<Line> {
         pass.clone(),
         batch(vec![append(1, &[20])]),
         keyed(b"at the end", vec![append(2, &[10, 11]), append(10, &[30])]),
-        batch(vec![snapshot(1, 3, 15), truncate(1, 3), fork(8, 2, 11), redact(1)]),
-        batch(vec![Step::Delete { stream: stream(5), expected: Expected::Any }]),
+        batch(vec![
+            snapshot(1, 3, 15),
+            truncate(1, 3),
+            fork(8, 2, 11),
+            redact(1),
+        ]),
+        batch(vec![Step::Delete {
+            stream: stream(5),
+            expected: Expected::Any,
+        }]),
         batch(vec![append(1, &[300, 300, 0, 300])]),
     ]);
     lines

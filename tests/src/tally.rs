@@ -19,7 +19,9 @@ impl Tally {
     /// # Errors
     /// Those of making a file.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let tally = Self { file: Mutex::new(File::create(path)?) };
+        let tally = Self {
+            file: Mutex::new(File::create(path)?),
+        };
         tally.set(0)?;
         Ok(tally)
     }
@@ -29,7 +31,9 @@ impl Tally {
     /// # Errors
     /// Those of opening a file.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: Mutex::new(File::open(path)?) })
+        Ok(Self {
+            file: Mutex::new(File::open(path)?),
+        })
     }
 
     /// Changes it.
@@ -74,7 +78,10 @@ mod tests {
     fn number_is_read_as_it_was_set() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("tally");
-        let (counts, reads) = (Tally::create(&path).expect("made"), Tally::open(&path).expect("it is there"));
+        let (counts, reads) = (
+            Tally::create(&path).expect("made"),
+            Tally::open(&path).expect("it is there"),
+        );
         for number in [0, 1, u64::MAX, 7] {
             counts.set(number).expect("it is written");
             assert_eq!(reads.get().expect("it is read"), number);

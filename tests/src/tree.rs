@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use runlog::{
-    AgentDefinition, AgentEnd, AsyncStore, InstanceId, ListRuns, ListSessions, Message, NewMessage, Orchestrator, Role,
-    RunContext, RunId, RunStatus, RunSummary, SPAWN_AGENTS, SpawnRequest, StartAgent, executor_fn,
+    AgentDefinition, AgentEnd, AsyncStore, InstanceId, ListRuns, ListSessions, Message, NewMessage,
+    Orchestrator, Role, RunContext, RunId, RunStatus, RunSummary, SPAWN_AGENTS, SpawnRequest,
+    StartAgent, executor_fn,
 };
 
 /// The name of the agent that every node is.
@@ -41,7 +42,13 @@ pub async fn play(
     done: impl Fn(RunId, usize) + Clone + Send + Sync + 'static,
 ) -> runlog::Result<()> {
     let store = orchestrator.store().clone();
-    store.agents().put(AgentDefinition::new(NODE, "Does its parts, and has others do theirs.")).await?;
+    store
+        .agents()
+        .put(AgentDefinition::new(
+            NODE,
+            "Does its parts, and has others do theirs.",
+        ))
+        .await?;
     orchestrator.register(
         NODE,
         executor_fn(move |run: RunContext| {
@@ -51,7 +58,11 @@ pub async fn play(
     );
     let runs = runs(&store).await?;
     if runs.is_empty() {
-        let result = orchestrator.start(StartAgent::new(NODE, "Everything.")).await?.wait().await?;
+        let result = orchestrator
+            .start(StartAgent::new(NODE, "Everything."))
+            .await?
+            .wait()
+            .await?;
         assert_eq!(result.status, RunStatus::Completed, "{result:?}");
         return Ok(());
     }
@@ -62,19 +73,31 @@ pub async fn play(
     }
 }
 
-async fn work(run: RunContext, shape: Shape, done: impl Fn(RunId, usize)) -> runlog::Result<AgentEnd> {
+async fn work(
+    run: RunContext,
+    shape: Shape,
+    done: impl Fn(RunId, usize),
+) -> runlog::Result<AgentEnd> {
     let context = run.messages().await?;
     let first = parts_of(&context).len() + 1;
     let mut has_spawned = context.iter().any(spawns);
     for part in first..=PARTS {
         if part > SPAWNS_AFTER && !has_spawned && run.depth() < shape.deep {
             has_spawned = true;
-            let requests = (0..shape.wide).map(|index| SpawnRequest::new(NODE, format!("Part {index}."))).collect();
+            let requests = (0..shape.wide)
+                .map(|index| SpawnRequest::new(NODE, format!("Part {index}.")))
+                .collect();
             let results = run.spawn_agents(requests).await?;
-            assert!(results.iter().all(|result| result.status == RunStatus::Completed), "{results:?}");
+            assert!(
+                results
+                    .iter()
+                    .all(|result| result.status == RunStatus::Completed),
+                "{results:?}"
+            );
         }
         run.next_step().await?;
-        run.record_message(NewMessage::assistant(&format!("part {part}"))).await?;
+        run.record_message(NewMessage::assistant(&format!("part {part}")))
+            .await?;
         done(run.run_id(), part);
     }
     Ok(AgentEnd::completed("all parts"))
@@ -82,7 +105,9 @@ async fn work(run: RunContext, shape: Shape, done: impl Fn(RunId, usize)) -> run
 
 /// The parts that a context tells of.
 fn parts_of(context: &[Message]) -> Vec<String> {
-    let said = context.iter().filter(|message| message.role == Role::Assistant && !spawns(message));
+    let said = context
+        .iter()
+        .filter(|message| message.role == Role::Assistant && !spawns(message));
     said.map(|message| message.json.to_string()).collect()
 }
 
@@ -91,7 +116,14 @@ fn spawns(message: &Message) -> bool {
 }
 
 async fn runs(store: &AsyncStore) -> runlog::Result<Vec<RunSummary>> {
-    Ok(store.runs().list(&ListRuns { limit: usize::MAX, ..ListRuns::default() }).await?.items)
+    Ok(store
+        .runs()
+        .list(&ListRuns {
+            limit: usize::MAX,
+            ..ListRuns::default()
+        })
+        .await?
+        .items)
 }
 
 /// What a check found.
@@ -117,32 +149,88 @@ pub async fn check(store: &AsyncStore, shape: Shape) -> runlog::Result<Found> {
         by_instance.entry(run.instance_id).or_default().push(run);
     }
     let mut instances = BTreeSet::new();
-    for session in store.list_sessions(&ListSessions { limit: usize::MAX, ..ListSessions::default() }).await?.sessions {
-        instances.extend(store.instances(session.id).await?.into_iter().map(|instance| instance.id));
+    for session in store
+        .list_sessions(&ListSessions {
+            limit: usize::MAX,
+            ..ListSessions::default()
+        })
+        .await?
+        .sessions
+    {
+        instances.extend(
+            store
+                .instances(session.id)
+                .await?
+                .into_iter()
+                .map(|instance| instance.id),
+        );
     }
     assert_eq!(instances.len(), shape.agents(), "every agent was made once");
-    assert_eq!(by_instance.keys().copied().collect::<BTreeSet<_>>(), instances);
+    assert_eq!(
+        by_instance.keys().copied().collect::<BTreeSet<_>>(),
+        instances
+    );
     for (instance, runs) in &by_instance {
         check_agent(store, *instance, runs).await?;
     }
-    Ok(Found { agents: instances.len(), runs: runs.len(), parts: instances.len() * PARTS })
+    Ok(Found {
+        agents: instances.len(),
+        runs: runs.len(),
+        parts: instances.len() * PARTS,
+    })
 }
 
-async fn check_agent(store: &AsyncStore, instance: InstanceId, runs: &[&RunSummary]) -> runlog::Result<()> {
+async fn check_agent(
+    store: &AsyncStore,
+    instance: InstanceId,
+    runs: &[&RunSummary],
+) -> runlog::Result<()> {
     let context = store.context(instance).await?.get_messages().await?;
-    let expected: Vec<String> =
-        (1..=PARTS).map(|part| format!("{{\"role\":\"assistant\",\"content\":\"part {part}\"}}")).collect();
-    assert_eq!(parts_of(&context), expected, "every part once and in order, in {instance}");
+    let expected: Vec<String> = (1..=PARTS)
+        .map(|part| format!("{{\"role\":\"assistant\",\"content\":\"part {part}\"}}"))
+        .collect();
+    assert_eq!(
+        parts_of(&context),
+        expected,
+        "every part once and in order, in {instance}"
+    );
     let calls = context.iter().filter(|message| spawns(message)).count();
-    let results = context.iter().filter(|message| message.role == Role::Tool).count();
-    assert!(calls == results && calls <= 1, "{calls} spawns with {results} results in {instance}");
-    assert!(store.context(instance).await?.dangling_tool_calls().await?.is_empty());
+    let results = context
+        .iter()
+        .filter(|message| message.role == Role::Tool)
+        .count();
+    assert!(
+        calls == results && calls <= 1,
+        "{calls} spawns with {results} results in {instance}"
+    );
+    assert!(
+        store
+            .context(instance)
+            .await?
+            .dangling_tool_calls()
+            .await?
+            .is_empty()
+    );
     for (run, next) in runs.iter().zip(runs.iter().skip(1)) {
-        assert_eq!((run.status, next.resumed_from), (RunStatus::Paused, Some(run.id)), "one goes on from another");
-        let whole = store.runs().get(run.id).await?.unwrap_or_else(|| panic!("run {} is listed", run.id));
+        assert_eq!(
+            (run.status, next.resumed_from),
+            (RunStatus::Paused, Some(run.id)),
+            "one goes on from another"
+        );
+        let whole = store
+            .runs()
+            .get(run.id)
+            .await?
+            .unwrap_or_else(|| panic!("run {} is listed", run.id));
         assert_eq!(whole.resumed_by, Some(next.id));
     }
-    let last = runs.last().unwrap_or_else(|| panic!("{instance} has a run"));
-    assert_eq!((last.status, last.step_count as usize), (RunStatus::Completed, PARTS), "{last:?}");
+    let last = runs
+        .last()
+        .unwrap_or_else(|| panic!("{instance} has a run"));
+    assert_eq!(
+        (last.status, last.step_count as usize),
+        (RunStatus::Completed, PARTS),
+        "{last:?}"
+    );
     Ok(())
 }

@@ -28,7 +28,11 @@ const THREADS: u64 = 8;
 
 fn agents(folder: &Path, tasks: u64) -> Child {
     Command::new(env!("CARGO_BIN_EXE_agents"))
-        .args([folder.as_os_str().to_owned(), tasks.to_string().into(), THREADS.to_string().into()])
+        .args([
+            folder.as_os_str().to_owned(),
+            tasks.to_string().into(),
+            THREADS.to_string().into(),
+        ])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap()
@@ -48,7 +52,10 @@ fn kill_after(mut child: Child, lines: u64, acknowledged: &mut Acknowledged) -> 
         acknowledged.take(&line);
     }
     let status = child.wait().unwrap();
-    assert!(status.success() || status.code().is_none(), "the agents failed: {status}");
+    assert!(
+        status.success() || status.code().is_none(),
+        "the agents failed: {status}"
+    );
     assert_eq!(status.success(), ended);
     ended
 }
@@ -61,16 +68,27 @@ fn check_files(folder: &Path, extent: Extent) {
     assert!(verification.is_sound(), "{:?}", verification.problems);
     let store = Store::open_read_only(folder).unwrap();
     let streams: BTreeMap<_, _> = checked.streams().into_iter().collect();
-    let options = runlog::ListSessions { limit: usize::MAX, ..runlog::ListSessions::default() };
+    let options = runlog::ListSessions {
+        limit: usize::MAX,
+        ..runlog::ListSessions::default()
+    };
     for session in store.list_sessions(&options).unwrap().sessions {
         for instance in store.instances(session.id).unwrap() {
             let events = store.contexts().get_events(instance.id, 1).unwrap();
             let records = &streams[instance.id.as_uuid().as_bytes()];
             // What was written when the process was killed may not have been published yet.
-            assert!(events.len() == records.len() || extent == Extent::Begun && events.len() < records.len());
+            assert!(
+                events.len() == records.len()
+                    || extent == Extent::Begun && events.len() < records.len()
+            );
             for (event, (sequence, position, kind, _, payload)) in events.iter().zip(records) {
                 assert_eq!(
-                    (event.sequence_number, event.position, event.event_type.byte(), event.content.as_bytes()),
+                    (
+                        event.sequence_number,
+                        event.position,
+                        event.event_type.byte(),
+                        event.content.as_bytes()
+                    ),
                     (*sequence, *position, *kind, &payload[..])
                 );
             }
@@ -82,13 +100,17 @@ fn check_files(folder: &Path, extent: Extent) {
 /// are left out on both sides.
 fn same_as(store: &Store, unkilled: &Store, tasks: &[Task]) {
     for task in tasks {
-        let agents = std::iter::once(ROOT.to_owned()).chain((0..task.helpers.len()).map(helper_name));
+        let agents =
+            std::iter::once(ROOT.to_owned()).chain((0..task.helpers.len()).map(helper_name));
         for (task, agent) in task.all().zip(agents) {
             let root = task.name.split('.').next().unwrap();
             let events = |store: &Store| {
                 let session = store.find_session(&format!("task {root}")).unwrap();
                 let instances = store.instances(session.id).unwrap();
-                let instance = instances.iter().find(|instance| instance.agent_name == agent).unwrap();
+                let instance = instances
+                    .iter()
+                    .find(|instance| instance.agent_name == agent)
+                    .unwrap();
                 store.contexts().get_events(instance.id, 1).unwrap()
             };
             let (killed, expected) = (events(store), events(unkilled));
@@ -100,15 +122,23 @@ fn same_as(store: &Store, unkilled: &Store, tasks: &[Task]) {
                     .filter(|json| !TOLD.contains(&json.as_str()))
                     .collect::<Vec<_>>()
             };
-            let lines: Vec<usize> = (0..task.lines.len()).filter(|line| !cut_off.contains(line)).collect();
+            let lines: Vec<usize> = (0..task.lines.len())
+                .filter(|line| !cut_off.contains(line))
+                .collect();
             let expected = kept(&expected);
             let expected: Vec<&String> = expected[..task.opening.len()]
                 .iter()
-                .chain(lines.iter().map(|line| &expected[task.opening.len() + line]))
+                .chain(
+                    lines
+                        .iter()
+                        .map(|line| &expected[task.opening.len() + line]),
+                )
                 .collect();
             let killed = kept(&killed);
-            let killed: Vec<&String> =
-                killed.iter().filter(|json| !runlog_tests::agents::seen::is_cut_off(json)).collect();
+            let killed: Vec<&String> = killed
+                .iter()
+                .filter(|json| !runlog_tests::agents::seen::is_cut_off(json))
+                .collect();
             assert_eq!(killed, expected, "task {}", task.name);
         }
     }
@@ -129,7 +159,11 @@ fn report(budget: &Budget, found: Found) {
 /// Records every task in a process that is killed so many times, and one time to the end.
 fn killed(folder: &Path, tasks: &[Task], kills: u64, random: &mut Random) -> Acknowledged {
     let count = tasks.len() as u64;
-    let lines: usize = tasks.iter().flat_map(Task::all).map(|task| task.lines.len() + 2).sum();
+    let lines: usize = tasks
+        .iter()
+        .flat_map(Task::all)
+        .map(|task| task.lines.len() + 2)
+        .sum();
     let mut acknowledged = Acknowledged::default();
     for kill in 1..=kills {
         let mut child = agents(folder, count);
@@ -138,7 +172,11 @@ fn killed(folder: &Path, tasks: &[Task], kills: u64, random: &mut Random) -> Ack
             std::thread::sleep(Duration::from_micros(random.below(20_000)));
             child.kill().unwrap();
         }
-        let ended = kill_after(child, random.below(lines as u64 * 5 / 4 / kills), &mut acknowledged);
+        let ended = kill_after(
+            child,
+            random.below(lines as u64 * 5 / 4 / kills),
+            &mut acknowledged,
+        );
         assert!(!ended, "the agents were done before kill {kill}");
         if !folder.join("RUNLOG").exists() {
             assert!(acknowledged.counts.is_empty(), "the store is gone");
@@ -150,14 +188,21 @@ fn killed(folder: &Path, tasks: &[Task], kills: u64, random: &mut Random) -> Ack
             panic!("after kill {kill}: {what}");
         }
     }
-    assert!(kill_after(agents(folder, count), u64::MAX, &mut acknowledged), "they come to an end");
+    assert!(
+        kill_after(agents(folder, count), u64::MAX, &mut acknowledged),
+        "they come to an end"
+    );
     acknowledged
 }
 
 #[test]
 fn agents_killed_at_random_moments_end_as_if_nothing_had_happened() {
     let budget = budget::of("agents killed");
-    let (tasks, kills) = if budget::is_torture() { (200, 50) } else { (40, 12) };
+    let (tasks, kills) = if budget::is_torture() {
+        (200, 50)
+    } else {
+        (40, 12)
+    };
     let tasks: Vec<Task> = (0..tasks).map(Task::new).collect();
     let unkilled_folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let said = killed(unkilled_folder.path(), &tasks, 0, &mut Random::new(0));
@@ -172,7 +217,10 @@ fn agents_killed_at_random_moments_end_as_if_nothing_had_happened() {
         let store = Store::open(folder.path()).unwrap();
         assert!(store.recover_runs().unwrap().is_empty());
         let found = check(&store, &tasks, &acknowledged, Extent::Whole).unwrap();
-        assert_eq!((found.lines, found.calls, calm.cut_off), (calm.lines, calm.calls, 0));
+        assert_eq!(
+            (found.lines, found.calls, calm.cut_off),
+            (calm.lines, calm.calls, 0)
+        );
         same_as(&store, &unkilled, &tasks);
         budget.add("kills", kills);
         report(&budget, found);
@@ -190,7 +238,10 @@ fn what_is_not_as_the_script_has_it_is_told() {
     let played = || {
         let store = Store::in_memory();
         Agent::new(&store, &|_| {}).play(&task).unwrap();
-        let instance = store.root_instance(store.find_session(&session_name(&task)).unwrap().id).unwrap().id;
+        let instance = store
+            .root_instance(store.find_session(&session_name(&task)).unwrap().id)
+            .unwrap()
+            .id;
         (store, instance)
     };
     let wrong = |store: &Store, acknowledged: &Acknowledged, extent| {
@@ -218,7 +269,9 @@ fn what_is_not_as_the_script_has_it_is_told() {
     for fewer in [1, 4] {
         let (store, instance) = played();
         let context = store.context(instance).unwrap();
-        context.truncate_after_sequence(context.get_last_sequence().unwrap() - fewer).unwrap();
+        context
+            .truncate_after_sequence(context.get_last_sequence().unwrap() - fewer)
+            .unwrap();
         wrong(&store, &nothing, Extent::Whole);
     }
 

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use runlog_engine::{
-    BackupOptions, Batch, Durability, ErrorKind, Expected, Kind, NewRecord, Op, OpenOptions, Position, ReadOptions,
-    Store, StreamId,
+    BackupOptions, Batch, Durability, ErrorKind, Expected, Kind, NewRecord, Op, OpenOptions,
+    Position, ReadOptions, Store, StreamId,
     storage::{Access, FsStorage, Storage},
     verify,
 };
@@ -20,7 +20,11 @@ const STREAM: StreamId = StreamId::from_bytes(*b"backed up stream");
 
 fn options() -> OpenOptions {
     let options = OpenOptions::with_host(Arc::new(TestHost::new(1)));
-    OpenOptions { segment_bytes_max: 64 << 10, durability: Durability::Os, ..options }
+    OpenOptions {
+        segment_bytes_max: 64 << 10,
+        durability: Durability::Os,
+        ..options
+    }
 }
 
 fn open(storage: &FaultyStorage) -> Store {
@@ -32,8 +36,18 @@ fn append(store: &Store, from: u64, count: u64) {
     for number in from..from + count {
         let meta = number.to_le_bytes();
         let payload = vec![u8::try_from(number % 251).unwrap(); 1_000];
-        let records = vec![NewRecord { kind: Kind::DATA, meta: &meta, payload: &payload }];
-        store.commit(&Batch::new(vec![Op::Append { stream: STREAM, expected: Expected::Any, records }])).unwrap();
+        let records = vec![NewRecord {
+            kind: Kind::DATA,
+            meta: &meta,
+            payload: &payload,
+        }];
+        store
+            .commit(&Batch::new(vec![Op::Append {
+                stream: STREAM,
+                expected: Expected::Any,
+                records,
+            }]))
+            .unwrap();
     }
 }
 
@@ -42,8 +56,11 @@ fn numbers(storage: &FaultyStorage) -> Vec<u64> {
     let verified = verify(storage).unwrap();
     assert_eq!(verified.problems_count, 0, "{:?}", verified.problems);
     let store = open(&storage.copy());
-    let Ok(read) = store.read(STREAM, ReadOptions::default()) else { return Vec::new() };
-    read.map(|record| u64::from_le_bytes(record.unwrap().meta.as_ref().try_into().unwrap())).collect()
+    let Ok(read) = store.read(STREAM, ReadOptions::default()) else {
+        return Vec::new();
+    };
+    read.map(|record| u64::from_le_bytes(record.unwrap().meta.as_ref().try_into().unwrap()))
+        .collect()
 }
 
 #[test]
@@ -58,10 +75,17 @@ fn a_backup_has_what_was_acknowledged_and_the_next_one_what_is_new() {
     append(&store, 200, 100);
     let second = store.backup(&target).unwrap();
     assert_eq!(numbers(&target), (0..300).collect::<Vec<_>>());
-    assert!(second.kept >= first.copied - 1 && second.copied <= 3, "{second:?} after {first:?}");
+    assert!(
+        second.kept >= first.copied - 1 && second.copied <= 3,
+        "{second:?} after {first:?}"
+    );
     assert!(second.last_position > first.last_position);
     let third = store.backup(&target).unwrap();
-    assert_eq!((third.copied, third.bytes), (0, 0), "nothing is new: {third:?}");
+    assert_eq!(
+        (third.copied, third.bytes),
+        (0, 0),
+        "nothing is new: {third:?}"
+    );
 
     // Of a reader too, and of a store that was closed.
     let reader = Store::open_on(Arc::new(storage.clone()), options().read_only()).unwrap();
@@ -72,10 +96,17 @@ fn a_backup_has_what_was_acknowledged_and_the_next_one_what_is_new() {
     // The backup is a store like any other.
     let restored = open(&target);
     append(&restored, 300, 1);
-    assert_eq!(restored.last_position().unwrap(), Position(third.last_position.0 + 1));
+    assert_eq!(
+        restored.last_position().unwrap(),
+        Position(third.last_position.0 + 1)
+    );
     restored.close().unwrap();
     let error = open(&storage).backup(&target).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Conflict, "what was written to it would be lost: {error}");
+    assert_eq!(
+        error.kind(),
+        ErrorKind::Conflict,
+        "what was written to it would be lost: {error}"
+    );
 }
 
 #[test]
@@ -84,15 +115,29 @@ fn a_backup_goes_nowhere_else() {
     let store = open(&storage);
     append(&store, 0, 1);
     let another = FaultyStorage::new();
-    let options = OpenOptions { host: Arc::new(TestHost::new(2)), ..options() };
-    Store::open_on(Arc::new(another.clone()), options).unwrap().close().unwrap();
+    let options = OpenOptions {
+        host: Arc::new(TestHost::new(2)),
+        ..options()
+    };
+    Store::open_on(Arc::new(another.clone()), options)
+        .unwrap()
+        .close()
+        .unwrap();
     let before = another.files();
-    assert_eq!(store.backup(&another).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(
+        store.backup(&another).unwrap_err().kind(),
+        ErrorKind::InvalidInput
+    );
     assert_eq!(another.files(), before);
     let other = FaultyStorage::new();
     other.create("notes.txt").unwrap();
     let error = store.backup(&other).unwrap_err();
-    assert!(error.to_string().contains("has other files, such as notes.txt"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("has other files, such as notes.txt"),
+        "{error}"
+    );
     // Its own folder is open for writing, or has what a writer leaves.
     assert!(store.backup(&storage).is_err());
 }
@@ -128,10 +173,18 @@ fn a_backup_that_is_cut_off_is_a_store_that_ends_earlier() {
             let mut after = 0;
             loop {
                 let target = begun.copy();
-                target.arm(Fault { after, failure, lasting: Lasting::ForGood });
+                target.arm(Fault {
+                    after,
+                    failure,
+                    lasting: Lasting::ForGood,
+                });
                 let done = store.backup(&target);
                 target.arm(None);
-                let left = if failure == Failure::PowerLoss { target.crashed(after) } else { target.copy() };
+                let left = if failure == Failure::PowerLoss {
+                    target.crashed(after)
+                } else {
+                    target.copy()
+                };
                 let is_store = left.files().contains_key("RUNLOG");
                 let found = if is_store { numbers(&left).len() } else { 0 };
                 assert!(found >= at_least, "{failure:?} after {after}: {found}");
@@ -150,8 +203,18 @@ fn a_backup_that_is_cut_off_is_a_store_that_ends_earlier() {
 /// A store that was restored from an earlier backup has lost what the later one has: that is never written over.
 #[test]
 fn a_backup_that_is_ahead_of_the_store_is_left_alone() {
-    for (before, lost, after) in [(5, 8, 0), (5, 8, 2), (5, 8, 20), (150, 100, 0), (150, 100, 200)] {
-        let (storage, first, second) = (FaultyStorage::new(), FaultyStorage::new(), FaultyStorage::new());
+    for (before, lost, after) in [
+        (5, 8, 0),
+        (5, 8, 2),
+        (5, 8, 20),
+        (150, 100, 0),
+        (150, 100, 200),
+    ] {
+        let (storage, first, second) = (
+            FaultyStorage::new(),
+            FaultyStorage::new(),
+            FaultyStorage::new(),
+        );
         let store = open(&storage);
         append(&store, 0, before);
         store.backup(&first).unwrap();
@@ -161,20 +224,34 @@ fn a_backup_that_is_ahead_of_the_store_is_left_alone() {
         append(&restored, 1_000, after);
         let kept = second.files();
         let error = restored.backup(&second).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Conflict, "{before}, {lost}, {after}: {error}");
+        assert_eq!(
+            error.kind(),
+            ErrorKind::Conflict,
+            "{before}, {lost}, {after}: {error}"
+        );
         assert!(second.files() == kept, "{before}, {lost}, {after}");
     }
 }
 
 /// The first of the sealed segments of a store, and its length.
 fn sealed(storage: &FaultyStorage) -> (String, u64) {
-    let name = storage.list().unwrap().into_iter().filter(|name| name.ends_with(".seg")).min().unwrap();
+    let name = storage
+        .list()
+        .unwrap()
+        .into_iter()
+        .filter(|name| name.ends_with(".seg"))
+        .min()
+        .unwrap();
     let length = storage.open(&name, Access::Read).unwrap().len().unwrap();
     (name, length)
 }
 
 fn damage(storage: &FaultyStorage, name: &str, at: u64, length: usize) {
-    storage.open(name, Access::Write).unwrap().write_at(at, &vec![0x5a; length]).unwrap();
+    storage
+        .open(name, Access::Write)
+        .unwrap()
+        .write_at(at, &vec![0x5a; length])
+        .unwrap();
 }
 
 #[test]
@@ -185,7 +262,13 @@ fn what_a_backup_has_damaged_is_copied_again() {
     let first = store.backup(&good).unwrap();
     let (name, length) = sealed(&good);
     // Its header, its first record, a quarter of its records, and what seals it.
-    for (at, bytes) in [(8, 8), (64, 8), (length / 2, 16 << 10), (length - 8, 8), (length - 100, 100)] {
+    for (at, bytes) in [
+        (8, 8),
+        (64, 8),
+        (length / 2, 16 << 10),
+        (length - 8, 8),
+        (length - 100, 100),
+    ] {
         let target = good.copy();
         damage(&target, &name, at, bytes);
         assert_ne!(target.files(), good.files());
@@ -194,7 +277,11 @@ fn what_a_backup_has_damaged_is_copied_again() {
         assert_eq!(target.files(), good.files(), "at {at}");
     }
     let target = good.copy();
-    target.open(&name, Access::Write).unwrap().set_len(length / 2).unwrap();
+    target
+        .open(&name, Access::Write)
+        .unwrap()
+        .set_len(length / 2)
+        .unwrap();
     store.backup(&target).unwrap();
     assert_eq!(target.files(), good.files(), "cut short");
     // Its last records and what seals it: it may be another history's, which is never written over.
@@ -202,7 +289,10 @@ fn what_a_backup_has_damaged_is_copied_again() {
     damage(&target, &name, length - 4_000, 4_000);
     let error = store.backup(&target).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
-    assert!(error.to_string().contains("or is damaged; verify it"), "{error}");
+    assert!(
+        error.to_string().contains("or is damaged; verify it"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -213,7 +303,11 @@ fn a_backup_that_verifies_finds_damage_of_any_byte() {
     let first = store.backup(&good).unwrap();
     let (name, length) = sealed(&good);
     let verified = BackupOptions { verify: true };
-    assert_eq!(store.backup_with(&good, verified).unwrap().kept, first.copied, "nothing is damaged");
+    assert_eq!(
+        store.backup_with(&good, verified).unwrap().kept,
+        first.copied,
+        "nothing is damaged"
+    );
     for at in (100..length).step_by(usize::try_from(length / 40).unwrap()) {
         let target = good.copy();
         damage(&target, &name, at, 1);
@@ -236,13 +330,27 @@ fn copying_again_that_is_cut_off_leaves_what_was_there() {
         let mut after = 0;
         loop {
             let target = good.copy();
-            target.arm(Fault { after, failure, lasting: Lasting::ForGood });
+            target.arm(Fault {
+                after,
+                failure,
+                lasting: Lasting::ForGood,
+            });
             let done = store.backup_with(&target, BackupOptions { verify: true });
             target.arm(None);
-            let left = if failure == Failure::PowerLoss { target.crashed(after) } else { target.copy() };
+            let left = if failure == Failure::PowerLoss {
+                target.crashed(after)
+            } else {
+                target.copy()
+            };
             open(&left.copy()).close().unwrap();
-            assert_eq!(left.files()[&name].len() as u64, length, "{failure:?} after {after}");
-            store.backup_with(&left, BackupOptions { verify: true }).unwrap();
+            assert_eq!(
+                left.files()[&name].len() as u64,
+                length,
+                "{failure:?} after {after}"
+            );
+            store
+                .backup_with(&left, BackupOptions { verify: true })
+                .unwrap();
             assert_eq!(numbers(&left).len(), 300);
             if done.is_ok() {
                 break;
@@ -261,21 +369,32 @@ fn the_only_whole_copy_is_not_written_over() {
     let (name, length) = sealed(&storage);
     damage(&storage, &name, length / 2, 1);
     let kept = target.files();
-    let error = store.backup_with(&target, BackupOptions { verify: true }).unwrap_err();
+    let error = store
+        .backup_with(&target, BackupOptions { verify: true })
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
-    assert!(error.to_string().contains("the store's own is damaged"), "{error}");
+    assert!(
+        error.to_string().contains("the store's own is damaged"),
+        "{error}"
+    );
     assert_eq!(target.files(), kept);
 }
 
 /// The segments that a storage has, and what is in them.
 fn segments(storage: &FaultyStorage) -> Vec<(String, Vec<u8>)> {
-    storage.files().into_iter().filter(|(name, _)| name.ends_with(".seg")).collect()
+    storage
+        .files()
+        .into_iter()
+        .filter(|(name, _)| name.ends_with(".seg"))
+        .collect()
 }
 
 /// The message of a backup that found the store damaged.
 #[track_caller]
 fn damaged(store: &Store, target: &FaultyStorage, verify: bool) -> String {
-    let error = store.backup_with(target, BackupOptions { verify }).unwrap_err();
+    let error = store
+        .backup_with(target, BackupOptions { verify })
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
     error.to_string()
 }
@@ -288,16 +407,35 @@ fn damage_of_the_store_is_told_and_the_rest_is_copied() {
     store.close().unwrap();
     let (name, length) = sealed(&good);
     // Both copies of its header, records, its index block, and the end of that.
-    for at in [8, 2048 + 8, 4096, 5000, length / 4, length / 2, length - 1000, length - 200, length - 8] {
+    for at in [
+        8,
+        2048 + 8,
+        4096,
+        5000,
+        length / 4,
+        length / 2,
+        length - 1000,
+        length - 200,
+        length - 8,
+    ] {
         let (storage, target) = (good.copy(), FaultyStorage::new());
         let store = open(&storage);
         damage(&storage, &name, at, 1);
         let said = damaged(&store, &target, false);
-        assert!(said.contains(&format!("{name}: offset ")), "at {at}: {said}");
-        assert!(said.contains("everything was copied, but the store is damaged"), "at {at}: {said}");
+        assert!(
+            said.contains(&format!("{name}: offset ")),
+            "at {at}: {said}"
+        );
+        assert!(
+            said.contains("everything was copied, but the store is damaged"),
+            "at {at}: {said}"
+        );
         assert_eq!(segments(&target), segments(&storage), "at {at}");
         let said = damaged(&store, &target, true);
-        assert!(said.contains(&format!("{name}: offset ")), "it has been copied already, at {at}: {said}");
+        assert!(
+            said.contains(&format!("{name}: offset ")),
+            "it has been copied already, at {at}: {said}"
+        );
         assert_eq!(segments(&target), segments(&storage), "at {at}");
         // Where nothing is copied, and nothing compared, nothing is read.
         assert_eq!(store.backup(&target).unwrap().copied, 0, "at {at}");
@@ -309,7 +447,10 @@ fn damage_of_several_segments_is_told_and_where_the_first_is() {
     let (storage, target) = (FaultyStorage::new(), FaultyStorage::new());
     let store = open(&storage);
     append(&store, 0, 300);
-    let names: Vec<String> = segments(&storage).into_iter().map(|(name, _)| name).collect();
+    let names: Vec<String> = segments(&storage)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
     assert!(names.len() > 3, "{names:?}");
     damage(&storage, &names[1], 4096 + 1100, 1);
     damage(&storage, &names[2], 5000, 1);
@@ -320,17 +461,26 @@ fn damage_of_several_segments_is_told_and_where_the_first_is() {
     assert!(said.contains("2 more segments are damaged"), "{said}");
     let found = segments(&target);
     assert_eq!(found.len(), names.len());
-    assert_eq!(found[..names.len() - 1], segments(&storage)[..names.len() - 1]);
+    assert_eq!(
+        found[..names.len() - 1],
+        segments(&storage)[..names.len() - 1]
+    );
     append(&store, 300, 100);
     damaged(&store, &target, false);
-    assert!(segments(&target).len() > names.len(), "it goes on from there");
+    assert!(
+        segments(&target).len() > names.len(),
+        "it goes on from there"
+    );
 }
 
 /// A backup has a segment's beginning whole, and the store's own was damaged there since.
 #[test]
 fn a_whole_beginning_is_not_written_over() {
     let (storage, target) = (FaultyStorage::new(), FaultyStorage::new());
-    let store = OpenOptions { segment_bytes_max: 1 << 20, ..options() };
+    let store = OpenOptions {
+        segment_bytes_max: 1 << 20,
+        ..options()
+    };
     let store = Store::open_on(Arc::new(storage.clone()), store).unwrap();
     append(&store, 0, 200);
     store.backup(&target).unwrap();
@@ -340,7 +490,10 @@ fn a_whole_beginning_is_not_written_over() {
     damage(&storage, &name, 5000, 1);
     for verify in [false, true] {
         let said = damaged(&store, &target, verify);
-        assert!(said.contains("isn't copied over") && said.contains(&format!("{name}: offset ")), "{said}");
+        assert!(
+            said.contains("isn't copied over") && said.contains(&format!("{name}: offset ")),
+            "{said}"
+        );
         assert_eq!(segments(&target), kept);
     }
     assert_eq!(numbers(&target).len(), 200);
@@ -361,7 +514,11 @@ fn a_whole_index_block_is_not_written_over() {
         let said = damaged(&store, &target, false);
         assert!(said.contains("the store's own is damaged"), "{said}");
         assert_eq!(target.files(), kept, "at {at}");
-        storage.open(&name, Access::Write).unwrap().write_at(at, &[before]).unwrap();
+        storage
+            .open(&name, Access::Write)
+            .unwrap()
+            .write_at(at, &[before])
+            .unwrap();
     }
 }
 
@@ -373,19 +530,35 @@ fn a_backup_inside_the_store_is_refused() {
     append(&store, 0, 1);
     let before = std::fs::read_dir(&path).unwrap().count();
     for inside in ["backup", "a/b", ".", "../store/backup", "a/../b"] {
-        let error = store.backup(&FsStorage::new(path.join(inside))).unwrap_err();
+        let error = store
+            .backup(&FsStorage::new(path.join(inside)))
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{inside}: {error}");
-        assert!(error.to_string().contains("inside the store's own folder"), "{inside}: {error}");
-        assert_eq!(std::fs::read_dir(&path).unwrap().count(), before, "{inside}");
+        assert!(
+            error.to_string().contains("inside the store's own folder"),
+            "{inside}: {error}"
+        );
+        assert_eq!(
+            std::fs::read_dir(&path).unwrap().count(),
+            before,
+            "{inside}"
+        );
     }
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(&path, folder.path().join("link")).unwrap();
-        let error = store.backup(&FsStorage::new(folder.path().join("link/backup"))).unwrap_err();
-        assert!(error.to_string().contains("inside the store's own folder"), "{error}");
+        let error = store
+            .backup(&FsStorage::new(folder.path().join("link/backup")))
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("inside the store's own folder"),
+            "{error}"
+        );
     }
     // Beside it, and around it by name alone.
     for beside in ["backup", "store-backup", "store/../another"] {
-        store.backup(&FsStorage::new(folder.path().join(beside))).unwrap();
+        store
+            .backup(&FsStorage::new(folder.path().join(beside)))
+            .unwrap();
     }
 }

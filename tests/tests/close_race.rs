@@ -17,7 +17,9 @@ use std::{
     time::Duration,
 };
 
-use runlog_engine::{Batch, Commit, Durability, Expected, NewRecord, Op, OpenOptions, Sequence, Store};
+use runlog_engine::{
+    Batch, Commit, Durability, Expected, NewRecord, Op, OpenOptions, Sequence, Store,
+};
 use runlog_tests::{
     budget::{self, Budget},
     checker,
@@ -32,7 +34,10 @@ const SUCCESSOR: u64 = 100;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn options() -> OpenOptions {
-    OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() }
+    OpenOptions {
+        segment_bytes_max: 64 << 10,
+        ..OpenOptions::default()
+    }
 }
 
 /// What a thread was told until the store refused it.
@@ -59,9 +64,16 @@ enum Way {
 
 /// Appends until the store refuses; several batches are in line at once where that can be.
 fn append_until_refused(store: &Store, thread: u64, way: Way, closed: &AtomicBool) -> Told {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     let mut told = Told::default();
-    let durability = if thread.is_multiple_of(3) { Durability::Os } else { Durability::Sync };
+    let durability = if thread.is_multiple_of(3) {
+        Durability::Os
+    } else {
+        Durability::Sync
+    };
     let mut sequence = 0;
     loop {
         let is_closed = closed.load(Ordering::SeqCst);
@@ -88,8 +100,12 @@ fn append_until_refused(store: &Store, thread: u64, way: Way, closed: &AtomicBoo
         for (commit, sequence) in commits.into_iter().zip(first..) {
             let ended = match (commit, way) {
                 (Ok(Some(commit)), Way::Await) => {
-                    let Ok(ended) = runtime.block_on(async { tokio::time::timeout(PATIENCE, commit).await }) else {
-                        told.stuck = Some(format!("thread {thread}: the commit of sequence {sequence} never ends"));
+                    let Ok(ended) =
+                        runtime.block_on(async { tokio::time::timeout(PATIENCE, commit).await })
+                    else {
+                        told.stuck = Some(format!(
+                            "thread {thread}: the commit of sequence {sequence} never ends"
+                        ));
                         return told;
                     };
                     ended.map(drop)
@@ -120,7 +136,8 @@ impl Busy {
         let (sender, ends) = mpsc::channel();
         for thread in 0..THREADS {
             let (store, closed, sender) = (store.clone(), closed.clone(), sender.clone());
-            let way = [Way::Commit, Way::Commit, Way::Wait, Way::Await][usize::try_from(thread % 4).unwrap()];
+            let way = [Way::Commit, Way::Commit, Way::Wait, Way::Await]
+                [usize::try_from(thread % 4).unwrap()];
             // Not scoped: one that hangs is left behind, and told.
             thread::spawn(move || {
                 let told = append_until_refused(&store, thread, way, &closed);
@@ -128,7 +145,11 @@ impl Busy {
                 let _ = sender.send((thread, told));
             });
         }
-        Self { store, closed, ends }
+        Self {
+            store,
+            closed,
+            ends,
+        }
     }
 
     fn close(&self, wrong: &mut Vec<String>) {
@@ -143,12 +164,17 @@ impl Busy {
         let mut acknowledged = BTreeMap::new();
         for _ in 0..THREADS {
             let Ok((thread, told)) = self.ends.recv_timeout(2 * PATIENCE) else {
-                wrong.push(format!("of {THREADS} threads only {} come to an end", acknowledged.len()));
+                wrong.push(format!(
+                    "of {THREADS} threads only {} come to an end",
+                    acknowledged.len()
+                ));
                 break;
             };
             wrong.extend(told.stuck);
             if told.after_close {
-                wrong.push(format!("thread {thread}: an append that began after the close was acknowledged"));
+                wrong.push(format!(
+                    "thread {thread}: an append that began after the close was acknowledged"
+                ));
             }
             acknowledged.insert(thread, told.acknowledged);
         }
@@ -157,7 +183,12 @@ impl Busy {
 }
 
 /// Whatever was acknowledged is in the log, as it was written.
-fn check(folder: &Path, acknowledged: &BTreeMap<u64, u64>, budget: &Budget, wrong: &mut Vec<String>) {
+fn check(
+    folder: &Path,
+    acknowledged: &BTreeMap<u64, u64>,
+    budget: &Budget,
+    wrong: &mut Vec<String>,
+) {
     let checked = match checker::check(folder) {
         Ok(checked) => checked,
         Err(problem) => {
@@ -167,15 +198,22 @@ fn check(folder: &Path, acknowledged: &BTreeMap<u64, u64>, budget: &Budget, wron
     };
     let streams: BTreeMap<_, _> = checked.streams().into_iter().collect();
     for (thread, last) in acknowledged {
-        let records = streams.get(stream(*thread).as_bytes()).map(Vec::as_slice).unwrap_or_default();
+        let records = streams
+            .get(stream(*thread).as_bytes())
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         if (records.len() as u64) < *last {
             let lost = last - records.len() as u64;
             budget.add("lost", lost);
-            wrong.push(format!("thread {thread}: {last} were acknowledged, the last {lost} of them are gone"));
+            wrong.push(format!(
+                "thread {thread}: {last} were acknowledged, the last {lost} of them are gone"
+            ));
         }
         for (sequence, position, _, _, found) in records {
             if *found != payload(*thread, *sequence) {
-                wrong.push(format!("thread {thread}: sequence {sequence}, position {position}, is another record"));
+                wrong.push(format!(
+                    "thread {thread}: sequence {sequence}, position {position}, is another record"
+                ));
             }
         }
         budget.add("acknowledged", *last);
@@ -183,14 +221,20 @@ fn check(folder: &Path, acknowledged: &BTreeMap<u64, u64>, budget: &Budget, wron
 }
 
 /// Rounds until the budget is spent; a round says what went wrong in it.
-fn rounds(budget: &Budget, count: u64, mut round: impl FnMut(&Path, &mut Random, &mut Vec<String>)) {
+fn rounds(
+    budget: &Budget,
+    count: u64,
+    mut round: impl FnMut(&Path, &mut Random, &mut Vec<String>),
+) {
     let mut random = Random::new(budget.seed());
     let mut wrong = Vec::new();
     for number in 1.. {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let before = wrong.len();
         round(&folder.path().join("store"), &mut random, &mut wrong);
-        wrong[before..].iter_mut().for_each(|wrong| *wrong = format!("round {number}: {wrong}"));
+        wrong[before..]
+            .iter_mut()
+            .for_each(|wrong| *wrong = format!("round {number}: {wrong}"));
         budget.add("rounds", 1);
         if number >= count && !budget.goes_on() {
             break;
@@ -199,7 +243,12 @@ fn rounds(budget: &Budget, count: u64, mut round: impl FnMut(&Path, &mut Random,
     budget.add("lost", 0);
     budget.add("errors", wrong.len() as u64);
     let told: Vec<_> = wrong.iter().take(10).map(String::as_str).collect();
-    assert!(wrong.is_empty(), "{} went wrong:\n{}", wrong.len(), told.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} went wrong:\n{}",
+        wrong.len(),
+        told.join("\n")
+    );
 }
 
 #[test]
@@ -214,7 +263,11 @@ fn store_closed_under_threads_that_append_is_whole_for_the_next_in_this_process(
             Ok(next) => {
                 for sequence in 1..=20 {
                     let payload = payload(SUCCESSOR, sequence);
-                    match next.append(stream(SUCCESSOR), Expected::Any, &[NewRecord::data(&payload)]) {
+                    match next.append(
+                        stream(SUCCESSOR),
+                        Expected::Any,
+                        &[NewRecord::data(&payload)],
+                    ) {
                         Ok(_) => drop(acknowledged.insert(SUCCESSOR, sequence)),
                         Err(error) => {
                             wrong.push(format!("the next writer: {error}"));
@@ -252,9 +305,15 @@ fn store_closed_under_threads_that_append_is_whole_for_a_process_that_waits() {
         let mut acknowledged = busy.told(wrong);
         let line = lines.next().and_then(Result::ok);
         let output = next.wait_with_output().unwrap();
-        match line.as_deref().and_then(|line| line.strip_prefix("acknowledged ")) {
+        match line
+            .as_deref()
+            .and_then(|line| line.strip_prefix("acknowledged "))
+        {
             Some(last) => drop(acknowledged.insert(SUCCESSOR, last.parse().unwrap())),
-            None => wrong.push(format!("the next process: {}", String::from_utf8_lossy(&output.stderr))),
+            None => wrong.push(format!(
+                "the next process: {}",
+                String::from_utf8_lossy(&output.stderr)
+            )),
         }
         check(folder, &acknowledged, &budget, wrong);
     });
@@ -282,19 +341,38 @@ fn store_can_be_opened_right_after_its_close_while_programs_are_started() {
     let (mut refused, mut opens) = (Vec::new(), 0);
     while opens < 150 || budget.goes_on() {
         opens += 1;
-        match Store::open(folder.path(), OpenOptions { durability: Durability::Os, ..options() }) {
+        match Store::open(
+            folder.path(),
+            OpenOptions {
+                durability: Durability::Os,
+                ..options()
+            },
+        ) {
             Ok(store) => {
-                store.append(stream(0), Expected::Any, &[NewRecord::data(b"one more")]).unwrap();
+                store
+                    .append(stream(0), Expected::Any, &[NewRecord::data(b"one more")])
+                    .unwrap();
                 store.close().unwrap();
             }
             Err(error) => refused.push(error.to_string()),
         }
     }
     ends.store(true, Ordering::SeqCst);
-    budget.add("programs", starting.into_iter().map(|starting| starting.join().unwrap()).sum());
+    budget.add(
+        "programs",
+        starting
+            .into_iter()
+            .map(|starting| starting.join().unwrap())
+            .sum(),
+    );
     budget.add("opens", opens);
     budget.add("refused", refused.len() as u64);
-    assert!(refused.is_empty(), "{} of {opens} opens refused, such as: {}", refused.len(), refused[0]);
+    assert!(
+        refused.is_empty(),
+        "{} of {opens} opens refused, such as: {}",
+        refused.len(),
+        refused[0]
+    );
 }
 
 #[test]
@@ -302,10 +380,17 @@ fn threads_that_close_at_once_are_all_told_that_it_worked() {
     let budget = budget::of("close at once");
     rounds(&budget, 60, |folder, _, wrong| {
         let store = Store::open(folder, options()).unwrap();
-        store.append(stream(0), Expected::Any, &[NewRecord::data(b"one")]).unwrap();
+        store
+            .append(stream(0), Expected::Any, &[NewRecord::data(b"one")])
+            .unwrap();
         let failures: Vec<_> = thread::scope(|scope| {
-            let closing: Vec<_> = (0..4).map(|_| scope.spawn(|| store.close().err())).collect();
-            closing.into_iter().filter_map(|closing| closing.join().unwrap()).collect()
+            let closing: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| store.close().err()))
+                .collect();
+            closing
+                .into_iter()
+                .filter_map(|closing| closing.join().unwrap())
+                .collect()
         });
         wrong.extend(failures.into_iter().map(|error| format!("close: {error}")));
         match Store::open(folder, options()) {

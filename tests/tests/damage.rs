@@ -27,15 +27,28 @@ impl Wrong {
         let first: Vec<_> = self
             .0
             .iter()
-            .take(if std::env::var_os("WRONG_ALL").is_some() { usize::MAX } else { 20 })
+            .take(if std::env::var_os("WRONG_ALL").is_some() {
+                usize::MAX
+            } else {
+                20
+            })
             .map(String::as_str)
             .collect();
-        assert!(self.0.is_empty(), "{} went wrong:\n{}", self.0.len(), first.join("\n"));
+        assert!(
+            self.0.is_empty(),
+            "{} went wrong:\n{}",
+            self.0.len(),
+            first.join("\n")
+        );
     }
 }
 
 fn expect(is_right: bool, found: &Found) -> Result<(), String> {
-    if is_right { Ok(()) } else { Err(format!("{found:?}")) }
+    if is_right {
+        Ok(())
+    } else {
+        Err(format!("{found:?}"))
+    }
 }
 
 #[test]
@@ -53,7 +66,11 @@ fn undamaged_victims_are_whole() {
 /// The last batch that ends at or before a length.
 fn batches_within(borders: &[(u64, usize)], length: u64) -> usize {
     let before = borders.first().map_or(0, |(_, batches)| batches - 1);
-    borders.iter().rev().find(|(end, _)| *end <= length).map_or(before, |(_, batches)| *batches)
+    borders
+        .iter()
+        .rev()
+        .find(|(end, _)| *end <= length)
+        .map_or(before, |(_, batches)| *batches)
 }
 
 #[test]
@@ -70,10 +87,16 @@ fn torn_tail_is_cut_by_whole_batches_at_every_length() {
         let ended = batches_within(&borders, length);
         // Zeros where zeros were change nothing: a batch may end in them.
         let active = &victim.files[victim.active()];
-        let zeros = active[place..].iter().position(|byte| *byte != 0).unwrap_or(active.len() - place);
+        let zeros = active[place..]
+            .iter()
+            .position(|byte| *byte != 0)
+            .unwrap_or(active.len() - place);
         let expected_of_zeroed = batches_within(&borders, length + zeros as u64);
         // Whole records need no more of a header than its first copy.
-        let cases = [(cut, "cut", ended, length), (zeroed, "zeroed", expected_of_zeroed, length + zeros as u64)];
+        let cases = [
+            (cut, "cut", ended, length),
+            (zeroed, "zeroed", expected_of_zeroed, length + zeros as u64),
+        ];
         for (storage, how, expected, header) in cases {
             let done = victim.examine(&storage).and_then(|found| {
                 let is_right = match &found {
@@ -86,7 +109,9 @@ fn torn_tail_is_cut_by_whole_batches_at_every_length() {
             });
             // What is there now is all there is: it opens again, and is the same.
             let again = done.and_then(|()| match victim.examine(&storage)? {
-                Found::Opened { batches, .. } if batches != expected => Err(format!("then {batches} batches")),
+                Found::Opened { batches, .. } if batches != expected => {
+                    Err(format!("then {batches} batches"))
+                }
                 _ => Ok(()),
             });
             wrong.add(|| format!("{how} to {length}"), again);
@@ -118,10 +143,17 @@ fn tail_of_a_closed_store_is_never_cut_in_silence() {
             let done = victim.examine(&storage).and_then(|found| {
                 let is_right = matches!(found, Found::Refused(_)) || victim.is_whole(&found);
                 expect(is_right, &found)?;
-                if told? > 0 || victim.is_whole(&found) { Ok(()) } else { Err("verify is silent".to_owned()) }
+                if told? > 0 || victim.is_whole(&found) {
+                    Ok(())
+                } else {
+                    Err("verify is silent".to_owned())
+                }
             });
             let reader = victim.examine_as_reader(&storage);
-            wrong.add(|| format!("{how} to {length}, changed {is_changed}"), done.and(reader));
+            wrong.add(
+                || format!("{how} to {length}, changed {is_changed}"),
+                done.and(reader),
+            );
         }
     }
     wrong.tell();
@@ -156,9 +188,16 @@ fn sealed_segment_cut_at_any_length_is_told_or_the_same() {
                 let storage = victim.changed(name, |bytes| bytes.truncate(length));
                 let told = verify(&storage);
                 let done = victim.examine(&storage).and_then(|found| {
-                    let is_told = matches!(found, Found::Refused(_) | Found::Opened { refused: 1.., .. });
+                    let is_told = matches!(
+                        found,
+                        Found::Refused(_) | Found::Opened { refused: 1.., .. }
+                    );
                     expect(is_told || victim.is_whole(&found), &found)?;
-                    if told? > 0 { Ok(()) } else { Err(format!("verify is silent, {found:?}")) }
+                    if told? > 0 {
+                        Ok(())
+                    } else {
+                        Err(format!("verify is silent, {found:?}"))
+                    }
                 });
                 wrong.add(|| format!("{left:?}, {name} cut to {length}"), done);
                 budget.add("lengths of sealed segments", 1);
@@ -189,10 +228,17 @@ fn flip_every_byte(left: Left, part: usize, parts: usize) {
             for bit in (0..8).filter(|bit| budget::is_torture() || *bit == one) {
                 let storage = victim.changed(name, |bytes| bytes[place] ^= 1 << bit);
                 let told = verify(&storage);
-                let reader = if place % 8 == 0 { victim.examine_as_reader(&storage) } else { Ok(()) };
+                let reader = if place % 8 == 0 {
+                    victim.examine_as_reader(&storage)
+                } else {
+                    Ok(())
+                };
                 let done = reader.and_then(|()| victim.examine(&storage));
                 let done = done.and_then(|found| {
-                    let is_told = matches!(found, Found::Refused(_) | Found::Opened { refused: 1.., .. });
+                    let is_told = matches!(
+                        found,
+                        Found::Refused(_) | Found::Opened { refused: 1.., .. }
+                    );
                     if is_told || victim.is_whole(&found) {
                         return match told? {
                             0 if must_be_told(&victim, name, place as u64, &borders) => {
@@ -210,7 +256,10 @@ fn flip_every_byte(left: Left, part: usize, parts: usize) {
                     );
                     expect(is_allowed, &found)
                 });
-                wrong.add(|| format!("{left:?}, {name}, bit {bit} of byte {place}"), done);
+                wrong.add(
+                    || format!("{left:?}, {name}, bit {bit} of byte {place}"),
+                    done,
+                );
                 budget.add("bits flipped", 1);
             }
         }
@@ -238,7 +287,13 @@ fn damaged_end_and_damaged_copy_of_a_header_are_told_by_verify() {
     for (name, start) in copies.chain([("END".to_owned(), 0)]) {
         for place in (start..start + 128).step_by(7) {
             let told = verify(&victim.changed(&name, |bytes| bytes[place] ^= 1));
-            let done = told.and_then(|told| if told > 0 { Ok(()) } else { Err("verify is silent".to_owned()) });
+            let done = told.and_then(|told| {
+                if told > 0 {
+                    Ok(())
+                } else {
+                    Err("verify is silent".to_owned())
+                }
+            });
             wrong.add(|| format!("{name}, byte {place}"), done);
         }
     }

@@ -31,25 +31,59 @@ const SYNC: Setup = Setup {
     script: script::long,
 };
 
-const SETUPS: [Setup; 3] =
-    [SYNC, Setup { preallocation: Preallocation::None, ..SYNC }, Setup { durability: Durability::Os, ..SYNC }];
+const SETUPS: [Setup; 3] = [
+    SYNC,
+    Setup {
+        preallocation: Preallocation::None,
+        ..SYNC
+    },
+    Setup {
+        durability: Durability::Os,
+        ..SYNC
+    },
+];
 
-const LONG_TAIL: Setup =
-    Setup { durability: Durability::Os, segment_bytes_max: 8 << 20, script: script::long_tail, ..SYNC };
+const LONG_TAIL: Setup = Setup {
+    durability: Durability::Os,
+    segment_bytes_max: 8 << 20,
+    script: script::long_tail,
+    ..SYNC
+};
 
-const END_OF_ROOM: Setup = Setup { segment_bytes_max: 128 << 10, script: script::end_of_room, ..SYNC };
+const END_OF_ROOM: Setup = Setup {
+    segment_bytes_max: 128 << 10,
+    script: script::end_of_room,
+    ..SYNC
+};
 
 impl std::fmt::Debug for Setup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}, {:?}, {} KiB", self.durability, self.preallocation, self.segment_bytes_max >> 10)
+        write!(
+            f,
+            "{:?}, {:?}, {} KiB",
+            self.durability,
+            self.preallocation,
+            self.segment_bytes_max >> 10
+        )
     }
 }
 
 impl Setup {
     fn driver(&self, storage: &FaultyStorage) -> Driver {
-        let Self { durability, preallocation, segment_bytes_max, .. } = *self;
-        let options = OpenOptions { durability, preallocation, segment_bytes_max, ..OpenOptions::default() };
-        let mut driver = Driver::unopened(Place::Faulty(storage.clone()), TestHost::new(7), options);
+        let Self {
+            durability,
+            preallocation,
+            segment_bytes_max,
+            ..
+        } = *self;
+        let options = OpenOptions {
+            durability,
+            preallocation,
+            segment_bytes_max,
+            ..OpenOptions::default()
+        };
+        let mut driver =
+            Driver::unopened(Place::Faulty(storage.clone()), TestHost::new(7), options);
         driver.opening_proves = segment_bytes_max <= 1 << 20;
         driver
     }
@@ -68,7 +102,11 @@ impl Fails {
             Failure::ShortRead => &[ErrorKind::Io, ErrorKind::Damaged],
             _ => &[ErrorKind::Io],
         };
-        if allowed.contains(&kind) { Ok(()) } else { Err(format!("unexpected kind {kind:?}")) }
+        if allowed.contains(&kind) {
+            Ok(())
+        } else {
+            Err(format!("unexpected kind {kind:?}"))
+        }
     }
 }
 
@@ -85,12 +123,15 @@ fn play(driver: &mut Driver, lines: &[Line], fails: Fails) -> Result<(), String>
             }
             let lose_power = |driver: &Driver, when: &str| {
                 let failed = |error| format!("line {place}, {line:?}, power lost {when}: {error}");
-                (0..8).try_for_each(|seed| peek_after_crash(driver, seed)).map_err(failed)
+                (0..8)
+                    .try_for_each(|seed| peek_after_crash(driver, seed))
+                    .map_err(failed)
             };
             if was_poisoned {
                 lose_power(driver, "before it")?;
             }
-            let told = play_line(driver, line, fails).map_err(|error| format!("line {place}, {line:?}: {error}"))?;
+            let told = play_line(driver, line, fails)
+                .map_err(|error| format!("line {place}, {line:?}: {error}"))?;
             if was_poisoned {
                 lose_power(driver, "after it")?;
             }
@@ -105,7 +146,9 @@ fn play(driver: &mut Driver, lines: &[Line], fails: Fails) -> Result<(), String>
 }
 
 fn peek_after_crash(driver: &Driver, seed: u64) -> Result<(), String> {
-    let Place::Faulty(storage) = &driver.place else { unreachable!("all are faulty") };
+    let Place::Faulty(storage) = &driver.place else {
+        unreachable!("all are faulty")
+    };
     driver.after_crash(storage, seed).peek()
 }
 
@@ -114,7 +157,9 @@ fn reopen(driver: &mut Driver, fails: Fails) -> Result<bool, String> {
     match driver.try_reopen()? {
         None => Ok(true),
         Some(error) => {
-            fails.check(error.kind()).map_err(|told| format!("{told} opening: {error}"))?;
+            fails
+                .check(error.kind())
+                .map_err(|told| format!("{told} opening: {error}"))?;
             Ok(false)
         }
     }
@@ -149,7 +194,11 @@ fn sweep(setups: &[Setup], failure: Failure, lasting: Lasting, budget: &Budget) 
     for setup in setups {
         for after in 0.. {
             let storage = FaultyStorage::new();
-            storage.arm(Fault { after, failure, lasting });
+            storage.arm(Fault {
+                after,
+                failure,
+                lasting,
+            });
             let mut driver = setup.driver(&storage);
             let played = play(&mut driver, &(setup.script)(), Fails(failure));
             let (injected, hit) = (storage.injected(), storage.hit());
@@ -168,20 +217,33 @@ fn sweep(setups: &[Setup], failure: Failure, lasting: Lasting, budget: &Budget) 
 
 fn tell(wrong: &[String]) {
     let first: Vec<_> = wrong.iter().take(20).map(String::as_str).collect();
-    assert!(wrong.is_empty(), "{} runs went wrong:\n{}", wrong.len(), first.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} runs went wrong:\n{}",
+        wrong.len(),
+        first.join("\n")
+    );
 }
 
 /// The storage is well again. Either the process ends, or the power goes too.
 fn end(mut driver: Driver, seed: u64, budget: &Budget) -> Result<(), String> {
-    let Place::Faulty(storage) = driver.place.clone() else { unreachable!("all are faulty") };
+    let Place::Faulty(storage) = driver.place.clone() else {
+        unreachable!("all are faulty")
+    };
     for crash in 0..crashes() {
         let mut other = driver.after_crash(&storage, seed * 1000 + crash);
-        other.reopen().map_err(|error| format!("after a loss of power: {error}"))?;
+        other
+            .reopen()
+            .map_err(|error| format!("after a loss of power: {error}"))?;
         budget.add("crashes survived", 1);
     }
     driver.leave(Leave::Kill)?;
-    driver.reopen().map_err(|error| format!("after the process ended: {error}"))?;
-    driver.leave_and_reopen(Leave::Close).map_err(|error| format!("after all: {error}"))
+    driver
+        .reopen()
+        .map_err(|error| format!("after the process ended: {error}"))?;
+    driver
+        .leave_and_reopen(Leave::Close)
+        .map_err(|error| format!("after all: {error}"))
 }
 
 fn crashes() -> u64 {
@@ -190,27 +252,52 @@ fn crashes() -> u64 {
 
 #[test]
 fn one_failed_operation_loses_nothing_acknowledged() {
-    sweep(&SETUPS, Failure::Io, Lasting::Once, &budget::of("faults io once"));
+    sweep(
+        &SETUPS,
+        Failure::Io,
+        Lasting::Once,
+        &budget::of("faults io once"),
+    );
 }
 
 #[test]
 fn failing_device_loses_nothing_acknowledged() {
-    sweep(&SETUPS, Failure::Io, Lasting::ForGood, &budget::of("faults io for good"));
+    sweep(
+        &SETUPS,
+        Failure::Io,
+        Lasting::ForGood,
+        &budget::of("faults io for good"),
+    );
 }
 
 #[test]
 fn device_full_once_is_told_as_such_and_loses_nothing_acknowledged() {
-    sweep(&SETUPS, Failure::Full, Lasting::Once, &budget::of("faults full once"));
+    sweep(
+        &SETUPS,
+        Failure::Full,
+        Lasting::Once,
+        &budget::of("faults full once"),
+    );
 }
 
 #[test]
 fn full_device_is_told_as_such_and_loses_nothing_acknowledged() {
-    sweep(&SETUPS, Failure::Full, Lasting::ForGood, &budget::of("faults full for good"));
+    sweep(
+        &SETUPS,
+        Failure::Full,
+        Lasting::ForGood,
+        &budget::of("faults full for good"),
+    );
 }
 
 #[test]
 fn short_reads_are_errors_and_lose_nothing() {
-    sweep(&SETUPS, Failure::ShortRead, Lasting::Once, &budget::of("faults short reads"));
+    sweep(
+        &SETUPS,
+        Failure::ShortRead,
+        Lasting::Once,
+        &budget::of("faults short reads"),
+    );
 }
 
 /// Does the script until the power goes at operation n, for n = 0, 1, …; then opens what several crashes leave,
@@ -240,15 +327,28 @@ fn active_file_made_longer_loses_nothing_that_was_only_written_before() {
             // As a crash leaves it: with room behind its records.
             driver.reopen().expect("nothing fails yet");
             driver.leave(Leave::Close).expect("nothing fails yet");
-            let active = storage.open("00000001.seg", Access::Write).expect("it is there");
-            active.set_len(64 << 10).and_then(|()| active.sync()).expect("nothing fails yet");
+            let active = storage
+                .open("00000001.seg", Access::Write)
+                .expect("it is there");
+            active
+                .set_len(64 << 10)
+                .and_then(|()| active.sync())
+                .expect("nothing fails yet");
             driver.reopen().expect("nothing fails yet");
-            storage.arm(Fault { after, failure, lasting: Lasting::Once });
+            storage.arm(Fault {
+                after,
+                failure,
+                lasting: Lasting::Once,
+            });
             let played = play(&mut driver, &script::end_of_room(), Fails(failure));
             let (injected, hit) = (storage.injected(), storage.hit());
             storage.arm(None);
             let ended = played.and_then(|()| end(driver, after, &budget));
-            wrong.extend(ended.err().map(|error| format!("{failure:?} at {after}, {hit:?}: {error}")));
+            wrong.extend(
+                ended
+                    .err()
+                    .map(|error| format!("{failure:?} at {after}, {hit:?}: {error}")),
+            );
             budget.add("faults injected", injected);
             if injected == 0 {
                 break;
@@ -263,7 +363,11 @@ fn lose_power(setups: &[Setup], peeks: u64, budget: &Budget) {
     for setup in setups {
         for after in 0.. {
             let storage = FaultyStorage::new();
-            storage.arm(Fault { after, failure: Failure::PowerLoss, lasting: Lasting::Once });
+            storage.arm(Fault {
+                after,
+                failure: Failure::PowerLoss,
+                lasting: Lasting::Once,
+            });
             let mut driver = setup.driver(&storage);
             let what = format!("{setup:?}, power lost at {after}");
             if let Err(error) = play_until_powerless(&mut driver, &storage, setup) {
@@ -278,7 +382,10 @@ fn lose_power(setups: &[Setup], peeks: u64, budget: &Budget) {
                     budget.add("crashes survived", 1);
                     driver.after_crash(&storage, seed).peek()
                 };
-                wrong.extend(done.err().map(|error| format!("{what}, {:?}, crash {seed}: {error}", storage.hit())));
+                wrong
+                    .extend(done.err().map(|error| {
+                        format!("{what}, {:?}, crash {seed}: {error}", storage.hit())
+                    }));
             }
             if storage.injected() == 0 {
                 break;
@@ -288,7 +395,11 @@ fn lose_power(setups: &[Setup], peeks: u64, budget: &Budget) {
     tell(&wrong);
 }
 
-fn play_until_powerless(driver: &mut Driver, storage: &FaultyStorage, setup: &Setup) -> Result<(), String> {
+fn play_until_powerless(
+    driver: &mut Driver,
+    storage: &FaultyStorage,
+    setup: &Setup,
+) -> Result<(), String> {
     if !reopen(driver, Fails(Failure::PowerLoss))? {
         return Ok(());
     }
@@ -299,14 +410,22 @@ fn play_until_powerless(driver: &mut Driver, storage: &FaultyStorage, setup: &Se
         if !driver.is_open() && !reopen(driver, Fails(Failure::PowerLoss))? {
             break;
         }
-        play_line(driver, &line, Fails(Failure::PowerLoss)).map_err(|error| format!("{line:?}: {error}"))?;
+        play_line(driver, &line, Fails(Failure::PowerLoss))
+            .map_err(|error| format!("{line:?}: {error}"))?;
     }
     Ok(())
 }
 
-fn crash_while_opening(driver: &Driver, storage: &FaultyStorage, seed: u64, budget: &Budget) -> Result<(), String> {
+fn crash_while_opening(
+    driver: &Driver,
+    storage: &FaultyStorage,
+    seed: u64,
+    budget: &Budget,
+) -> Result<(), String> {
     let mut once = driver.after_crash(storage, seed);
-    let Place::Faulty(left) = once.place.clone() else { unreachable!("all are faulty") };
+    let Place::Faulty(left) = once.place.clone() else {
+        unreachable!("all are faulty")
+    };
     let interrupted = left.copy();
     // Unless the store was never made.
     if left.files().contains_key("RUNLOG") {
@@ -317,12 +436,18 @@ fn crash_while_opening(driver: &Driver, storage: &FaultyStorage, seed: u64, budg
     let steps = left.take_trace().len() as u64;
     budget.add("crashes survived", 1);
     // The same folder, opened for a while only.
-    interrupted.arm(Fault { after: seed % steps, failure: Failure::PowerLoss, lasting: Lasting::Once });
+    interrupted.arm(Fault {
+        after: seed % steps,
+        failure: Failure::PowerLoss,
+        lasting: Lasting::Once,
+    });
     let mut twice = driver.after_crash(storage, seed);
     twice.place = Place::Faulty(interrupted.clone());
     let _ = twice.try_reopen();
     let mut twice = driver.after_crash(&interrupted, seed + 1);
-    twice.reopen().map_err(|error| format!("opened twice, {:?}: {error}", interrupted.hit()))?;
+    twice
+        .reopen()
+        .map_err(|error| format!("opened twice, {:?}: {error}", interrupted.hit()))?;
     budget.add("crashes survived", 1);
     let (once, twice) = (once.model.last_position(), twice.model.last_position());
     same("position after opening twice", &twice, &once)

@@ -5,20 +5,28 @@
 
 use std::path::{Path, PathBuf};
 
-use runlog_engine::{Batch, ErrorKind, Expected, NewRecord, Op, OpenOptions, Position, ReadOptions, Store, StreamId};
+use runlog_engine::{
+    Batch, ErrorKind, Expected, NewRecord, Op, OpenOptions, Position, ReadOptions, Store, StreamId,
+};
 
 fn stream() -> StreamId {
     StreamId::from_bytes([1; 16])
 }
 
 fn append(store: &Store, payload: &[u8]) -> Result<(), runlog_engine::Error> {
-    store.append(stream(), Expected::Any, &[NewRecord::data(payload)]).map(drop)
+    store
+        .append(stream(), Expected::Any, &[NewRecord::data(payload)])
+        .map(drop)
 }
 
 /// Every file of a folder, and what is in it.
 fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let entries = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
-    let mut files: Vec<_> = entries.map(|path| (path.clone(), std::fs::read(&path).expect("a file"))).collect();
+    let entries = std::fs::read_dir(folder)
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<_> = entries
+        .map(|path| (path.clone(), std::fs::read(&path).expect("a file")))
+        .collect();
     files.sort();
     files
 }
@@ -47,7 +55,8 @@ fn in_child(work: impl FnOnce() -> bool) -> bool {
 
 fn is_refused<T>(result: Result<T, runlog_engine::Error>) -> bool {
     let Err(error) = result else { return false };
-    error.kind() == ErrorKind::Closed && error.to_string().contains(&format!("process {}", parent()))
+    error.kind() == ErrorKind::Closed
+        && error.to_string().contains(&format!("process {}", parent()))
 }
 
 fn parent() -> u32 {
@@ -66,7 +75,11 @@ fn child_that_was_forked_writes_nothing_and_closes_nothing() {
         expected: Expected::Any,
         records: vec![NewRecord::data(b"in line")],
     }]);
-    store.stage(&in_line).expect("it is open").wait().expect("it is written");
+    store
+        .stage(&in_line)
+        .expect("it is open")
+        .wait()
+        .expect("it is written");
     let staged = store.stage(&in_line).expect("it is open");
     while store.last_position().expect("it reads") < Position(4) {
         std::thread::yield_now();
@@ -80,7 +93,11 @@ fn child_that_was_forked_writes_nothing_and_closes_nothing() {
             && is_refused(store.close());
         // It was written by the parent, and says so here too.
         let known = staged.take().expect("once").wait().is_ok();
-        let reads = store.read(stream(), ReadOptions::default()).expect("it reads").count() == 3;
+        let reads = store
+            .read(stream(), ReadOptions::default())
+            .expect("it reads")
+            .count()
+            == 3;
         drop(store.clone());
         refused && known && reads
     }));
@@ -89,7 +106,8 @@ fn child_that_was_forked_writes_nothing_and_closes_nothing() {
         let path = path.clone();
         move || {
             // The store's last handle here; the parent's lock stays.
-            let refused = Store::open(&path, OpenOptions::default()).expect_err("the parent has it");
+            let refused =
+                Store::open(&path, OpenOptions::default()).expect_err("the parent has it");
             refused.kind() == ErrorKind::Locked
         }
     }));
@@ -99,7 +117,13 @@ fn child_that_was_forked_writes_nothing_and_closes_nothing() {
     drop(store);
     let store = Store::open(&path, OpenOptions::default()).expect("it was closed");
     assert!(store.recovery().clean);
-    assert_eq!(store.read(stream(), ReadOptions::default()).expect("it reads").count(), 4);
+    assert_eq!(
+        store
+            .read(stream(), ReadOptions::default())
+            .expect("it reads")
+            .count(),
+        4
+    );
 }
 
 #[test]

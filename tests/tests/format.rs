@@ -1,6 +1,8 @@
 //! The page and the engine agree: what the engine writes is read by a reader written from the page alone.
 
-use runlog_engine::{Batch, Expected, Kind, NewRecord, Op, OpenOptions, Position, Sequence, Store, StreamId};
+use runlog_engine::{
+    Batch, Expected, Kind, NewRecord, Op, OpenOptions, Position, Sequence, Store, StreamId,
+};
 use runlog_tests::checker;
 
 fn id(number: u8) -> StreamId {
@@ -8,7 +10,10 @@ fn id(number: u8) -> StreamId {
 }
 
 fn options() -> OpenOptions {
-    OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() }
+    OpenOptions {
+        segment_bytes_max: 64 << 10,
+        ..OpenOptions::default()
+    }
 }
 
 /// Every kind of record, over several segments.
@@ -22,8 +27,11 @@ fn write_everything(store: &Store) -> runlog_engine::Result<()> {
                 meta: if round % 2 == 0 { meta } else { &[] },
                 payload: &long[..usize::from(round) * 100],
             };
-            let op =
-                Op::Append { stream: id(stream), expected: Expected::Any, records: vec![record; usize::from(stream)] };
+            let op = Op::Append {
+                stream: id(stream),
+                expected: Expected::Any,
+                records: vec![record; usize::from(stream)],
+            };
             let key = [round, stream];
             store.commit(&Batch::new(vec![op]).with_key(&key))?;
         }

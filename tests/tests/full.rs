@@ -16,7 +16,12 @@ use runlog_tests::{
 const SEGMENT_BYTES: u64 = 64 << 10;
 
 fn driver(storage: &FaultyStorage, durability: Durability, preallocation: Preallocation) -> Driver {
-    let options = OpenOptions { durability, preallocation, segment_bytes_max: SEGMENT_BYTES, ..OpenOptions::default() };
+    let options = OpenOptions {
+        durability,
+        preallocation,
+        segment_bytes_max: SEGMENT_BYTES,
+        ..OpenOptions::default()
+    };
     Driver::unopened(Place::Faulty(storage.clone()), TestHost::new(7), options)
 }
 
@@ -24,15 +29,27 @@ fn driver(storage: &FaultyStorage, durability: Durability, preallocation: Preall
 fn work(random: &mut Random, round: u64) -> Work {
     let mut append = |number: u8| {
         let payload: Vec<u8> = vec![round.to_le_bytes()[0]; random.place(6000)];
-        let item = |payload: Vec<u8>| Item { kind: 1, meta: bytes::Bytes::new(), payload: payload.into() };
+        let item = |payload: Vec<u8>| Item {
+            kind: 1,
+            meta: bytes::Bytes::new(),
+            payload: payload.into(),
+        };
         let items = vec![item(payload), item(vec![7; random.place(50)])];
-        Step::Append { stream: stream(number), expected: Expected::Any, records: items }
+        Step::Append {
+            stream: stream(number),
+            expected: Expected::Any,
+            records: items,
+        }
     };
     let new = 100 + round.to_le_bytes()[0] % 100;
     let steps = vec![append(1), append(new), append(2)];
     let durability = [None, Some(Durability::Os), Some(Durability::Sync)][random.place(3)];
     let key = random.one_in(3).then(|| round.to_le_bytes().to_vec());
-    Work { steps, durability, key }
+    Work {
+        steps,
+        durability,
+        key,
+    }
 }
 
 /// The device has room for so many bytes; it is filled up, refuses, gets room, and takes what it refused.
@@ -42,7 +59,8 @@ fn fill(seed: u64, durability: Durability, preallocation: Preallocation) -> Resu
     let mut driver = driver(&storage, durability, preallocation);
     storage.limit_room(None);
     driver.reopen()?;
-    let (mut room, mut refused_in_a_row, mut refused) = (100 + random.below(2 * SEGMENT_BYTES), 0, 0);
+    let (mut room, mut refused_in_a_row, mut refused) =
+        (100 + random.below(2 * SEGMENT_BYTES), 0, 0);
     storage.limit_room(room);
     let mut round = 0;
     while round < 30 {
@@ -63,7 +81,10 @@ fn fill(seed: u64, durability: Durability, preallocation: Preallocation) -> Resu
                 }
                 if random.one_in(6) {
                     let crash = random.next_u64();
-                    driver.after_crash(&storage, crash).peek().map_err(|error| format!("crash: {error}"))?;
+                    driver
+                        .after_crash(&storage, crash)
+                        .peek()
+                        .map_err(|error| format!("crash: {error}"))?;
                 }
                 match random.below(8) {
                     // What was refused is refused after opening again too, or opening is.
@@ -73,7 +94,11 @@ fn fill(seed: u64, durability: Durability, preallocation: Preallocation) -> Resu
                             driver.leave(Leave::Kill)?;
                         }
                         while let Some(error) = driver.try_reopen()? {
-                            same("kind of a refused opening", &error.kind(), &ErrorKind::StorageFull)?;
+                            same(
+                                "kind of a refused opening",
+                                &error.kind(),
+                                &ErrorKind::StorageFull,
+                            )?;
                             room += 5000;
                             storage.limit_room(room);
                         }
@@ -89,7 +114,10 @@ fn fill(seed: u64, durability: Durability, preallocation: Preallocation) -> Resu
         }
     }
     storage.limit_room(None);
-    driver.after_crash(&storage, seed).reopen().map_err(|error| format!("after a loss of power: {error}"))?;
+    driver
+        .after_crash(&storage, seed)
+        .reopen()
+        .map_err(|error| format!("after a loss of power: {error}"))?;
     driver.leave_and_reopen(Leave::Close)?;
     Ok(refused)
 }
@@ -101,8 +129,9 @@ fn appends_go_on_without_reopening_once_there_is_room() {
     for seed in first.. {
         for durability in [Durability::Sync, Durability::Os, Durability::Interval(1000)] {
             for preallocation in [Preallocation::Auto, Preallocation::None] {
-                let refused = fill(seed, durability, preallocation)
-                    .unwrap_or_else(|error| panic!("{durability:?}, {preallocation:?}, seed {seed}: {error}"));
+                let refused = fill(seed, durability, preallocation).unwrap_or_else(|error| {
+                    panic!("{durability:?}, {preallocation:?}, seed {seed}: {error}")
+                });
                 budget.add("appends refused", refused);
             }
         }
@@ -119,8 +148,9 @@ fn device_that_is_full_at_any_byte_refuses_and_goes_on_when_there_is_room() {
     for durability in [Durability::Sync, Durability::Os] {
         for preallocation in [Preallocation::Auto, Preallocation::None] {
             for room in (2..38).map(|place| place * 7400) {
-                let refused = full_at(room, durability, preallocation)
-                    .unwrap_or_else(|error| panic!("{durability:?}, {preallocation:?}, room for {room}: {error}"));
+                let refused = full_at(room, durability, preallocation).unwrap_or_else(|error| {
+                    panic!("{durability:?}, {preallocation:?}, room for {room}: {error}")
+                });
                 budget.add("appends refused", refused);
             }
         }
@@ -134,13 +164,19 @@ fn full_at(room: u64, durability: Durability, preallocation: Preallocation) -> R
     let mut driver = driver(&storage, durability, preallocation);
     let mut refused = 0;
     if let Some(error) = driver.try_reopen()? {
-        same("kind of a refused opening", &error.kind(), &ErrorKind::StorageFull)?;
+        same(
+            "kind of a refused opening",
+            &error.kind(),
+            &ErrorKind::StorageFull,
+        )?;
         storage.limit_room(None);
         driver.reopen()?;
     }
     for round in 0..30 {
         let work = work(&mut random, round);
-        let Some(kind) = driver.try_commit(&work)? else { continue };
+        let Some(kind) = driver.try_commit(&work)? else {
+            continue;
+        };
         same("kind of a refused append", &kind, &ErrorKind::StorageFull)?;
         refused += 1;
         driver.check()?;
@@ -150,14 +186,20 @@ fn full_at(room: u64, durability: Durability, preallocation: Preallocation) -> R
         for kind in again.into_iter().chain(smaller) {
             same("kind of a refused append", &kind, &ErrorKind::StorageFull)?;
         }
-        driver.after_crash(&storage, room).peek().map_err(|error| format!("after a loss of power: {error}"))?;
+        driver
+            .after_crash(&storage, room)
+            .peek()
+            .map_err(|error| format!("after a loss of power: {error}"))?;
         storage.limit_room(None);
         if again.is_some() {
             driver.commit(&work)?;
         }
     }
     driver.check()?;
-    driver.after_crash(&storage, room).reopen().map_err(|error| format!("after a loss of power: {error}"))?;
+    driver
+        .after_crash(&storage, room)
+        .reopen()
+        .map_err(|error| format!("after a loss of power: {error}"))?;
     driver.leave_and_reopen(Leave::Close)?;
     Ok(refused)
 }

@@ -14,8 +14,8 @@ mod linux {
     };
 
     use runlog_engine::{
-        Batch, Durability, ErrorKind, Expected, NewRecord, Op, OpenOptions, Preallocation, ReadOptions, Store,
-        storage::FsStorage,
+        Batch, Durability, ErrorKind, Expected, NewRecord, Op, OpenOptions, Preallocation,
+        ReadOptions, Store, storage::FsStorage,
     };
     use runlog_tests::{
         budget::{self, Budget},
@@ -28,9 +28,18 @@ mod linux {
     };
 
     const TESTS: [Test; 3] = [
-        ("thin_device_that_is_full_loses_nothing_acknowledged_as_durable", thin_devices),
-        ("full_device_refuses_appends_until_there_is_space_where_room_is_made_ahead", || full(Preallocation::Auto)),
-        ("full_device_refuses_appends_until_there_is_space_where_files_grow", || full(Preallocation::None)),
+        (
+            "thin_device_that_is_full_loses_nothing_acknowledged_as_durable",
+            thin_devices,
+        ),
+        (
+            "full_device_refuses_appends_until_there_is_space_where_room_is_made_ahead",
+            || full(Preallocation::Auto),
+        ),
+        (
+            "full_device_refuses_appends_until_there_is_space_where_files_grow",
+            || full(Preallocation::None),
+        ),
     ];
 
     pub(super) fn main() -> ExitCode {
@@ -48,15 +57,31 @@ mod linux {
     impl Thin {
         fn new() -> Result<Self, NotRun> {
             let folder = tempfile::tempdir().expect("a folder");
-            let [image, tally, disk] = ["image", "tally", "disk"].map(|name| folder.path().join(name));
-            File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("it is sparse");
-            let make = ["-q", "-b", "4096", "-J", "size=4", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"];
+            let [image, tally, disk] =
+                ["image", "tally", "disk"].map(|name| folder.path().join(name));
+            File::create(&image)
+                .and_then(|file| file.set_len(64 << 20))
+                .expect("it is sparse");
+            let make = [
+                "-q",
+                "-b",
+                "4096",
+                "-J",
+                "size=4",
+                "-E",
+                "lazy_itable_init=0,lazy_journal_init=0,nodiscard",
+            ];
             succeeds(Command::new("mkfs.ext4").args(make).arg(&image)).map_err(NotRun)?;
             let tally = Tally::create(&tally).expect("a file");
             let image = Image::load(&image).expect("just made");
-            let disk = Disk::new(&disk, image, tally).map_err(|error| NotRun(format!("FUSE: {error}")))?;
+            let disk =
+                Disk::new(&disk, image, tally).map_err(|error| NotRun(format!("FUSE: {error}")))?;
             std::fs::create_dir(folder.path().join("on")).expect("a folder");
-            let mut thin = Self { mount: None, disk, folder };
+            let mut thin = Self {
+                mount: None,
+                disk,
+                folder,
+            };
             thin.mount().map_err(NotRun)?;
             Ok(thin)
         }
@@ -65,10 +90,15 @@ mod linux {
             let mount = Mount::image(self.disk.path(), "rw", &self.folder.path().join("on"))?;
             // One write to the loop device is one to the disk: of one that was done in part the loop device says that it was
             // done.
-            let mounts = std::fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
+            let mounts =
+                std::fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
             let on = mount.folder().to_str().ok_or("the path is no text")?;
-            let line = mounts.lines().find(|line| line.split(' ').nth(1) == Some(on));
-            let device = line.and_then(|line| line.split(' ').next()?.strip_prefix("/dev/")).ok_or("no loop device")?;
+            let line = mounts
+                .lines()
+                .find(|line| line.split(' ').nth(1) == Some(on));
+            let device = line
+                .and_then(|line| line.split(' ').next()?.strip_prefix("/dev/"))
+                .ok_or("no loop device")?;
             std::fs::write(format!("/sys/block/{device}/queue/max_sectors_kb"), "512")
                 .map_err(|error| error.to_string())?;
             self.mount = Some(mount);
@@ -91,7 +121,8 @@ mod linux {
                 let skip = from_block.saturating_sub(first).min(count);
                 (physical + skip) * 4096..(physical + count) * 4096
             });
-            self.disk.be_full(ranges.filter(|range| !range.is_empty()).collect());
+            self.disk
+                .be_full(ranges.filter(|range| !range.is_empty()).collect());
             Ok(())
         }
     }
@@ -112,28 +143,45 @@ mod linux {
                 Some((logical, physical, parts.next()?.parse().ok()?))
             })
             .collect();
-        if extents.is_empty() { Err(NotRun(format!("filefrag says: {text}"))) } else { Ok(extents) }
+        if extents.is_empty() {
+            Err(NotRun(format!("filefrag says: {text}")))
+        } else {
+            Ok(extents)
+        }
     }
 
     fn options() -> OpenOptions {
-        OpenOptions { segment_bytes_max: 16 << 20, ..OpenOptions::default() }
+        OpenOptions {
+            segment_bytes_max: 16 << 20,
+            ..OpenOptions::default()
+        }
     }
 
     fn append(store: &Store, sequence: u64, durability: Durability) -> runlog_engine::Result<()> {
         let payload = payload(0, sequence);
-        let append =
-            Op::Append { stream: stream(0), expected: Expected::Any, records: vec![NewRecord::data(&payload)] };
-        store.commit(&Batch::new(vec![append]).with_durability(durability)).map(drop)
+        let append = Op::Append {
+            stream: stream(0),
+            expected: Expected::Any,
+            records: vec![NewRecord::data(&payload)],
+        };
+        store
+            .commit(&Batch::new(vec![append]).with_durability(durability))
+            .map(drop)
     }
 
     fn last_sequence(store: &Store) -> u64 {
-        store.stream(stream(0)).expect("it reads").map_or(0, |info| info.last_sequence.0)
+        store
+            .stream(stream(0))
+            .expect("it reads")
+            .map_or(0, |info| info.last_sequence.0)
     }
 
     /// A store as a crash leaves it: with room in its file.
     fn left_by_a_crash(thin: &Thin) -> PathBuf {
         let store = Store::open(thin.place("store"), options()).expect("there is room");
-        (1..=20).for_each(|sequence| append(&store, sequence, Durability::Sync).expect("there is room"));
+        (1..=20).for_each(|sequence| {
+            append(&store, sequence, Durability::Sync).expect("there is room")
+        });
         let copied = Command::new("cp")
             .args(["-r", "--sparse=never"])
             .args([thin.place("store"), thin.place("crashed")])
@@ -146,12 +194,25 @@ mod linux {
     }
 
     /// Appends, mostly without a flush, until one is refused; the last that was acknowledged as durable.
-    fn append_until_refused(store: &Store, random: &mut Random, durable: &mut u64, budget: &Budget) -> String {
+    fn append_until_refused(
+        store: &Store,
+        random: &mut Random,
+        durable: &mut u64,
+        budget: &Budget,
+    ) -> String {
         // On every other device none at all.
-        let one_in = if random.one_in(2) { u64::MAX } else { 1 << random.below(12) };
+        let one_in = if random.one_in(2) {
+            u64::MAX
+        } else {
+            1 << random.below(12)
+        };
         let mut last = last_sequence(store);
         loop {
-            let durability = if random.one_in(one_in) { Durability::Sync } else { Durability::Os };
+            let durability = if random.one_in(one_in) {
+                Durability::Sync
+            } else {
+                Durability::Os
+            };
             match append(store, last + 1, durability) {
                 Ok(()) => {
                     last += 1;
@@ -177,7 +238,8 @@ mod linux {
         let mut durable = 20;
         // From somewhere on the first file's room is not to be had.
         thin.be_full(&place.join("00000001.seg"), 64 + random.below(900))?;
-        let store = Store::open(&place, options()).expect("it was sound, and reading takes no room");
+        let store =
+            Store::open(&place, options()).expect("it was sound, and reading takes no room");
         let refused = append_until_refused(&store, &mut random, &mut durable, budget);
         let last = last_sequence(&store);
         thin.disk.be_full(Vec::new());
@@ -207,10 +269,18 @@ mod linux {
             "seed {seed}: {refused}; {after:?}; after the device was seen anew {found} are there, {} are lost",
             durable - found
         );
-        for (record, sequence) in store.read(stream(0), ReadOptions::default()).expect("it is there").zip(1..) {
-            let record = record
-                .unwrap_or_else(|error| panic!("seed {seed}: {refused}; {after:?}; then sequence {sequence}: {error}"));
-            assert!(record.payload == payload(0, sequence), "seed {seed}: sequence {sequence} is another");
+        for (record, sequence) in store
+            .read(stream(0), ReadOptions::default())
+            .expect("it is there")
+            .zip(1..)
+        {
+            let record = record.unwrap_or_else(|error| {
+                panic!("seed {seed}: {refused}; {after:?}; then sequence {sequence}: {error}")
+            });
+            assert!(
+                record.payload == payload(0, sequence),
+                "seed {seed}: sequence {sequence} is another"
+            );
         }
         Ok(())
     }
@@ -238,8 +308,9 @@ mod linux {
             let told = format!("{durability:?}, {preallocation:?}");
             let device = Device::new(10);
             let ballast = |number| device.mount.folder().join(format!("ballast{number}"));
-            (0..PIECES)
-                .for_each(|number| std::fs::write(ballast(number), vec![1; PIECE_BYTES]).expect("there is room"));
+            (0..PIECES).for_each(|number| {
+                std::fs::write(ballast(number), vec![1; PIECE_BYTES]).expect("there is room")
+            });
             let options = device.options(durability, preallocation);
             let mut store = Store::open(device.store(), options.clone()).expect("there is room");
             let (first, kind) = fill(&store, 0);
@@ -247,23 +318,39 @@ mod linux {
             let mut acknowledged = first;
             for number in 0..PIECES {
                 if number % 5 == 2 {
-                    store.close().unwrap_or_else(|error| panic!("{told}, time {number}: closed while full: {error}"));
+                    store.close().unwrap_or_else(|error| {
+                        panic!("{told}, time {number}: closed while full: {error}")
+                    });
                     drop(store);
-                    store = Store::open(device.store(), options.clone())
-                        .unwrap_or_else(|error| panic!("{told}, time {number}: opened while full: {error}"));
+                    store = Store::open(device.store(), options.clone()).unwrap_or_else(|error| {
+                        panic!("{told}, time {number}: opened while full: {error}")
+                    });
                     let (more, kind) = fill(&store, acknowledged);
-                    assert_eq!(kind, ErrorKind::StorageFull, "{told}, time {number}: opened while full");
+                    assert_eq!(
+                        kind,
+                        ErrorKind::StorageFull,
+                        "{told}, time {number}: opened while full"
+                    );
                     acknowledged = more;
                 }
                 std::fs::remove_file(ballast(number)).expect("it is there");
                 let (more, kind) = fill(&store, acknowledged);
-                assert_eq!(kind, ErrorKind::StorageFull, "{told}, time {number}: full again");
+                assert_eq!(
+                    kind,
+                    ErrorKind::StorageFull,
+                    "{told}, time {number}: full again"
+                );
                 acknowledged = more;
             }
             // Of what was given back at least a half was of use.
             let least = PIECES * PIECE_BYTES as u64 / 2 / 1600;
-            assert!(acknowledged > first + least, "{told}: {first}, then {acknowledged} with 4.7 MiB more");
-            store.close().unwrap_or_else(|error| panic!("{told}: closed at the end: {error}"));
+            assert!(
+                acknowledged > first + least,
+                "{told}: {first}, then {acknowledged} with 4.7 MiB more"
+            );
+            store
+                .close()
+                .unwrap_or_else(|error| panic!("{told}: closed at the end: {error}"));
             drop(store);
             check(&device.store(), acknowledged, 0);
             budget.add("records", acknowledged);
@@ -279,5 +366,7 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
-    println!("test result: ok. 0 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s");
+    println!(
+        "test result: ok. 0 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s"
+    );
 }

@@ -25,16 +25,30 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LOSSES: u64 = 12;
 
 fn options(durability: Durability) -> OpenOptions {
-    OpenOptions { durability, segment_bytes_max: 64 << 10, ..OpenOptions::default() }
+    OpenOptions {
+        durability,
+        segment_bytes_max: 64 << 10,
+        ..OpenOptions::default()
+    }
 }
 
 fn append(store: &Store, sequence: u64, durability: Option<Durability>) {
     let payload = payload(0, sequence);
-    let append = Op::Append { stream: stream(0), expected: Expected::Any, records: vec![NewRecord::data(&payload)] };
-    let batch = Batch { durability, ..Batch::new(vec![append]) };
+    let append = Op::Append {
+        stream: stream(0),
+        expected: Expected::Any,
+        records: vec![NewRecord::data(&payload)],
+    };
+    let batch = Batch {
+        durability,
+        ..Batch::new(vec![append])
+    };
     // Some are put in line and waited for.
     if sequence.is_multiple_of(2) {
-        store.stage(&batch).and_then(|commit| commit.wait()).expect("a sound storage");
+        store
+            .stage(&batch)
+            .and_then(|commit| commit.wait())
+            .expect("a sound storage");
     } else {
         store.commit(&batch).expect("a sound storage");
     }
@@ -44,7 +58,10 @@ fn append(store: &Store, sequence: u64, durability: Option<Durability>) {
 fn left(storage: &FaultyStorage) -> u64 {
     let left = |seed| {
         let after = storage.crashed(seed);
-        drop(Store::open_on(Arc::new(after.clone()), options(Durability::Sync)).expect("what is left is sound"));
+        drop(
+            Store::open_on(Arc::new(after.clone()), options(Durability::Sync))
+                .expect("what is left is sound"),
+        );
         let checked = checker::check_files(&after.files(), None).expect("what is left is sound");
         checked
             .streams()
@@ -64,14 +81,21 @@ fn becomes_durable(storage: &FaultyStorage, records: u64) -> Result<(), String> 
             return Ok(());
         }
         if since.elapsed() > PATIENCE {
-            return Err(format!("{records} were acknowledged {} ms ago, {found} are durable", PATIENCE.as_millis()));
+            return Err(format!(
+                "{records} were acknowledged {} ms ago, {found} are durable",
+                PATIENCE.as_millis()
+            ));
         }
         thread::sleep(Duration::from_millis(10));
     }
 }
 
 /// Appends with a durability of the store's and of the batch's; what went wrong.
-fn idle_afterwards(of_store: Durability, of_batch: Option<Durability>, budget: &Budget) -> Result<(), String> {
+fn idle_afterwards(
+    of_store: Durability,
+    of_batch: Option<Durability>,
+    budget: &Budget,
+) -> Result<(), String> {
     let storage = FaultyStorage::new();
     let store = Store::open_on(Arc::new(storage.clone()), options(of_store)).expect("a new store");
     let mut records = 0;
@@ -92,7 +116,12 @@ fn batch_with_an_interval_is_durable_after_it_whatever_the_store_is_and_though_n
     let budget = budget::of("intervals of batches");
     let mut wrong = Vec::new();
     loop {
-        for of_store in [Durability::Sync, Durability::Os, Durability::Interval(60_000), Durability::Interval(5)] {
+        for of_store in [
+            Durability::Sync,
+            Durability::Os,
+            Durability::Interval(60_000),
+            Durability::Interval(5),
+        ] {
             if let Err(error) = idle_afterwards(of_store, Some(INTERVAL), &budget) {
                 wrong.push(format!("store {of_store:?}, batch {INTERVAL:?}: {error}"));
             }
@@ -116,7 +145,8 @@ fn store_with_an_interval_flushes_what_has_no_durability_of_its_own() {
 fn batch_with_an_interval_is_durable_after_it_though_others_follow_all_the_time() {
     let budget = budget::of("intervals under load");
     let storage = FaultyStorage::new();
-    let store = Store::open_on(Arc::new(storage.clone()), options(Durability::Os)).expect("a new store");
+    let store =
+        Store::open_on(Arc::new(storage.clone()), options(Durability::Os)).expect("a new store");
     let ends = AtomicBool::new(false);
     let outcome = thread::scope(|scope| {
         scope.spawn(|| {

@@ -41,16 +41,31 @@ impl Victim {
         // Without threads, so that nothing changes while it is copied.
         let host = Arc::new(TestHost::new(1));
         let durability = Durability::Os;
-        let options = OpenOptions { segment_bytes_max: 64 << 10, durability, host, ..OpenOptions::default() };
+        let options = OpenOptions {
+            segment_bytes_max: 64 << 10,
+            durability,
+            host,
+            ..OpenOptions::default()
+        };
         let work = folder.path().join("work");
         let store = Store::open(&work, options).unwrap();
         for sequence in 1..=100 {
-            store.append(stream(0), Expected::Any, &[NewRecord::data(&payload(0, sequence))]).unwrap();
+            store
+                .append(
+                    stream(0),
+                    Expected::Any,
+                    &[NewRecord::data(&payload(0, sequence))],
+                )
+                .unwrap();
         }
         if is_closed {
             store.close().unwrap();
         }
-        let copied = Command::new("cp").arg("-r").args([&work, &folder.path().join("store")]).status().unwrap();
+        let copied = Command::new("cp")
+            .arg("-r")
+            .args([&work, &folder.path().join("store")])
+            .status()
+            .unwrap();
         assert!(copied.success());
         let victim = Self { folder };
         if !is_closed {
@@ -78,18 +93,31 @@ impl Victim {
     }
 
     fn last_segment(&self) -> String {
-        self.names().into_iter().filter(|name| name.ends_with(".seg")).max().unwrap()
+        self.names()
+            .into_iter()
+            .filter(|name| name.ends_with(".seg"))
+            .max()
+            .unwrap()
     }
 
     fn set_len(&self, name: &str, bytes: u64) {
-        let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(self.file(name)).unwrap();
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(self.file(name))
+            .unwrap();
         file.set_len(bytes).unwrap();
     }
 }
 
 /// Uses the store in each way, the ones that change it last, until one goes wrong.
 fn probe(what: &str, victim: &Victim, ways: &[&str]) -> Option<String> {
-    ways.iter().find_map(|way| probe_one(victim, way).err().map(|wrong| format!("{what}, {way}: {wrong}")))
+    ways.iter().find_map(|way| {
+        probe_one(victim, way)
+            .err()
+            .map(|wrong| format!("{what}, {way}: {wrong}"))
+    })
 }
 
 const WAYS: [&str; 4] = ["read", "verify", "write", "repair"];
@@ -116,17 +144,39 @@ fn probe_one(victim: &Victim, way: &str) -> Result<(), String> {
         }
     };
     let (mut said, mut told) = (String::new(), String::new());
-    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut told)
+        .unwrap();
     if !status.success() {
-        return Err(format!("{status}: {}", told.lines().take(3).collect::<Vec<_>>().join(" ")));
+        return Err(format!(
+            "{status}: {}",
+            told.lines().take(3).collect::<Vec<_>>().join(" ")
+        ));
     }
     let bytes: usize = said.split(' ').next().unwrap().parse().unwrap();
-    if bytes > MEMORY_MAX { Err(format!("{} MiB of memory: {said}", bytes >> 20)) } else { Ok(()) }
+    if bytes > MEMORY_MAX {
+        Err(format!("{} MiB of memory: {said}", bytes >> 20))
+    } else {
+        Ok(())
+    }
 }
 
 fn assert_answered(wrong: &[String]) {
-    assert!(wrong.is_empty(), "{} went wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} went wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -137,11 +187,19 @@ fn segments_longer_than_any_are_answered_for_soon() {
         for bytes in [16 << 30, TIB] {
             let victim = Victim::new(is_closed);
             victim.set_len(&victim.last_segment(), bytes);
-            wrong.extend(probe(&format!("last segment of {bytes} bytes, {left}"), &victim, &WAYS));
+            wrong.extend(probe(
+                &format!("last segment of {bytes} bytes, {left}"),
+                &victim,
+                &WAYS,
+            ));
         }
         let victim = Victim::new(is_closed);
         victim.set_len("00000001.seg", TIB);
-        wrong.extend(probe(&format!("sealed segment of 1 TiB, {left}"), &victim, &WAYS));
+        wrong.extend(probe(
+            &format!("sealed segment of 1 TiB, {left}"),
+            &victim,
+            &WAYS,
+        ));
     }
     assert_answered(&wrong);
 }
@@ -167,7 +225,10 @@ fn pipes_in_place_of_files_are_answered_for() {
     for name in Victim::new(true).names() {
         let victim = Victim::new(true);
         fs::remove_file(victim.file(&name)).unwrap();
-        let made = Command::new("mkfifo").arg(victim.file(&name)).status().unwrap();
+        let made = Command::new("mkfifo")
+            .arg(victim.file(&name))
+            .status()
+            .unwrap();
         assert!(made.success());
         wrong.extend(probe(&format!("{name} is a pipe"), &victim, &WAYS));
     }
@@ -194,8 +255,14 @@ fn batch_that_never_ends_is_answered_for_in_little_memory() {
     for way in WAYS {
         let victim = Victim::new(false);
         let checked = checker::check(&victim.store()).unwrap();
-        let (segment, last) = (checked.segments.last().unwrap(), checked.records.last().unwrap());
-        let file = fs::OpenOptions::new().write(true).open(victim.file(&victim.last_segment())).unwrap();
+        let (segment, last) = (
+            checked.segments.last().unwrap(),
+            checked.records.last().unwrap(),
+        );
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .open(victim.file(&victim.last_segment()))
+            .unwrap();
         let body_crc = crc32fast::hash(&vec![0; BODY_BYTES]);
         let mut offset = last.offset + last.bytes;
         for number in 1..=records {
@@ -225,12 +292,21 @@ fn fill_with_false_records(file: &Path, from: u64, to: u64, seed: u32) {
         header[3] = 7;
         // To the end, and no further; or none.
         let is_false = number % 4 < 3;
-        let body = if is_false { (to - offset - 32).min(32 << 20) } else { 0 };
+        let body = if is_false {
+            (to - offset - 32).min(32 << 20)
+        } else {
+            0
+        };
         header[4..8].copy_from_slice(&u32::try_from(body).unwrap().to_le_bytes());
         header[8..12].copy_from_slice(&u32::try_from(number).unwrap().to_le_bytes());
         header[12..16].copy_from_slice(&1_u32.to_le_bytes());
         header[16..20].copy_from_slice(&1_u32.to_le_bytes());
-        seal_header(&mut header, offset, seed, if is_false { 0x1234_5678 } else { 0 });
+        seal_header(
+            &mut header,
+            offset,
+            seed,
+            if is_false { 0x1234_5678 } else { 0 },
+        );
         bytes.extend(header);
     }
     file.write_all_at(&bytes, from).unwrap();
@@ -244,11 +320,19 @@ fn false_records_behind_the_last_one_are_answered_for_soon() {
     for way in WAYS {
         let victim = Victim::new(false);
         let checked = checker::check(&victim.store()).unwrap();
-        let (segment, last) = (checked.segments.last().unwrap(), checked.records.last().unwrap());
+        let (segment, last) = (
+            checked.segments.last().unwrap(),
+            checked.records.last().unwrap(),
+        );
         let end = last.offset + last.bytes;
         let name = victim.last_segment();
         victim.set_len(&name, end + FALSE_RECORDS_BYTES + 4096);
-        fill_with_false_records(&victim.file(&name), end, end + FALSE_RECORDS_BYTES, segment.seed);
+        fill_with_false_records(
+            &victim.file(&name),
+            end,
+            end + FALSE_RECORDS_BYTES,
+            segment.seed,
+        );
         wrong.extend(probe("8 MiB of false records at the end", &victim, &[way]));
     }
     assert_answered(&wrong);
@@ -260,25 +344,47 @@ fn false_records_in_place_of_a_damaged_one_are_answered_for_soon() {
     for way in WAYS {
         let victim = Victim::new(true);
         {
-            let options = OpenOptions { segment_bytes_max: 64 << 20, ..OpenOptions::default() };
+            let options = OpenOptions {
+                segment_bytes_max: 64 << 20,
+                ..OpenOptions::default()
+            };
             let store = Store::open(victim.store(), options).unwrap();
             let long = vec![1; usize::try_from(FALSE_RECORDS_BYTES).unwrap()];
-            store.append(stream(1), Expected::Any, &[NewRecord::data(&long)]).unwrap();
+            store
+                .append(stream(1), Expected::Any, &[NewRecord::data(&long)])
+                .unwrap();
             store.close().unwrap();
             drop(store);
             // Sealed by a writer that has small ones.
-            let options = OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() };
+            let options = OpenOptions {
+                segment_bytes_max: 64 << 10,
+                ..OpenOptions::default()
+            };
             let store = Store::open(victim.store(), options).unwrap();
-            store.append(stream(1), Expected::Any, &[NewRecord::data(&payload(1, 2))]).unwrap();
+            store
+                .append(stream(1), Expected::Any, &[NewRecord::data(&payload(1, 2))])
+                .unwrap();
             store.close().unwrap();
         }
         let checked = checker::check(&victim.store()).unwrap();
-        let long = checked.records.iter().find(|record| record.bytes > FALSE_RECORDS_BYTES).unwrap();
-        let segment = checked.segments.iter().find(|segment| segment.id == long.segment).unwrap();
+        let long = checked
+            .records
+            .iter()
+            .find(|record| record.bytes > FALSE_RECORDS_BYTES)
+            .unwrap();
+        let segment = checked
+            .segments
+            .iter()
+            .find(|segment| segment.id == long.segment)
+            .unwrap();
         assert!(segment.sealed);
         let file = victim.file(&format!("{:08}.seg", segment.id));
         fill_with_false_records(&file, long.offset, long.offset + long.bytes, segment.seed);
-        wrong.extend(probe("8 MiB of false records in a sealed segment", &victim, &[way]));
+        wrong.extend(probe(
+            "8 MiB of false records in a sealed segment",
+            &victim,
+            &[way],
+        ));
     }
     assert_answered(&wrong);
 }

@@ -15,8 +15,18 @@ const LIMITED: &str = env!("CARGO_BIN_EXE_limited");
 /// Runs a program that may have so many files open; what it says when it fails.
 fn limited(files: &str, program: &str, arguments: &[&str]) -> Result<(), String> {
     let script = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
-    let output = Command::new("sh").args(["-c", &script, program]).args(arguments).output().unwrap();
-    let said = || format!("{arguments:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    let output = Command::new("sh")
+        .args(["-c", &script, program])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let said = || {
+        format!(
+            "{arguments:?}: {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        )
+    };
     output.status.success().then_some(()).ok_or_else(said)
 }
 
@@ -46,7 +56,11 @@ fn use_with_few_files(segments: u64, files: u64, budget: &Budget) {
     budget.add("ways", tried.len() as u64);
     let wrong: Vec<_> = tried.into_iter().filter_map(Result::err).collect();
     budget.add("errors", wrong.len() as u64);
-    assert!(wrong.is_empty(), "{segments} segments, {files} files:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{segments} segments, {files} files:\n{}",
+        wrong.join("\n")
+    );
 }
 
 /// One process that goes past its limit as it appends.
@@ -54,7 +68,11 @@ fn grow_past_the_limit(segments: u64, files: u64, budget: &Budget) {
     let folder = place();
     let store = folder.path().join("store");
     budget.add("segments", segments);
-    let grown = limited(&files.to_string(), LIMITED, &["make", store.to_str().unwrap(), &segments.to_string()]);
+    let grown = limited(
+        &files.to_string(),
+        LIMITED,
+        &["make", store.to_str().unwrap(), &segments.to_string()],
+    );
     grown.unwrap_or_else(|error| panic!("{segments} segments, {files} files: {error}"));
 }
 

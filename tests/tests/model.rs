@@ -10,7 +10,8 @@ use proptest::{
     test_runner::{Config, RngSeed},
 };
 use runlog_engine::{
-    Direction, Durability, Expected, OpenOptions, Position, Preallocation, ReadOptions, Sequence, StreamId,
+    Direction, Durability, Expected, OpenOptions, Position, Preallocation, ReadOptions, Sequence,
+    StreamId,
 };
 use runlog_tests::{
     budget,
@@ -60,12 +61,35 @@ enum Order {
 /// A step of a batch.
 #[derive(Clone, Debug)]
 enum Part {
-    Append { stream: u8, expected: Want, records: Vec<(u8, u16, Size)> },
-    Truncate { stream: u8, expected: Want, after: u16 },
-    Fork { parent: u8, expected: Want, at: u16, child: u8 },
-    Snapshot { stream: u8, expected: Want, at: u16, size: Size },
-    Delete { stream: u8, expected: Want },
-    Redact { position: u16 },
+    Append {
+        stream: u8,
+        expected: Want,
+        records: Vec<(u8, u16, Size)>,
+    },
+    Truncate {
+        stream: u8,
+        expected: Want,
+        after: u16,
+    },
+    Fork {
+        parent: u8,
+        expected: Want,
+        at: u16,
+        child: u8,
+    },
+    Snapshot {
+        stream: u8,
+        expected: Want,
+        at: u16,
+        size: Size,
+    },
+    Delete {
+        stream: u8,
+        expected: Want,
+    },
+    Redact {
+        position: u16,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +137,14 @@ fn want() -> impl Strategy<Value = Want> {
 }
 
 fn part() -> impl Strategy<Value = Part> {
-    let records = vec((0..4_u8, prop_oneof![3 => Just(0), 1 => 1..50_u16, 1 => Just(32_768)], size()), 0..5);
+    let records = vec(
+        (
+            0..4_u8,
+            prop_oneof![3 => Just(0), 1 => 1..50_u16, 1 => Just(32_768)],
+            size(),
+        ),
+        0..5,
+    );
     prop_oneof![
         12 => (0..STREAMS, want(), records)
             .prop_map(|(stream, expected, records)| Part::Append { stream, expected, records }),
@@ -148,13 +179,21 @@ fn leave() -> impl Strategy<Value = Leave> {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let parts = prop_oneof![4 => vec(part(), 1..2), 2 => vec(part(), 0..5), 1 => vec(part(), 5..20)];
+    let parts =
+        prop_oneof![4 => vec(part(), 1..2), 2 => vec(part(), 0..5), 1 => vec(part(), 5..20)];
     let order = prop_oneof![
         2 => Just(Order::FirstToLast),
         1 => Just(Order::LastToFirst),
         1 => leave().prop_map(Order::Never),
     ];
-    let read = (0..STREAMS * 2, any::<u16>(), any::<u16>(), any::<bool>(), vec(0..5_u8, 0..3), 0..40_u64);
+    let read = (
+        0..STREAMS * 2,
+        any::<u16>(),
+        any::<u16>(),
+        any::<bool>(),
+        vec(0..5_u8, 0..3),
+        0..40_u64,
+    );
     prop_oneof![
         16 => (parts, proptest::option::weighted(0.4, 0..3_u8), durability())
             .prop_map(|(parts, key, durability)| Act::Commit(parts, key, durability)),
@@ -187,7 +226,9 @@ fn share(of: u16, last: u64) -> u64 {
 /// Bytes that are different for each record and place.
 fn payload(bytes: usize, seed: u64) -> Bytes {
     let word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (0..bytes).map(|place| word.to_le_bytes()[place % 8] ^ (place / 8).to_le_bytes()[0]).collect()
+    (0..bytes)
+        .map(|place| word.to_le_bytes()[place % 8] ^ (place / 8).to_le_bytes()[0])
+        .collect()
 }
 
 /// The test at hand.
@@ -198,42 +239,80 @@ struct Run {
 }
 
 impl Run {
-    fn new(place: Place, durability: Durability, preallocation: Preallocation, threads: bool) -> Self {
+    fn new(
+        place: Place,
+        durability: Durability,
+        preallocation: Preallocation,
+        threads: bool,
+    ) -> Self {
         let host = TestHost::new(1);
         let host = if threads { host.with_threads() } else { host };
-        let options =
-            OpenOptions { durability, preallocation, segment_bytes_max: SEGMENT_BYTES, ..OpenOptions::default() };
-        Self { driver: Driver::new(place, host, options).expect("a new store"), reader: None, made: 0 }
+        let options = OpenOptions {
+            durability,
+            preallocation,
+            segment_bytes_max: SEGMENT_BYTES,
+            ..OpenOptions::default()
+        };
+        Self {
+            driver: Driver::new(place, host, options).expect("a new store"),
+            reader: None,
+            made: 0,
+        }
     }
 
     fn step(&mut self, part: &Part) -> Step {
         match part {
-            Part::Append { stream, expected, records } => {
+            Part::Append {
+                stream,
+                expected,
+                records,
+            } => {
                 let (stream, expected) = (id(*stream), self.expected(*stream, *expected));
                 let records = records.iter();
-                let records = records.map(|(kind, meta, size)| self.item(*kind, usize::from(*meta), *size)).collect();
-                Step::Append { stream, expected, records }
+                let records = records
+                    .map(|(kind, meta, size)| self.item(*kind, usize::from(*meta), *size))
+                    .collect();
+                Step::Append {
+                    stream,
+                    expected,
+                    records,
+                }
             }
-            Part::Truncate { stream, expected, after } => Step::Truncate {
+            Part::Truncate {
+                stream,
+                expected,
+                after,
+            } => Step::Truncate {
                 stream: id(*stream),
                 expected: self.expected(*stream, *expected),
                 after: share(*after, self.last(*stream)),
             },
-            Part::Fork { parent, expected, at, child } => Step::Fork {
+            Part::Fork {
+                parent,
+                expected,
+                at,
+                child,
+            } => Step::Fork {
                 parent: id(*parent),
                 expected: self.expected(*parent, *expected),
                 at: share(*at, self.last(*parent)),
                 child: id(*child),
             },
-            Part::Snapshot { stream, expected, at, size } => Step::Snapshot {
+            Part::Snapshot {
+                stream,
+                expected,
+                at,
+                size,
+            } => Step::Snapshot {
                 stream: id(*stream),
                 expected: self.expected(*stream, *expected),
                 sequence: share(*at, self.last(*stream)),
                 state: self.item(129, usize::from(*at % 3), *size),
             },
-            Part::Delete { stream, expected } => {
-                Step::Delete { stream: id(*stream), expected: self.expected(*stream, *expected) }
-            }
+            Part::Delete { stream, expected } => Step::Delete {
+                stream: id(*stream),
+                expected: self.expected(*stream, *expected),
+            },
             Part::Redact { position } => Step::Redact {
                 position: share(*position, self.driver.model.last_position() + 1),
                 reason: "asked for".to_owned(),
@@ -245,17 +324,29 @@ impl Run {
         self.made += 1;
         let bytes = match size {
             Size::Bytes(bytes) => bytes as usize,
-            Size::ToPage(from_end) => usize::try_from(4096 - 32 + i32::from(from_end)).expect("positive"),
+            Size::ToPage(from_end) => {
+                usize::try_from(4096 - 32 + i32::from(from_end)).expect("positive")
+            }
         };
-        Item { kind, meta: payload(meta, !self.made), payload: payload(bytes, self.made) }
+        Item {
+            kind,
+            meta: payload(meta, !self.made),
+            payload: payload(bytes, self.made),
+        }
     }
 
     fn last(&self, stream: u8) -> u64 {
-        self.driver.model.stream(id(stream)).map_or(0, |stream| stream.last())
+        self.driver
+            .model
+            .stream(id(stream))
+            .map_or(0, |stream| stream.last())
     }
 
     fn last_position(&self, stream: u8) -> u64 {
-        self.driver.model.stream(id(stream)).map_or(0, |stream| stream.last_position())
+        self.driver
+            .model
+            .stream(id(stream))
+            .map_or(0, |stream| stream.last_position())
     }
 
     fn expected(&self, stream: u8, want: Want) -> Expected {
@@ -275,16 +366,37 @@ impl Run {
             Act::Commit(parts, key, durability) => {
                 let steps = parts.iter().map(|part| self.step(part)).collect();
                 let key = key.map(|key| vec![key; 1 + usize::from(key) * 50]);
-                self.driver.commit(&Work { steps, key, durability: *durability })
+                self.driver.commit(&Work {
+                    steps,
+                    key,
+                    durability: *durability,
+                })
             }
             Act::Stage(parts, order) => self.stage(parts, *order),
-            Act::Read { stream, first, last, backward, kinds, limit } => {
-                let Some(found) = self.driver.model.stream(id(*stream)) else { return Ok(()) };
+            Act::Read {
+                stream,
+                first,
+                last,
+                backward,
+                kinds,
+                limit,
+            } => {
+                let Some(found) = self.driver.model.stream(id(*stream)) else {
+                    return Ok(());
+                };
                 let sequence = |of: u16| Sequence(share(of, found.last() + 1));
                 let options = ReadOptions {
                     first: sequence(*first),
-                    last: if last % 5 == 0 { Sequence::MAX } else { sequence(*last) },
-                    direction: if *backward { Direction::Backward } else { Direction::Forward },
+                    last: if last % 5 == 0 {
+                        Sequence::MAX
+                    } else {
+                        sequence(*last)
+                    },
+                    direction: if *backward {
+                        Direction::Backward
+                    } else {
+                        Direction::Forward
+                    },
                     kinds: compare::kinds(kinds),
                     limit: if *limit == 0 { u64::MAX } else { *limit - 1 },
                 };
@@ -299,7 +411,9 @@ impl Run {
                 compare::position_equals(self.driver.store(), &self.driver.model, position)
             }
             Act::Snapshot(stream, at) => {
-                let Some(found) = self.driver.model.stream(id(*stream)) else { return Ok(()) };
+                let Some(found) = self.driver.model.stream(id(*stream)) else {
+                    return Ok(());
+                };
                 let at = share(*at, found.last() + 1);
                 compare::snapshot_equals(self.driver.store(), &self.driver.model, found, at)
             }
@@ -309,7 +423,11 @@ impl Run {
                 self.leave(Leave::Crash(*first))?;
                 let last = self.driver.model.last_position();
                 self.leave(Leave::Crash(*second))?;
-                compare::same("position after a second crash", &self.driver.model.last_position(), &last)
+                compare::same(
+                    "position after a second crash",
+                    &self.driver.model.last_position(),
+                    &last,
+                )
             }
             Act::PassTime(ms) => {
                 match u64::try_from(*ms) {
@@ -320,7 +438,11 @@ impl Run {
             }
             Act::Reader => {
                 if self.reader.is_none() {
-                    self.reader = Some(self.driver.reader().map_err(|error| format!("opening a reader: {error}"))?);
+                    self.reader = Some(
+                        self.driver
+                            .reader()
+                            .map_err(|error| format!("opening a reader: {error}"))?,
+                    );
                 }
                 Ok(())
             }
@@ -339,8 +461,13 @@ impl Run {
             staged.extend(self.driver.stage(&Work::one(step))?);
         }
         match order {
-            Order::FirstToLast => staged.into_iter().try_for_each(|staged| self.driver.wait(staged)),
-            Order::LastToFirst => staged.into_iter().rev().try_for_each(|staged| self.driver.wait(staged)),
+            Order::FirstToLast => staged
+                .into_iter()
+                .try_for_each(|staged| self.driver.wait(staged)),
+            Order::LastToFirst => staged
+                .into_iter()
+                .rev()
+                .try_for_each(|staged| self.driver.wait(staged)),
             Order::Never(leave) => {
                 drop(staged);
                 self.leave(leave)
@@ -363,7 +490,8 @@ impl Run {
 
     fn check_reader(&self) -> Same {
         self.reader.iter().try_for_each(|reader| {
-            compare::store_equals(reader, &self.driver.model).map_err(|difference| format!("reader: {difference}"))
+            compare::store_equals(reader, &self.driver.model)
+                .map_err(|difference| format!("reader: {difference}"))
         })
     }
 }
@@ -371,13 +499,21 @@ impl Run {
 fn run(mut run: Run, acts: &[Act]) -> Result<(), TestCaseError> {
     for (place, act) in acts.iter().enumerate() {
         let done = run.act(act).and_then(|()| run.check_reader());
-        done.map_err(|difference| TestCaseError::fail(format!("act {place}, {act:?}: {difference}")))?;
+        done.map_err(|difference| {
+            TestCaseError::fail(format!("act {place}, {act:?}: {difference}"))
+        })?;
     }
-    run.finish().map_err(|difference| TestCaseError::fail(format!("at the end: {difference}")))
+    run.finish()
+        .map_err(|difference| TestCaseError::fail(format!("at the end: {difference}")))
 }
 
 /// Runs a property on so many cases; on more, with a seed of its own that it prints, when tortured.
-fn check<S: Strategy>(name: &str, cases: u32, strategy: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
+fn check<S: Strategy>(
+    name: &str,
+    cases: u32,
+    strategy: S,
+    property: impl Fn(S::Value) -> Result<(), TestCaseError>,
+) {
     let budget = budget::of(name);
     loop {
         let seed = budget.seed();
@@ -405,7 +541,15 @@ fn acts(count: Range<usize>) -> impl Strategy<Value = Vec<Act>> {
 
 fn on_faulty(name: &str, cases: u32, durability: Durability, preallocation: Preallocation) {
     check(name, cases, acts(1..60), |acts| {
-        run(Run::new(Place::Faulty(FaultyStorage::new()), durability, preallocation, false), &acts)
+        run(
+            Run::new(
+                Place::Faulty(FaultyStorage::new()),
+                durability,
+                preallocation,
+                false,
+            ),
+            &acts,
+        )
     });
 }
 
@@ -421,14 +565,22 @@ fn store_that_leaves_flushing_to_the_system_equals_the_model() {
 
 #[test]
 fn store_that_flushes_at_intervals_equals_the_model() {
-    on_faulty("model interval", 48, Durability::Interval(5), Preallocation::Auto);
+    on_faulty(
+        "model interval",
+        48,
+        Durability::Interval(5),
+        Preallocation::Auto,
+    );
 }
 
 #[test]
 fn store_on_a_system_without_boot_ids_equals_the_model() {
     check("model no boot id", 64, acts(1..60), |acts| {
         let place = Place::Faulty(FaultyStorage::without_boot_id());
-        run(Run::new(place, Durability::Os, Preallocation::Auto, false), &acts)
+        run(
+            Run::new(place, Durability::Os, Preallocation::Auto, false),
+            &acts,
+        )
     });
 }
 
@@ -439,19 +591,31 @@ fn store_whose_files_grow_equals_the_model() {
 
 #[test]
 fn store_with_threads_equals_the_model() {
-    let strategy = (acts(1..60), proptest::sample::select(DURABILITIES.as_slice()));
+    let strategy = (
+        acts(1..60),
+        proptest::sample::select(DURABILITIES.as_slice()),
+    );
     check("model threads", 64, strategy, |(acts, durability)| {
         let place = Place::Faulty(FaultyStorage::new());
-        run(Run::new(place, durability, Preallocation::Auto, true), &acts)
+        run(
+            Run::new(place, durability, Preallocation::Auto, true),
+            &acts,
+        )
     });
 }
 
 #[test]
 fn store_in_a_folder_equals_the_model_and_the_checker() {
-    let strategy = (acts(1..40), proptest::sample::select(DURABILITIES.as_slice()));
+    let strategy = (
+        acts(1..40),
+        proptest::sample::select(DURABILITIES.as_slice()),
+    );
     check("model folder", 24, strategy, |(acts, durability)| {
         let folder = tempfile::tempdir().expect("a folder");
         let place = Place::Folder(folder.path().join("store"));
-        run(Run::new(place, durability, Preallocation::Auto, true), &acts)
+        run(
+            Run::new(place, durability, Preallocation::Auto, true),
+            &acts,
+        )
     });
 }

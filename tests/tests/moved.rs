@@ -5,23 +5,36 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use runlog_engine::{Batch, Durability, Expected, NewRecord, Op, OpenOptions, Store, storage::FsStorage, verify};
+use runlog_engine::{
+    Batch, Durability, Expected, NewRecord, Op, OpenOptions, Store, storage::FsStorage, verify,
+};
 use runlog_tests::{
     checker,
     processes::{payload, stream},
 };
 
 fn options() -> OpenOptions {
-    OpenOptions { segment_bytes_max: 64 << 10, durability: Durability::Os, ..OpenOptions::default() }
+    OpenOptions {
+        segment_bytes_max: 64 << 10,
+        durability: Durability::Os,
+        ..OpenOptions::default()
+    }
 }
 
 /// Appends records of a thread from a sequence on; the last that was acknowledged, and the error that ended it.
-fn append(store: &Store, thread: u64, sequences: std::ops::RangeInclusive<u64>) -> (u64, Option<String>) {
+fn append(
+    store: &Store,
+    thread: u64,
+    sequences: std::ops::RangeInclusive<u64>,
+) -> (u64, Option<String>) {
     let mut last = sequences.start() - 1;
     for sequence in sequences {
         let payload = payload(thread, sequence);
-        let append =
-            Op::Append { stream: stream(thread), expected: Expected::Any, records: vec![NewRecord::data(&payload)] };
+        let append = Op::Append {
+            stream: stream(thread),
+            expected: Expected::Any,
+            records: vec![NewRecord::data(&payload)],
+        };
         match store.commit(&Batch::new(vec![append])) {
             Ok(_) => last = sequence,
             Err(error) => return (last, Some(error.to_string())),
@@ -36,12 +49,29 @@ fn assert_whole(folder: &Path, thread: u64, records: u64) {
     assert!(verified.is_sound(), "{:?}", verified.problems);
     let checked = checker::check(folder).unwrap_or_else(|problem| panic!("{problem}"));
     let streams = checked.streams();
-    let found = streams.iter().find(|(id, _)| id == stream(thread).as_bytes()).map(|(_, records)| &records[..]);
+    let found = streams
+        .iter()
+        .find(|(id, _)| id == stream(thread).as_bytes())
+        .map(|(_, records)| &records[..]);
     let found = found.unwrap_or_default();
     assert_eq!(found.len() as u64, records);
-    assert!(found.iter().all(|(sequence, _, _, _, bytes)| *bytes == payload(thread, *sequence)), "another's records");
-    let store = Store::open(folder, options()).unwrap_or_else(|error| panic!("it doesn't open: {error}"));
-    assert_eq!(store.stream(stream(thread)).expect("it reads").expect("it is there").last_sequence.0, records);
+    assert!(
+        found
+            .iter()
+            .all(|(sequence, _, _, _, bytes)| *bytes == payload(thread, *sequence)),
+        "another's records"
+    );
+    let store =
+        Store::open(folder, options()).unwrap_or_else(|error| panic!("it doesn't open: {error}"));
+    assert_eq!(
+        store
+            .stream(stream(thread))
+            .expect("it reads")
+            .expect("it is there")
+            .last_sequence
+            .0,
+        records
+    );
 }
 
 /// One writer is idle while its folder gives way to another store; then it goes on and closes. The other is as it was.
@@ -56,7 +86,12 @@ fn another_in_its_place(give_way: impl Fn(&Path), records_of_first: u64) {
     assert_eq!(append(&second, 1, 1..=150), (150, None));
     second.close().expect("it closes");
     drop(second);
-    assert!(verify(&FsStorage::new(&place)).expect("it can be read").segments > 2);
+    assert!(
+        verify(&FsStorage::new(&place))
+            .expect("it can be read")
+            .segments
+            > 2
+    );
     // The first may go on in the folder that it has, or be refused; either way it leaves the other alone.
     let (_, error) = append(&first, 0, 21..=20 + records_of_first);
     let closed = first.close();
@@ -74,7 +109,8 @@ fn removed(place: &Path) {
 }
 
 #[test]
-fn writer_whose_folder_was_moved_leaves_the_store_made_in_its_place_alone_when_it_turns_a_segment() {
+fn writer_whose_folder_was_moved_leaves_the_store_made_in_its_place_alone_when_it_turns_a_segment()
+{
     another_in_its_place(moved, 100);
 }
 
@@ -84,7 +120,8 @@ fn writer_whose_folder_was_moved_leaves_the_store_made_in_its_place_alone_when_i
 }
 
 #[test]
-fn writer_whose_folder_was_removed_leaves_the_store_made_in_its_place_alone_when_it_turns_a_segment() {
+fn writer_whose_folder_was_removed_leaves_the_store_made_in_its_place_alone_when_it_turns_a_segment()
+ {
     another_in_its_place(removed, 100);
 }
 
@@ -113,12 +150,18 @@ fn stands_in_the_way(prepare: impl Fn(&Path)) {
     if let Some(error) = error {
         return println!("appending tells: {error}");
     }
-    let seen = reader.and_then(|reader| Ok(reader.stream(stream(0))?.map_or(0, |info| info.last_sequence.0)));
+    let seen = reader.and_then(|reader| {
+        Ok(reader
+            .stream(stream(0))?
+            .map_or(0, |info| info.last_sequence.0))
+    });
     match (seen, store.stat().and_then(|_| store.close())) {
         (Err(error), _) => println!("the reader is told: {error}"),
         (Ok(seen), _) if seen >= acknowledged => println!("the reader sees {seen}"),
         (Ok(_), Err(error)) => println!("closing or its figures tell: {error}"),
-        (Ok(seen), Ok(())) => panic!("{acknowledged} were acknowledged, a reader sees {seen}, and nobody is told"),
+        (Ok(seen), Ok(())) => {
+            panic!("{acknowledged} were acknowledged, a reader sees {seen}, and nobody is told")
+        }
     }
 }
 
@@ -137,7 +180,8 @@ fn writer_that_cannot_publish_because_it_may_not_write_says_so() {
         if fs::OpenOptions::new().write(true).open(file).is_ok() {
             // Root may, but not to a program that runs.
             fs::remove_file(file).expect("it is ours");
-            std::os::unix::fs::symlink(std::env::current_exe().expect("a path"), file).expect("a link");
+            std::os::unix::fs::symlink(std::env::current_exe().expect("a path"), file)
+                .expect("a link");
             assert!(fs::OpenOptions::new().write(true).open(file).is_err());
         }
     });
@@ -162,8 +206,16 @@ fn stray_segment(name: &str) {
     let written = Store::open(&place, options()).map(|store| drop(store.close()));
     println!("{name}: verify {verified:?}, reader {read:?}, writer {written:?}");
     let verified = verified.unwrap_or(false);
-    assert_eq!(verified, written.is_ok(), "verify: sound is {verified}; a writer: {written:?}");
-    assert_eq!(read.is_ok(), written.is_ok(), "a reader: {read:?}; a writer: {written:?}");
+    assert_eq!(
+        verified,
+        written.is_ok(),
+        "verify: sound is {verified}; a writer: {written:?}"
+    );
+    assert_eq!(
+        read.is_ok(),
+        written.is_ok(),
+        "a reader: {read:?}; a writer: {written:?}"
+    );
 }
 
 #[test]

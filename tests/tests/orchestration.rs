@@ -52,7 +52,9 @@ fn try_seed(seed: u64, defect: Option<Defect>) -> Result<Outcome, String> {
     let went = catch_unwind(AssertUnwindSafe(|| sim::run(seed, defect)));
     let went = went.unwrap_or_else(|_| Err("a panic".to_owned()));
     went.map_err(|broken| {
-        let defect = defect.map_or_else(String::new, |defect| format!("RUNLOG_SIM_DEFECT={defect:?} "));
+        let defect = defect.map_or_else(String::new, |defect| {
+            format!("RUNLOG_SIM_DEFECT={defect:?} ")
+        });
         let command = "cargo test -p runlog-tests --test orchestration one_seed -- --nocapture";
         format!("seed {seed}: {broken}\nto see it again: RUNLOG_SIM_SEED={seed} {defect}{command}")
     })
@@ -61,14 +63,25 @@ fn try_seed(seed: u64, defect: Option<Defect>) -> Result<Outcome, String> {
 /// Without the story, which is for one who looks at one seed.
 fn short(broken: &str) -> String {
     let (first, last) = (broken.lines().next(), broken.lines().last());
-    format!("{}\n{}", first.unwrap_or_default(), last.unwrap_or_default())
+    format!(
+        "{}\n{}",
+        first.unwrap_or_default(),
+        last.unwrap_or_default()
+    )
 }
 
 #[test]
 fn one_seed() {
-    let Some(seed) = std::env::var("RUNLOG_SIM_SEED").ok().and_then(|seed| seed.parse().ok()) else { return };
+    let Some(seed) = std::env::var("RUNLOG_SIM_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+    else {
+        return;
+    };
     let name = std::env::var("RUNLOG_SIM_DEFECT").unwrap_or_default();
-    let defect = Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == name);
+    let defect = Defect::ALL
+        .into_iter()
+        .find(|defect| format!("{defect:?}") == name);
     match try_seed(seed, defect) {
         Ok(outcome) => println!("seed {seed}: {outcome:?}"),
         Err(broken) => panic!("{broken}"),
@@ -81,13 +94,17 @@ const TELL_EVERY: u64 = 5_000;
 /// `FIRST..END`, both of them seeds.
 fn range_asked_for() -> Option<std::ops::Range<u64>> {
     let asked = std::env::var("RUNLOG_SIM_SEEDS").ok()?;
-    let range = asked.split_once("..").and_then(|(first, end)| Some(first.parse().ok()?..end.parse().ok()?));
+    let range = asked
+        .split_once("..")
+        .and_then(|(first, end)| Some(first.parse().ok()?..end.parse().ok()?));
     Some(range.unwrap_or_else(|| panic!("RUNLOG_SIM_SEEDS is {asked:?}, and not FIRST..END")))
 }
 
 #[test]
 fn seeds_of_a_range() {
-    let Some(seeds) = range_asked_for() else { return };
+    let Some(seeds) = range_asked_for() else {
+        return;
+    };
     let (began, mut broken, mut sum) = (Instant::now(), 0_u64, BTreeMap::<&str, u64>::new());
     for seed in seeds.clone() {
         match try_seed(seed, None) {
@@ -101,7 +118,10 @@ fn seeds_of_a_range() {
         }
         if seed % TELL_EVERY == TELL_EVERY - 1 || seed + 1 == seeds.end {
             let seconds = began.elapsed().as_secs();
-            println!("{} seeds, to {seed}, in {seconds} s: {broken} broke a law; {sum:?}", seed + 1 - seeds.start);
+            println!(
+                "{} seeds, to {seed}, in {seconds} s: {broken} broke a law; {sum:?}",
+                seed + 1 - seeds.start
+            );
         }
     }
     assert_eq!(broken, 0, "{broken} seeds broke a law");
@@ -109,8 +129,19 @@ fn seeds_of_a_range() {
 
 #[test]
 fn seeds_that_found_faults_find_them_no_more() {
-    let broken: Vec<String> = FOUND_FAULTS.iter().filter_map(|seed| try_seed(*seed, None).err()).collect();
-    assert!(broken.is_empty(), "{}", broken.iter().map(|broken| short(broken)).collect::<Vec<_>>().join("\n"));
+    let broken: Vec<String> = FOUND_FAULTS
+        .iter()
+        .filter_map(|seed| try_seed(*seed, None).err())
+        .collect();
+    assert!(
+        broken.is_empty(),
+        "{}",
+        broken
+            .iter()
+            .map(|broken| short(broken))
+            .collect::<Vec<_>>()
+            .join("\n")
+    );
 }
 
 #[test]
@@ -133,7 +164,9 @@ fn every_law_holds_for_every_seed() {
             tried += 1;
             match try_seed(seed, None) {
                 Ok(outcome) => {
-                    if place.is_multiple_of(TWICE_IN) && try_seed(seed, None).as_ref() != Ok(&outcome) {
+                    if place.is_multiple_of(TWICE_IN)
+                        && try_seed(seed, None).as_ref() != Ok(&outcome)
+                    {
                         broken.push(format!("seed {seed} went differently the second time"));
                     }
                     figures.push(outcome.figures);
@@ -162,12 +195,21 @@ fn every_law_holds_for_every_seed() {
         }
         broken.extend(why);
     }
-    sum.iter().for_each(|(name, count)| budget.add(name, *count));
+    sum.iter()
+        .for_each(|(name, count)| budget.add(name, *count));
     println!("orchestration: {:.1} s", began.elapsed().as_secs_f64());
     let told: Vec<String> = broken.iter().take(10).map(|broken| short(broken)).collect();
-    assert!(broken.is_empty(), "{} seeds broke a law:\n{}", broken.len(), told.join("\n"));
+    assert!(
+        broken.is_empty(),
+        "{} seeds broke a law:\n{}",
+        broken.len(),
+        told.join("\n")
+    );
     for (name, count) in &sum {
-        assert!(*count > 0 || budget::is_torture(), "the simulation never had {name}");
+        assert!(
+            *count > 0 || budget::is_torture(),
+            "the simulation never had {name}"
+        );
     }
 }
 
@@ -179,7 +221,12 @@ fn every_defect_is_caught_within_a_thousand_seeds() {
         caught.map(|(seed, broken)| format!("{defect:?} by seed {seed}: {}", short(&broken)))
     };
     let (even, odd) = Defect::ALL.split_at(Defect::ALL.len() / 2);
-    let half = |defects: &[Defect]| defects.iter().map(|defect| (*defect, catch(*defect))).collect::<Vec<_>>();
+    let half = |defects: &[Defect]| {
+        defects
+            .iter()
+            .map(|defect| (*defect, catch(*defect)))
+            .collect::<Vec<_>>()
+    };
     let caught = thread::scope(|scope| {
         let other = scope.spawn(|| half(odd));
         let mut caught = half(even);
@@ -188,6 +235,9 @@ fn every_defect_is_caught_within_a_thousand_seeds() {
     });
     for (defect, caught) in caught {
         println!("{}", caught.as_deref().unwrap_or("not caught"));
-        assert!(caught.is_some(), "{defect:?} is not caught within {SEEDS} seeds");
+        assert!(
+            caught.is_some(),
+            "{defect:?} is not caught within {SEEDS} seeds"
+        );
     }
 }

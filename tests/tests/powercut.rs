@@ -31,9 +31,17 @@ mod linux {
     };
 
     const TESTS: [Test; 4] = [
-        ("loss_of_power_under_ext4_loses_nothing_acknowledged", || cut_again_and_again(&EXT4)),
-        ("loss_of_power_under_xfs_loses_nothing_acknowledged", || cut_again_and_again(&XFS)),
-        ("loss_of_power_under_btrfs_loses_nothing_acknowledged", || cut_again_and_again(&BTRFS)),
+        (
+            "loss_of_power_under_ext4_loses_nothing_acknowledged",
+            || cut_again_and_again(&EXT4),
+        ),
+        ("loss_of_power_under_xfs_loses_nothing_acknowledged", || {
+            cut_again_and_again(&XFS)
+        }),
+        (
+            "loss_of_power_under_btrfs_loses_nothing_acknowledged",
+            || cut_again_and_again(&BTRFS),
+        ),
         ("disk_that_loses_what_it_flushed_is_noticed", lying_disk),
     ];
 
@@ -48,11 +56,34 @@ mod linux {
     const EXT4: FileSystem = FileSystem {
         name: "ext4",
         mebibytes: 32,
-        make: &["-q", "-b", "4096", "-J", "size=4", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
-        mount: &["data=ordered", "data=ordered", "data=writeback", "data=journal"],
+        make: &[
+            "-q",
+            "-b",
+            "4096",
+            "-J",
+            "size=4",
+            "-E",
+            "lazy_itable_init=0,lazy_journal_init=0,nodiscard",
+        ],
+        mount: &[
+            "data=ordered",
+            "data=ordered",
+            "data=writeback",
+            "data=journal",
+        ],
     };
-    const XFS: FileSystem = FileSystem { name: "xfs", mebibytes: 320, make: &["-q"], mount: &["rw"] };
-    const BTRFS: FileSystem = FileSystem { name: "btrfs", mebibytes: 160, make: &["-q", "-M"], mount: &["rw"] };
+    const XFS: FileSystem = FileSystem {
+        name: "xfs",
+        mebibytes: 320,
+        make: &["-q"],
+        mount: &["rw"],
+    };
+    const BTRFS: FileSystem = FileSystem {
+        name: "btrfs",
+        mebibytes: 160,
+        make: &["-q", "-M"],
+        mount: &["rw"],
+    };
 
     pub(super) fn main() -> ExitCode {
         mounts::main(&TESTS)
@@ -61,23 +92,40 @@ mod linux {
     /// Whether there is what is needed beyond a mount namespace: who makes the file system, a recorded disk, and a loop
     /// device on it.
     fn can_be_run(kind: &FileSystem) -> Result<(), NotRun> {
-        if Command::new(format!("mkfs.{}", kind.name)).arg("-V").output().is_err() {
+        if Command::new(format!("mkfs.{}", kind.name))
+            .arg("-V")
+            .output()
+            .is_err()
+        {
             return Err(NotRun(format!("there is no mkfs.{}", kind.name)));
         }
         let folder = tempfile::tempdir().expect("a folder");
         let tally = Tally::create(&folder.path().join("tally")).expect("a file");
-        let disk = Disk::new(&folder.path().join("disk"), made(kind, folder.path()), tally)
-            .map_err(|error| NotRun(format!("FUSE: {error}")))?;
+        let disk = Disk::new(
+            &folder.path().join("disk"),
+            made(kind, folder.path()),
+            tally,
+        )
+        .map_err(|error| NotRun(format!("FUSE: {error}")))?;
         let mounted = folder.path().join("mounted");
         std::fs::create_dir(&mounted).expect("a folder");
-        Mount::image(disk.path(), kind.mount[0], &mounted).map(drop).map_err(NotRun)
+        Mount::image(disk.path(), kind.mount[0], &mounted)
+            .map(drop)
+            .map_err(NotRun)
     }
 
     /// A new file system.
     fn made(kind: &FileSystem, folder: &Path) -> Image {
         let path = folder.join("made");
-        File::create(&path).and_then(|file| file.set_len(kind.mebibytes << 20)).expect("there is room");
-        succeeds(Command::new(format!("mkfs.{}", kind.name)).args(kind.make).arg(&path)).expect("it is made");
+        File::create(&path)
+            .and_then(|file| file.set_len(kind.mebibytes << 20))
+            .expect("there is room");
+        succeeds(
+            Command::new(format!("mkfs.{}", kind.name))
+                .args(kind.make)
+                .arg(&path),
+        )
+        .expect("it is made");
         let image = Image::load(&path).expect("just made");
         std::fs::remove_file(&path).expect("just made");
         image
@@ -106,8 +154,15 @@ mod linux {
             let mut number = || words.next()?.parse::<u64>().ok();
             let (thread, number, position, events) = (number()?, number()?, number()?, number()?);
             let is_durable = words.next() == Some("durable");
-            let [thread, events] = [thread, events].map(|number| usize::try_from(number).expect("small"));
-            Some(Self { thread, number, position, events, is_durable })
+            let [thread, events] =
+                [thread, events].map(|number| usize::try_from(number).expect("small"));
+            Some(Self {
+                thread,
+                number,
+                position,
+                events,
+                is_durable,
+            })
         }
     }
 
@@ -132,9 +187,16 @@ mod linux {
 
     impl Bench {
         fn new(kind: &'static FileSystem) -> Self {
-            let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
+            let folder = tempfile::tempdir_in("/dev/shm")
+                .or_else(|_| tempfile::tempdir())
+                .expect("a folder");
             std::fs::create_dir(folder.path().join("mounted")).expect("a folder");
-            Self { kind, folder, options: kind.mount[0], starts: 0 }
+            Self {
+                kind,
+                folder,
+                options: kind.mount[0],
+                starts: 0,
+            }
         }
 
         fn mounted(&self) -> PathBuf {
@@ -142,7 +204,12 @@ mod linux {
         }
 
         /// Has a process work on the disk, and ends it early after so many milliseconds, if it is to be.
-        fn record(&mut self, run: &Run<'_>, killed_after: Option<u64>, random: &mut Random) -> Recording {
+        fn record(
+            &mut self,
+            run: &Run<'_>,
+            killed_after: Option<u64>,
+            random: &mut Random,
+        ) -> Recording {
             self.starts += 1;
             self.options = self.kind.mount[random.place(self.kind.mount.len())];
             let tally = self.folder.path().join("tally");
@@ -153,10 +220,15 @@ mod linux {
             )
             .expect("it was tried before");
             let said = self.folder.path().join("said");
-            let mount = Mount::image(disk.path(), self.options, &self.mounted()).expect("the disk is sound");
+            let mount = Mount::image(disk.path(), self.options, &self.mounted())
+                .expect("the disk is sound");
             let mut child = Command::new(env!("CARGO_BIN_EXE_powercut"))
                 .args([mount.folder().join("store"), tally])
-                .args([self.starts.to_string(), run.past.to_string(), run.seed.to_string()])
+                .args([
+                    self.starts.to_string(),
+                    run.past.to_string(),
+                    run.seed.to_string(),
+                ])
                 .args([THREADS.to_string(), run.operations.to_string()])
                 .stdout(Stdio::from(File::create(&said).expect("it is made")))
                 .spawn()
@@ -166,16 +238,27 @@ mod linux {
                 let _ = child.kill();
             }
             let status = child.wait().expect("it ends");
-            assert!(killed_after.is_some() || status.success(), "the process that worked: {status}");
+            assert!(
+                killed_after.is_some() || status.success(),
+                "the process that worked: {status}"
+            );
             drop(mount);
             let said = std::fs::read_to_string(&said).expect("it was made");
             let acknowledged = said.lines().filter_map(Acknowledged::parse).collect();
-            Recording { events: disk.recorded(), acknowledged }
+            Recording {
+                events: disk.recorded(),
+                acknowledged,
+            }
         }
 
         /// What was wrong with the store after a loss of power; else the operations of each thread that stayed. `None`
         /// when the file system itself can't be mounted any more.
-        fn examine(&mut self, run: &Run<'_>, recording: &Recording, cut: &Cut) -> Option<Result<Vec<u64>, String>> {
+        fn examine(
+            &mut self,
+            run: &Run<'_>,
+            recording: &Recording,
+            cut: &Cut,
+        ) -> Option<Result<Vec<u64>, String>> {
             self.starts += 1;
             let path = self.folder.path().join("state");
             cut.image.save(&path).expect("there is room");
@@ -204,32 +287,51 @@ mod linux {
         ) -> Result<Vec<u64>, String> {
             let open = |options: OpenOptions| {
                 let storage = Restarted::new(FsStorage::new(folder), self.starts);
-                let options = OpenOptions { segment_bytes_max: 64 << 10, missing: Missing::Fail, ..options };
+                let options = OpenOptions {
+                    segment_bytes_max: 64 << 10,
+                    missing: Missing::Fail,
+                    ..options
+                };
                 Store::open_on(Arc::new(storage), options)
             };
             let before_any_writer = match open(OpenOptions::default().read_only()) {
-                Err(error) if error.kind() == ErrorKind::NotFound && durable == 0 && run.past.is_empty() => {
+                Err(error)
+                    if error.kind() == ErrorKind::NotFound
+                        && durable == 0
+                        && run.past.is_empty() =>
+                {
                     return Ok(vec![0; usize::try_from(THREADS).expect("few")]);
                 }
                 Err(error) => return Err(format!("opening to read: {:?}: {error}", error.kind())),
-                Ok(store) => possible.stayed(&store).map_err(|error| format!("read before any writer: {error}"))?,
+                Ok(store) => possible
+                    .stayed(&store)
+                    .map_err(|error| format!("read before any writer: {error}"))?,
             };
             let mut stayed = Vec::new();
             for time in 1..=2 {
-                let store = open(OpenOptions::default()).map_err(|error| format!("opening, time {time}: {error}"))?;
+                let store = open(OpenOptions::default())
+                    .map_err(|error| format!("opening, time {time}: {error}"))?;
                 let last = store.last_position().map_err(|error| error.to_string())?.0;
                 if last < durable {
-                    return Err(format!("opening, time {time}: ends at {last}, but {durable} was durable"));
+                    return Err(format!(
+                        "opening, time {time}: ends at {last}, but {durable} was durable"
+                    ));
                 }
-                let found = possible.stayed(&store).map_err(|error| format!("opening, time {time}: {error}"))?;
-                store.close().map_err(|error| format!("closing, time {time}: {error}"))?;
+                let found = possible
+                    .stayed(&store)
+                    .map_err(|error| format!("opening, time {time}: {error}"))?;
+                store
+                    .close()
+                    .map_err(|error| format!("closing, time {time}: {error}"))?;
                 if time == 2 && found != stayed {
                     return Err(format!("opened once: {stayed:?}, twice: {found:?}"));
                 }
                 stayed = found;
             }
             if before_any_writer != stayed {
-                return Err(format!("a reader saw {before_any_writer:?}, then a writer {stayed:?}"));
+                return Err(format!(
+                    "a reader saw {before_any_writer:?}, then a writer {stayed:?}"
+                ));
             }
             checker::check(folder).map_err(|problem| format!("checker: {problem}"))?;
             Ok(stayed)
@@ -239,7 +341,10 @@ mod linux {
     impl Recording {
         /// The highest position that was durable when so many events had happened.
         fn durable_position(&self, events: usize) -> u64 {
-            let durable = self.acknowledged.iter().filter(|line| line.is_durable && line.events <= events);
+            let durable = self
+                .acknowledged
+                .iter()
+                .filter(|line| line.is_durable && line.events <= events);
             durable.map(|line| line.position).max().unwrap_or(0)
         }
 
@@ -247,11 +352,14 @@ mod linux {
         fn moment(&self, random: &mut Random) -> usize {
             let any = random.place(self.events.len() + 1);
             match random.below(3) {
-                0 if !self.acknowledged.is_empty() => {
-                    self.acknowledged[random.place(self.acknowledged.len())].events.min(self.events.len())
-                }
+                0 if !self.acknowledged.is_empty() => self.acknowledged
+                    [random.place(self.acknowledged.len())]
+                .events
+                .min(self.events.len()),
                 1 => {
-                    let flush = self.events[any..].iter().position(|event| matches!(event, Event::Flush));
+                    let flush = self.events[any..]
+                        .iter()
+                        .position(|event| matches!(event, Event::Flush));
                     flush.map_or(any, |flush| any + flush)
                 }
                 _ => any,
@@ -285,22 +393,41 @@ mod linux {
         can_be_run(&EXT4)?;
         let (mut bench, mut random) = (Bench::new(&EXT4), Random::new(1));
         let (base, past) = (made(&EXT4, bench.folder.path()), Past::default());
-        let run = Run { base: &base, past: &past, seed: 1, operations: 60 };
+        let run = Run {
+            base: &base,
+            past: &past,
+            seed: 1,
+            operations: 60,
+        };
         let mut recording = bench.record(&run, None, &mut random);
         for kept in [Kept::All, Kept::None] {
             // A third of what happened before the last acknowledgement is gone.
             let events = recording.events.len() / 3;
             let image = base.after_power_cut(&recording.events[..events], kept, &mut random);
-            let cut = Cut { events: recording.events.len(), kept, image };
-            let told = bench.examine(&run, &recording, &cut).expect("it was whole then").expect_err("a loss");
+            let cut = Cut {
+                events: recording.events.len(),
+                kept,
+                image,
+            };
+            let told = bench
+                .examine(&run, &recording, &cut)
+                .expect("it was whole then")
+                .expect_err("a loss");
             assert!(told.contains("durable"), "{told}");
         }
         // And a record that nobody wrote: of another seed.
         let run = Run { seed: 2, ..run };
         recording.acknowledged.clear();
         let image = base.after_power_cut(&recording.events, Kept::All, &mut random);
-        let cut = Cut { events: recording.events.len(), kept: Kept::All, image };
-        let told = bench.examine(&run, &recording, &cut).expect("it is whole").expect_err("an invention");
+        let cut = Cut {
+            events: recording.events.len(),
+            kept: Kept::All,
+            image,
+        };
+        let told = bench
+            .examine(&run, &recording, &cut)
+            .expect("it is whole")
+            .expect_err("an invention");
         assert!(told.contains("never was"), "{told}");
         Ok(())
     }
@@ -309,19 +436,35 @@ mod linux {
         let mut random = Random::new(seed);
         let mut bench = Bench::new(kind);
         let (mut base, mut past) = (made(kind, bench.folder.path()), Past::default());
-        let (states, operations) = if budget::is_torture() { (60, 400) } else { (12, 120) };
+        let (states, operations) = if budget::is_torture() {
+            (60, 400)
+        } else {
+            (12, 120)
+        };
         for generation in 1..=3_u64 {
-            let run = Run { base: &base, past: &past, seed: seed * 10 + generation, operations };
+            let run = Run {
+                base: &base,
+                past: &past,
+                seed: seed * 10 + generation,
+                operations,
+            };
             let killed_after = random.one_in(3).then(|| 30 + random.below(400));
             let recording = bench.record(&run, killed_after, &mut random);
             budget.add("writes recorded", recording.events.len() as u64);
-            budget.add("operations acknowledged", recording.acknowledged.len() as u64);
+            budget.add(
+                "operations acknowledged",
+                recording.acknowledged.len() as u64,
+            );
             let mut next = None;
             for number in 1..=states {
                 let kept = Kept::ALL[random.place(Kept::ALL.len())];
                 let events = recording.moment(&mut random);
                 let image = base.after_power_cut(&recording.events[..events], kept, &mut random);
-                let cut = Cut { events, kept, image };
+                let cut = Cut {
+                    events,
+                    kept,
+                    image,
+                };
                 match bench.examine(&run, &recording, &cut) {
                     None => budget.add("states that the file system did not survive", 1),
                     Some(Ok(stayed)) => {
@@ -351,5 +494,7 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
-    println!("test result: ok. 0 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s");
+    println!(
+        "test result: ok. 0 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.00s"
+    );
 }

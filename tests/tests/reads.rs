@@ -11,8 +11,8 @@ use std::{
 };
 
 use runlog_engine::{
-    Batch, Direction, ErrorKind, Expected, NewRecord, Op, OpenOptions, Position, Preallocation, ReadOptions, Sequence,
-    Store, StreamId,
+    Batch, Direction, ErrorKind, Expected, NewRecord, Op, OpenOptions, Position, Preallocation,
+    ReadOptions, Sequence, Store, StreamId,
     storage::{Access, File, MemoryStorage, Storage},
 };
 
@@ -45,7 +45,11 @@ impl Tapped {
     }
 
     fn tap(&self, name: &str, file: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(TappedFile { file, is_segment: name.contains(".seg"), next: self.next.clone() })
+        Arc::new(TappedFile {
+            file,
+            is_segment: name.contains(".seg"),
+            next: self.next.clone(),
+        })
     }
 }
 
@@ -112,7 +116,11 @@ impl File for TappedFile {
 }
 
 fn options() -> OpenOptions {
-    OpenOptions { segment_bytes_max: 64 << 10, preallocation: Preallocation::None, ..OpenOptions::default() }
+    OpenOptions {
+        segment_bytes_max: 64 << 10,
+        preallocation: Preallocation::None,
+        ..OpenOptions::default()
+    }
 }
 
 fn stream(number: u8) -> StreamId {
@@ -128,7 +136,13 @@ fn payload(number: u64) -> String {
 fn store_of(storage: &Tapped, records: u64) -> Store {
     let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
     for number in 1..=records {
-        store.append(stream(1), Expected::Any, &[NewRecord::data(payload(number).as_bytes())]).unwrap();
+        store
+            .append(
+                stream(1),
+                Expected::Any,
+                &[NewRecord::data(payload(number).as_bytes())],
+            )
+            .unwrap();
     }
     store
 }
@@ -141,8 +155,12 @@ fn damage(storage: &Tapped, number: u64) {
         let file = storage.storage.open(name, Access::Write).unwrap();
         let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
         file.read_at(0, &mut bytes).unwrap();
-        if let Some(at) = bytes.windows(wanted.len()).position(|found| found == wanted.as_bytes()) {
-            file.write_at(at as u64 - 20, &[bytes[at - 20] ^ 0x55]).unwrap();
+        if let Some(at) = bytes
+            .windows(wanted.len())
+            .position(|found| found == wanted.as_bytes())
+        {
+            file.write_at(at as u64 - 20, &[bytes[at - 20] ^ 0x55])
+                .unwrap();
             return;
         }
     }
@@ -157,7 +175,9 @@ fn damaged_store() -> Store {
     let storage = Tapped::default();
     let store = store_of(&storage, RECORDS);
     assert!(store.stat().unwrap().segments > 2);
-    DAMAGED.into_iter().for_each(|number| damage(&storage, number));
+    DAMAGED
+        .into_iter()
+        .for_each(|number| damage(&storage, number));
     store
 }
 
@@ -176,8 +196,13 @@ fn told(found: impl Iterator<Item = runlog_engine::Result<runlog_engine::Record>
 
 /// That every record was given once, but for an error in the place of each that is damaged.
 fn assert_all_but_the_damaged(found: &[u64]) {
-    let expected: Vec<u64> = (1..=RECORDS).map(|number| if DAMAGED.contains(&number) { 0 } else { number }).collect();
-    let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+    let expected: Vec<u64> = (1..=RECORDS)
+        .map(|number| if DAMAGED.contains(&number) { 0 } else { number })
+        .collect();
+    let differs = found
+        .iter()
+        .zip(&expected)
+        .position(|(found, expected)| found != expected);
     assert_eq!((found.len(), differs), (expected.len(), None));
 }
 
@@ -198,8 +223,16 @@ fn subscription_tells_a_damaged_record_once_and_gives_every_other() {
 #[test]
 fn stream_with_a_damaged_record_is_read_to_its_end_both_ways() {
     let store = damaged_store();
-    assert_all_but_the_damaged(&told(store.read(stream(1), ReadOptions::default()).unwrap().take(5000)));
-    let backward = ReadOptions { direction: Direction::Backward, ..ReadOptions::default() };
+    assert_all_but_the_damaged(&told(
+        store
+            .read(stream(1), ReadOptions::default())
+            .unwrap()
+            .take(5000),
+    ));
+    let backward = ReadOptions {
+        direction: Direction::Backward,
+        ..ReadOptions::default()
+    };
     let mut found = told(store.read(stream(1), backward).unwrap().take(5000));
     found.reverse();
     assert_all_but_the_damaged(&found);
@@ -213,7 +246,12 @@ fn records_beside_a_damaged_one_are_found_by_their_positions_and_can_be_redacted
         if DAMAGED.contains(&number) {
             let error = found.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Damaged);
-            assert!(error.to_string().contains(&format!("position {}", number + 1)), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .contains(&format!("position {}", number + 1)),
+                "{error}"
+            );
         } else {
             assert_eq!(found.unwrap().unwrap().payload, payload(number));
         }
@@ -221,8 +259,16 @@ fn records_beside_a_damaged_one_are_found_by_their_positions_and_can_be_redacted
     for number in DAMAGED {
         store.redact(Position(number), "before").unwrap();
         store.redact(Position(number + 2), "behind").unwrap();
-        assert!(store.record(Position(number + 2)).unwrap().unwrap().redacted);
-        let refused = store.redact(Position(number + 1), "the damaged one itself").unwrap_err();
+        assert!(
+            store
+                .record(Position(number + 2))
+                .unwrap()
+                .unwrap()
+                .redacted
+        );
+        let refused = store
+            .redact(Position(number + 1), "the damaged one itself")
+            .unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Damaged, "{refused}");
     }
 }
@@ -253,16 +299,32 @@ fn redacted_snapshot_gives_way_to_the_newest_one_before_it() {
     let store = store_of(&storage, 9);
     let mut positions = Vec::new();
     for (sequence, state) in [(3, "at 3"), (6, "at 6"), (6, "at 6 again"), (9, "at 9")] {
-        let saved = store.snapshot(stream(1), Sequence(sequence), state.as_bytes()).unwrap();
+        let saved = store
+            .snapshot(stream(1), Sequence(sequence), state.as_bytes())
+            .unwrap();
         positions.push(saved.last_position);
     }
     store.fork(stream(1), Sequence(9), stream(2)).unwrap();
-    let latest = |of, at| store.latest_snapshot(of, Sequence(at)).unwrap().map(|found| found.payload);
+    let latest = |of, at| {
+        store
+            .latest_snapshot(of, Sequence(at))
+            .unwrap()
+            .map(|found| found.payload)
+    };
     assert_eq!(latest(stream(1), 9).unwrap(), "at 9");
-    for (redacted, expected) in [(3, Some("at 6 again")), (2, Some("at 6")), (1, Some("at 3")), (0, None)] {
+    for (redacted, expected) in [
+        (3, Some("at 6 again")),
+        (2, Some("at 6")),
+        (1, Some("at 3")),
+        (0, None),
+    ] {
         store.redact(positions[redacted], "asked for").unwrap();
         for of in [stream(1), stream(2)] {
-            assert_eq!(latest(of, 9).as_deref(), expected.map(str::as_bytes), "{redacted}");
+            assert_eq!(
+                latest(of, 9).as_deref(),
+                expected.map(str::as_bytes),
+                "{redacted}"
+            );
         }
     }
 }
@@ -272,8 +334,20 @@ fn append_passes(what: &str, work: impl FnOnce(&Store) + Send + 'static) {
     let storage = Tapped::default();
     let store = store_of(&storage, RECORDS);
     store.snapshot(stream(1), Sequence(5), b"state").unwrap();
-    let first = store.append(stream(1), Expected::Any, &[NewRecord::data(&vec![7; 40_000])]).unwrap();
-    store.append(stream(1), Expected::Any, &[NewRecord::data(&vec![7; 40_000])]).unwrap();
+    let first = store
+        .append(
+            stream(1),
+            Expected::Any,
+            &[NewRecord::data(&vec![7; 40_000])],
+        )
+        .unwrap();
+    store
+        .append(
+            stream(1),
+            Expected::Any,
+            &[NewRecord::data(&vec![7; 40_000])],
+        )
+        .unwrap();
     store.close().unwrap();
     drop(store);
     // What was looked up before is in memory.
@@ -284,11 +358,15 @@ fn append_passes(what: &str, work: impl FnOnce(&Store) + Send + 'static) {
     storage.set(Next::Waits(began, gone_on));
     let reader = store.clone();
     let reading = thread::spawn(move || work(&reader));
-    begun.recv_timeout(Duration::from_secs(30)).unwrap_or_else(|_| panic!("{what} reads nothing"));
+    begun
+        .recv_timeout(Duration::from_secs(30))
+        .unwrap_or_else(|_| panic!("{what} reads nothing"));
     let (done, is_done) = mpsc::channel();
     let writer = store.clone();
     let writing = thread::spawn(move || {
-        writer.append(stream(2), Expected::Any, &[NewRecord::data(b"meanwhile")]).unwrap();
+        writer
+            .append(stream(2), Expected::Any, &[NewRecord::data(b"meanwhile")])
+            .unwrap();
         done.send(()).unwrap();
     });
     let passed = is_done.recv_timeout(Duration::from_secs(5)).is_ok();
@@ -301,35 +379,64 @@ fn append_passes(what: &str, work: impl FnOnce(&Store) + Send + 'static) {
 #[test]
 fn append_does_not_wait_for_the_read_of_a_stream() {
     append_passes("a read", |store| {
-        assert!(store.read(stream(1), ReadOptions::default()).unwrap().next().unwrap().is_ok());
+        assert!(
+            store
+                .read(stream(1), ReadOptions::default())
+                .unwrap()
+                .next()
+                .unwrap()
+                .is_ok()
+        );
     });
 }
 
 #[test]
 fn append_does_not_wait_for_the_read_of_a_record() {
-    append_passes("a record", |store| drop(store.record(Position(5)).unwrap().unwrap()));
+    append_passes("a record", |store| {
+        drop(store.record(Position(5)).unwrap().unwrap())
+    });
 }
 
 #[test]
 fn append_does_not_wait_for_the_read_of_a_snapshot() {
-    append_passes("a snapshot", |store| drop(store.latest_snapshot(stream(1), Sequence::MAX).unwrap().unwrap()));
+    append_passes("a snapshot", |store| {
+        drop(
+            store
+                .latest_snapshot(stream(1), Sequence::MAX)
+                .unwrap()
+                .unwrap(),
+        )
+    });
 }
 
 #[test]
 fn append_does_not_wait_for_the_read_of_the_log() {
-    append_passes("a scan", |store| assert!(store.scan(Position(9)).unwrap().next().unwrap().is_ok()));
+    append_passes("a scan", |store| {
+        assert!(store.scan(Position(9)).unwrap().next().unwrap().is_ok())
+    });
 }
 
 #[test]
 fn append_does_not_wait_for_a_redaction_that_reads_its_record() {
-    append_passes("a redaction", |store| drop(store.redact(Position(5), "asked for").unwrap()));
+    append_passes("a redaction", |store| {
+        drop(store.redact(Position(5), "asked for").unwrap())
+    });
 }
 
 #[test]
 fn append_does_not_wait_for_a_key_to_be_looked_up() {
     append_passes("a key", |store| {
-        let op = Op::Append { stream: stream(1), expected: Expected::Any, records: vec![NewRecord::data(b"once")] };
-        assert!(!store.commit(&Batch::new(vec![op]).with_key(b"key")).unwrap().repeated);
+        let op = Op::Append {
+            stream: stream(1),
+            expected: Expected::Any,
+            records: vec![NewRecord::data(b"once")],
+        };
+        assert!(
+            !store
+                .commit(&Batch::new(vec![op]).with_key(b"key"))
+                .unwrap()
+                .repeated
+        );
     });
 }
 
@@ -338,7 +445,11 @@ fn key_of_a_deleted_stream_is_no_success() {
     let storage = Tapped::default();
     let store = store_of(&storage, 1);
     let once = || {
-        let op = Op::Append { stream: stream(1), expected: Expected::Any, records: vec![NewRecord::data(b"once")] };
+        let op = Op::Append {
+            stream: stream(1),
+            expected: Expected::Any,
+            records: vec![NewRecord::data(b"once")],
+        };
         store.commit(&Batch::new(vec![op]).with_key(b"key"))
     };
     once().unwrap();

@@ -24,22 +24,36 @@ use runlog_tests::{
 };
 
 fn options() -> OpenOptions {
-    OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() }
+    OpenOptions {
+        segment_bytes_max: 64 << 10,
+        ..OpenOptions::default()
+    }
 }
 
 fn driver() -> Driver {
-    Driver::new(Place::Faulty(FaultyStorage::new()), TestHost::new(1), options()).expect("a new store")
+    Driver::new(
+        Place::Faulty(FaultyStorage::new()),
+        TestHost::new(1),
+        options(),
+    )
+    .expect("a new store")
 }
 
 fn with(work: Work, durability: Durability) -> Work {
-    Work { durability: Some(durability), ..work }
+    Work {
+        durability: Some(durability),
+        ..work
+    }
 }
 
 #[test]
 fn repeated_batch_is_as_durable_as_it_asks_this_time() {
     for seed in 0..20 {
         let mut driver = driver();
-        let work = Work { key: Some(b"key".to_vec()), ..Work::append(stream(1), "once") };
+        let work = Work {
+            key: Some(b"key".to_vec()),
+            ..Work::append(stream(1), "once")
+        };
         driver.commit(&with(work.clone(), Durability::Os)).unwrap();
         driver.commit(&with(work, Durability::Sync)).unwrap();
         driver.leave_and_reopen(Leave::Crash(seed)).unwrap();
@@ -50,8 +64,12 @@ fn repeated_batch_is_as_durable_as_it_asks_this_time() {
 fn batch_that_writes_nothing_makes_durable_what_was_before_it() {
     for seed in 0..20 {
         let mut driver = driver();
-        driver.commit(&with(Work::append(stream(1), "once"), Durability::Os)).unwrap();
-        driver.commit(&with(Work::default(), Durability::Sync)).unwrap();
+        driver
+            .commit(&with(Work::append(stream(1), "once"), Durability::Os))
+            .unwrap();
+        driver
+            .commit(&with(Work::default(), Durability::Sync))
+            .unwrap();
         driver.leave_and_reopen(Leave::Crash(seed)).unwrap();
     }
 }
@@ -115,17 +133,30 @@ impl Storage for SlowNames {
 
 #[test]
 fn spare_segment_is_not_made_anew_while_it_is_turned_to() {
-    let storage = Arc::new(SlowNames { memory: MemoryStorage::new(), spares_named: AtomicU64::new(0) });
+    let storage = Arc::new(SlowNames {
+        memory: MemoryStorage::new(),
+        spares_named: AtomicU64::new(0),
+    });
     let store = runlog_engine::Store::open_on(storage.clone(), options()).unwrap();
     let payload = vec![7; 3000];
     let mut staged = 0;
     while staged < 2000 && storage.spares_named.load(Ordering::SeqCst) < 20 {
-        let commits: Vec<_> =
-            (0..16).map(|_| store.stage(&Work::append(stream(1), payload.clone()).batch()).unwrap()).collect();
+        let commits: Vec<_> = (0..16)
+            .map(|_| {
+                store
+                    .stage(&Work::append(stream(1), payload.clone()).batch())
+                    .unwrap()
+            })
+            .collect();
         staged += commits.len();
-        commits.into_iter().for_each(|commit| drop(commit.wait().unwrap()));
+        commits
+            .into_iter()
+            .for_each(|commit| drop(commit.wait().unwrap()));
     }
-    assert!(storage.spares_named.load(Ordering::SeqCst) > 0, "no spare was ever used");
+    assert!(
+        storage.spares_named.load(Ordering::SeqCst) > 0,
+        "no spare was ever used"
+    );
     store.close().unwrap();
     let files = storage.list().unwrap().into_iter().map(|name| {
         let file = storage.open(&name, Access::Read).unwrap();
@@ -139,23 +170,51 @@ fn spare_segment_is_not_made_anew_while_it_is_turned_to() {
 
 #[test]
 fn repeated_batch_returns_what_the_first_returned_for_each_kind_of_step() {
-    let item = |byte| Item { kind: 0, meta: Bytes::new(), payload: vec![byte; 10].into() };
+    let item = |byte| Item {
+        kind: 0,
+        meta: Bytes::new(),
+        payload: vec![byte; 10].into(),
+    };
     let append = |number, count| Step::Append {
         stream: stream(number),
         expected: Expected::Any,
         records: (0..count).map(item).collect(),
     };
-    let nothing = |number, expected| Step::Append { stream: stream(number), expected, records: Vec::new() };
+    let nothing = |number, expected| Step::Append {
+        stream: stream(number),
+        expected,
+        records: Vec::new(),
+    };
     let steps = [
         nothing(2, Expected::Last(Sequence(1))),
-        Step::Snapshot { stream: stream(1), expected: Expected::Any, sequence: 1, state: item(1) },
-        Step::Truncate { stream: stream(1), expected: Expected::Any, after: 2 },
-        Step::Fork { parent: stream(1), expected: Expected::Any, at: 1, child: stream(3) },
-        Step::Redact { position: 2, reason: "asked for".to_owned() },
+        Step::Snapshot {
+            stream: stream(1),
+            expected: Expected::Any,
+            sequence: 1,
+            state: item(1),
+        },
+        Step::Truncate {
+            stream: stream(1),
+            expected: Expected::Any,
+            after: 2,
+        },
+        Step::Fork {
+            parent: stream(1),
+            expected: Expected::Any,
+            at: 1,
+            child: stream(3),
+        },
+        Step::Redact {
+            position: 2,
+            reason: "asked for".to_owned(),
+        },
         nothing(4, Expected::Absent),
         append(2, 3),
         append(1, 1),
-        Step::Delete { stream: stream(3), expected: Expected::Any },
+        Step::Delete {
+            stream: stream(3),
+            expected: Expected::Any,
+        },
     ];
     for first in 0..steps.len() {
         let mut driver = driver();
@@ -164,13 +223,20 @@ fn repeated_batch_returns_what_the_first_returned_for_each_kind_of_step() {
         let mut steps = steps.to_vec();
         // With each step at the front once.
         steps.rotate_left(first);
-        let work = Work { steps, key: Some(b"key".to_vec()), durability: None };
+        let work = Work {
+            steps,
+            key: Some(b"key".to_vec()),
+            durability: None,
+        };
         if driver.commit(&work).is_ok() {
             driver.commit(&work).unwrap();
             driver.leave_and_reopen(Leave::Close).unwrap();
             driver.commit(&work).unwrap();
             // Another batch under the same key is told what was written.
-            let other = Work { steps: work.steps[1..].to_vec(), ..work };
+            let other = Work {
+                steps: work.steps[1..].to_vec(),
+                ..work
+            };
             driver.commit(&other).unwrap();
         }
     }
@@ -182,10 +248,17 @@ fn times_do_not_go_back_behind_a_mark_of_which_a_crash_left_only_it() {
         let mut driver = driver();
         driver.host.pass_ms(1000);
         // Its end is on another page than the mark before it.
-        driver.commit(&with(Work::append(stream(1), vec![1; 8192]), Durability::Os)).unwrap();
+        driver
+            .commit(&with(
+                Work::append(stream(1), vec![1; 8192]),
+                Durability::Os,
+            ))
+            .unwrap();
         driver.leave_and_reopen(Leave::Crash(seed)).unwrap();
         driver.host.turn_back_ms(1000);
-        driver.commit(&Work::append(stream(1), "by a clock that was put back")).unwrap();
+        driver
+            .commit(&Work::append(stream(1), "by a clock that was put back"))
+            .unwrap();
         driver.leave_and_reopen(Leave::Close).unwrap();
     }
 }
@@ -195,22 +268,53 @@ fn batch_whose_key_counted_in_a_deleted_stream_is_not_found_whatever_else_it_exp
     let append = |number, expected| Step::Append {
         stream: stream(number),
         expected,
-        records: vec![Item { kind: 0, meta: Bytes::new(), payload: Bytes::from_static(b"x") }],
+        records: vec![Item {
+            kind: 0,
+            meta: Bytes::new(),
+            payload: Bytes::from_static(b"x"),
+        }],
     };
-    let nothing = |expected| Step::Append { stream: stream(2), expected, records: Vec::new() };
+    let nothing = |expected| Step::Append {
+        stream: stream(2),
+        expected,
+        records: Vec::new(),
+    };
     let mut driver = driver();
-    let keyed = |steps, key: &str| Work { steps, key: Some(key.into()), durability: None };
-    let work = keyed(vec![nothing(Expected::Absent), append(1, Expected::Any)], "key");
+    let keyed = |steps, key: &str| Work {
+        steps,
+        key: Some(key.into()),
+        durability: None,
+    };
+    let work = keyed(
+        vec![nothing(Expected::Absent), append(1, Expected::Any)],
+        "key",
+    );
     driver.commit(&work).unwrap();
-    let delete = Step::Delete { stream: stream(1), expected: Expected::Any };
+    let delete = Step::Delete {
+        stream: stream(1),
+        expected: Expected::Any,
+    };
     // As long as the deletion is in line, and when it is published.
     let staged = driver.stage(&Work::one(delete)).unwrap();
     for _ in 0..2 {
         let found = driver.store().commit(&work.batch()).unwrap_err();
         assert_eq!(found.kind(), ErrorKind::NotFound, "{found}");
         driver.commit(&work).unwrap();
-        driver.commit(&keyed(vec![nothing(Expected::Last(Sequence(7))), append(1, Expected::Any)], "key")).unwrap();
-        driver.commit(&keyed(vec![nothing(Expected::Absent), append(1, Expected::Any)], "another")).unwrap();
+        driver
+            .commit(&keyed(
+                vec![
+                    nothing(Expected::Last(Sequence(7))),
+                    append(1, Expected::Any),
+                ],
+                "key",
+            ))
+            .unwrap();
+        driver
+            .commit(&keyed(
+                vec![nothing(Expected::Absent), append(1, Expected::Any)],
+                "another",
+            ))
+            .unwrap();
         driver.sync().unwrap();
     }
     staged.map(|staged| driver.wait(staged)).unwrap().unwrap();

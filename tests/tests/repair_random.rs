@@ -59,15 +59,28 @@ impl Case {
         let mut random = Random::new(seed);
         let count = 1 + random.below(4);
         let corrupted = corrupt(&store.files, &foreign, count, &mut random);
-        Self { store, corrupted, seed }
+        Self {
+            store,
+            corrupted,
+            seed,
+        }
     }
 
     /// Whether its streams are as they should be, where that can be had; else that they are not.
     fn check(&self) -> Result<Placing, String> {
-        let told = |error| format!("{}, {}: {error}", self.store.left, self.corrupted.what.join("; "));
+        let told = |error| {
+            format!(
+                "{}, {}: {error}",
+                self.store.left,
+                self.corrupted.what.join("; ")
+            )
+        };
         self.check_before().map_err(told)?;
-        let Some((storage, done)) = self.repaired().map_err(told)? else { return Ok(Placing::Right) };
-        self.check_after(&storage, &done).map_err(|error| told(format!("{error}\n    {done:?}")))
+        let Some((storage, done)) = self.repaired().map_err(told)? else {
+            return Ok(Placing::Right);
+        };
+        self.check_after(&storage, &done)
+            .map_err(|error| told(format!("{error}\n    {done:?}")))
     }
 
     /// A store that is damaged is refused by what says so, or gives what is sound.
@@ -78,7 +91,8 @@ impl Case {
         for options in [mend::options(), mend::options().read_only()] {
             match Store::open_on(Arc::new(storage.copy()), options) {
                 Ok(store) => laws::nothing_is_invented(&truth, &mend::read(&store)?)?,
-                Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotAStore) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotAStore) => {
+                }
                 Err(error) => return Err(format!("opening tells {:?}: {error}", error.kind())),
             }
         }
@@ -115,15 +129,19 @@ impl Case {
         let found = open_and_read(&storage.copy())?.ok_or("it doesn't open")?;
         laws::nothing_is_invented(&truth, &found)?;
         let is_all_there = laws::what_was_not_hit_is_there(&truth, &found);
-        let placing = match is_all_there.and_then(|()| laws::streams_hold_what_is_theirs(&truth, &found)) {
-            Ok(()) => Placing::Right,
-            Err(_) if truth.is_placing_unsure() => Placing::Wrong,
-            Err(error) => return Err(error),
-        };
+        let placing =
+            match is_all_there.and_then(|()| laws::streams_hold_what_is_theirs(&truth, &found)) {
+                Ok(()) => Placing::Right,
+                Err(_) if truth.is_placing_unsure() => Placing::Wrong,
+                Err(error) => return Err(error),
+            };
         laws::salvage_gives_what_was_not_hit(&truth, storage)?;
         let again = repair(storage).map_err(|error| format!("second repair: {error}"))?;
         if !again.actions.is_empty() || !again.saved.is_empty() {
-            return Err(format!("a second repair finds something to do: {:?}", again.actions));
+            return Err(format!(
+                "a second repair finds something to do: {:?}",
+                again.actions
+            ));
         }
         self.check_interrupted(named.clone())?;
         let position = laws::nothing_is_given_twice(&truth, storage, &found)?;
@@ -135,7 +153,9 @@ impl Case {
     fn named(&self) -> BTreeMap<String, Vec<u8>> {
         let files = &self.corrupted.files;
         let refused = repair(&FaultyStorage::from_files(files)).err();
-        refused.and_then(|error| renamed(files, &error.to_string())).unwrap_or_else(|| files.clone())
+        refused
+            .and_then(|error| renamed(files, &error.to_string()))
+            .unwrap_or_else(|| files.clone())
     }
 
     /// A repair whose power goes once or twice, and is done again, comes to what an undisturbed one does.
@@ -145,12 +165,17 @@ impl Case {
         files.remove("WATERMARK");
         let undisturbed = FaultyStorage::from_files(&files);
         repair(&undisturbed).map_err(|error| format!("repair without WATERMARK: {error}"))?;
-        let expected = open_and_read(&undisturbed)?.ok_or("repaired without WATERMARK, it doesn't open")?;
+        let expected =
+            open_and_read(&undisturbed)?.ok_or("repaired without WATERMARK, it doesn't open")?;
         let mut storage = FaultyStorage::from_files(&files);
         let mut cuts = Vec::new();
         for _ in 0..=random.below(2) {
             let after = random.below(OPERATIONS);
-            storage.arm(Fault { after, failure: Failure::PowerLoss, lasting: Lasting::Once });
+            storage.arm(Fault {
+                after,
+                failure: Failure::PowerLoss,
+                lasting: Lasting::Once,
+            });
             let ended = repair(&storage);
             cuts.push(storage.hit());
             if storage.injected() == 0 {
@@ -161,12 +186,14 @@ impl Case {
         }
         storage.arm(None);
         repair(&storage).map_err(|error| format!("the repair after {cuts:?}: {error}"))?;
-        let found = open_and_read(&storage.copy())?.ok_or_else(|| format!("after {cuts:?}: it doesn't open"))?;
+        let found = open_and_read(&storage.copy())?
+            .ok_or_else(|| format!("after {cuts:?}: it doesn't open"))?;
         // What was made before the power went is no longer known to be made up, and the rest is placed anew.
         if Truth::of(&self.store, &files).is_placing_unsure() {
             return laws::nothing_is_invented(&Truth::of(&self.store, &files), &found);
         }
-        laws::same_content(&found, &expected).map_err(|error| format!("repaired after {cuts:?}: {error}"))
+        laws::same_content(&found, &expected)
+            .map_err(|error| format!("repaired after {cuts:?}: {error}"))
     }
 }
 
@@ -174,20 +201,32 @@ impl Case {
 fn check_reopened(truth: &Truth<'_>, storage: &FaultyStorage, before: &Readable, last: u64) -> Law {
     let found = open_and_read(&storage.copy())?.ok_or("it doesn't open again")?;
     if found.last != last {
-        return Err(format!("it ends with position {}, expected {last}", found.last));
+        return Err(format!(
+            "it ends with position {}, expected {last}",
+            found.last
+        ));
     }
-    if let Some(position) = before.positions.iter().find(|(at, read)| found.positions.get(at) != Some(read)) {
+    if let Some(position) = before
+        .positions
+        .iter()
+        .find(|(at, read)| found.positions.get(at) != Some(read))
+    {
         return Err(format!("reopened, it lacks {position:?}"));
     }
     let mut files = storage.files();
     files.remove("CHECKPOINT");
-    let without = open_and_read(&FaultyStorage::from_files(&files))?.ok_or("it doesn't open without CHECKPOINT")?;
+    let without = open_and_read(&FaultyStorage::from_files(&files))?
+        .ok_or("it doesn't open without CHECKPOINT")?;
     laws::same_content(&without, &found).map_err(|error| format!("without CHECKPOINT: {error}"))?;
-    laws::only_losses_are_left(truth, &verify(storage)?.problems).map_err(|error| format!("after appends: {error}"))
+    laws::only_losses_are_left(truth, &verify(storage)?.problems)
+        .map_err(|error| format!("after appends: {error}"))
 }
 
 /// Files with the lock that asking for a repair leaves.
-fn with_lock(files: &BTreeMap<String, Vec<u8>>, storage: &FaultyStorage) -> BTreeMap<String, Vec<u8>> {
+fn with_lock(
+    files: &BTreeMap<String, Vec<u8>>,
+    storage: &FaultyStorage,
+) -> BTreeMap<String, Vec<u8>> {
     let mut files = files.clone();
     files.extend(storage.files().remove_entry("LOCK"));
     files
@@ -197,11 +236,18 @@ fn with_lock(files: &BTreeMap<String, Vec<u8>>, storage: &FaultyStorage) -> BTre
 fn renamed(files: &BTreeMap<String, Vec<u8>>, refusal: &str) -> Option<BTreeMap<String, Vec<u8>>> {
     let (_, rest) = refusal.split_once("files have the names of others: ")?;
     let (pairs, _) = rest.split_once("; rename them")?;
-    let pairs: Vec<_> = pairs.split(", ").filter_map(|pair| pair.split_once(" is ")).collect();
+    let pairs: Vec<_> = pairs
+        .split(", ")
+        .filter_map(|pair| pair.split_once(" is "))
+        .collect();
     let mut renamed = files.clone();
-    pairs.iter().for_each(|(from, _)| drop(renamed.remove(*from)));
+    pairs
+        .iter()
+        .for_each(|(from, _)| drop(renamed.remove(*from)));
     for (from, to) in pairs {
-        renamed.entry(to.to_owned()).or_insert_with(|| files[from].clone());
+        renamed
+            .entry(to.to_owned())
+            .or_insert_with(|| files[from].clone());
     }
     Some(renamed)
 }
@@ -229,7 +275,9 @@ fn check_all(seeds: impl Iterator<Item = u64>, budget: &Budget) {
 #[test]
 fn repair_of_anything_saves_what_was_not_hit() {
     let budget = budget::of("random repairs");
-    let only = std::env::var("RUNLOG_REPAIR_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
+    let only = std::env::var("RUNLOG_REPAIR_SEED")
+        .ok()
+        .and_then(|seed| seed.parse::<u64>().ok());
     match only {
         Some(seed) => check_all(std::iter::once(seed), &budget),
         None => {
@@ -242,5 +290,8 @@ fn repair_of_anything_saves_what_was_not_hit() {
 
 #[test]
 fn stores_that_were_once_not_mended_are() {
-    check_all(REGRESSIONS.into_iter(), &budget::of("random repairs that once failed"));
+    check_all(
+        REGRESSIONS.into_iter(),
+        &budget::of("random repairs that once failed"),
+    );
 }

@@ -36,26 +36,51 @@ fn run(folder: &Path, parts_max: Option<u64>) -> (BTreeMap<String, usize>, bool)
     let (mut told, mut count, mut ended) = (BTreeMap::new(), 0, false);
     while let Some(Ok(line)) = said.next() {
         ended |= line == "end";
-        let Some((run, part)) = line.split_once(' ') else { continue };
+        let Some((run, part)) = line.split_once(' ') else {
+            continue;
+        };
         let before = told.insert(run.to_owned(), part.parse().unwrap());
-        assert!(before.is_none_or(|before| before < told[run]), "a run goes forward");
+        assert!(
+            before.is_none_or(|before| before < told[run]),
+            "a run goes forward"
+        );
         count += 1;
         if Some(count) == parts_max {
             child.kill().unwrap();
         }
     }
     let status = child.wait().unwrap();
-    assert!(status.success() || status.code().is_none(), "the process failed: {status}");
+    assert!(
+        status.success() || status.code().is_none(),
+        "the process failed: {status}"
+    );
     (told, ended)
 }
 
 /// What was told to be durable is there, whatever came after.
 async fn acknowledged_is_there(store: &AsyncStore, told: &BTreeMap<String, usize>) {
     for (run, part) in told {
-        let run = store.runs().get(run.parse().unwrap()).await.unwrap().unwrap();
-        let messages = store.context(run.instance_id).await.unwrap().get_messages().await.unwrap();
+        let run = store
+            .runs()
+            .get(run.parse().unwrap())
+            .await
+            .unwrap()
+            .unwrap();
+        let messages = store
+            .context(run.instance_id)
+            .await
+            .unwrap()
+            .get_messages()
+            .await
+            .unwrap();
         let expected = format!("\"part {part}\"");
-        assert!(messages.iter().any(|message| message.json.as_str().contains(&expected)), "{part} of {}", run.id);
+        assert!(
+            messages
+                .iter()
+                .any(|message| message.json.as_str().contains(&expected)),
+            "{part} of {}",
+            run.id
+        );
     }
 }
 
@@ -74,8 +99,16 @@ async fn killed_and_resumed(random: &mut Random) -> (Found, u64) {
             return (found, kills);
         }
         kills += 1;
-        let running = ListRuns { status: Some(RunStatus::Running), limit: 1, ..ListRuns::default() };
-        assert_eq!(store.runs().list(&running).await.unwrap().items.len(), 1, "it was killed in the middle");
+        let running = ListRuns {
+            status: Some(RunStatus::Running),
+            limit: 1,
+            ..ListRuns::default()
+        };
+        assert_eq!(
+            store.runs().list(&running).await.unwrap().items.len(),
+            1,
+            "it was killed in the middle"
+        );
     }
 }
 
@@ -83,7 +116,9 @@ async fn killed_and_resumed(random: &mut Random) -> (Found, u64) {
 fn a_tree_that_is_killed_goes_on_and_no_agent_is_begun_twice() {
     let budget = budget::of("agents that spawn agents, killed");
     let mut random = Random::new(budget.seed());
-    let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     loop {
         let (found, kills) = tokio.block_on(killed_and_resumed(&mut random));
         budget.add("kills", kills);

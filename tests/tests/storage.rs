@@ -19,8 +19,8 @@ use std::{
 };
 
 use runlog_engine::{
-    Durability, ErrorKind, Expected, NewRecord, OpenOptions, Position, Preallocation, Result, Store,
-    storage::FsStorage, verify,
+    Durability, ErrorKind, Expected, NewRecord, OpenOptions, Position, Preallocation, Result,
+    Store, storage::FsStorage, verify,
 };
 use runlog_tests::processes::stream;
 
@@ -42,7 +42,11 @@ fn payload(sequence: u64) -> Vec<u8> {
 /// Appends the records from one sequence to another, one by one.
 fn append(store: &Store, sequences: std::ops::RangeInclusive<u64>) -> Result<()> {
     for sequence in sequences {
-        store.append(stream(0), Expected::Any, &[NewRecord::data(&payload(sequence))])?;
+        store.append(
+            stream(0),
+            Expected::Any,
+            &[NewRecord::data(&payload(sequence))],
+        )?;
     }
     Ok(())
 }
@@ -61,7 +65,10 @@ fn check(folder: &Path, records: u64) {
     let store = Store::open(folder, options(Durability::Os).read_only()).unwrap();
     check_reads(&store, records);
     drop(store);
-    Store::open(folder, options(Durability::Os)).unwrap().close().unwrap();
+    Store::open(folder, options(Durability::Os))
+        .unwrap()
+        .close()
+        .unwrap();
 }
 
 fn check_reads(store: &Store, records: u64) {
@@ -79,7 +86,9 @@ fn check_reads(store: &Store, records: u64) {
 fn in_time<T: Send + 'static>(what: &str, run: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(run()));
-    receiver.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("{what} hangs"))
+    receiver
+        .recv_timeout(Duration::from_secs(20))
+        .unwrap_or_else(|_| panic!("{what} hangs"))
 }
 
 /// The folder a child is given, in the child.
@@ -90,15 +99,26 @@ fn inside() -> Option<std::path::PathBuf> {
 /// Runs one test of this program again, in a child, after some words of the shell; how it ended and what it said.
 fn child(test: &str, folder: &Path, before: &str, wrapper: &str) -> (ExitStatus, String) {
     let exe = std::env::current_exe().unwrap();
-    let command = format!("{before} exec {wrapper} \"$0\" --exact {test} --nocapture --test-threads 1");
-    let output = Command::new("sh").arg("-c").arg(command).arg(exe).env(INSIDE, folder).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let command =
+        format!("{before} exec {wrapper} \"$0\" --exact {test} --nocapture --test-threads 1");
+    let output = Command::new("sh")
+        .arg("-c")
+        .arg(command)
+        .arg(exe)
+        .env(INSIDE, folder)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     (output.status, said)
 }
 
 fn passes(test: &str, folder: &Path, before: &str) {
     let (status, said) = child(test, folder, before, "");
-    assert!(status.success() && said.contains("1 passed"), "{status}: {said}");
+    assert!(
+        status.success() && said.contains("1 passed"),
+        "{status}: {said}"
+    );
 }
 
 #[test]
@@ -132,7 +152,10 @@ fn store_made_where_a_removed_one_was_is_left_alone() {
         let refused = append(&first, 31..=80).unwrap_err();
         assert!(refused.to_string().contains("removed"), "{refused}");
         let refused = first.close().unwrap_err();
-        assert!(refused.to_string().contains("removed") || refused.kind() == ErrorKind::Poisoned, "{refused}");
+        assert!(
+            refused.to_string().contains("removed") || refused.kind() == ErrorKind::Poisoned,
+            "{refused}"
+        );
         drop(first);
         check(&data, 50);
     }
@@ -151,7 +174,14 @@ fn durable_append_to_a_file_that_was_removed_is_not_acknowledged() {
 
 #[test]
 fn what_is_no_regular_file_is_refused_at_once_and_named() {
-    let names = ["00000001.seg", "00000002.seg", "RUNLOG", "CHECKPOINT", "WATERMARK", "LOCK"];
+    let names = [
+        "00000001.seg",
+        "00000002.seg",
+        "RUNLOG",
+        "CHECKPOINT",
+        "WATERMARK",
+        "LOCK",
+    ];
     for name in names {
         for what in ["FIFO", "folder", "socket", "character device"] {
             let folder = tempfile::tempdir().unwrap();
@@ -160,7 +190,13 @@ fn what_is_no_regular_file_is_refused_at_once_and_named() {
             let path = data.join(name);
             let _ = std::fs::remove_file(&path);
             match what {
-                "FIFO" => assert!(Command::new("mkfifo").arg(&path).status().unwrap().success()),
+                "FIFO" => assert!(
+                    Command::new("mkfifo")
+                        .arg(&path)
+                        .status()
+                        .unwrap()
+                        .success()
+                ),
                 "folder" => std::fs::create_dir(&path).unwrap(),
                 "socket" => drop(UnixListener::bind(&path).unwrap()),
                 _ => std::os::unix::fs::symlink("/dev/zero", &path).unwrap(),
@@ -172,16 +208,23 @@ fn what_is_no_regular_file_is_refused_at_once_and_named() {
             };
             let open = |options: OpenOptions| {
                 let data = data.clone();
-                in_time(&format!("opening with {name} a {what}"), move || Store::open(data, options).map(drop))
+                in_time(&format!("opening with {name} a {what}"), move || {
+                    Store::open(data, options).map(drop)
+                })
             };
             told(open(options(Durability::Os)).unwrap_err(), "a writer");
             if name == "LOCK" {
                 continue;
             }
-            told(open(options(Durability::Os).read_only()).unwrap_err(), "a reader");
+            told(
+                open(options(Durability::Os).read_only()).unwrap_err(),
+                "a reader",
+            );
             let verified = {
                 let data = data.clone();
-                in_time(&format!("verifying with {name} a {what}"), move || verify(&FsStorage::new(data)))
+                in_time(&format!("verifying with {name} a {what}"), move || {
+                    verify(&FsStorage::new(data))
+                })
             };
             told(verified.unwrap_err(), "verify");
         }
@@ -222,23 +265,47 @@ fn segments_shortened_under_a_reader_are_errors_and_the_process_lives() {
         return passes(NAME, &data, "");
     };
     let store = Store::open(&data, options(Durability::Os).read_only()).unwrap();
-    let before: Vec<_> = store.read(stream(0), Default::default()).unwrap().map(Result::unwrap).collect();
+    let before: Vec<_> = store
+        .read(stream(0), Default::default())
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     assert_eq!(store.scan(Position::FIRST).unwrap().count(), 401);
     // Whole pages are gone from the one, part of a page from the other; the third is empty.
-    for (name, length) in [("00000003.seg", 12288), ("00000004.seg", 20000), ("00000005.seg", 0)] {
-        let cut = Command::new("truncate").arg("-s").arg(length.to_string()).arg(data.join(name)).status();
+    for (name, length) in [
+        ("00000003.seg", 12288),
+        ("00000004.seg", 20000),
+        ("00000005.seg", 0),
+    ] {
+        let cut = Command::new("truncate")
+            .arg("-s")
+            .arg(length.to_string())
+            .arg(data.join(name))
+            .status();
         assert!(cut.unwrap().success());
     }
     for (record, sequence) in before.iter().zip(1..) {
-        assert!(record.payload == payload(sequence), "what was given out has changed");
+        assert!(
+            record.payload == payload(sequence),
+            "what was given out has changed"
+        );
     }
     let sequences = |from: u64| {
-        let read = runlog_engine::ReadOptions { first: runlog_engine::Sequence(from), ..Default::default() };
+        let read = runlog_engine::ReadOptions {
+            first: runlog_engine::Sequence(from),
+            ..Default::default()
+        };
         store.read(stream(0), read).unwrap()
     };
     let refused = sequences(1).find_map(Result::err).unwrap();
-    assert!(refused.to_string().contains("00000003.seg: offset "), "{refused}");
-    assert!(refused.to_string().contains("the file ends before"), "{refused}");
+    assert!(
+        refused.to_string().contains("00000003.seg: offset "),
+        "{refused}"
+    );
+    assert!(
+        refused.to_string().contains("the file ends before"),
+        "{refused}"
+    );
     let mut lost = 0;
     for sequence in 1..=400 {
         match sequences(sequence).next().unwrap() {
@@ -248,8 +315,15 @@ fn segments_shortened_under_a_reader_are_errors_and_the_process_lives() {
     }
     // Three segments of twenty records each; some are before the cuts.
     assert!((40..60).contains(&lost), "{lost}");
-    let refused = store.scan(Position::FIRST).unwrap().find_map(Result::err).unwrap();
-    assert!(refused.to_string().contains("00000003.seg: offset "), "{refused}");
+    let refused = store
+        .scan(Position::FIRST)
+        .unwrap()
+        .find_map(Result::err)
+        .unwrap();
+    assert!(
+        refused.to_string().contains("00000003.seg: offset "),
+        "{refused}"
+    );
     assert!(!verify(&FsStorage::new(&data)).unwrap().is_sound());
 }
 
@@ -268,7 +342,10 @@ fn other_bus_errors_end_the_process_as_ever() {
     check_reads(&store, 100);
     // The standard library's own handler takes the first for a fault that will come again.
     for _ in 0..10 {
-        let _ = Command::new("kill").arg("-BUS").arg(std::process::id().to_string()).status();
+        let _ = Command::new("kill")
+            .arg("-BUS")
+            .arg(std::process::id().to_string())
+            .status();
         thread::sleep(Duration::from_millis(500));
     }
     panic!("still alive");
@@ -288,10 +365,19 @@ fn closed_store_is_free_at_once_beside_threads_that_start_programs() {
             });
         }
         let refused: Vec<_> = (0..300)
-            .filter_map(|_| Store::open(&data, options(Durability::Os)).and_then(|store| store.close()).err())
+            .filter_map(|_| {
+                Store::open(&data, options(Durability::Os))
+                    .and_then(|store| store.close())
+                    .err()
+            })
             .collect();
         done.store(true, Ordering::Relaxed);
-        assert!(refused.is_empty(), "{} of 300: {}", refused.len(), refused[0]);
+        assert!(
+            refused.is_empty(),
+            "{} of 300: {}",
+            refused.len(),
+            refused[0]
+        );
     });
 }
 
@@ -301,18 +387,29 @@ fn allocation_that_a_signal_interrupts_is_no_error() {
     let Some(data) = inside() else {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
-        let strace = |of: &str| format!("strace -f -qq -o /dev/null -e trace=fallocate -e inject=fallocate:error={of}");
+        let strace = |of: &str| {
+            format!("strace -f -qq -o /dev/null -e trace=fallocate -e inject=fallocate:error={of}")
+        };
         // Where the system lets nobody trace, nothing can be injected.
-        let works = Command::new("sh").arg("-c").arg(format!("{}:when=1 true", strace("EINTR"))).output();
+        let works = Command::new("sh")
+            .arg("-c")
+            .arg(format!("{}:when=1 true", strace("EINTR")))
+            .output();
         if !works.is_ok_and(|output| output.status.success()) {
             println!("not run: strace doesn't work here");
             return;
         }
         let (status, said) = child(NAME, &data, "", &format!("{}:when=1..9+2", strace("EINTR")));
-        assert!(status.success() && said.contains("1 passed"), "{status}: {said}");
+        assert!(
+            status.success() && said.contains("1 passed"),
+            "{status}: {said}"
+        );
         return;
     };
-    let options = OpenOptions { preallocation: Preallocation::Auto, ..options(Durability::Sync) };
+    let options = OpenOptions {
+        preallocation: Preallocation::Auto,
+        ..options(Durability::Sync)
+    };
     let store = Store::open(&data, options).unwrap();
     append(&store, 1..=100).unwrap();
     store.close().unwrap();

@@ -63,15 +63,22 @@ fn read_beside_a_writer(budget: &Budget, modes: &[&str]) -> Vec<String> {
     loop {
         let scene = Scene::new(|_| {});
         let millis = u64::try_from(ROUND.as_millis()).unwrap();
-        let readers: Vec<_> = modes.iter().map(|mode| (mode, turner(mode, scene.folder.path(), millis))).collect();
+        let readers: Vec<_> = modes
+            .iter()
+            .map(|mode| (mode, turner(mode, scene.folder.path(), millis)))
+            .collect();
         for (mode, reader) in readers {
             let output = reader.wait_with_output().unwrap();
             assert!(output.status.success(), "{mode}: {}", output.status);
             for line in String::from_utf8(output.stdout).unwrap().lines() {
                 match line.split_once(' ').unwrap() {
                     ("error", error) => errors.push(format!("{mode}: {error}")),
-                    ("rounds", count) => budget.add(&format!("rounds of {mode}"), count.parse().unwrap()),
-                    ("seen", count) => budget.add(&format!("records seen by {mode}"), count.parse().unwrap()),
+                    ("rounds", count) => {
+                        budget.add(&format!("rounds of {mode}"), count.parse().unwrap())
+                    }
+                    ("seen", count) => {
+                        budget.add(&format!("records seen by {mode}"), count.parse().unwrap())
+                    }
                     (word, _) => panic!("{word}"),
                 }
             }
@@ -87,23 +94,38 @@ fn read_beside_a_writer(budget: &Budget, modes: &[&str]) -> Vec<String> {
 }
 
 fn segments(store: &Path) -> u64 {
-    let names = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().file_name());
-    names.filter(|name| name.to_string_lossy().ends_with(".seg")).count() as u64
+    let names = std::fs::read_dir(store)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    names
+        .filter(|name| name.to_string_lossy().ends_with(".seg"))
+        .count() as u64
 }
 
 fn assert_none(errors: &[String]) {
     let told: Vec<_> = errors.iter().take(10).map(String::as_str).collect();
-    assert!(errors.is_empty(), "{} errors beside a sound writer:\n{}", errors.len(), told.join("\n"));
+    assert!(
+        errors.is_empty(),
+        "{} errors beside a sound writer:\n{}",
+        errors.len(),
+        told.join("\n")
+    );
 }
 
 #[test]
 fn store_opens_and_verifies_while_segments_turn() {
-    assert_none(&read_beside_a_writer(&budget::of("turning open"), &["open", "verify"]));
+    assert_none(&read_beside_a_writer(
+        &budget::of("turning open"),
+        &["open", "verify"],
+    ));
 }
 
 #[test]
 fn reader_follows_while_segments_turn() {
-    assert_none(&read_beside_a_writer(&budget::of("turning follow"), &["follow", "list"]));
+    assert_none(&read_beside_a_writer(
+        &budget::of("turning follow"),
+        &["follow", "list"],
+    ));
 }
 
 #[test]
@@ -111,22 +133,36 @@ fn commands_read_a_store_while_segments_turn() {
     let budget = budget::of("turning commands");
     let runlog = command::runlog();
     let run = |store: &Path, arguments: &[&str]| {
-        Command::new(runlog).arg("--store").arg(store).args(arguments).output().unwrap()
+        Command::new(runlog)
+            .arg("--store")
+            .arg(store)
+            .args(arguments)
+            .output()
+            .unwrap()
     };
-    let chats = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/fixtures/openai-messages.jsonl");
+    let chats = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../cli/tests/fixtures/openai-messages.jsonl"
+    );
     let mut errors = Vec::new();
     loop {
         let scene = Scene::new(|store| {
             let imported = run(store, &["import", chats]);
-            assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+            assert!(
+                imported.status.success(),
+                "{}",
+                String::from_utf8_lossy(&imported.stderr)
+            );
         });
         let since = Instant::now();
         while since.elapsed() < ROUND {
             for arguments in [&["verify"][..], &["stat"], &["ls"]] {
                 let output = run(&scene.store(), arguments);
                 if !output.status.success() {
-                    let (said, told) =
-                        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+                    let (said, told) = (
+                        String::from_utf8_lossy(&output.stdout),
+                        String::from_utf8_lossy(&output.stderr),
+                    );
                     errors.push(format!("{arguments:?}: {}: {said}{told}", output.status));
                 }
                 budget.add("commands", 1);

@@ -6,7 +6,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use runlog_engine::{Durability, Expected, NewRecord, OpenOptions, Preallocation, Store, storage::FsStorage};
+use runlog_engine::{
+    Durability, Expected, NewRecord, OpenOptions, Preallocation, Store, storage::FsStorage,
+};
 use runlog_tests::{
     checker::{self, Files},
     damage::{Left, Victim, verify, victim},
@@ -28,7 +30,10 @@ fn add(bytes: &mut [u8], at: usize, more: u32) {
 /// Where the records of a segment end, by its trailer.
 fn data_end(file: &[u8]) -> usize {
     let start = file.len() - TRAILER_BYTES + 16;
-    usize::try_from(u64::from_le_bytes(file[start..start + 8].try_into().expect("8 bytes"))).expect("small")
+    usize::try_from(u64::from_le_bytes(
+        file[start..start + 8].try_into().expect("8 bytes"),
+    ))
+    .expect("small")
 }
 
 /// Changes a file of each, and says of which changes nothing was told.
@@ -78,7 +83,9 @@ fn every_false_word_of_an_index_block_is_told() {
 #[test]
 fn false_index_block_is_told_when_the_next_segment_names_it_too() {
     let victim = victim(Left::Closed);
-    let [first, second] = victim.sealed()[..] else { panic!("two sealed segments") };
+    let [first, second] = victim.sealed()[..] else {
+        panic!("two sealed segments")
+    };
     let (file, seed) = (&victim.files[first], forge::seed(&victim.files[first]));
     let (begin, end) = (data_end(file), file.len() - TRAILER_BYTES - HEADER_BYTES);
     let mut wrong = Vec::new();
@@ -111,7 +118,9 @@ fn every_false_word_of_a_trailer_is_told() {
     let victim = victim(Left::Closed);
     for name in victim.sealed() {
         let start = victim.files[name].len() - TRAILER_BYTES;
-        let told = silent(&victim, name, (start + 8..start + 92).step_by(4), |bytes| forge::trailer(bytes));
+        let told = silent(&victim, name, (start + 8..start + 92).step_by(4), |bytes| {
+            forge::trailer(bytes)
+        });
         assert!(told.is_empty(), "{told:?}");
     }
 }
@@ -121,7 +130,8 @@ fn every_false_word_of_a_header_is_told() {
     let victim = victim(Left::Closed);
     for name in victim.files.keys().filter(|name| name.ends_with(".seg")) {
         // What doesn't keep this build from reading: features that are compatible with that, and the writer's version.
-        let decides_nothing = |place: &usize| (96..112).contains(place) || (116..120).contains(place);
+        let decides_nothing =
+            |place: &usize| (96..112).contains(place) || (116..120).contains(place);
         let places = (8..508).step_by(4).filter(|place| !decides_nothing(place));
         let told = silent(&victim, name, places, |bytes| forge::header(bytes));
         assert!(told.is_empty(), "{told:?}");
@@ -137,7 +147,12 @@ fn every_damaged_copy_of_a_header_is_told() {
             copies.push(victim.files[name].len() - TRAILER_BYTES - HEADER_BYTES);
         }
         for start in copies {
-            let told = silent(&victim, name, (start..start + HEADER_BYTES).step_by(36), |_| {});
+            let told = silent(
+                &victim,
+                name,
+                (start..start + HEADER_BYTES).step_by(36),
+                |_| {},
+            );
             assert!(told.is_empty(), "{told:?}");
         }
     }
@@ -160,16 +175,27 @@ fn every_false_word_of_a_checkpoint_is_told() {
         }
         // One that can't be decoded is one of another encoding: opening does without. And a place in a list that means the
         // same as the one before is right.
-        let options = OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() }.read_only();
-        let is_used =
-            Store::open_on(Arc::new(storage.clone()), options).is_ok_and(|it| it.recovery().index_blocks_read == 0);
+        let options = OpenOptions {
+            segment_bytes_max: 64 << 10,
+            ..OpenOptions::default()
+        }
+        .read_only();
+        let is_used = Store::open_on(Arc::new(storage.clone()), options)
+            .is_ok_and(|it| it.recovery().index_blocks_read == 0);
         unread += usize::from(!is_used);
-        if is_used && !victim.examine(&storage).is_ok_and(|found| victim.is_whole(&found)) {
+        if is_used
+            && !victim
+                .examine(&storage)
+                .is_ok_and(|found| victim.is_whole(&found))
+        {
             silent.push(place);
         }
     }
     assert!(silent.is_empty(), "{silent:?}");
-    assert!(unread * 4 < length, "{unread} of {length} changes leave nothing that can be read");
+    assert!(
+        unread * 4 < length,
+        "{unread} of {length} changes leave nothing that can be read"
+    );
 }
 
 #[test]
@@ -179,13 +205,20 @@ fn checkpoint_that_says_a_stream_is_deleted_is_told() {
     let mut told = 0;
     // Whether a stream was deleted is one byte, somewhere behind its id.
     let bytes = &victim.files["CHECKPOINT"];
-    let start = bytes.windows(16).position(|window| window == id.as_bytes()).expect("it has the stream");
+    let start = bytes
+        .windows(16)
+        .position(|window| window == id.as_bytes())
+        .expect("it has the stream");
     for place in start + 16..start + 200 {
         let mut files = victim.files.clone();
         let bytes = files.get_mut("CHECKPOINT").expect("it has the file");
         bytes[place] ^= 1;
         forge::checkpoint(bytes);
-        let options = OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() }.read_only();
+        let options = OpenOptions {
+            segment_bytes_max: 64 << 10,
+            ..OpenOptions::default()
+        }
+        .read_only();
         let store = Store::open_on(Arc::new(FaultyStorage::from_files(&files)), options);
         if store.is_ok_and(|store| store.stream(id).is_ok_and(|found| found.is_none())) {
             told += 1;
@@ -201,7 +234,9 @@ fn every_false_word_of_the_small_files_is_told() {
     // Versions of writers, times, features that don't keep this build from reading, and the epoch of a writer that may have
     // written nothing.
     let skipped = |name: &str, place: usize| match name {
-        "RUNLOG" => (12..16).contains(&place) || (32..40).contains(&place) || (48..64).contains(&place),
+        "RUNLOG" => {
+            (12..16).contains(&place) || (32..40).contains(&place) || (48..64).contains(&place)
+        }
         _ => (12..16).contains(&place) || (68..80).contains(&place),
     };
     for name in ["RUNLOG", "END"] {
@@ -216,17 +251,26 @@ fn every_false_word_of_the_small_files_is_told() {
     }
     // The segment, the position and the offset; one of another boot or store is none.
     let places = [8, 52, 56, 64].into_iter();
-    let told = silent(&victim, "WATERMARK", places, |bytes| forge::structure(bytes));
+    let told = silent(&victim, "WATERMARK", places, |bytes| {
+        forge::structure(bytes)
+    });
     assert!(told.is_empty(), "{told:?}");
 }
 
 #[test]
 fn lost_identity_is_told_and_the_segments_are_read_all_the_same() {
     let mut files = victim(Left::Closed).files;
-    let records = runlog_engine::verify(&FaultyStorage::from_files(&files)).unwrap().records;
+    let records = runlog_engine::verify(&FaultyStorage::from_files(&files))
+        .unwrap()
+        .records;
     files.remove("RUNLOG");
     let found = runlog_engine::verify(&FaultyStorage::from_files(&files)).unwrap();
-    assert_eq!((found.problems_count, found.records), (1, records), "{:?}", found.problems);
+    assert_eq!(
+        (found.problems_count, found.records),
+        (1, records),
+        "{:?}",
+        found.problems
+    );
 }
 
 /// What a writer refuses, `verify` tells, whether the machine was started anew or not.
@@ -234,12 +278,25 @@ fn lost_identity_is_told_and_the_segments_are_read_all_the_same() {
 fn stray_segments_are_told_as_a_writer_would() {
     for left in [Left::Closed, Left::Crashed] {
         let victim = victim(left);
-        for (source, name) in [(0, "00000004.seg"), (0, "00000005.seg"), (2, "00000004.seg"), (0, "99999999.seg")] {
+        for (source, name) in [
+            (0, "00000004.seg"),
+            (0, "00000005.seg"),
+            (2, "00000004.seg"),
+            (0, "99999999.seg"),
+        ] {
             let mut files = victim.files.clone();
-            let bytes =
-                files.values().filter(|bytes| bytes.starts_with(b"RUNLOGSG")).nth(source).expect("segments").clone();
+            let bytes = files
+                .values()
+                .filter(|bytes| bytes.starts_with(b"RUNLOGSG"))
+                .nth(source)
+                .expect("segments")
+                .clone();
             files.insert(name.to_owned(), bytes);
-            assert!(problems(&files) > 0, "{left:?}: a copy of segment {} as {name}", source + 1);
+            assert!(
+                problems(&files) > 0,
+                "{left:?}: a copy of segment {} as {name}",
+                source + 1
+            );
         }
     }
 }
@@ -249,7 +306,10 @@ fn foreign_and_older_segments_are_told() {
     let (one, mut other) = (victim(Left::Closed), victim(Left::Crashed));
     for name in one.files.keys().filter(|name| name.ends_with(".seg")) {
         let mut files = one.files.clone();
-        files.insert(name.clone(), other.files.remove(name).expect("the same names"));
+        files.insert(
+            name.clone(),
+            other.files.remove(name).expect("the same names"),
+        );
         let bytes = files.get_mut(name).expect("just put there");
         // Of the same store, another history.
         bytes[56] ^= 1;
@@ -264,16 +324,28 @@ fn damaged_records_are_told_by_what_is_lost() {
     let checked = checker::check_files(&victim.files, None).unwrap();
     for record in checked.records.iter().filter(|record| record.segment < 3) {
         let mut files = victim.files.clone();
-        let bytes = files.get_mut(&format!("{:08}.seg", record.segment)).expect("it has the file");
+        let bytes = files
+            .get_mut(&format!("{:08}.seg", record.segment))
+            .expect("it has the file");
         bytes[usize::try_from(record.offset).expect("small") + 29] ^= 4;
         let found = runlog_engine::verify(&FaultyStorage::from_files(&files)).unwrap();
         let told = format!("{:?}", found.problems);
-        assert_eq!((found.problems_count, found.lost), (1, 1), "{record:?}: {told}");
-        assert!(found.problems[0].is_loss && told.contains(&format!("position {} ", record.position)), "{told}");
+        assert_eq!(
+            (found.problems_count, found.lost),
+            (1, 1),
+            "{record:?}: {told}"
+        );
+        assert!(
+            found.problems[0].is_loss && told.contains(&format!("position {} ", record.position)),
+            "{told}"
+        );
         if record.kind < 128 {
             let stream = checked.meaning.streams[record.stream as usize - 1].id;
             let stream = runlog_engine::StreamId::from_bytes(stream);
-            assert!(told.contains(&format!("sequence {} of stream {stream}", record.sequence)), "{told}");
+            assert!(
+                told.contains(&format!("sequence {} of stream {stream}", record.sequence)),
+                "{told}"
+            );
         }
     }
 }
@@ -289,14 +361,26 @@ fn verify_beside_a_writer_never_cries_wolf() {
         ..OpenOptions::default()
     };
     let store = Store::open(folder.path(), options).unwrap();
-    store.append(script::stream(1), Expected::Any, &[NewRecord::data(b"first")]).unwrap();
+    store
+        .append(
+            script::stream(1),
+            Expected::Any,
+            &[NewRecord::data(b"first")],
+        )
+        .unwrap();
     let done = AtomicBool::new(false);
     let mut rounds = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let payload = vec![7; 9000];
             for _ in 0..1200 {
-                store.append(script::stream(2), Expected::Any, &[NewRecord::data(&payload)]).unwrap();
+                store
+                    .append(
+                        script::stream(2),
+                        Expected::Any,
+                        &[NewRecord::data(&payload)],
+                    )
+                    .unwrap();
             }
             done.store(true, Ordering::SeqCst);
         });

@@ -10,11 +10,12 @@ use std::{
 };
 
 use runlog::{
-    Chat, ChatMessage, ChatRole, CopySession, NewMessage, NewRequest, NewRun, NewSession, NewToolCall, RawJson,
-    RequestEnd, ResumeOptions, StepType, ToolOutcome,
+    Chat, ChatMessage, ChatRole, CopySession, NewMessage, NewRequest, NewRun, NewSession,
+    NewToolCall, RawJson, RequestEnd, ResumeOptions, StepType, ToolOutcome,
 };
 use runlog_engine::{
-    Appended, Durability, Expected, NewRecord, OpenOptions, Preallocation, Sequence, Store, StreamId,
+    Appended, Durability, Expected, NewRecord, OpenOptions, Preallocation, Sequence, Store,
+    StreamId,
     storage::{Access, File, MemoryStorage, Storage},
 };
 
@@ -54,7 +55,11 @@ impl Counting {
     }
 
     fn counted(&self, name: &str, file: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(CountingFile { file, name: name.to_owned(), counts: self.counts.clone() })
+        Arc::new(CountingFile {
+            file,
+            name: name.to_owned(),
+            counts: self.counts.clone(),
+        })
     }
 }
 
@@ -95,14 +100,22 @@ impl Storage for Counting {
 impl File for CountingFile {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let mut counts = self.counts.lock().expect("no panic under this lock");
-        counts.reads.entry(self.name.clone()).or_default().push((offset, bytes.len() as u64));
+        counts
+            .reads
+            .entry(self.name.clone())
+            .or_default()
+            .push((offset, bytes.len() as u64));
         drop(counts);
         self.file.read_at(offset, bytes)
     }
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         // A segment that was just made keeps its unfinished name here.
         if self.name.contains(".seg") {
-            self.counts.lock().expect("no panic under this lock").writes.push(bytes.len() as u64);
+            self.counts
+                .lock()
+                .expect("no panic under this lock")
+                .writes
+                .push(bytes.len() as u64);
         }
         if self.name.contains("CHECKPOINT") {
             self.counts.lock().expect("no panic under this lock").saved += bytes.len() as u64;
@@ -110,7 +123,10 @@ impl File for CountingFile {
         self.file.write_at(offset, bytes)
     }
     fn sync(&self) -> io::Result<()> {
-        self.counts.lock().expect("no panic under this lock").flushes += 1;
+        self.counts
+            .lock()
+            .expect("no panic under this lock")
+            .flushes += 1;
         self.file.sync()
     }
     fn set_len(&self, bytes: u64) -> io::Result<()> {
@@ -122,7 +138,11 @@ impl File for CountingFile {
 }
 
 fn options() -> OpenOptions {
-    OpenOptions { segment_bytes_max: 1 << 20, preallocation: Preallocation::None, ..OpenOptions::default() }
+    OpenOptions {
+        segment_bytes_max: 1 << 20,
+        preallocation: Preallocation::None,
+        ..OpenOptions::default()
+    }
 }
 
 fn stream(number: u128) -> StreamId {
@@ -131,7 +151,11 @@ fn stream(number: u128) -> StreamId {
 
 /// How many events: a tenth of a million in the test command, a whole one when tortured.
 fn events() -> u128 {
-    if runlog_tests::budget::is_torture() { 1_000_000 } else { 100_000 }
+    if runlog_tests::budget::is_torture() {
+        1_000_000
+    } else {
+        100_000
+    }
 }
 
 /// A store of many events of many streams, one after the other.
@@ -163,24 +187,39 @@ fn reopening_reads_no_record_of_a_sealed_segment() {
             .list()
             .unwrap()
             .into_iter()
-            .map(|name| (name.clone(), storage.open(&name, Access::Read).unwrap().len().unwrap()))
+            .map(|name| {
+                (
+                    name.clone(),
+                    storage.open(&name, Access::Read).unwrap().len().unwrap(),
+                )
+            })
             .collect();
         storage.take();
         let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
         let reads = storage.take().reads;
         let active = sizes.keys().rfind(|name| name.ends_with(".seg")).unwrap();
-        for (name, reads) in reads.iter().filter(|(name, _)| name.ends_with(".seg") && *name != active) {
+        for (name, reads) in reads
+            .iter()
+            .filter(|(name, _)| name.ends_with(".seg") && *name != active)
+        {
             let size = sizes[name];
             for (offset, bytes) in reads {
                 let header = offset + bytes <= HEADER_BYTES;
                 let trailer = *offset >= size - TRAILER_BYTES - HEADER_COPY_BYTES;
                 // Without a checkpoint the index block is read as well, which ends where the trailer begins.
-                let index = !with_checkpoint && offset + bytes == size - TRAILER_BYTES && *bytes < size / 4;
-                assert!(header || trailer || index, "{name} of {size} bytes: read {bytes} at {offset}");
+                let index =
+                    !with_checkpoint && offset + bytes == size - TRAILER_BYTES && *bytes < size / 4;
+                assert!(
+                    header || trailer || index,
+                    "{name} of {size} bytes: read {bytes} at {offset}"
+                );
             }
         }
         let read: u64 = reads.values().flatten().map(|(_, bytes)| bytes).sum();
-        println!("{} events, {segments} segments, checkpoint {with_checkpoint}: {read} bytes read", events());
+        println!(
+            "{} events, {segments} segments, checkpoint {with_checkpoint}: {read} bytes read",
+            events()
+        );
         assert_eq!(
             store.stream(stream(5)).unwrap().unwrap().last_sequence.0,
             u64::try_from(events() / STREAMS).unwrap()
@@ -203,9 +242,17 @@ fn fork_and_truncation_of_a_long_stream_do_the_work_of_a_short_one() {
         storage.take();
         step().unwrap();
         let counts = storage.take();
-        let reads = counts.reads.keys().filter(|name| name.contains(".seg")).count();
+        let reads = counts
+            .reads
+            .keys()
+            .filter(|name| name.contains(".seg"))
+            .count();
         // A write is filled up to the end of a page.
-        assert!(counts.writes.iter().all(|bytes| *bytes <= 4096 + 64), "{:?}", counts.writes);
+        assert!(
+            counts.writes.iter().all(|bytes| *bytes <= 4096 + 64),
+            "{:?}",
+            counts.writes
+        );
         (reads, counts.writes.len())
     };
     let short = work(&|| store.fork(stream(0), Sequence(5), stream(10)));
@@ -216,8 +263,14 @@ fn fork_and_truncation_of_a_long_stream_do_the_work_of_a_short_one() {
     let long = work(&|| store.truncate(stream(1), Sequence(last / 3)));
     assert_eq!(short, (0, 1));
     assert_eq!(long, short);
-    assert_eq!(store.stream(stream(11)).unwrap().unwrap().last_sequence.0, last / 2);
-    assert_eq!(store.stream(stream(1)).unwrap().unwrap().last_sequence.0, last / 3);
+    assert_eq!(
+        store.stream(stream(11)).unwrap().unwrap().last_sequence.0,
+        last / 2
+    );
+    assert_eq!(
+        store.stream(stream(1)).unwrap().unwrap().last_sequence.0,
+        last / 3
+    );
 }
 
 #[test]
@@ -226,20 +279,39 @@ fn checkpoints_take_an_eighth_of_what_the_log_does() {
     let storage = Counting::default();
     let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
     for number in 0..MANY {
-        store.append(stream(number), Expected::Absent, &[NewRecord::data(b"one of many streams")]).unwrap();
+        store
+            .append(
+                stream(number),
+                Expected::Absent,
+                &[NewRecord::data(b"one of many streams")],
+            )
+            .unwrap();
     }
     store.close().unwrap();
     drop(store);
-    let one = storage.open("CHECKPOINT", Access::Read).unwrap().len().unwrap();
+    let one = storage
+        .open("CHECKPOINT", Access::Read)
+        .unwrap()
+        .len()
+        .unwrap();
     let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
     storage.take();
     for _ in 0..200 {
-        store.append(stream(1), Expected::Any, &[NewRecord::data(&vec![7; 100_000])]).unwrap();
+        store
+            .append(
+                stream(1),
+                Expected::Any,
+                &[NewRecord::data(&vec![7; 100_000])],
+            )
+            .unwrap();
     }
     // The keeper thread writes them; closing waits for it, and writes the last.
     store.close().unwrap();
     let saved = storage.take().saved;
-    assert!(saved <= 20_000_000 / 8 + 2 * one, "{saved} bytes of checkpoints of {one} bytes each for 20 MB of log");
+    assert!(
+        saved <= 20_000_000 / 8 + 2 * one,
+        "{saved} bytes of checkpoints of {one} bytes each for 20 MB of log"
+    );
 }
 
 #[test]
@@ -248,16 +320,38 @@ fn first_record_of_a_scan_costs_one_record() {
     let storage = Counting::default();
     let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
     for _ in 0..200 {
-        store.append(stream(1), Expected::Any, &[NewRecord::data(&vec![7; RECORD])]).unwrap();
+        store
+            .append(
+                stream(1),
+                Expected::Any,
+                &[NewRecord::data(&vec![7; RECORD])],
+            )
+            .unwrap();
     }
     // Once, so that index blocks are in memory.
     assert_eq!(store.scan(runlog_engine::Position(1)).unwrap().count(), 201);
     for position in [2, 100, 150, 199, 201] {
         storage.take();
-        assert!(store.scan(runlog_engine::Position(position)).unwrap().next().unwrap().is_ok());
-        let read: u64 = storage.take().reads.values().flatten().map(|(_, bytes)| bytes).sum();
+        assert!(
+            store
+                .scan(runlog_engine::Position(position))
+                .unwrap()
+                .next()
+                .unwrap()
+                .is_ok()
+        );
+        let read: u64 = storage
+            .take()
+            .reads
+            .values()
+            .flatten()
+            .map(|(_, bytes)| bytes)
+            .sum();
         // The way from the sample before it is by headers, a page each at most.
-        assert!(read < RECORD as u64 + 70 * 4096, "position {position}: {read} bytes");
+        assert!(
+            read < RECORD as u64 + 70 * 4096,
+            "position {position}: {read} bytes"
+        );
     }
 }
 
@@ -271,24 +365,37 @@ fn a_message_with_its_tool_call_and_step_is_one_write_and_one_flush() {
         assert_eq!((counts.writes.len(), counts.flushes), (1, 1), "{act}");
     };
     storage.take();
-    let run = store.runs().start(NewRun::in_new_session(NewSession::titled("t"), "coder")).unwrap();
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::titled("t"), "coder"))
+        .unwrap();
     once("a session, its instance, a run and their places in two catalogs");
     run.next_step().unwrap();
-    assert_eq!(storage.take().flushes, 0, "a step is written with its first message");
+    assert_eq!(
+        storage.take().flushes,
+        0,
+        "a step is written with its first message"
+    );
     let message = NewMessage::assistant("").with_tool_calls([NewToolCall::new("a", "ls", "{}")]);
     let outcome = ToolOutcome::completed("a", RawJson::null()).took_ms(7);
-    run.record_tool_call(message.to_json().unwrap(), &[outcome]).unwrap();
+    run.record_tool_call(message.to_json().unwrap(), &[outcome])
+        .unwrap();
     once("a message, its call, the result and the step");
     run.next_step().unwrap();
     run.record_message(message.clone()).unwrap();
     once("a message, its call and the step");
-    run.record_tool_result(&ToolOutcome::error("a", RawJson::null())).unwrap();
+    run.record_tool_result(&ToolOutcome::error("a", RawJson::null()))
+        .unwrap();
     once("a result");
     run.record_message(message).unwrap();
     once("a message and its call");
     run.pause("lunch").unwrap();
     once("a change of status");
-    let resumed = store.runs().resume(run.id(), &ResumeOptions::default()).unwrap().recorder;
+    let resumed = store
+        .runs()
+        .resume(run.id(), &ResumeOptions::default())
+        .unwrap()
+        .recorder;
     once("a call that is closed, two runs, a message and their places in the catalog");
     resumed.complete(None).unwrap();
     once("an end");
@@ -297,18 +404,26 @@ fn a_message_with_its_tool_call_and_step_is_one_write_and_one_flush() {
     let chat = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
     once("a chat");
     let asked = ChatMessage::text(ChatRole::User, "Oslo?");
-    let mut request = chats.begin_request(&chat, NewRequest::new("travel"), asked).unwrap();
+    let mut request = chats
+        .begin_request(&chat, NewRequest::new("travel"), asked)
+        .unwrap();
     once("the entry of a request");
     for step_type in [StepType::Llm, StepType::Tool, StepType::Llm] {
-        let step = request.start_step(step_type, RawJson::parse("{}").unwrap()).unwrap();
-        request.send(ChatMessage::text(ChatRole::Assistant, "Well …")).unwrap();
+        let step = request
+            .start_step(step_type, RawJson::parse("{}").unwrap())
+            .unwrap();
+        request
+            .send(ChatMessage::text(ChatRole::Assistant, "Well …"))
+            .unwrap();
         request.complete_step(&step, None).unwrap();
     }
     assert_eq!(storage.take().flushes, 0, "in between all is in memory");
     request.finish(RequestEnd::Completed).unwrap();
     once("its exit");
     let session = store.find_session(&chat).unwrap().id;
-    store.copy_session(session, &CopySession::default()).unwrap();
+    store
+        .copy_session(session, &CopySession::default())
+        .unwrap();
     once("a copy of a session");
 }
 
@@ -319,7 +434,11 @@ fn left_behind(storage: &Counting) -> Counting {
         let file = storage.storage.open(&name, Access::Read).unwrap();
         let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
         file.read_at(0, &mut bytes).unwrap();
-        left.storage.create(&name).unwrap().write_at(0, &bytes).unwrap();
+        left.storage
+            .create(&name)
+            .unwrap()
+            .write_at(0, &bytes)
+            .unwrap();
     }
     left
 }
@@ -328,12 +447,17 @@ fn left_behind(storage: &Counting) -> Counting {
 fn reader_beside_a_writer_opens_no_file_to_look_for_news() {
     let storage = Counting::default();
     let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
-    store.append(stream(1), Expected::Any, &[NewRecord::data(b"one")]).unwrap();
+    store
+        .append(stream(1), Expected::Any, &[NewRecord::data(b"one")])
+        .unwrap();
     let reader = Store::open_on(Arc::new(storage.clone()), options().read_only()).unwrap();
     reader.last_position().unwrap();
     storage.take();
     for _ in 0..100 {
-        assert_eq!(reader.last_position().unwrap(), store.last_position().unwrap());
+        assert_eq!(
+            reader.last_position().unwrap(),
+            store.last_position().unwrap()
+        );
     }
     let counts = storage.take();
     assert_eq!(counts.opens, 0, "the watermark's file stays open");
@@ -342,17 +466,31 @@ fn reader_beside_a_writer_opens_no_file_to_look_for_news() {
 
 #[test]
 fn free_room_is_read_once_after_a_crash_whether_its_front_is_torn_or_not() {
-    let preallocated = OpenOptions { preallocation: Preallocation::Auto, ..options() };
+    let preallocated = OpenOptions {
+        preallocation: Preallocation::Auto,
+        ..options()
+    };
     for torn in [false, true] {
         let storage = Counting::default();
         let store = Store::open_on(Arc::new(storage.clone()), preallocated.clone()).unwrap();
-        store.append(stream(1), Expected::Any, &[NewRecord::data(b"one")]).unwrap();
+        store
+            .append(stream(1), Expected::Any, &[NewRecord::data(b"one")])
+            .unwrap();
         let left = left_behind(&storage);
         let name = "00000001.seg";
         if torn {
-            left.storage.open(name, Access::Write).unwrap().write_at(8192, &[7; 100]).unwrap();
+            left.storage
+                .open(name, Access::Write)
+                .unwrap()
+                .write_at(8192, &[7; 100])
+                .unwrap();
         }
-        let size = left.storage.open(name, Access::Read).unwrap().len().unwrap();
+        let size = left
+            .storage
+            .open(name, Access::Read)
+            .unwrap()
+            .len()
+            .unwrap();
         let reopened = Store::open_on(Arc::new(left.clone()), preallocated.clone()).unwrap();
         assert_eq!(reopened.recovery().torn_bytes > 0, torn);
         let read: u64 = left.take().reads[name].iter().map(|(_, bytes)| bytes).sum();
@@ -364,24 +502,48 @@ fn free_room_is_read_once_after_a_crash_whether_its_front_is_torn_or_not() {
 
 #[test]
 fn what_nobody_has_seen_is_durable_before_anybody_does_however_much_it_is() {
-    let os = OpenOptions { durability: Durability::Os, segment_bytes_max: 8 << 20, ..options() };
+    let os = OpenOptions {
+        durability: Durability::Os,
+        segment_bytes_max: 8 << 20,
+        ..options()
+    };
     let storage = Counting::default();
     let store = Store::open_on(Arc::new(storage.clone()), os.clone()).unwrap();
     let payload = vec![7; 600 << 10];
     let mut watermarks = Vec::new();
     for _ in 0..6 {
-        store.append(stream(1), Expected::Any, &[NewRecord::data(&payload)]).unwrap();
+        store
+            .append(stream(1), Expected::Any, &[NewRecord::data(&payload)])
+            .unwrap();
         let mut bytes = vec![0; 96];
-        storage.storage.open("WATERMARK", Access::Read).unwrap().read_at(0, &mut bytes).unwrap();
+        storage
+            .storage
+            .open("WATERMARK", Access::Read)
+            .unwrap()
+            .read_at(0, &mut bytes)
+            .unwrap();
         watermarks.push(bytes);
     }
     // The process ended after it wrote the last two and before it acknowledged them.
     let left = left_behind(&storage);
-    left.storage.open("WATERMARK", Access::Write).unwrap().write_at(0, &watermarks[3]).unwrap();
+    left.storage
+        .open("WATERMARK", Access::Write)
+        .unwrap()
+        .write_at(0, &watermarks[3])
+        .unwrap();
     let reopened = Store::open_on(Arc::new(left.clone()), os).unwrap();
-    assert_eq!(reopened.stream(stream(1)).unwrap().unwrap().last_sequence, Sequence(6));
+    assert_eq!(
+        reopened.stream(stream(1)).unwrap().unwrap().last_sequence,
+        Sequence(6)
+    );
     let counts = left.take();
     let written: u64 = counts.writes.iter().sum();
-    assert!(written >= 2 * (600 << 10) && counts.flushes >= 1, "{written} bytes written again");
-    assert!(written < 3 * (600 << 10), "what readers have seen waits for the first append: {written} bytes");
+    assert!(
+        written >= 2 * (600 << 10) && counts.flushes >= 1,
+        "{written} bytes written again"
+    );
+    assert!(
+        written < 3 * (600 << 10),
+        "what readers have seen waits for the first append: {written} bytes"
+    );
 }

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use runlog_engine::{Batch, Durability, ErrorKind, Expected, NewRecord, Op, OpenOptions, Sequence, Store};
+use runlog_engine::{
+    Batch, Durability, ErrorKind, Expected, NewRecord, Op, OpenOptions, Sequence, Store,
+};
 use runlog_tests::{
     budget::{self, Budget},
     checker,
@@ -15,14 +17,21 @@ use runlog_tests::{
 const THREADS: u64 = 8;
 
 fn options() -> OpenOptions {
-    OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() }
+    OpenOptions {
+        segment_bytes_max: 64 << 10,
+        ..OpenOptions::default()
+    }
 }
 
 /// Appends records to a stream of its own until one fails; the last that was acknowledged as durable.
 fn write(store: &Store, thread: u64) -> u64 {
     let mut durable = 0;
     for sequence in 1.. {
-        let durability = if (sequence + thread).is_multiple_of(3) { Durability::Os } else { Durability::Sync };
+        let durability = if (sequence + thread).is_multiple_of(3) {
+            Durability::Os
+        } else {
+            Durability::Sync
+        };
         let payload = payload(thread, sequence);
         let append = Op::Append {
             stream: stream(thread),
@@ -47,17 +56,28 @@ fn write(store: &Store, thread: u64) -> u64 {
 
 /// What a loss of power may have left: whole, and with all that was acknowledged as durable.
 fn check(storage: &FaultyStorage, durable: &[u64]) -> Result<(), String> {
-    let store = Store::open_on(Arc::new(storage.clone()), options()).map_err(|error| format!("open: {error}"))?;
+    let store = Store::open_on(Arc::new(storage.clone()), options())
+        .map_err(|error| format!("open: {error}"))?;
     drop(store);
-    let checked = checker::check_files(&storage.files(), None).map_err(|problem| problem.to_string())?;
+    let checked =
+        checker::check_files(&storage.files(), None).map_err(|problem| problem.to_string())?;
     for (thread, durable) in (0..).zip(durable) {
         let streams = checked.streams();
-        let records = streams.iter().find(|(id, _)| id == stream(thread).as_bytes()).map(|(_, records)| &records[..]);
+        let records = streams
+            .iter()
+            .find(|(id, _)| id == stream(thread).as_bytes())
+            .map(|(_, records)| &records[..]);
         let records = records.unwrap_or_default();
         if (records.len() as u64) < *durable {
-            return Err(format!("thread {thread}: {durable} were acknowledged, {} are there", records.len()));
+            return Err(format!(
+                "thread {thread}: {durable} were acknowledged, {} are there",
+                records.len()
+            ));
         }
-        if records.iter().any(|(sequence, _, _, _, found)| *found != payload(thread, *sequence)) {
+        if records
+            .iter()
+            .any(|(sequence, _, _, _, found)| *found != payload(thread, *sequence))
+        {
             return Err(format!("thread {thread}: another payload"));
         }
     }
@@ -68,7 +88,11 @@ fn round(seed: u64, budget: &Budget) {
     let mut random = Random::new(seed);
     let storage = FaultyStorage::new();
     let store = Store::open_on(Arc::new(storage.clone()), options()).expect("a new store");
-    storage.arm(Fault { after: random.below(400), failure: Failure::PowerLoss, lasting: Lasting::Once });
+    storage.arm(Fault {
+        after: random.below(400),
+        failure: Failure::PowerLoss,
+        lasting: Lasting::Once,
+    });
     let durable = Mutex::new(vec![0; usize::try_from(THREADS).expect("few")]);
     std::thread::scope(|scope| {
         for (thread, place) in (0..THREADS).zip(0..) {
@@ -107,11 +131,18 @@ fn loss_of_power_under_many_writers_loses_nothing_acknowledged() {
 fn damage_before_the_last_group_is_told_although_that_gathered_while_the_one_before_was_flushed() {
     for in_line in [1, 20] {
         let storage = FaultyStorage::new();
-        let options = || OpenOptions { host: Arc::new(TestHost::new(1)), ..options() };
+        let options = || OpenOptions {
+            host: Arc::new(TestHost::new(1)),
+            ..options()
+        };
         let store = Store::open_on(Arc::new(storage.clone()), options()).expect("a new store");
         let append = |thread, payload| {
             let records = vec![NewRecord::data(payload)];
-            Batch::new(vec![Op::Append { stream: stream(thread), expected: Expected::Any, records }])
+            Batch::new(vec![Op::Append {
+                stream: stream(thread),
+                expected: Expected::Any,
+                records,
+            }])
         };
         store.commit(&append(0, b"before")).expect("it is open");
         let first = vec![0x5a; 2000];
@@ -119,7 +150,9 @@ fn damage_before_the_last_group_is_told_although_that_gathered_while_the_one_bef
         let commits: Vec<_> = std::thread::scope(|scope| {
             let writer = scope.spawn(|| store.commit(&append(1, &first)).expect("it is open"));
             storage.wait_held();
-            let commits = (0..in_line).map(|_| store.stage(&append(2, b"behind")).expect("it is open")).collect();
+            let commits = (0..in_line)
+                .map(|_| store.stage(&append(2, b"behind")).expect("it is open"))
+                .collect();
             storage.release();
             writer.join().expect("no panic");
             commits
@@ -130,10 +163,15 @@ fn damage_before_the_last_group_is_told_although_that_gathered_while_the_one_bef
         let crashed = storage.crashed(0);
         let mut files = crashed.files();
         let active = files.get_mut("00000001.seg").expect("the first segment");
-        let place = active.windows(100).position(|bytes| bytes == [0x5a; 100]).expect("the payload") + 1000;
+        let place = active
+            .windows(100)
+            .position(|bytes| bytes == [0x5a; 100])
+            .expect("the payload")
+            + 1000;
         active[place] ^= 1;
         let damaged = FaultyStorage::from_files(&files);
-        let error = Store::open_on(Arc::new(damaged), options()).expect_err("what was durable is damaged");
+        let error =
+            Store::open_on(Arc::new(damaged), options()).expect_err("what was durable is damaged");
         assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
     }
 }

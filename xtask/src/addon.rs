@@ -28,7 +28,14 @@ impl Profile {
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Dev => &["build", "--package", "runlog-node"],
-            Self::Release => &["rustc", "--release", "--package", "runlog-node", "--", "-Cstrip=symbols"],
+            Self::Release => &[
+                "rustc",
+                "--release",
+                "--package",
+                "runlog-node",
+                "--",
+                "-Cstrip=symbols",
+            ],
         }
     }
 
@@ -46,11 +53,17 @@ pub(crate) fn run_verb(report: &mut Report, arguments: &[&str]) {
     match Wanted::parse(arguments) {
         Ok(Wanted::Here(profile)) => report.check("addon", || {
             let addon = build_here(profile)?;
-            Ok(format!("{}: {}", addon.display(), check_here(&addon, profile)?))
+            Ok(format!(
+                "{}: {}",
+                addon.display(),
+                check_here(&addon, profile)?
+            ))
         }),
         Ok(Wanted::Packages(platforms)) => {
             for platform in platforms {
-                report.check(&format!("package for {}", platform.name), || package(&platform));
+                report.check(&format!("package for {}", platform.name), || {
+                    package(&platform)
+                });
             }
         }
         Err(why) => report.check("addon", || Err(why)),
@@ -81,7 +94,9 @@ impl Wanted {
 pub(crate) fn build_here(profile: Profile) -> Result<PathBuf, String> {
     let platform = platforms::here()?;
     outcome(run(&mut cargo(profile.arguments())))?;
-    let built = target_folder().join(profile.folder()).join(library(&platform));
+    let built = target_folder()
+        .join(profile.folder())
+        .join(library(&platform));
     let place = root().join("bindings-node").join(file_name(&platform));
     // A process may have the old one open: it is replaced, not written to.
     let beside = place.with_extension("new");
@@ -104,13 +119,31 @@ fn package(platform: &Platform) -> Outcome {
     tools::ensure_target(platform.target)?;
     let zigbuild = tools::ensure_zigbuild()?;
     let mut build = command(&zigbuild);
-    build.args(["zigbuild", "--locked", "--profile", PACKAGE_PROFILE, "--package", "runlog-node", "--target"]);
+    build.args([
+        "zigbuild",
+        "--locked",
+        "--profile",
+        PACKAGE_PROFILE,
+        "--package",
+        "runlog-node",
+        "--target",
+    ]);
     build.arg(rust_target(platform));
     // Zig is found next to it.
     let path = env::var_os("PATH").unwrap_or_default();
-    let folders = zigbuild.parent().map(Path::to_path_buf).into_iter().chain(env::split_paths(&path));
-    build.env("PATH", env::join_paths(folders).map_err(|error| format!("PATH: {error}"))?);
-    build.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", rust_flags(platform)?.join("\x1f"));
+    let folders = zigbuild
+        .parent()
+        .map(Path::to_path_buf)
+        .into_iter()
+        .chain(env::split_paths(&path));
+    build.env(
+        "PATH",
+        env::join_paths(folders).map_err(|error| format!("PATH: {error}"))?,
+    );
+    build.env_remove("RUSTFLAGS").env(
+        "CARGO_ENCODED_RUSTFLAGS",
+        rust_flags(platform)?.join("\x1f"),
+    );
     match (platform.os, platform.version_min) {
         ("darwin", Some((major, minor))) => {
             build.env("MACOSX_DEPLOYMENT_TARGET", format!("{major}.{minor}"));
@@ -121,7 +154,10 @@ fn package(platform: &Platform) -> Outcome {
         _ => {}
     }
     outcome(run(&mut build))?;
-    let built = target_folder().join(platform.target).join(PACKAGE_PROFILE).join(library(platform));
+    let built = target_folder()
+        .join(platform.target)
+        .join(PACKAGE_PROFILE)
+        .join(library(platform));
     let found = gate::check(&built, platform, Target::Published)?;
     let packages = target_folder().join("npm");
     let mut stage = command("node");
@@ -141,13 +177,19 @@ fn rust_target(platform: &Platform) -> String {
 
 fn rust_flags(platform: &Platform) -> Result<Vec<String>, String> {
     // Messages of panics name files of dependencies: by what they are, not by where this machine keeps them.
-    let mut flags = vec![format!("--remap-path-prefix={}=cargo", tools::cargo_home()?.display())];
+    let mut flags = vec![format!(
+        "--remap-path-prefix={}=cargo",
+        tools::cargo_home()?.display()
+    )];
     if platform.libc == Some("musl") {
         // Otherwise there is no library to be had that can be loaded.
         flags.push("-Ctarget-feature=-crt-static".to_owned());
     }
     if platform.os == "darwin" {
-        flags.push(format!("-Clink-arg=-Wl,-install_name,@loader_path/{}", file_name(platform)));
+        flags.push(format!(
+            "-Clink-arg=-Wl,-install_name,@loader_path/{}",
+            file_name(platform)
+        ));
         flags.push("-Clink-arg=-Wl,-dead_strip_dylibs".to_owned());
     }
     Ok(flags)
@@ -192,11 +234,25 @@ mod tests {
     #[test]
     fn packages_are_named_or_all_of_them() {
         assert_eq!(Wanted::parse(&[]), Ok(Wanted::Here(Profile::Dev)));
-        assert_eq!(Wanted::parse(&["--release"]), Ok(Wanted::Here(Profile::Release)));
-        assert_eq!(Wanted::parse(&["--release", "--all"]), Ok(Wanted::Packages(platforms::all())));
+        assert_eq!(
+            Wanted::parse(&["--release"]),
+            Ok(Wanted::Here(Profile::Release))
+        );
+        assert_eq!(
+            Wanted::parse(&["--release", "--all"]),
+            Ok(Wanted::Packages(platforms::all()))
+        );
         let musl = platforms::named("linux-x64-musl").expect("it is listed");
-        assert_eq!(Wanted::parse(&["--release", "--target", musl.name]), Ok(Wanted::Packages(vec![musl])));
-        for wrong in [&["--all"][..], &["--release", "--target"], &["--release", "--target", "beos"], &["--fast"]] {
+        assert_eq!(
+            Wanted::parse(&["--release", "--target", musl.name]),
+            Ok(Wanted::Packages(vec![musl]))
+        );
+        for wrong in [
+            &["--all"][..],
+            &["--release", "--target"],
+            &["--release", "--target", "beos"],
+            &["--fast"],
+        ] {
             assert!(Wanted::parse(wrong).is_err(), "{wrong:?}");
         }
     }
@@ -204,8 +260,17 @@ mod tests {
     #[test]
     fn glibc_is_asked_for_by_its_release_and_nothing_else_is() {
         let target = |name: &str| platforms::named(name).map(|platform| rust_target(&platform));
-        assert_eq!(target("linux-x64-gnu").as_deref(), Ok("x86_64-unknown-linux-gnu.2.28"));
-        assert_eq!(target("linux-x64-musl").as_deref(), Ok("x86_64-unknown-linux-musl"));
-        assert_eq!(target("darwin-arm64").as_deref(), Ok("aarch64-apple-darwin"));
+        assert_eq!(
+            target("linux-x64-gnu").as_deref(),
+            Ok("x86_64-unknown-linux-gnu.2.28")
+        );
+        assert_eq!(
+            target("linux-x64-musl").as_deref(),
+            Ok("x86_64-unknown-linux-musl")
+        );
+        assert_eq!(
+            target("darwin-arm64").as_deref(),
+            Ok("aarch64-apple-darwin")
+        );
     }
 }

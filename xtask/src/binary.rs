@@ -64,11 +64,14 @@ impl Binary {
             self.libraries.push(text(table.string(entry)?));
         }
         let sections = elf.elf_section_table();
-        let Some((mut needs, strings)) = sections.gnu_verneed(endian, elf.data())? else { return Ok(()) };
+        let Some((mut needs, strings)) = sections.gnu_verneed(endian, elf.data())? else {
+            return Ok(());
+        };
         let strings = sections.strings(endian, elf.data(), strings)?;
         while let Some((_, mut versions)) = needs.next()? {
             while let Some(version) = versions.next()? {
-                self.symbol_versions.push(text(version.name(endian, strings)?));
+                self.symbol_versions
+                    .push(text(version.name(endian, strings)?));
             }
         }
         Ok(())
@@ -81,7 +84,8 @@ impl Binary {
             self.is_signed |= command.cmd() == macho::LC_CODE_SIGNATURE;
             match command.variant()? {
                 LoadCommandVariant::Dylib(library) => {
-                    self.libraries.push(text(command.string(endian, library.dylib.name)?));
+                    self.libraries
+                        .push(text(command.string(endian, library.dylib.name)?));
                 }
                 LoadCommandVariant::BuildVersion(version, _) => {
                     self.macos_version_min = Some(macos_version(version.minos.get(endian)));
@@ -105,7 +109,11 @@ impl Binary {
 
 /// The names it exports, as C writes them.
 fn exports(file: &File<'_>) -> object::Result<Vec<String>> {
-    let prefix = if file.format() == BinaryFormat::MachO { "_" } else { "" };
+    let prefix = if file.format() == BinaryFormat::MachO {
+        "_"
+    } else {
+        ""
+    };
     let mut names = Vec::new();
     for export in file.exports()? {
         if let NameOrOrdinal::Name(name) = export?.name() {
@@ -131,7 +139,12 @@ mod tests {
     /// The head of a library for macOS on arm64, which is all that says what it needs.
     fn macho() -> Vec<u8> {
         let library = b"/usr/lib/libSystem.B.dylib\0\0\0\0\0\0";
-        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let words = |words: &[u32]| {
+            words
+                .iter()
+                .flat_map(|word| word.to_le_bytes())
+                .collect::<Vec<u8>>()
+        };
         [
             // A library with three commands, which are 96 bytes.
             words(&[0xfeed_facf, 0x0100_000c, 0, 6, 3, 96, 0, 0]),
@@ -146,7 +159,10 @@ mod tests {
     #[test]
     fn a_library_for_macos_says_what_it_needs() {
         let binary = Binary::read(&macho()).expect("it is one");
-        assert_eq!((binary.format, binary.architecture), (BinaryFormat::MachO, Architecture::Aarch64));
+        assert_eq!(
+            (binary.format, binary.architecture),
+            (BinaryFormat::MachO, Architecture::Aarch64)
+        );
         assert_eq!(binary.libraries, ["/usr/lib/libSystem.B.dylib"]);
         assert_eq!(binary.macos_version_min, Some((11, 3)));
         assert!(binary.is_signed && binary.exports.is_empty() && binary.symbol_versions.is_empty());
@@ -156,7 +172,10 @@ mod tests {
     fn a_library_that_is_cut_off_is_refused() {
         let whole = macho();
         for length in 0..whole.len() {
-            assert!(Binary::read(whole.get(..length).expect("it is shorter")).is_err(), "{length} bytes");
+            assert!(
+                Binary::read(whole.get(..length).expect("it is shorter")).is_err(),
+                "{length} bytes"
+            );
         }
     }
 }

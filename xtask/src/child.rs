@@ -9,8 +9,11 @@ use std::{
 
 /// The workspace root, which holds `xtask/`.
 pub(crate) fn root() -> PathBuf {
-    let manifest = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
-    manifest.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+    let manifest = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    manifest
+        .parent()
+        .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
 /// A command that runs in the workspace root as if a person had typed it there.
@@ -43,10 +46,16 @@ pub(crate) fn run(command: &mut Command) -> io::Result<ExitStatus> {
 }
 
 /// Runs to the end; passes standard output on as it comes, and shows each finished line to `on_line`.
-pub(crate) fn run_watched(command: &mut Command, mut on_line: impl FnMut(&str)) -> io::Result<ExitStatus> {
+pub(crate) fn run_watched(
+    command: &mut Command,
+    mut on_line: impl FnMut(&str),
+) -> io::Result<ExitStatus> {
     announce(command);
     let mut child = command.stdout(Stdio::piped()).spawn()?;
-    let mut output = child.stdout.take().expect("standard output was asked for as a pipe");
+    let mut output = child
+        .stdout
+        .take()
+        .expect("standard output was asked for as a pipe");
     let mut terminal = io::stdout().lock();
     let mut chunk = [0; 4096];
     let mut line = Vec::new();
@@ -78,13 +87,24 @@ pub(crate) fn run_watched(command: &mut Command, mut on_line: impl FnMut(&str)) 
 /// What a command prints on standard output, or `None` when it cannot be run or fails.
 pub(crate) fn answer(command: &mut Command) -> Option<String> {
     let output = command.stderr(Stdio::null()).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn announce(command: &Command) {
     let mut words = vec![
-        Path::new(command.get_program()).file_stem().unwrap_or(command.get_program()).to_string_lossy().into_owned(),
+        Path::new(command.get_program())
+            .file_stem()
+            .unwrap_or(command.get_program())
+            .to_string_lossy()
+            .into_owned(),
     ];
-    words.extend(command.get_args().map(|argument| argument.to_string_lossy().into_owned()));
+    words.extend(
+        command
+            .get_args()
+            .map(|argument| argument.to_string_lossy().into_owned()),
+    );
     eprintln!("\n$ {}", words.join(" "));
 }

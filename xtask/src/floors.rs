@@ -17,27 +17,44 @@ pub(crate) fn check() -> Outcome {
     let mut count = 0;
     for path in files(&sources, &["rs"]).map_err(|error| error.to_string())? {
         let name = path.strip_prefix(&sources).unwrap_or(&path);
-        let module = name.iter().next().map(|part| part.to_string_lossy().trim_end_matches(".rs").to_owned());
+        let module = name
+            .iter()
+            .next()
+            .map(|part| part.to_string_lossy().trim_end_matches(".rs").to_owned());
         let module = module.unwrap_or_default();
         if module == "lib" || is_test(name) {
             continue;
         }
-        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", name.display()))?;
+        let text =
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", name.display()))?;
         let code = production_lines(&text).collect::<Vec<_>>().join("\n");
         for higher in points_up(&module, &code) {
-            eprintln!("error: core/engine/src/{}: `{module}` imports from `{higher}`, a higher floor", name.display());
+            eprintln!(
+                "error: core/engine/src/{}: `{module}` imports from `{higher}`, a higher floor",
+                name.display()
+            );
             count += 1;
         }
     }
-    if count == 0 { Ok(String::new()) } else { Err(format!("{count} imports point up")) }
+    if count == 0 {
+        Ok(String::new())
+    } else {
+        Err(format!("{count} imports point up"))
+    }
 }
 
 /// The higher floors that the code of `module` names.
 fn points_up(module: &str, code: &str) -> Vec<&'static str> {
     let height = FLOORS.iter().position(|floor| *floor == module);
-    let higher = FLOORS.get(height.map_or(0, |height| height + 1)..).unwrap_or(&[]);
+    let higher = FLOORS
+        .get(height.map_or(0, |height| height + 1)..)
+        .unwrap_or(&[]);
     let named: Vec<&str> = code.split("crate::").skip(1).flat_map(heads).collect();
-    higher.iter().copied().filter(|floor| named.contains(floor)).collect()
+    higher
+        .iter()
+        .copied()
+        .filter(|floor| named.contains(floor))
+        .collect()
 }
 
 /// The first words of the paths that follow `crate::`: one, or each of a group in braces.
@@ -66,7 +83,9 @@ fn heads(path: &str) -> Vec<&str> {
 
 /// The identifier at the start of a text.
 fn word(text: &str) -> &str {
-    text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("")
+    text.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .next()
+        .unwrap_or("")
 }
 
 #[cfg(test)]
@@ -78,14 +97,29 @@ mod tests {
     #[test]
     fn an_import_that_points_up_is_found() {
         assert_eq!(points_up("format", "use crate::log::Writer;"), ["log"]);
-        assert_eq!(points_up("log", "let a = crate::store::open(crate::index::Index);"), ["index", "store"]);
+        assert_eq!(
+            points_up("log", "let a = crate::store::open(crate::index::Index);"),
+            ["index", "store"]
+        );
         assert_eq!(points_up("ids", "use crate::format;"), ["format"]);
     }
 
     #[test]
     fn a_group_is_looked_into() {
-        assert_eq!(points_up("format", "use crate::{\n    Result,\n    log::{Reader, Writer},\n};"), ["log"]);
-        assert_eq!(points_up("log", "use crate::{format::{frame, index}, Store};\nstore();"), NONE);
+        assert_eq!(
+            points_up(
+                "format",
+                "use crate::{\n    Result,\n    log::{Reader, Writer},\n};"
+            ),
+            ["log"]
+        );
+        assert_eq!(
+            points_up(
+                "log",
+                "use crate::{format::{frame, index}, Store};\nstore();"
+            ),
+            NONE
+        );
     }
 
     #[test]

@@ -32,7 +32,11 @@ pub(crate) fn check(path: &Path, platform: &Platform, target: Target) -> Outcome
     let binary = Binary::read(&data).map_err(at)?;
     let faults = faults(&binary, platform, target);
     if !faults.is_empty() {
-        return Err(at(format!("not an addon for {}: {}", platform.name, faults.join("; "))));
+        return Err(at(format!(
+            "not an addon for {}: {}",
+            platform.name,
+            faults.join("; ")
+        )));
     }
     Ok(describe(&binary))
 }
@@ -43,18 +47,30 @@ fn faults(binary: &Binary, platform: &Platform, target: Target) -> Vec<String> {
     let (format, architecture) = wanted(platform);
     if (binary.format, binary.architecture) != (format, architecture) {
         let (found_format, found) = (binary.format, binary.architecture);
-        faults.push(format!("it is {found_format:?} for {found:?}, and should be {format:?} for {architecture:?}"));
+        faults.push(format!(
+            "it is {found_format:?} for {found:?}, and should be {format:?} for {architecture:?}"
+        ));
     }
     if !binary.exports.iter().any(|name| name == ENTRY) {
         faults.push(format!("it doesn't export {ENTRY}"));
     }
-    for library in binary.libraries.iter().filter(|library| !is_there(library, platform, target)) {
-        faults.push(format!("it needs {library}, which isn't on every such system"));
+    for library in binary
+        .libraries
+        .iter()
+        .filter(|library| !is_there(library, platform, target))
+    {
+        faults.push(format!(
+            "it needs {library}, which isn't on every such system"
+        ));
     }
     if platform.libc != Some("glibc") && glibc_version(binary).is_some() {
         faults.push("it needs symbols of glibc".to_owned());
     }
-    if binary.symbol_versions.iter().any(|name| name == "GLIBC_PRIVATE") {
+    if binary
+        .symbol_versions
+        .iter()
+        .any(|name| name == "GLIBC_PRIVATE")
+    {
         faults.push("it needs what glibc keeps to itself".to_owned());
     }
     // On x64 macOS loads what isn't signed, and Zig signs nothing there.
@@ -87,7 +103,11 @@ fn wanted(platform: &Platform) -> (BinaryFormat, Architecture) {
         "win32" => BinaryFormat::Pe,
         _ => BinaryFormat::Elf,
     };
-    let architecture = if platform.cpu == "arm64" { Architecture::Aarch64 } else { Architecture::X86_64 };
+    let architecture = if platform.cpu == "arm64" {
+        Architecture::Aarch64
+    } else {
+        Architecture::X86_64
+    };
     (format, architecture)
 }
 
@@ -104,7 +124,12 @@ fn is_there(library: &str, platform: &Platform, target: Target) -> bool {
         "ld-linux-aarch64.so.1",
     ];
     // Both names are the loader itself.
-    const MUSL: [&str; 4] = ["libc.so", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1", "libgcc_s.so.1"];
+    const MUSL: [&str; 4] = [
+        "libc.so",
+        "libc.musl-x86_64.so.1",
+        "libc.musl-aarch64.so.1",
+        "libgcc_s.so.1",
+    ];
     const MACOS: [&str; 2] = ["/usr/lib/libSystem.B.dylib", "/usr/lib/libiconv.2.dylib"];
     const WINDOWS: [&str; 9] = [
         "kernel32.dll",
@@ -137,22 +162,38 @@ fn version_needed(binary: &Binary) -> Option<Version> {
 }
 
 fn glibc_version(binary: &Binary) -> Option<Version> {
-    binary.symbol_versions.iter().filter_map(|name| version(name.strip_prefix("GLIBC_")?)).max()
+    binary
+        .symbol_versions
+        .iter()
+        .filter_map(|name| version(name.strip_prefix("GLIBC_")?))
+        .max()
 }
 
 fn system(binary: &Binary) -> &'static str {
-    if binary.macos_version_min.is_some() { "macOS" } else { "glibc" }
+    if binary.macos_version_min.is_some() {
+        "macOS"
+    } else {
+        "glibc"
+    }
 }
 
 /// What it is, in one line.
 fn describe(binary: &Binary) -> String {
     let tenths = binary.bytes / (1 << 20) * 10 + binary.bytes % (1 << 20) * 10 / (1 << 20);
-    let mut line = format!("{}.{} MiB for {:?}", tenths / 10, tenths % 10, binary.architecture);
+    let mut line = format!(
+        "{}.{} MiB for {:?}",
+        tenths / 10,
+        tenths % 10,
+        binary.architecture
+    );
     if let Some(needed) = version_needed(binary) {
         line.push_str(&format!(", {} {}", system(binary), dotted(needed)));
     }
-    let libraries: Vec<&str> =
-        binary.libraries.iter().map(|library| library.rsplit('/').next().unwrap_or(library)).collect();
+    let libraries: Vec<&str> = binary
+        .libraries
+        .iter()
+        .map(|library| library.rsplit('/').next().unwrap_or(library))
+        .collect();
     line.push_str(&format!(", needs {}", libraries.join(" ")));
     line
 }
@@ -199,7 +240,13 @@ mod tests {
         for built in &all {
             for asked in &all {
                 let faults = faults(&sound(built.name), asked, Target::Published);
-                assert_eq!(faults.is_empty(), built == asked, "{} as {}: {faults:?}", built.name, asked.name);
+                assert_eq!(
+                    faults.is_empty(),
+                    built == asked,
+                    "{} as {}: {faults:?}",
+                    built.name,
+                    asked.name
+                );
             }
         }
     }
@@ -208,24 +255,79 @@ mod tests {
     fn each_fault_is_found() {
         type Harm = fn(&mut Binary);
         let cases: [(&str, Harm, &str); 12] = [
-            ("linux-x64-gnu", |found| found.symbol_versions.push("GLIBC_2.30".into()), "needs glibc 2.30, and the"),
-            ("linux-x64-gnu", |found| found.symbol_versions.push("GLIBC_PRIVATE".into()), "keeps to itself"),
-            ("linux-x64-gnu", |found| found.symbol_versions.clear(), "doesn't say which release"),
-            ("linux-x64-gnu", |found| found.exports.clear(), "doesn't export napi_register_module_v1"),
-            ("linux-x64-gnu", |found| found.libraries.push("libstdc++.so.6".into()), "needs libstdc++.so.6"),
-            ("linux-arm64-musl", |found| found.libraries.push("libc.so.6".into()), "needs libc.so.6"),
-            ("linux-arm64-musl", |found| found.symbol_versions.push("GLIBC_2.2.5".into()), "symbols of glibc"),
-            ("darwin-arm64", |found| found.macos_version_min = Some((13, 0)), "needs macOS 13.0, and the"),
-            ("darwin-arm64", |found| found.is_signed = false, "isn't signed"),
-            ("darwin-x64", |found| found.libraries.push("/opt/homebrew/lib/libzstd.1.dylib".into()), "libzstd"),
-            ("win32-x64", |found| found.libraries.push("VCRUNTIME140.dll".into()), "needs VCRUNTIME140.dll"),
-            ("linux-x64-gnu", |found| found.has_debug_info = true, "isn't stripped"),
+            (
+                "linux-x64-gnu",
+                |found| found.symbol_versions.push("GLIBC_2.30".into()),
+                "needs glibc 2.30, and the",
+            ),
+            (
+                "linux-x64-gnu",
+                |found| found.symbol_versions.push("GLIBC_PRIVATE".into()),
+                "keeps to itself",
+            ),
+            (
+                "linux-x64-gnu",
+                |found| found.symbol_versions.clear(),
+                "doesn't say which release",
+            ),
+            (
+                "linux-x64-gnu",
+                |found| found.exports.clear(),
+                "doesn't export napi_register_module_v1",
+            ),
+            (
+                "linux-x64-gnu",
+                |found| found.libraries.push("libstdc++.so.6".into()),
+                "needs libstdc++.so.6",
+            ),
+            (
+                "linux-arm64-musl",
+                |found| found.libraries.push("libc.so.6".into()),
+                "needs libc.so.6",
+            ),
+            (
+                "linux-arm64-musl",
+                |found| found.symbol_versions.push("GLIBC_2.2.5".into()),
+                "symbols of glibc",
+            ),
+            (
+                "darwin-arm64",
+                |found| found.macos_version_min = Some((13, 0)),
+                "needs macOS 13.0, and the",
+            ),
+            (
+                "darwin-arm64",
+                |found| found.is_signed = false,
+                "isn't signed",
+            ),
+            (
+                "darwin-x64",
+                |found| {
+                    found
+                        .libraries
+                        .push("/opt/homebrew/lib/libzstd.1.dylib".into())
+                },
+                "libzstd",
+            ),
+            (
+                "win32-x64",
+                |found| found.libraries.push("VCRUNTIME140.dll".into()),
+                "needs VCRUNTIME140.dll",
+            ),
+            (
+                "linux-x64-gnu",
+                |found| found.has_debug_info = true,
+                "isn't stripped",
+            ),
         ];
         for (name, harm, wanted) in cases {
             let mut binary = sound(name);
             harm(&mut binary);
             let faults = faults(&binary, &platform(name), Target::Published);
-            assert!(matches!(&faults[..], [fault] if fault.contains(wanted)), "{name}: {wanted}: {faults:?}");
+            assert!(
+                matches!(&faults[..], [fault] if fault.contains(wanted)),
+                "{name}: {wanted}: {faults:?}"
+            );
         }
     }
 
@@ -233,16 +335,25 @@ mod tests {
     fn what_is_built_for_this_machine_may_need_its_system() {
         let mut gnu = sound("linux-x64-gnu");
         gnu.symbol_versions.push("GLIBC_2.36".to_owned());
-        assert_eq!(faults(&gnu, &platform("linux-x64-gnu"), Target::Local), Vec::<String>::new());
+        assert_eq!(
+            faults(&gnu, &platform("linux-x64-gnu"), Target::Local),
+            Vec::<String>::new()
+        );
         let mut windows = sound("win32-x64");
         windows.libraries.push("VCRUNTIME140.dll".to_owned());
-        assert_eq!(faults(&windows, &platform("win32-x64"), Target::Local), Vec::<String>::new());
+        assert_eq!(
+            faults(&windows, &platform("win32-x64"), Target::Local),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
     fn only_tests_take_an_addon_that_is_not_stripped() {
         let faults_of = |has_debug_info, target| {
-            let binary = Binary { has_debug_info, ..sound("linux-x64-gnu") };
+            let binary = Binary {
+                has_debug_info,
+                ..sound("linux-x64-gnu")
+            };
             faults(&binary, &platform("linux-x64-gnu"), target).len()
         };
         assert_eq!(faults_of(true, Target::Tests), 0);
@@ -255,15 +366,33 @@ mod tests {
     #[test]
     fn a_file_linked_with_glibc_is_no_addon_for_musl() {
         let path = std::env::current_exe().expect("it runs from a file");
-        let musl = if cfg!(target_arch = "aarch64") { "linux-arm64-musl" } else { "linux-x64-musl" };
+        let musl = if cfg!(target_arch = "aarch64") {
+            "linux-arm64-musl"
+        } else {
+            "linux-x64-musl"
+        };
         let why = check(&path, &platform(musl), Target::Published).expect_err("it is no addon");
-        for part in ["needs libc.so.6", "needs symbols of glibc", "doesn't export"] {
+        for part in [
+            "needs libc.so.6",
+            "needs symbols of glibc",
+            "doesn't export",
+        ] {
             assert!(why.contains(part), "{part} in: {why}");
         }
-        assert!(!why.contains("and should be"), "the machine is right: {why}");
-        assert!(why.contains("isn't stripped"), "tests have line numbers: {why}");
-        let why = check(&path, &platform("darwin-arm64"), Target::Published).expect_err("it is no addon");
-        assert!(why.contains("it is Elf for") && why.contains("should be MachO for Aarch64"), "{why}");
+        assert!(
+            !why.contains("and should be"),
+            "the machine is right: {why}"
+        );
+        assert!(
+            why.contains("isn't stripped"),
+            "tests have line numbers: {why}"
+        );
+        let why =
+            check(&path, &platform("darwin-arm64"), Target::Published).expect_err("it is no addon");
+        assert!(
+            why.contains("it is Elf for") && why.contains("should be MachO for Aarch64"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -20,12 +20,20 @@ pub(crate) fn check() -> Outcome {
         if is_test(name) {
             continue;
         }
-        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", name.display()))?;
+        let text =
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", name.display()))?;
         let lines = production_lines(&text).count();
         if lines > LINES_MAX {
-            eprintln!("warning: {}: {lines} lines of production code, about {LINES_MAX} are wanted", name.display());
+            eprintln!(
+                "warning: {}: {lines} lines of production code, about {LINES_MAX} are wanted",
+                name.display()
+            );
             count += 1;
         }
     }
-    Ok(if count == 0 { String::new() } else { format!("{count} warned of") })
+    Ok(if count == 0 {
+        String::new()
+    } else {
+        format!("{count} warned of")
+    })
 }

@@ -24,12 +24,26 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
     });
     report.check("clippy", || {
         tools::ensure_component("clippy", "clippy")?;
-        outcome(run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])))
+        outcome(run(&mut cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ])))
     });
     docs(report);
     report.check("dependencies", || {
         tools::ensure_cargo_deny()?;
-        let mut command = cargo(&["deny", "--all-features", "check", "licenses", "bans", "sources"]);
+        let mut command = cargo(&[
+            "deny",
+            "--all-features",
+            "check",
+            "licenses",
+            "bans",
+            "sources",
+        ]);
         if advisories == Advisories::Ask {
             command.arg("advisories");
         }
@@ -46,7 +60,9 @@ pub(crate) fn all(report: &mut Report, advisories: Advisories) {
 pub(crate) fn docs(report: &mut Report) {
     report.check("documentation of the crates", || {
         // Libraries only: the command and the library of the same name would write to one folder.
-        outcome(run(cargo(&["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings")))
+        outcome(run(
+            cargo(&["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings")
+        ))
     });
     report.check("documentation of the npm package", node::docs);
 }
@@ -60,7 +76,9 @@ fn same_clippy_rules() -> Outcome {
     let engine = read("engine")?;
     for name in ["log", "model", "runlog", "bindings"] {
         if read(name)? != engine {
-            return Err(format!("core/{name}/clippy.toml differs from core/engine/clippy.toml"));
+            return Err(format!(
+                "core/{name}/clippy.toml differs from core/engine/clippy.toml"
+            ));
         }
     }
     Ok(String::new())

@@ -11,7 +11,14 @@ use crate::{
 /// Runs the criterion benchmarks; the words after the verb are handed to criterion.
 pub(crate) fn bench(report: &mut Report, filter: &[&str]) {
     report.check("benchmarks", || {
-        outcome(run(cargo(&["bench", "--package", "runlog-benches", "--benches", "--"]).args(filter)))
+        outcome(run(cargo(&[
+            "bench",
+            "--package",
+            "runlog-benches",
+            "--benches",
+            "--",
+        ])
+        .args(filter)))
     });
 }
 
@@ -19,7 +26,16 @@ pub(crate) fn bench(report: &mut Report, filter: &[&str]) {
 /// a million runs with one of a thousand, `spawn` takes the time of thousands of sub-agents. Standard output is theirs
 /// alone.
 pub(crate) fn program(name: &str, arguments: &[&str]) -> ExitCode {
-    let mut command = cargo(&["run", "--release", "--quiet", "--package", "runlog-benches", "--bin", name, "--"]);
+    let mut command = cargo(&[
+        "run",
+        "--release",
+        "--quiet",
+        "--package",
+        "runlog-benches",
+        "--bin",
+        name,
+        "--",
+    ]);
     close(name, outcome(run(command.args(arguments))))
 }
 

@@ -18,14 +18,21 @@ const LOCKED: [&str; 2] = [".", "sdk/test/runtimes"];
 pub(crate) fn test(report: &mut Report) {
     let mut built = None;
     report.check("addon and packages of Node", || {
-        let addon = ensure_node().and_then(|()| install_all()).and_then(|()| addon::build_here(Profile::Dev))?;
-        let name = addon.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let addon = ensure_node()
+            .and_then(|()| install_all())
+            .and_then(|()| addon::build_here(Profile::Dev))?;
+        let name = addon
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         built = Some(addon);
         Ok(name)
     });
     // Without them every test would fail for the same reason.
     if let Some(addon) = built {
-        report.check("what the addon needs", || addon::check_here(&addon, Profile::Dev));
+        report.check("what the addon needs", || {
+            addon::check_here(&addon, Profile::Dev)
+        });
         report.count("tests of the npm package", || vitest("test"));
     }
 }
@@ -34,9 +41,18 @@ pub(crate) fn test(report: &mut Report) {
 pub(crate) fn quick(report: &mut Report) {
     report.check("types of TypeScript", check_types);
     report.count("contracts of the npm package", || {
-        match ensure_node().and_then(|()| install(".")).and_then(|()| addon::build_here(Profile::Dev)) {
+        match ensure_node()
+            .and_then(|()| install("."))
+            .and_then(|()| addon::build_here(Profile::Dev))
+        {
             Ok(_) => vitest("test:quick"),
-            Err(why) => (Counts { failed: 1, ..Counts::default() }, why),
+            Err(why) => (
+                Counts {
+                    failed: 1,
+                    ..Counts::default()
+                },
+                why,
+            ),
         }
     });
 }
@@ -44,9 +60,18 @@ pub(crate) fn quick(report: &mut Report) {
 /// `integrations`: the packed package in what others have published, which is installed anew each time.
 pub(crate) fn integrations(report: &mut Report) {
     report.count("integrations of the npm package", || {
-        match ensure_node().and_then(|()| install(".")).and_then(|()| addon::build_here(Profile::Dev)) {
+        match ensure_node()
+            .and_then(|()| install("."))
+            .and_then(|()| addon::build_here(Profile::Dev))
+        {
             Ok(_) => vitest("test:integrations"),
-            Err(why) => (Counts { failed: 1, ..Counts::default() }, why),
+            Err(why) => (
+                Counts {
+                    failed: 1,
+                    ..Counts::default()
+                },
+                why,
+            ),
         }
     });
 }
@@ -55,14 +80,27 @@ pub(crate) fn integrations(report: &mut Report) {
 pub(crate) fn check_types() -> Outcome {
     ensure_node()?;
     install(".")?;
-    outcome(run(&mut npm(&["run", "--silent", "check", "--workspaces", "--if-present"])))
+    outcome(run(&mut npm(&[
+        "run",
+        "--silent",
+        "check",
+        "--workspaces",
+        "--if-present",
+    ])))
 }
 
 /// Builds the pages of the public API of the npm package, into `target/docs-js`; every warning is an error.
 pub(crate) fn docs() -> Outcome {
     ensure_node()?;
     install(".")?;
-    outcome(run(&mut npm(&["run", "--silent", "docs", "--workspace", "sdk"]))).map(|_| "target/docs-js".to_owned())
+    outcome(run(&mut npm(&[
+        "run",
+        "--silent",
+        "docs",
+        "--workspace",
+        "sdk",
+    ])))
+    .map(|_| "target/docs-js".to_owned())
 }
 
 /// Runs a program of this repository.
@@ -76,11 +114,14 @@ pub(crate) fn program(path: &str, arguments: &[&str]) -> Outcome {
 fn ensure_node() -> Result<(), String> {
     let (major, minor) = NODE_VERSION_MIN;
     let wanted = format!("Node {major}.{minor} or later is needed, with npm: https://nodejs.org");
-    let found = answer(command("node").arg("--version")).ok_or_else(|| format!("node is missing. {wanted}"))?;
+    let found = answer(command("node").arg("--version"))
+        .ok_or_else(|| format!("node is missing. {wanted}"))?;
     if parse_version(&found).is_none_or(|found| found < NODE_VERSION_MIN) {
         return Err(format!("node is {}. {wanted}", found.trim()));
     }
-    answer(&mut npm(&["--version"])).map(drop).ok_or_else(|| format!("npm is missing. {wanted}"))
+    answer(&mut npm(&["--version"]))
+        .map(drop)
+        .ok_or_else(|| format!("npm is missing. {wanted}"))
 }
 
 /// Reads `v20.20.2`.
@@ -99,9 +140,11 @@ fn install(folder: &str) -> Result<(), String> {
     if modified(&installed) >= modified(&place.join("package-lock.json")) && installed.exists() {
         return Ok(());
     }
-    outcome(run(npm(&["ci", "--no-audit", "--no-fund"]).current_dir(&place)))
-        .map(drop)
-        .map_err(|why| format!("npm ci in {folder}: {why}"))
+    outcome(run(
+        npm(&["ci", "--no-audit", "--no-fund"]).current_dir(&place)
+    ))
+    .map(drop)
+    .map_err(|why| format!("npm ci in {folder}: {why}"))
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {
@@ -124,9 +167,21 @@ fn vitest(script: &str) -> (Counts, String) {
         }
     });
     match outcome(status) {
-        Ok(_) if counts.passed + counts.failed == 0 => (Counts { failed: 1, ..counts }, "no test ran".to_owned()),
+        Ok(_) if counts.passed + counts.failed == 0 => (
+            Counts {
+                failed: 1,
+                ..counts
+            },
+            "no test ran".to_owned(),
+        ),
         Ok(note) => (counts, note),
-        Err(why) => (Counts { failed: counts.failed.max(1), ..counts }, why),
+        Err(why) => (
+            Counts {
+                failed: counts.failed.max(1),
+                ..counts
+            },
+            why,
+        ),
     }
 }
 
@@ -154,9 +209,28 @@ mod tests {
     #[test]
     fn the_line_of_tests_is_read_in_full() {
         let line = "      Tests  1 failed | 135 passed | 2 skipped | 3 todo (141)";
-        assert_eq!(parse_tests_line(line), Some(Counts { passed: 135, failed: 1, ignored: 5 }));
-        assert_eq!(parse_tests_line(" Tests  7 passed (7)"), Some(Counts { passed: 7, failed: 0, ignored: 0 }));
-        for other in ["", "Test Files  1 passed (1)", "Tests", "Tests  many passed (7)"] {
+        assert_eq!(
+            parse_tests_line(line),
+            Some(Counts {
+                passed: 135,
+                failed: 1,
+                ignored: 5
+            })
+        );
+        assert_eq!(
+            parse_tests_line(" Tests  7 passed (7)"),
+            Some(Counts {
+                passed: 7,
+                failed: 0,
+                ignored: 0
+            })
+        );
+        for other in [
+            "",
+            "Test Files  1 passed (1)",
+            "Tests",
+            "Tests  many passed (7)",
+        ] {
             assert_eq!(parse_tests_line(other), None, "{other}");
         }
     }

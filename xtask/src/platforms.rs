@@ -30,10 +30,16 @@ pub(crate) fn all() -> Vec<Platform> {
 
 /// The platform with this name.
 pub(crate) fn named(name: &str) -> Result<Platform, String> {
-    all().into_iter().find(|platform| platform.name == name).ok_or_else(|| {
-        let known: Vec<&str> = all().iter().map(|platform| platform.name).collect();
-        format!("there is no platform `{name}`; there are {}", known.join(", "))
-    })
+    all()
+        .into_iter()
+        .find(|platform| platform.name == name)
+        .ok_or_else(|| {
+            let known: Vec<&str> = all().iter().map(|platform| platform.name).collect();
+            format!(
+                "there is no platform `{name}`; there are {}",
+                known.join(", ")
+            )
+        })
 }
 
 /// The platform of this machine.
@@ -48,11 +54,17 @@ pub(crate) fn here() -> Result<Platform, String> {
         "aarch64" => "arm64",
         other => other,
     };
-    let libc = (os == "linux").then_some(if cfg!(target_env = "musl") { "musl" } else { "glibc" });
+    let libc = (os == "linux").then_some(if cfg!(target_env = "musl") {
+        "musl"
+    } else {
+        "glibc"
+    });
     all()
         .into_iter()
         .find(|platform| (platform.os, platform.cpu, platform.libc) == (os, cpu, libc))
-        .ok_or_else(|| format!("there is no package for {os}-{cpu}; see bindings-node/platforms.json"))
+        .ok_or_else(|| {
+            format!("there is no package for {os}-{cpu}; see bindings-node/platforms.json")
+        })
 }
 
 /// Reads `20.12`, with or without more behind it.
@@ -84,11 +96,22 @@ mod tests {
     fn every_line_of_the_list_is_read() {
         let all = all();
         assert_eq!(all.len(), LIST.matches("\"name\"").count());
-        assert_eq!(all.iter().filter(|platform| platform.libc.is_some()).count(), LIST.matches("\"libc\"").count());
-        let with_version = all.iter().filter(|platform| platform.version_min.is_some()).count();
+        assert_eq!(
+            all.iter()
+                .filter(|platform| platform.libc.is_some())
+                .count(),
+            LIST.matches("\"libc\"").count()
+        );
+        let with_version = all
+            .iter()
+            .filter(|platform| platform.version_min.is_some())
+            .count();
         assert_eq!(with_version, LIST.matches("\"versionMin\"").count());
         let gnu = named("linux-arm64-gnu").expect("it is listed");
-        assert_eq!((gnu.target, gnu.os, gnu.cpu), ("aarch64-unknown-linux-gnu", "linux", "arm64"));
+        assert_eq!(
+            (gnu.target, gnu.os, gnu.cpu),
+            ("aarch64-unknown-linux-gnu", "linux", "arm64")
+        );
         assert_eq!((gnu.libc, gnu.version_min), (Some("glibc"), Some((2, 28))));
         assert!(named("linux-s390x").is_err_and(|why| why.contains("linux-x64-musl")));
     }

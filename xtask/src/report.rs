@@ -34,8 +34,20 @@ impl Report {
     /// Runs one check that counts as one.
     pub(crate) fn check(&mut self, name: &str, check: impl FnOnce() -> Outcome) {
         self.count(name, || match check() {
-            Ok(note) => (Counts { passed: 1, ..Counts::default() }, note),
-            Err(why) => (Counts { failed: 1, ..Counts::default() }, why),
+            Ok(note) => (
+                Counts {
+                    passed: 1,
+                    ..Counts::default()
+                },
+                note,
+            ),
+            Err(why) => (
+                Counts {
+                    failed: 1,
+                    ..Counts::default()
+                },
+                why,
+            ),
         });
     }
 
@@ -47,7 +59,12 @@ impl Report {
         if counts.failed > 0 {
             eprintln!("FAILED: {name}: {note}");
         }
-        self.rows.push(Row { name: name.to_owned(), counts, took: start.elapsed(), note });
+        self.rows.push(Row {
+            name: name.to_owned(),
+            counts,
+            took: start.elapsed(),
+            note,
+        });
     }
 
     /// Prints what happened, then the closing line; the exit code says whether all passed.
@@ -64,17 +81,35 @@ impl Report {
             println!("FAILED  nothing was checked");
         }
         println!("{} passed, {} failed", total.passed, total.failed);
-        if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        if total.failed == 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        }
     }
 }
 
 impl Row {
     fn line(&self) -> String {
-        let word = if self.counts.failed == 0 { "ok    " } else { "FAILED" };
-        let mut line = format!("{word}  {:<38} {:>6.1} s", self.name, self.took.as_secs_f64());
-        let Counts { passed, failed, ignored } = self.counts;
+        let word = if self.counts.failed == 0 {
+            "ok    "
+        } else {
+            "FAILED"
+        };
+        let mut line = format!(
+            "{word}  {:<38} {:>6.1} s",
+            self.name,
+            self.took.as_secs_f64()
+        );
+        let Counts {
+            passed,
+            failed,
+            ignored,
+        } = self.counts;
         if passed + failed + ignored > 1 {
-            line.push_str(&format!("  {passed} passed, {failed} failed, {ignored} ignored"));
+            line.push_str(&format!(
+                "  {passed} passed, {failed} failed, {ignored} ignored"
+            ));
         }
         if !self.note.is_empty() {
             line.push_str("  ");

@@ -15,12 +15,18 @@ pub(crate) fn files(folder: &Path, extensions: &[&str]) -> io::Result<Vec<PathBu
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
-            let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
+            let (name, path) = (
+                entry.file_name().to_string_lossy().into_owned(),
+                entry.path(),
+            );
             if entry.file_type()?.is_dir() {
                 if !name.starts_with('.') && !SKIPPED.contains(&name.as_str()) {
                     folders.push(path);
                 }
-            } else if path.extension().is_some_and(|have| extensions.iter().any(|wanted| have == *wanted)) {
+            } else if path
+                .extension()
+                .is_some_and(|have| extensions.iter().any(|wanted| have == *wanted))
+            {
                 found.push(path);
             }
         }
@@ -31,7 +37,8 @@ pub(crate) fn files(folder: &Path, extensions: &[&str]) -> io::Result<Vec<PathBu
 
 /// Whether a file holds nothing but tests.
 pub(crate) fn is_test(path: &Path) -> bool {
-    path.file_stem().is_some_and(|stem| stem == "tests" || stem.to_string_lossy().ends_with(".test"))
+    path.file_stem()
+        .is_some_and(|stem| stem == "tests" || stem.to_string_lossy().ends_with(".test"))
         || path.iter().any(|part| part == "tests")
 }
 
@@ -49,14 +56,21 @@ mod tests {
 
     #[test]
     fn comments_blank_lines_and_tests_are_not_production() {
-        let text =
-            "//! What it is.\n\nuse a;\n// why\n    let b = 1; // c\n#[cfg(test)]\nmod tests {\n  let d = 2;\n}\n";
-        assert_eq!(production_lines(text).collect::<Vec<_>>(), ["use a;", "let b = 1; // c"]);
+        let text = "//! What it is.\n\nuse a;\n// why\n    let b = 1; // c\n#[cfg(test)]\nmod tests {\n  let d = 2;\n}\n";
+        assert_eq!(
+            production_lines(text).collect::<Vec<_>>(),
+            ["use a;", "let b = 1; // c"]
+        );
     }
 
     #[test]
     fn test_files_are_known_by_name_or_folder() {
-        for test in ["a/tests.rs", "tests/src/checker.rs", "core/engine/tests/crash.rs", "viewer/src/list.test.ts"] {
+        for test in [
+            "a/tests.rs",
+            "tests/src/checker.rs",
+            "core/engine/tests/crash.rs",
+            "viewer/src/list.test.ts",
+        ] {
             assert!(is_test(Path::new(test)), "{test}");
         }
         assert!(!is_test(Path::new("core/engine/src/testing.rs")));

@@ -11,11 +11,26 @@ use crate::{
 
 const WASM: &str = "wasm32-unknown-unknown";
 /// The crates that must run in a browser.
-const CORE: [&str; 5] = ["runlog-log", "runlog-engine", "runlog-model", "runlog", "runlog-bindings"];
+const CORE: [&str; 5] = [
+    "runlog-log",
+    "runlog-engine",
+    "runlog-model",
+    "runlog",
+    "runlog-bindings",
+];
 
 /// The files of tests of `core/runlog` that are about its contract, and take no longer than a moment each.
-const CONTRACTS: [&str; 9] =
-    ["backends", "chat_requests", "chats", "flows", "folder", "messages", "repeats", "run_and_flow", "run_entries"];
+const CONTRACTS: [&str; 9] = [
+    "backends",
+    "chat_requests",
+    "chats",
+    "flows",
+    "folder",
+    "messages",
+    "repeats",
+    "run_and_flow",
+    "run_entries",
+];
 
 /// What says within minutes whether a change is worth the whole: unit tests, contracts of calls, and types. What it
 /// builds is what [`all`] builds, so that each is warm after the other.
@@ -34,7 +49,9 @@ pub(crate) fn quick(report: &mut Report) {
 
 /// Everything that a machine with Rust and a C linker can check.
 pub(crate) fn all(report: &mut Report) {
-    report.count("tests of every crate", || cargo_test(cargo(&["test", "--workspace", "--no-fail-fast"])));
+    report.count("tests of every crate", || {
+        cargo_test(cargo(&["test", "--workspace", "--no-fail-fast"]))
+    });
     wasm(report);
     node::test(report);
 }
@@ -49,14 +66,33 @@ pub(crate) fn wasm(report: &mut Report) {
         }
         outcome(run(&mut command))
     });
-    report.count("tests in WebAssembly", || match tools::ensure_wasm_test_runner() {
-        Ok(runner) => {
-            let mut command = cargo(&["test", "--package", "runlog", "--features", "js", "--target", WASM]);
-            command.args(["--test", "wasm"]).env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", runner);
-            cargo_test(command)
-        }
-        Err(why) => (Counts { failed: 1, ..Counts::default() }, why),
-    });
+    report.count(
+        "tests in WebAssembly",
+        || match tools::ensure_wasm_test_runner() {
+            Ok(runner) => {
+                let mut command = cargo(&[
+                    "test",
+                    "--package",
+                    "runlog",
+                    "--features",
+                    "js",
+                    "--target",
+                    WASM,
+                ]);
+                command
+                    .args(["--test", "wasm"])
+                    .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", runner);
+                cargo_test(command)
+            }
+            Err(why) => (
+                Counts {
+                    failed: 1,
+                    ..Counts::default()
+                },
+                why,
+            ),
+        },
+    );
 }
 
 /// What `torture` was asked for.
@@ -70,12 +106,17 @@ impl TortureOptions {
 
     /// Reads `[--seconds N] [filter]`.
     pub(crate) fn parse(arguments: &[&str]) -> Result<Self, String> {
-        let mut options = Self { seconds: Self::SECONDS_DEFAULT, filter: None };
+        let mut options = Self {
+            seconds: Self::SECONDS_DEFAULT,
+            filter: None,
+        };
         let mut rest = arguments.iter();
         while let Some(&argument) = rest.next() {
             if argument == "--seconds" {
                 let value = rest.next().ok_or("--seconds needs a number")?;
-                options.seconds = value.parse().map_err(|_| format!("--seconds needs a number, not `{value}`"))?;
+                options.seconds = value
+                    .parse()
+                    .map_err(|_| format!("--seconds needs a number, not `{value}`"))?;
             } else if argument.starts_with('-') || options.filter.is_some() {
                 return Err(format!("`torture` does not take {argument}"));
             } else {
@@ -90,7 +131,14 @@ impl TortureOptions {
 /// assertions and overflow checks, ignored ones included, and with the figures they print.
 pub(crate) fn torture(report: &mut Report, options: &TortureOptions) {
     report.count(&format!("harnesses, {} s each", options.seconds), || {
-        let whole = ["--package", "runlog-engine", "--package", "runlog-tests", "--lib", "--tests"];
+        let whole = [
+            "--package",
+            "runlog-engine",
+            "--package",
+            "runlog-tests",
+            "--lib",
+            "--tests",
+        ];
         // The unit tests of the engine know nothing of locks whose order a test decides.
         let schedules = ["--package", "runlog-shuttle", "--tests"];
         cargo_tests([&whole[..], &schedules].map(|targets| {
@@ -104,8 +152,13 @@ pub(crate) fn torture(report: &mut Report, options: &TortureOptions) {
             ] {
                 command.args(["--config", setting]);
             }
-            command.args(["--profile", "torture"]).args(targets).args(["--", "--include-ignored"]);
-            command.args(["--nocapture", "--test-threads=1"]).args(&options.filter);
+            command
+                .args(["--profile", "torture"])
+                .args(targets)
+                .args(["--", "--include-ignored"]);
+            command
+                .args(["--nocapture", "--test-threads=1"])
+                .args(&options.filter);
             command.env("RUNLOG_TORTURE", options.seconds.to_string());
             command
         }))
@@ -170,14 +223,34 @@ mod tests {
     #[test]
     fn a_result_line_is_read_in_full() {
         let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.03s";
-        assert_eq!(parse_test_result(line), Some(Counts { passed: 12, failed: 3, ignored: 1 }));
+        assert_eq!(
+            parse_test_result(line),
+            Some(Counts {
+                passed: 12,
+                failed: 3,
+                ignored: 1
+            })
+        );
         let after_output = format!("unfinished {line}");
-        assert_eq!(parse_test_result(&after_output), Some(Counts { passed: 12, failed: 3, ignored: 1 }));
+        assert_eq!(
+            parse_test_result(&after_output),
+            Some(Counts {
+                passed: 12,
+                failed: 3,
+                ignored: 1
+            })
+        );
     }
 
     #[test]
     fn other_lines_are_no_result() {
-        for line in ["", "running 3 tests", "test result: ok.", "test result: ok. many passed", "test a::b ... ok"] {
+        for line in [
+            "",
+            "running 3 tests",
+            "test result: ok.",
+            "test result: ok. many passed",
+            "test a::b ... ok",
+        ] {
             assert_eq!(parse_test_result(line), None, "{line}");
         }
     }
@@ -185,9 +258,20 @@ mod tests {
     #[test]
     fn torture_takes_seconds_and_one_filter() {
         let options = TortureOptions::parse(&["--seconds", "5", "kill"]).expect("both are known");
-        assert_eq!((options.seconds, options.filter.as_deref()), (5, Some("kill")));
-        assert_eq!(TortureOptions::parse(&[]).expect("nothing is fine").seconds, TortureOptions::SECONDS_DEFAULT);
-        for wrong in [&["--seconds"][..], &["--seconds", "x"], &["--fast"], &["a", "b"]] {
+        assert_eq!(
+            (options.seconds, options.filter.as_deref()),
+            (5, Some("kill"))
+        );
+        assert_eq!(
+            TortureOptions::parse(&[]).expect("nothing is fine").seconds,
+            TortureOptions::SECONDS_DEFAULT
+        );
+        for wrong in [
+            &["--seconds"][..],
+            &["--seconds", "x"],
+            &["--fast"],
+            &["a", "b"],
+        ] {
             assert!(TortureOptions::parse(wrong).is_err(), "{wrong:?}");
         }
     }

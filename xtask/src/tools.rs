@@ -24,19 +24,35 @@ const ZIG_VERSION: &str = "0.16.0";
 /// for each version, next to what cargo keeps for the machine.
 pub(crate) fn ensure_wasm_test_runner() -> Result<PathBuf, String> {
     if answer(command("node").arg("--version")).is_none() {
-        return Err("Node is missing, in which the WebAssembly tests run; install version 20 or later".to_owned());
+        return Err(
+            "Node is missing, in which the WebAssembly tests run; install version 20 or later"
+                .to_owned(),
+        );
     }
     let root = tools_folder()?.join(format!("wasm-bindgen-{WASM_BINDGEN_VERSION}"));
-    let runner = root.join("bin").join(format!("wasm-bindgen-test-runner{}", env::consts::EXE_SUFFIX));
+    let runner = root.join("bin").join(format!(
+        "wasm-bindgen-test-runner{}",
+        env::consts::EXE_SUFFIX
+    ));
     if runner.is_file() {
         return Ok(runner);
     }
-    eprintln!("wasm-bindgen-cli {WASM_BINDGEN_VERSION} is missing; building it takes a minute, once for a machine");
-    let mut install = cargo(&["install", "wasm-bindgen-cli", "--version", WASM_BINDGEN_VERSION, "--root"]);
+    eprintln!(
+        "wasm-bindgen-cli {WASM_BINDGEN_VERSION} is missing; building it takes a minute, once for a machine"
+    );
+    let mut install = cargo(&[
+        "install",
+        "wasm-bindgen-cli",
+        "--version",
+        WASM_BINDGEN_VERSION,
+        "--root",
+    ]);
     // Not among what is built for the tests: it would be built again with their settings.
     outcome(run(install.arg(&root).env_remove("CARGO_TARGET_DIR")))
         .map(|_| runner)
-        .map_err(|why| format!("wasm-bindgen-cli {WASM_BINDGEN_VERSION} could not be installed: {why}"))
+        .map_err(|why| {
+            format!("wasm-bindgen-cli {WASM_BINDGEN_VERSION} could not be installed: {why}")
+        })
 }
 
 /// Makes sure that cargo-zigbuild and Zig are there, which build for platforms that this machine isn't, and says where
@@ -55,11 +71,21 @@ pub(crate) fn ensure_zigbuild() -> Result<PathBuf, String> {
     outcome(run(command(python).args(["-m", "venv"]).arg(&root)))
         .map_err(|why| format!("Python 3 with venv is needed, to install Zig with: {why}"))?;
     let mut install = command(folder.join(format!("python{}", env::consts::EXE_SUFFIX)));
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-    install.arg(format!("ziglang=={ZIG_VERSION}")).arg(format!("cargo-zigbuild=={ZIGBUILD_VERSION}"));
-    outcome(run(&mut install))
-        .map(|_| zigbuild)
-        .map_err(|why| format!("cargo-zigbuild {ZIGBUILD_VERSION} and Zig {ZIG_VERSION} could not be installed: {why}"))
+    install.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]);
+    install
+        .arg(format!("ziglang=={ZIG_VERSION}"))
+        .arg(format!("cargo-zigbuild=={ZIGBUILD_VERSION}"));
+    outcome(run(&mut install)).map(|_| zigbuild).map_err(|why| {
+        format!(
+            "cargo-zigbuild {ZIGBUILD_VERSION} and Zig {ZIG_VERSION} could not be installed: {why}"
+        )
+    })
 }
 
 /// Where the tools of fixed versions are, each in a folder of its own.
@@ -80,18 +106,29 @@ pub(crate) fn ensure_target(target: &str) -> Result<(), String> {
     if has_target(target) {
         return Ok(());
     }
-    outcome(run(command("rustup").args(["target", "add", target])))
-        .map_err(|why| format!("the target {target} is missing, and rustup could not add it: {why}"))?;
-    if has_target(target) { Ok(()) } else { Err(format!("the target {target} is missing for the rustc in use")) }
+    outcome(run(command("rustup").args(["target", "add", target]))).map_err(|why| {
+        format!("the target {target} is missing, and rustup could not add it: {why}")
+    })?;
+    if has_target(target) {
+        Ok(())
+    } else {
+        Err(format!(
+            "the target {target} is missing for the rustc in use"
+        ))
+    }
 }
 
 fn has_target(target: &str) -> bool {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let Some(folder) = answer(command(rustc).args(["--print", "target-libdir", "--target", target])) else {
+    let Some(folder) =
+        answer(command(rustc).args(["--print", "target-libdir", "--target", target]))
+    else {
         return false;
     };
     fs::read_dir(Path::new(folder.trim())).is_ok_and(|mut entries| {
-        entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("libcore")))
+        entries.any(|entry| {
+            entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("libcore"))
+        })
     })
 }
 
@@ -102,18 +139,32 @@ pub(crate) fn ensure_component(component: &str, subcommand: &str) -> Result<(), 
     }
     outcome(run(command("rustup").args(["component", "add", component])))
         .map(drop)
-        .map_err(|why| format!("`cargo {subcommand}` is missing, and rustup could not add {component}: {why}"))
+        .map_err(|why| {
+            format!("`cargo {subcommand}` is missing, and rustup could not add {component}: {why}")
+        })
 }
 
 /// Makes sure that `cargo deny` answers, with the version its configuration was written for.
 pub(crate) fn ensure_cargo_deny() -> Result<(), String> {
-    let minor = CARGO_DENY_VERSION.rsplit_once('.').map_or(CARGO_DENY_VERSION, |(minor, _)| minor);
+    let minor = CARGO_DENY_VERSION
+        .rsplit_once('.')
+        .map_or(CARGO_DENY_VERSION, |(minor, _)| minor);
     let wanted = format!("cargo-deny {minor}.");
-    if answer(&mut cargo(&["deny", "--version"])).is_some_and(|version| version.starts_with(&wanted)) {
+    if answer(&mut cargo(&["deny", "--version"]))
+        .is_some_and(|version| version.starts_with(&wanted))
+    {
         return Ok(());
     }
     eprintln!("cargo-deny {minor} is missing; building it takes a few minutes, once for a machine");
-    outcome(run(&mut cargo(&["install", "--locked", "cargo-deny", "--version", CARGO_DENY_VERSION])))
-        .map(drop)
-        .map_err(|why| format!("cargo-deny {CARGO_DENY_VERSION} is missing and could not be installed: {why}"))
+    outcome(run(&mut cargo(&[
+        "install",
+        "--locked",
+        "cargo-deny",
+        "--version",
+        CARGO_DENY_VERSION,
+    ])))
+    .map(drop)
+    .map_err(|why| {
+        format!("cargo-deny {CARGO_DENY_VERSION} is missing and could not be installed: {why}")
+    })
 }

@@ -26,20 +26,29 @@ pub(crate) fn check() -> Outcome {
         let paths = files(&sources, &["rs"]).map_err(|error| format!("{folder}: {error}"))?;
         let mut named = HashSet::new();
         for path in &paths {
-            let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let text =
+                fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
             named.extend(modules(&text).map(str::to_owned));
         }
         for path in paths {
             let name = path.strip_prefix(&sources).unwrap_or(&path);
-            let stem = name.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            let is_root = matches!(stem.as_str(), "lib" | "main" | "mod") || name.starts_with("bin");
+            let stem = name
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            let is_root =
+                matches!(stem.as_str(), "lib" | "main" | "mod") || name.starts_with("bin");
             if !is_root && !named.contains(&stem) {
                 eprintln!("error: {folder}/src/{}: no module names it", name.display());
                 count += 1;
             }
         }
     }
-    if count == 0 { Ok(String::new()) } else { Err(format!("{count} files are compiled by nobody")) }
+    if count == 0 {
+        Ok(String::new())
+    } else {
+        Err(format!("{count} files are compiled by nobody"))
+    }
 }
 
 /// The modules that a file has in files of their own, by the names of these.
@@ -62,6 +71,9 @@ mod tests {
     #[test]
     fn modules_are_found_however_they_are_declared() {
         let text = "mod a;\npub mod b;\n    pub(in crate::x) mod c;\n#[path = \"deep/d_tests.rs\"]\nmod tests;\nuse e::mod_f;\nmod g {\n}\n";
-        assert_eq!(modules(text).collect::<Vec<_>>(), ["a", "b", "c", "d_tests", "tests"]);
+        assert_eq!(
+            modules(text).collect::<Vec<_>>(),
+            ["a", "b", "c", "d_tests", "tests"]
+        );
     }
 }

@@ -51,7 +51,9 @@ fn append_for(store: &Store, window: usize, budget: Duration) -> io::Result<u64>
     let payloads: Vec<Vec<u8>> = (0..64).map(payload).collect();
     let mut streams = (0..STREAMS).cycle().map(stream);
     let mut waiting = VecDeque::with_capacity(window);
-    let wait = |commit: Option<Commit>| commit.map_or(Ok(()), |it| it.wait().map(drop).map_err(io::Error::other));
+    let wait = |commit: Option<Commit>| {
+        commit.map_or(Ok(()), |it| it.wait().map(drop).map_err(io::Error::other))
+    };
     let clock = Instant::now();
     let mut events = 0;
     for payload in payloads.iter().cycle() {
@@ -66,9 +68,15 @@ fn append_for(store: &Store, window: usize, budget: Duration) -> io::Result<u64>
             expected: Expected::Any,
             records: vec![NewRecord::data(payload)],
         };
-        waiting.push_back(store.stage(&Batch::new(vec![append])).map_err(io::Error::other)?);
+        waiting.push_back(
+            store
+                .stage(&Batch::new(vec![append]))
+                .map_err(io::Error::other)?,
+        );
         events += 1;
     }
-    waiting.into_iter().try_for_each(|commit| wait(Some(commit)))?;
+    waiting
+        .into_iter()
+        .try_for_each(|commit| wait(Some(commit)))?;
     Ok(events)
 }

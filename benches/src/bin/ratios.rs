@@ -75,18 +75,30 @@ impl Settings {
 
     /// Whether one of some operations that are measured together was asked for.
     fn wants_any(&self, operations: &[&str]) -> bool {
-        operations.iter().filter(|operation| self.wants(operation)).count() > 0
+        operations
+            .iter()
+            .filter(|operation| self.wants(operation))
+            .count()
+            > 0
     }
 
     fn parse(arguments: &[String]) -> io::Result<Self> {
-        let mut settings = Self { json: false, rounds: 7, slice: Duration::from_millis(100), filter: String::new() };
+        let mut settings = Self {
+            json: false,
+            rounds: 7,
+            slice: Duration::from_millis(100),
+            filter: String::new(),
+        };
         let mut rest = arguments.iter().map(String::as_str);
         while let Some(argument) = rest.next() {
             match argument {
                 "--json" => settings.json = true,
                 "--quick" => (settings.rounds, settings.slice) = (3, Duration::from_millis(50)),
                 "--rounds" => {
-                    let rounds = rest.next().and_then(|rounds| rounds.parse().ok()).filter(|rounds| *rounds > 0);
+                    let rounds = rest
+                        .next()
+                        .and_then(|rounds| rounds.parse().ok())
+                        .filter(|rounds| *rounds > 0);
                     settings.rounds = rounds.ok_or_else(|| io::Error::other(USAGE))?;
                 }
                 filter if !filter.starts_with('-') && settings.filter.is_empty() => {
@@ -104,7 +116,10 @@ fn measure(settings: &Settings) -> io::Result<()> {
     let memory_copy = floor::memory_copy(Duration::from_millis(300));
     let file_system = workload::file_system(folder.path());
     if file_system == "tmpfs" {
-        eprintln!("warning: {} is in memory: durable writes cost nothing there", folder.path().display());
+        eprintln!(
+            "warning: {} is in memory: durable writes cost nothing there",
+            folder.path().display()
+        );
     }
     let mut rows = durable_appends(settings, folder.path())?;
     if settings.wants(REQUEST) {
@@ -137,7 +152,9 @@ fn measure(settings: &Settings) -> io::Result<()> {
         println!("{report:#}");
         return Ok(());
     }
-    println!("{cores} cores, {file_system}, events of 1 KiB, medians of rounds in turns with the floor");
+    println!(
+        "{cores} cores, {file_system}, events of 1 KiB, medians of rounds in turns with the floor"
+    );
     table::print(&rows);
     println!(
         "\nMemory is copied at {:.1} GB/s here. The target of buffered appends is 1,000,000 events/s where it is copied\n\
@@ -170,24 +187,48 @@ fn durable_appends(settings: &Settings, folder: &Path) -> io::Result<Vec<Row>> {
     for (operation, writers, least) in WRITERS {
         if settings.wants(operation) {
             let floor = || floor::durable_events(&mut file, PAYLOAD_BYTES, writers as usize, slice);
-            let rounds = settings.slices(floor, || subject::durable_events(&store, writers, slice))?;
-            rows.push(Row { operation, unit: "events/s", rounds, worst: false, target: Target::Ratio(least) });
+            let rounds =
+                settings.slices(floor, || subject::durable_events(&store, writers, slice))?;
+            rows.push(Row {
+                operation,
+                unit: "events/s",
+                rounds,
+                worst: false,
+                target: Target::Ratio(least),
+            });
         }
     }
     if settings.wants(BATCHES) {
         let (stream, payload) = (workload::stream(0), workload::payload(0));
         let floor = || floor::durable_events(&mut file, PAYLOAD_BYTES, 100, slice);
-        let rounds = settings.slices(floor, || rate(slice, || subject::append(&store, stream, &payload, 100)))?;
-        rows.push(Row { operation: BATCHES, unit: "events/s", rounds, worst: false, target: Target::Ratio(0.8) });
+        let rounds = settings.slices(floor, || {
+            rate(slice, || subject::append(&store, stream, &payload, 100))
+        })?;
+        rows.push(Row {
+            operation: BATCHES,
+            unit: "events/s",
+            rounds,
+            worst: false,
+            target: Target::Ratio(0.8),
+        });
     }
     if settings.wants(DIRECT) {
         match Direct::create(&folder.join("direct")) {
             Ok(mut direct) => {
                 let floor = || floor::direct_events(&mut direct, PAYLOAD_BYTES, 1, slice);
-                let rounds = settings.slices(floor, || subject::durable_events(&store, 1, slice))?;
-                rows.push(Row { operation: DIRECT, unit: "events/s", rounds, worst: false, target: Target::None });
+                let rounds =
+                    settings.slices(floor, || subject::durable_events(&store, 1, slice))?;
+                rows.push(Row {
+                    operation: DIRECT,
+                    unit: "events/s",
+                    rounds,
+                    worst: false,
+                    target: Target::None,
+                });
             }
-            Err(error) => eprintln!("this file system has no direct writes, so they are not measured: {error}"),
+            Err(error) => eprintln!(
+                "this file system has no direct writes, so they are not measured: {error}"
+            ),
         }
     }
     subject::close(store)?;
@@ -208,7 +249,13 @@ fn requests(settings: &Settings, folder: &Path) -> io::Result<Row> {
     )?;
     store.close().map_err(io::Error::other)?;
     std::fs::remove_dir_all(path)?;
-    Ok(Row { operation: REQUEST, unit: "requests/s", rounds, worst: false, target: Target::Ratio(2.0) })
+    Ok(Row {
+        operation: REQUEST,
+        unit: "requests/s",
+        rounds,
+        worst: false,
+        target: Target::Ratio(2.0),
+    })
 }
 
 /// Buffered appends beside a file that is written from memory 1 MiB at a time.
@@ -229,10 +276,19 @@ fn buffered_appends(settings: &Settings, folder: &Path, memory_copy: f64) -> io:
     round()?;
     let mut rounds = Paired::default();
     for _ in 0..settings.rounds {
-        rounds.round(|| floor::buffered_events(&mut file, &payload, Duration::from_millis(100)), round)?;
+        rounds.round(
+            || floor::buffered_events(&mut file, &payload, Duration::from_millis(100)),
+            round,
+        )?;
     }
     let target = Target::AtLeast(1e6 * memory_copy / REFERENCE_COPY);
-    Ok(Row { operation: BUFFERED, unit: "events/s", rounds, worst: false, target })
+    Ok(Row {
+        operation: BUFFERED,
+        unit: "events/s",
+        rounds,
+        worst: false,
+        target,
+    })
 }
 
 const CLEAN: &str = "open 1M events, clean close";
@@ -261,15 +317,29 @@ fn openings(settings: &Settings, path: &Path) -> io::Result<Vec<Row>> {
         clean.push(opening.seconds * 1e3);
         resident.push(opening.resident_bytes / f64::from(1 << 20));
         if round == 0 {
-            #[expect(clippy::cast_precision_loss, reason = "a percentage needs no more than 53 bits")]
-            let (used, payloads) =
-                (workload::bytes_used(path)? as f64, ((EVENTS + 60_000) * PAYLOAD_BYTES as u64) as f64);
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "a percentage needs no more than 53 bits"
+            )]
+            let (used, payloads) = (
+                workload::bytes_used(path)? as f64,
+                ((EVENTS + 60_000) * PAYLOAD_BYTES as u64) as f64,
+            );
             overhead.push((used / payloads - 1.0) * 100.0);
         }
     }
     let row = |operation, unit, store, most| {
-        let rounds = Paired { floor: Vec::new(), store };
-        Row { operation, unit, rounds, worst: true, target: Target::AtMost(most) }
+        let rounds = Paired {
+            floor: Vec::new(),
+            store,
+        };
+        Row {
+            operation,
+            unit,
+            rounds,
+            worst: true,
+            target: Target::AtMost(most),
+        }
     };
     Ok(vec![
         row(CLEAN, "ms, worst", clean, 10.0),
@@ -294,13 +364,23 @@ fn reads(settings: &Settings, path: &Path) -> io::Result<Vec<Row>> {
     let mut stream = || streams.next().unwrap_or(workload::stream(0));
     let (mut warm, mut cold, mut scan) = (Paired::default(), Paired::default(), Paired::default());
     for _ in 0..settings.rounds {
-        let (count, piece) = (EVENTS_PER_STREAM as usize, PAYLOAD_BYTES + floor::FRAME_OVERHEAD_BYTES);
+        let (count, piece) = (
+            EVENTS_PER_STREAM as usize,
+            PAYLOAD_BYTES + floor::FRAME_OVERHEAD_BYTES,
+        );
         warm.round(
             || timed(|| floor::scattered_read(&largest, count, piece).map(|_| count as u64)),
             || timed(|| subject::read(&store, stream())),
         )?;
         scan.round(
-            || timed(|| files.iter().try_for_each(|file| floor::sequential_read(file).map(drop)).map(|()| events)),
+            || {
+                timed(|| {
+                    files
+                        .iter()
+                        .try_for_each(|file| floor::sequential_read(file).map(drop))
+                        .map(|()| events)
+                })
+            },
             || timed(|| subject::scan(&store)),
         )?;
     }
@@ -309,11 +389,22 @@ fn reads(settings: &Settings, path: &Path) -> io::Result<Vec<Row>> {
         // Pages that an open store has mapped would stay.
         workload::evict(path)?;
         let store = subject::open(path)?;
-        cold.store.push(seconds(|| subject::read(&store, stream()))? * 1e3);
+        cold.store
+            .push(seconds(|| subject::read(&store, stream()))? * 1e3);
         subject::close(store)?;
     }
-    let row = |operation, unit, rounds| Row { operation, unit, rounds, worst: false, target: Target::None };
-    Ok(vec![row(WARM, "events/s", warm), row(COLD, "ms", cold), row(SCAN, "events/s", scan)])
+    let row = |operation, unit, rounds| Row {
+        operation,
+        unit,
+        rounds,
+        worst: false,
+        target: Target::None,
+    };
+    Ok(vec![
+        row(WARM, "events/s", warm),
+        row(COLD, "ms", cold),
+        row(SCAN, "events/s", scan),
+    ])
 }
 
 /// Events a second of something that counts its events.

@@ -42,21 +42,46 @@ fn measure() -> io::Result<()> {
     }
     pages(&few, &many)?;
     let program = env::current_exe()?;
-    let openings = (0..5).map(|_| children::open_runs(&program, &many)).collect::<io::Result<Vec<_>>>()?;
+    let openings = (0..5)
+        .map(|_| children::open_runs(&program, &many))
+        .collect::<io::Result<Vec<_>>>()?;
     let of = |figure: fn(&Opening) -> f64| median(&openings.iter().map(figure).collect::<Vec<_>>());
-    println!("\nopening {MANY} runs, each with a session and an instance, in a new process, medians of 5:");
-    println!("the engine                      {:>8.0} ms", of(|opening| opening.engine_seconds * 1e3));
-    println!("from there to the first page    {:>8.0} ms", of(|opening| opening.runs_seconds * 1e3));
-    println!("from there to the first session {:>8.0} ms", of(|opening| opening.sessions_seconds * 1e3));
-    println!("memory of a run                 {:>8.0} bytes", of(|opening| opening.runs_bytes) / f64::from(MANY));
-    println!("of a session and its instance   {:>8.0} bytes", of(|opening| opening.sessions_bytes) / f64::from(MANY));
+    println!(
+        "\nopening {MANY} runs, each with a session and an instance, in a new process, medians of 5:"
+    );
+    println!(
+        "the engine                      {:>8.0} ms",
+        of(|opening| opening.engine_seconds * 1e3)
+    );
+    println!(
+        "from there to the first page    {:>8.0} ms",
+        of(|opening| opening.runs_seconds * 1e3)
+    );
+    println!(
+        "from there to the first session {:>8.0} ms",
+        of(|opening| opening.sessions_seconds * 1e3)
+    );
+    println!(
+        "memory of a run                 {:>8.0} bytes",
+        of(|opening| opening.runs_bytes) / f64::from(MANY)
+    );
+    println!(
+        "of a session and its instance   {:>8.0} bytes",
+        of(|opening| opening.sessions_bytes) / f64::from(MANY)
+    );
     Ok(())
 }
 
 fn pages(few: &Path, many: &Path) -> io::Result<()> {
-    let (few, many) = (Store::open(few).map_err(io::Error::other)?, Store::open(many).map_err(io::Error::other)?);
+    let (few, many) = (
+        Store::open(few).map_err(io::Error::other)?,
+        Store::open(many).map_err(io::Error::other)?,
+    );
     println!("first page of 50 runs, µs, medians of {ROUNDS} rounds in turns");
-    println!("{:<18} {:>10} {:>12}   ratio", "filtered by", "of 1,000", "of 1,000,000");
+    println!(
+        "{:<18} {:>10} {:>12}   ratio",
+        "filtered by", "of 1,000", "of 1,000,000"
+    );
     for name in FILTERS {
         let mut rounds = Paired::default();
         for _ in 0..ROUNDS {
@@ -66,7 +91,10 @@ fn pages(few: &Path, many: &Path) -> io::Result<()> {
             )?;
         }
         let (few, many) = (median(&rounds.floor), median(&rounds.store));
-        println!("{name:<18} {few:>10.1} {many:>12.1}   {:>5.2}", rounds.ratio());
+        println!(
+            "{name:<18} {few:>10.1} {many:>12.1}   {:>5.2}",
+            rounds.ratio()
+        );
     }
     few.close().and(many.close()).map_err(io::Error::other)
 }

@@ -14,20 +14,24 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, AsyncStore, ListRuns, NewMessage, NewRun, NewSession, Orchestrator, OrchestratorOptions, RawJson,
-    RunContext, RunStatus, SpawnRequest, StoreOptions, TokioRuntime, engine::storage::FsStorage, executor_fn,
+    AgentDefinition, AsyncStore, ListRuns, NewMessage, NewRun, NewSession, Orchestrator,
+    OrchestratorOptions, RawJson, RunContext, RunStatus, SpawnRequest, StoreOptions, TokioRuntime,
+    engine::storage::FsStorage, executor_fn,
 };
 use runlog_benches::counting::CountingStorage;
 
 /// What one event says, about as much as a short answer.
-const SAID: &str =
-    "I looked at the file, and the last line is dropped because the loop ends one too early. I'll fix it.";
+const SAID: &str = "I looked at the file, and the last line is dropped because the loop ends one too early. I'll fix it.";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let agents: usize = arguments.next().map_or(Ok(10_000), |number| number.parse())?;
+    let agents: usize = arguments
+        .next()
+        .map_or(Ok(10_000), |number| number.parse())?;
     let events: usize = arguments.next().map_or(Ok(10), |number| number.parse())?;
-    let tokio = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .enable_time()
+        .build()?;
     tokio.block_on(measure(agents, events))
 }
 
@@ -36,7 +40,10 @@ async fn measure(agents: usize, events: usize) -> Result<(), Box<dyn Error>> {
     let storage = CountingStorage::new(FsStorage::new(folder.path().join("store")));
     let flushes = storage.flushes();
     let store = AsyncStore::open_on(Arc::new(storage), StoreOptions::default())?;
-    store.agents().define(AgentDefinition::new("worker", "Takes notes.")).await?;
+    store
+        .agents()
+        .define(AgentDefinition::new("worker", "Takes notes."))
+        .await?;
     let runtime = TokioRuntime::current().ok_or("this is a task of tokio")?;
     let orchestrator = Orchestrator::new(store.clone(), runtime, OrchestratorOptions::default());
     let began = Arc::new(AtomicU64::new(0));
@@ -56,40 +63,77 @@ async fn measure(agents: usize, events: usize) -> Result<(), Box<dyn Error>> {
             }
         }),
     );
-    let parent = store.runs().start(NewRun::in_new_session(NewSession::default(), "parent")).await?;
+    let parent = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::default(), "parent"))
+        .await?;
     let (memory_before, flushes_before) = (memory("VmRSS"), flushes.load(Ordering::Relaxed));
     let spawned = Instant::now();
     let spawned_us = micros();
-    let requests = (0..agents).map(|index| SpawnRequest::new("worker", format!("Note what is in part {index}.")));
-    let results = orchestrator.spawn_agents(parent.id(), requests.collect()).await?;
+    let requests = (0..agents)
+        .map(|index| SpawnRequest::new("worker", format!("Note what is in part {index}.")));
+    let results = orchestrator
+        .spawn_agents(parent.id(), requests.collect())
+        .await?;
     let took = spawned.elapsed();
     let flushed = flushes.load(Ordering::Relaxed) - flushes_before;
 
-    let done = results.iter().filter(|result| result.status == RunStatus::Completed).count();
-    let listed = ListRuns { status: Some(RunStatus::Completed), limit: agents + 1, ..ListRuns::default() };
+    let done = results
+        .iter()
+        .filter(|result| result.status == RunStatus::Completed)
+        .count();
+    let listed = ListRuns {
+        status: Some(RunStatus::Completed),
+        limit: agents + 1,
+        ..ListRuns::default()
+    };
     let listed = store.runs().list(&listed).await?.items.len();
     if done != agents || listed != agents {
-        return Err(format!("{done} of {agents} sub-agents are done, and {listed} are listed so").into());
+        return Err(
+            format!("{done} of {agents} sub-agents are done, and {listed} are listed so").into(),
+        );
     }
     for result in results.iter().step_by((agents / 100).max(1)) {
-        let run = store.runs().get(result.run_id.ok_or("every one has a run")?).await?.ok_or("it is there")?;
+        let run = store
+            .runs()
+            .get(result.run_id.ok_or("every one has a run")?)
+            .await?
+            .ok_or("it is there")?;
         let recorded = store.contexts().last_sequence(run.instance_id).await?;
         if recorded != events as u64 + 1 {
-            return Err(format!("{recorded} events are in the context of {}, not {}", run.id, events + 1).into());
+            return Err(format!(
+                "{recorded} events are in the context of {}, not {}",
+                run.id,
+                events + 1
+            )
+            .into());
         }
     }
     let total = (agents * events) as f64;
     let created = (began.load(Ordering::Relaxed).saturating_sub(spawned_us)) as f64 / 1e6;
     println!("{agents} sub-agents in one call, each recording {events} events durably");
-    println!("until the first works    {created:>10.3} s      {:>8.1} µs a spawn", created * 1e6 / agents as f64);
+    println!(
+        "until the first works    {created:>10.3} s      {:>8.1} µs a spawn",
+        created * 1e6 / agents as f64
+    );
     println!(
         "until all have ended     {:>10.3} s      {:>8.1} µs a spawn",
         took.as_secs_f64(),
         took.as_secs_f64() * 1e6 / agents as f64
     );
-    println!("recorded                 {:>10.0} events/s", total / took.as_secs_f64());
-    println!("flushed                  {flushed:>10} times  {:>8.1} events a flush", total / flushed as f64);
-    println!("memory                   {:>10.1} MiB at most, {:.1} MiB before", memory("VmHWM"), memory_before);
+    println!(
+        "recorded                 {:>10.0} events/s",
+        total / took.as_secs_f64()
+    );
+    println!(
+        "flushed                  {flushed:>10} times  {:>8.1} events a flush",
+        total / flushed as f64
+    );
+    println!(
+        "memory                   {:>10.1} MiB at most, {:.1} MiB before",
+        memory("VmHWM"),
+        memory_before
+    );
     store.close().await?;
     Ok(())
 }
@@ -97,7 +141,9 @@ async fn measure(agents: usize, events: usize) -> Result<(), Box<dyn Error>> {
 /// A line of what the kernel says of this process, in MiB; 0 where it says nothing.
 fn memory(line: &str) -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let found = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':'));
+    let found = status
+        .lines()
+        .find_map(|text| text.strip_prefix(line)?.strip_prefix(':'));
     let kib = found.and_then(|text| text.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok());
     kib.unwrap_or_default() / 1024.0
 }

@@ -40,7 +40,8 @@ pub(crate) enum ChildEvent {
 }
 
 /// What is written to an agent first: it is made while the agent reads, so that it is never held as a whole.
-pub(crate) type Opening = Box<dyn FnOnce(&mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Result<()> + Send>;
+pub(crate) type Opening =
+    Box<dyn FnOnce(&mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Result<()> + Send>;
 
 /// How an agent ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,9 +118,17 @@ impl Child {
         let outbox = Arc::new(Outbox::default());
         if let Some(stdout) = process.stdout.take() {
             let inbox = Arc::clone(&inbox);
-            thread::spawn(move || read_from(Lines::new(BufReader::new(stdout), LINE_BYTES_MAX), &inbox));
+            thread::spawn(move || {
+                read_from(Lines::new(BufReader::new(stdout), LINE_BYTES_MAX), &inbox)
+            });
         }
-        Ok(Self { process, inbox, outbox, exited: None, ends: None })
+        Ok(Self {
+            process,
+            inbox,
+            outbox,
+            exited: None,
+            ends: None,
+        })
     }
 
     /// Writes the opening to the agent, and then what is [sent](Self::send).
@@ -132,7 +141,9 @@ impl Child {
 
     /// What stops it from elsewhere.
     pub(crate) fn stopper(&self) -> Stopper {
-        Stopper { inbox: Arc::clone(&self.inbox) }
+        Stopper {
+            inbox: Arc::clone(&self.inbox),
+        }
     }
 
     /// The next thing that happens; waits for it.
@@ -143,14 +154,19 @@ impl Child {
                 return Ok(event);
             }
             if self.exited.is_none() {
-                let status =
-                    self.process.try_wait().map_err(|error| Failure::io(&error, "can't wait for the agent"))?;
+                let status = self
+                    .process
+                    .try_wait()
+                    .map_err(|error| Failure::io(&error, "can't wait for the agent"))?;
                 self.exited = status.map(|status| (Ended::from(status), Instant::now()));
             }
             if let Some((ended, at)) = self.exited
                 && (self.inbox.is_over() || at.elapsed() > GRACE)
             {
-                return Ok(self.inbox.take(Duration::ZERO).unwrap_or(ChildEvent::End(ended)));
+                return Ok(self
+                    .inbox
+                    .take(Duration::ZERO)
+                    .unwrap_or(ChildEvent::End(ended)));
             }
         }
     }
@@ -167,7 +183,9 @@ impl Child {
 
     /// What writes to it from elsewhere.
     pub(crate) fn teller(&self) -> Teller {
-        Teller { outbox: Arc::clone(&self.outbox) }
+        Teller {
+            outbox: Arc::clone(&self.outbox),
+        }
     }
 
     /// Ends the agent's input once everything before is written.
@@ -184,11 +202,17 @@ impl Child {
 
     /// Gives the agent so long to end by itself, then as long after SIGTERM; then it is killed.
     pub(crate) fn end_within(&mut self, patience: Duration) {
-        self.ends = Some(Ends { at: Instant::now() + patience, patience, signal: Some(SIGTERM) });
+        self.ends = Some(Ends {
+            at: Instant::now() + patience,
+            patience,
+            signal: Some(SIGTERM),
+        });
     }
 
     fn press(&mut self) {
-        let Some(ends) = self.ends.as_mut().filter(|ends| Instant::now() >= ends.at) else { return };
+        let Some(ends) = self.ends.as_mut().filter(|ends| Instant::now() >= ends.at) else {
+            return;
+        };
         ends.at += ends.patience;
         match ends.signal.take() {
             Some(signal) => self.signal(signal),
@@ -216,7 +240,9 @@ impl Drop for Child {
 fn cannot_run(program: &OsStr, error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::NotFound => {
-            let message = format!("can't run {program:?}: there is no such program; check the name, or give its path");
+            let message = format!(
+                "can't run {program:?}: there is no such program; check the name, or give its path"
+            );
             Failure::new(Exit::NotFound, "not_found", message)
         }
         _ => Failure::io(error, format!("can't run {program:?}")),
@@ -229,7 +255,10 @@ impl From<ExitStatus> for Ended {
         let signal = std::os::unix::process::ExitStatusExt::signal(&status);
         #[cfg(not(unix))]
         let signal = None;
-        Self { code: status.code(), signal }
+        Self {
+            code: status.code(),
+            signal,
+        }
     }
 }
 
@@ -256,7 +285,10 @@ impl Inbox {
     fn push_line(&self, line: Line) {
         let mut state = self.state();
         while state.bytes > WAITING_BYTES {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         state.bytes += size_of_line(&line);
         state.events.push_back(ChildEvent::Line(line));
@@ -281,7 +313,11 @@ impl Inbox {
     fn take(&self, patience: Duration) -> Option<ChildEvent> {
         let mut state = self.state();
         if state.events.is_empty() && !patience.is_zero() {
-            state = self.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .changed
+                .wait_timeout(state, patience)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         let event = state.events.pop_front()?;
         if let ChildEvent::Line(line) = &event {
@@ -349,7 +385,10 @@ impl Outbox {
             if state.is_closed {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -393,7 +432,9 @@ fn watch_signals(_: &Arc<Inbox>) -> Result<()> {
 
 #[cfg(unix)]
 fn send_signal(process: &process::Child, signal: i32) {
-    let pid = i32::try_from(process.id()).ok().and_then(rustix::process::Pid::from_raw);
+    let pid = i32::try_from(process.id())
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
     if let (Some(pid), Some(signal)) = (pid, rustix::process::Signal::from_named_raw(signal)) {
         // It fails when the agent has ended already.
         let _ = rustix::process::kill_process(pid, signal);

@@ -28,13 +28,18 @@ pub(crate) fn opening(
     last_sequence: u64,
 ) -> Result<Opening> {
     let context = store.context(instance.id)?;
-    let dangling = context.dangling_tool_calls()?.into_iter().map(|call| Dangling {
-        id: call.id,
-        name: call.name,
-        arguments: call.arguments,
-        sequence: call.sequence_number,
-    });
-    let ready = Ready { dangling_tool_calls: dangling.collect() };
+    let dangling = context
+        .dangling_tool_calls()?
+        .into_iter()
+        .map(|call| Dangling {
+            id: call.id,
+            name: call.name,
+            arguments: call.arguments,
+            sequence: call.sequence_number,
+        });
+    let ready = Ready {
+        dangling_tool_calls: dangling.collect(),
+    };
     let definition = store.agents().get(run.project.as_deref(), &run.agent_id)?;
     let hello = Hello {
         protocol: PROTOCOL,
@@ -54,7 +59,8 @@ pub(crate) fn opening(
     };
     let events = store.contexts().events(instance.id, 1)?;
     Ok(Box::new(move |write| {
-        let unread = |error: std::io::Error| Failure::io(&error, "the agent doesn't read its context");
+        let unread =
+            |error: std::io::Error| Failure::io(&error, "the agent doesn't read its context");
         write(ToAgent::Hello(&hello).line()).map_err(unread)?;
         for event in events {
             let event = event?;
@@ -62,7 +68,11 @@ pub(crate) fn opening(
                 break;
             }
             if let Some(message) = event.message_json()? {
-                let line = ToAgent::Message { sequence: event.sequence_number, message: &message }.line();
+                let line = ToAgent::Message {
+                    sequence: event.sequence_number,
+                    message: &message,
+                }
+                .line();
                 write(line).map_err(unread)?;
             }
         }
@@ -100,7 +110,9 @@ pub(crate) fn record(
                 stop(&mut child, signal, stopped_by.is_some());
                 stopped_by.get_or_insert(signal);
             }
-            ChildEvent::Failed(failure) => return Err(failure.about("the context can't be given to the agent")),
+            ChildEvent::Failed(failure) => {
+                return Err(failure.about("the context can't be given to the agent"));
+            }
             ChildEvent::End(ended) => return Ok((ended, stopped_by)),
         }
     }
@@ -111,7 +123,12 @@ fn stop(child: &mut Child, signal: i32, again: bool) {
     if again {
         return child.kill();
     }
-    child.send(ToAgent::Stop { reason: "interrupted" }.line());
+    child.send(
+        ToAgent::Stop {
+            reason: "interrupted",
+        }
+        .line(),
+    );
     // A terminal sends Ctrl-C to the agent by itself; it would count it twice.
     let by_terminal = signal == 2 && std::io::IsTerminal::is_terminal(&std::io::stdin());
     if !by_terminal {
@@ -123,7 +140,11 @@ fn stop(child: &mut Child, signal: i32, again: bool) {
 ///
 /// # Errors
 /// That the agent can't be run as it is.
-pub(crate) fn reply(child: &mut Child, recorded: &Recorded, spawner: Option<&mut Spawner>) -> Result<()> {
+pub(crate) fn reply(
+    child: &mut Child,
+    recorded: &Recorded,
+    spawner: Option<&mut Spawner>,
+) -> Result<()> {
     match recorded {
         Recorded::Ask(ask) => match spawner {
             Some(spawner) => spawner.ask(ask.clone(), child.teller()),
@@ -134,7 +155,12 @@ pub(crate) fn reply(child: &mut Child, recorded: &Recorded, spawner: Option<&mut
         Recorded::Refused(refusal) => child.send(ToAgent::Error(refusal).line()),
         Recorded::BudgetSpent(refusal) => {
             child.send(ToAgent::Error(refusal).line());
-            child.send(ToAgent::Stop { reason: "step_budget" }.line());
+            child.send(
+                ToAgent::Stop {
+                    reason: "step_budget",
+                }
+                .line(),
+            );
             child.close_input();
             child.end_within(STOP_PATIENCE);
         }

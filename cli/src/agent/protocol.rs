@@ -1,8 +1,8 @@
 //! The values of the agent protocol, and their one encoder and decoder. docs/agent-protocol.md is normative.
 
 use runlog::{
-    AgentSummary, ContextEventKind, ErrorKind, EventOptions, InstanceId, RawJson, RunId, SessionId, SpawnResult,
-    spawn_requests, transcript::NewContextEvent,
+    AgentSummary, ContextEventKind, ErrorKind, EventOptions, InstanceId, RawJson, RunId, SessionId,
+    SpawnResult, spawn_requests, transcript::NewContextEvent,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -238,18 +238,35 @@ impl FromAgent {
     /// # Errors
     /// What the agent is answered.
     pub(crate) fn read(line: &[u8], number: u64) -> Result<Self, Refusal> {
-        let refusal =
-            |id: Option<RawJson>, code, message: String| Refusal { id, line: number, code, message, is_done: false };
+        let refusal = |id: Option<RawJson>, code, message: String| Refusal {
+            id,
+            line: number,
+            code,
+            message,
+            is_done: false,
+        };
         if !line.trim_ascii_start().starts_with(b"{") {
-            return Err(refusal(None, "invalid_json", "a line is a JSON object with a `type`".to_owned()));
+            return Err(refusal(
+                None,
+                "invalid_json",
+                "a line is a JSON object with a `type`".to_owned(),
+            ));
         }
         let fields: Fields<'_> = match serde_json::from_slice(line) {
             Ok(fields) => fields,
             Err(error) => {
-                let code = if error.is_data() { "invalid_message" } else { "invalid_json" };
+                let code = if error.is_data() {
+                    "invalid_message"
+                } else {
+                    "invalid_json"
+                };
                 // The other fields can't be read, but what the line is about can be.
-                let is_done = serde_json::from_slice::<OfType>(line).is_ok_and(|of| of.kind == "done");
-                return Err(Refusal { is_done, ..refusal(None, code, error.to_string()) });
+                let is_done =
+                    serde_json::from_slice::<OfType>(line).is_ok_and(|of| of.kind == "done");
+                return Err(Refusal {
+                    is_done,
+                    ..refusal(None, code, error.to_string())
+                });
             }
         };
         let id = fields.id.and_then(raw);
@@ -257,14 +274,30 @@ impl FromAgent {
             Some("message") => message(&fields),
             Some("event") => event(&fields),
             Some("step") => return Ok(Self::Step { id }),
-            Some("list_available_agents") => return Ok(Self::Ask(Ask { id, line: number, what: Asked::List })),
+            Some("list_available_agents") => {
+                return Ok(Self::Ask(Ask {
+                    id,
+                    line: number,
+                    what: Asked::List,
+                }));
+            }
             Some("spawn_agents") => {
-                let asked = spawn(&fields).map_err(|(code, message)| refusal(id.clone(), code, message));
-                return asked.map(|what| Self::Ask(Ask { id, line: number, what }));
+                let asked =
+                    spawn(&fields).map_err(|(code, message)| refusal(id.clone(), code, message));
+                return asked.map(|what| {
+                    Self::Ask(Ask {
+                        id,
+                        line: number,
+                        what,
+                    })
+                });
             }
             Some("done") => {
                 let done = done(fields);
-                let refused = |(code, message)| Refusal { is_done: true, ..refusal(id, code, message) };
+                let refused = |(code, message)| Refusal {
+                    is_done: true,
+                    ..refusal(id, code, message)
+                };
                 return done.map(Self::Done).map_err(refused);
             }
             Some("hello") => {
@@ -272,7 +305,8 @@ impl FromAgent {
                 if version == PROTOCOL.to_string() {
                     return Ok(Self::Hello);
                 }
-                let message = format!("this is protocol version {PROTOCOL}; the agent asks for {version}");
+                let message =
+                    format!("this is protocol version {PROTOCOL}; the agent asks for {version}");
                 return Err(refusal(id, "unsupported_protocol", message));
             }
             Some(other) => {
@@ -281,11 +315,22 @@ impl FromAgent {
                 );
                 return Err(refusal(id, "unknown_type", message));
             }
-            None => return Err(refusal(id, "invalid_message", "the line has no `type`".to_owned())),
+            None => {
+                return Err(refusal(
+                    id,
+                    "invalid_message",
+                    "the line has no `type`".to_owned(),
+                ));
+            }
         };
-        let events = events.and_then(|events| check(fields.key.as_deref(), &events).map(|()| events));
+        let events =
+            events.and_then(|events| check(fields.key.as_deref(), &events).map(|()| events));
         match events {
-            Ok(events) => Ok(Self::Record { id, key: fields.key, events }),
+            Ok(events) => Ok(Self::Record {
+                id,
+                key: fields.key,
+                events,
+            }),
             Err((code, message)) => Err(refusal(id, code, message)),
         }
     }
@@ -294,34 +339,65 @@ impl FromAgent {
 type Wrong = (&'static str, String);
 
 fn message(fields: &Fields<'_>) -> Result<Vec<NewContextEvent>, Wrong> {
-    let message = fields.message.and_then(raw).ok_or_else(|| missing("message"))?;
+    let message = fields
+        .message
+        .and_then(raw)
+        .ok_or_else(|| missing("message"))?;
     NewContextEvent::of_message(message, &options(fields)).map_err(wrong)
 }
 
 fn event(fields: &Fields<'_>) -> Result<Vec<NewContextEvent>, Wrong> {
-    let kind = fields.event_type.as_deref().ok_or_else(|| missing("event_type"))?;
+    let kind = fields
+        .event_type
+        .as_deref()
+        .ok_or_else(|| missing("event_type"))?;
     let kind: ContextEventKind = kind.parse().map_err(wrong)?;
-    let content = fields.content.and_then(raw).ok_or_else(|| missing("content"))?;
-    let event = NewContextEvent::new(kind, content, fields.tool_call_id.as_deref(), &options(fields));
+    let content = fields
+        .content
+        .and_then(raw)
+        .ok_or_else(|| missing("content"))?;
+    let event = NewContextEvent::new(
+        kind,
+        content,
+        fields.tool_call_id.as_deref(),
+        &options(fields),
+    );
     Ok(vec![event.map_err(wrong)?])
 }
 
 fn spawn(fields: &Fields<'_>) -> Result<Asked, Wrong> {
-    let requests = fields.requests.and_then(raw).ok_or_else(|| missing("requests"))?;
-    Ok(Asked::Spawn { tool_call_id: fields.tool_call_id.clone(), requests: spawn_requests(&requests).map_err(wrong)? })
+    let requests = fields
+        .requests
+        .and_then(raw)
+        .ok_or_else(|| missing("requests"))?;
+    Ok(Asked::Spawn {
+        tool_call_id: fields.tool_call_id.clone(),
+        requests: spawn_requests(&requests).map_err(wrong)?,
+    })
 }
 
 fn done(fields: Fields<'_>) -> Result<Done, Wrong> {
-    let done = Done { summary: fields.summary, pause_reason: fields.pause_reason, error_message: fields.error_message };
+    let done = Done {
+        summary: fields.summary,
+        pause_reason: fields.pause_reason,
+        error_message: fields.error_message,
+    };
     if done.pause_reason.is_some() && done.error_message.is_some() {
         return Err((
             "invalid_message",
-            "a run has paused or failed: give `pause_reason` or `error_message`, not both".to_owned(),
+            "a run has paused or failed: give `pause_reason` or `error_message`, not both"
+                .to_owned(),
         ));
     }
-    for text in [&done.summary, &done.pause_reason, &done.error_message].into_iter().flatten() {
+    for text in [&done.summary, &done.pause_reason, &done.error_message]
+        .into_iter()
+        .flatten()
+    {
         if text.len() > DONE_TEXT_BYTES_MAX {
-            let message = format!("a text of {} bytes; at most {DONE_TEXT_BYTES_MAX} are taken", text.len());
+            let message = format!(
+                "a text of {} bytes; at most {DONE_TEXT_BYTES_MAX} are taken",
+                text.len()
+            );
             return Err(("too_large", message));
         }
     }
@@ -332,7 +408,9 @@ fn check(key: Option<&str>, events: &[NewContextEvent]) -> Result<(), Wrong> {
     if key.is_some_and(|key| key.is_empty() || key.len() > 255) {
         return Err(("invalid_message", "`key` has 1 to 255 bytes".to_owned()));
     }
-    events.iter().try_for_each(|event| event.encode_meta().map(|_| ()).map_err(wrong))
+    events
+        .iter()
+        .try_for_each(|event| event.encode_meta().map(|_| ()).map_err(wrong))
 }
 
 fn options(fields: &Fields<'_>) -> EventOptions {
@@ -354,7 +432,11 @@ fn missing(field: &str) -> Wrong {
 
 fn wrong(error: impl Into<runlog::Error>) -> Wrong {
     let error = error.into();
-    let code = if error.kind() == ErrorKind::TooLarge { "too_large" } else { "invalid_message" };
+    let code = if error.kind() == ErrorKind::TooLarge {
+        "too_large"
+    } else {
+        "invalid_message"
+    };
     (code, error.to_string())
 }
 
@@ -369,12 +451,22 @@ mod tests {
     #[test]
     fn a_message_becomes_its_events_byte_for_byte() {
         let line = br#"{"type":"message", "id":{"n":1.0}, "message":{ "role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]}}"#;
-        let Ok(FromAgent::Record { id, key: None, events }) = FromAgent::read(line, 1) else {
+        let Ok(FromAgent::Record {
+            id,
+            key: None,
+            events,
+        }) = FromAgent::read(line, 1)
+        else {
             panic!("it is a message")
         };
         assert_eq!(id.unwrap().as_str(), r#"{"n":1.0}"#);
         assert_eq!(events.len(), 2);
-        assert!(events[0].content.as_str().starts_with(r#"{ "role":"assistant","#));
+        assert!(
+            events[0]
+                .content
+                .as_str()
+                .starts_with(r#"{ "role":"assistant","#)
+        );
         assert_eq!(events[1].kind, ContextEventKind::ToolCall);
     }
 
@@ -392,15 +484,36 @@ mod tests {
             (r#"{"type":"dance"}"#, "unknown_type"),
             (r#"{"type":"hello","protocol":2}"#, "unsupported_protocol"),
             (r#"{"type":"message"}"#, "invalid_message"),
-            (r#"{"type":"message","message":{"role":"king","content":""}}"#, "invalid_message"),
+            (
+                r#"{"type":"message","message":{"role":"king","content":""}}"#,
+                "invalid_message",
+            ),
             (r#"{"type":"message","message":"hi"}"#, "invalid_message"),
-            (r#"{"type":"event","event_type":"tool_call","content":{}}"#, "invalid_message"),
-            (r#"{"type":"message","key":"","message":{"role":"user","content":""}}"#, "invalid_message"),
+            (
+                r#"{"type":"event","event_type":"tool_call","content":{}}"#,
+                "invalid_message",
+            ),
+            (
+                r#"{"type":"message","key":"","message":{"role":"user","content":""}}"#,
+                "invalid_message",
+            ),
             (r#"{"type":"spawn_agents"}"#, "invalid_message"),
-            (r#"{"type":"spawn_agents","requests":[]}"#, "invalid_message"),
+            (
+                r#"{"type":"spawn_agents","requests":[]}"#,
+                "invalid_message",
+            ),
             (r#"{"type":"done","summary":5}"#, "invalid_message"),
-            (r#"{"type":"done","pause_reason":"a","error_message":"b"}"#, "invalid_message"),
-            (&format!(r#"{{"type":"done","summary":"{}"}}"#, "x".repeat(DONE_TEXT_BYTES_MAX + 1)), "too_large"),
+            (
+                r#"{"type":"done","pause_reason":"a","error_message":"b"}"#,
+                "invalid_message",
+            ),
+            (
+                &format!(
+                    r#"{{"type":"done","summary":"{}"}}"#,
+                    "x".repeat(DONE_TEXT_BYTES_MAX + 1)
+                ),
+                "too_large",
+            ),
         ] {
             assert_eq!(code(line), expected, "{line}");
         }
@@ -409,23 +522,48 @@ mod tests {
             FromAgent::read(both, 1).unwrap_err().message,
             "a run has paused or failed: give `pause_reason` or `error_message`, not both"
         );
-        assert_eq!(FromAgent::read(b"null", 1).unwrap_err().message, "a line is a JSON object with a `type`");
-        assert_eq!(FromAgent::read(br#"{"type":"hello","protocol":1}"#, 1), Ok(FromAgent::Hello));
-        assert_eq!(FromAgent::read(br#"{"type":"done"}"#, 1), Ok(FromAgent::Done(Done::default())));
-        let done = Done { summary: Some("fixed".to_owned()), ..Done::default() };
-        assert_eq!(FromAgent::read(br#"{"type":"done","summary":"fixed"}"#, 1), Ok(FromAgent::Done(done)));
-        assert_eq!(FromAgent::read(br#"{"type":"step"}"#, 1), Ok(FromAgent::Step { id: None }));
+        assert_eq!(
+            FromAgent::read(b"null", 1).unwrap_err().message,
+            "a line is a JSON object with a `type`"
+        );
+        assert_eq!(
+            FromAgent::read(br#"{"type":"hello","protocol":1}"#, 1),
+            Ok(FromAgent::Hello)
+        );
+        assert_eq!(
+            FromAgent::read(br#"{"type":"done"}"#, 1),
+            Ok(FromAgent::Done(Done::default()))
+        );
+        let done = Done {
+            summary: Some("fixed".to_owned()),
+            ..Done::default()
+        };
+        assert_eq!(
+            FromAgent::read(br#"{"type":"done","summary":"fixed"}"#, 1),
+            Ok(FromAgent::Done(done))
+        );
+        assert_eq!(
+            FromAgent::read(br#"{"type":"step"}"#, 1),
+            Ok(FromAgent::Step { id: None })
+        );
     }
 
     #[test]
     fn a_refused_line_says_whether_it_would_have_ended_the_run() {
         for (line, is_done) in [
             (r#"{"type":"done","summary":5}"#, true),
-            (r#"{"type":"done","pause_reason":"a","error_message":"b"}"#, true),
+            (
+                r#"{"type":"done","pause_reason":"a","error_message":"b"}"#,
+                true,
+            ),
             (r#"{"type":"message","message":"done"}"#, false),
             (r#"{"type":"dance"}"#, false),
         ] {
-            assert_eq!(FromAgent::read(line.as_bytes(), 1).unwrap_err().is_done, is_done, "{line}");
+            assert_eq!(
+                FromAgent::read(line.as_bytes(), 1).unwrap_err().is_done,
+                is_done,
+                "{line}"
+            );
         }
     }
 
@@ -433,15 +571,27 @@ mod tests {
     fn too_many_tool_calls_are_too_large() {
         let call = r#"{"id":"c","function":{"name":"f","arguments":"{}"}}"#;
         let calls = vec![call; 2000].join(",");
-        let line = format!(r#"{{"type":"message","id":7,"message":{{"role":"assistant","tool_calls":[{calls}]}}}}"#);
+        let line = format!(
+            r#"{{"type":"message","id":7,"message":{{"role":"assistant","tool_calls":[{calls}]}}}}"#
+        );
         let refusal = FromAgent::read(line.as_bytes(), 9).unwrap_err();
-        assert_eq!((refusal.code, refusal.line, refusal.id.unwrap().as_str()), ("too_large", 9, "7"));
+        assert_eq!(
+            (refusal.code, refusal.line, refusal.id.unwrap().as_str()),
+            ("too_large", 9, "7")
+        );
     }
 
     #[test]
     fn a_line_to_the_agent_has_no_line_break_in_it() {
         let message = RawJson::parse("{\n \"role\": \"user\"}").unwrap();
-        let line = ToAgent::Message { sequence: 1, message: &message }.line();
-        assert_eq!(line, b"{\"type\":\"message\",\"sequence\":1,\"message\":{  \"role\": \"user\"}}\n");
+        let line = ToAgent::Message {
+            sequence: 1,
+            message: &message,
+        }
+        .line();
+        assert_eq!(
+            line,
+            b"{\"type\":\"message\",\"sequence\":1,\"message\":{  \"role\": \"user\"}}\n"
+        );
     }
 }

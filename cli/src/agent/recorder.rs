@@ -3,7 +3,9 @@
 //! Invariant: nothing is acknowledged before it is as durable as the store promises, and acks come in the order
 //! of the lines.
 
-use runlog::{ContextEventKind, ErrorKind, RawJson, RunEntry, RunRecorder, transcript::NewContextEvent};
+use runlog::{
+    ContextEventKind, ErrorKind, RawJson, RunEntry, RunRecorder, transcript::NewContextEvent,
+};
 
 use super::{
     protocol::{Ack, Done, FromAgent, Refusal, Step},
@@ -146,9 +148,19 @@ impl Recorder {
                     if key.is_some() || waiting.last().is_some_and(|last| last.key.is_some()) {
                         self.record(&mut waiting, &mut done)?;
                     }
-                    let is_answer = events.iter().any(|event| event.kind == ContextEventKind::AssistantMessage);
-                    let entry = RunEntry { events, begins_step: is_answer && !self.counts_steps };
-                    waiting.push(Waiting { id, line: self.lines, key, entry });
+                    let is_answer = events
+                        .iter()
+                        .any(|event| event.kind == ContextEventKind::AssistantMessage);
+                    let entry = RunEntry {
+                        events,
+                        begins_step: is_answer && !self.counts_steps,
+                    };
+                    waiting.push(Waiting {
+                        id,
+                        line: self.lines,
+                        key,
+                        entry,
+                    });
                 }
                 Some(Err(refusal)) => {
                     self.record(&mut waiting, &mut done)?;
@@ -169,17 +181,29 @@ impl Recorder {
 
     /// What a line says; nothing when it is blank.
     fn read(&self, line: Line) -> Option<std::result::Result<FromAgent, Refusal>> {
-        let refusal = |code, message| Err(Refusal { id: None, line: self.lines, code, message, is_done: false });
+        let refusal = |code, message| {
+            Err(Refusal {
+                id: None,
+                line: self.lines,
+                code,
+                message,
+                is_done: false,
+            })
+        };
         match line {
             Line::TooLong(bytes) => {
-                let message = format!("the line has {bytes} bytes, at most {LINE_BYTES_MAX} are read");
+                let message =
+                    format!("the line has {bytes} bytes, at most {LINE_BYTES_MAX} are read");
                 Some(refusal("too_large", message))
             }
             Line::Whole(bytes) | Line::Partial(bytes) if bytes.trim_ascii().is_empty() => None,
             Line::Whole(bytes) => Some(FromAgent::read(&bytes, self.lines)),
             Line::Partial(bytes) => Some(FromAgent::read(&bytes, self.lines).map_err(|refusal| {
                 let message = match refusal.code {
-                    "invalid_json" => format!("the agent ended in the middle of a line, after {} bytes", bytes.len()),
+                    "invalid_json" => format!(
+                        "the agent ended in the middle of a line, after {} bytes",
+                        bytes.len()
+                    ),
                     _ => refusal.message,
                 };
                 Refusal { message, ..refusal }
@@ -191,10 +215,20 @@ impl Recorder {
         match self.run.next_step() {
             Ok(step) => {
                 let taken = step.saturating_sub(self.steps_before);
-                let steps_left = self.run.run().max_steps.map(|most| most.saturating_sub(taken));
-                Ok(Recorded::Step(Step { id, step, steps_left }))
+                let steps_left = self
+                    .run
+                    .run()
+                    .max_steps
+                    .map(|most| most.saturating_sub(taken));
+                Ok(Recorded::Step(Step {
+                    id,
+                    step,
+                    steps_left,
+                }))
             }
-            Err(error) => self.refused_line(id, self.lines, &error).ok_or_else(|| error.into()),
+            Err(error) => self
+                .refused_line(id, self.lines, &error)
+                .ok_or_else(|| error.into()),
         }
     }
 
@@ -202,7 +236,10 @@ impl Recorder {
         let waiting = std::mem::take(waiting);
         match self.commit(&waiting) {
             Ok(acks) => {
-                let acked = acks.into_iter().zip(waiting).map(|(ack, line)| Recorded::Ack(ack, line.entry.events));
+                let acked = acks
+                    .into_iter()
+                    .zip(waiting)
+                    .map(|(ack, line)| Recorded::Ack(ack, line.entry.events));
                 done.extend(acked);
                 Ok(())
             }
@@ -220,24 +257,39 @@ impl Recorder {
     fn record_one(&mut self, line: Waiting) -> Result<Recorded> {
         let error = match self.commit(std::slice::from_ref(&line)) {
             Ok(acks) => {
-                let missing = || Failure::other("the store acknowledged a line without saying where it is");
+                let missing =
+                    || Failure::other("the store acknowledged a line without saying where it is");
                 let ack = acks.into_iter().next().ok_or_else(missing)?;
                 return Ok(Recorded::Ack(ack, line.entry.events));
             }
             // It pauses the run, and says that it did.
-            Err(error) if error.kind() == ErrorKind::LimitReached => self.run.next_step().err().unwrap_or(error),
+            Err(error) if error.kind() == ErrorKind::LimitReached => {
+                self.run.next_step().err().unwrap_or(error)
+            }
             Err(error) => error,
         };
-        self.refused_line(line.id, line.line, &error).ok_or_else(|| error.into())
+        self.refused_line(line.id, line.line, &error)
+            .ok_or_else(|| error.into())
     }
 
     /// What an agent is answered that the store refused a line of; `None` when it isn't the line that is wrong.
-    fn refused_line(&mut self, id: Option<RawJson>, line: u64, error: &runlog::Error) -> Option<Recorded> {
+    fn refused_line(
+        &mut self,
+        id: Option<RawJson>,
+        line: u64,
+        error: &runlog::Error,
+    ) -> Option<Recorded> {
         if !is_of_a_line(error) {
             return None;
         }
         self.refused += 1;
-        let refusal = |code| Refusal { id, line, code, message: error.to_string(), is_done: false };
+        let refusal = |code| Refusal {
+            id,
+            line,
+            code,
+            message: error.to_string(),
+            is_done: false,
+        };
         Some(match error.kind() {
             ErrorKind::LimitReached => {
                 self.budget_spent = true;
@@ -274,6 +326,11 @@ impl Recorder {
 
 /// Whether an error is about what a line says, and not about the store.
 fn is_of_a_line(error: &runlog::Error) -> bool {
-    let kinds = [ErrorKind::TooLarge, ErrorKind::InvalidInput, ErrorKind::LimitReached, ErrorKind::WrongStatus];
+    let kinds = [
+        ErrorKind::TooLarge,
+        ErrorKind::InvalidInput,
+        ErrorKind::LimitReached,
+        ErrorKind::WrongStatus,
+    ];
     kinds.contains(&error.kind())
 }

@@ -1,6 +1,9 @@
 //! [`Spawner`]: spawns agents for a program that asks for it, while what the program says is recorded on.
 
-use runlog::{AgentSummary, ErrorKind, Orchestrator, RawJson, Run, RunContext, RunId, SpawnRequest, SpawnResult};
+use runlog::{
+    AgentSummary, ErrorKind, Orchestrator, RawJson, Run, RunContext, RunId, SpawnRequest,
+    SpawnResult,
+};
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{
@@ -52,12 +55,20 @@ pub(crate) struct Spawner {
 impl Spawner {
     /// For a run of the orchestration's.
     pub(crate) fn inside(tokio: Handle, run: RunContext) -> Self {
-        Self { tokio, parent: Parent::Inside(run), asked: Vec::new() }
+        Self {
+            tokio,
+            parent: Parent::Inside(run),
+            asked: Vec::new(),
+        }
     }
 
     /// For a run that is recorded beside the orchestration.
     pub(crate) fn outside(tokio: Handle, orchestrator: Orchestrator, run: &Run) -> Self {
-        Self { tokio, parent: Parent::Outside(orchestrator, run.id, run.project.clone()), asked: Vec::new() }
+        Self {
+            tokio,
+            parent: Parent::Outside(orchestrator, run.id, run.project.clone()),
+            asked: Vec::new(),
+        }
     }
 
     /// Does what an agent asks, beside whatever it says meanwhile, and tells it what came of it.
@@ -67,11 +78,30 @@ impl Spawner {
         self.asked.push(self.tokio.spawn(async move {
             let Ask { id, line, what } = ask;
             let told = match parent.answer(what).await {
-                Ok(Answer::Agents(agents)) => ToAgent::Agents { id: id.as_ref(), agents: &agents }.line(),
-                Ok(Answer::Spawned(results)) => ToAgent::Spawned { id: id.as_ref(), results: &results }.line(),
+                Ok(Answer::Agents(agents)) => ToAgent::Agents {
+                    id: id.as_ref(),
+                    agents: &agents,
+                }
+                .line(),
+                Ok(Answer::Spawned(results)) => ToAgent::Spawned {
+                    id: id.as_ref(),
+                    results: &results,
+                }
+                .line(),
                 Err(error) => {
-                    let code = if error.kind() == ErrorKind::WrongStatus { "run_over" } else { "spawn_refused" };
-                    ToAgent::Error(&Refusal { id, line, code, message: error.to_string(), is_done: false }).line()
+                    let code = if error.kind() == ErrorKind::WrongStatus {
+                        "run_over"
+                    } else {
+                        "spawn_refused"
+                    };
+                    ToAgent::Error(&Refusal {
+                        id,
+                        line,
+                        code,
+                        message: error.to_string(),
+                        is_done: false,
+                    })
+                    .line()
                 }
             };
             teller.send(told);
@@ -95,23 +125,41 @@ impl Parent {
         Ok(match (self, asked) {
             (Self::Inside(run), Asked::List) => Answer::Agents(run.list_available_agents().await?),
             (Self::Outside(orchestrator, _, project), Asked::List) => {
-                let mut agents = orchestrator.list_available_agents(project.as_deref()).await?;
+                let mut agents = orchestrator
+                    .list_available_agents(project.as_deref())
+                    .await?;
                 // The store keeps the definitions of agents that the file doesn't name any more, which nobody could run.
                 agents.retain(|agent| orchestrator.has_executor(&agent.name));
                 Answer::Agents(agents)
             }
-            (Self::Inside(run), Asked::Spawn { tool_call_id: Some(call), requests }) => {
-                Answer::Spawned(run.spawn_agents_for(call, requests).await?)
-            }
-            (Self::Inside(run), Asked::Spawn { tool_call_id: None, requests }) => {
-                Answer::Spawned(run.spawn_agents(requests).await?)
-            }
-            (Self::Outside(orchestrator, run, _), Asked::Spawn { tool_call_id: Some(call), requests }) => {
-                Answer::Spawned(orchestrator.spawn_agents_for(*run, call, requests).await?)
-            }
-            (Self::Outside(orchestrator, run, _), Asked::Spawn { tool_call_id: None, requests }) => {
-                Answer::Spawned(orchestrator.spawn_agents(*run, requests).await?)
-            }
+            (
+                Self::Inside(run),
+                Asked::Spawn {
+                    tool_call_id: Some(call),
+                    requests,
+                },
+            ) => Answer::Spawned(run.spawn_agents_for(call, requests).await?),
+            (
+                Self::Inside(run),
+                Asked::Spawn {
+                    tool_call_id: None,
+                    requests,
+                },
+            ) => Answer::Spawned(run.spawn_agents(requests).await?),
+            (
+                Self::Outside(orchestrator, run, _),
+                Asked::Spawn {
+                    tool_call_id: Some(call),
+                    requests,
+                },
+            ) => Answer::Spawned(orchestrator.spawn_agents_for(*run, call, requests).await?),
+            (
+                Self::Outside(orchestrator, run, _),
+                Asked::Spawn {
+                    tool_call_id: None,
+                    requests,
+                },
+            ) => Answer::Spawned(orchestrator.spawn_agents(*run, requests).await?),
         })
     }
 }
@@ -119,6 +167,12 @@ impl Parent {
 /// What an agent is told that asks for agents where there are none to spawn.
 pub(crate) fn none(ask: &Ask) -> Vec<u8> {
     let message = "there are no agents to spawn; start runlog with --agents FILE".to_owned();
-    let refusal = Refusal { id: ask.id.clone(), line: ask.line, code: "no_agents", message, is_done: false };
+    let refusal = Refusal {
+        id: ask.id.clone(),
+        line: ask.line,
+        code: "no_agents",
+        message,
+        is_done: false,
+    };
     ToAgent::Error(&refusal).line()
 }

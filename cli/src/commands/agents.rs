@@ -108,9 +108,24 @@ struct Deleted<'a> {
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     match &args.command {
         None => {
-            let Args { project, visibility, limit, after, .. } = args;
+            let Args {
+                project,
+                visibility,
+                limit,
+                after,
+                ..
+            } = args;
             let (project, after) = (project.clone(), after.clone());
-            list(global, &ListAgents { project, visibility: *visibility, limit: *limit, after }, out)
+            list(
+                global,
+                &ListAgents {
+                    project,
+                    visibility: *visibility,
+                    limit: *limit,
+                    after,
+                },
+                out,
+            )
         }
         Some(Sub::List(args)) => list(global, &ListAgents::of(args.project.as_deref()), out),
         Some(Sub::Show(args)) => show(global, args, out),
@@ -123,7 +138,10 @@ fn list(global: &Global, options: &ListAgents, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let page = store.agents().list(options).map_err(Failure::of_argument)?;
     if out.is_json() {
-        out.value(&Page { agents: page.agents, next: page.next })?;
+        out.value(&Page {
+            agents: page.agents,
+            next: page.next,
+        })?;
         return Ok(Exit::Ok);
     }
     if page.agents.is_empty() {
@@ -134,7 +152,10 @@ fn list(global: &Global, options: &ListAgents, out: &mut Out) -> Result<Exit> {
         vec![
             agent.name.clone(),
             agent.visibility.to_string(),
-            agent.max_steps.map(|steps| text::thousands(steps.into())).unwrap_or_default(),
+            agent
+                .max_steps
+                .map(|steps| text::thousands(steps.into()))
+                .unwrap_or_default(),
             agent.tools.join(", "),
             agent.description.clone(),
         ]
@@ -157,8 +178,15 @@ fn show(global: &Global, args: &Named, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let agent = store.agents().get(args.project.as_deref(), &args.name)?;
     let agent = agent.ok_or_else(|| {
-        let place = args.project.as_ref().map(|project| format!(" in project {project:?}")).unwrap_or_default();
-        let message = format!("no agent {:?} is defined{place}; `runlog agents` lists them", args.name);
+        let place = args
+            .project
+            .as_ref()
+            .map(|project| format!(" in project {project:?}"))
+            .unwrap_or_default();
+        let message = format!(
+            "no agent {:?} is defined{place}; `runlog agents` lists them",
+            args.name
+        );
         Failure::new(Exit::NotFound, "not_found", message)
     })?;
     print(&agent, out)
@@ -169,19 +197,36 @@ fn print(agent: &AgentDefinition, out: &mut Out) -> Result<Exit> {
         out.value(agent)?;
         return Ok(Exit::Ok);
     }
-    let timeout = agent.default_timeout_ms.map(|ms| text::duration(std::time::Duration::from_millis(ms)));
+    let timeout = agent
+        .default_timeout_ms
+        .map(|ms| text::duration(std::time::Duration::from_millis(ms)));
     let tools = Some(agent.tools.join(", ")).filter(|tools| !tools.is_empty());
     let fields = [
         ("agent", Some(agent.name.clone())),
         ("project", agent.project.clone()),
-        ("description", Some(agent.description.clone()).filter(|text| !text.is_empty())),
+        (
+            "description",
+            Some(agent.description.clone()).filter(|text| !text.is_empty()),
+        ),
         ("tools", tools),
         ("flow type", Some(agent.flow_type.clone())),
         ("visibility", Some(agent.visibility.to_string())),
         ("timeout", timeout),
-        ("most steps", agent.max_steps.map(|steps| text::thousands(steps.into()))),
-        ("metadata", agent.metadata.as_ref().map(|metadata| metadata.as_str().to_owned())),
-        ("changed", Some(format!("{} UTC", text::time(agent.updated_at_ms)))),
+        (
+            "most steps",
+            agent.max_steps.map(|steps| text::thousands(steps.into())),
+        ),
+        (
+            "metadata",
+            agent
+                .metadata
+                .as_ref()
+                .map(|metadata| metadata.as_str().to_owned()),
+        ),
+        (
+            "changed",
+            Some(format!("{} UTC", text::time(agent.updated_at_ms))),
+        ),
         ("prompt", agent.system_prompt.clone()),
     ];
     table::fields(&fields, out)?;
@@ -190,26 +235,39 @@ fn print(agent: &AgentDefinition, out: &mut Out) -> Result<Exit> {
 
 fn put(global: &Global, args: &Put, out: &mut Out) -> Result<Exit> {
     let text = read(&args.file)?;
-    let refused = |why: String| Failure::usage(format!("{} is no definition: {why}", args.file.display()));
-    let mut definition: AgentDefinition = read_json(&text).map_err(|error| refused(error.to_string()))?;
+    let refused =
+        |why: String| Failure::usage(format!("{} is no definition: {why}", args.file.display()));
+    let mut definition: AgentDefinition =
+        read_json(&text).map_err(|error| refused(error.to_string()))?;
     definition.project = definition.project.or_else(|| args.project.clone());
     let store = store::open_or_create(global)?;
-    let put = store.agents().put(definition).map_err(Failure::of_argument)?;
+    let put = store
+        .agents()
+        .put(definition)
+        .map_err(Failure::of_argument)?;
     store.close()?;
     print(&put, out)
 }
 
 /// What a file says, or standard input.
 fn read(path: &PathBuf) -> Result<String> {
-    let unread = |error: std::io::Error| Failure::io(&error, format!("can't read {}", path.display()));
+    let unread =
+        |error: std::io::Error| Failure::io(&error, format!("can't read {}", path.display()));
     let mut text = String::new();
     let mut source: Box<dyn Read> = match path.as_os_str() == "-" {
         true => Box::new(std::io::stdin()),
         false => Box::new(fs::File::open(path).map_err(unread)?),
     };
-    source.by_ref().take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(unread)?;
+    source
+        .by_ref()
+        .take(FILE_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(unread)?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        let message = format!("{} has more than {FILE_BYTES_MAX} bytes, and isn't read", path.display());
+        let message = format!(
+            "{} has more than {FILE_BYTES_MAX} bytes, and isn't read",
+            path.display()
+        );
         return Err(Failure::usage(message));
     }
     Ok(text)
@@ -220,7 +278,9 @@ fn delete(global: &Global, args: &Named, out: &mut Out) -> Result<Exit> {
     store.agents().delete(args.project.as_deref(), &args.name)?;
     store.close()?;
     if out.is_json() {
-        out.value(&Deleted { deleted: &args.name })?;
+        out.value(&Deleted {
+            deleted: &args.name,
+        })?;
     } else {
         out.line(format!("deleted the definition of agent {:?}", args.name))?;
     }

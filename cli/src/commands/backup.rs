@@ -47,7 +47,12 @@ struct Report {
 
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    let done = store::open_read_only(global)?.backup_with(&args.folder, BackupOptions { verify: args.verify });
+    let done = store::open_read_only(global)?.backup_with(
+        &args.folder,
+        BackupOptions {
+            verify: args.verify,
+        },
+    );
     let done = done.map_err(Failure::of_argument)?;
     let report = Report {
         store: global.store.display().to_string(),
@@ -64,6 +69,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let records = text::count(report.records, "record", "records");
     let copied = text::count(report.segments_copied, "segment", "segments");
     let folder = text::path(&args.folder);
-    out.line(format!("{folder} has {records}; copied {copied}, {}", text::bytes(report.bytes_copied)))?;
+    out.line(format!(
+        "{folder} has {records}; copied {copied}, {}",
+        text::bytes(report.bytes_copied)
+    ))?;
     Ok(Exit::Ok)
 }

@@ -34,7 +34,10 @@ struct Cancelled {
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open(global)?;
-    let run = store.runs().get(store::run_id(&store, &args.run)?)?.ok_or_else(|| store::no_run(&args.run))?;
+    let run = store
+        .runs()
+        .get(store::run_id(&store, &args.run)?)?
+        .ok_or_else(|| store::no_run(&args.run))?;
     if run.status.is_final() {
         let message = format!("run {} is {} already", run.id, run.status);
         return Err(Failure::new(Exit::Conflict, "wrong_status", message));
@@ -45,20 +48,28 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         .build()
         .map_err(|error| Failure::io(&error, "can't start"))?;
     tokio.block_on(async {
-        let runtime = TokioRuntime::current().ok_or_else(|| Failure::other("there is no runtime to cancel runs on"))?;
-        let orchestrator = Orchestrator::new(store.to_async(), runtime, OrchestratorOptions::default());
+        let runtime = TokioRuntime::current()
+            .ok_or_else(|| Failure::other("there is no runtime to cancel runs on"))?;
+        let orchestrator =
+            Orchestrator::new(store.to_async(), runtime, OrchestratorOptions::default());
         Ok::<(), Failure>(orchestrator.cancel(run.id).await?)
     })?;
     let mut cancelled = Vec::new();
     for id in tree {
-        let is_cancelled = store.runs().get(id)?.is_some_and(|run| run.status == RunStatus::Cancelled);
+        let is_cancelled = store
+            .runs()
+            .get(id)?
+            .is_some_and(|run| run.status == RunStatus::Cancelled);
         cancelled.extend(is_cancelled.then_some(id));
     }
     store.close()?;
     if out.is_json() {
         out.value(&Cancelled { cancelled })?;
     } else {
-        out.line(format!("cancelled {}", text::count(cancelled.len() as u64, "run", "runs")))?;
+        out.line(format!(
+            "cancelled {}",
+            text::count(cancelled.len() as u64, "run", "runs")
+        ))?;
         for id in cancelled {
             out.line(id.to_string())?;
         }
@@ -72,10 +83,18 @@ fn tree(store: &Store, root: RunId) -> Result<Vec<RunId>> {
     let mut next = 0;
     while let Some(parent) = tree.get(next).copied() {
         next += 1;
-        let mut options = ListRuns { parent_run_id: Some(parent), limit: 1_000, ..ListRuns::default() };
+        let mut options = ListRuns {
+            parent_run_id: Some(parent),
+            limit: 1_000,
+            ..ListRuns::default()
+        };
         loop {
             let page = store.runs().list(&options)?;
-            let unfinished = page.items.iter().filter(|run| !run.status.is_final()).map(|run| run.id);
+            let unfinished = page
+                .items
+                .iter()
+                .filter(|run| !run.status.is_final())
+                .map(|run| run.id);
             for id in unfinished {
                 // One that goes on from another of the tree may be found by two ways.
                 if !tree.contains(&id) {

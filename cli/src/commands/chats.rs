@@ -23,7 +23,14 @@ const AFTER_HELP_STEPS: &str = "\
 With --json one document: {\"items\": [the steps, with their fields], \"next\": the cursor of the next page or null}.";
 
 /// The names of a step's type, and of its status.
-const TYPES: [&str; 6] = ["input", "hook_create", "llm", "tool", "hook_next", "delegate"];
+const TYPES: [&str; 6] = [
+    "input",
+    "hook_create",
+    "llm",
+    "tool",
+    "hook_next",
+    "delegate",
+];
 const STATUSES: [&str; 5] = ["pending", "running", "completed", "failed", "interrupted"];
 
 /// The arguments of `chats`.
@@ -112,13 +119,20 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         cursor: args.cursor.clone(),
         ..ChatFilter::default()
     };
-    let list = store.chats().list_chats(&filter).map_err(Failure::of_argument)?;
+    let list = store
+        .chats()
+        .list_chats(&filter)
+        .map_err(Failure::of_argument)?;
     if out.is_json() {
         out.value(&list)?;
         return Ok(Exit::Ok);
     }
     if list.data.is_empty() {
-        out.line(if list.total == 0 { "no chats" } else { "no chats on this page" })?;
+        out.line(if list.total == 0 {
+            "no chats"
+        } else {
+            "no chats on this page"
+        })?;
         return Ok(Exit::Ok);
     }
     let rows = list.data.iter().map(|chat| {
@@ -157,10 +171,22 @@ pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<
         limit: args.page.limit,
         cursor: args.page.cursor.clone(),
     };
-    let page = store.chats().list_steps(&chat, &options).map_err(Failure::of_argument)?;
+    let page = store
+        .chats()
+        .list_steps(&chat, &options)
+        .map_err(Failure::of_argument)?;
     if let (Some(request), true) = (&args.request, page.items.is_empty()) {
-        let of_request = ListSteps { request_id: Some(request.clone()), limit: 1, ..ListSteps::default() };
-        if store.chats().list_steps(&chat, &of_request)?.items.is_empty() {
+        let of_request = ListSteps {
+            request_id: Some(request.clone()),
+            limit: 1,
+            ..ListSteps::default()
+        };
+        if store
+            .chats()
+            .list_steps(&chat, &of_request)?
+            .items
+            .is_empty()
+        {
             let message = format!("the chat {chat:?} has no step of a request {request:?}");
             return Err(Failure::new(Exit::NotFound, "not_found", message));
         }
@@ -175,14 +201,25 @@ pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<
     }
     let rows = page.items.iter().map(|step| {
         let kind = serde_json::to_value(step.step_type).ok();
-        let input = step.input.as_ref().map(|input| input.as_str().to_owned()).unwrap_or_default();
+        let input = step
+            .input
+            .as_ref()
+            .map(|input| input.as_str().to_owned())
+            .unwrap_or_default();
         let told = step.error.as_ref().map(|error| format!("error: {error}"));
         vec![
             step.sequence.to_string(),
             step.request_id.clone(),
-            kind.as_ref().and_then(|kind| kind.as_str()).unwrap_or_default().to_owned(),
+            kind.as_ref()
+                .and_then(|kind| kind.as_str())
+                .unwrap_or_default()
+                .to_owned(),
             step.status.to_string(),
-            format!("{}{}", "  ".repeat(step.stack_depth.min(8) as usize), step.assistant_id),
+            format!(
+                "{}{}",
+                "  ".repeat(step.stack_depth.min(8) as usize),
+                step.assistant_id
+            ),
             told.unwrap_or(input),
         ]
     });

@@ -10,7 +10,9 @@ use crate::{
 
 /// The arguments.
 #[derive(clap::Args)]
-#[command(after_help = "For example: runlog completions bash > ~/.local/share/bash-completion/completions/runlog")]
+#[command(
+    after_help = "For example: runlog completions bash > ~/.local/share/bash-completion/completions/runlog"
+)]
 pub(crate) struct Args {
     /// The shell
     shell: clap_complete::Shell,

@@ -70,39 +70,66 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 /// A name that would stand for another session can't be given.
 pub(crate) fn check_name(name: Option<&str>) -> Result<()> {
     match name {
-        Some("@last") => Err(Failure::usage("--name @last: that is the newest session, whatever it is called")),
+        Some("@last") => Err(Failure::usage(
+            "--name @last: that is the newest session, whatever it is called",
+        )),
         _ => Ok(()),
     }
 }
 
 /// Copies a session.
-pub(crate) fn copy(store: &Store, source: &Session, to_point: Option<u64>, name: Option<String>) -> Result<Session> {
-    let options = CopySession { up_to_sequence: to_point, name, title: None };
+pub(crate) fn copy(
+    store: &Store,
+    source: &Session,
+    to_point: Option<u64>,
+    name: Option<String>,
+) -> Result<Session> {
+    let options = CopySession {
+        up_to_sequence: to_point,
+        name,
+        title: None,
+    };
     match store.copy_session(source.id, &options) {
         Ok(copied) => Ok(copied.session),
         Err(error) => {
             let is_taken = error.kind() == ErrorKind::AlreadyExists;
             let failure = point_error(error, source);
-            let taken = options.name.as_deref().filter(|_| is_taken).and_then(|name| store.find_session(name).ok());
-            Err(match taken.filter(|taken| taken.copied_from == Some(source.id)) {
-                Some(taken) => failure.and(format!("{} is a copy of this session already", taken.id)),
-                None => failure,
-            })
+            let taken = options
+                .name
+                .as_deref()
+                .filter(|_| is_taken)
+                .and_then(|name| store.find_session(name).ok());
+            Err(
+                match taken.filter(|taken| taken.copied_from == Some(source.id)) {
+                    Some(taken) => {
+                        failure.and(format!("{} is a copy of this session already", taken.id))
+                    }
+                    None => failure,
+                },
+            )
         }
     }
 }
 
 /// The copies of a session, among the newest sessions, that have as much as this one: a command that was killed may
 /// have made them, and was given again.
-pub(crate) fn same_copies(store: &Store, source: &Session, copy: &Session) -> Result<Vec<SessionId>> {
+pub(crate) fn same_copies(
+    store: &Store,
+    source: &Session,
+    copy: &Session,
+) -> Result<Vec<SessionId>> {
     let length = |session: &Session| -> Result<Option<u64>> {
         let root = store.instances(session.id)?.into_iter().next();
-        root.map(|root| store::event_count(store, root.id)).transpose()
+        root.map(|root| store::event_count(store, root.id))
+            .transpose()
     };
     let mut same = Vec::new();
     for session in store::sessions(store).take(LOOKED_AT) {
         let session = session?;
-        if session.copied_from == Some(source.id) && session.id != copy.id && length(&session)? == length(copy)? {
+        if session.copied_from == Some(source.id)
+            && session.id != copy.id
+            && length(&session)? == length(copy)?
+        {
             same.push(session.id);
         }
     }
@@ -112,7 +139,12 @@ pub(crate) fn same_copies(store: &Store, source: &Session, copy: &Session) -> Re
 /// Tells people of them.
 pub(crate) fn tell_same(same: &[SessionId]) {
     for id in same.iter().take(SAME_SHOWN) {
-        note(false, format!("{id} is another copy of it, of the same length: made by an interrupted command?"));
+        note(
+            false,
+            format!(
+                "{id} is another copy of it, of the same length: made by an interrupted command?"
+            ),
+        );
     }
 }
 

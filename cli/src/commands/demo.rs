@@ -47,7 +47,10 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         Some(folder) => empty_folder(folder)?,
         None => fresh_folder(&std::env::temp_dir())?,
     };
-    let global = Global { store: folder, ..global.clone() };
+    let global = Global {
+        store: folder,
+        ..global.clone()
+    };
     let report = Steps::new(&global, out)?.run()?;
     if out.is_json() {
         out.value(&report)?;
@@ -61,10 +64,22 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<Exit> {
 }
 
 fn empty_folder(folder: &Path) -> Result<PathBuf> {
-    let about = |error: &io::Error| Failure::io(error, format!("can't make the store in {}", folder.display()));
+    let about = |error: &io::Error| {
+        Failure::io(
+            error,
+            format!("can't make the store in {}", folder.display()),
+        )
+    };
     fs::create_dir_all(folder).map_err(|error| about(&error))?;
-    if fs::read_dir(folder).map_err(|error| about(&error))?.next().is_some() {
-        let message = format!("{} is not empty; give a new folder for the store of the demo", folder.display());
+    if fs::read_dir(folder)
+        .map_err(|error| about(&error))?
+        .next()
+        .is_some()
+    {
+        let message = format!(
+            "{} is not empty; give a new folder for the store of the demo",
+            folder.display()
+        );
         return Err(Failure::new(Exit::Conflict, "already_exists", message));
     }
     Ok(folder.to_owned())
@@ -73,14 +88,26 @@ fn empty_folder(folder: &Path) -> Result<PathBuf> {
 /// A folder that nobody had before.
 fn fresh_folder(parent: &Path) -> Result<PathBuf> {
     for number in 1..=EARLIER_MAX {
-        let name = if number == 1 { "runlog-demo".to_owned() } else { format!("runlog-demo-{number}") };
+        let name = if number == 1 {
+            "runlog-demo".to_owned()
+        } else {
+            format!("runlog-demo-{number}")
+        };
         let folder = parent.join(name);
         match fs::create_dir(&folder) {
             Ok(()) => return Ok(folder),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Failure::io(&error, format!("can't make {}", folder.display()))),
+            Err(error) => {
+                return Err(Failure::io(
+                    &error,
+                    format!("can't make {}", folder.display()),
+                ));
+            }
         }
     }
-    let message = format!("{} holds {EARLIER_MAX} stores of earlier demos; remove them", parent.display());
+    let message = format!(
+        "{} holds {EARLIER_MAX} stores of earlier demos; remove them",
+        parent.display()
+    );
     Err(Failure::new(Exit::Conflict, "already_exists", message))
 }

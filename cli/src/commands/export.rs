@@ -74,8 +74,12 @@ impl Written {
 }
 
 fn format_parser() -> impl TypedValueParser<Value = Written> {
-    PossibleValuesParser::new(Written::ALL.map(Written::name))
-        .map(|name| Written::ALL.into_iter().find(|it| it.name() == name).unwrap_or(Written::Archive))
+    PossibleValuesParser::new(Written::ALL.map(Written::name)).map(|name| {
+        Written::ALL
+            .into_iter()
+            .find(|it| it.name() == name)
+            .unwrap_or(Written::Archive)
+    })
 }
 
 /// The arguments.
@@ -83,7 +87,11 @@ fn format_parser() -> impl TypedValueParser<Value = Written> {
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The sessions
-    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "SESSION")]
+    #[arg(
+        required_unless_present = "all",
+        conflicts_with = "all",
+        value_name = "SESSION"
+    )]
     sessions: Vec<String>,
     /// The whole store
     #[arg(long)]
@@ -99,11 +107,16 @@ pub(crate) struct Args {
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if args.all && args.format != Written::Archive {
-        return Err(Failure::usage("--all is of the format runlog; name sessions for another one".to_owned()));
+        return Err(Failure::usage(
+            "--all is of the format runlog; name sessions for another one".to_owned(),
+        ));
     }
     let store = store::open_read_only(global)?;
-    let sessions: Vec<Session> =
-        args.sessions.iter().map(|text| store::session(&store, text)).collect::<Result<_>>()?;
+    let sessions: Vec<Session> = args
+        .sessions
+        .iter()
+        .map(|text| store::session(&store, text))
+        .collect::<Result<_>>()?;
     let Some(path) = &args.output else {
         let written = write_all(&store, args, &sessions, &mut |bytes| out.bytes(bytes))?;
         tell_relatives(&sessions, args, &written, out);
@@ -116,22 +129,39 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let mut write = |bytes: &[u8]| {
         total += bytes.len() as u64;
         progress.add(bytes.len() as u64);
-        file.write_all(bytes).map_err(|error| unwritten(&error, path))
+        file.write_all(bytes)
+            .map_err(|error| unwritten(&error, path))
     };
     let written = write_all(&store, args, &sessions, &mut write)?;
     progress.finish();
     file.finish().map_err(|error| unwritten(&error, path))?;
     tell_relatives(&sessions, args, &written, out);
     let what = text::count(written.len() as u64, "session", "sessions");
-    note(out.is_json(), format!("wrote {what} to {} ({})", text::path(path), text::bytes(total)));
+    note(
+        out.is_json(),
+        format!(
+            "wrote {what} to {} ({})",
+            text::path(path),
+            text::bytes(total)
+        ),
+    );
     Ok(Exit::Ok)
 }
 
 /// Writes what was asked for, and says which sessions that are.
-fn write_all(store: &Store, args: &Args, sessions: &[Session], write: Sink<'_>) -> Result<Vec<SessionId>> {
+fn write_all(
+    store: &Store,
+    args: &Args,
+    sessions: &[Session],
+    write: Sink<'_>,
+) -> Result<Vec<SessionId>> {
     let ids: Vec<SessionId> = sessions.iter().map(|session| session.id).collect();
     let Written::Transcript(format) = args.format else {
-        let what = if args.all { What::All } else { What::Sessions(&ids) };
+        let what = if args.all {
+            What::All
+        } else {
+            What::Sessions(&ids)
+        };
         return Ok(archive::export(store, what, write)?.sessions);
     };
     for session in sessions {
@@ -142,10 +172,15 @@ fn write_all(store: &Store, args: &Args, sessions: &[Session], write: Sink<'_>) 
 
 /// Says which sessions came along.
 fn tell_relatives(asked: &[Session], args: &Args, written: &[SessionId], out: &Out) {
-    for id in written.iter().filter(|id| !args.all && !asked.iter().any(|session| session.id == **id)) {
+    for id in written
+        .iter()
+        .filter(|id| !args.all && !asked.iter().any(|session| session.id == **id))
+    {
         note(
             out.is_json(),
-            format!("session {id} is in it too: a run of it spawned one of these, or one goes on from it"),
+            format!(
+                "session {id} is in it too: a run of it spawned one of these, or one goes on from it"
+            ),
         );
     }
 }
@@ -153,7 +188,10 @@ fn tell_relatives(asked: &[Session], args: &Args, written: &[SessionId], out: &O
 /// A failure of writing the file at a path.
 fn unwritten(error: &std::io::Error, path: &Path) -> Failure {
     if error.kind() == std::io::ErrorKind::AlreadyExists {
-        let message = format!("{} is there already; remove it, or give another name", path.display());
+        let message = format!(
+            "{} is there already; remove it, or give another name",
+            path.display()
+        );
         return Failure::new(Exit::Conflict, "already_exists", message);
     }
     Failure::io(error, format!("can't write {}", path.display()))
@@ -172,9 +210,18 @@ fn export(store: &Store, session: &Session, format: Format, write: Sink<'_>) -> 
     }
 }
 
-fn runlog(store: &Store, session: &Session, instances: &[AgentInstance], write: Sink<'_>) -> Result<()> {
+fn runlog(
+    store: &Store,
+    session: &Session,
+    instances: &[AgentInstance],
+    write: Sink<'_>,
+) -> Result<()> {
     let wrapper = kept::wrapper(store, session)?;
-    write(&runlog_lines::session_line(session, kept::format_of(session), wrapper.as_ref()))?;
+    write(&runlog_lines::session_line(
+        session,
+        kept::format_of(session),
+        wrapper.as_ref(),
+    ))?;
     for instance in instances {
         write(&runlog_lines::instance_line(instance))?;
     }
@@ -182,7 +229,9 @@ fn runlog(store: &Store, session: &Session, instances: &[AgentInstance], write: 
     for kept in kept::kept(store, session, instances)? {
         entries += 1;
         match kept? {
-            Kept::Event(event, envelope) => write(&runlog_lines::event_line(&event, envelope.as_ref()))?,
+            Kept::Event(event, envelope) => {
+                write(&runlog_lines::event_line(&event, envelope.as_ref()))?
+            }
             Kept::Other(instance, json) => write(&runlog_lines::other_line(instance, &json))?,
         }
     }
@@ -194,7 +243,12 @@ fn message_of(event: &ContextEvent) -> Result<Option<RawJson>> {
     event.message_json().map_err(Failure::from)
 }
 
-fn openai(store: &Store, session: &Session, instances: &[AgentInstance], write: Sink<'_>) -> Result<()> {
+fn openai(
+    store: &Store,
+    session: &Session,
+    instances: &[AgentInstance],
+    write: Sink<'_>,
+) -> Result<()> {
     let wrapper = kept::wrapper(store, session)?;
     for (index, instance) in instances.iter().enumerate() {
         let of_instance = std::slice::from_ref(instance);
@@ -226,7 +280,11 @@ fn openai(store: &Store, session: &Session, instances: &[AgentInstance], write: 
 }
 
 /// What the array of a run's wrapper had in it: the messages of all instances, and what was no message.
-fn run_entries(store: &Store, session: &Session, instances: &[AgentInstance]) -> Result<Vec<RawJson>> {
+fn run_entries(
+    store: &Store,
+    session: &Session,
+    instances: &[AgentInstance],
+) -> Result<Vec<RawJson>> {
     let mut entries = Vec::new();
     for kept in kept::kept(store, session, instances)? {
         match kept? {
@@ -238,8 +296,14 @@ fn run_entries(store: &Store, session: &Session, instances: &[AgentInstance]) ->
     Ok(entries)
 }
 
-fn swe_agent(store: &Store, session: &Session, instances: &[AgentInstance], write: Sink<'_>) -> Result<()> {
-    let wrapper = kept::wrapper(store, session)?.filter(|_| kept::format_of(session) == Some(Format::SweAgent));
+fn swe_agent(
+    store: &Store,
+    session: &Session,
+    instances: &[AgentInstance],
+    write: Sink<'_>,
+) -> Result<()> {
+    let wrapper = kept::wrapper(store, session)?
+        .filter(|_| kept::format_of(session) == Some(Format::SweAgent));
     let Some(wrapper) = wrapper else {
         return Err(Failure::usage(format!(
             "session {} was not imported from a .traj file; export it as runlog, openai or claude-code",
@@ -251,25 +315,36 @@ fn swe_agent(store: &Store, session: &Session, instances: &[AgentInstance], writ
     write(&text)
 }
 
-fn claude_code(store: &Store, session: &Session, instances: &[AgentInstance], write: Sink<'_>) -> Result<()> {
+fn claude_code(
+    store: &Store,
+    session: &Session,
+    instances: &[AgentInstance],
+    write: Sink<'_>,
+) -> Result<()> {
     let from_claude = kept::format_of(session) == Some(Format::ClaudeCode);
     let mut last_of = std::collections::HashMap::new();
     for kept in kept::kept(store, session, instances)? {
         let mut line = match kept? {
             Kept::Event(event, Some(envelope)) => {
-                let Some(message) = message_of(&event)? else { continue };
+                let Some(message) = message_of(&event)? else {
+                    continue;
+                };
                 last_of.insert(event.instance_id, uuid_in(&envelope));
                 render::line(Some(&envelope), &message)
             }
             Kept::Event(event, None) => {
-                let Some(message) = message_of(&event)? else { continue };
+                let Some(message) = message_of(&event)? else {
+                    continue;
+                };
                 let instance = instances.iter().find(|it| it.id == event.instance_id);
                 let parent = last_of.get(&event.instance_id).cloned().flatten();
                 let envelope = envelope_of(session, instance, &event, parent);
                 last_of.insert(event.instance_id, uuid_in(&envelope));
                 render::line(Some(&envelope), &message)
             }
-            Kept::Other(_, json) if from_claude && !kept::is_own(&json) => render::line(None, &json),
+            Kept::Other(_, json) if from_claude && !kept::is_own(&json) => {
+                render::line(None, &json)
+            }
             Kept::Other(..) => continue,
         };
         line.push(b'\n');

@@ -126,11 +126,14 @@ struct IssueReport {
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     for file in args.files.iter().filter(|file| !is_stdin(file)) {
         // Told before the store is made, so that a typo leaves nothing behind.
-        std::fs::metadata(file).map_err(|error| Failure::io(&error, format!("can't read {}", file.display())))?;
+        std::fs::metadata(file)
+            .map_err(|error| Failure::io(&error, format!("can't read {}", file.display())))?;
     }
     // What comes once is looked at before the store is made, which begins with the oldest record of an archive.
     let mut stream = match args.files.iter().find(|file| is_stdin(file)) {
-        Some(file) => Some(Opened::new(file, args.format).map_err(|failure| failure.about(file.display()))?),
+        Some(file) => {
+            Some(Opened::new(file, args.format).map_err(|failure| failure.about(file.display()))?)
+        }
         None => None,
     };
     let first_ms = args.files.iter().find_map(|file| match &stream {
@@ -139,7 +142,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     });
     let (store, clock) = store::open_to_import(global, first_ms)?;
     // A device has no length, and standard input none that is known.
-    let length = |file: &PathBuf| std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|it| it.len());
+    let length = |file: &PathBuf| {
+        std::fs::metadata(file)
+            .ok()
+            .filter(std::fs::Metadata::is_file)
+            .map(|it| it.len())
+    };
     let total = args.files.iter().map(length).sum();
     let mut progress = Progress::bytes(total, out.is_json());
     let mut importer = Importer::new(&store, args.project.clone());
@@ -150,11 +158,22 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         let started = Instant::now();
         let opened = if is_stdin(file) { stream.take() } else { None };
         let (store, importer, progress) = (&store, &mut importer, &mut progress);
-        let mut job = Job { file, opened, args, store, clock: &clock, importer, progress };
+        let mut job = Job {
+            file,
+            opened,
+            args,
+            store,
+            clock: &clock,
+            importer,
+            progress,
+        };
         let (report, failure) = import_file(&mut job);
         any |= report.chats + report.messages + report.steps + report.other + report.skipped > 0;
         let is_partial = report.issues.iter().any(|issue| issue.severity == "error");
-        let report = Report { seconds: started.elapsed().as_secs_f64(), ..report };
+        let report = Report {
+            seconds: started.elapsed().as_secs_f64(),
+            ..report
+        };
         let mut printed = Ok(());
         progress.aside(|| printed = print(&report, out));
         printed?;
@@ -180,7 +199,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 
 /// Whether there is no sense in going on with the next file.
 fn stops_all(failure: &Failure) -> bool {
-    let of_the_file = [ErrorKind::InvalidInput.name(), ErrorKind::TooLarge.name(), "io", "not_found"];
+    let of_the_file = [
+        ErrorKind::InvalidInput.name(),
+        ErrorKind::TooLarge.name(),
+        "io",
+        "not_found",
+    ];
     !of_the_file.contains(&failure.kind())
 }
 
@@ -223,10 +247,15 @@ fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
         }
         issues.push(issue);
     };
-    let opened = job.opened.take().map_or_else(|| Opened::new(file, job.args.format), Ok);
+    let opened = job
+        .opened
+        .take()
+        .map_or_else(|| Opened::new(file, job.args.format), Ok);
     let read = opened.and_then(|opened| match opened {
         Opened::Archive(archive) => read_archive(&archive, job, &mut tell, &mut report),
-        Opened::Other(Some(FileFormat::Table(table)), source) => read_table(source, table, job, &mut tell, &mut report),
+        Opened::Other(Some(FileFormat::Table(table)), source) => {
+            read_table(source, table, job, &mut tell, &mut report)
+        }
         Opened::Other(Some(FileFormat::Transcript(format)), source) => {
             read_transcript(source, Some(format), job, &mut tell, &mut report)
         }
@@ -237,18 +266,40 @@ fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
         (Err(failure), _) | (Ok(()), Err(failure)) => Some(failure.about(file.display())),
         (Ok(()), Ok(())) => None,
     };
-    report.told = if is_json { 0 } else { issues.len().min(ISSUES_SHOWN) };
+    report.told = if is_json {
+        0
+    } else {
+        issues.len().min(ISSUES_SHOWN)
+    };
     report.issues = issues;
     for outcome in job.importer.take_outcomes() {
-        let Outcome { session, what, messages, tool_calls, other, skipped, conflict, .. } = outcome;
+        let Outcome {
+            session,
+            what,
+            messages,
+            tool_calls,
+            other,
+            skipped,
+            conflict,
+            ..
+        } = outcome;
         report.messages += messages;
         report.tool_calls += tool_calls;
         report.other += other;
         report.skipped += skipped;
         if let Some((line, what)) = conflict {
-            report.issues.push(IssueReport { severity: "error", line, column: 1, what });
+            report.issues.push(IssueReport {
+                severity: "error",
+                line,
+                column: 1,
+                what,
+            });
         }
-        let session = session.map(|it| SessionReport { id: it.id.to_string(), name: it.name, outcome: what });
+        let session = session.map(|it| SessionReport {
+            id: it.id.to_string(),
+            name: it.name,
+            outcome: what,
+        });
         report.sessions.extend(session);
     }
     if failure.is_none() {
@@ -260,7 +311,11 @@ fn import_file(job: &mut Job<'_, '_>) -> (Report, Option<Failure>) {
 /// What is told of a file that was taken for a format which much of it isn't in: another agent's, say, whose messages have
 /// the same fields and other roles. What it has is kept, but it is no success.
 fn other_format(report: &Report) -> Option<IssueReport> {
-    let unread = report.issues.iter().filter(|issue| issue.what.starts_with(OTHER_ROLE)).count() as u64;
+    let unread = report
+        .issues
+        .iter()
+        .filter(|issue| issue.what.starts_with(OTHER_ROLE))
+        .count() as u64;
     let read = report.messages + report.skipped;
     let says_nothing = read == 0 && report.other > 0;
     if report.is_archive || unread * 10 <= read && !says_nothing {
@@ -269,9 +324,16 @@ fn other_format(report: &Report) -> Option<IssueReport> {
     let format = report.format.unwrap_or("transcript");
     let what = match says_nothing {
         true => format!("there is no message in it; this looks like another format than {format}"),
-        false => format!("{unread} messages have unknown roles; this looks like another agent's format than {format}"),
+        false => format!(
+            "{unread} messages have unknown roles; this looks like another agent's format than {format}"
+        ),
     };
-    Some(IssueReport { severity: "error", line: 1, column: 1, what })
+    Some(IssueReport {
+        severity: "error",
+        line: 1,
+        column: 1,
+        what,
+    })
 }
 
 /// How the issues begin that tell of messages that are kept, and whose role isn't known.
@@ -292,7 +354,9 @@ impl Opened {
         if found != Some(FileFormat::Archive) {
             return Ok(Self::Other(found, source));
         }
-        Archive::of_file(file).map_or_else(|| Archive::of_stream(source), Ok).map(Self::Archive)
+        Archive::of_file(file)
+            .map_or_else(|| Archive::of_stream(source), Ok)
+            .map(Self::Archive)
     }
 
     fn first_time(&self) -> Option<u64> {
@@ -303,23 +367,42 @@ impl Opened {
     }
 }
 
-fn read_archive(archive: &Archive, job: &mut Job<'_, '_>, tell: &mut Tell<'_>, report: &mut Report) -> Result<()> {
+fn read_archive(
+    archive: &Archive,
+    job: &mut Job<'_, '_>,
+    tell: &mut Tell<'_>,
+    report: &mut Report,
+) -> Result<()> {
     if job.args.project.is_some() {
-        return Err(Failure::usage("an export keeps the projects of its sessions; leave --project out".to_owned()));
+        return Err(Failure::usage(
+            "an export keeps the projects of its sessions; leave --project out".to_owned(),
+        ));
     }
     (report.format, report.is_archive) = (Some(Format::Runlog.name()), true);
     let progress = &mut *job.progress;
-    let imported = archive.import(job.store, job.clock, job.args.strict, &mut |bytes| progress.add(bytes))?;
+    let imported = archive.import(job.store, job.clock, job.args.strict, &mut |bytes| {
+        progress.add(bytes)
+    })?;
     for conflict in imported.conflicts {
-        tell(IssueReport { severity: "error", line: conflict.line, column: 1, what: conflict.what }, job.progress);
+        tell(
+            IssueReport {
+                severity: "error",
+                line: conflict.line,
+                column: 1,
+                what: conflict.what,
+            },
+            job.progress,
+        );
     }
     (report.messages, report.tool_calls) = (imported.messages, imported.tool_calls);
     (report.other, report.skipped) = (imported.other, imported.skipped);
-    report.sessions.extend(imported.sessions.into_iter().map(|it| SessionReport {
-        id: it.id.to_string(),
-        name: it.name,
-        outcome: it.outcome.name(),
-    }));
+    report
+        .sessions
+        .extend(imported.sessions.into_iter().map(|it| SessionReport {
+            id: it.id.to_string(),
+            name: it.name,
+            outcome: it.outcome.name(),
+        }));
     Ok(())
 }
 
@@ -331,19 +414,34 @@ fn read_table(
     report: &mut Report,
 ) -> Result<()> {
     if job.args.project.is_some() {
-        return Err(Failure::usage(format!("{} has no project; leave --project out", table.name())));
+        return Err(Failure::usage(format!(
+            "{} has no project; leave --project out",
+            table.name()
+        )));
     }
     report.format = Some(table.name());
     let mut importer = TableImporter::new(job.store, table, job.args.strict);
     let shared = std::cell::RefCell::new(&mut *job.progress);
     let imported = importer.import(
         BufReader::new(source),
-        &mut |line, what| tell(IssueReport { severity: "error", line, column: 1, what }, &shared.borrow()),
+        &mut |line, what| {
+            tell(
+                IssueReport {
+                    severity: "error",
+                    line,
+                    column: 1,
+                    what,
+                },
+                &shared.borrow(),
+            )
+        },
         &mut |bytes| shared.borrow_mut().add(bytes),
     );
     match table {
         Table::Chat => report.chats = importer.imported,
-        Table::History | Table::Message => (report.chats, report.messages) = (importer.chats, importer.imported),
+        Table::History | Table::Message => {
+            (report.chats, report.messages) = (importer.chats, importer.imported)
+        }
         Table::Step => (report.chats, report.steps) = (importer.chats, importer.imported),
     }
     report.skipped = importer.skipped;
@@ -357,7 +455,13 @@ fn read_transcript(
     tell: &mut Tell<'_>,
     report: &mut Report,
 ) -> Result<()> {
-    let Job { file, args, importer, progress, .. } = job;
+    let Job {
+        file,
+        args,
+        importer,
+        progress,
+        ..
+    } = job;
     let mut options = Options::default();
     options.format = format;
     options.strict = args.strict;
@@ -407,7 +511,10 @@ fn tell_issue(file: &str, issue: &IssueReport) {
         _ => console::style("warning:").for_stderr().yellow(),
     };
     let what = text::printable(&issue.what);
-    note(false, format!("{word} {file}:{}:{}: {what}", issue.line, issue.column));
+    note(
+        false,
+        format!("{word} {file}:{}:{}: {what}", issue.line, issue.column),
+    );
 }
 
 fn print(report: &Report, out: &mut Out) -> Result<()> {
@@ -418,21 +525,53 @@ fn print(report: &Report, out: &mut Out) -> Result<()> {
     for issue in report.issues.iter().take(ISSUES_SHOWN).skip(report.told) {
         tell_issue(&file, issue);
     }
-    if let Some(more) = report.issues.len().checked_sub(ISSUES_SHOWN).filter(|more| *more > 0) {
+    if let Some(more) = report
+        .issues
+        .len()
+        .checked_sub(ISSUES_SHOWN)
+        .filter(|more| *more > 0)
+    {
         note(false, format!("… and {more} more in {file}"));
     }
-    let Some(format) = report.format else { return Ok(()) };
+    let Some(format) = report.format else {
+        return Ok(());
+    };
     let table = Table::ALL.into_iter().find(|table| table.name() == format);
     let is_table = table.is_some();
     let mut line = format.to_owned();
     for (number, one, many, is_told) in [
-        (report.sessions.len() as u64, "session", "sessions", !is_table),
-        (report.chats, "chat", "chats", table == Some(Table::Chat) || report.chats > 0),
-        (report.messages, "message", "messages", !matches!(table, Some(Table::Chat | Table::Step))),
+        (
+            report.sessions.len() as u64,
+            "session",
+            "sessions",
+            !is_table,
+        ),
+        (
+            report.chats,
+            "chat",
+            "chats",
+            table == Some(Table::Chat) || report.chats > 0,
+        ),
+        (
+            report.messages,
+            "message",
+            "messages",
+            !matches!(table, Some(Table::Chat | Table::Step)),
+        ),
         (report.steps, "step", "steps", table == Some(Table::Step)),
         (report.tool_calls, "tool call", "tool calls", !is_table),
-        (report.other, "other line", "other lines", report.other > 0 && !report.is_archive),
-        (report.other, "other record", "other records", report.other > 0 && report.is_archive),
+        (
+            report.other,
+            "other line",
+            "other lines",
+            report.other > 0 && !report.is_archive,
+        ),
+        (
+            report.other,
+            "other record",
+            "other records",
+            report.other > 0 && report.is_archive,
+        ),
     ] {
         if is_told {
             line += &format!(", {}", text::count(number, one, many));
@@ -441,12 +580,19 @@ fn print(report: &Report, out: &mut Out) -> Result<()> {
     if report.skipped > 0 {
         line += &format!("; {} there already", text::thousands(report.skipped));
     }
-    let completed = report.sessions.iter().filter(|session| session.outcome == "completed").count() as u64;
+    let completed = report
+        .sessions
+        .iter()
+        .filter(|session| session.outcome == "completed")
+        .count() as u64;
     if completed > 0 {
         let sessions = text::count(completed, "session", "sessions");
         line += &format!("; completed {sessions} that an interrupted import had begun");
     }
-    line += &format!("  ({})", text::duration(std::time::Duration::from_secs_f64(report.seconds)));
+    line += &format!(
+        "  ({})",
+        text::duration(std::time::Duration::from_secs_f64(report.seconds))
+    );
     // Beside the name where there is room, else below it.
     if console::measure_text_width(&file) + 2 + console::measure_text_width(&line) <= out.width() {
         return out.line(format!("{file}: {line}"));

@@ -63,13 +63,23 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let options = ListSessions {
         project: args.project.clone(),
-        deleted: if args.deleted { Deleted::Shown } else { Deleted::Hidden },
+        deleted: if args.deleted {
+            Deleted::Shown
+        } else {
+            Deleted::Hidden
+        },
         limit: args.limit.min(100_000),
         ..ListSessions::default()
     };
     let page = store.list_sessions(&options)?;
     if page.sessions.is_empty() && !out.is_json() {
-        let is_empty = store.list_sessions(&ListSessions { limit: 1, ..ListSessions::default() })?.sessions.is_empty();
+        let is_empty = store
+            .list_sessions(&ListSessions {
+                limit: 1,
+                ..ListSessions::default()
+            })?
+            .sessions
+            .is_empty();
         out.line(if is_empty {
             "no sessions yet; `runlog import FILE…` or `runlog run -- CMD…` makes some"
         } else {
@@ -77,25 +87,39 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         })?;
         return Ok(Exit::Ok);
     }
-    let id_width = if out.is_json() { 0 } else { id_width(&store, &page.sessions)? };
+    let id_width = if out.is_json() {
+        0
+    } else {
+        id_width(&store, &page.sessions)?
+    };
     let mut rows = Vec::new();
     for session in &page.sessions {
         let mut instances = Vec::new();
         // The instances of a deleted session can't be listed.
         for instance in store.instances(session.id).unwrap_or_default() {
-            instances.push(InstanceRow { events: store::event_count(&store, instance.id)?, instance });
+            instances.push(InstanceRow {
+                events: store::event_count(&store, instance.id)?,
+                instance,
+            });
         }
         let events = instances.iter().map(|it| it.events).sum();
         if out.is_json() {
             let instances = Some(instances).filter(|_| args.instances);
-            out.value(&Row { session, events, instances })?;
+            out.value(&Row {
+                session,
+                events,
+                instances,
+            })?;
         } else {
             rows.push((session, events, instances));
         }
     }
     print(&rows, id_width, args, out)?;
     if page.next.is_some() && !out.is_json() {
-        out.line(format!("… there are more; --limit {} shows them", args.limit.saturating_mul(10)))?;
+        out.line(format!(
+            "… there are more; --limit {} shows them",
+            args.limit.saturating_mul(10)
+        ))?;
     }
     Ok(Exit::Ok)
 }
@@ -112,21 +136,45 @@ fn id_width(store: &Store, sessions: &[Session]) -> Result<usize> {
     Ok(width)
 }
 
-fn print(rows: &[(&Session, u64, Vec<InstanceRow>)], id_width: usize, args: &Args, out: &mut Out) -> Result<()> {
+fn print(
+    rows: &[(&Session, u64, Vec<InstanceRow>)],
+    id_width: usize,
+    args: &Args,
+    out: &mut Out,
+) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    let counts = rows.iter().map(|(_, events, _)| text::thousands(*events).len());
+    let counts = rows
+        .iter()
+        .map(|(_, events, _)| text::thousands(*events).len());
     let events_width = counts.max().unwrap_or_default().max("events".len());
-    let made_width = rows.iter().map(|(session, ..)| text::time_to_minute(session.created_at_ms).len());
+    let made_width = rows
+        .iter()
+        .map(|(session, ..)| text::time_to_minute(session.created_at_ms).len());
     let made_width = made_width.max().unwrap_or_default().max("made (UTC)".len());
     let several = rows.iter().any(|(.., instances)| instances.len() > 1);
     // What is left beside the other columns is the name's, but for the beginning of a title.
     let others = id_width + events_width + made_width + if several { 16 } else { 8 };
-    let name_most = out.width().saturating_sub(others + TITLE_LEAST).clamp(NAME_LEAST, NAME_MOST);
-    let names = rows.iter().map(|(session, ..)| text::one_line(session.name.as_deref().unwrap_or_default(), name_most));
-    let name_width = names.map(|name| console::measure_text_width(&name)).max().unwrap_or_default().max(4);
-    let agents = |count: &str| if several { format!("{count:>6}  ") } else { String::new() };
+    let name_most = out
+        .width()
+        .saturating_sub(others + TITLE_LEAST)
+        .clamp(NAME_LEAST, NAME_MOST);
+    let names = rows.iter().map(|(session, ..)| {
+        text::one_line(session.name.as_deref().unwrap_or_default(), name_most)
+    });
+    let name_width = names
+        .map(|name| console::measure_text_width(&name))
+        .max()
+        .unwrap_or_default()
+        .max(4);
+    let agents = |count: &str| {
+        if several {
+            format!("{count:>6}  ")
+        } else {
+            String::new()
+        }
+    };
     let head = format!(
         "{}  {}  {}{:>events_width$}  {:<made_width$}  title",
         text::pad("session", id_width),
@@ -158,9 +206,20 @@ fn print(rows: &[(&Session, u64, Vec<InstanceRow>)], id_width: usize, args: &Arg
         );
         out.line(line.trim_end())?;
         for row in instances.iter().filter(|_| args.instances) {
-            let role = if row.instance.parent_instance_id.is_some() { "└─ " } else { "── " };
-            let line = format!("  {role}{}  {}  ", row.instance.id, text::count(row.events, "event", "events"));
-            let left = out.width().saturating_sub(console::measure_text_width(&line)).max(TITLE_LEAST);
+            let role = if row.instance.parent_instance_id.is_some() {
+                "└─ "
+            } else {
+                "── "
+            };
+            let line = format!(
+                "  {role}{}  {}  ",
+                row.instance.id,
+                text::count(row.events, "event", "events")
+            );
+            let left = out
+                .width()
+                .saturating_sub(console::measure_text_width(&line))
+                .max(TITLE_LEAST);
             out.line(line + &text::one_line(&row.instance.agent_name, left))?;
         }
     }

@@ -72,7 +72,8 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
     };
     let file = AgentsFile::read(path)?;
     let store = store::open_quietly(global)?;
-    let runtime = TokioRuntime::current().ok_or_else(|| Failure::other("there is no runtime to run agents on"))?;
+    let runtime = TokioRuntime::current()
+        .ok_or_else(|| Failure::other("there is no runtime to run agents on"))?;
     let options = OrchestratorOptions {
         concurrent_max: usize::from(args.at_once),
         // Clients kill a server that takes much longer than this to end.
@@ -82,7 +83,10 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
     let orchestrator = Orchestrator::new(store.to_async(), runtime, options);
     for agent in file.agents {
         let command = agent.command();
-        orchestrator.register(&agent.definition.name, CommandAgent::new(store.clone(), command));
+        orchestrator.register(
+            &agent.definition.name,
+            CommandAgent::new(store.clone(), command),
+        );
         store.to_async().agents().put(agent.definition).await?;
     }
     if args.resume {
@@ -107,11 +111,24 @@ async fn signalled() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
-        let mut signals: Vec<_> = kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect();
+        let kinds = [
+            SignalKind::terminate(),
+            SignalKind::interrupt(),
+            SignalKind::hangup(),
+        ];
+        let mut signals: Vec<_> = kinds
+            .into_iter()
+            .filter_map(|kind| signal(kind).ok())
+            .collect();
         std::future::poll_fn(|context| {
-            let is_ready = signals.iter_mut().any(|signal| signal.poll_recv(context).is_ready());
-            if is_ready { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+            let is_ready = signals
+                .iter_mut()
+                .any(|signal| signal.poll_recv(context).is_ready());
+            if is_ready {
+                std::task::Poll::Ready(())
+            } else {
+                std::task::Poll::Pending
+            }
         })
         .await;
     }
@@ -123,7 +140,13 @@ async fn signalled() {
 async fn talk(server: Server) -> Result<Exit> {
     let failed = |error: String| Failure::other(format!("can't talk with the client: {error}"));
     let lines = Lines::new(tokio::io::stdin(), tokio::io::stdout(), server.gone());
-    let service = server.serve(lines).await.map_err(|error| failed(error.to_string()))?;
-    service.waiting().await.map_err(|error| failed(error.to_string()))?;
+    let service = server
+        .serve(lines)
+        .await
+        .map_err(|error| failed(error.to_string()))?;
+    service
+        .waiting()
+        .await
+        .map_err(|error| failed(error.to_string()))?;
     Ok(Exit::Ok)
 }

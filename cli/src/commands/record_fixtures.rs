@@ -34,7 +34,11 @@ With --json one document: {\"output\", \"files\": [{\"node\", \"path\", \"calls\
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// What was recorded: the run of a flow or of an agent, a session, or an instance
-    #[arg(value_name = "RUN|SESSION", conflicts_with = "command", required_unless_present = "command")]
+    #[arg(
+        value_name = "RUN|SESSION",
+        conflicts_with = "command",
+        required_unless_present = "command"
+    )]
     of: Option<String>,
     /// The folder to write to; made if it isn't there
     #[arg(short, long, value_name = "DIR")]
@@ -73,7 +77,10 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         None => of_program(args, out.is_json())?,
     };
     if out.is_json() {
-        out.value(&Report { output: args.output.display().to_string(), files })?;
+        out.value(&Report {
+            output: args.output.display().to_string(),
+            files,
+        })?;
     } else {
         for file in &files {
             let calls = text::count(file.calls as u64, "call", "calls");
@@ -88,8 +95,13 @@ fn of_store(global: &Global, args: &Args, of: &str) -> Result<Vec<Written>> {
     let store = store::open_read_only(global)?;
     let mut fixtures = recorded(&store, of)?;
     if let Some(unknown) = args.nodes.iter().find(|node| !fixtures.contains_key(*node)) {
-        let known = fixtures.keys().map(|node| format!("{node:?}")).collect::<Vec<_>>().join(", ");
-        let message = format!("{of:?} has no calls of the node {unknown:?}; it has those of {known}");
+        let known = fixtures
+            .keys()
+            .map(|node| format!("{node:?}"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let message =
+            format!("{of:?} has no calls of the node {unknown:?}; it has those of {known}");
         return Err(Failure::new(Exit::NotFound, "not_found", message));
     }
     fixtures.retain(|node, _| args.nodes.is_empty() || args.nodes.contains(node));
@@ -97,12 +109,15 @@ fn of_store(global: &Global, args: &Args, of: &str) -> Result<Vec<Written>> {
     let mut new = Vec::new();
     for (node, fixture) in &fixtures {
         let path = args.output.join(file_of(node));
-        let json = json_of(fixture).map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
+        let json = json_of(fixture)
+            .map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
         // One that says the same may be left from this command, interrupted before it had written all of them.
         let is_there = path.exists();
         if is_there && !args.overwrite && fs::read(&path).ok().as_ref() != Some(&json) {
-            let message =
-                format!("{} is there already, and differs; give another --output, or --overwrite", path.display());
+            let message = format!(
+                "{} is there already, and differs; give another --output, or --overwrite",
+                path.display()
+            );
             return Err(Failure::new(Exit::Conflict, "already_exists", message));
         }
         new.push((path, json));
@@ -110,8 +125,13 @@ fn of_store(global: &Global, args: &Args, of: &str) -> Result<Vec<Written>> {
     make(&args.output)?;
     let mut files = Vec::new();
     for ((node, fixture), (path, json)) in fixtures.into_iter().zip(&new) {
-        write(path, json).map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
-        files.push(Written { node, path: path.display().to_string(), calls: fixture.calls.len() });
+        write(path, json)
+            .map_err(|error| Failure::io(&error, format!("can't write {}", path.display())))?;
+        files.push(Written {
+            node,
+            path: path.display().to_string(),
+            calls: fixture.calls.len(),
+        });
     }
     Ok(files)
 }
@@ -119,27 +139,39 @@ fn of_store(global: &Global, args: &Args, of: &str) -> Result<Vec<Written>> {
 /// Runs the command, and says which files it wrote.
 fn of_program(args: &Args, is_json: bool) -> Result<(Vec<Written>, Exit)> {
     make(&args.output)?;
-    let unreadable = |error: io::Error| Failure::io(&error, format!("can't read {}", args.output.display()));
+    let unreadable =
+        |error: io::Error| Failure::io(&error, format!("can't read {}", args.output.display()));
     let folder = fs::canonicalize(&args.output).map_err(unreadable)?;
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(Failure::usage("give a run, or a command after --"));
     };
     let before = written_at(&folder).map_err(unreadable)?;
     let mut command = Command::new(program);
-    command.args(arguments).env("RUNLOG_RECORD_FIXTURES", &folder);
+    command
+        .args(arguments)
+        .env("RUNLOG_RECORD_FIXTURES", &folder);
     if let Some(flow) = &args.flow {
         command.env("RUNLOG_FLOW", flow);
     }
-    let status = command.status().map_err(|error| Failure::io(&error, format!("can't run {program}")))?;
+    let status = command
+        .status()
+        .map_err(|error| Failure::io(&error, format!("can't run {program}")))?;
     let mut files = Vec::new();
     for (path, time) in written_at(&folder).map_err(unreadable)? {
         if before.get(&path) != Some(&time) {
             let (node, calls) = (node_of(&path), calls_of(&path)?);
-            files.push(Written { node, path: path.display().to_string(), calls });
+            files.push(Written {
+                node,
+                path: path.display().to_string(),
+                calls,
+            });
         }
     }
     if !status.success() {
-        note(is_json, format!("{program} ended with {status}; what was recorded by then is kept"));
+        note(
+            is_json,
+            format!("{program} ended with {status}; what was recorded by then is kept"),
+        );
         return Ok((files, Exit::Agent));
     }
     if files.is_empty() {
@@ -151,7 +183,8 @@ fn of_program(args: &Args, is_json: bool) -> Result<(Vec<Written>, Exit)> {
 }
 
 fn make(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|error| Failure::io(&error, format!("can't make {}", folder.display())))
+    fs::create_dir_all(folder)
+        .map_err(|error| Failure::io(&error, format!("can't make {}", folder.display())))
 }
 
 /// The fixtures in a folder, and when each was written.
@@ -159,7 +192,11 @@ fn written_at(folder: &Path) -> io::Result<BTreeMap<PathBuf, SystemTime>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if entry.path().extension().is_some_and(|extension| extension == "json") {
+        if entry
+            .path()
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
             found.insert(entry.path(), entry.metadata()?.modified()?);
         }
     }
@@ -168,15 +205,24 @@ fn written_at(folder: &Path) -> io::Result<BTreeMap<PathBuf, SystemTime>> {
 
 /// How many calls a fixture has.
 fn calls_of(path: &Path) -> Result<usize> {
-    let json = fs::read(path).map_err(|error| Failure::io(&error, format!("can't read {}", path.display())))?;
+    let json = fs::read(path)
+        .map_err(|error| Failure::io(&error, format!("can't read {}", path.display())))?;
     let fixture: serde_json::Value = serde_json::from_slice(&json).unwrap_or_default();
     let calls = fixture.get("calls").and_then(serde_json::Value::as_array);
-    calls.map(Vec::len).ok_or_else(|| Failure::other(format!("{} is no fixture: it has no calls", path.display())))
+    calls
+        .map(Vec::len)
+        .ok_or_else(|| Failure::other(format!("{} is no fixture: it has no calls", path.display())))
 }
 
 /// What was recorded under a name.
 fn recorded(store: &Store, name: &str) -> Result<Fixtures> {
-    let none = || Failure::new(Exit::NotFound, "not_found", format!("{name:?} has no calls of an agent to record"));
+    let none = || {
+        Failure::new(
+            Exit::NotFound,
+            "not_found",
+            format!("{name:?} has no calls of an agent to record"),
+        )
+    };
     // A session has the name `@last` too, but what has calls of agents in it is the newest run.
     let run = match store::run_id(store, name) {
         Ok(run) => Some(run),
@@ -189,17 +235,25 @@ fn recorded(store: &Store, name: &str) -> Result<Fixtures> {
             return Ok(fixtures);
         }
     }
-    let subject = store::subject(store, name).map_err(|failure| if run.is_some() { none() } else { failure })?;
+    let subject = store::subject(store, name)
+        .map_err(|failure| if run.is_some() { none() } else { failure })?;
     let mut fixtures = Fixtures::new();
     for instance in subject.instances() {
         add(&mut fixtures, store, instance, None)?;
     }
-    if fixtures.is_empty() { Err(none()) } else { Ok(fixtures) }
+    if fixtures.is_empty() {
+        Err(none())
+    } else {
+        Ok(fixtures)
+    }
 }
 
 /// The fixtures of a run: of its flow, if it is one, else of what its agent was asked and answered in it.
 fn of_run(store: &Store, run: RunId) -> Result<Fixtures> {
-    let options = PlaybackOptions { speed: Speed::AtOnce, ..PlaybackOptions::default() };
+    let options = PlaybackOptions {
+        speed: Speed::AtOnce,
+        ..PlaybackOptions::default()
+    };
     let mut of_flow = FlowFixtures::default();
     match Playback::new(store, run, options) {
         Ok(mut playback) => {
@@ -225,14 +279,23 @@ fn of_run(store: &Store, run: RunId) -> Result<Fixtures> {
 }
 
 /// Adds the calls of an instance, or those of one of its runs, under its agent's name.
-fn add(fixtures: &mut Fixtures, store: &Store, instance: &AgentInstance, run: Option<RunId>) -> Result<()> {
+fn add(
+    fixtures: &mut Fixtures,
+    store: &Store,
+    instance: &AgentInstance,
+    run: Option<RunId>,
+) -> Result<()> {
     let mut events = store.contexts().get_events(instance.id, 1)?;
     events.retain(|event| run.is_none() || event.run_id == run);
     if events.is_empty() {
         return Ok(());
     }
     let Fixture { calls } = of_context(&events, &instance.id.to_string())?;
-    fixtures.entry(instance.agent_name.clone()).or_default().calls.extend(calls);
+    fixtures
+        .entry(instance.agent_name.clone())
+        .or_default()
+        .calls
+        .extend(calls);
     Ok(())
 }
 

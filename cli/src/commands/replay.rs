@@ -38,7 +38,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "X")]
     speed: Option<f64>,
     /// Wait at most so many seconds between two events
-    #[arg(long, value_name = "SECONDS", requires = "speed", default_value_t = 60.0)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        requires = "speed",
+        default_value_t = 60.0
+    )]
     wait_max: f64,
 }
 
@@ -47,7 +52,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if let (Some(from), Some(to)) = (args.from, args.to)
         && from > to
     {
-        return Err(Failure::usage(format!("--from {from} comes after --to {to}")));
+        return Err(Failure::usage(format!(
+            "--from {from} comes after --to {to}"
+        )));
     }
     let pace = Pace::new(args)?;
     let store = store::open_read_only(global)?;
@@ -60,7 +67,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let mut before = None;
     let mut first = None;
     for kept in kept::kept(&store, subject.session(), &instances)? {
-        let Kept::Event(event, _) = kept? else { continue };
+        let Kept::Event(event, _) = kept? else {
+            continue;
+        };
         if args.from.is_some_and(|from| event.sequence_number < from) {
             continue;
         }
@@ -71,7 +80,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             pace.wait(before.replace(event.created_at_ms), event.created_at_ms);
         }
         let first = *first.get_or_insert(event.created_at_ms);
-        let agent = instances.iter().find(|it| several && it.id == event.instance_id);
+        let agent = instances
+            .iter()
+            .find(|it| several && it.id == event.instance_id);
         print(&event, first, agent.map(|it| it.agent_name.as_str()), out)?;
         if pace.is_some() || out.is_terminal() {
             out.flush()?;
@@ -85,10 +96,18 @@ fn print(event: &ContextEvent, first_ms: u64, agent: Option<&str>, out: &mut Out
         return out.value(event);
     }
     let since = Duration::from_millis(event.created_at_ms.saturating_sub(first_ms));
-    let agent = agent.map(|agent| text::pad(&text::one_line(agent, 12), 13)).unwrap_or_default();
+    let agent = agent
+        .map(|agent| text::pad(&text::one_line(agent, 12), 13))
+        .unwrap_or_default();
     let kind = text::pad(view::kind_name(event.event_type), 11);
-    let start = format!("{:>4}  {:>9}  {agent}", event.sequence_number, format!("+{:.1} s", since.as_secs_f64()));
-    let width = out.width().saturating_sub(console::measure_text_width(&start) + 13);
+    let start = format!(
+        "{:>4}  {:>9}  {agent}",
+        event.sequence_number,
+        format!("+{:.1} s", since.as_secs_f64())
+    );
+    let width = out
+        .width()
+        .saturating_sub(console::measure_text_width(&start) + 13);
     let said = view::summary(event, width.max(20));
     out.line(format!("{start}{}  {said}", view::styled(event.event_type, &kind)).trim_end())
 }
@@ -101,7 +120,9 @@ struct Pace {
 
 impl Pace {
     fn new(args: &Args) -> Result<Option<Self>> {
-        let Some(speed) = args.speed else { return Ok(None) };
+        let Some(speed) = args.speed else {
+            return Ok(None);
+        };
         if !speed.is_finite() || speed <= 0.0 {
             return Err(Failure::usage(format!(
                 "--speed {speed} is not above 0; leave it out to have everything at once"
@@ -114,7 +135,8 @@ impl Pace {
 
     fn wait(&self, before_ms: Option<u64>, now_ms: u64) {
         let gap = Duration::from_millis(now_ms.saturating_sub(before_ms.unwrap_or(now_ms)));
-        let wait = Duration::try_from_secs_f64(gap.as_secs_f64() / self.speed).unwrap_or(self.wait_max);
+        let wait =
+            Duration::try_from_secs_f64(gap.as_secs_f64() / self.speed).unwrap_or(self.wait_max);
         thread::sleep(wait.min(self.wait_max));
     }
 }

@@ -53,15 +53,28 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let page = store.runs().list(&options).map_err(Failure::of_argument)?;
     let mut items = Vec::new();
     for run in page.items {
-        let Some(run) = store.runs().get(run.id)?.filter(|run| run.resumed_by.is_none()) else { continue };
+        let Some(run) = store
+            .runs()
+            .get(run.id)?
+            .filter(|run| run.resumed_by.is_none())
+        else {
+            continue;
+        };
         items.push(row(&store, run)?);
     }
     if out.is_json() {
-        out.value(&Paged { items, next: page.next })?;
+        out.value(&Paged {
+            items,
+            next: page.next,
+        })?;
         return Ok(Exit::Ok);
     }
     if items.is_empty() {
-        out.line(if page.next.is_some() { "no run to resume on this page" } else { "no run to resume" })?;
+        out.line(if page.next.is_some() {
+            "no run to resume on this page"
+        } else {
+            "no run to resume"
+        })?;
     }
     for (index, row) in items.iter().enumerate() {
         if index > 0 {
@@ -77,7 +90,12 @@ fn row(store: &Store, run: Run) -> Result<Row> {
     let dangling = store.context(run.instance_id)?.dangling_tool_calls()?;
     let can_resume = run.step_count < MAX_TOTAL_STEPS_PER_RUN;
     let command = can_resume.then(|| format!("runlog run --resume {} -- CMD", run.id));
-    Ok(Row { run, dangling, can_resume, command })
+    Ok(Row {
+        run,
+        dangling,
+        can_resume,
+        command,
+    })
 }
 
 fn print(row: &Row, out: &mut Out) -> Result<()> {
@@ -93,9 +111,23 @@ fn print(row: &Row, out: &mut Out) -> Result<()> {
     let fields = [
         ("run", Some(run.id.to_string())),
         ("agent", Some(text::name(&run.agent_id))),
-        ("paused", Some(run.pause_reason.clone().unwrap_or_else(|| "no reason is told".to_owned()))),
+        (
+            "paused",
+            Some(
+                run.pause_reason
+                    .clone()
+                    .unwrap_or_else(|| "no reason is told".to_owned()),
+            ),
+        ),
         ("steps", Some(text::thousands(run.step_count.into()))),
-        ("open tool calls", Some(if calls.is_empty() { "none".to_owned() } else { calls })),
+        (
+            "open tool calls",
+            Some(if calls.is_empty() {
+                "none".to_owned()
+            } else {
+                calls
+            }),
+        ),
         ("go on with", Some(next)),
     ];
     table::fields(&fields, out)

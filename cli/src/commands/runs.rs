@@ -1,7 +1,9 @@
 //! `runlog runs`, `runlog messages`, `runlog tool-calls`: what agents did, run by run.
 
 use clap::builder::RangedU64ValueParser;
-use runlog::{ListRunMessages, ListRuns, ListToolCalls, RunId, RunStatus, RunSummary, Store, ToolCallStatus};
+use runlog::{
+    ListRunMessages, ListRuns, ListToolCalls, RunId, RunStatus, RunSummary, Store, ToolCallStatus,
+};
 
 use crate::{
     args::Global,
@@ -131,8 +133,17 @@ fn list(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let options = ListRuns {
         status: args.status,
         agent_id: args.agent.clone(),
-        parent_run_id: args.parent.as_deref().map(|parent| existing(&store, parent)).transpose()?,
-        session_id: args.session.as_deref().map(|it| store::session(&store, it)).transpose()?.map(|it| it.id),
+        parent_run_id: args
+            .parent
+            .as_deref()
+            .map(|parent| existing(&store, parent))
+            .transpose()?,
+        session_id: args
+            .session
+            .as_deref()
+            .map(|it| store::session(&store, it))
+            .transpose()?
+            .map(|it| it.id),
         project: args.project.clone(),
         limit: args.page.limit,
         cursor: args.page.cursor.clone(),
@@ -173,13 +184,20 @@ fn print(store: &Store, runs: &[RunSummary], out: &mut Out) -> Result<()> {
 /// The run that is named, which has to be there.
 fn existing(store: &Store, text: &str) -> Result<RunId> {
     let id = store::run_id(store, text)?;
-    store.runs().get(id)?.map(|run| run.id).ok_or_else(|| store::no_run(text))
+    store
+        .runs()
+        .get(id)?
+        .map(|run| run.id)
+        .ok_or_else(|| store::no_run(text))
 }
 
 /// Does what `run show` says.
 pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let run = store.runs().get(store::run_id(&store, &args.run)?)?.ok_or_else(|| store::no_run(&args.run))?;
+    let run = store
+        .runs()
+        .get(store::run_id(&store, &args.run)?)?
+        .ok_or_else(|| store::no_run(&args.run))?;
     if out.is_json() {
         out.value(&run)?;
         return Ok(Exit::Ok);
@@ -192,7 +210,10 @@ pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Ex
         ("error", run.error_message),
         ("summary", run.summary),
         ("steps", Some(text::thousands(run.step_count.into()))),
-        ("most steps", run.max_steps.map(|steps| text::thousands(steps.into()))),
+        (
+            "most steps",
+            run.max_steps.map(|steps| text::thousands(steps.into())),
+        ),
         ("session", Some(run.session_id.to_string())),
         ("instance", Some(run.instance_id.to_string())),
         ("project", run.project),
@@ -200,9 +221,20 @@ pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Ex
         ("resumed from", run.resumed_from.map(|id| id.to_string())),
         ("resumed by", run.resumed_by.map(|id| id.to_string())),
         ("node", run.node_id),
-        ("made", Some(format!("{} UTC", text::time(run.created_at_ms)))),
-        ("over", run.completed_at_ms.map(|at| format!("{} UTC", text::time(at)))),
-        ("took", run.duration_ms.map(|took| text::duration(std::time::Duration::from_millis(took)))),
+        (
+            "made",
+            Some(format!("{} UTC", text::time(run.created_at_ms))),
+        ),
+        (
+            "over",
+            run.completed_at_ms
+                .map(|at| format!("{} UTC", text::time(at))),
+        ),
+        (
+            "took",
+            run.duration_ms
+                .map(|took| text::duration(std::time::Duration::from_millis(took))),
+        ),
     ];
     table::fields(&fields, out)?;
     Ok(Exit::Ok)
@@ -211,12 +243,19 @@ pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Ex
 /// Does what `messages` says.
 pub(crate) fn messages(global: &Global, args: &MessagesArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let options = ListRunMessages { step_number: args.step, limit: args.page.limit, cursor: args.page.cursor.clone() };
+    let options = ListRunMessages {
+        step_number: args.step,
+        limit: args.page.limit,
+        cursor: args.page.cursor.clone(),
+    };
     let run = existing(&store, &args.run)?;
     if let Some(id) = args.id {
         return message(&store, run, id, out);
     }
-    let page = store.runs().messages(run, &options).map_err(Failure::of_argument)?;
+    let page = store
+        .runs()
+        .messages(run, &options)
+        .map_err(Failure::of_argument)?;
     if out.is_json() {
         out.value(&page)?;
     } else if page.items.is_empty() {
@@ -232,8 +271,12 @@ pub(crate) fn messages(global: &Global, args: &MessagesArgs, out: &mut Out) -> R
                 view::summary_of(kind, &message.content, width),
             ]
         });
-        let columns =
-            [table::right("id"), table::right("step"), table::left("from", 11), table::left("what it says", 120)];
+        let columns = [
+            table::right("id"),
+            table::right("step"),
+            table::left("from", 11),
+            table::left("what it says", 120),
+        ];
         table::print(&columns, &rows.collect::<Vec<_>>(), out)?;
         table::next(page.next, out)?;
     }
@@ -241,16 +284,25 @@ pub(crate) fn messages(global: &Global, args: &MessagesArgs, out: &mut Out) -> R
 }
 
 fn message(store: &Store, run: RunId, id: u64, out: &mut Out) -> Result<Exit> {
-    let message = store.runs().message(run, id)?.ok_or_else(|| none_of(run, "message", id))?;
+    let message = store
+        .runs()
+        .message(run, id)?
+        .ok_or_else(|| none_of(run, "message", id))?;
     if out.is_json() {
         out.value(&message)?;
         return Ok(Exit::Ok);
     }
     let fields = [
         ("message", Some(message.id.to_string())),
-        ("from", Some(view::kind_name(message.role.event_kind()).to_owned())),
+        (
+            "from",
+            Some(view::kind_name(message.role.event_kind()).to_owned()),
+        ),
         ("step", Some(message.step_number.to_string())),
-        ("recorded", Some(format!("{} UTC", text::time(message.created_at_ms)))),
+        (
+            "recorded",
+            Some(format!("{} UTC", text::time(message.created_at_ms))),
+        ),
         ("content", Some(message.content.as_str().to_owned())),
     ];
     table::fields(&fields, out)?;
@@ -258,7 +310,11 @@ fn message(store: &Store, run: RunId, id: u64, out: &mut Out) -> Result<Exit> {
 }
 
 fn none_of(run: RunId, what: &str, id: u64) -> Failure {
-    Failure::new(Exit::NotFound, "not_found", format!("run {run} has no {what} {id}; the list tells the ids"))
+    Failure::new(
+        Exit::NotFound,
+        "not_found",
+        format!("run {run} has no {what} {id}; the list tells the ids"),
+    )
 }
 
 /// Does what `tool-calls` says.
@@ -274,14 +330,21 @@ pub(crate) fn tool_calls(global: &Global, args: &ToolCallsArgs, out: &mut Out) -
     if let Some(id) = args.id {
         return tool_call(&store, run, id, out);
     }
-    let page = store.runs().tool_calls(run, &options).map_err(Failure::of_argument)?;
+    let page = store
+        .runs()
+        .tool_calls(run, &options)
+        .map_err(Failure::of_argument)?;
     if out.is_json() {
         out.value(&page)?;
     } else if page.items.is_empty() {
         out.line("no tool calls")?;
     } else {
         let rows = page.items.iter().map(|call| {
-            let output = call.output.as_ref().map(|output| output.as_str().to_owned()).unwrap_or_default();
+            let output = call
+                .output
+                .as_ref()
+                .map(|output| output.as_str().to_owned())
+                .unwrap_or_default();
             vec![
                 call.id.to_string(),
                 call.step_number.to_string(),
@@ -306,12 +369,17 @@ pub(crate) fn tool_calls(global: &Global, args: &ToolCallsArgs, out: &mut Out) -
 }
 
 fn tool_call(store: &Store, run: RunId, id: u64, out: &mut Out) -> Result<Exit> {
-    let call = store.runs().tool_call(run, id)?.ok_or_else(|| none_of(run, "tool call", id))?;
+    let call = store
+        .runs()
+        .tool_call(run, id)?
+        .ok_or_else(|| none_of(run, "tool call", id))?;
     if out.is_json() {
         out.value(&call)?;
         return Ok(Exit::Ok);
     }
-    let took = call.duration_ms.map(|took| text::duration(std::time::Duration::from_millis(took)));
+    let took = call
+        .duration_ms
+        .map(|took| text::duration(std::time::Duration::from_millis(took)));
     let fields = [
         ("tool call", Some(call.id.to_string())),
         ("tool", Some(text::name(&call.tool_name))),
@@ -319,10 +387,19 @@ fn tool_call(store: &Store, run: RunId, id: u64, out: &mut Out) -> Result<Exit> 
         ("took", took),
         ("step", Some(call.step_number.to_string())),
         ("message", call.message_id.map(|id| id.to_string())),
-        ("provider's id", call.tool_call_id.as_deref().map(text::name)),
-        ("recorded", Some(format!("{} UTC", text::time(call.created_at_ms)))),
+        (
+            "provider's id",
+            call.tool_call_id.as_deref().map(text::name),
+        ),
+        (
+            "recorded",
+            Some(format!("{} UTC", text::time(call.created_at_ms))),
+        ),
         ("input", Some(call.input.as_str().to_owned())),
-        ("output", call.output.map(|output| output.as_str().to_owned())),
+        (
+            "output",
+            call.output.map(|output| output.as_str().to_owned()),
+        ),
     ];
     table::fields(&fields, out)?;
     Ok(Exit::Ok)

@@ -93,7 +93,8 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let mut file = match &args.out {
         Some(path) => {
             // Never over a file that is there: it may be one of the store's.
-            let made = File::create_new(path).map_err(|error| Failure::io(&error, path.display()))?;
+            let made =
+                File::create_new(path).map_err(|error| Failure::io(&error, path.display()))?;
             Some((BufWriter::new(made), path))
         }
         None => None,
@@ -102,7 +103,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let mut print = |record: Salvaged| {
         let line = line(&record);
         let written = match &mut file {
-            Some((file, path)) => write_line(file, &line).map_err(|error| Failure::io(&error, path.display())),
+            Some((file, path)) => {
+                write_line(file, &line).map_err(|error| Failure::io(&error, path.display()))
+            }
             None => out.value(&line),
         };
         match written {
@@ -118,17 +121,25 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         return Err(failure);
     }
     if let Some((file, path)) = &mut file {
-        file.flush().map_err(|error| Failure::io(&error, path.display()))?;
+        file.flush()
+            .map_err(|error| Failure::io(&error, path.display()))?;
     }
     out.flush()?;
     tell(&found, out.is_json());
-    Ok(if found.unreadable_bytes == 0 && found.notes.is_empty() { Exit::Ok } else { Exit::Damaged })
+    Ok(if found.unreadable_bytes == 0 && found.notes.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::Damaged
+    })
 }
 
 fn write_line(file: &mut impl Write, line: &Line<'_>) -> std::io::Result<()> {
     let mut bytes = serde_json::to_vec(line)?;
     // Recorded JSON keeps its own line breaks, which are white space between values.
-    bytes.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+    bytes
+        .iter_mut()
+        .filter(|byte| matches!(**byte, b'\n' | b'\r'))
+        .for_each(|byte| *byte = b' ');
     bytes.push(b'\n');
     file.write_all(&bytes)
 }
@@ -179,16 +190,28 @@ fn tell(found: &Salvage, is_json: bool) {
     for line in &found.notes {
         output::to_stderr(&text::printable(line));
     }
-    let mut told =
-        format!("{} in {}", text::count(found.records, "record", "records"), text::count(found.files, "file", "files"));
+    let mut told = format!(
+        "{} in {}",
+        text::count(found.records, "record", "records"),
+        text::count(found.files, "file", "files")
+    );
     if found.cut_records > 0 {
-        told += &format!(", {} of them cut out of the log", text::thousands(found.cut_records));
+        told += &format!(
+            ", {} of them cut out of the log",
+            text::thousands(found.cut_records)
+        );
     }
     if found.unnamed > 0 {
-        told += &format!(", {} of streams that nothing names", text::thousands(found.unnamed));
+        told += &format!(
+            ", {} of streams that nothing names",
+            text::thousands(found.unnamed)
+        );
     }
     if found.unreadable_bytes > 0 {
-        told += &format!("; {} hold no whole record", text::bytes(found.unreadable_bytes));
+        told += &format!(
+            "; {} hold no whole record",
+            text::bytes(found.unreadable_bytes)
+        );
     }
     output::to_stderr(&told);
 }

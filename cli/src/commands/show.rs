@@ -56,7 +56,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     head(session, instances, events, out)?;
     let ids: Vec<_> = instances.iter().map(|it| it.id).collect();
-    let mut page = Page { full: args.full, several: instances.len() > 1, current: None, shown_calls: Vec::new() };
+    let mut page = Page {
+        full: args.full,
+        several: instances.len() > 1,
+        current: None,
+        shown_calls: Vec::new(),
+    };
     for kept in kept::kept(&store, session, instances)? {
         match kept? {
             Kept::Event(event, _) => {
@@ -66,7 +71,11 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             Kept::Other(instance, json) if ids.contains(&instance) => {
                 let said = run_note(&json).unwrap_or_else(|| json.as_str().to_owned());
                 let line = text::one_line(&said, out.width() - INDENT - 2);
-                out.line(format!("{:INDENT$}{}", "", console::style(format!("· {line}")).dim()))?;
+                out.line(format!(
+                    "{:INDENT$}{}",
+                    "",
+                    console::style(format!("· {line}")).dim()
+                ))?;
             }
             Kept::Other(..) => {}
         }
@@ -75,17 +84,35 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 }
 
 fn head(session: &Session, instances: &[AgentInstance], events: u64, out: &mut Out) -> Result<()> {
-    let title = session.title.as_deref().or(session.name.as_deref()).unwrap_or("session");
-    out.line(console::style(text::one_line(title, out.width())).bold().to_string())?;
+    let title = session
+        .title
+        .as_deref()
+        .or(session.name.as_deref())
+        .unwrap_or("session");
+    out.line(
+        console::style(text::one_line(title, out.width()))
+            .bold()
+            .to_string(),
+    )?;
     let mut origin = vec![session.id.to_string()];
-    origin.extend(session.name.as_deref().filter(|_| session.title.is_some()).map(|name| text::one_line(name, 40)));
+    origin.extend(
+        session
+            .name
+            .as_deref()
+            .filter(|_| session.title.is_some())
+            .map(|name| text::one_line(name, 40)),
+    );
     origin.extend(kept::format_of(session).map(|format| format!("from {format}")));
     let mut facts = vec![format!("{} UTC", text::time(session.created_at_ms))];
     if instances.len() > 1 {
         facts.push(text::count(instances.len() as u64, "agent", "agents"));
     }
     facts.push(text::count(events, "event", "events"));
-    facts.extend(session.copied_from.map(|source| format!("copy of {source}")));
+    facts.extend(
+        session
+            .copied_from
+            .map(|source| format!("copy of {source}")),
+    );
     for line in [origin.join("  "), facts.join("  ")] {
         for line in text::wrap(&line, out.width()) {
             out.line(console::style(line).dim().to_string())?;
@@ -97,9 +124,15 @@ fn head(session: &Session, instances: &[AgentInstance], events: u64, out: &mut O
 /// What `runlog run` noted of a run, for people.
 fn run_note(other: &RawJson) -> Option<String> {
     let note = Json::read(other.as_str()).filter(|_| kept::is_own(other))?;
-    let of = |name: &str| note.get(name).filter(|value| **value != Json::Null).map(Json::plain);
+    let of = |name: &str| {
+        note.get(name)
+            .filter(|value| **value != Json::Null)
+            .map(Json::plain)
+    };
     let events = || {
-        of("events").and_then(|it| it.parse().ok()).map_or_else(String::new, |it| text::count(it, "event", "events"))
+        of("events")
+            .and_then(|it| it.parse().ok())
+            .map_or_else(String::new, |it| text::count(it, "event", "events"))
     };
     let what = match (of("state")?.as_str(), of("exit_code"), of("signal")) {
         ("started", ..) => format!("{} by `{}`", of("how")?, of("program")?),
@@ -115,7 +148,9 @@ fn run_note(other: &RawJson) -> Option<String> {
 fn is_block(value: &Json) -> bool {
     match value {
         Json::String(said) => said.contains('\n'),
-        Json::Array(elements) => elements.iter().any(|element| matches!(element, Json::Object(_)) || is_block(element)),
+        Json::Array(elements) => elements
+            .iter()
+            .any(|element| matches!(element, Json::Object(_)) || is_block(element)),
         Json::Object(fields) => fields.len() > 1 || fields.iter().any(|(_, value)| is_block(value)),
         _ => false,
     }
@@ -131,17 +166,28 @@ struct Page {
 }
 
 impl Page {
-    fn event(&mut self, event: &ContextEvent, agent: Option<&AgentInstance>, out: &mut Out) -> Result<()> {
+    fn event(
+        &mut self,
+        event: &ContextEvent,
+        agent: Option<&AgentInstance>,
+        out: &mut Out,
+    ) -> Result<()> {
         if self.several && self.current != Some(event.instance_id) {
             self.current = Some(event.instance_id);
             let name = agent.map_or("?", |it| it.agent_name.as_str());
             let line = format!("── {} ", text::one_line(name, 40));
-            let rule = "─".repeat(out.width().saturating_sub(console::measure_text_width(&line)));
+            let rule = "─".repeat(
+                out.width()
+                    .saturating_sub(console::measure_text_width(&line)),
+            );
             out.line("")?;
             out.line(console::style(format!("{line}{rule}")).bold().to_string())?;
         }
         if event.event_type == ContextEventKind::ToolCall {
-            let shown = self.shown_calls.iter().position(|id| *id == event.tool_call_id);
+            let shown = self
+                .shown_calls
+                .iter()
+                .position(|id| *id == event.tool_call_id);
             if let Some(place) = shown {
                 self.shown_calls.remove(place);
                 return Ok(());
@@ -153,7 +199,9 @@ impl Page {
         self.heading(event, out)?;
         let parts = match (event.redacted, event.event_type) {
             (true, _) => vec![Part::Text("[redacted]".to_owned())],
-            (_, ContextEventKind::ToolCall) => view::call_part(&event.content).into_iter().collect(),
+            (_, ContextEventKind::ToolCall) => {
+                view::call_part(&event.content).into_iter().collect()
+            }
             _ => view::parts(&event.content),
         };
         for part in &parts {
@@ -168,12 +216,25 @@ impl Page {
     fn heading(&self, event: &ContextEvent, out: &mut Out) -> Result<()> {
         let failed = event.tool_results.iter().any(|result| result.is_error);
         let mut name = view::kind_name(event.event_type).to_owned();
-        if let Some(milliseconds) = event.tool_results.first().and_then(|result| result.duration_ms) {
-            name += &format!(" after {}", text::duration(std::time::Duration::from_millis(milliseconds)));
+        if let Some(milliseconds) = event
+            .tool_results
+            .first()
+            .and_then(|result| result.duration_ms)
+        {
+            name += &format!(
+                " after {}",
+                text::duration(std::time::Duration::from_millis(milliseconds))
+            );
         }
         let time = text::time(event.created_at_ms);
-        let gap = out.width().saturating_sub(INDENT + console::measure_text_width(&name) + time.len());
-        let failed = if failed { console::style(" failed").red().to_string() } else { String::new() };
+        let gap = out
+            .width()
+            .saturating_sub(INDENT + console::measure_text_width(&name) + time.len());
+        let failed = if failed {
+            console::style(" failed").red().to_string()
+        } else {
+            String::new()
+        };
         let gap = gap.saturating_sub(if failed.is_empty() { 0 } else { 7 });
         out.line(format!(
             "{:>4}  {}{failed}{:gap$}{}",
@@ -188,17 +249,41 @@ impl Page {
         match part {
             Part::Text(said) => self.lines(said, INDENT, out),
             Part::Thinking(thought) => self.lines(&format!("(thinking) {thought}"), INDENT, out),
-            Part::Call { id, name, arguments } => {
-                let id = id.as_deref().map(|id| text::one_line(id, 40)).unwrap_or_default();
-                let name = view::styled(ContextEventKind::ToolCall, &format!("→ {}", text::one_line(name, 60)));
+            Part::Call {
+                id,
+                name,
+                arguments,
+            } => {
+                let id = id
+                    .as_deref()
+                    .map(|id| text::one_line(id, 40))
+                    .unwrap_or_default();
+                let name = view::styled(
+                    ContextEventKind::ToolCall,
+                    &format!("→ {}", text::one_line(name, 60)),
+                );
                 out.line(format!("{:INDENT$}{name}  {}", "", console::style(id).dim()).trim_end())?;
                 self.arguments(arguments, INDENT + 2, out)
             }
-            Part::Result { id, is_error, text: got } => {
-                let id = id.as_deref().map(|id| text::one_line(id, 40)).unwrap_or_default();
+            Part::Result {
+                id,
+                is_error,
+                text: got,
+            } => {
+                let id = id
+                    .as_deref()
+                    .map(|id| text::one_line(id, 40))
+                    .unwrap_or_default();
                 let arrow = view::styled(event.event_type, "←");
-                let failed = if *is_error { console::style("  failed").red().to_string() } else { String::new() };
-                out.line(format!("{:INDENT$}{arrow} {}{failed}", "", console::style(id).dim()).trim_end())?;
+                let failed = if *is_error {
+                    console::style("  failed").red().to_string()
+                } else {
+                    String::new()
+                };
+                out.line(
+                    format!("{:INDENT$}{arrow} {}{failed}", "", console::style(id).dim())
+                        .trim_end(),
+                )?;
                 self.lines(got, INDENT + 2, out)
             }
             Part::Other(kind) => self.lines(&format!("[{kind}]"), INDENT, out),
@@ -223,7 +308,11 @@ impl Page {
             }
             Json::Array(elements) if is_block(arguments) => {
                 for (index, element) in elements.iter().enumerate() {
-                    out.line(format!("{:indent$}{}", "", console::style(format!("{}.", index + 1)).dim()))?;
+                    out.line(format!(
+                        "{:indent$}{}",
+                        "",
+                        console::style(format!("{}.", index + 1)).dim()
+                    ))?;
                     self.arguments(element, indent + 2, out)?;
                 }
                 Ok(())
@@ -239,7 +328,10 @@ impl Page {
             out.line(format!("{:indent$}{line}", "").trim_end())?;
         }
         if let Some(more) = lines.len().checked_sub(shown).filter(|more| *more > 0) {
-            let note = format!("… {} (--full shows them)", text::count(more as u64, "more line", "more lines"));
+            let note = format!(
+                "… {} (--full shows them)",
+                text::count(more as u64, "more line", "more lines")
+            );
             out.line(format!("{:indent$}{}", "", console::style(note).dim()))?;
         }
         Ok(())

@@ -66,19 +66,36 @@ pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
         format!("{} UTC", text::time(report.last_time_ms))
     };
     for (name, value) in [
-        ("store", format!("{}  ({})", text::name(&report.store), report.id)),
+        (
+            "store",
+            format!("{}  ({})", text::name(&report.store), report.id),
+        ),
         ("made", format!("{} UTC", text::time(report.created_ms))),
         ("last written", last),
         ("sessions", text::thousands(report.sessions)),
         ("agents", text::thousands(report.instances)),
         ("events", text::thousands(report.events)),
-        ("log", format!("{} in {}", text::count(report.records, "record", "records"), text::bytes(report.used_bytes))),
+        (
+            "log",
+            format!(
+                "{} in {}",
+                text::count(report.records, "record", "records"),
+                text::bytes(report.used_bytes)
+            ),
+        ),
         (
             "on disk",
-            format!("{} in {}", text::bytes(report.segment_bytes), text::count(report.segments, "segment", "segments")),
+            format!(
+                "{} in {}",
+                text::bytes(report.segment_bytes),
+                text::count(report.segments, "segment", "segments")
+            ),
         ),
     ] {
-        out.line(format!("{}  {value}", console::style(text::pad(name, 12)).bold()))?;
+        out.line(format!(
+            "{}  {value}",
+            console::style(text::pad(name, 12)).bold()
+        ))?;
     }
     Ok(Exit::Ok)
 }

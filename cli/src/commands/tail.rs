@@ -69,7 +69,11 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         let mut next = Some(seen.next());
         while let Some(first) = next.filter(|first| *first <= durable) {
             let page = pollster::block_on(store.backend().scan(first, PAGE_RECORDS))?;
-            for record in page.records.iter().take_while(|record| record.position <= durable) {
+            for record in page
+                .records
+                .iter()
+                .take_while(|record| record.position <= durable)
+            {
                 seen = record.position;
                 print(&store, &mut owners, record, out)?;
             }
@@ -80,7 +84,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 }
 
 /// The newest `number` records that are events of a context, the oldest of them first.
-fn newest(store: &Store, owners: &mut Owners, last: Position, number: usize) -> Result<Vec<Record>> {
+fn newest(
+    store: &Store,
+    owners: &mut Owners,
+    last: Position,
+    number: usize,
+) -> Result<Vec<Record>> {
     let mut found: VecDeque<Record> = VecDeque::new();
     let mut end = last.next();
     let mut span = (number as u64).saturating_mul(2).max(64);
@@ -90,7 +99,11 @@ fn newest(store: &Store, owners: &mut Owners, last: Position, number: usize) -> 
         let mut next = Some(first);
         while let Some(from) = next.filter(|from| *from < end) {
             let page = pollster::block_on(store.backend().scan(from, PAGE_RECORDS))?;
-            for record in page.records.into_iter().take_while(|record| record.position < end) {
+            for record in page
+                .records
+                .into_iter()
+                .take_while(|record| record.position < end)
+            {
                 if record.kind.is_data() && owners.of(store, record.stream)?.is_some() {
                     piece.push(record);
                 }
@@ -110,17 +123,36 @@ fn print(store: &Store, owners: &mut Owners, record: &Record, out: &mut Out) -> 
     if !record.kind.is_data() {
         return Ok(());
     }
-    let Some(instance) = owners.of(store, record.stream)? else { return Ok(()) };
+    let Some(instance) = owners.of(store, record.stream)? else {
+        return Ok(());
+    };
     let event = store::event_of(InstanceId(record.stream.0), record)?;
     if out.is_json() {
         let agent_name = instance.agent_name.as_str();
-        return out.value(&Line { event: &event, session_id: instance.session_id, agent_name });
+        return out.value(&Line {
+            event: &event,
+            session_id: instance.session_id,
+            agent_name,
+        });
     }
     let session = instance.session_id.to_string();
-    let start = format!("{}  {}", text::time_of_year(event.created_at_ms), &session[..13.min(session.len())]);
+    let start = format!(
+        "{}  {}",
+        text::time_of_year(event.created_at_ms),
+        &session[..13.min(session.len())]
+    );
     let kind = text::pad(view::kind_name(event.event_type), 11);
-    let width = out.width().saturating_sub(console::measure_text_width(&start) + 23);
+    let width = out
+        .width()
+        .saturating_sub(console::measure_text_width(&start) + 23);
     let said = view::summary(&event, width.max(20));
     let kind = view::styled(event.event_type, &kind);
-    out.line(format!("{}  {:>5}  {kind}  {said}", console::style(start).dim(), event.sequence_number).trim_end())
+    out.line(
+        format!(
+            "{}  {:>5}  {kind}  {said}",
+            console::style(start).dim(),
+            event.sequence_number
+        )
+        .trim_end(),
+    )
 }

@@ -38,8 +38,13 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             (root, truncate(&store, session, args.after)?)
         }
         store::Subject::Instance(session, instance) => {
-            let deleted = store.contexts().delete_events_after(instance.id, args.after);
-            (instance.clone(), deleted.map_err(|error| super::copy::point_error(error, session))?)
+            let deleted = store
+                .contexts()
+                .delete_events_after(instance.id, args.after);
+            (
+                instance.clone(),
+                deleted.map_err(|error| super::copy::point_error(error, session))?,
+            )
         }
     };
     if out.is_json() {
@@ -48,12 +53,17 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         }))?;
     } else {
         let what = text::count(deleted, "event", "events");
-        out.line(format!("forgot {what} of session {} after sequence {}", session.id, args.after))?;
+        out.line(format!(
+            "forgot {what} of session {} after sequence {}",
+            session.id, args.after
+        ))?;
     }
     Ok(Exit::Ok)
 }
 
 /// Truncates a session's first agent, and what was kept beside it after that point.
 pub(crate) fn truncate(store: &Store, session: &Session, after: u64) -> Result<u64> {
-    store.truncate_session(session.id, after).map_err(|error| super::copy::point_error(error, session))
+    store
+        .truncate_session(session.id, after)
+        .map_err(|error| super::copy::point_error(error, session))
 }

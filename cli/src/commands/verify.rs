@@ -57,7 +57,11 @@ struct ProblemReport<'a> {
 
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    let repaired = if args.repair { store::repair(global)? } else { Repair::default() };
+    let repaired = if args.repair {
+        store::repair(global)?
+    } else {
+        Repair::default()
+    };
     let mut progress: Option<Progress> = None;
     let mut before = 0;
     let found = store::verify(global, &mut |done, total| {
@@ -71,14 +75,28 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let found = found?;
     print(&found, &repaired, args, out)?;
-    Ok(if found.is_sound() { Exit::Ok } else { Exit::Damaged })
+    Ok(if found.is_sound() {
+        Exit::Ok
+    } else {
+        Exit::Damaged
+    })
 }
 
 fn print(found: &Verification, repaired: &Repair, args: &Args, out: &mut Out) -> Result<()> {
     if out.is_json() {
         fn report(problem: &Problem) -> ProblemReport<'_> {
-            let Problem { file, offset, message, is_loss } = problem;
-            ProblemReport { file, offset: *offset, message, is_loss: *is_loss }
+            let Problem {
+                file,
+                offset,
+                message,
+                is_loss,
+            } = problem;
+            ProblemReport {
+                file,
+                offset: *offset,
+                message,
+                is_loss: *is_loss,
+            }
         }
         return out.value(&Report {
             sound: found.is_sound(),
@@ -104,12 +122,20 @@ fn print(found: &Verification, repaired: &Repair, args: &Args, out: &mut Out) ->
     }
     for problem in found.problems.iter().take(PROBLEMS_SHOWN) {
         let place = format!("{} at {}", problem.file, text::thousands(problem.offset));
-        let word = console::style(if problem.is_loss { "lost" } else { "damaged" }).red().bold();
-        out.line(format!("{word} {place}: {}", text::printable(&problem.message)))?;
+        let word = console::style(if problem.is_loss { "lost" } else { "damaged" })
+            .red()
+            .bold();
+        out.line(format!(
+            "{word} {place}: {}",
+            text::printable(&problem.message)
+        ))?;
     }
     let shown = found.problems.len().min(PROBLEMS_SHOWN) as u64;
     if found.problems_count > shown {
-        out.line(format!("… and {} more", text::thousands(found.problems_count - shown)))?;
+        out.line(format!(
+            "… and {} more",
+            text::thousands(found.problems_count - shown)
+        ))?;
     }
     let read = format!(
         "{} in {}, {} read",
@@ -118,19 +144,31 @@ fn print(found: &Verification, repaired: &Repair, args: &Args, out: &mut Out) ->
         text::bytes(found.bytes)
     );
     if found.is_sound() {
-        out.line(format!("{}: {read}", console::style("sound").green().bold()))?;
+        out.line(format!(
+            "{}: {read}",
+            console::style("sound").green().bold()
+        ))?;
     } else {
-        out.line(format!("{}: {read}", text::count(found.problems_count, "problem", "problems")))?;
+        out.line(format!(
+            "{}: {read}",
+            text::count(found.problems_count, "problem", "problems")
+        ))?;
         let is_all_lost = found.problems.iter().all(|problem| problem.is_loss);
         out.line(match (args.repair, is_all_lost) {
-            (true, true) => "what is lost stays lost, unless a copy is restored; everything else can be read",
+            (true, true) => {
+                "what is lost stays lost, unless a copy is restored; everything else can be read"
+            }
             (true, false) => "restore it from a copy, or read what there is with `runlog salvage`",
-            (false, _) => "restore it from a copy, or let `runlog verify --repair` save what can be saved",
+            (false, _) => {
+                "restore it from a copy, or let `runlog verify --repair` save what can be saved"
+            }
         })?;
     }
     if found.torn_bytes > 0 {
         let torn = text::bytes(found.torn_bytes);
-        out.line(format!("a crash left {torn} after the end, acknowledged to nobody; the next writer cuts it"))?;
+        out.line(format!(
+            "a crash left {torn} after the end, acknowledged to nobody; the next writer cuts it"
+        ))?;
     }
     Ok(())
 }

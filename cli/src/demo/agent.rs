@@ -27,11 +27,16 @@ pub(crate) fn agent(pause_ms: u64) -> Result<Exit> {
     let messages = messages();
     let mut context = 0;
     loop {
-        let Some(line) = next() else { return Ok(Exit::Ok) };
+        let Some(line) = next() else {
+            return Ok(Exit::Ok);
+        };
         match (line.kind.as_str(), line.message) {
             ("message", Some(message)) => {
                 if messages.get(context).copied() != Some(message.get()) {
-                    return Err(Failure::other(format!("message {} of the context is another one", context + 1)));
+                    return Err(Failure::other(format!(
+                        "message {} of the context is another one",
+                        context + 1
+                    )));
                 }
                 context += 1;
             }
@@ -43,7 +48,11 @@ pub(crate) fn agent(pause_ms: u64) -> Result<Exit> {
         thread::sleep(Duration::from_millis(pause_ms));
         let line = format!("{{\"type\":\"message\",\"id\":{index},\"message\":{message}}}\n");
         let mut out = io::stdout().lock();
-        if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
+        if out
+            .write_all(line.as_bytes())
+            .and_then(|()| out.flush())
+            .is_err()
+        {
             // The recorder was killed, which is what the demo is about.
             return Ok(Exit::Ok);
         }
@@ -52,7 +61,9 @@ pub(crate) fn agent(pause_ms: u64) -> Result<Exit> {
         loop {
             match next() {
                 Some(line) if line.kind == "ack" => break,
-                Some(line) if line.kind == "error" => return Err(Failure::other("the recorder refused a message")),
+                Some(line) if line.kind == "error" => {
+                    return Err(Failure::other("the recorder refused a message"));
+                }
                 Some(_) => {}
                 None => return Ok(Exit::Ok),
             }

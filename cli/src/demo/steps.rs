@@ -90,7 +90,8 @@ impl Drop for Running {
 impl<'a> Steps<'a> {
     /// The steps on a store that is made by them.
     pub(crate) fn new(global: &'a Global, out: &'a mut Out) -> Result<Self> {
-        let program = env::current_exe().map_err(|error| Failure::io(&error, "can't find this program"))?;
+        let program =
+            env::current_exe().map_err(|error| Failure::io(&error, "can't find this program"))?;
         let messages = messages();
         let mut last_of = Vec::with_capacity(messages.len());
         let mut last = 0;
@@ -105,7 +106,14 @@ impl<'a> Steps<'a> {
             ok: true,
             ..Report::default()
         };
-        Ok(Self { global, out, program, messages, last_of, report })
+        Ok(Self {
+            global,
+            out,
+            program,
+            messages,
+            last_of,
+            report,
+        })
     }
 
     /// Takes all of them.
@@ -117,7 +125,10 @@ impl<'a> Steps<'a> {
             text::count(calls, "tool call", "tool calls"),
             text::count(self.report.events, "event", "events")
         ))?;
-        self.say(&format!("Everything is kept in {}.", text::path(&self.global.store)))?;
+        self.say(&format!(
+            "Everything is kept in {}.",
+            text::path(&self.global.store)
+        ))?;
         self.record_and_kill()?;
         self.recover()?;
         self.resume()?;
@@ -141,11 +152,17 @@ impl<'a> Steps<'a> {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn();
-        child.map(Running).map_err(|error| Failure::io(&error, "can't start the recorder"))
+        child
+            .map(Running)
+            .map_err(|error| Failure::io(&error, "can't start the recorder"))
     }
 
     fn record_and_kill(&mut self) -> Result<()> {
-        self.head(1, "Record", "`runlog run -- AGENT`: each event is durable before the next")?;
+        self.head(
+            1,
+            "Record",
+            "`runlog run -- AGENT`: each event is durable before the next",
+        )?;
         let half = self.report.events / 2;
         let started = Instant::now();
         let mut running = self.recorder(&["--name", NAME, "--agent", "coder"], PAUSE_MS)?;
@@ -156,7 +173,9 @@ impl<'a> Steps<'a> {
         let mut is_killed = false;
         for line in lines.into_iter().flat_map(BufRead::lines) {
             // A line that was cut by the kill is not an acknowledgement.
-            let Some(ack) = line.ok().and_then(|line| ack_of(&line)) else { continue };
+            let Some(ack) = line.ok().and_then(|line| ack_of(&line)) else {
+                continue;
+            };
             for sequence in acknowledged + 1..=ack {
                 if shown < SHOWN {
                     shown += 1;
@@ -167,20 +186,36 @@ impl<'a> Steps<'a> {
             if acknowledged >= half && !is_killed {
                 is_killed = true;
                 // SIGKILL: nothing of the recorder runs any more, not even to tidy up.
-                running.0.kill().map_err(|error| Failure::io(&error, "can't kill the recorder"))?;
+                running
+                    .0
+                    .kill()
+                    .map_err(|error| Failure::io(&error, "can't kill the recorder"))?;
                 self.report.record_seconds = started.elapsed().as_secs_f64();
             }
         }
         drop(running);
         self.report.acknowledged = acknowledged;
         let took = text::duration(Duration::from_secs_f64(self.report.record_seconds));
-        self.say(&format!("     … {acknowledged} events acknowledged in {took}"))?;
-        self.head(2, "Kill", &format!("SIGKILL to the recorder, process {pid}, in the middle of its work"))?;
-        self.check(is_killed && acknowledged < self.report.events, "it was killed before it was done")
+        self.say(&format!(
+            "     … {acknowledged} events acknowledged in {took}"
+        ))?;
+        self.head(
+            2,
+            "Kill",
+            &format!("SIGKILL to the recorder, process {pid}, in the middle of its work"),
+        )?;
+        self.check(
+            is_killed && acknowledged < self.report.events,
+            "it was killed before it was done",
+        )
     }
 
     fn recover(&mut self) -> Result<()> {
-        self.head(3, "Recover", "open the store again, and compare it with what was acknowledged")?;
+        self.head(
+            3,
+            "Recover",
+            "open the store again, and compare it with what was acknowledged",
+        )?;
         let started = Instant::now();
         let store = store::open_quietly(self.global)?;
         self.report.open_seconds = started.elapsed().as_secs_f64();
@@ -201,35 +236,52 @@ impl<'a> Steps<'a> {
             0 => String::new(),
             bytes => format!(", cut {} of a write that was under way", text::bytes(bytes)),
         };
-        self.say(&format!("     open for writing after {took}: looked at {scanned} records{torn}"))?;
+        self.say(&format!(
+            "     open for writing after {took}: looked at {scanned} records{torn}"
+        ))?;
         if !dangling.is_empty() {
             let what = text::count(dangling.len() as u64, "tool call has", "tool calls have");
             let named = dangling.iter().take(CALLS_NAMED);
-            let mut named: Vec<_> = named.map(|call| format!("{} ({})", call.name, call.sequence_number)).collect();
+            let mut named: Vec<_> = named
+                .map(|call| format!("{} ({})", call.name, call.sequence_number))
+                .collect();
             if dangling.len() > CALLS_NAMED {
                 named.push("…".to_owned());
             }
-            for line in text::wrap(&format!("     {what} no result: {}", named.join(", ")), self.out.width()) {
+            for line in text::wrap(
+                &format!("     {what} no result: {}", named.join(", ")),
+                self.out.width(),
+            ) {
                 self.say(&line)?;
             }
         }
         let lost = self.report.lost;
         self.check(
             lost == 0 && same,
-            &format!("acknowledged {acknowledged}, found {found}: {lost} lost, every byte as it was sent"),
+            &format!(
+                "acknowledged {acknowledged}, found {found}: {lost} lost, every byte as it was sent"
+            ),
         )
     }
 
     fn resume(&mut self) -> Result<()> {
-        self.head(4, "Resume", "`runlog run --resume demo -- AGENT`: it gets its context and goes on")?;
+        self.head(
+            4,
+            "Resume",
+            "`runlog run --resume demo -- AGENT`: it gets its context and goes on",
+        )?;
         let started = Instant::now();
-        let mut running = self.recorder(&["--resume", NAME, "--no-message", "--leave-tool-calls"], 0)?;
+        let mut running =
+            self.recorder(&["--resume", NAME, "--no-message", "--leave-tool-calls"], 0)?;
         let lines = running.0.stdout.take().map(BufReader::new);
         let mut last = self.report.found;
         for line in lines.into_iter().flat_map(BufRead::lines) {
             last = line.ok().and_then(|line| ack_of(&line)).unwrap_or(last);
         }
-        let status = running.0.wait().map_err(|error| Failure::io(&error, "can't wait for the recorder"))?;
+        let status = running
+            .0
+            .wait()
+            .map_err(|error| Failure::io(&error, "can't wait for the recorder"))?;
         self.report.resume_seconds = started.elapsed().as_secs_f64();
         self.report.resumed_events = last.saturating_sub(self.report.found);
         let store = store::open_read_only(self.global)?;
@@ -251,7 +303,11 @@ impl<'a> Steps<'a> {
     fn fork(&mut self) -> Result<()> {
         let at = self.last_of[self.last_of.len() / 2];
         let after = self.last_of[self.last_of.len() / 3];
-        self.head(5, "Fork", &format!("copy it up to event {at}; in the copy, forget what came after {after}"))?;
+        self.head(
+            5,
+            "Fork",
+            &format!("copy it up to event {at}; in the copy, forget what came after {after}"),
+        )?;
         let store = store::open_quietly(self.global)?;
         let (session, agent) = self.session(&store)?;
         let started = Instant::now();
@@ -278,7 +334,11 @@ impl<'a> Steps<'a> {
         self.report.original_events = original;
         self.report.fork_events = left;
         self.check(
-            copied == at && left == after && forgotten == at - after && original == self.report.events && same,
+            copied == at
+                && left == after
+                && forgotten == at - after
+                && original == self.report.events
+                && same,
             &format!("the copy has {left} events, the original still {original}, untouched"),
         )
     }
@@ -287,16 +347,32 @@ impl<'a> Steps<'a> {
         self.head(6, "Verify", "read every byte of the store")?;
         let found = store::verify(self.global, &mut |_, _| {})?;
         self.report.records_verified = found.records;
-        self.check(found.is_sound(), &format!("{} are sound", text::count(found.records, "record", "records")))
+        self.check(
+            found.is_sound(),
+            &format!(
+                "{} are sound",
+                text::count(found.records, "record", "records")
+            ),
+        )
     }
 
     fn farewell(&mut self) -> Result<()> {
         let store = quoted(&self.global.store);
         let runlog = called(&self.program);
         self.say("")?;
-        let result = if self.report.ok { "All checks held." } else { "A check failed: see FAILED above." };
+        let result = if self.report.ok {
+            "All checks held."
+        } else {
+            "A check failed: see FAILED above."
+        };
         self.say(&format!("{result} Look around:"))?;
-        for rest in ["runs", "show demo | less", "replay demo --speed 2", "stat", "show demo-fork | tail -n 20"] {
+        for rest in [
+            "runs",
+            "show demo | less",
+            "replay demo --speed 2",
+            "stat",
+            "show demo-fork | tail -n 20",
+        ] {
             self.say(&format!("  {runlog} --store {store} {rest}"))?;
         }
         Ok(())
@@ -318,13 +394,25 @@ impl<'a> Steps<'a> {
     /// Shows the event at a sequence of the transcript.
     fn event(&mut self, sequence: u64) -> Result<()> {
         let index = self.last_of.partition_point(|last| *last < sequence);
-        let first = index.checked_sub(1).map_or(0, |before| self.last_of[before]) + 1;
+        let first = index
+            .checked_sub(1)
+            .map_or(0, |before| self.last_of[before])
+            + 1;
         let events = events_of(self.messages[index])?;
         let place = usize::try_from(sequence - first).unwrap_or_default();
-        let Some(event) = events.get(place) else { return Ok(()) };
+        let Some(event) = events.get(place) else {
+            return Ok(());
+        };
         let kind = text::pad(view::kind_name(event.kind), 11);
-        let said = view::summary_of(event.kind, &event.content, self.out.width().saturating_sub(24));
-        self.say(&format!("  {sequence:>5}  {}  {said}", view::styled(event.kind, &kind)))
+        let said = view::summary_of(
+            event.kind,
+            &event.content,
+            self.out.width().saturating_sub(24),
+        );
+        self.say(&format!(
+            "  {sequence:>5}  {}  {said}",
+            view::styled(event.kind, &kind)
+        ))
     }
 
     fn head(&mut self, number: u32, name: &str, what: &str) -> Result<()> {
@@ -334,7 +422,11 @@ impl<'a> Steps<'a> {
 
     fn check(&mut self, holds: bool, what: &str) -> Result<()> {
         self.report.ok &= holds;
-        let result = if holds { console::style("ok").green().bold() } else { console::style("FAILED").red().bold() };
+        let result = if holds {
+            console::style("ok").green().bold()
+        } else {
+            console::style("FAILED").red().bold()
+        };
         self.say(&format!("     {result}: {what}"))
     }
 
@@ -348,7 +440,10 @@ impl<'a> Steps<'a> {
 }
 
 fn ack_of(line: &str) -> Option<u64> {
-    serde_json::from_str::<RunLine>(line).ok()?.ack.map(|ack| ack.last_sequence)
+    serde_json::from_str::<RunLine>(line)
+        .ok()?
+        .ack
+        .map(|ack| ack.last_sequence)
 }
 
 fn events_of(message: &str) -> Result<Vec<NewContextEvent>> {
@@ -359,13 +454,18 @@ fn events_of(message: &str) -> Result<Vec<NewContextEvent>> {
 /// How this program is called from a shell: by its name where that finds it, else by its path.
 fn called(program: &Path) -> String {
     let found = env::var_os("PATH").and_then(|path| {
-        env::split_paths(&path).map(|folder| folder.join("runlog")).find(|candidate| candidate.is_file())
+        env::split_paths(&path)
+            .map(|folder| folder.join("runlog"))
+            .find(|candidate| candidate.is_file())
     });
     let is_same = |found: PathBuf| matches!((found.canonicalize(), program.canonicalize()), (Ok(a), Ok(b)) if a == b);
     if found.is_some_and(is_same) {
         return "runlog".to_owned();
     }
-    match env::current_dir().ok().and_then(|folder| program.strip_prefix(folder).ok().map(Path::to_owned)) {
+    match env::current_dir()
+        .ok()
+        .and_then(|folder| program.strip_prefix(folder).ok().map(Path::to_owned))
+    {
         Some(relative) => quoted(&relative),
         None => quoted(program),
     }
@@ -376,14 +476,20 @@ fn quoted(path: &Path) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
     match path.to_str() {
         Some(text) if !text.is_empty() && text.chars().all(is_plain) => text.to_owned(),
-        Some(text) if !text.chars().any(char::is_control) => format!("'{}'", text.replace('\'', "'\\''")),
+        Some(text) if !text.chars().any(char::is_control) => {
+            format!("'{}'", text.replace('\'', "'\\''"))
+        }
         _ => {
             // No terminal gets to see what is in it, and a shell that knows this form takes it back.
-            let escaped = path.as_os_str().as_encoded_bytes().iter().map(|byte| match byte {
-                b'\\' | b'\'' => format!("\\{}", char::from(*byte)),
-                b' '..=b'~' => char::from(*byte).to_string(),
-                byte => format!("\\x{byte:02x}"),
-            });
+            let escaped = path
+                .as_os_str()
+                .as_encoded_bytes()
+                .iter()
+                .map(|byte| match byte {
+                    b'\\' | b'\'' => format!("\\{}", char::from(*byte)),
+                    b' '..=b'~' => char::from(*byte).to_string(),
+                    byte => format!("\\x{byte:02x}"),
+                });
             format!("$'{}'", escaped.collect::<String>())
         }
     }

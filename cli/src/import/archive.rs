@@ -34,14 +34,18 @@ impl Archive {
     pub(crate) fn of_file(path: &Path) -> Option<Self> {
         let mut beginning = [0; BEGINNING.len()];
         path.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        File::open(path).and_then(|mut file| file.read_exact(&mut beginning)).ok()?;
+        File::open(path)
+            .and_then(|mut file| file.read_exact(&mut beginning))
+            .ok()?;
         is_archive(&beginning).then(|| Self::Named(path.to_owned()))
     }
 
     /// A copy of what can be read once only, for as long as this is held.
     pub(crate) fn of_stream(mut source: impl Read) -> Result<Self> {
         let folder = std::env::temp_dir();
-        let failed = |error: io::Error| Failure::io(&error, format!("can't copy it to {}", folder.display()));
+        let failed = |error: io::Error| {
+            Failure::io(&error, format!("can't copy it to {}", folder.display()))
+        };
         let mut file = tempfile::tempfile_in(&folder).map_err(failed)?;
         io::copy(&mut source, &mut file).map_err(failed)?;
         Ok(Self::Copy(file))
@@ -69,7 +73,9 @@ impl Archive {
 
     /// When the first of its records was written, as far as that can be told.
     pub(crate) fn first_time(&self) -> Option<u64> {
-        archive::first_time(&mut BufReader::new(self.open().ok()?)).ok().flatten()
+        archive::first_time(&mut BufReader::new(self.open().ok()?))
+            .ok()
+            .flatten()
     }
 
     /// Takes it into the store. `read` is told how many bytes were.
@@ -87,9 +93,16 @@ impl Archive {
             opened += 1;
             read(if opened == 1 { 0 } else { length / 2 });
             let file = self.open().map_err(|error| {
-                runlog::Error::with_source(runlog::ErrorKind::Io, format!("can't read it: {error}"), error)
+                runlog::Error::with_source(
+                    runlog::ErrorKind::Io,
+                    format!("can't read it: {error}"),
+                    error,
+                )
             })?;
-            Ok(Box::new(BufReader::with_capacity(super::source::PIECE_BYTES, file)) as Box<dyn BufRead>)
+            Ok(
+                Box::new(BufReader::with_capacity(super::source::PIECE_BYTES, file))
+                    as Box<dyn BufRead>,
+            )
         };
         let imported = archive::import(store, Some(clock), is_strict, &mut source)?;
         read(length - length / 2);

@@ -76,7 +76,14 @@ impl<'a> Importer<'a> {
     /// An importer into this store. `project` is that of the sessions it makes.
     pub(crate) fn new(store: &'a Store, project: Option<String>) -> Self {
         let (targets, instances) = (HashMap::new(), HashMap::new());
-        Self { store, project, source: String::new(), targets, instances, outcomes: Vec::new() }
+        Self {
+            store,
+            project,
+            source: String::new(),
+            targets,
+            instances,
+            outcomes: Vec::new(),
+        }
     }
 
     /// The items that follow are from this source.
@@ -98,8 +105,12 @@ impl<'a> Importer<'a> {
             }
             Item::Instance(instance) => self.instance(instance),
             Item::Entry(entry) => {
-                let Some((session, place)) = self.instances.get(&entry.instance).copied() else { return Ok(()) };
-                let Some(target) = self.targets.get_mut(&session) else { return Ok(()) };
+                let Some((session, place)) = self.instances.get(&entry.instance).copied() else {
+                    return Ok(());
+                };
+                let Some(target) = self.targets.get_mut(&session) else {
+                    return Ok(());
+                };
                 target.waiting_bytes += entry.raw.as_bytes().len();
                 target.waiting.push((place, entry));
                 if target.waiting.len() >= BATCH_ENTRIES || target.waiting_bytes >= BATCH_BYTES {
@@ -126,8 +137,13 @@ impl<'a> Importer<'a> {
     }
 
     fn instance(&mut self, instance: transcript::Instance) -> Result<()> {
-        let Some(target) = self.targets.get_mut(&instance.session) else { return Ok(()) };
-        let parent = instance.parent.and_then(|parent| self.instances.get(&parent)).map(|(_, place)| *place);
+        let Some(target) = self.targets.get_mut(&instance.session) else {
+            return Ok(());
+        };
+        let parent = instance
+            .parent
+            .and_then(|parent| self.instances.get(&parent))
+            .map(|(_, place)| *place);
         let place = target.instances.len();
         target.instances.push(TargetInstance::new(
             instance.agent,
@@ -135,14 +151,17 @@ impl<'a> Importer<'a> {
             instance.id.map(InstanceId),
             instance.created_at_ms,
         ));
-        self.instances.insert(instance.number, (instance.session, place));
+        self.instances
+            .insert(instance.number, (instance.session, place));
         target.match_new_instances(self.store)
     }
 
     fn end(&mut self, session: usize, part: Part) -> Result<()> {
         let flushed = self.flush(session, part);
         self.instances.retain(|_, (of, _)| *of != session);
-        let Some(target) = self.targets.remove(&session) else { return flushed };
+        let Some(target) = self.targets.remove(&session) else {
+            return flushed;
+        };
         let mut outcome = target.outcome;
         if outcome.conflict.is_some() {
             outcome.what = "conflict";
@@ -155,7 +174,9 @@ impl<'a> Importer<'a> {
 
     /// Writes what waits. The session is found first, or made with it.
     fn flush(&mut self, number: usize, part: Part) -> Result<()> {
-        let Some(target) = self.targets.get_mut(&number) else { return Ok(()) };
+        let Some(target) = self.targets.get_mut(&number) else {
+            return Ok(());
+        };
         if target.is_failed {
             // What follows would come after a hole.
             return Ok(());
@@ -163,7 +184,13 @@ impl<'a> Importer<'a> {
         let waiting = std::mem::take(&mut target.waiting);
         target.waiting_bytes = 0;
         let written = if target.placed.is_none() {
-            find_or_plan(self.store, target, &waiting, &self.source, self.project.as_deref())
+            find_or_plan(
+                self.store,
+                target,
+                &waiting,
+                &self.source,
+                self.project.as_deref(),
+            )
         } else {
             Ok(())
         };
@@ -176,7 +203,11 @@ impl<'a> Importer<'a> {
 impl Outcome {
     fn count(&mut self, entry: &Entry) {
         self.messages += u64::from(entry.is_message());
-        self.tool_calls += entry.events.iter().filter(|event| event.kind == ContextEventKind::ToolCall).count() as u64;
+        self.tool_calls += entry
+            .events
+            .iter()
+            .filter(|event| event.kind == ContextEventKind::ToolCall)
+            .count() as u64;
         self.other += u64::from(entry.events.is_empty());
     }
 

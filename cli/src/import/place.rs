@@ -1,6 +1,8 @@
 //! Where a session goes: into the one that the store has already, or into a new one that its first batch makes.
 
-use runlog::{ContextEventKind, ErrorKind, NewSession, RawJson, Session, SessionId, Store, transcript::Entry};
+use runlog::{
+    ContextEventKind, ErrorKind, NewSession, RawJson, Session, SessionId, Store, transcript::Entry,
+};
 
 use super::target::{Placed, Target};
 use crate::{failure::Result, text, view};
@@ -34,7 +36,11 @@ pub(super) fn find_or_plan(
         target.match_session(store, &session)?;
         if target.is_of_kind(&session) && target.fits(store, first)? {
             let (id, created_at_ms) = (session.id, session.created_at_ms);
-            target.placed = Some(Placed { id, created_at_ms, new: None });
+            target.placed = Some(Placed {
+                id,
+                created_at_ms,
+                new: None,
+            });
             target.outcome.session = Some(session);
             return Ok(());
         }
@@ -54,7 +60,9 @@ fn by_name(store: &Store, name: &str) -> Result<Option<Session>> {
     match store.find_session(name) {
         Ok(session) if session.name.as_deref() == Some(name) => Ok(Some(session)),
         Ok(_) => Ok(None),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Ambiguous) => Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Ambiguous) => {
+            Ok(None)
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -71,7 +79,10 @@ fn plan(
         Some(id) if store.is_id_free(id)? => id,
         Some(_) => {
             // The id is that of another session, or of one that was deleted.
-            target.instances.iter_mut().for_each(|instance| instance.wanted = None);
+            target
+                .instances
+                .iter_mut()
+                .for_each(|instance| instance.wanted = None);
             store.backend().new_id()
         }
         None => store.backend().new_id(),
@@ -86,27 +97,45 @@ fn plan(
     };
     let created_at_ms = match record {
         Some(record) => record.created_at_ms,
-        None => first.iter().find_map(|(_, entry)| entry.time_ms).unwrap_or_else(|| store.backend().now_ms()),
+        None => first
+            .iter()
+            .find_map(|(_, entry)| entry.time_ms)
+            .unwrap_or_else(|| store.backend().now_ms()),
     };
     let new = NewSession {
         id: Some(SessionId(id)),
         name,
-        project: record.and_then(|it| it.project.clone()).or_else(|| project.map(str::to_owned)),
+        project: record
+            .and_then(|it| it.project.clone())
+            .or_else(|| project.map(str::to_owned)),
         title: record.map_or_else(|| title_of(first), |record| record.title.clone()),
         metadata,
         created_at_ms: Some(created_at_ms),
     };
-    Ok(Placed { id: SessionId(id), created_at_ms, new: Some(new) })
+    Ok(Placed {
+        id: SessionId(id),
+        created_at_ms,
+        new: Some(new),
+    })
 }
 
 /// What a session is called for people: what the user said first.
 fn title_of(first: &[(usize, Entry)]) -> Option<String> {
-    let message = first
-        .iter()
-        .find(|(_, entry)| entry.events.first().is_some_and(|event| event.kind == ContextEventKind::UserMessage))?;
-    let said = view::parts(&message.1.raw).into_iter().find_map(|part| match part {
-        view::Part::Text(text) => text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned),
-        _ => None,
+    let message = first.iter().find(|(_, entry)| {
+        entry
+            .events
+            .first()
+            .is_some_and(|event| event.kind == ContextEventKind::UserMessage)
     })?;
+    let said = view::parts(&message.1.raw)
+        .into_iter()
+        .find_map(|part| match part {
+            view::Part::Text(text) => text
+                .lines()
+                .map(str::trim)
+                .find(|line| !line.is_empty())
+                .map(str::to_owned),
+            _ => None,
+        })?;
     Some(text::one_line(&said, TITLE_COLUMNS)).filter(|title| !title.is_empty())
 }

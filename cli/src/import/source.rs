@@ -21,7 +21,10 @@ use crate::{
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
 /// Opens a file and tells what it is, as far as its beginning tells it.
-pub(crate) fn open(file: &Path, format: Option<FileFormat>) -> Result<(Option<FileFormat>, Box<dyn Read>)> {
+pub(crate) fn open(
+    file: &Path,
+    format: Option<FileFormat>,
+) -> Result<(Option<FileFormat>, Box<dyn Read>)> {
     let mut source: Box<dyn Read> = if is_stdin(file) {
         Box::new(io::stdin().lock())
     } else {
@@ -32,7 +35,10 @@ pub(crate) fn open(file: &Path, format: Option<FileFormat>) -> Result<(Option<Fi
     }
     let beginning = beginning(&mut source)?;
     if is_archive(&beginning) {
-        return Ok((Some(FileFormat::Archive), Box::new(io::Cursor::new(beginning).chain(source))));
+        return Ok((
+            Some(FileFormat::Archive),
+            Box::new(io::Cursor::new(beginning).chain(source)),
+        ));
     }
     if format.is_some() {
         return Ok((format, Box::new(io::Cursor::new(beginning).chain(source))));

@@ -84,21 +84,30 @@ impl Table {
 
     fn of_line(line: &[u8]) -> Option<Self> {
         let row: Map<String, Value> = serde_json::from_slice(line).ok()?;
-        let has = |name: &str| row.get(name).is_some_and(|value| value.is_string() || value.is_number());
+        let has = |name: &str| {
+            row.get(name)
+                .is_some_and(|value| value.is_string() || value.is_number())
+        };
         if !has("chat_id") {
             return None;
         }
         if has("step_id") && has("request_id") && has("stack_id") {
             return Some(Self::Step);
         }
-        if has("message_id") && row.contains_key("role") && row.contains_key("type") && row.contains_key("props") {
+        if has("message_id")
+            && row.contains_key("role")
+            && row.contains_key("type")
+            && row.contains_key("props")
+        {
             return Some(Self::Message);
         }
         if row.contains_key("role") && row.contains_key("content") {
             // A chat message of another program has no id that is the row's.
             return (has("id") || has("message_id")).then_some(Self::History);
         }
-        let is_other = ["role", "message", "messages", "type"].iter().any(|name| row.contains_key(*name));
+        let is_other = ["role", "message", "messages", "type"]
+            .iter()
+            .any(|name| row.contains_key(*name));
         (has("assistant_id") && !is_other).then_some(Self::Chat)
     }
 
@@ -123,8 +132,12 @@ impl FileFormat {
 
     /// The one that the command line names so.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        let table = Table::ALL.into_iter().find(|table| [table.name(), table.alias()].contains(&name));
-        table.map(Self::Table).or_else(|| Format::from_name(name).map(Self::Transcript))
+        let table = Table::ALL
+            .into_iter()
+            .find(|table| [table.name(), table.alias()].contains(&name));
+        table
+            .map(Self::Table)
+            .or_else(|| Format::from_name(name).map(Self::Transcript))
     }
 }
 
@@ -150,7 +163,17 @@ pub(crate) type TellIssue<'a> = dyn FnMut(u64, String) + 'a;
 impl<'a> TableImporter<'a> {
     /// An importer of this table. A strict one stops at the first line that is left out.
     pub(crate) fn new(store: &'a Store, table: Table, strict: bool) -> Self {
-        Self { store, table, strict, chunk: String::new(), first_line: 1, lines: 0, imported: 0, skipped: 0, chats: 0 }
+        Self {
+            store,
+            table,
+            strict,
+            chunk: String::new(),
+            first_line: 1,
+            lines: 0,
+            imported: 0,
+            skipped: 0,
+            chats: 0,
+        }
     }
 
     /// Imports everything that `from` gives; `progress` is told of the bytes as they are read.
@@ -165,20 +188,33 @@ impl<'a> TableImporter<'a> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<()> {
         let mut lines = Lines::new(from, LINE_BYTES_MAX);
-        while let Some(line) = lines.next().map_err(|error| Failure::io(&error, "can't read it"))? {
+        while let Some(line) = lines
+            .next()
+            .map_err(|error| Failure::io(&error, "can't read it"))?
+        {
             self.lines += 1;
             let (bytes, read) = match line {
                 Line::Whole(bytes) | Line::Partial(bytes) => {
                     let read = bytes.len() as u64 + 1;
-                    (String::from_utf8(bytes).map_err(|_| "the line isn't UTF-8".to_owned()), read)
+                    (
+                        String::from_utf8(bytes).map_err(|_| "the line isn't UTF-8".to_owned()),
+                        read,
+                    )
                 }
-                Line::TooLong(bytes) => {
-                    (Err(format!("the line has {bytes} bytes, at most {LINE_BYTES_MAX} are read")), bytes + 1)
-                }
+                Line::TooLong(bytes) => (
+                    Err(format!(
+                        "the line has {bytes} bytes, at most {LINE_BYTES_MAX} are read"
+                    )),
+                    bytes + 1,
+                ),
             };
             match bytes {
                 Ok(text) => {
-                    self.chunk.push_str(text.strip_prefix('\u{feff}').filter(|_| self.lines == 1).unwrap_or(&text));
+                    self.chunk.push_str(
+                        text.strip_prefix('\u{feff}')
+                            .filter(|_| self.lines == 1)
+                            .unwrap_or(&text),
+                    );
                 }
                 Err(what) => {
                     self.flush(tell)?;
@@ -198,7 +234,13 @@ impl<'a> TableImporter<'a> {
     fn flush(&mut self, tell: &mut TellIssue<'_>) -> Result<()> {
         let lines = std::mem::take(&mut self.chunk);
         let first_line = std::mem::replace(&mut self.first_line, self.lines + 1);
-        let report = self.table.import(self.store, &lines, ImportOptions { stop_at_issue: self.strict })?;
+        let report = self.table.import(
+            self.store,
+            &lines,
+            ImportOptions {
+                stop_at_issue: self.strict,
+            },
+        )?;
         self.imported += report.imported as u64;
         self.skipped += report.skipped as u64;
         self.chats += report.chats as u64;
@@ -211,7 +253,11 @@ impl<'a> TableImporter<'a> {
     fn leave_out(&self, line: u64, what: String, tell: &mut TellIssue<'_>) -> Result<()> {
         if self.strict {
             let kind = ErrorKind::InvalidInput.name();
-            return Err(Failure::new(Exit::Failure, kind, format!("line {line}: {what}; stopped here")));
+            return Err(Failure::new(
+                Exit::Failure,
+                kind,
+                format!("line {line}: {what}; stopped here"),
+            ));
         }
         tell(line, what);
         Ok(())
@@ -225,18 +271,36 @@ mod tests {
     #[test]
     fn a_table_is_told_from_a_transcript() {
         for (lines, expected) in [
-            (r#"{"id":1,"chat_id":"c","role":"user","content":"hi"}"#, Some(Table::History)),
-            (r#"{"message_id":"m","chat_id":3,"role":"assistant","content":null}"#, Some(Table::History)),
-            (r#"{"id":1,"chat_id":"c","assistant_id":"a","title":null}"#, Some(Table::Chat)),
-            ("not json\n\n{\"chat_id\":\"c\",\"assistant_id\":\"a\"}", Some(Table::Chat)),
-            (r#"{"id":1,"message_id":"m","chat_id":"c","role":"user","type":"text","props":{}}"#, Some(Table::Message)),
+            (
+                r#"{"id":1,"chat_id":"c","role":"user","content":"hi"}"#,
+                Some(Table::History),
+            ),
+            (
+                r#"{"message_id":"m","chat_id":3,"role":"assistant","content":null}"#,
+                Some(Table::History),
+            ),
+            (
+                r#"{"id":1,"chat_id":"c","assistant_id":"a","title":null}"#,
+                Some(Table::Chat),
+            ),
+            (
+                "not json\n\n{\"chat_id\":\"c\",\"assistant_id\":\"a\"}",
+                Some(Table::Chat),
+            ),
+            (
+                r#"{"id":1,"message_id":"m","chat_id":"c","role":"user","type":"text","props":{}}"#,
+                Some(Table::Message),
+            ),
             (
                 r#"{"id":1,"step_id":"s","chat_id":"c","request_id":"r","assistant_id":"a","stack_id":"k","type":"llm"}"#,
                 Some(Table::Step),
             ),
             (r#"{"chat_id":"c","role":"user","content":"hi"}"#, None),
             (r#"{"chat_id":"c","assistant_id":"a","messages":[]}"#, None),
-            ("{\"role\":\"user\",\"content\":\"x\"}\n{\"chat_id\":\"c\",\"assistant_id\":\"a\"}", None),
+            (
+                "{\"role\":\"user\",\"content\":\"x\"}\n{\"chat_id\":\"c\",\"assistant_id\":\"a\"}",
+                None,
+            ),
             (r#"{"id":1,"chat_id":{},"assistant_id":"a"}"#, None),
             ("", None),
         ] {
@@ -251,7 +315,10 @@ mod tests {
                 assert!(FileFormat::from_name(name).is_some(), "{name}");
             }
         }
-        assert_eq!(FileFormat::from_name("agent-chat"), Some(FileFormat::Table(Table::Chat)));
+        assert_eq!(
+            FileFormat::from_name("agent-chat"),
+            Some(FileFormat::Table(Table::Chat))
+        );
         assert_eq!(FileFormat::from_name("nothing"), None);
     }
 }

@@ -9,7 +9,8 @@ use std::{
 };
 
 use runlog::{
-    AgentInstance, Events, InstanceId, NewSession, RawJson, Session, SessionId, SessionStatus, Store,
+    AgentInstance, Events, InstanceId, NewSession, RawJson, Session, SessionId, SessionStatus,
+    Store,
     transcript::{
         self, Entry, ImportMark,
         keep::{Aside, EntryBatch, aside_stream},
@@ -72,7 +73,14 @@ impl TargetInstance {
         wanted: Option<InstanceId>,
         created_at_ms: Option<u64>,
     ) -> Self {
-        Self { agent, parent, wanted, created_at_ms, id: None, known: None }
+        Self {
+            agent,
+            parent,
+            wanted,
+            created_at_ms,
+            id: None,
+            known: None,
+        }
     }
 }
 
@@ -89,7 +97,10 @@ impl Target {
             earlier: None,
             is_begun: false,
             is_failed: false,
-            outcome: Outcome { what: "created", ..Outcome::default() },
+            outcome: Outcome {
+                what: "created",
+                ..Outcome::default()
+            },
         }
     }
 
@@ -102,7 +113,9 @@ impl Target {
                 *self.others.entry(hash(&json)).or_default() += 1;
             }
         }
-        self.earlier = store.import_mark(session.id)?.filter(|mark| *mark != ImportMark::Done);
+        self.earlier = store
+            .import_mark(session.id)?
+            .filter(|mark| *mark != ImportMark::Done);
         self.is_begun = self.earlier.is_some();
         Ok(())
     }
@@ -121,11 +134,18 @@ impl Target {
             return Ok(false);
         }
         if entry.events.is_empty() {
-            let left = self.others.get_mut(&hash(&entry.raw)).filter(|left| **left > 0);
+            let left = self
+                .others
+                .get_mut(&hash(&entry.raw))
+                .filter(|left| **left > 0);
             return Ok(left.map(|left| *left -= 1).is_some());
         }
-        let Some(instance) = self.instances.get_mut(place) else { return Ok(false) };
-        let Some(known) = &mut instance.known else { return Ok(false) };
+        let Some(instance) = self.instances.get_mut(place) else {
+            return Ok(false);
+        };
+        let Some(known) = &mut instance.known else {
+            return Ok(false);
+        };
         match compare(known, entry)? {
             Fit::Same => Ok(true),
             Fit::Beyond => {
@@ -133,7 +153,12 @@ impl Target {
                 Ok(false)
             }
             Fit::Different => {
-                let name = self.outcome.session.as_ref().and_then(|it| it.name.as_deref()).unwrap_or("of this id");
+                let name = self
+                    .outcome
+                    .session
+                    .as_ref()
+                    .and_then(|it| it.name.as_deref())
+                    .unwrap_or("of this id");
                 let what = format!(
                     "the store's session {} went another way here; neither this nor what follows was written. \
                      To have both, import into another store",
@@ -158,10 +183,14 @@ impl Target {
     pub(super) fn fits(&self, store: &Store, first: &[(usize, Entry)]) -> Result<bool> {
         let mut known: HashMap<usize, Option<Events>> = HashMap::new();
         for (place, entry) in first.iter().filter(|(_, entry)| !entry.events.is_empty()) {
-            let Some(id) = self.instances.get(*place).and_then(|it| it.id) else { continue };
+            let Some(id) = self.instances.get(*place).and_then(|it| it.id) else {
+                continue;
+            };
             let cursor = match known.entry(*place) {
                 hash_map::Entry::Occupied(cursor) => cursor.into_mut(),
-                hash_map::Entry::Vacant(place) => place.insert(Some(store.contexts().events(id, 1)?)),
+                hash_map::Entry::Vacant(place) => {
+                    place.insert(Some(store.contexts().events(id, 1)?))
+                }
             };
             let Some(events) = cursor else { continue };
             match compare(events, entry)? {
@@ -184,8 +213,15 @@ impl Target {
     }
 
     /// Writes these entries, but those that the store has already.
-    pub(super) fn write(&mut self, store: &Store, entries: Vec<(usize, Entry)>, part: Part) -> Result<()> {
-        let Some(placed) = &self.placed else { return Ok(()) };
+    pub(super) fn write(
+        &mut self,
+        store: &Store,
+        entries: Vec<(usize, Entry)>,
+        part: Part,
+    ) -> Result<()> {
+        let Some(placed) = &self.placed else {
+            return Ok(());
+        };
         let mut batch = EntryBatch::new(placed.id);
         if let Some(new) = &placed.new {
             batch.create_session(new.clone());
@@ -214,25 +250,39 @@ impl Target {
     }
 
     /// Writes a batch, with a mark where it isn't all there is of the session.
-    fn commit(&mut self, store: &Store, batch: &mut EntryBatch, added: &mut Outcome, part: Part) -> Result<()> {
+    fn commit(
+        &mut self,
+        store: &Store,
+        batch: &mut EntryBatch,
+        added: &mut Outcome,
+        part: Part,
+    ) -> Result<()> {
         let is_conflict = self.outcome.conflict.is_some();
         let mut completes = false;
         if part == Part::Last && !is_conflict {
             completes = self.finish(batch);
         } else if !batch.is_empty() && !self.is_begun && !is_conflict {
             let is_new = self.outcome.what == "created";
-            batch.mark(if is_new { ImportMark::Creating } else { ImportMark::Adding });
+            batch.mark(if is_new {
+                ImportMark::Creating
+            } else {
+                ImportMark::Adding
+            });
             self.is_begun = true;
         }
-        let Some(placed) = self.placed.as_mut().filter(|_| !batch.is_empty()) else { return Ok(()) };
+        let Some(placed) = self.placed.as_mut().filter(|_| !batch.is_empty()) else {
+            return Ok(());
+        };
         let batch = std::mem::replace(batch, EntryBatch::new(placed.id));
-        store.write_entries(&batch).map_err(|error| match &placed.new {
-            Some(new) => {
-                let name = new.name.as_deref().unwrap_or("without a name");
-                Failure::from(error).about(format!("session {}", text::one_line(name, 60)))
-            }
-            None => error.into(),
-        })?;
+        store
+            .write_entries(&batch)
+            .map_err(|error| match &placed.new {
+                Some(new) => {
+                    let name = new.name.as_deref().unwrap_or("without a name");
+                    Failure::from(error).about(format!("session {}", text::one_line(name, 60)))
+                }
+                None => error.into(),
+            })?;
         if placed.new.take().is_some() {
             self.outcome.session = store.get_session(placed.id)?;
         }
@@ -248,7 +298,11 @@ impl Target {
     /// import had begun.
     fn finish(&mut self, batch: &mut EntryBatch) -> bool {
         let is_made = self.outcome.what == "created" || self.earlier == Some(ImportMark::Creating);
-        let is_archived = self.head.record.as_ref().is_some_and(|it| it.status == SessionStatus::Archived);
+        let is_archived = self
+            .head
+            .record
+            .as_ref()
+            .is_some_and(|it| it.status == SessionStatus::Archived);
         if is_made && is_archived {
             // Only by the import that makes it: a user may have taken it back into use since.
             batch.archive_session();
@@ -268,29 +322,53 @@ impl Target {
         place: usize,
         time_ms: Option<u64>,
     ) -> Result<InstanceId> {
-        let Some(Placed { id: session_id, created_at_ms, .. }) = self.placed else {
-            return Err(Failure::other("an entry of a session that has no place yet"));
+        let Some(Placed {
+            id: session_id,
+            created_at_ms,
+            ..
+        }) = self.placed
+        else {
+            return Err(Failure::other(
+                "an entry of a session that has no place yet",
+            ));
         };
         let mut chain = vec![place];
-        while let Some(parent) = chain.last().and_then(|last| self.instances.get(*last)?.parent) {
+        while let Some(parent) = chain
+            .last()
+            .and_then(|last| self.instances.get(*last)?.parent)
+        {
             // A parent comes before its children in every source.
-            if self.instances.get(parent).is_none_or(|it| it.id.is_some()) || chain.last() <= Some(&parent) {
+            if self.instances.get(parent).is_none_or(|it| it.id.is_some())
+                || chain.last() <= Some(&parent)
+            {
                 break;
             }
             chain.push(parent);
         }
         for place in chain.into_iter().rev() {
-            let Some(instance) = self.instances.get(place).filter(|it| it.id.is_none()) else { continue };
-            let parent_instance_id = instance.parent.and_then(|parent| self.instances.get(parent)?.id);
+            let Some(instance) = self.instances.get(place).filter(|it| it.id.is_none()) else {
+                continue;
+            };
+            let parent_instance_id = instance
+                .parent
+                .and_then(|parent| self.instances.get(parent)?.id);
             let created_at_ms = instance.created_at_ms.or(time_ms).unwrap_or(created_at_ms);
             let is_another = |wanted| self.instances.iter().any(|it| it.id == Some(wanted));
             let id = match instance.wanted {
-                Some(wanted) if !is_another(wanted) && store.is_id_free(wanted.as_uuid())? => wanted,
+                Some(wanted) if !is_another(wanted) && store.is_id_free(wanted.as_uuid())? => {
+                    wanted
+                }
                 // Its id is taken by an instance of another session, or by another one of this.
                 Some(_) | None => InstanceId(store.backend().new_id()),
             };
             let agent_name = instance.agent.clone();
-            batch.create_instance(AgentInstance { id, session_id, agent_name, parent_instance_id, created_at_ms });
+            batch.create_instance(AgentInstance {
+                id,
+                session_id,
+                agent_name,
+                parent_instance_id,
+                created_at_ms,
+            });
             self.instances[place].id = Some(id);
         }
         let id = self.instances.get(place).and_then(|it| it.id);
@@ -320,9 +398,14 @@ fn compare(known: &mut Events, entry: &Entry) -> Result<Fit> {
 }
 
 /// Finds an instance among those of the session that no other was taken for.
-fn find_instance(store: &Store, instance: &mut TargetInstance, there: &mut Vec<AgentInstance>) -> Result<()> {
+fn find_instance(
+    store: &Store,
+    instance: &mut TargetInstance,
+    there: &mut Vec<AgentInstance>,
+) -> Result<()> {
     let by_id = there.iter().position(|it| Some(it.id) == instance.wanted);
-    let Some(place) = by_id.or_else(|| there.iter().position(|it| it.agent_name == instance.agent)) else {
+    let Some(place) = by_id.or_else(|| there.iter().position(|it| it.agent_name == instance.agent))
+    else {
         return Ok(());
     };
     let found = there.remove(place);

@@ -46,10 +46,14 @@ impl AgentsFile {
     /// # Errors
     /// Why it can't be read, or what in it is wrong.
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let unread = |error: std::io::Error| Failure::io(&error, format!("can't read {}", path.display()));
+        let unread =
+            |error: std::io::Error| Failure::io(&error, format!("can't read {}", path.display()));
         let length = fs::metadata(path).map_err(unread)?.len();
         if length > FILE_BYTES_MAX {
-            let message = format!("{} has {length} bytes, at most {FILE_BYTES_MAX} are read", path.display());
+            let message = format!(
+                "{} has {length} bytes, at most {FILE_BYTES_MAX} are read",
+                path.display()
+            );
             return Err(Failure::usage(message));
         }
         Self::parse(&fs::read_to_string(path).map_err(unread)?)
@@ -67,15 +71,21 @@ impl AgentsFile {
             Value::Null => Some("null"),
         };
         if let Some(found) = found {
-            return Err(invalid(format!("an object with `agents`, a list, is expected, and not {found}")));
+            return Err(invalid(format!(
+                "an object with `agents`, a list, is expected, and not {found}"
+            )));
         }
         // From the text, so that what is wrong with a field is told with its line and column.
-        let mut file: Self = serde_json::from_str(text).map_err(|error| invalid(error.to_string()))?;
+        let mut file: Self =
+            serde_json::from_str(text).map_err(|error| invalid(error.to_string()))?;
         let mut names = HashSet::new();
         for agent in &mut file.agents {
             // Only one of them could be spawned, and which one that is would not be told.
             if !names.insert(agent.definition.name.clone()) {
-                let message = format!("agent {:?} is there twice; give each a name of its own", agent.definition.name);
+                let message = format!(
+                    "agent {:?} is there twice; give each a name of its own",
+                    agent.definition.name
+                );
                 return Err(invalid(message));
             }
             agent.definition.project.clone_from(&file.project);
@@ -101,9 +111,18 @@ mod tests {
         let text = r#"{"project":"p","agents":[{"name":"a","description":"d","command":["./a","--x"],"max_steps":5}]}"#;
         let file = AgentsFile::parse(text).unwrap();
         let agent = &file.agents[0];
-        assert_eq!((agent.definition.project.as_deref(), agent.definition.max_steps), (Some("p"), Some(5)));
+        assert_eq!(
+            (
+                agent.definition.project.as_deref(),
+                agent.definition.max_steps
+            ),
+            (Some("p"), Some(5))
+        );
         assert_eq!(agent.command(), ["./a", "--x"]);
-        assert!(agent.definition.extra.is_empty(), "the command is not part of what is kept");
+        assert!(
+            agent.definition.extra.is_empty(),
+            "the command is not part of what is kept"
+        );
     }
 
     #[test]
@@ -111,13 +130,28 @@ mod tests {
         for (text, says) in [
             ("", "EOF"),
             (r#"{"agents":[{"name":"a"}]}"#, "command"),
-            (r#"{"agents":[{"name":"","command":["x"]}]}"#, "name is empty"),
+            (
+                r#"{"agents":[{"name":"","command":["x"]}]}"#,
+                "name is empty",
+            ),
             (r#"{"agents":[{"name":"a","command":[]}]}"#, "empty command"),
             (r#"{"agents":[],"agent":[]}"#, "agent"),
-            ("[]", "an object with `agents`, a list, is expected, and not an array"),
-            (r#"[{"name":"a","command":["x"]}]"#, "an object with `agents`, a list, is expected, and not an array"),
-            ("5", "an object with `agents`, a list, is expected, and not a number"),
-            ("null", "an object with `agents`, a list, is expected, and not null"),
+            (
+                "[]",
+                "an object with `agents`, a list, is expected, and not an array",
+            ),
+            (
+                r#"[{"name":"a","command":["x"]}]"#,
+                "an object with `agents`, a list, is expected, and not an array",
+            ),
+            (
+                "5",
+                "an object with `agents`, a list, is expected, and not a number",
+            ),
+            (
+                "null",
+                "an object with `agents`, a list, is expected, and not null",
+            ),
             (
                 r#"{"agents":[{"name":"a","command":["x"]},{"name":"b","command":["x"]},{"name":"a","command":["y"]}]}"#,
                 "agent \"a\" is there twice",

@@ -39,7 +39,8 @@ impl Executor for CommandAgent {
             let _on_drop = StopOnDrop(Arc::clone(&stop));
             let (stopped, of) = (Arc::clone(&stop), (run.run_id(), run.task().to_owned()));
             let spawner = Spawner::inside(Handle::current(), run.clone());
-            let mut played = tokio::task::spawn_blocking(move || play(&store, &command, &of, &stopped, spawner));
+            let mut played =
+                tokio::task::spawn_blocking(move || play(&store, &command, &of, &stopped, spawner));
             let played = tokio::select! {
                 played = &mut played => played,
                 () = run.cancelled() => {
@@ -107,11 +108,23 @@ fn play(
     let last_sequence = store.context(instance.id)?.get_last_sequence()?;
     let mut child = Child::start_one_of_many(program, arguments)?;
     stop.begun(child.stopper());
-    let how = if run.resumed_from.is_some() { "resumed" } else { "new" };
-    child.open(opening(store, &instance, &run, (how, Some(task)), last_sequence)?);
+    let how = if run.resumed_from.is_some() {
+        "resumed"
+    } else {
+        "new"
+    };
+    child.open(opening(
+        store,
+        &instance,
+        &run,
+        (how, Some(task)),
+        last_sequence,
+    )?);
     let mut recorder = Recorder::new(recorder);
     let mut answer = |child: &mut Child, lines: Vec<Recorded>| {
-        lines.iter().try_for_each(|line| reply(child, line, Some(&mut spawner)))
+        lines
+            .iter()
+            .try_for_each(|line| reply(child, line, Some(&mut spawner)))
     };
     let (ended, stopped_by) = record(child, &mut recorder, &mut answer)?;
     match Conclusion::of(&recorder, ended, stopped_by) {
@@ -124,9 +137,18 @@ fn play(
 
 /// What the agent said last, where it is text.
 fn last_words(store: &Store, recorder: &Recorder) -> Result<Option<String>> {
-    let messages = store.context(recorder.run().run().instance_id)?.get_messages()?;
-    let Some(last) = messages.iter().rfind(|message| message.role == Role::Assistant) else { return Ok(None) };
+    let messages = store
+        .context(recorder.run().run().instance_id)?
+        .get_messages()?;
+    let Some(last) = messages
+        .iter()
+        .rfind(|message| message.role == Role::Assistant)
+    else {
+        return Ok(None);
+    };
     let message: serde_json::Value = last.json.to_value()?;
-    let text = message["content"].as_str().filter(|text| !text.is_empty() && text.len() <= SUMMARY_BYTES_MAX);
+    let text = message["content"]
+        .as_str()
+        .filter(|text| !text.is_empty() && text.len() <= SUMMARY_BYTES_MAX);
     Ok(text.map(str::to_owned))
 }

@@ -1,8 +1,8 @@
 //! What there is to ask of runs, as tools: each takes JSON and gives JSON, and changes nothing.
 
 use runlog::{
-    AsyncStore, Error, ErrorKind, ListFlows, ListRunMessages, ListRuns, ListToolCalls, RunId, RunStatus, SessionId,
-    ToolCallStatus, ToolDefinition,
+    AsyncStore, Error, ErrorKind, ListFlows, ListRunMessages, ListRuns, ListToolCalls, RunId,
+    RunStatus, SessionId, ToolCallStatus, ToolDefinition,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,8 @@ const LIMIT: usize = 50;
 pub(crate) fn definitions() -> Vec<ToolDefinition> {
     let run = json!({"type": "string", "description": "The run's id."});
     let limit = json!({"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "description": "At most so many; 50 unless given."});
-    let cursor = json!({"type": "string", "description": "Where to go on: the `next` of the page before."});
+    let cursor =
+        json!({"type": "string", "description": "Where to go on: the `next` of the page before."});
     let statuses = RunStatus::ALL.map(RunStatus::name);
     vec![
         tool(
@@ -159,36 +160,108 @@ pub(crate) async fn answer(
     let runs = store.runs();
     let answer = match tool {
         "list_runs" => {
-            let Runs { status, agent_id, parent_run_id, session_id, limit, cursor } = read(tool, arguments)?;
-            let options =
-                ListRuns { status, agent_id, parent_run_id, session_id, project: None, limit: at_most(limit), cursor };
+            let Runs {
+                status,
+                agent_id,
+                parent_run_id,
+                session_id,
+                limit,
+                cursor,
+            } = read(tool, arguments)?;
+            let options = ListRuns {
+                status,
+                agent_id,
+                parent_run_id,
+                session_id,
+                project: None,
+                limit: at_most(limit),
+                cursor,
+            };
             value(runs.list(&options).await?)
         }
         "get_run" => {
             let OfRun { run_id } = read(tool, arguments)?;
-            value(runs.get(run_id).await?.ok_or_else(|| missing(format!("no run {run_id}")))?)
+            value(
+                runs.get(run_id)
+                    .await?
+                    .ok_or_else(|| missing(format!("no run {run_id}")))?,
+            )
         }
         "list_run_messages" => {
-            let Messages { run_id, step_number, limit, cursor } = read(tool, arguments)?;
-            value(runs.messages(run_id, &ListRunMessages { step_number, limit: at_most(limit), cursor }).await?)
+            let Messages {
+                run_id,
+                step_number,
+                limit,
+                cursor,
+            } = read(tool, arguments)?;
+            value(
+                runs.messages(
+                    run_id,
+                    &ListRunMessages {
+                        step_number,
+                        limit: at_most(limit),
+                        cursor,
+                    },
+                )
+                .await?,
+            )
         }
         "get_run_message" => {
             let OneMessage { run_id, message_id } = read(tool, arguments)?;
             let message = runs.message(run_id, message_id).await?;
-            value(message.ok_or_else(|| missing(format!("no message {message_id} in run {run_id}")))?)
+            value(
+                message
+                    .ok_or_else(|| missing(format!("no message {message_id} in run {run_id}")))?,
+            )
         }
         "list_tool_calls" => {
-            let ToolCalls { run_id, tool_name, status, limit, cursor } = read(tool, arguments)?;
-            value(runs.tool_calls(run_id, &ListToolCalls { tool_name, status, limit: at_most(limit), cursor }).await?)
+            let ToolCalls {
+                run_id,
+                tool_name,
+                status,
+                limit,
+                cursor,
+            } = read(tool, arguments)?;
+            value(
+                runs.tool_calls(
+                    run_id,
+                    &ListToolCalls {
+                        tool_name,
+                        status,
+                        limit: at_most(limit),
+                        cursor,
+                    },
+                )
+                .await?,
+            )
         }
         "get_tool_call" => {
-            let OneToolCall { run_id, tool_call_id } = read(tool, arguments)?;
+            let OneToolCall {
+                run_id,
+                tool_call_id,
+            } = read(tool, arguments)?;
             let call = runs.tool_call(run_id, tool_call_id).await?;
-            value(call.ok_or_else(|| missing(format!("no tool call {tool_call_id} in run {run_id}")))?)
+            value(
+                call.ok_or_else(|| {
+                    missing(format!("no tool call {tool_call_id} in run {run_id}"))
+                })?,
+            )
         }
         "list_flows" => {
-            let Flows { status, parent_run_id, resumable, limit, cursor } = read(tool, arguments)?;
-            let options = ListFlows { status, parent_run_id, resumable, limit: at_most(limit), cursor };
+            let Flows {
+                status,
+                parent_run_id,
+                resumable,
+                limit,
+                cursor,
+            } = read(tool, arguments)?;
+            let options = ListFlows {
+                status,
+                parent_run_id,
+                resumable,
+                limit: at_most(limit),
+                cursor,
+            };
             value(store.flows().list(&options).await?)
         }
         _ => return Ok(None),
@@ -197,12 +270,17 @@ pub(crate) async fn answer(
 }
 
 fn read<T: DeserializeOwned>(tool: &str, arguments: Map<String, Value>) -> runlog::Result<T> {
-    serde_json::from_value(Value::Object(arguments))
-        .map_err(|error| Error::new(ErrorKind::InvalidInput, format!("the arguments of {tool}: {error}")))
+    serde_json::from_value(Value::Object(arguments)).map_err(|error| {
+        Error::new(
+            ErrorKind::InvalidInput,
+            format!("the arguments of {tool}: {error}"),
+        )
+    })
 }
 
 fn value(found: impl serde::Serialize) -> runlog::Result<Value> {
-    serde_json::to_value(found).map_err(|error| Error::new(ErrorKind::Damaged, format!("it has no JSON form: {error}")))
+    serde_json::to_value(found)
+        .map_err(|error| Error::new(ErrorKind::Damaged, format!("it has no JSON form: {error}")))
 }
 
 fn missing(message: String) -> Error {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, InitializeResult,
-        ListToolsResult, PaginatedRequestParams, ServerCapabilities, Tool,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
+        InitializeResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, Tool,
     },
     service::RequestContext,
 };
 use runlog::{
-    AsyncRunRecorder, AsyncStore, LIST_AVAILABLE_AGENTS, NewRun, NewSession, Orchestrator, RunStatus, SPAWN_AGENTS,
-    SpawnRequest, ToolDefinition, spawn_requests, tool_definitions,
+    AsyncRunRecorder, AsyncStore, LIST_AVAILABLE_AGENTS, NewRun, NewSession, Orchestrator,
+    RunStatus, SPAWN_AGENTS, SpawnRequest, ToolDefinition, spawn_requests, tool_definitions,
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
@@ -45,7 +45,11 @@ struct Shared {
 
 impl Server {
     /// A server of a store, and of the agents that an orchestrator knows.
-    pub(crate) fn new(store: AsyncStore, project: Option<String>, orchestrator: Option<Orchestrator>) -> Self {
+    pub(crate) fn new(
+        store: AsyncStore,
+        project: Option<String>,
+        orchestrator: Option<Orchestrator>,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 store,
@@ -64,7 +68,9 @@ impl Server {
 
     fn tools(&self) -> Vec<ToolDefinition> {
         let has_agents = self.shared.orchestrator.is_some();
-        let own = tool_definitions().into_iter().filter(|tool| has_agents || tool.name != SPAWN_AGENTS);
+        let own = tool_definitions()
+            .into_iter()
+            .filter(|tool| has_agents || tool.name != SPAWN_AGENTS);
         own.chain(queries::definitions()).collect()
     }
 
@@ -74,8 +80,10 @@ impl Server {
     /// # Errors
     /// Those of the storage.
     pub(crate) async fn close(&self) -> runlog::Result<()> {
-        let (Some(client), Some(orchestrator)) = (self.shared.client.lock().await.take(), &self.shared.orchestrator)
-        else {
+        let (Some(client), Some(orchestrator)) = (
+            self.shared.client.lock().await.take(),
+            &self.shared.orchestrator,
+        ) else {
             return Ok(());
         };
         if orchestrator.live_count() > 0 {
@@ -87,11 +95,19 @@ impl Server {
         }
     }
 
-    async fn answer(&self, tool: &str, arguments: Map<String, Value>) -> runlog::Result<Option<Value>> {
+    async fn answer(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> runlog::Result<Option<Value>> {
         let shared = &self.shared;
         match (tool, &shared.orchestrator) {
             (LIST_AVAILABLE_AGENTS, _) => {
-                let mut agents = shared.store.agents().list_available_agents(shared.project.as_deref()).await?;
+                let mut agents = shared
+                    .store
+                    .agents()
+                    .list_available_agents(shared.project.as_deref())
+                    .await?;
                 // The store keeps the definitions of agents that the file doesn't name any more, which nobody could run.
                 if let Some(orchestrator) = &shared.orchestrator {
                     agents.retain(|agent| orchestrator.has_executor(&agent.name));
@@ -100,21 +116,36 @@ impl Server {
             }
             (SPAWN_AGENTS, Some(orchestrator)) => {
                 let arguments = runlog::RawJson::from_value(&arguments)?;
-                self.spawn(orchestrator, spawn_requests(&arguments)?).await.map(Some)
+                self.spawn(orchestrator, spawn_requests(&arguments)?)
+                    .await
+                    .map(Some)
             }
             _ => queries::answer(&shared.store, tool, arguments).await,
         }
     }
 
-    async fn spawn(&self, orchestrator: &Orchestrator, requests: Vec<SpawnRequest>) -> runlog::Result<Value> {
+    async fn spawn(
+        &self,
+        orchestrator: &Orchestrator,
+        requests: Vec<SpawnRequest>,
+    ) -> runlog::Result<Value> {
         let parent = {
             let mut client = self.shared.client.lock().await;
             match &*client {
                 Some(client) => client.id(),
                 None => {
                     let title = Some("MCP client".to_owned());
-                    let session = NewSession { project: self.shared.project.clone(), title, ..NewSession::default() };
-                    let run = self.shared.store.runs().start(NewRun::in_new_session(session, CLIENT)).await?;
+                    let session = NewSession {
+                        project: self.shared.project.clone(),
+                        title,
+                        ..NewSession::default()
+                    };
+                    let run = self
+                        .shared
+                        .store
+                        .runs()
+                        .start(NewRun::in_new_session(session, CLIENT))
+                        .await?;
                     client.insert(run).id()
                 }
             }
@@ -139,10 +170,13 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.tools().into_iter().filter_map(|tool| match tool.input_schema {
-            Value::Object(schema) => Some(Tool::new(tool.name, tool.description, schema)),
-            _ => None,
-        });
+        let tools = self
+            .tools()
+            .into_iter()
+            .filter_map(|tool| match tool.input_schema {
+                Value::Object(schema) => Some(Tool::new(tool.name, tool.description, schema)),
+                _ => None,
+            });
         Ok(ListToolsResult::with_all_items(tools.collect()))
     }
 
@@ -172,7 +206,8 @@ impl ServerHandler for Server {
                 return Err(ErrorData::invalid_params(message, None));
             }
             Err(error) => {
-                let value = json!({"error": {"code": error.kind().name(), "message": error.to_string()}});
+                let value =
+                    json!({"error": {"code": error.kind().name(), "message": error.to_string()}});
                 CallToolResult::error(vec![ContentBlock::text(value.to_string())])
             }
         };

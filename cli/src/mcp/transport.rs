@@ -49,7 +49,13 @@ impl<R: AsyncRead, W> Lines<R, W> {
     /// Messages of these two streams.
     pub(crate) fn new(read: R, write: W, gone: CancellationToken) -> Self {
         let write = Arc::new(Mutex::new(write));
-        Self { read: BufReader::new(read), line: Vec::new(), length: 0, write, gone }
+        Self {
+            read: BufReader::new(read),
+            line: Vec::new(),
+            length: 0,
+            write,
+            gone,
+        }
     }
 }
 
@@ -78,7 +84,10 @@ impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
             return Err(Refusal {
                 id: leading_id(&self.line),
                 code: INVALID_REQUEST,
-                message: format!("the message has {} bytes, at most {LINE_BYTES_MAX} are allowed", self.length - 1),
+                message: format!(
+                    "the message has {} bytes, at most {LINE_BYTES_MAX} are allowed",
+                    self.length - 1
+                ),
             });
         }
         if self.line.trim_ascii().is_empty() {
@@ -89,20 +98,32 @@ impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
             code: PARSE_ERROR,
             message: format!("the message is not valid JSON: {error}"),
         })?;
-        let id = value.get("id").and_then(|id| RequestId::deserialize(id).ok());
-        let method = value.get("method").and_then(Value::as_str).map(str::to_owned);
+        let id = value
+            .get("id")
+            .and_then(|id| RequestId::deserialize(id).ok());
+        let method = value
+            .get("method")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         match (RxJsonRpcMessage::<RoleServer>::deserialize(value), method) {
             // What the library knows and couldn't read as such.
             (Ok(JsonRpcMessage::Request(request)), Some(method))
-                if matches!(request.request, ClientRequest::CustomRequest(_)) && is_known(&method) =>
+                if matches!(request.request, ClientRequest::CustomRequest(_))
+                    && is_known(&method) =>
             {
                 let message = format!("the params of {method} are not what the protocol says");
-                Err(Refusal { id: Some(request.id), code: INVALID_PARAMS, message })
+                Err(Refusal {
+                    id: Some(request.id),
+                    code: INVALID_PARAMS,
+                    message,
+                })
             }
             (Ok(message), _) => Ok(Some(message)),
-            (Err(error), _) => {
-                Err(Refusal { id, code: INVALID_REQUEST, message: format!("the message is no request: {error}") })
-            }
+            (Err(error), _) => Err(Refusal {
+                id,
+                code: INVALID_REQUEST,
+                message: format!("the message is no request: {error}"),
+            }),
         }
     }
 
@@ -112,7 +133,8 @@ impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let Refusal { id, code, message } = refusal;
-        let answer = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
+        let answer =
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
         let write = Arc::clone(&self.write);
         // A client that is gone is told by the next read.
         tokio::spawn(async move { write_line(&write, &answer).await });
@@ -157,7 +179,10 @@ where
     }
 }
 
-async fn write_line<W: AsyncWrite + Send + Unpin>(write: &Mutex<W>, message: &impl serde::Serialize) -> io::Result<()> {
+async fn write_line<W: AsyncWrite + Send + Unpin>(
+    write: &Mutex<W>,
+    message: &impl serde::Serialize,
+) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     let mut write = write.lock().await;

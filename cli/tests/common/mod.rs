@@ -1,5 +1,9 @@
 //! The real binary, run in a folder of its own.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses its own part of it"
+)]
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::{
@@ -26,13 +30,17 @@ pub struct Said {
 
 impl Place {
     pub fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
     }
 
     /// A place in memory, where the system has such a folder: nothing waits for a disk there.
     pub fn in_memory() -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-        Self { folder: folder.unwrap() }
+        Self {
+            folder: folder.unwrap(),
+        }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -47,8 +55,15 @@ impl Place {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_runlog"));
-        command.args(arguments).current_dir(self.folder.path()).env_remove("RUNLOG_STORE").env("NO_COLOR", "1");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env_remove("RUNLOG_STORE")
+            .env("NO_COLOR", "1");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
@@ -67,7 +82,11 @@ impl Place {
 
     /// The same with something to read on standard input.
     pub fn with_input(&self, arguments: &[&str], input: &[u8]) -> Said {
-        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         child.stdin.take().unwrap().write_all(input).unwrap();
         said(child.wait_with_output().unwrap())
     }
@@ -90,7 +109,8 @@ impl Said {
     /// The lines of standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> Vec<Value> {
-        let read = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let read =
+            |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         self.out.lines().map(read).collect()
     }
 }
@@ -104,7 +124,9 @@ pub fn said(output: std::process::Output) -> Said {
 }
 
 pub fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name);
     path.display().to_string()
 }
 

@@ -16,23 +16,35 @@ use super::{
 
 /// A store with imported sessions in it; one is called `swe-agent`, and has a wrapper and two agents.
 fn sessions(place: &Place) {
-    place.expect(0, &["import", &fixture("swe-agent.traj"), &fixture("claude-code.jsonl")]);
+    place.expect(
+        0,
+        &[
+            "import",
+            &fixture("swe-agent.traj"),
+            &fixture("claude-code.jsonl"),
+        ],
+    );
 }
 
 const CLAUDE: &str = "5b0f2c9e-0000-4000-8000-000000000001";
 
 #[test]
 fn a_copy_with_a_name_is_made_or_refused_as_there() {
-    for arguments in
-        [&["copy", "swe-agent", "--name", "copied"][..], &["copy", CLAUDE, "--to-point", "4", "--name", "copied"]]
-    {
+    for arguments in [
+        &["copy", "swe-agent", "--name", "copied"][..],
+        &["copy", CLAUDE, "--to-point", "4", "--name", "copied"],
+    ] {
         killed_before_each_write(Writes::OfLog, sessions, arguments, |again| {
             assert_same(again);
             if again.before.session("copied").is_none() {
                 assert_eq!(again.said.code, 0, "{}", again.at);
             } else {
                 assert_eq!(again.said.code, 4, "{}", again.at);
-                assert!(again.said.err.contains("is a copy of this session already"), "{}", again.at);
+                assert!(
+                    again.said.err.contains("is a copy of this session already"),
+                    "{}",
+                    again.at
+                );
             }
         });
     }
@@ -42,14 +54,30 @@ fn a_copy_with_a_name_is_made_or_refused_as_there() {
 fn a_copy_without_a_name_is_made_again_but_not_unsaid() {
     killed_before_each_write(Writes::OfLog, sessions, &["copy", "swe-agent"], |again| {
         assert_eq!(again.said.code, 0, "{}", again.at);
-        let copies = |state: &State| state.sessions.iter().filter(|(_, it)| it.contains("\"copied_from\"")).count();
+        let copies = |state: &State| {
+            state
+                .sessions
+                .iter()
+                .filter(|(_, it)| it.contains("\"copied_from\""))
+                .count()
+        };
         let before = copies(&again.before);
         assert_eq!(copies(&again.after), before + 1, "{}", again.at);
-        assert_eq!(again.said.err.contains("another copy"), before == 1, "{}", again.at);
+        assert_eq!(
+            again.said.err.contains("another copy"),
+            before == 1,
+            "{}",
+            again.at
+        );
         // None of them is half a copy.
         let lines = |state: &State| {
-            let copies = state.sessions.iter().filter(|(_, it)| it.contains("\"copied_from\""));
-            copies.map(|(_, it)| it.lines().count()).collect::<BTreeSet<_>>()
+            let copies = state
+                .sessions
+                .iter()
+                .filter(|(_, it)| it.contains("\"copied_from\""));
+            copies
+                .map(|(_, it)| it.lines().count())
+                .collect::<BTreeSet<_>>()
         };
         assert_eq!(lines(&again.after), lines(again.whole), "{}", again.at);
     });
@@ -66,7 +94,12 @@ fn a_truncation_is_completed() {
         killed_before_each_write(Writes::OfLog, arrange, &arguments, |again| {
             is_completed(again);
             let deleted = again.said.json()[0]["deleted"].as_u64().unwrap();
-            assert_eq!(deleted, again.before.lines("event") - again.after.lines("event"), "{}", again.at);
+            assert_eq!(
+                deleted,
+                again.before.lines("event") - again.after.lines("event"),
+                "{}",
+                again.at
+            );
         });
     }
 }
@@ -76,7 +109,17 @@ fn run<'a>(with: &[&'a str], arguments: &mut Vec<&'a str>) {
     arguments.extend(["run", "--json"]);
     arguments.extend(with);
     arguments.extend(["--", env!("CARGO_BIN_EXE_runlog"), "__scripted-agent", "--"]);
-    arguments.extend(["ready", "say:one", "ack", "call:c1", "ack", "result:c1", "ack", "say:two", "ack"]);
+    arguments.extend([
+        "ready",
+        "say:one",
+        "ack",
+        "call:c1",
+        "ack",
+        "result:c1",
+        "ack",
+        "say:two",
+        "ack",
+    ]);
 }
 
 fn run_here(place: &Place, code: i32, with: &[&str]) -> super::Said {
@@ -87,12 +130,22 @@ fn run_here(place: &Place, code: i32, with: &[&str]) -> super::Said {
 
 /// A store with a paused run in the session `r`.
 fn paused(place: &Place) {
-    run_here(place, 8, &["--name", "r", "--message", "begin", "--max-steps", "2"]);
+    run_here(
+        place,
+        8,
+        &["--name", "r", "--message", "begin", "--max-steps", "2"],
+    );
 }
 
 /// The status of a run.
 fn status(run: &str) -> &str {
-    let status = run.lines().next().unwrap().split("\"status\":\"").nth(1).unwrap();
+    let status = run
+        .lines()
+        .next()
+        .unwrap()
+        .split("\"status\":\"")
+        .nth(1)
+        .unwrap();
     status.split('"').next().unwrap()
 }
 
@@ -105,8 +158,15 @@ fn runs(state: &State) -> Vec<&str> {
 fn has_acknowledged(again: &Again<'_>, session: &str) {
     let acknowledged = again.killed_said.out.matches("{\"ack\":").count();
     let state = again.before.session(session).unwrap_or_default();
-    let said = ["one", "c1\",\"type", "ok", "two"].iter().filter(|it| state.contains(*it)).count();
-    assert!(said >= acknowledged.min(4), "{acknowledged} acknowledged, {said} found: {}", again.at);
+    let said = ["one", "c1\",\"type", "ok", "two"]
+        .iter()
+        .filter(|it| state.contains(*it))
+        .count();
+    assert!(
+        said >= acknowledged.min(4),
+        "{acknowledged} acknowledged, {said} found: {}",
+        again.at
+    );
 }
 
 #[test]
@@ -126,11 +186,20 @@ fn a_run_in_a_new_session_is_made_or_refused_and_then_resumed() {
             assert_eq!(again.after, again.before, "{}", again.at);
             // It goes on as the refusal says, unless it had come to its end.
             let status = status(again.after.runs.last().unwrap());
-            let is_told = if status == "paused" { "--resume r -- CMD` goes on" } else { "is completed" };
+            let is_told = if status == "paused" {
+                "--resume r -- CMD` goes on"
+            } else {
+                "is completed"
+            };
             assert!(again.said.err.contains(is_told), "{}", again.at);
             if status == "paused" {
                 run_here(again.place, 0, &["--resume", "r", "--max-steps", "9"]);
-                assert_eq!(runs(&State::of(again.place)), ["paused", "completed"], "{}", again.at);
+                assert_eq!(
+                    runs(&State::of(again.place)),
+                    ["paused", "completed"],
+                    "{}",
+                    again.at
+                );
             }
         },
     );
@@ -139,7 +208,10 @@ fn a_run_in_a_new_session_is_made_or_refused_and_then_resumed() {
 #[test]
 fn a_resume_goes_on_or_is_refused() {
     let mut arguments = Vec::new();
-    run(&["--resume", "r", "--message", "go on", "--max-steps", "9"], &mut arguments);
+    run(
+        &["--resume", "r", "--message", "go on", "--max-steps", "9"],
+        &mut arguments,
+    );
     killed_before_each_write(Writes::OfLog, paused, &arguments, |again| {
         if again.before.runs.len() == 1 {
             return is_completed(again);
@@ -147,22 +219,43 @@ fn a_resume_goes_on_or_is_refused() {
         let is_over = runs(&again.before) == ["paused", "completed"];
         assert_eq!(again.said.code, if is_over { 4 } else { 0 }, "{}", again.at);
         if is_over {
-            assert!(again.said.err.contains("only paused runs can be resumed"), "{}", again.at);
+            assert!(
+                again.said.err.contains("only paused runs can be resumed"),
+                "{}",
+                again.at
+            );
             return;
         }
         // The run that was killed is there, and the one that goes on from it says so.
-        assert_eq!(runs(&again.after), ["paused", "paused", "completed"], "{}", again.at);
+        assert_eq!(
+            runs(&again.after),
+            ["paused", "paused", "completed"],
+            "{}",
+            again.at
+        );
         let export = again.after.session("r").unwrap();
-        let found: Vec<&str> =
-            again.before.session("r").unwrap().lines().filter(|it| it.contains("\"event\"")).collect();
-        assert!(found.iter().all(|event| export.contains(event)), "{}", again.at);
+        let found: Vec<&str> = again
+            .before
+            .session("r")
+            .unwrap()
+            .lines()
+            .filter(|it| it.contains("\"event\""))
+            .collect();
+        assert!(
+            found.iter().all(|event| export.contains(event)),
+            "{}",
+            again.at
+        );
     });
 }
 
 #[test]
 fn a_run_in_a_copy_is_made_or_refused_and_then_resumed() {
     let mut arguments = Vec::new();
-    run(&["--copy", "r", "--to-point", "2", "--name", "c"], &mut arguments);
+    run(
+        &["--copy", "r", "--to-point", "2", "--name", "c"],
+        &mut arguments,
+    );
     killed_before_each_write(Writes::OfLog, paused, &arguments, |again| {
         if again.before.session("c").is_none() {
             return is_completed(again);
@@ -170,7 +263,12 @@ fn a_run_in_a_copy_is_made_or_refused_and_then_resumed() {
         assert_eq!(again.said.code, 4, "{}", again.at);
         // The first run is that of the session that was copied.
         let is_over = runs(&again.after).get(1) == Some(&"completed");
-        assert_eq!(again.said.err.contains("--resume c -- CMD`"), !is_over, "{}", again.at);
+        assert_eq!(
+            again.said.err.contains("--resume c -- CMD`"),
+            !is_over,
+            "{}",
+            again.at
+        );
         if !is_over {
             run_here(again.place, 0, &["--resume", "c", "--max-steps", "9"]);
         }
@@ -180,15 +278,30 @@ fn a_run_in_a_copy_is_made_or_refused_and_then_resumed() {
 #[test]
 fn a_run_that_overwrites_leaves_nothing_twice() {
     let mut arguments = Vec::new();
-    run(&["--overwrite", "r", "--from-point", "1", "--message", "again"], &mut arguments);
+    run(
+        &[
+            "--overwrite",
+            "r",
+            "--from-point",
+            "1",
+            "--message",
+            "again",
+        ],
+        &mut arguments,
+    );
     killed_before_each_write(Writes::OfLog, paused, &arguments, |again| {
         assert_eq!(again.said.code, 0, "{}", again.at);
         let events = |state: &State| {
             let export = state.session("r").unwrap();
-            let events = export.lines().filter(|line| line.starts_with("{\"runlog\":\"event\""));
+            let events = export
+                .lines()
+                .filter(|line| line.starts_with("{\"runlog\":\"event\""));
             // Of which run an event is differs: a run that was killed has a number of its own.
             events
-                .map(|it| it.split("\"run_id\"").next().unwrap().to_owned() + it.split("\"content").last().unwrap())
+                .map(|it| {
+                    it.split("\"run_id\"").next().unwrap().to_owned()
+                        + it.split("\"content").last().unwrap()
+                })
                 .collect::<Vec<_>>()
         };
         assert_eq!(events(&again.after), events(again.whole), "{}", again.at);
@@ -199,7 +312,14 @@ fn a_run_that_overwrites_leaves_nothing_twice() {
 fn files(folder: &Path) -> BTreeMap<String, u64> {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
-    files.map(|file| (file.file_name().to_string_lossy().into_owned(), file.metadata().unwrap().len())).collect()
+    files
+        .map(|file| {
+            (
+                file.file_name().to_string_lossy().into_owned(),
+                file.metadata().unwrap().len(),
+            )
+        })
+        .collect()
 }
 
 #[test]
@@ -210,7 +330,12 @@ fn fixtures_are_completed() {
     whole.expect(0, &arguments);
     killed_before_each_write(Writes::All, sessions, &arguments, |again| {
         assert_eq!(again.said.code, 0, "{}", again.at);
-        assert_eq!(files(&again.place.path("fixtures")), files(&whole.path("fixtures")), "{}", again.at);
+        assert_eq!(
+            files(&again.place.path("fixtures")),
+            files(&whole.path("fixtures")),
+            "{}",
+            again.at
+        );
     });
 }
 
@@ -219,12 +344,22 @@ fn an_export_is_there_whole_or_not_at_all() {
     let arguments = ["export", "swe-agent", CLAUDE, "-o", "out.jsonl"];
     killed_before_each_write(Writes::All, sessions, &arguments, |again| {
         let whole = again.place.expect(0, &["export", "swe-agent", CLAUDE]).out;
-        assert_eq!(fs::read_to_string(again.place.path("out.jsonl")).unwrap(), whole, "{}", again.at);
+        assert_eq!(
+            fs::read_to_string(again.place.path("out.jsonl")).unwrap(),
+            whole,
+            "{}",
+            again.at
+        );
         assert!(matches!(again.said.code, 0 | 4), "{}", again.at);
         // The one that was killed may have left what was to become it, under a name that no other export takes.
         let mut left = files(&again.place.path(""));
         left.retain(|name, _| !(name.starts_with(".runlog-") && name.ends_with(".partial")));
-        assert_eq!(left.keys().collect::<Vec<_>>(), ["out.jsonl"], "{}", again.at);
+        assert_eq!(
+            left.keys().collect::<Vec<_>>(),
+            ["out.jsonl"],
+            "{}",
+            again.at
+        );
         assert!(files(&again.place.path("")).len() <= 2, "{}", again.at);
     });
 }
@@ -256,7 +391,11 @@ fn a_demo_that_was_killed_is_not_mixed_with_another() {
         |again| {
             if again.place.path(STORE).exists() && again.said.code != 0 {
                 assert_eq!(again.said.code, 4, "{}", again.at);
-                assert!(again.said.err.contains("is not empty; give a new folder"), "{}", again.at);
+                assert!(
+                    again.said.err.contains("is not empty; give a new folder"),
+                    "{}",
+                    again.at
+                );
             }
         },
     );

@@ -14,22 +14,41 @@ use super::{
 
 /// What an import that was killed and run again is held to: it has completed the import, and says what it did.
 fn is_imported(again: &Again<'_>) {
-    let Again { at, said, before, after, .. } = again;
+    let Again {
+        at,
+        said,
+        before,
+        after,
+        ..
+    } = again;
     assert_eq!(said.code, 0, "{at}");
     assert_same(again);
     let (reports, whole) = (said.json(), again.whole_said.json());
     let sum = |reports: &[Value], names: &[&str]| -> u64 {
-        reports.iter().flat_map(|report| names.iter().map(|name| report[*name].as_u64().unwrap())).sum()
+        reports
+            .iter()
+            .flat_map(|report| names.iter().map(|name| report[*name].as_u64().unwrap()))
+            .sum()
     };
     let added = |kind: &str| after.lines(kind) - before.lines(kind);
-    assert_eq!(sum(&reports, &["messages", "tool_calls"]), added("event"), "{at}");
+    assert_eq!(
+        sum(&reports, &["messages", "tool_calls"]),
+        added("event"),
+        "{at}"
+    );
     assert_eq!(sum(&reports, &["other"]), added("other"), "{at}");
     // A tool call is an entry of its own in Runlog's own lines; elsewhere it comes with its message.
     let is_own = whole[0]["format"] == "runlog";
-    let entries: &[&str] =
-        if is_own { &["messages", "tool_calls", "other", "skipped"] } else { &["messages", "other", "skipped"] };
+    let entries: &[&str] = if is_own {
+        &["messages", "tool_calls", "other", "skipped"]
+    } else {
+        &["messages", "other", "skipped"]
+    };
     assert_eq!(sum(&reports, entries), sum(&whole, entries), "{at}");
-    for session in reports.iter().flat_map(|report| report["sessions"].as_array().unwrap()) {
+    for session in reports
+        .iter()
+        .flat_map(|report| report["sessions"].as_array().unwrap())
+    {
         let name = session["name"].as_str().unwrap();
         let expected = match before.session(name) {
             None => "created",
@@ -42,7 +61,9 @@ fn is_imported(again: &Again<'_>) {
 
 /// An export without the numbers that stand for ids: they are counted over the whole store.
 fn text_of(export: &str) -> String {
-    let words = export.split("\"id ").map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    let words = export
+        .split("\"id ")
+        .map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit()));
     words.collect::<Vec<_>>().join("id")
 }
 
@@ -55,7 +76,12 @@ fn imported(arrange: impl Fn(&Place), files: &[&str]) {
 #[test]
 fn runs_with_what_stood_around_their_messages_are_completed() {
     let arrange = |place: &Place| drop(place.write("runs.jsonl", runs(3, 4)));
-    killed_before_each_write(Writes::All, arrange, &["import", "--json", "runs.jsonl"], is_imported);
+    killed_before_each_write(
+        Writes::All,
+        arrange,
+        &["import", "--json", "runs.jsonl"],
+        is_imported,
+    );
 }
 
 #[test]
@@ -75,13 +101,23 @@ fn a_trajectory_is_completed() {
 
 #[test]
 fn a_run_of_several_batches_is_completed() {
-    let messages = if std::env::var_os("RUNLOG_TORTURE").is_some() { 7_700 } else { 1_100 };
-    imported(|place| drop(place.write("runs.jsonl", runs(1, messages))), &["runs.jsonl"]);
+    let messages = if std::env::var_os("RUNLOG_TORTURE").is_some() {
+        7_700
+    } else {
+        1_100
+    };
+    imported(
+        |place| drop(place.write("runs.jsonl", runs(1, messages))),
+        &["runs.jsonl"],
+    );
 }
 
 #[test]
 fn interleaved_sessions_of_several_batches_are_completed() {
-    imported(|place| drop(place.write("claude.jsonl", claude_code(1_250))), &["claude.jsonl"]);
+    imported(
+        |place| drop(place.write("claude.jsonl", claude_code(1_250))),
+        &["claude.jsonl"],
+    );
 }
 
 #[test]
@@ -97,15 +133,27 @@ fn exported_sessions_of_several_batches_are_completed() {
 #[test]
 fn an_archive_is_completed() {
     let arrange = |place: &Place| export(place, 4, "runlog");
-    killed_before_each_write(Writes::All, arrange, &["import", "--json", "export.jsonl"], |again| {
-        is_completed(again);
-        let outcomes = again.said.json()[0]["sessions"].as_array().unwrap().clone();
-        let outcomes: Vec<&str> = outcomes.iter().map(|session| session["outcome"].as_str().unwrap()).collect();
-        // What is listed is whole, and all is listed at once.
-        let is_listed = !again.before.sessions.is_empty();
-        assert!(outcomes.iter().all(|it| (*it == "unchanged") == is_listed), "{outcomes:?}: {}", again.at);
-        assert_eq!(outcomes.len(), 4);
-    });
+    killed_before_each_write(
+        Writes::All,
+        arrange,
+        &["import", "--json", "export.jsonl"],
+        |again| {
+            is_completed(again);
+            let outcomes = again.said.json()[0]["sessions"].as_array().unwrap().clone();
+            let outcomes: Vec<&str> = outcomes
+                .iter()
+                .map(|session| session["outcome"].as_str().unwrap())
+                .collect();
+            // What is listed is whole, and all is listed at once.
+            let is_listed = !again.before.sessions.is_empty();
+            assert!(
+                outcomes.iter().all(|it| (*it == "unchanged") == is_listed),
+                "{outcomes:?}: {}",
+                again.at
+            );
+            assert_eq!(outcomes.len(), 4);
+        },
+    );
 }
 
 #[test]
@@ -115,7 +163,12 @@ fn what_a_source_has_gained_is_completed() {
         place.expect(0, &["import", "claude.jsonl"]);
         place.write("claude.jsonl", claude_code(1_250));
     };
-    killed_before_each_write(Writes::OfLog, arrange, &["import", "--json", "claude.jsonl"], is_completed);
+    killed_before_each_write(
+        Writes::OfLog,
+        arrange,
+        &["import", "--json", "claude.jsonl"],
+        is_completed,
+    );
 }
 
 /// So many messages that those of a chat take two batches.
@@ -126,12 +179,22 @@ fn the_old_tables_are_completed() {
     let arrange = |place: &Place| {
         let (mut chats, mut history) = (String::new(), String::new());
         for chat in 0..3 {
-            writeln!(chats, r#"{{"id":{chat},"chat_id":"c{chat}","assistant_id":"neo","title":"Chat {chat}"}}"#)
-                .unwrap();
+            writeln!(
+                chats,
+                r#"{{"id":{chat},"chat_id":"c{chat}","assistant_id":"neo","title":"Chat {chat}"}}"#
+            )
+            .unwrap();
         }
         for row in 0..ROWS {
-            let (chat, role) = (u64::from(row % 20 == 0), if row % 4 < 2 { "user" } else { "assistant" });
-            writeln!(history, r#"{{"id":{row},"chat_id":"c{chat}","role":"{role}","content":"row {row}"}}"#).unwrap();
+            let (chat, role) = (
+                u64::from(row % 20 == 0),
+                if row % 4 < 2 { "user" } else { "assistant" },
+            );
+            writeln!(
+                history,
+                r#"{{"id":{row},"chat_id":"c{chat}","role":"{role}","content":"row {row}"}}"#
+            )
+            .unwrap();
         }
         place.write("chats.jsonl", chats);
         place.write("history.jsonl", history);
@@ -143,10 +206,25 @@ fn the_old_tables_are_completed() {
         let report = again.said.json();
         let rows = |of: usize, name: &str| report[of][name].as_u64().unwrap();
         let chats_before = again.before.chats.len() as u64;
-        let messages_before = again.before.chats.iter().map(|chat| chat.matches("\"row ").count() as u64).sum::<u64>();
-        assert_eq!((rows(0, "chats"), rows(0, "skipped")), (3 - chats_before, chats_before), "{}", again.at);
+        let messages_before = again
+            .before
+            .chats
+            .iter()
+            .map(|chat| chat.matches("\"row ").count() as u64)
+            .sum::<u64>();
+        assert_eq!(
+            (rows(0, "chats"), rows(0, "skipped")),
+            (3 - chats_before, chats_before),
+            "{}",
+            again.at
+        );
         let expected = (ROWS - messages_before, messages_before);
-        assert_eq!((rows(1, "messages"), rows(1, "skipped")), expected, "{}", again.at);
+        assert_eq!(
+            (rows(1, "messages"), rows(1, "skipped")),
+            expected,
+            "{}",
+            again.at
+        );
     });
 }
 
@@ -165,7 +243,11 @@ fn runs(count: usize, messages: usize) -> String {
             })
             .collect();
         let messages = messages.join(", ");
-        writeln!(lines, r#"{{"task_id": {run}, "reward": 0.5, "traj": [{messages}], "trial": 1}}"#).unwrap();
+        writeln!(
+            lines,
+            r#"{{"task_id": {run}, "reward": 0.5, "traj": [{messages}], "trial": 1}}"#
+        )
+        .unwrap();
     }
     lines
 }
@@ -175,14 +257,21 @@ pub(crate) fn claude_code(count: usize) -> String {
     let mut lines = String::new();
     for number in 0..count {
         let session = usize::from(number % 10 == 3);
-        let time = format!("2025-07-01T09:{:02}:{:02}.000Z", number / 60 % 60, number % 60);
-        let around = format!(r#""sessionId":"session-{session}","uuid":"u{number}","timestamp":"{time}""#);
+        let time = format!(
+            "2025-07-01T09:{:02}:{:02}.000Z",
+            number / 60 % 60,
+            number % 60
+        );
+        let around =
+            format!(r#""sessionId":"session-{session}","uuid":"u{number}","timestamp":"{time}""#);
         let line = match number % 7 {
             0 => format!(r#"{{"type":"progress",{around},"text":"{number}"}}"#),
             1 | 2 => format!(
                 r#"{{"type":"user","isSidechain":true,"agentId":"a1",{around},"message":{{"role":"user","content":"sub {number}"}}}}"#
             ),
-            _ => format!(r#"{{"type":"user",{around},"message":{{"role":"user","content":"said {number}"}}}}"#),
+            _ => format!(
+                r#"{{"type":"user",{around},"message":{{"role":"user","content":"said {number}"}}}}"#
+            ),
         };
         lines += &line;
         lines.push('\n');
@@ -204,5 +293,12 @@ fn export(place: &Place, messages: usize, format: &str) {
     store.close().unwrap();
     let out = place.path("export.jsonl");
     let sessions = [run.as_str(), "fork", "session-0", "session-1"];
-    from.expect(0, &[&["export", "--format", format, "-o", out.to_str().unwrap()], &sessions[..]].concat());
+    from.expect(
+        0,
+        &[
+            &["export", "--format", format, "-o", out.to_str().unwrap()],
+            &sessions[..],
+        ]
+        .concat(),
+    );
 }

@@ -48,7 +48,12 @@ struct Again<'a> {
 
 /// Runs a command in a place that `arrange` made, killed before one of its writes, and then again; and that for each
 /// of its writes.
-fn killed_before_each_write(writes: Writes, arrange: impl Fn(&Place), arguments: &[&str], judge: impl Fn(&Again<'_>)) {
+fn killed_before_each_write(
+    writes: Writes,
+    arrange: impl Fn(&Place),
+    arguments: &[&str],
+    judge: impl Fn(&Again<'_>),
+) {
     let start = Place::in_memory();
     arrange(&start);
     let unkilled = copy(&start);
@@ -58,12 +63,20 @@ fn killed_before_each_write(writes: Writes, arrange: impl Fn(&Place), arguments:
     let whole = State::of(&unkilled);
     let is_tortured = std::env::var_os("RUNLOG_TORTURE").is_some();
     // Where a write and its flush aren't one call, all that is written to a segment is looked at.
-    let log = if traced.writes.iter().any(|it| it.starts_with(tracer::DURABLE)) { tracer::DURABLE } else { "write" };
+    let log = if traced
+        .writes
+        .iter()
+        .any(|it| it.starts_with(tracer::DURABLE))
+    {
+        tracer::DURABLE
+    } else {
+        "write"
+    };
     let mut kills = 0;
     for (index, write) in traced.writes.iter().enumerate() {
         // The last of them is met before and after it.
-        let is_log =
-            write.starts_with(log) || traced.writes.iter().rposition(|it| it.starts_with(log)) == index.checked_sub(1);
+        let is_log = write.starts_with(log)
+            || traced.writes.iter().rposition(|it| it.starts_with(log)) == index.checked_sub(1);
         let is_looked_at = match writes {
             _ if is_tortured => true,
             Writes::All => true,
@@ -88,14 +101,32 @@ fn killed_before_each_write(writes: Writes, arrange: impl Fn(&Place), arguments:
         }
         let before = State::of(&found);
         let said = place.runlog(arguments);
-        let at = format!("killed before write {} ({write}), then again: {said:#?}", index + 1);
+        let at = format!(
+            "killed before write {} ({write}), then again: {said:#?}",
+            index + 1
+        );
         let after = State::of(&place);
         let (whole, whole_said, killed_said) = (&whole, &traced.said, &killed.said);
-        judge(&Again { at, place: &place, killed_said, before, said, after, whole, whole_said });
+        judge(&Again {
+            at,
+            place: &place,
+            killed_said,
+            before,
+            said,
+            after,
+            whole,
+            whole_said,
+        });
         let verified = place.runlog(&["verify"]);
-        assert!(verified.code == 0 || !place.path(STORE).exists(), "{verified:?}");
+        assert!(
+            verified.code == 0 || !place.path(STORE).exists(),
+            "{verified:?}"
+        );
     }
-    println!("runlog {arguments:?}: killed before {kills} of {} writes", traced.writes.len());
+    println!(
+        "runlog {arguments:?}: killed before {kills} of {} writes",
+        traced.writes.len()
+    );
 }
 
 /// Of the writes beside the log, one in so many is looked at in the test command.
@@ -110,14 +141,25 @@ fn is_completed(again: &Again<'_>) {
 fn assert_same(again: &Again<'_>) {
     assert_eq!(names(&again.after), names(again.whole), "{}", again.at);
     for ((name, after), (_, whole)) in again.after.sessions.iter().zip(&again.whole.sessions) {
-        let differs = after.lines().zip(whole.lines()).find(|(after, whole)| after != whole);
-        assert!(after == whole, "{name}: {differs:?} or the number of lines, {}", again.at);
+        let differs = after
+            .lines()
+            .zip(whole.lines())
+            .find(|(after, whole)| after != whole);
+        assert!(
+            after == whole,
+            "{name}: {differs:?} or the number of lines, {}",
+            again.at
+        );
     }
     assert_eq!(again.after, *again.whole, "{}", again.at);
 }
 
 fn names(state: &State) -> Vec<&str> {
-    state.sessions.iter().map(|(name, _)| name.as_str()).collect()
+    state
+        .sessions
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect()
 }
 
 /// Another place with the same files in it.
@@ -129,7 +171,10 @@ fn copy(place: &Place) -> Place {
 
 fn copy_folder(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
-        let (entry, to) = (entry.as_ref().unwrap(), to.join(entry.as_ref().unwrap().file_name()));
+        let (entry, to) = (
+            entry.as_ref().unwrap(),
+            to.join(entry.as_ref().unwrap().file_name()),
+        );
         if entry.file_type().unwrap().is_dir() {
             fs::create_dir(&to).unwrap();
             copy_folder(&entry.path(), &to);

@@ -8,8 +8,8 @@ use std::{
 };
 
 use runlog::{
-    ChatFilter, ErrorKind, ListRunMessages, ListRuns, ListSessions, ListSteps, ListToolCalls, MessageFilter, Store,
-    Timestamp,
+    ChatFilter, ErrorKind, ListRunMessages, ListRuns, ListSessions, ListSteps, ListToolCalls,
+    MessageFilter, Store, Timestamp,
 };
 
 use super::common::Place;
@@ -18,7 +18,11 @@ use super::common::Place;
 pub(crate) const STORE: &str = "runlog-data";
 
 /// Why there is nothing to ask a store: it isn't there yet, or waits to be repaired.
-const NOT_READ: [ErrorKind; 3] = [ErrorKind::NotFound, ErrorKind::NotAStore, ErrorKind::Damaged];
+const NOT_READ: [ErrorKind; 3] = [
+    ErrorKind::NotFound,
+    ErrorKind::NotAStore,
+    ErrorKind::Damaged,
+];
 
 /// What a store holds.
 #[derive(Default, PartialEq, Debug)]
@@ -39,24 +43,41 @@ impl State {
             Err(error) if NOT_READ.contains(&error.kind()) => return Self::default(),
             Err(error) => panic!("{error}"),
         };
-        let list = ListSessions { limit: 1000, ..ListSessions::default() };
+        let list = ListSessions {
+            limit: 1000,
+            ..ListSessions::default()
+        };
         let mut listed = store.list_sessions(&list).unwrap().sessions;
         listed.reverse();
-        let ids: Vec<String> = listed.iter().map(|session| session.id.to_string()).collect();
+        let ids: Vec<String> = listed
+            .iter()
+            .map(|session| session.id.to_string())
+            .collect();
         let mut plain = Plain::default();
         let mut sessions = Vec::new();
         for (session, export) in listed.iter().zip(exports(place, &ids)) {
-            let name = session.name.clone().or_else(|| session.title.clone()).unwrap_or_default();
+            let name = session
+                .name
+                .clone()
+                .or_else(|| session.title.clone())
+                .unwrap_or_default();
             sessions.push((name, plain.of(&format!("{}\n{export}", json(session)))));
         }
         let chats = chats(&store).iter().map(|chat| plain.of(chat)).collect();
         let runs = runs(&store).iter().map(|run| plain.of(run)).collect();
-        Self { sessions, chats, runs }
+        Self {
+            sessions,
+            chats,
+            runs,
+        }
     }
 
     /// The session of this name.
     pub(crate) fn session(&self, name: &str) -> Option<&str> {
-        self.sessions.iter().find(|(it, _)| it == name).map(|(_, export)| export.as_str())
+        self.sessions
+            .iter()
+            .find(|(it, _)| it == name)
+            .map(|(_, export)| export.as_str())
     }
 
     /// How many lines of this kind the exports have.
@@ -89,26 +110,69 @@ fn exports(place: &Place, ids: &[String]) -> Vec<String> {
 
 fn chats(store: &Store) -> Vec<String> {
     let chats = store.chats();
-    let list = chats.list_chats(&ChatFilter { pagesize: 1000, ..ChatFilter::default() }).unwrap();
+    let list = chats
+        .list_chats(&ChatFilter {
+            pagesize: 1000,
+            ..ChatFilter::default()
+        })
+        .unwrap();
     let mut texts = Vec::new();
     for chat in list.data {
-        let messages = chats.get_messages(&chat.chat_id, &MessageFilter::default()).unwrap();
-        let steps = chats.list_steps(&chat.chat_id, &ListSteps::default()).unwrap().items;
-        texts.push(format!("{}\n{}\n{}", json(&chat), json(&messages), json(&steps)));
+        let messages = chats
+            .get_messages(&chat.chat_id, &MessageFilter::default())
+            .unwrap();
+        let steps = chats
+            .list_steps(&chat.chat_id, &ListSteps::default())
+            .unwrap()
+            .items;
+        texts.push(format!(
+            "{}\n{}\n{}",
+            json(&chat),
+            json(&messages),
+            json(&steps)
+        ));
     }
     texts
 }
 
 fn runs(store: &Store) -> Vec<String> {
     let runs = store.runs();
-    let mut list = runs.list(&ListRuns { limit: 1000, ..ListRuns::default() }).unwrap().items;
+    let mut list = runs
+        .list(&ListRuns {
+            limit: 1000,
+            ..ListRuns::default()
+        })
+        .unwrap()
+        .items;
     list.reverse();
     let mut texts = Vec::new();
     for run in list {
         let whole = runs.get(run.id).unwrap().unwrap();
-        let messages = runs.messages(run.id, &ListRunMessages { limit: 1000, ..ListRunMessages::default() }).unwrap();
-        let calls = runs.tool_calls(run.id, &ListToolCalls { limit: 1000, ..ListToolCalls::default() }).unwrap();
-        texts.push(format!("{}\n{}\n{}\n{}", json(&run), json(&whole), json(&messages.items), json(&calls.items)));
+        let messages = runs
+            .messages(
+                run.id,
+                &ListRunMessages {
+                    limit: 1000,
+                    ..ListRunMessages::default()
+                },
+            )
+            .unwrap();
+        let calls = runs
+            .tool_calls(
+                run.id,
+                &ListToolCalls {
+                    limit: 1000,
+                    ..ListToolCalls::default()
+                },
+            )
+            .unwrap();
+        texts.push(format!(
+            "{}\n{}\n{}\n{}",
+            json(&run),
+            json(&whole),
+            json(&messages.items),
+            json(&calls.items)
+        ));
     }
     texts
 }
@@ -142,7 +206,10 @@ impl Plain {
     fn piece<'a>(&mut self, text: &'a str, is_duration: bool) -> (Cow<'a, str>, usize) {
         if let Some(id) = text.get(..36).filter(|id| is_id(id)) {
             let next = self.ids.len();
-            return (format!("id {}", self.ids.entry(id.to_owned()).or_insert(next)).into(), id.len());
+            return (
+                format!("id {}", self.ids.entry(id.to_owned()).or_insert(next)).into(),
+                id.len(),
+            );
         }
         if text.as_bytes().get(10) == Some(&b'T') && text.get(..10).is_some_and(is_today) {
             return ("now".into(), text.find('"').unwrap_or(10));
@@ -166,13 +233,18 @@ fn is_id(text: &str) -> bool {
 /// Whether these are the milliseconds of a time within the last hour.
 fn is_now(digits: &str) -> bool {
     let now = now_ms();
-    digits.len() == 13 && digits.parse::<u64>().is_ok_and(|ms| (now - 3_600_000..=now).contains(&ms))
+    digits.len() == 13
+        && digits
+            .parse::<u64>()
+            .is_ok_and(|ms| (now - 3_600_000..=now).contains(&ms))
 }
 
 /// Whether this is the date of a time within the last hour.
 fn is_today(day: &str) -> bool {
     let date = |ms| Timestamp(ms).to_string();
-    [now_ms(), now_ms() - 3_600_000].into_iter().any(|ms| date(ms).starts_with(day))
+    [now_ms(), now_ms() - 3_600_000]
+        .into_iter()
+        .any(|ms| date(ms).starts_with(day))
 }
 
 fn now_ms() -> u64 {

@@ -40,12 +40,23 @@ pub(crate) struct Traced {
 
 /// Runs a command, and kills it as it is about to change something in `folder` for the `nth` time. Its threads are
 /// watched with it, the processes that it starts aren't.
-#[allow(clippy::zombie_processes, reason = "it is waited for by its number, as its threads are")]
+#[allow(
+    clippy::zombie_processes,
+    reason = "it is waited for by its number, as its threads are"
+)]
 pub(crate) fn run(command: &Command, folder: &Path, nth: usize) -> Traced {
-    let (out, err) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    let (out, err) = (
+        tempfile::NamedTempFile::new().unwrap(),
+        tempfile::NamedTempFile::new().unwrap(),
+    );
     let mut stopped = Command::new("sh");
-    stopped.args(["-c", STOPPED]).arg(command.get_program()).args(command.get_args());
-    stopped.current_dir(command.get_current_dir().unwrap()).stdin(Stdio::null());
+    stopped
+        .args(["-c", STOPPED])
+        .arg(command.get_program())
+        .args(command.get_args());
+    stopped
+        .current_dir(command.get_current_dir().unwrap())
+        .stdin(Stdio::null());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => stopped.env(name, value),
@@ -53,19 +64,36 @@ pub(crate) fn run(command: &Command, folder: &Path, nth: usize) -> Traced {
         };
     }
     // Files: whoever reads a pipe would have to do it beside the tracing.
-    stopped.stdout(File::create(out.path()).unwrap()).stderr(File::create(err.path()).unwrap());
+    stopped
+        .stdout(File::create(out.path()).unwrap())
+        .stderr(File::create(err.path()).unwrap());
     let child = stopped.spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
     let (folder, in_call, writes) = (folder.to_owned(), HashSet::new(), Vec::new());
-    let mut watch = Watch { pid, folder, in_call, nth, is_killed: false, writes };
+    let mut watch = Watch {
+        pid,
+        folder,
+        in_call,
+        nth,
+        is_killed: false,
+        writes,
+    };
     let status = watch.run();
     let code = match status {
         WaitStatus::Exited(_, code) => code,
         _ => -1,
     };
     let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
-    let said = Said { out: read(out.path()), err: read(err.path()), code };
-    Traced { is_killed: watch.is_killed, writes: watch.writes, said }
+    let said = Said {
+        out: read(out.path()),
+        err: read(err.path()),
+        code,
+    };
+    Traced {
+        is_killed: watch.is_killed,
+        writes: watch.writes,
+        said,
+    }
 }
 
 struct Watch {
@@ -84,15 +112,20 @@ impl Watch {
     fn run(&mut self) -> WaitStatus {
         let stopped = waitpid(self.pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
         assert!(matches!(stopped, WaitStatus::Stopped(..)), "{stopped:?}");
-        let options = Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE;
+        let options = Options::PTRACE_O_EXITKILL
+            | Options::PTRACE_O_TRACESYSGOOD
+            | Options::PTRACE_O_TRACECLONE;
         ptrace::seize(self.pid, options)
             .expect("this test traces its children; a sandbox that forbids ptrace forbids it");
         kill(self.pid, Signal::SIGCONT).unwrap();
         loop {
             // Those of this thread alone: the other tests wait for children of their own.
-            let status = waitpid(None, Some(WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD)).unwrap();
+            let status =
+                waitpid(None, Some(WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD)).unwrap();
             match status {
-                WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..) if pid == self.pid => return status,
+                WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..) if pid == self.pid => {
+                    return status;
+                }
                 WaitStatus::PtraceSyscall(thread) => {
                     if self.in_call.insert(thread) {
                         self.call(thread);
@@ -113,7 +146,9 @@ impl Watch {
         if self.is_killed {
             return;
         }
-        let Some(write) = self.write_of(thread) else { return };
+        let Some(write) = self.write_of(thread) else {
+            return;
+        };
         self.writes.push(write);
         if self.writes.len() == self.nth {
             // A call that hasn't begun yet isn't done any more.
@@ -128,15 +163,19 @@ impl Watch {
         let call = fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
         let mut words = call.split(' ');
         let number: libc::c_long = words.next()?.parse().ok()?;
-        let arguments: Vec<u64> =
-            words.map_while(|word| u64::from_str_radix(word.trim().trim_start_matches("0x"), 16).ok()).collect();
+        let arguments: Vec<u64> = words
+            .map_while(|word| u64::from_str_radix(word.trim().trim_start_matches("0x"), 16).ok())
+            .collect();
         let on_file = |name: &str| {
             let file = fs::read_link(format!("/proc/{thread}/fd/{}", arguments.first()?)).ok()?;
-            file.starts_with(&self.folder).then(|| format!("{name} of {}", file.display()))
+            file.starts_with(&self.folder)
+                .then(|| format!("{name} of {}", file.display()))
         };
         let made = |name: &str, flags: u64| (flags & O_CREAT != 0).then(|| name.to_owned());
         match number {
-            libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev => on_file("write"),
+            libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev => {
+                on_file("write")
+            }
             libc::SYS_pwritev2 => on_file(DURABLE),
             libc::SYS_ftruncate => on_file("ftruncate"),
             libc::SYS_fallocate => on_file("fallocate"),

@@ -56,29 +56,52 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             Answer::write(async move { Reply::json(&agents.put(definition).await?) })
         }
         "updateAgent" => {
-            let Update { project, name, updates } = input.read()?;
-            Answer::write(async move { Reply::json(&agents.update(project.as_deref(), &name, &updates).await?) })
+            let Update {
+                project,
+                name,
+                updates,
+            } = input.read()?;
+            Answer::write(async move {
+                Reply::json(&agents.update(project.as_deref(), &name, &updates).await?)
+            })
         }
         "deleteAgent" => {
             let Named { project, name } = input.read()?;
-            Answer::write(async move { Reply::json(&agents.delete(project.as_deref(), &name).await?) })
+            Answer::write(
+                async move { Reply::json(&agents.delete(project.as_deref(), &name).await?) },
+            )
         }
         "getAgent" => {
             let Named { project, name } = input.read()?;
             of.offload(async move { Reply::json(&agents.get(project.as_deref(), &name).await?) })
         }
         "listAgents" => {
-            let List { project, visibility, limit, after } = input.read()?;
+            let List {
+                project,
+                visibility,
+                limit,
+                after,
+            } = input.read()?;
             let limit = limit.unwrap_or(ListAgents::of(None).limit);
-            let options = ListAgents { project, visibility, limit, after };
+            let options = ListAgents {
+                project,
+                visibility,
+                limit,
+                after,
+            };
             of.offload(async move {
                 let page = agents.list(&options).await?;
-                Reply::json(&PageReply { agents: page.agents, next: page.next })
+                Reply::json(&PageReply {
+                    agents: page.agents,
+                    next: page.next,
+                })
             })
         }
         "listAvailableAgents" => {
             let OfProject { project } = input.read()?;
-            of.offload(async move { Reply::json(&agents.list_available_agents(project.as_deref()).await?) })
+            of.offload(async move {
+                Reply::json(&agents.list_available_agents(project.as_deref()).await?)
+            })
         }
         _ => return Ok(None),
     }))

@@ -44,11 +44,17 @@ impl Staged {
     pub(crate) fn stage(engine: &Engine, packed: &[u8]) -> Result<Self> {
         let packed = PackedAppend::read(packed)?;
         let commit = engine.stage(&packed.batch)?;
-        Ok(Self { records: packed.records as u64, commit })
+        Ok(Self {
+            records: packed.records as u64,
+            commit,
+        })
     }
 
     fn outcome(&self, appended: &Appended) -> Result<Outcome> {
-        let op = appended.ops.first().ok_or_else(|| Failure::invalid("an append of nothing"))?;
+        let op = appended
+            .ops
+            .first()
+            .ok_or_else(|| Failure::invalid("an append of nothing"))?;
         Ok(Outcome {
             position: op.position.0,
             last_position: appended.last_position.0,
@@ -64,8 +70,14 @@ impl Future for Staged {
     type Output = Result<Outcome>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Poll::Ready(result) = Pin::new(&mut self.commit).poll(context) else { return Poll::Pending };
-        Poll::Ready(result.map_err(Failure::from).and_then(|appended| self.outcome(&appended)))
+        let Poll::Ready(result) = Pin::new(&mut self.commit).poll(context) else {
+            return Poll::Pending;
+        };
+        Poll::Ready(
+            result
+                .map_err(Failure::from)
+                .and_then(|appended| self.outcome(&appended)),
+        )
     }
 }
 
@@ -135,20 +147,43 @@ impl Appends {
 
 impl Settled {
     fn add(&mut self, ticket: u64, outcome: Outcome) {
-        let Outcome { position, last_position, first_sequence, last_sequence, repeated, truncated } = outcome;
+        let Outcome {
+            position,
+            last_position,
+            first_sequence,
+            last_sequence,
+            repeated,
+            truncated,
+        } = outcome;
         let told = u64::from(repeated) + u64::from(truncated);
-        let numbers = [ticket, position, last_position, first_sequence, last_sequence, told];
+        let numbers = [
+            ticket,
+            position,
+            last_position,
+            first_sequence,
+            last_sequence,
+            told,
+        ];
         self.answer(numbers.map(|number| number as f64));
     }
 
     fn fail(&mut self, ticket: u64, failure: Failure) {
-        self.answer([ticket as f64, self.failures.len() as f64, 0.0, 0.0, 0.0, -1.0]);
+        self.answer([
+            ticket as f64,
+            self.failures.len() as f64,
+            0.0,
+            0.0,
+            0.0,
+            -1.0,
+        ]);
         self.failures.push(failure);
     }
 
     fn answer(&mut self, numbers: [f64; 6]) {
         self.answers.reserve(ANSWER_BYTES);
-        numbers.iter().for_each(|number| self.answers.extend(number.to_le_bytes()));
+        numbers
+            .iter()
+            .for_each(|number| self.answers.extend(number.to_le_bytes()));
     }
 
     /// What is told of them, when there are any.
@@ -156,7 +191,11 @@ impl Settled {
         if self.answers.is_empty() {
             return None;
         }
-        let reply = if self.failures.is_empty() { Ok(Reply::DONE) } else { Reply::json(&self.failures) };
+        let reply = if self.failures.is_empty() {
+            Ok(Reply::DONE)
+        } else {
+            Reply::json(&self.failures)
+        };
         Some(reply.map(|reply| reply.with_bytes(self.answers)))
     }
 }
@@ -164,7 +203,9 @@ impl Settled {
 /// The handle and the records of the first append, and the appends after it.
 fn split(bytes: &[u8]) -> Result<(u32, &[u8], &[u8])> {
     let short = || Failure::invalid("appends that were handed over end inside of one");
-    let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or_else(short)?;
+    let (header, rest) = bytes
+        .split_first_chunk::<HEADER_BYTES>()
+        .ok_or_else(short)?;
     let [a, b, c, d, length @ ..] = *header;
     let length = u32::from_le_bytes(length) as usize;
     let (packed, rest) = rest.split_at_checked(length).ok_or_else(short)?;

@@ -1,6 +1,9 @@
 //! Archives: what `runlog export` writes, to a file or piece by piece, and back.
 
-#![allow(clippy::disallowed_methods, reason = "an archive is a file of the caller's, and not one of a store's storage")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an archive is a file of the caller's, and not one of a store's storage"
+)]
 
 use std::{
     fs::File,
@@ -103,8 +106,18 @@ struct ConflictReply {
 
 impl From<Exported> for ExportedReply {
     fn from(done: Exported) -> Self {
-        let Exported { sessions, streams, records, snapshots } = done;
-        Self { sessions, streams, records, snapshots }
+        let Exported {
+            sessions,
+            streams,
+            records,
+            snapshots,
+        } = done;
+        Self {
+            sessions,
+            streams,
+            records,
+            snapshots,
+        }
     }
 }
 
@@ -114,13 +127,22 @@ impl From<Imported> for ImportedReply {
         let conflicts = done.conflicts.into_iter();
         Self {
             sessions: sessions
-                .map(|it| SessionReply { id: it.id, name: it.name, outcome: it.outcome.name() })
+                .map(|it| SessionReply {
+                    id: it.id,
+                    name: it.name,
+                    outcome: it.outcome.name(),
+                })
                 .collect(),
             messages: done.messages,
             tool_calls: done.tool_calls,
             other: done.other,
             skipped: done.skipped,
-            conflicts: conflicts.map(|it| ConflictReply { line: it.line, what: it.what }).collect(),
+            conflicts: conflicts
+                .map(|it| ConflictReply {
+                    line: it.line,
+                    what: it.what,
+                })
+                .collect(),
         }
     }
 }
@@ -143,7 +165,11 @@ struct Upload {
 }
 
 /// Answers a call about archives.
-pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+pub(crate) fn call(
+    of: &Rc<StoreObject>,
+    scope: &Scope,
+    input: Input<'_>,
+) -> Result<Option<Answer>> {
     let store = of.store()?;
     Ok(Some(match input.method {
         "exportTo" => {
@@ -151,7 +177,11 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             let path = path_of(path, "the path of an export")?;
             Answer::wait(scope.host.offload(async move {
                 let chosen = what.chosen(&store).await?;
-                Reply::json(&ExportedReply::from(export_to(&store.to_blocking(), &path, chosen.as_deref())?))
+                Reply::json(&ExportedReply::from(export_to(
+                    &store.to_blocking(),
+                    &path,
+                    chosen.as_deref(),
+                )?))
             }))
         }
         "export" => {
@@ -170,13 +200,19 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             let ImportFrom { path, strict } = input.read()?;
             let path = path_of(path, "the path of an archive")?;
             Answer::wait(scope.host.offload(async move {
-                Reply::json(&ImportedReply::from(import_from(&store.to_blocking(), &path, strict)?))
+                Reply::json(&ImportedReply::from(import_from(
+                    &store.to_blocking(),
+                    &path,
+                    strict,
+                )?))
             }))
         }
         "import" => {
             let objects = Rc::clone(&scope.objects);
             let of = Rc::clone(of);
-            let making = scope.host.offload(async move { Upload::create(std::env::temp_dir()) });
+            let making = scope
+                .host
+                .offload(async move { Upload::create(std::env::temp_dir()) });
             Answer::wait(async move {
                 let file = Arc::new(Mutex::new(making.await?));
                 Ok(Reply::DONE.with_handle(objects.add(Rc::new(ImportObject { of, file }))?))
@@ -197,10 +233,13 @@ impl WhatArgument {
             chosen.push(store.find_session(&text).await?.id);
         }
         for text in self.runs.into_iter().flatten() {
-            let id: RunId =
-                text.parse().map_err(|_| Failure::invalid(format!("`runs`: {text:?} is not an id (a UUID)")))?;
+            let id: RunId = text
+                .parse()
+                .map_err(|_| Failure::invalid(format!("`runs`: {text:?} is not an id (a UUID)")))?;
             let run = store.runs().get(id).await?;
-            let run = run.ok_or_else(|| Failure::new(ErrorKind::NotFound, format!("no run {id} to export")))?;
+            let run = run.ok_or_else(|| {
+                Failure::new(ErrorKind::NotFound, format!("no run {id} to export"))
+            })?;
             chosen.push(run.session_id);
         }
         chosen.sort();
@@ -216,7 +255,9 @@ impl WhatArgument {
 
 fn path_of(path: String, what: &str) -> Result<PathBuf> {
     if path.is_empty() || path.contains('\0') {
-        return Err(Failure::invalid(format!("{what} is {path:?}; give the path of a file")));
+        return Err(Failure::invalid(format!(
+            "{what} is {path:?}; give the path of a file"
+        )));
     }
     Ok(PathBuf::from(path))
 }
@@ -230,24 +271,34 @@ fn what_of(chosen: Option<&[SessionId]>) -> What<'_> {
 fn export_to(store: &Store, path: &Path, chosen: Option<&[SessionId]>) -> Result<Exported> {
     let unwritten = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            let message = format!("{} is there already; remove it, or give another name", path.display());
+            let message = format!(
+                "{} is there already; remove it, or give another name",
+                path.display()
+            );
             Failure::new(ErrorKind::AlreadyExists, message)
         }
         _ => failed(error, "write", path),
     };
     let mut file = runlog::NewFile::create(path).map_err(unwritten)?;
-    let done = archive::export(store, what_of(chosen), &mut |line| file.write_all(line).map_err(unwritten))?;
+    let done = archive::export(store, what_of(chosen), &mut |line| {
+        file.write_all(line).map_err(unwritten)
+    })?;
     file.finish().map_err(unwritten)?;
     Ok(done)
 }
 
 #[cfg(target_family = "wasm")]
 fn export_to(_: &Store, _: &Path, _: Option<&[SessionId]>) -> Result<Exported> {
-    Err(Failure::invalid("there are no files here to export to; read the export instead"))
+    Err(Failure::invalid(
+        "there are no files here to export to; read the export instead",
+    ))
 }
 
 /// Writes an archive in a thread of its own, which waits for those who read it: no other work waits behind it.
-fn export_pieces(store: Store, chosen: Option<Vec<SessionId>>) -> Result<mpsc::Receiver<Result<Vec<u8>>>> {
+fn export_pieces(
+    store: Store,
+    chosen: Option<Vec<SessionId>>,
+) -> Result<mpsc::Receiver<Result<Vec<u8>>>> {
     let (send, receive) = mpsc::sync_channel(PIECES_AHEAD);
     let work = move || {
         let mut piece = Vec::with_capacity(PIECE_BYTES);
@@ -268,8 +319,12 @@ fn export_pieces(store: Store, chosen: Option<Vec<SessionId>>) -> Result<mpsc::R
             Err(failure) => send.send(Err(failure)),
         };
     };
-    let thread = std::thread::Builder::new().name("runlog-export".to_owned()).spawn(work);
-    thread.map_err(|error| Failure::new(ErrorKind::Io, format!("no thread for the export: {error}")))?;
+    let thread = std::thread::Builder::new()
+        .name("runlog-export".to_owned())
+        .spawn(work);
+    thread.map_err(|error| {
+        Failure::new(ErrorKind::Io, format!("no thread for the export: {error}"))
+    })?;
     Ok(receive)
 }
 
@@ -277,7 +332,11 @@ fn import_from(store: &Store, path: &Path, strict: bool) -> Result<Imported> {
     let mut source = || {
         let file = File::open(path).map_err(|error| {
             let message = format!("can't read {}: {error}", path.display());
-            let kind = if error.kind() == std::io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+            let kind = if error.kind() == std::io::ErrorKind::NotFound {
+                ErrorKind::NotFound
+            } else {
+                ErrorKind::Io
+            };
             runlog::Error::with_source(kind, message, error)
         })?;
         Ok(Box::new(BufReader::with_capacity(PIECE_BYTES, file)) as Box<dyn BufRead>)
@@ -292,28 +351,41 @@ fn failed(error: std::io::Error, what: &str, path: &Path) -> Failure {
 
 impl Upload {
     fn create(folder: PathBuf) -> Result<Self> {
-        let file =
-            tempfile::tempfile_in(&folder).map_err(|error| failed(error, "make a temporary file in", &folder))?;
-        Ok(Self { folder, file: BufWriter::new(file) })
+        let file = tempfile::tempfile_in(&folder)
+            .map_err(|error| failed(error, "make a temporary file in", &folder))?;
+        Ok(Self {
+            folder,
+            file: BufWriter::new(file),
+        })
     }
 
     fn write(&mut self, piece: &[u8]) -> Result<()> {
-        self.file.write_all(piece).map_err(|error| failed(error, "write a temporary file in", &self.folder))
+        self.file
+            .write_all(piece)
+            .map_err(|error| failed(error, "write a temporary file in", &self.folder))
     }
 
     /// Takes what was written so far into a store.
     fn import(&mut self, store: &Store, strict: bool) -> Result<Imported> {
         let done = archive::import(store, None, strict, &mut || Ok(Box::new(self.read()?)));
         // It was read with the handle that it is written with, which goes on at the end.
-        self.file.seek(SeekFrom::End(0)).map_err(|error| failed(error, "write a temporary file in", &self.folder))?;
+        self.file
+            .seek(SeekFrom::End(0))
+            .map_err(|error| failed(error, "write a temporary file in", &self.folder))?;
         Ok(done?)
     }
 
     /// Reads it from its beginning. All who read it share one place in it: a reader ends where the next one begins.
     fn read(&mut self) -> runlog::Result<BufReader<File>> {
-        let file = self.file.rewind().and_then(|()| self.file.get_ref().try_clone());
+        let file = self
+            .file
+            .rewind()
+            .and_then(|()| self.file.get_ref().try_clone());
         let file = file.map_err(|error| {
-            let message = format!("can't read a temporary file in {}: {error}", self.folder.display());
+            let message = format!(
+                "can't read a temporary file in {}: {error}",
+                self.folder.display()
+            );
             runlog::Error::with_source(ErrorKind::Io, message, error)
         })?;
         Ok(BufReader::with_capacity(PIECE_BYTES, file))
@@ -330,8 +402,12 @@ impl Object for ExportObject {
         Ok(match input.method {
             // No contents at the end.
             "next" => Some(Answer::wait(scope.host.offload(async move {
-                let pieces = pieces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                pieces.recv().map_or(Ok(Reply::bytes(Vec::new())), |piece| piece.map(Reply::bytes))
+                let pieces = pieces
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                pieces.recv().map_or(Ok(Reply::bytes(Vec::new())), |piece| {
+                    piece.map(Reply::bytes)
+                })
             }))),
             _ => None,
         })
@@ -350,15 +426,21 @@ impl Object for ImportObject {
             "write" => {
                 let piece = input.data.to_vec();
                 Answer::wait(scope.host.offload(async move {
-                    file.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write(&piece)?;
+                    file.lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner)
+                        .write(&piece)?;
                     Ok(Reply::DONE)
                 }))
             }
             "finish" => {
                 let Finish { strict } = input.read()?;
                 Answer::wait(scope.host.offload(async move {
-                    let mut file = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    Reply::json(&ImportedReply::from(file.import(&store.to_blocking(), strict)?))
+                    let mut file = file
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner);
+                    Reply::json(&ImportedReply::from(
+                        file.import(&store.to_blocking(), strict)?,
+                    ))
                 }))
             }
             _ => return Ok(None),
@@ -380,7 +462,9 @@ mod tests {
         let store = Store::open(folder.path().join("store")).unwrap();
         let one = store.create_session(NewSession::titled("one")).unwrap().id;
         for number in 0..50 {
-            store.create_session(NewSession::titled(format!("session {number}"))).unwrap();
+            store
+                .create_session(NewSession::titled(format!("session {number}")))
+                .unwrap();
         }
         let text = |chosen: Option<&[SessionId]>| {
             let mut text = Vec::new();
@@ -393,7 +477,10 @@ mod tests {
         };
         let chosen: [Option<&[SessionId]>; 2] = [None, Some(&[one])];
         for round in 0..20 {
-            let (path, barrier) = (folder.path().join(format!("{round}.jsonl")), Barrier::new(2));
+            let (path, barrier) = (
+                folder.path().join(format!("{round}.jsonl")),
+                Barrier::new(2),
+            );
             let export = |chosen| {
                 barrier.wait();
                 export_to(&store, &path, chosen)
@@ -404,9 +491,17 @@ mod tests {
             });
             let winner = usize::from(done[0].is_err());
             assert!(done[winner].is_ok(), "round {round}");
-            let Err(refused) = &done[1 - winner] else { panic!("round {round}: both have written it") };
-            assert!(format!("{refused:?}").contains("already_exists"), "{refused:?}");
-            assert!(std::fs::read(&path).unwrap() == text(chosen[winner]), "round {round}");
+            let Err(refused) = &done[1 - winner] else {
+                panic!("round {round}: both have written it")
+            };
+            assert!(
+                format!("{refused:?}").contains("already_exists"),
+                "{refused:?}"
+            );
+            assert!(
+                std::fs::read(&path).unwrap() == text(chosen[winner]),
+                "round {round}"
+            );
         }
     }
 
@@ -414,11 +509,18 @@ mod tests {
     fn a_file_beside_an_export_stays_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().join("store")).unwrap();
-        let (path, beside) = (folder.path().join("a.jsonl"), folder.path().join("a.jsonl.partial"));
+        let (path, beside) = (
+            folder.path().join("a.jsonl"),
+            folder.path().join("a.jsonl.partial"),
+        );
         std::fs::write(&beside, "notes").unwrap();
         export_to(&store, &path, None).map(drop).unwrap();
         assert_eq!(std::fs::read(&beside).unwrap(), b"notes");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "the store, the file, and the one beside it");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            3,
+            "the store, the file, and the one beside it"
+        );
     }
 
     #[test]
@@ -433,11 +535,21 @@ mod tests {
         upload.write(b"one ").unwrap();
         upload.write(b"two ").unwrap();
         #[cfg(unix)]
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left, however the process ends");
-        assert_eq!([read(&mut upload), read(&mut upload)], ["one two ", "one two "]);
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "nothing is left, however the process ends"
+        );
+        assert_eq!(
+            [read(&mut upload), read(&mut upload)],
+            ["one two ", "one two "]
+        );
         // What was refused can be gone on with.
         let store = Store::in_memory();
-        assert_eq!(upload.import(&store, false).unwrap_err().code, "invalid_input");
+        assert_eq!(
+            upload.import(&store, false).unwrap_err().code,
+            "invalid_input"
+        );
         upload.write(b"three").unwrap();
         assert_eq!(read(&mut upload), "one two three");
     }
@@ -452,6 +564,11 @@ mod tests {
         let imported = upload.import(&other, false).unwrap();
         assert_eq!((imported.sessions.len(), imported.conflicts.len()), (1, 0));
         assert_eq!(other.find_session("trip").unwrap(), session);
-        assert_eq!(upload.import(&other, false).unwrap().sessions[0].outcome.name(), "unchanged");
+        assert_eq!(
+            upload.import(&other, false).unwrap().sessions[0]
+                .outcome
+                .name(),
+            "unchanged"
+        );
     }
 }

@@ -20,7 +20,11 @@ pub(crate) struct Input<'a> {
 impl Input<'_> {
     /// The arguments as a type.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T> {
-        let text = if self.arguments.is_empty() { "{}" } else { self.arguments };
+        let text = if self.arguments.is_empty() {
+            "{}"
+        } else {
+            self.arguments
+        };
         runlog::read_json(text).map_err(|told| Failure::invalid(in_camel_case(&told)))
     }
 
@@ -36,7 +40,9 @@ impl Input<'_> {
         let mut values = Vec::with_capacity(lengths.len());
         for length in lengths {
             let end = start.checked_add(*length).filter(|end| *end <= all.len());
-            let end = end.ok_or_else(|| Failure::invalid(format!("{}: contents are missing", self.method)))?;
+            let end = end.ok_or_else(|| {
+                Failure::invalid(format!("{}: contents are missing", self.method))
+            })?;
             values.push(RawJson::parse(all.slice(start..end))?);
             start = end;
         }
@@ -48,7 +54,10 @@ impl Input<'_> {
 fn in_camel_case(message: &str) -> String {
     let parts = message.split('`').enumerate().map(|(place, part)| {
         // Every other part stands in backticks. A name that begins with a line is somebody's own.
-        let is_ours = place % 2 == 1 && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let is_ours = place % 2 == 1
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         if !is_ours || part.starts_with('_') {
             return part.to_owned();
         }
@@ -64,7 +73,10 @@ fn in_camel_case(message: &str) -> String {
 
 /// How durable an append is: `"sync"`, `"os"`, or `{"intervalMs": 100}`.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", expecting = "\"sync\", \"os\", or { intervalMs }")]
+#[serde(
+    rename_all = "camelCase",
+    expecting = "\"sync\", \"os\", or { intervalMs }"
+)]
 pub(crate) enum DurabilityArgument {
     Sync,
     Os,
@@ -94,10 +106,14 @@ mod tests {
 
     #[test]
     fn durability_has_three_forms() {
-        let read = |text: &str| serde_json::from_str::<DurabilityArgument>(text).map(Durability::from);
+        let read =
+            |text: &str| serde_json::from_str::<DurabilityArgument>(text).map(Durability::from);
         assert_eq!(read(r#""sync""#).unwrap(), Durability::Sync);
         assert_eq!(read(r#""os""#).unwrap(), Durability::Os);
-        assert_eq!(read(r#"{"intervalMs":7}"#).unwrap(), Durability::Interval(7));
+        assert_eq!(
+            read(r#"{"intervalMs":7}"#).unwrap(),
+            Durability::Interval(7)
+        );
         assert!(read(r#""never""#).is_err());
     }
 
@@ -109,9 +125,16 @@ mod tests {
 
     #[test]
     fn contents_that_are_too_short_are_refused() {
-        let input = Input { method: "it", arguments: "", data: b"1[2]" };
+        let input = Input {
+            method: "it",
+            arguments: "",
+            data: b"1[2]",
+        };
         let found = input.json_list(&[1, 3]).unwrap();
-        assert_eq!(found.iter().map(RawJson::as_str).collect::<Vec<_>>(), ["1", "[2]"]);
+        assert_eq!(
+            found.iter().map(RawJson::as_str).collect::<Vec<_>>(),
+            ["1", "[2]"]
+        );
         for lengths in [&[1, 4][..], &[usize::MAX, 2], &[5]] {
             assert_eq!(input.json_list(lengths).unwrap_err().code, "invalid_input");
         }

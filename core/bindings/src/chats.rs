@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use runlog::{
-    Chat, ChatFilter, ChatMessage, ImportReport, ListSteps, MessageFilter, NewRequest, RawJson, ResumeAction,
-    Resumption, Step, StepStatus, StepType, Updates,
+    Chat, ChatFilter, ChatMessage, ImportReport, ListSteps, MessageFilter, NewRequest, RawJson,
+    ResumeAction, Resumption, Step, StepStatus, StepType, Updates,
 };
 use serde::{Deserialize, Serialize};
 
@@ -93,9 +93,23 @@ struct StepsArgument {
 
 impl StepsArgument {
     fn options(self) -> ListSteps {
-        let Self { request_id, stack_id, step_type, status, limit, cursor } = self;
+        let Self {
+            request_id,
+            stack_id,
+            step_type,
+            status,
+            limit,
+            cursor,
+        } = self;
         let limit = limit.unwrap_or(ListSteps::default().limit);
-        ListSteps { request_id, stack_id, step_type, status, limit, cursor }
+        ListSteps {
+            request_id,
+            stack_id,
+            step_type,
+            status,
+            limit,
+            cursor,
+        }
     }
 }
 
@@ -184,9 +198,22 @@ struct IssueReply {
 
 impl From<ImportReport> for ImportReply {
     fn from(report: ImportReport) -> Self {
-        let ImportReport { imported, chats, skipped, issues } = report;
-        let issues = issues.into_iter().map(|issue| IssueReply { line: issue.line, what: issue.what });
-        Self { imported, chats, skipped, issues: issues.collect() }
+        let ImportReport {
+            imported,
+            chats,
+            skipped,
+            issues,
+        } = report;
+        let issues = issues.into_iter().map(|issue| IssueReply {
+            line: issue.line,
+            what: issue.what,
+        });
+        Self {
+            imported,
+            chats,
+            skipped,
+            issues: issues.collect(),
+        }
     }
 }
 
@@ -199,8 +226,14 @@ fn action_name(action: ResumeAction) -> &'static str {
     }
 }
 
-fn resumption_reply(of: Rc<StoreObject>, scope: &Scope, resumption: Option<Resumption>) -> Result<Reply> {
-    let Some(resumption) = resumption else { return Reply::json(&()) };
+fn resumption_reply(
+    of: Rc<StoreObject>,
+    scope: &Scope,
+    resumption: Option<Resumption>,
+) -> Result<Reply> {
+    let Some(resumption) = resumption else {
+        return Reply::json(&());
+    };
     let levels = resumption.stack.iter().map(|level| LevelReply {
         stack_id: &level.stack_id,
         assistant_id: &level.assistant_id,
@@ -214,11 +247,19 @@ fn resumption_reply(of: Rc<StoreObject>, scope: &Scope, resumption: Option<Resum
         nested: resumption.is_nested(),
         stack: levels.collect(),
     })?;
-    Ok(reply.with_handle(scope.objects.add(Rc::new(ResumptionObject { of, resumption }))?))
+    Ok(reply.with_handle(
+        scope
+            .objects
+            .add(Rc::new(ResumptionObject { of, resumption }))?,
+    ))
 }
 
 /// Answers a call about chats.
-pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+pub(crate) fn call(
+    of: &Rc<StoreObject>,
+    scope: &Scope,
+    input: Input<'_>,
+) -> Result<Option<Answer>> {
     let chats = of.store()?.chats();
     Ok(Some(match input.method {
         "createChat" => {
@@ -289,7 +330,10 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             let options = filter.options();
             of.offload(async move {
                 let page = chats.list_steps(&chat, &options).await?;
-                Reply::json(&StepsReply { steps: &page.items, next: page.next.as_deref() })
+                Reply::json(&StepsReply {
+                    steps: &page.items,
+                    next: page.next.as_deref(),
+                })
             })
         }
         "getLastIncompleteStep" => {
@@ -305,12 +349,22 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             of.offload(async move { Reply::json(&chats.get_stack_path(&id).await?) })
         }
         "beginRequest" => {
-            let Begin { chat, assistant_id, request_id, stack_id, message } = input.read()?;
-            let new = NewRequest { request_id, assistant_id, stack_id };
+            let Begin {
+                chat,
+                assistant_id,
+                request_id,
+                stack_id,
+                message,
+            } = input.read()?;
+            let new = NewRequest {
+                request_id,
+                assistant_id,
+                stack_id,
+            };
             let (of, scope) = (Rc::clone(of), scope.clone());
-            Answer::write(
-                async move { RequestObject::reply(of, &scope, chats.begin_request(&chat, new, message).await?) },
-            )
+            Answer::write(async move {
+                RequestObject::reply(of, &scope, chats.begin_request(&chat, new, message).await?)
+            })
         }
         "resumeChat" => {
             let ResumeChat { chat, request_id } = input.read()?;
@@ -318,7 +372,10 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             let resuming = of.run_blocking(async move {
                 Ok(match request_id {
                     None => chats.resume(&chat).await?,
-                    Some(request_id) => chats.resume_request(&request_id).await?.filter(|it| it.step.chat_id == chat),
+                    Some(request_id) => chats
+                        .resume_request(&request_id)
+                        .await?
+                        .filter(|it| it.step.chat_id == chat),
                 })
             });
             Answer::wait(async move { resumption_reply(of, &scope, resuming.await?) })
@@ -328,24 +385,42 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             of.offload(async move { Reply::json(&chats.dismiss(&id).await?) })
         }
         "completeDelegate" => {
-            let CompleteDelegate { chat, stack, output } = input.read()?;
-            Answer::write(async move { Reply::json(&chats.complete_delegate(&chat, &stack, &output).await?) })
+            let CompleteDelegate {
+                chat,
+                stack,
+                output,
+            } = input.read()?;
+            Answer::write(async move {
+                Reply::json(&chats.complete_delegate(&chat, &stack, &output).await?)
+            })
         }
         "importAgentChat" => {
             let Import { lines } = input.read()?;
-            of.offload(async move { Reply::json(&ImportReply::from(chats.import_agent_chat(&lines).await?)) })
+            of.offload(async move {
+                Reply::json(&ImportReply::from(chats.import_agent_chat(&lines).await?))
+            })
         }
         "importAgentMessage" => {
             let Import { lines } = input.read()?;
-            of.offload(async move { Reply::json(&ImportReply::from(chats.import_agent_message(&lines).await?)) })
+            of.offload(async move {
+                Reply::json(&ImportReply::from(
+                    chats.import_agent_message(&lines).await?,
+                ))
+            })
         }
         "importAgentStep" => {
             let Import { lines } = input.read()?;
-            of.offload(async move { Reply::json(&ImportReply::from(chats.import_agent_step(&lines).await?)) })
+            of.offload(async move {
+                Reply::json(&ImportReply::from(chats.import_agent_step(&lines).await?))
+            })
         }
         "importAgentHistory" => {
             let Import { lines } = input.read()?;
-            of.offload(async move { Reply::json(&ImportReply::from(chats.import_agent_history(&lines).await?)) })
+            of.offload(async move {
+                Reply::json(&ImportReply::from(
+                    chats.import_agent_history(&lines).await?,
+                ))
+            })
         }
         _ => return Ok(None),
     }))
@@ -366,7 +441,9 @@ impl Object for ResumptionObject {
             }),
             "complete" => {
                 let Complete { output } = input.read()?;
-                Answer::write(async move { Reply::json(&chats.complete_resumed(&self.resumption, &output).await?) })
+                Answer::write(async move {
+                    Reply::json(&chats.complete_resumed(&self.resumption, &output).await?)
+                })
             }
             _ => return Ok(None),
         }))

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use runlog::{
-    AppendOptions, AsyncContextService, AsyncStore, ContextEvent, ContextEventKind, EventOptions, InstanceId, Message,
-    RawMessage, Role, RunId, ToolResultMark,
+    AppendOptions, AsyncContextService, AsyncStore, ContextEvent, ContextEventKind, EventOptions,
+    InstanceId, Message, RawMessage, Role, RunId, ToolResultMark,
 };
 use serde::{Deserialize, Serialize};
 
@@ -169,8 +169,20 @@ impl AppendArgument {
 
 impl EventArgument {
     fn options(self) -> EventOptions {
-        let Self { run_id, step_number, created_at_ms, tool_is_error, tool_duration_ms } = self;
-        EventOptions { run_id, step_number, created_at_ms, tool_is_error, tool_duration_ms }
+        let Self {
+            run_id,
+            step_number,
+            created_at_ms,
+            tool_is_error,
+            tool_duration_ms,
+        } = self;
+        EventOptions {
+            run_id,
+            step_number,
+            created_at_ms,
+            tool_is_error,
+            tool_duration_ms,
+        }
     }
 }
 
@@ -179,12 +191,22 @@ pub(crate) fn pack_messages(messages: &[Message]) -> Result<Vec<u8>> {
     let mut contents = Contents::new();
     let heads: Vec<MessageHead> = messages
         .iter()
-        .map(|message| MessageHead(message.sequence_number, message.role, contents.add(message.json.as_bytes())))
+        .map(|message| {
+            MessageHead(
+                message.sequence_number,
+                message.role,
+                contents.add(message.json.as_bytes()),
+            )
+        })
         .collect();
     contents.pack(&heads)
 }
 
-fn pack_events(instance: InstanceId, events: &[ContextEvent], next: Option<u64>) -> Result<Vec<u8>> {
+fn pack_events(
+    instance: InstanceId,
+    events: &[ContextEvent],
+    next: Option<u64>,
+) -> Result<Vec<u8>> {
     let mut contents = Contents::new();
     let heads = events.iter().map(|event| EventHead {
         position: event.position,
@@ -201,11 +223,21 @@ fn pack_events(instance: InstanceId, events: &[ContextEvent], next: Option<u64>)
         length: contents.add(event.content.as_bytes()),
     });
     let events = heads.collect();
-    contents.pack(&EventPage { instance, events, next })
+    contents.pack(&EventPage {
+        instance,
+        events,
+        next,
+    })
 }
 
 async fn page_of_events(store: AsyncStore, instance: InstanceId, from: u64) -> Result<Reply> {
-    let page = store.contexts().events(instance, from).await?.next_page().await?.unwrap_or_default();
+    let page = store
+        .contexts()
+        .events(instance, from)
+        .await?
+        .next_page()
+        .await?
+        .unwrap_or_default();
     let next = page.last().map(|event| event.sequence_number + 1);
     Ok(Reply::bytes(pack_events(instance, &page, next)?))
 }
@@ -228,11 +260,19 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             })
         }
         "appendMessages" => {
-            let AppendMessages { instance, options, messages } = input.read()?;
+            let AppendMessages {
+                instance,
+                options,
+                messages,
+            } = input.read()?;
             let lengths: Vec<usize> = messages.iter().map(|message| message.length).collect();
             let contents = input.json_list(&lengths)?.into_iter().zip(messages);
-            let messages: Vec<RawMessage> =
-                contents.map(|(json, message)| RawMessage { json, event: message.event.options() }).collect();
+            let messages: Vec<RawMessage> = contents
+                .map(|(json, message)| RawMessage {
+                    json,
+                    event: message.event.options(),
+                })
+                .collect();
             let options = options.options();
             Answer::write(async move {
                 let context = service(&store, instance).await?;
@@ -240,12 +280,19 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             })
         }
         "appendEvent" => {
-            let AppendEvent { instance, event_type, tool_call_id, options } = input.read()?;
+            let AppendEvent {
+                instance,
+                event_type,
+                tool_call_id,
+                options,
+            } = input.read()?;
             let (json, options) = (input.json()?, options.options());
             Answer::write(async move {
                 let contexts = store.contexts();
                 let id = tool_call_id.as_deref();
-                let event = contexts.append_event_with(instance, event_type, json, id, &options).await?;
+                let event = contexts
+                    .append_event_with(instance, event_type, json, id, &options)
+                    .await?;
                 Ok(Reply::bytes(pack_events(instance, &[event], None)?))
             })
         }
@@ -254,9 +301,16 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             of.offload(page_of_events(store, instance, from))
         }
         "followed" => {
-            let Follow { instance, sequence, position } = input.read()?;
+            let Follow {
+                instance,
+                sequence,
+                position,
+            } = input.read()?;
             of.offload(async move {
-                let followed = store.contexts().followed(instance, sequence, position).await?;
+                let followed = store
+                    .contexts()
+                    .followed(instance, sequence, position)
+                    .await?;
                 Reply::json(&(followed.kept, followed.position, followed.is_deleted))
             })
         }
@@ -272,7 +326,11 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             let FromArgs { instance, from } = input.read()?;
             of.offload(async move {
                 let mut contents = Contents::new();
-                for message in service(&store, instance).await?.replay_from_sequence(from).await? {
+                for message in service(&store, instance)
+                    .await?
+                    .replay_from_sequence(from)
+                    .await?
+                {
                     contents.add(message.json.as_bytes());
                 }
                 Ok(Reply::bytes(contents.into_array()))
@@ -281,7 +339,10 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
         "getRawMessages" => {
             let FromArgs { instance, from } = input.read()?;
             of.offload(async move {
-                let messages = service(&store, instance).await?.replay_from_sequence(from).await?;
+                let messages = service(&store, instance)
+                    .await?
+                    .replay_from_sequence(from)
+                    .await?;
                 Ok(Reply::bytes(pack_messages(&messages)?))
             })
         }
@@ -291,22 +352,50 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
         }
         "deleteEventsAfter" => {
             let At { instance, sequence } = input.read()?;
-            Answer::write(async move { Reply::json(&store.contexts().delete_events_after(instance, sequence).await?) })
+            Answer::write(async move {
+                Reply::json(
+                    &store
+                        .contexts()
+                        .delete_events_after(instance, sequence)
+                        .await?,
+                )
+            })
         }
         "copyEvents" => {
-            let CopyArgs { source, target, up_to_sequence } = input.read()?;
-            Answer::write(
-                async move { Reply::json(&store.contexts().copy_events(source, target, up_to_sequence).await?) },
-            )
+            let CopyArgs {
+                source,
+                target,
+                up_to_sequence,
+            } = input.read()?;
+            Answer::write(async move {
+                Reply::json(
+                    &store
+                        .contexts()
+                        .copy_events(source, target, up_to_sequence)
+                        .await?,
+                )
+            })
         }
         "danglingToolCalls" => {
             let Of { instance } = input.read()?;
-            of.offload(async move { Reply::json(&service(&store, instance).await?.dangling_tool_calls().await?) })
+            of.offload(async move {
+                Reply::json(
+                    &service(&store, instance)
+                        .await?
+                        .dangling_tool_calls()
+                        .await?,
+                )
+            })
         }
         "closeDanglingToolCalls" => {
             let CloseCalls { instance, reason } = input.read()?;
             of.offload(async move {
-                Reply::json(&service(&store, instance).await?.close_dangling_tool_calls(&reason).await?)
+                Reply::json(
+                    &service(&store, instance)
+                        .await?
+                        .close_dangling_tool_calls(&reason)
+                        .await?,
+                )
             })
         }
         "context" => {

@@ -23,7 +23,11 @@ pub struct Failure {
 impl Failure {
     /// A failure of this kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { code: kind.name(), message: message.into(), causes: Vec::new() }
+        Self {
+            code: kind.name(),
+            message: message.into(),
+            causes: Vec::new(),
+        }
     }
 
     /// An argument that is refused.
@@ -33,14 +37,23 @@ impl Failure {
 
     /// A call on something that was closed.
     pub fn closed(what: &str) -> Self {
-        Self::new(ErrorKind::Closed, format!("{what} is closed; open it again"))
+        Self::new(
+            ErrorKind::Closed,
+            format!("{what} is closed; open it again"),
+        )
     }
 
     /// A panic: a fault of Runlog's own, which the process outlives.
     pub fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Self { code: "internal", message: format!("a fault in Runlog, please report it: {text}"), causes: Vec::new() }
+        let text = text
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_default();
+        Self {
+            code: "internal",
+            message: format!("a fault in Runlog, please report it: {text}"),
+            causes: Vec::new(),
+        }
     }
 
     /// The failure as JSON.
@@ -65,6 +78,10 @@ impl From<runlog::Error> for Failure {
             causes.push(cause.to_string());
             source = cause.source();
         }
-        Self { code: error.kind().name(), message: error.to_string(), causes }
+        Self {
+            code: error.kind().name(),
+            message: error.to_string(),
+            causes,
+        }
     }
 }

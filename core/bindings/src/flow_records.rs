@@ -29,7 +29,10 @@ struct Waiting {
 
 impl Waiting {
     fn bytes(&self) -> usize {
-        self.events.iter().map(|event| event.json.as_bytes().len()).sum()
+        self.events
+            .iter()
+            .map(|event| event.json.as_bytes().len())
+            .sum()
     }
 }
 
@@ -47,7 +50,12 @@ impl RecordQueue {
     ) -> oneshot::Receiver<Result<u64>> {
         let (done, answer) = oneshot::channel();
         let turn = *self.turn.borrow();
-        self.waiting.borrow_mut().push_back(Waiting { events, durability, turn, done });
+        self.waiting.borrow_mut().push_back(Waiting {
+            events,
+            durability,
+            turn,
+            done,
+        });
         answer
     }
 
@@ -63,9 +71,14 @@ impl RecordQueue {
             }
             let together = self.take();
             let Some(first) = together.first() else {
-                return Err(Error::new(ErrorKind::Closed, "the events were given up before they were recorded").into());
+                return Err(Error::new(
+                    ErrorKind::Closed,
+                    "the events were given up before they were recorded",
+                )
+                .into());
             };
-            let groups: Vec<&[RuntimeEvent]> = together.iter().map(|waiting| &waiting.events[..]).collect();
+            let groups: Vec<&[RuntimeEvent]> =
+                together.iter().map(|waiting| &waiting.events[..]).collect();
             let recorded = flow.record_groups(&groups, first.durability).await;
             for (place, waiting) in together.into_iter().enumerate() {
                 let told = match &recorded {
@@ -84,7 +97,8 @@ impl RecordQueue {
         let (mut together, mut bytes): (Vec<Waiting>, usize) = (Vec::new(), 0);
         while let Some(next) = waiting.front() {
             let fits = together.first().is_none_or(|first| {
-                (first.turn, first.durability) == (next.turn, next.durability) && bytes + next.bytes() <= BATCH_BYTES
+                (first.turn, first.durability) == (next.turn, next.durability)
+                    && bytes + next.bytes() <= BATCH_BYTES
             });
             if !fits {
                 break;

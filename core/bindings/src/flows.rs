@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use runlog::{
-    AsyncFlowRun, AsyncPlayback, Durability, ListFlows, PlaybackOptions, RawJson, RecordedEvent, Resumed, RunId,
-    RunSnapshot, RuntimeCommand, RuntimeEvent, Speed,
+    AsyncFlowRun, AsyncPlayback, Durability, ListFlows, PlaybackOptions, RawJson, RecordedEvent,
+    Resumed, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent, Speed,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -126,34 +126,66 @@ struct InboxReply<'a> {
 #[derive(Serialize)]
 struct EventHead(f64, u64, u64, u64, usize);
 
-fn flow_reply(of: Rc<StoreObject>, scope: &Scope, flow: AsyncFlowRun, resumed: Option<Resumed>) -> Result<Reply> {
-    let reply = Reply::json(&FlowReply { run: flow.run_id(), state: flow.state(), resumed })?;
+fn flow_reply(
+    of: Rc<StoreObject>,
+    scope: &Scope,
+    flow: AsyncFlowRun,
+    resumed: Option<Resumed>,
+) -> Result<Reply> {
+    let reply = Reply::json(&FlowReply {
+        run: flow.run_id(),
+        state: flow.state(),
+        resumed,
+    })?;
     let flow = Rc::new(Mutex::new(flow));
-    Ok(reply.with_handle(scope.objects.add(Rc::new(FlowObject { of, flow, records: Rc::default() }))?))
+    Ok(reply.with_handle(scope.objects.add(Rc::new(FlowObject {
+        of,
+        flow,
+        records: Rc::default(),
+    }))?))
 }
 
 /// Answers a call about flows.
-pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+pub(crate) fn call(
+    of: &Rc<StoreObject>,
+    scope: &Scope,
+    input: Input<'_>,
+) -> Result<Option<Answer>> {
     let store = of.store()?;
     let (of, scope) = (Rc::clone(of), scope.clone());
     Ok(Some(match input.method {
         "createFlow" => {
             let Create { run } = input.read()?;
-            Answer::write(async move { flow_reply(of, &scope, AsyncFlowRun::create(&store, run).await?, None) })
+            Answer::write(async move {
+                flow_reply(of, &scope, AsyncFlowRun::create(&store, run).await?, None)
+            })
         }
         "resumeFlow" => {
             let Resume { run, message } = input.read()?;
-            let resuming =
-                of.run_blocking(async move { Ok(AsyncFlowRun::resume(&store, run, message.as_deref()).await?) });
+            let resuming = of.run_blocking(async move {
+                Ok(AsyncFlowRun::resume(&store, run, message.as_deref()).await?)
+            });
             Answer::wait(async move {
                 let (flow, resumed) = resuming.await?;
                 flow_reply(of, &scope, flow, Some(resumed))
             })
         }
         "listFlows" => {
-            let List { status, parent_run_id, resumable, limit, cursor } = input.read()?;
+            let List {
+                status,
+                parent_run_id,
+                resumable,
+                limit,
+                cursor,
+            } = input.read()?;
             let limit = limit.unwrap_or(ListFlows::default().limit);
-            let options = ListFlows { status, parent_run_id, resumable, limit, cursor };
+            let options = ListFlows {
+                status,
+                parent_run_id,
+                resumable,
+                limit,
+                cursor,
+            };
             of.offload(async move { Reply::json(&store.flows().list(&options).await?) })
         }
         "getFlow" => {
@@ -161,14 +193,33 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             of.offload(async move { Reply::json(&store.flows().get(run).await?) })
         }
         "playback" => {
-            let Play { run, first, last, types, speed } = input.read()?;
-            let speed = if speed == 0.0 { Speed::AtOnce } else { Speed::Multiple(speed) };
-            let options = PlaybackOptions { first: first.unwrap_or(1), last, types, speed };
-            let opening = of.run_blocking(async move { Ok(AsyncPlayback::new(&store, run, options).await?) });
+            let Play {
+                run,
+                first,
+                last,
+                types,
+                speed,
+            } = input.read()?;
+            let speed = if speed == 0.0 {
+                Speed::AtOnce
+            } else {
+                Speed::Multiple(speed)
+            };
+            let options = PlaybackOptions {
+                first: first.unwrap_or(1),
+                last,
+                types,
+                speed,
+            };
+            let opening =
+                of.run_blocking(async move { Ok(AsyncPlayback::new(&store, run, options).await?) });
             Answer::wait(async move {
                 let playback = opening.await?;
                 let reply = Reply::json(&playback.snapshot())?;
-                let object = PlaybackObject { of, playback: Mutex::new(playback) };
+                let object = PlaybackObject {
+                    of,
+                    playback: Mutex::new(playback),
+                };
                 Ok(reply.with_handle(scope.objects.add(Rc::new(object))?))
             })
         }
@@ -217,9 +268,15 @@ impl Object for FlowObject {
         self.of.store()?;
         Ok(Some(match input.method {
             "record" => {
-                let Record { lengths, durability } = input.read()?;
+                let Record {
+                    lengths,
+                    durability,
+                } = input.read()?;
                 let json = input.json_list(&lengths)?;
-                let events = json.into_iter().map(RuntimeEvent::of_json).collect::<std::result::Result<Vec<_>, _>>();
+                let events = json
+                    .into_iter()
+                    .map(RuntimeEvent::of_json)
+                    .collect::<std::result::Result<Vec<_>, _>>();
                 let events = events?;
                 let durability = durability.map(Durability::from);
                 let (flow, records) = (Rc::clone(&self.flow), Rc::clone(&self.records));
@@ -240,7 +297,13 @@ impl Object for FlowObject {
                 )
             }
             "startAgent" => {
-                let (state, StartAgent { node_id, session_id }) = (state_of(input)?, input.read()?);
+                let (
+                    state,
+                    StartAgent {
+                        node_id,
+                        session_id,
+                    },
+                ) = (state_of(input)?, input.read()?);
                 self.with(
                     async move |flow| {
                         replace(flow, state);
@@ -261,7 +324,10 @@ impl Object for FlowObject {
             }
             "command" => {
                 let command: RawJson = input.json()?;
-                self.with(async move |flow| Ok(flow.command(&command).await?), state_reply)
+                self.with(
+                    async move |flow| Ok(flow.command(&command).await?),
+                    state_reply,
+                )
             }
             "takeInbox" => {
                 let TakeInbox { run_id } = input.read()?;
@@ -272,7 +338,12 @@ impl Object for FlowObject {
                             None => flow.take_own_inbox(),
                         })
                     },
-                    |taken, flow| Reply::json(&InboxReply { taken, state: flow.state() }),
+                    |taken, flow| {
+                        Reply::json(&InboxReply {
+                            taken,
+                            state: flow.state(),
+                        })
+                    },
                 )
             }
             _ => return Ok(None),
@@ -299,7 +370,9 @@ impl Object for PlaybackObject {
                 .run_blocking(async move {
                     let (mut page, mut bytes) = (Vec::new(), 0);
                     while page.len() < PAGE_EVENTS && bytes < PAGE_BYTES {
-                        let Some((delay, event)) = reading.next_event().await? else { break };
+                        let Some((delay, event)) = reading.next_event().await? else {
+                            break;
+                        };
                         bytes += event.event.json.as_bytes().len();
                         page.push((delay.as_secs_f64() * 1000.0, event));
                     }
@@ -318,7 +391,13 @@ fn pack_played(page: &[(f64, RecordedEvent)]) -> Result<Vec<u8>> {
         .iter()
         .map(|(delay, recorded)| {
             let length = contents.add(recorded.event.json.as_bytes());
-            EventHead(*delay, recorded.sequence, recorded.position, recorded.recorded_at_ms, length)
+            EventHead(
+                *delay,
+                recorded.sequence,
+                recorded.position,
+                recorded.recorded_at_ms,
+                length,
+            )
         })
         .collect();
     contents.pack(&heads)

@@ -35,7 +35,11 @@ impl Host {
             // Nobody may be left to be told.
             let _ = send.send(result.unwrap_or_else(|panic| Err(Failure::panicked(&*panic))));
         }));
-        async move { receive.await.unwrap_or_else(|_| Err(Failure::closed("the place where work is done"))) }
+        async move {
+            receive
+                .await
+                .unwrap_or_else(|_| Err(Failure::closed("the place where work is done")))
+        }
     }
 }
 

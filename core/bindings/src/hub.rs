@@ -58,13 +58,31 @@ impl Hub {
     pub fn new(host: Host, wake: impl Fn() + Send + Sync + 'static) -> Self {
         let tasks = Tasks::new(wake);
         let remote = Arc::new(Remote::new(Arc::clone(tasks.woken())));
-        let scope = Scope { host, objects: Rc::default(), remote, under_way: UnderWay::default() };
-        Self { scope, root: Rc::new(Root), tasks }
+        let scope = Scope {
+            host,
+            objects: Rc::default(),
+            remote,
+            under_way: UnderWay::default(),
+        };
+        Self {
+            scope,
+            root: Rc::new(Root),
+            tasks,
+        }
     }
 
     /// Calls a method of the object with this handle.
     pub fn call(&mut self, handle: u32, method: &str, arguments: &str, data: &[u8]) -> Started {
-        let answer = catch_unwind(AssertUnwindSafe(|| self.answer(handle, Input { method, arguments, data })));
+        let answer = catch_unwind(AssertUnwindSafe(|| {
+            self.answer(
+                handle,
+                Input {
+                    method,
+                    arguments,
+                    data,
+                },
+            )
+        }));
         match answer.unwrap_or_else(|panic| Err(Failure::panicked(&*panic))) {
             Err(failure) => Started::Done(Err(failure)),
             Ok(answer) => match self.tasks.start(answer) {
@@ -83,8 +101,16 @@ impl Hub {
     /// `invalid_input` when they are not packed so; those that were whole are appended, but not answered.
     pub fn append(&mut self, packed: &[u8]) -> Result<(u64, Answers)> {
         let Self { scope, root, tasks } = self;
-        let (first, settled) = tasks.append(packed, |handle| object(scope, root, handle)?.engine())?;
-        Ok((first, settled.told().map(|told| (ASKED, told)).into_iter().collect()))
+        let (first, settled) =
+            tasks.append(packed, |handle| object(scope, root, handle)?.engine())?;
+        Ok((
+            first,
+            settled
+                .told()
+                .map(|told| (ASKED, told))
+                .into_iter()
+                .collect(),
+        ))
     }
 
     fn answer(&self, handle: u32, input: Input<'_>) -> Result<Answer> {
@@ -140,7 +166,10 @@ impl Hub {
 fn object(scope: &Scope, root: &Rc<Root>, handle: u32) -> Result<Rc<dyn Object>> {
     match handle {
         ROOT => Ok(root.clone()),
-        _ => scope.objects.get(handle).ok_or_else(|| Failure::closed("what this handle named")),
+        _ => scope
+            .objects
+            .get(handle)
+            .ok_or_else(|| Failure::closed("what this handle named")),
     }
 }
 

@@ -4,7 +4,9 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 
 use runlog::engine::Store as Engine;
 
-use crate::{Failure, Host, Result, arguments::Input, remote::Remote, tasks::Answer, watched::UnderWay};
+use crate::{
+    Failure, Host, Result, arguments::Input, remote::Remote, tasks::Answer, watched::UnderWay,
+};
 
 /// What a handle names. One file for each class.
 pub(crate) trait Object {
@@ -16,7 +18,10 @@ pub(crate) trait Object {
 
     /// The engine that it appends to; only stores have one.
     fn engine(&self) -> Result<Engine> {
-        Err(Failure::invalid(format!("{} has no streams to append to", self.name())))
+        Err(Failure::invalid(format!(
+            "{} has no streams to append to",
+            self.name()
+        )))
     }
 }
 
@@ -45,8 +50,10 @@ struct State {
 impl Objects {
     pub(crate) fn add(&self, object: Rc<dyn Object>) -> Result<u32> {
         let mut state = self.state.borrow_mut();
-        let handle =
-            state.last.checked_add(1).ok_or_else(|| Failure::invalid("this thread has used up its handles"))?;
+        let handle = state
+            .last
+            .checked_add(1)
+            .ok_or_else(|| Failure::invalid("this thread has used up its handles"))?;
         state.last = handle;
         state.held.insert(handle, object);
         Ok(handle)

@@ -10,8 +10,9 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, Execution, Executor, InstanceId, Orchestrator, OrchestratorOptions, ResumeReport, Run, RunContext,
-    RunHandle, RunId, SessionId, SpawnRequest, SpawnResult, StartAgent, StartPlace, ToolStyle, read_value,
+    AgentDefinition, Execution, Executor, InstanceId, Orchestrator, OrchestratorOptions,
+    ResumeReport, Run, RunContext, RunHandle, RunId, SessionId, SpawnRequest, SpawnResult,
+    StartAgent, StartPlace, ToolStyle, read_value,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -55,8 +56,16 @@ struct JavaScript {
 impl Executor for JavaScript {
     fn execute(&self, run: RunContext) -> Execution {
         let (done, is_done) = oneshot::channel();
-        self.remote.ask(Ask::Execute { orchestrator: self.orchestrator, run: Box::new(run), done });
-        Box::pin(async move { is_done.await.unwrap_or_else(|_| Err("the agent's function was let go of".into())) })
+        self.remote.ask(Ask::Execute {
+            orchestrator: self.orchestrator,
+            run: Box::new(run),
+            done,
+        });
+        Box::pin(async move {
+            is_done
+                .await
+                .unwrap_or_else(|_| Err("the agent's function was let go of".into()))
+        })
     }
 }
 
@@ -89,7 +98,9 @@ impl From<Options> for OrchestratorOptions {
             live_max: given.live_max.unwrap_or(defaults.live_max),
             spawn_max: given.spawn_max.unwrap_or(defaults.spawn_max),
             depth_max: given.depth_max.unwrap_or(defaults.depth_max),
-            stop_grace: given.stop_grace_ms.map_or(defaults.stop_grace, Duration::from_millis),
+            stop_grace: given
+                .stop_grace_ms
+                .map_or(defaults.stop_grace, Duration::from_millis),
             max_total_steps: given.max_total_steps.unwrap_or(defaults.max_total_steps),
             inbox_max: given.inbox_max.unwrap_or(defaults.inbox_max),
             tool_style: match given.tool_style {
@@ -187,7 +198,14 @@ struct ReportReply {
 
 impl From<ResumeReport> for ReportReply {
     fn from(report: ResumeReport) -> Self {
-        Self { resumed: report.resumed, left: report.left.into_iter().map(|(id, error)| (id, error.into())).collect() }
+        Self {
+            resumed: report.resumed,
+            left: report
+                .left
+                .into_iter()
+                .map(|(id, error)| (id, error.into()))
+                .collect(),
+        }
     }
 }
 
@@ -196,11 +214,20 @@ pub(crate) fn spawn_request(value: &Value) -> SpawnRequest {
     let given: SpawnArgument = match read_value(value) {
         Ok(given) => given,
         Err(why) => {
-            let name = value.get("agentName").and_then(Value::as_str).unwrap_or_default();
+            let name = value
+                .get("agentName")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
             return SpawnRequest::unreadable(name, why);
         }
     };
-    let SpawnArgument { agent_name, task, timeout_ms, max_steps, resume_run_id } = given;
+    let SpawnArgument {
+        agent_name,
+        task,
+        timeout_ms,
+        max_steps,
+        resume_run_id,
+    } = given;
     let mut request = SpawnRequest::new(agent_name, task);
     request.timeout = timeout_ms.map(Duration::from_millis);
     request.max_steps = max_steps;
@@ -211,13 +238,24 @@ pub(crate) fn spawn_request(value: &Value) -> SpawnRequest {
 impl Start {
     fn into_start(self) -> Result<StartAgent> {
         let place = match (self.session, self.session_id, self.instance_id) {
-            (session, None, None) => StartPlace::NewSession(session.map(Into::into).unwrap_or_default()),
+            (session, None, None) => {
+                StartPlace::NewSession(session.map(Into::into).unwrap_or_default())
+            }
             (None, Some(session), None) => StartPlace::Session(session),
             (None, None, Some(instance)) => StartPlace::Instance(instance),
-            _ => return Err(Failure::invalid("an agent starts in a session, a sessionId or an instanceId; give one")),
+            _ => {
+                return Err(Failure::invalid(
+                    "an agent starts in a session, a sessionId or an instanceId; give one",
+                ));
+            }
         };
         let timeout = self.timeout_ms.map(Duration::from_millis);
-        Ok(StartAgent { agent_name: self.agent_name, task: self.task, place, timeout })
+        Ok(StartAgent {
+            agent_name: self.agent_name,
+            task: self.task,
+            place,
+            timeout,
+        })
     }
 }
 
@@ -230,21 +268,47 @@ pub(crate) fn tool_definitions() -> Result<Reply> {
         anthropic: Value,
     }
     let tools = runlog::tool_definitions().into_iter();
-    let forms =
-        tools.map(|tool| Definition { openai: tool.to_openai(), anthropic: tool.to_anthropic(), definition: tool });
+    let forms = tools.map(|tool| Definition {
+        openai: tool.to_openai(),
+        anthropic: tool.to_anthropic(),
+        definition: tool,
+    });
     Reply::json(&forms.collect::<Vec<_>>())
 }
 
 /// What JavaScript is asked to do, as JSON.
 pub(crate) fn asked(scope: &Scope, ask: Ask) -> Result<Reply> {
     match ask {
-        Ask::Sleep { timer, ms } => Reply::json(&SleepReply { ask: "sleep", timer, ms: Some(ms) }),
-        Ask::Forget { timer } => Reply::json(&SleepReply { ask: "forget", timer, ms: None }),
-        Ask::Execute { orchestrator, run, done } => {
+        Ask::Sleep { timer, ms } => Reply::json(&SleepReply {
+            ask: "sleep",
+            timer,
+            ms: Some(ms),
+        }),
+        Ask::Forget { timer } => Reply::json(&SleepReply {
+            ask: "forget",
+            timer,
+            ms: None,
+        }),
+        Ask::Execute {
+            orchestrator,
+            run,
+            done,
+        } => {
             let (definition, task, depth) = (run.definition(), run.task(), run.depth());
-            let reply = ExecuteReply { ask: "execute", orchestrator, run: run.run(), definition, task, depth };
+            let reply = ExecuteReply {
+                ask: "execute",
+                orchestrator,
+                run: run.run(),
+                definition,
+                task,
+                depth,
+            };
             let reply = Reply::json(&reply)?;
-            Ok(reply.with_handle(scope.objects.add(Rc::new(RunContextObject::new(*run, done)))?))
+            Ok(reply.with_handle(
+                scope
+                    .objects
+                    .add(Rc::new(RunContextObject::new(*run, done)))?,
+            ))
         }
     }
 }
@@ -252,25 +316,41 @@ pub(crate) fn asked(scope: &Scope, ask: Ask) -> Result<Reply> {
 fn orchestrate(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Result<Reply> {
     let options: Options = input.read()?;
     let remote = Arc::clone(&scope.remote);
-    let orchestrator = Orchestrator::new(of.store()?, EventLoop(Arc::clone(&remote)), options.into());
+    let orchestrator =
+        Orchestrator::new(of.store()?, EventLoop(Arc::clone(&remote)), options.into());
     let id = LAST_ORCHESTRATOR.fetch_add(1, Ordering::Relaxed) + 1;
-    let object = OrchestratorObject { of: Rc::clone(of), orchestrator, remote, id };
+    let object = OrchestratorObject {
+        of: Rc::clone(of),
+        orchestrator,
+        remote,
+        id,
+    };
     Ok(Reply::json(&Made { id })?.with_handle(scope.objects.add(Rc::new(object))?))
 }
 
 /// Answers a call that makes an orchestrator.
-pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+pub(crate) fn call(
+    of: &Rc<StoreObject>,
+    scope: &Scope,
+    input: Input<'_>,
+) -> Result<Option<Answer>> {
     Ok((input.method == "orchestrate").then(|| Answer::known(orchestrate(of, scope, input))))
 }
 
 impl OrchestratorObject {
     fn executor(&self) -> JavaScript {
-        JavaScript { remote: Arc::clone(&self.remote), orchestrator: self.id }
+        JavaScript {
+            remote: Arc::clone(&self.remote),
+            orchestrator: self.id,
+        }
     }
 
     fn handle(&self, scope: &Scope, handle: RunHandle) -> Result<Reply> {
         let reply = Reply::json(&handle.run_id())?;
-        let object = HandleObject { of: Rc::clone(&self.of), handle };
+        let object = HandleObject {
+            of: Rc::clone(&self.of),
+            handle,
+        };
         Ok(reply.with_handle(scope.objects.add(Rc::new(object))?))
     }
 }
@@ -297,17 +377,28 @@ impl Object for OrchestratorObject {
                 Answer::wait(async move { self.handle(&scope, orchestrator.start(start).await?) })
             }
             "resume" => {
-                let Resume { run, options, timeout_ms } = input.read()?;
+                let Resume {
+                    run,
+                    options,
+                    timeout_ms,
+                } = input.read()?;
                 let timeout = timeout_ms.map(Duration::from_millis);
-                Answer::wait(
-                    async move { self.handle(&scope, orchestrator.resume(run, &options.into(), timeout).await?) },
-                )
+                Answer::wait(async move {
+                    self.handle(
+                        &scope,
+                        orchestrator.resume(run, &options.into(), timeout).await?,
+                    )
+                })
             }
-            "resumeAll" => {
-                Answer::wait(async move { Reply::json(&ReportReply::from(orchestrator.resume_all().await?)) })
-            }
+            "resumeAll" => Answer::wait(async move {
+                Reply::json(&ReportReply::from(orchestrator.resume_all().await?))
+            }),
             "spawnAgents" => {
-                let Spawn { run, requests, tool_call_id } = input.read()?;
+                let Spawn {
+                    run,
+                    requests,
+                    tool_call_id,
+                } = input.read()?;
                 let requests = requests.iter().map(spawn_request).collect();
                 Answer::wait(async move {
                     Reply::json(&match tool_call_id {
@@ -380,8 +471,13 @@ mod tests {
     fn a_bound_of_steps_that_is_none_is_told_by_its_name_and_value() {
         for given in ["0", "1.5", "1000000000000", "\"3\""] {
             let request = format!(r#"{{"agentName":"worker","maxSteps":{given}}}"#);
-            let told = runlog::read_json::<SpawnArgument>(&request).map(drop).unwrap_err();
-            assert_eq!(told, format!("`maxSteps`: {given} is not a whole number from 1 to 4294967295"));
+            let told = runlog::read_json::<SpawnArgument>(&request)
+                .map(drop)
+                .unwrap_err();
+            assert_eq!(
+                told,
+                format!("`maxSteps`: {given} is not a whole number from 1 to 4294967295")
+            );
         }
         let request = runlog::read_json::<SpawnArgument>(r#"{"agentName":"worker","maxSteps":3}"#);
         assert_eq!(request.map(|request| request.max_steps), Ok(Some(3)));

@@ -52,20 +52,37 @@ impl RecorderObject {
 
 impl OutcomeArgument {
     pub(crate) fn outcome(self, output: RawJson) -> ToolOutcome {
-        let Self { tool_call_id, status, duration_ms, .. } = self;
-        ToolOutcome { tool_call_id, output, status, duration_ms }
+        let Self {
+            tool_call_id,
+            status,
+            duration_ms,
+            ..
+        } = self;
+        ToolOutcome {
+            tool_call_id,
+            output,
+            status,
+            duration_ms,
+        }
     }
 }
 
 impl CallArgument {
     /// The message, and what its tools gave.
     pub(crate) fn read(input: Input<'_>) -> Result<(RawJson, Vec<ToolOutcome>)> {
-        let Self { message_length, outcomes } = input.read()?;
-        let lengths: Vec<usize> =
-            std::iter::once(message_length).chain(outcomes.iter().map(|outcome| outcome.length)).collect();
+        let Self {
+            message_length,
+            outcomes,
+        } = input.read()?;
+        let lengths: Vec<usize> = std::iter::once(message_length)
+            .chain(outcomes.iter().map(|outcome| outcome.length))
+            .collect();
         let mut contents = input.json_list(&lengths)?.into_iter();
         let message = contents.next().unwrap_or(RawJson::null());
-        let outcomes = outcomes.into_iter().zip(contents).map(|(outcome, output)| outcome.outcome(output));
+        let outcomes = outcomes
+            .into_iter()
+            .zip(contents)
+            .map(|(outcome, output)| outcome.outcome(output));
         Ok((message, outcomes.collect()))
     }
 }
@@ -84,15 +101,21 @@ impl Object for RecorderObject {
             "nextStep" => Answer::write(async move { Reply::json(&recorder.next_step().await?) }),
             "recordMessage" => {
                 let (json, options) = (input.json()?, input.read::<AppendArgument>()?.options());
-                Answer::write(async move { Reply::json(&recorder.record_raw_message_with(json, &options).await?) })
+                Answer::write(async move {
+                    Reply::json(&recorder.record_raw_message_with(json, &options).await?)
+                })
             }
             "recordToolResult" => {
                 let outcome = input.read::<OutcomeArgument>()?.outcome(input.json()?);
-                Answer::write(async move { Reply::json(&recorder.record_tool_result(&outcome).await?) })
+                Answer::write(
+                    async move { Reply::json(&recorder.record_tool_result(&outcome).await?) },
+                )
             }
             "recordToolCall" => {
                 let (message, outcomes) = CallArgument::read(input)?;
-                Answer::write(async move { Reply::json(&recorder.record_tool_call(message, &outcomes).await?) })
+                Answer::write(async move {
+                    Reply::json(&recorder.record_tool_call(message, &outcomes).await?)
+                })
             }
             "pause" => {
                 let TextArgument { text } = input.read()?;
@@ -101,11 +124,15 @@ impl Object for RecorderObject {
             }
             "complete" => {
                 let TextArgument { text } = input.read()?;
-                Answer::write(async move { Reply::json(&recorder.complete(text.as_deref()).await?) })
+                Answer::write(
+                    async move { Reply::json(&recorder.complete(text.as_deref()).await?) },
+                )
             }
             "fail" => {
                 let TextArgument { text } = input.read()?;
-                Answer::write(async move { Reply::json(&recorder.fail(text.as_deref().unwrap_or_default()).await?) })
+                Answer::write(async move {
+                    Reply::json(&recorder.fail(text.as_deref().unwrap_or_default()).await?)
+                })
             }
             "cancel" => {
                 let TextArgument { text } = input.read()?;

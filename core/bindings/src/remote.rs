@@ -24,7 +24,11 @@ pub(crate) enum Ask {
     /// That nobody waits for a time any more.
     Forget { timer: u64 },
     /// To do an agent's work.
-    Execute { orchestrator: u64, run: Box<RunContext>, done: Done },
+    Execute {
+        orchestrator: u64,
+        run: Box<RunContext>,
+        done: Done,
+    },
 }
 
 /// The way to the JavaScript thread, from wherever.
@@ -54,11 +58,16 @@ struct TimerState {
 
 impl Remote {
     pub(crate) fn new(woken: Arc<Woken>) -> Self {
-        Self { woken, state: Mutex::default() }
+        Self {
+            woken,
+            state: Mutex::default(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The tasks that were begun since.
@@ -92,7 +101,9 @@ impl Remote {
 
 impl Timer {
     fn state(&self) -> MutexGuard<'_, TimerState> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -114,8 +125,15 @@ impl Runtime for EventLoop {
             state.timers.insert(id, Arc::clone(&timer));
             id
         };
-        self.0.ask(Ask::Sleep { timer: id, ms: duration.as_secs_f64() * 1000.0 });
-        Box::pin(Sleep { remote: Arc::clone(&self.0), id, timer })
+        self.0.ask(Ask::Sleep {
+            timer: id,
+            ms: duration.as_secs_f64() * 1000.0,
+        });
+        Box::pin(Sleep {
+            remote: Arc::clone(&self.0),
+            id,
+            timer,
+        })
     }
 }
 

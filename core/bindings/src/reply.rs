@@ -17,7 +17,11 @@ pub struct Reply {
 
 impl Reply {
     /// Nothing to say but that it was done.
-    pub const DONE: Self = Self { handle: None, json: None, bytes: None };
+    pub const DONE: Self = Self {
+        handle: None,
+        json: None,
+        bytes: None,
+    };
 
     /// A value.
     ///
@@ -31,23 +35,35 @@ impl Reply {
 
     /// A value that is JSON text already.
     pub fn text(json: String) -> Self {
-        Self { json: Some(json), ..Self::DONE }
+        Self {
+            json: Some(json),
+            ..Self::DONE
+        }
     }
 
     /// Contents.
     pub fn bytes(bytes: Vec<u8>) -> Self {
-        Self { bytes: Some(bytes), ..Self::DONE }
+        Self {
+            bytes: Some(bytes),
+            ..Self::DONE
+        }
     }
 
     /// The same reply, with the handle of an object.
     #[must_use]
     pub fn with_handle(self, handle: u32) -> Self {
-        Self { handle: Some(handle), ..self }
+        Self {
+            handle: Some(handle),
+            ..self
+        }
     }
 
     /// The same reply, with contents.
     #[must_use]
     pub fn with_bytes(self, bytes: Vec<u8>) -> Self {
-        Self { bytes: Some(bytes), ..self }
+        Self {
+            bytes: Some(bytes),
+            ..self
+        }
     }
 }

@@ -78,9 +78,17 @@ struct PlaceReply<'a> {
 
 impl RequestObject {
     /// The handle of a request, and where it is.
-    pub(crate) fn reply(of: Rc<StoreObject>, scope: &Scope, request: AsyncRequestBuffer) -> Result<Reply> {
+    pub(crate) fn reply(
+        of: Rc<StoreObject>,
+        scope: &Scope,
+        request: AsyncRequestBuffer,
+    ) -> Result<Reply> {
         let reply = place(&request)?;
-        let object = Rc::new(Self { of, host: scope.host.clone(), request: RefCell::new(Some(request)) });
+        let object = Rc::new(Self {
+            of,
+            host: scope.host.clone(),
+            request: RefCell::new(Some(request)),
+        });
         object.of.begun(&object);
         Ok(reply.with_handle(scope.objects.add(object)?))
     }
@@ -158,7 +166,10 @@ impl Object for RequestObject {
                 })?
             }
             "startStep" => {
-                let StartStep { step_type, input: given } = input.read()?;
+                let StartStep {
+                    step_type,
+                    input: given,
+                } = input.read()?;
                 self.with(|request| Reply::json(&request.start_step(step_type, given)?))?
             }
             "completeStep" => {
@@ -176,7 +187,10 @@ impl Object for RequestObject {
                 })?
             }
             "enter" => {
-                let Enter { assistant_id, stack_id } = input.read()?;
+                let Enter {
+                    assistant_id,
+                    stack_id,
+                } = input.read()?;
                 self.with(|request| {
                     match stack_id {
                         Some(stack_id) => request.enter_as(assistant_id, stack_id)?,

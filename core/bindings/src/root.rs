@@ -82,7 +82,9 @@ impl Open {
         options.segment_bytes_max = self.segment_bytes_max.unwrap_or(options.segment_bytes_max);
         options.lock_timeout = Duration::from_millis(self.lock_timeout_ms.unwrap_or(0));
         match self.missing {
-            Some(MissingArgument::Create) if options.mode == Mode::Write => options.missing = Missing::Create,
+            Some(MissingArgument::Create) if options.mode == Mode::Write => {
+                options.missing = Missing::Create
+            }
             Some(MissingArgument::Fail) => options.missing = Missing::Fail,
             _ => {}
         }
@@ -97,7 +99,10 @@ impl Open {
 
 fn open(scope: &Scope, input: Input<'_>) -> Result<Answer> {
     let arguments: Open = input.read()?;
-    let path = arguments.path.as_deref().filter(|path| !path.is_empty() && !path.contains('\0'));
+    let path = arguments
+        .path
+        .as_deref()
+        .filter(|path| !path.is_empty() && !path.contains('\0'));
     let path = path.ok_or_else(|| Failure::invalid("open needs the path of a folder"))?;
     let storage = storage_at(path)?;
     let options = arguments.options(&scope.host);
@@ -109,32 +114,59 @@ fn open(scope: &Scope, input: Input<'_>) -> Result<Answer> {
             shared.store.recover_runs().await?;
         }
         // What there is is read now, so that no call has to.
-        shared.store.list_sessions(&ListSessions { limit: 1, ..ListSessions::default() }).await?;
+        shared
+            .store
+            .list_sessions(&ListSessions {
+                limit: 1,
+                ..ListSessions::default()
+            })
+            .await?;
         Ok(shared)
     });
     let scope = scope.clone();
-    Ok(Answer::wait(async move { opened(&scope, opening.await?, true) }))
+    Ok(Answer::wait(
+        async move { opened(&scope, opening.await?, true) },
+    ))
 }
 
 #[cfg(not(target_family = "wasm"))]
-#[allow(clippy::unnecessary_wraps, reason = "run_blocking there are no folders")]
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "run_blocking there are no folders"
+)]
 fn storage_at(path: &str) -> Result<Arc<dyn Storage>> {
     Ok(Arc::new(runlog::engine::storage::FsStorage::new(path)))
 }
 
 #[cfg(target_family = "wasm")]
 fn storage_at(_: &str) -> Result<Arc<dyn Storage>> {
-    Err(Failure::invalid("there are no folders here; open a store in memory, or in the browser's own file system"))
+    Err(Failure::invalid(
+        "there are no folders here; open a store in memory, or in the browser's own file system",
+    ))
 }
 
 fn open_in_memory(scope: &Scope, input: Input<'_>) -> Result<Reply> {
     let arguments: Open = input.read()?;
     if arguments.path.is_some() {
-        return Err(Failure::invalid("a store in memory has no path; leave it out"));
+        return Err(Failure::invalid(
+            "a store in memory has no path; leave it out",
+        ));
     }
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-    let host = Host { engine: Arc::new(Threadless(Arc::clone(&scope.host.engine))), ..scope.host.clone() };
-    opened(scope, open_on(storage, arguments.options(&host), scope.under_way.clone(), true)?, true)
+    let host = Host {
+        engine: Arc::new(Threadless(Arc::clone(&scope.host.engine))),
+        ..scope.host.clone()
+    };
+    opened(
+        scope,
+        open_on(
+            storage,
+            arguments.options(&host),
+            scope.under_way.clone(),
+            true,
+        )?,
+        true,
+    )
 }
 
 fn open_on(
@@ -145,8 +177,16 @@ fn open_on(
 ) -> Result<SharedStore> {
     let embedded = Embedded::open_on(Arc::clone(&storage), options, Wait::Await)?;
     let engine = embedded.engine().clone();
-    let store = AsyncStore::with_backend(Arc::new(Watched { embedded, under_way }));
-    Ok(SharedStore { store, engine, storage, in_memory })
+    let store = AsyncStore::with_backend(Arc::new(Watched {
+        embedded,
+        under_way,
+    }));
+    Ok(SharedStore {
+        store,
+        engine,
+        storage,
+        in_memory,
+    })
 }
 
 /// Memory needs no threads to write to: whoever appends does it, at once.

@@ -62,11 +62,18 @@ struct ToolReplyOut {
 
 impl RunContextObject {
     pub(crate) fn new(run: RunContext, done: Done) -> Self {
-        Self { run, done: RefCell::new(Some(done)) }
+        Self {
+            run,
+            done: RefCell::new(Some(done)),
+        }
     }
 
     fn end(&self, input: Input<'_>) -> Result<Reply> {
-        let End { summary, paused, error } = input.read()?;
+        let End {
+            summary,
+            paused,
+            error,
+        } = input.read()?;
         let end = match (error, paused) {
             (Some(error), _) => Err(error.into()),
             (None, Some(reason)) => Ok(AgentEnd::Paused(reason)),
@@ -97,11 +104,17 @@ impl Object for RunContextObject {
                 }
                 Ok(Reply::bytes(contents.into_array()))
             }),
-            "getRawMessages" => Answer::wait(async move { Ok(Reply::bytes(pack_messages(&run.messages().await?)?)) }),
+            "getRawMessages" => {
+                Answer::wait(
+                    async move { Ok(Reply::bytes(pack_messages(&run.messages().await?)?)) },
+                )
+            }
             "nextStep" => Answer::write(async move { Reply::json(&run.next_step().await?) }),
             "recordMessage" => {
                 let (json, options) = (input.json()?, input.read::<AppendArgument>()?.options());
-                Answer::write(async move { Reply::json(&run.record_raw_message_with(json, &options).await?) })
+                Answer::write(async move {
+                    Reply::json(&run.record_raw_message_with(json, &options).await?)
+                })
             }
             "recordToolResult" => {
                 let outcome = input.read::<OutcomeArgument>()?.outcome(input.json()?);
@@ -109,11 +122,16 @@ impl Object for RunContextObject {
             }
             "recordToolCall" => {
                 let (message, outcomes) = CallArgument::read(input)?;
-                Answer::write(async move { Reply::json(&run.record_tool_call(message, &outcomes).await?) })
+                Answer::write(async move {
+                    Reply::json(&run.record_tool_call(message, &outcomes).await?)
+                })
             }
             "recordEvents" => {
                 let Events { lengths } = input.read()?;
-                let events = input.json_list(&lengths)?.into_iter().map(RuntimeEvent::of_json);
+                let events = input
+                    .json_list(&lengths)?
+                    .into_iter()
+                    .map(RuntimeEvent::of_json);
                 let events = events.collect::<std::result::Result<Vec<_>, _>>()?;
                 Answer::write(async move {
                     run.record_events(&events).await?;
@@ -131,7 +149,10 @@ impl Object for RunContextObject {
             "nextCommand" => Answer::wait(async move { Reply::json(&run.next_command().await) }),
             "takeCommand" => Answer::known(Reply::json(&run.take_command())),
             "spawnAgents" => {
-                let Spawn { requests, tool_call_id } = input.read()?;
+                let Spawn {
+                    requests,
+                    tool_call_id,
+                } = input.read()?;
                 let requests = requests.iter().map(spawn_request).collect();
                 Answer::wait(async move {
                     Reply::json(&match tool_call_id {
@@ -144,11 +165,18 @@ impl Object for RunContextObject {
                 let ToolCallArgument { tool_call_id, name } = input.read()?;
                 let arguments = input.json()?;
                 Answer::wait(async move {
-                    let reply = run.answer_tool_call(&tool_call_id, &name, &arguments).await?;
-                    Reply::json(&reply.map(|reply| ToolReplyOut { output: reply.output, is_error: reply.is_error }))
+                    let reply = run
+                        .answer_tool_call(&tool_call_id, &name, &arguments)
+                        .await?;
+                    Reply::json(&reply.map(|reply| ToolReplyOut {
+                        output: reply.output,
+                        is_error: reply.is_error,
+                    }))
                 })
             }
-            "listAvailableAgents" => Answer::wait(async move { Reply::json(&run.list_available_agents().await?) }),
+            "listAvailableAgents" => {
+                Answer::wait(async move { Reply::json(&run.list_available_agents().await?) })
+            }
             "cancelled" => Answer::wait(async move {
                 run.cancelled().await;
                 Ok(Reply::DONE)

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use runlog::{
-    AsyncRunRecorder, Continuation, Dangling, InstanceId, ListRunMessages, ListRuns, ListToolCalls, NewMessage, NewRun,
-    Paged, RawJson, ResumeOptions, Role, Run, RunId, RunMessage, RunPlace, RunStatus, SessionId, ToolCall,
-    ToolCallStatus, ToolOutcome,
+    AsyncRunRecorder, Continuation, Dangling, InstanceId, ListRunMessages, ListRuns, ListToolCalls,
+    NewMessage, NewRun, Paged, RawJson, ResumeOptions, Role, Run, RunId, RunMessage, RunPlace,
+    RunStatus, SessionId, ToolCall, ToolCallStatus, ToolOutcome,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -168,7 +168,12 @@ struct Resumed<'a> {
 
 impl Start {
     fn new_run(self, messages: Vec<RawJson>) -> Result<NewRun> {
-        let place = match (self.instance, self.new_instance, self.session, self.agent_name) {
+        let place = match (
+            self.instance,
+            self.new_instance,
+            self.session,
+            self.agent_name,
+        ) {
             (Some(instance), None, None, None) => RunPlace::Instance(instance),
             (None, Some(new), None, None) => RunPlace::NewInstance(new.into()),
             (None, None, Some(session), Some(agent)) => RunPlace::NewSession(session.into(), agent),
@@ -209,14 +214,26 @@ pub(crate) struct ResumeArgument {
 }
 
 /// A field that may be `null`, which isn't the same as left out.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<RawJson>, D::Error> {
+fn given<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<RawJson>, D::Error> {
     RawJson::deserialize(deserializer).map(Some)
 }
 
 impl From<AnswerArgument> for ToolOutcome {
     fn from(argument: AnswerArgument) -> Self {
-        let AnswerArgument { tool_call_id, output, status, duration_ms } = argument;
-        Self { tool_call_id, output, status, duration_ms }
+        let AnswerArgument {
+            tool_call_id,
+            output,
+            status,
+            duration_ms,
+        } = argument;
+        Self {
+            tool_call_id,
+            output,
+            status,
+            duration_ms,
+        }
     }
 }
 
@@ -226,7 +243,9 @@ impl From<DanglingArgument> for Dangling {
             DanglingArgument::Close => Self::Close,
             DanglingArgument::Report => Self::Report,
             DanglingArgument::CloseWith(reason) => Self::CloseWith(reason),
-            DanglingArgument::Answer(outcomes) => Self::Answer(outcomes.into_iter().map(Into::into).collect()),
+            DanglingArgument::Answer(outcomes) => {
+                Self::Answer(outcomes.into_iter().map(Into::into).collect())
+            }
         }
     }
 }
@@ -240,7 +259,9 @@ impl From<ResumeArgument> for ResumeOptions {
                 Some(content) => Continuation::Message(NewMessage::new(Role::User, content)),
             },
             max_steps: argument.max_steps,
-            max_total_steps: argument.max_total_steps.unwrap_or(Self::default().max_total_steps),
+            max_total_steps: argument
+                .max_total_steps
+                .unwrap_or(Self::default().max_total_steps),
             dangling: argument.dangling.map(Into::into).unwrap_or_default(),
             id: argument.id,
             parent_run_id: argument.parent_run_id,
@@ -260,7 +281,10 @@ fn pack_run_messages(page: &Paged<RunMessage>) -> Result<Vec<u8>> {
         length: contents.add(message.content.as_bytes()),
     });
     let items = items.collect();
-    contents.pack(&Heads { items, next: page.next.clone() })
+    contents.pack(&Heads {
+        items,
+        next: page.next.clone(),
+    })
 }
 
 fn pack_tool_calls(page: &Paged<ToolCall>) -> Result<Vec<u8>> {
@@ -277,21 +301,36 @@ fn pack_tool_calls(page: &Paged<ToolCall>) -> Result<Vec<u8>> {
         created_at_ms: call.created_at_ms,
         sequence_number: call.sequence_number,
         input_length: contents.add(call.input.as_bytes()),
-        output_length: call.output.as_ref().map(|output| contents.add(output.as_bytes())),
+        output_length: call
+            .output
+            .as_ref()
+            .map(|output| contents.add(output.as_bytes())),
     });
     let items = items.collect();
-    contents.pack(&Heads { items, next: page.next.clone() })
+    contents.pack(&Heads {
+        items,
+        next: page.next.clone(),
+    })
 }
 
 /// A page of what may be one thing.
 fn one<T>(found: Option<T>) -> Paged<T> {
-    Paged { items: found.into_iter().collect(), next: None }
+    Paged {
+        items: found.into_iter().collect(),
+        next: None,
+    }
 }
 
 /// A handle of a recorder, and its run.
-pub(crate) fn recorder_reply(of: &Rc<StoreObject>, scope: &Scope, recorder: AsyncRunRecorder) -> Result<Reply> {
+pub(crate) fn recorder_reply(
+    of: &Rc<StoreObject>,
+    scope: &Scope,
+    recorder: AsyncRunRecorder,
+) -> Result<Reply> {
     let reply = Reply::json(&recorder.run())?;
-    let handle = scope.objects.add(Rc::new(RecorderObject::new(Rc::clone(of), recorder)))?;
+    let handle = scope
+        .objects
+        .add(Rc::new(RecorderObject::new(Rc::clone(of), recorder)))?;
     Ok(reply.with_handle(handle))
 }
 
@@ -303,15 +342,24 @@ fn resume(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Result<Answe
     let resuming = of.run_blocking(async move { Ok(store.runs().resume(run, &options).await?) });
     Ok(Answer::wait(async move {
         let resumed = resuming.await?;
-        let reply = Reply::json(&Resumed { run: &resumed.run, dangling: &resumed.dangling })?;
+        let reply = Reply::json(&Resumed {
+            run: &resumed.run,
+            dangling: &resumed.dangling,
+        })?;
         let reply = reply.with_bytes(pack_messages(&resumed.messages)?);
-        let handle = scope.objects.add(Rc::new(RecorderObject::new(of, resumed.recorder)))?;
+        let handle = scope
+            .objects
+            .add(Rc::new(RecorderObject::new(of, resumed.recorder)))?;
         Ok(reply.with_handle(handle))
     }))
 }
 
 /// Answers a call about runs.
-pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
+pub(crate) fn call(
+    of: &Rc<StoreObject>,
+    scope: &Scope,
+    input: Input<'_>,
+) -> Result<Option<Answer>> {
     let store = of.store()?;
     Ok(Some(match input.method {
         "startRun" => {
@@ -319,7 +367,9 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
             let messages = input.json_list(&arguments.lengths)?;
             let new = arguments.new_run(messages)?;
             let (of, scope) = (Rc::clone(of), scope.clone());
-            Answer::write(async move { recorder_reply(&of, &scope, store.runs().start(new).await?) })
+            Answer::write(
+                async move { recorder_reply(&of, &scope, store.runs().start(new).await?) },
+            )
         }
         "resumeRun" => resume(of, scope, input)?,
         "recorder" => {
@@ -330,43 +380,95 @@ pub(crate) fn call(of: &Rc<StoreObject>, scope: &Scope, input: Input<'_>) -> Res
         }
         "recoverRuns" => of.offload(async move { Reply::json(&store.runs().recover().await?) }),
         "listRuns" => {
-            let List { status, agent_id, parent_run_id, session_id, project, limit, cursor } = input.read()?;
+            let List {
+                status,
+                agent_id,
+                parent_run_id,
+                session_id,
+                project,
+                limit,
+                cursor,
+            } = input.read()?;
             let limit = limit.unwrap_or(ListRuns::default().limit);
-            let options = ListRuns { status, agent_id, parent_run_id, session_id, project, limit, cursor };
+            let options = ListRuns {
+                status,
+                agent_id,
+                parent_run_id,
+                session_id,
+                project,
+                limit,
+                cursor,
+            };
             of.offload(async move { Reply::json(&store.runs().list(&options).await?) })
         }
         "childRuns" => {
             let Children { run, limit, cursor } = input.read()?;
             let limit = limit.unwrap_or(ListRuns::default().limit);
-            of.offload(async move { Reply::json(&store.runs().children(run, limit, cursor).await?) })
+            of.offload(
+                async move { Reply::json(&store.runs().children(run, limit, cursor).await?) },
+            )
         }
         "getRun" => {
             let RunArgs { run } = input.read()?;
             of.offload(async move { Reply::json(&store.runs().get(run).await?) })
         }
         "runMessages" => {
-            let Messages { run, step_number, limit, cursor } = input.read()?;
+            let Messages {
+                run,
+                step_number,
+                limit,
+                cursor,
+            } = input.read()?;
             let limit = limit.unwrap_or(ListRunMessages::default().limit);
-            let options = ListRunMessages { step_number, limit, cursor };
-            of.offload(
-                async move { Ok(Reply::bytes(pack_run_messages(&store.runs().messages(run, &options).await?)?)) },
-            )
+            let options = ListRunMessages {
+                step_number,
+                limit,
+                cursor,
+            };
+            of.offload(async move {
+                Ok(Reply::bytes(pack_run_messages(
+                    &store.runs().messages(run, &options).await?,
+                )?))
+            })
         }
         "runMessage" => {
             let RunItemArgs { run, id } = input.read()?;
-            of.offload(async move { Ok(Reply::bytes(pack_run_messages(&one(store.runs().message(run, id).await?))?)) })
+            of.offload(async move {
+                Ok(Reply::bytes(pack_run_messages(&one(store
+                    .runs()
+                    .message(run, id)
+                    .await?))?))
+            })
         }
         "toolCalls" => {
-            let ToolCalls { run, tool_name, status, limit, cursor } = input.read()?;
+            let ToolCalls {
+                run,
+                tool_name,
+                status,
+                limit,
+                cursor,
+            } = input.read()?;
             let limit = limit.unwrap_or(ListToolCalls::default().limit);
-            let options = ListToolCalls { tool_name, status, limit, cursor };
-            of.offload(
-                async move { Ok(Reply::bytes(pack_tool_calls(&store.runs().tool_calls(run, &options).await?)?)) },
-            )
+            let options = ListToolCalls {
+                tool_name,
+                status,
+                limit,
+                cursor,
+            };
+            of.offload(async move {
+                Ok(Reply::bytes(pack_tool_calls(
+                    &store.runs().tool_calls(run, &options).await?,
+                )?))
+            })
         }
         "toolCall" => {
             let RunItemArgs { run, id } = input.read()?;
-            of.offload(async move { Ok(Reply::bytes(pack_tool_calls(&one(store.runs().tool_call(run, id).await?))?)) })
+            of.offload(async move {
+                Ok(Reply::bytes(pack_tool_calls(&one(store
+                    .runs()
+                    .tool_call(run, id)
+                    .await?))?))
+            })
         }
         _ => return Ok(None),
     }))

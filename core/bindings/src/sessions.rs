@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use runlog::{
-    CopySession, Deleted, InstanceId, ListSessions, NewInstance, NewSession, RawJson, SessionChanges, SessionId,
-    SessionStatus,
+    CopySession, Deleted, InstanceId, ListSessions, NewInstance, NewSession, RawJson,
+    SessionChanges, SessionId, SessionStatus,
 };
 use serde::Deserialize;
 
@@ -89,23 +89,65 @@ struct TruncateArgument {
 
 impl From<NewSessionArgument> for NewSession {
     fn from(given: NewSessionArgument) -> Self {
-        let NewSessionArgument { id, name, project, title, metadata, created_at_ms } = given;
-        Self { id, name, project, title, metadata, created_at_ms }
+        let NewSessionArgument {
+            id,
+            name,
+            project,
+            title,
+            metadata,
+            created_at_ms,
+        } = given;
+        Self {
+            id,
+            name,
+            project,
+            title,
+            metadata,
+            created_at_ms,
+        }
     }
 }
 
 impl From<NewInstanceArgument> for NewInstance {
     fn from(given: NewInstanceArgument) -> Self {
-        let NewInstanceArgument { session_id, agent_name, parent_instance_id, id, created_at_ms } = given;
-        Self { session_id, agent_name, parent_instance_id, id, created_at_ms }
+        let NewInstanceArgument {
+            session_id,
+            agent_name,
+            parent_instance_id,
+            id,
+            created_at_ms,
+        } = given;
+        Self {
+            session_id,
+            agent_name,
+            parent_instance_id,
+            id,
+            created_at_ms,
+        }
     }
 }
 
 impl From<ListArgument> for ListSessions {
     fn from(given: ListArgument) -> Self {
-        let ListArgument { status, project, deleted, limit, cursor } = given;
-        let deleted = if deleted == Some(true) { Deleted::Shown } else { Deleted::Hidden };
-        Self { status, project, deleted, limit: limit.unwrap_or(Self::default().limit), cursor }
+        let ListArgument {
+            status,
+            project,
+            deleted,
+            limit,
+            cursor,
+        } = given;
+        let deleted = if deleted == Some(true) {
+            Deleted::Shown
+        } else {
+            Deleted::Hidden
+        };
+        Self {
+            status,
+            project,
+            deleted,
+            limit: limit.unwrap_or(Self::default().limit),
+            cursor,
+        }
     }
 }
 
@@ -118,8 +160,13 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             Answer::write(async move { Reply::json(&store.create_session(new.into()).await?) })
         }
         "startSession" => {
-            let StartArgument { session, agent_name } = input.read()?;
-            Answer::write(async move { Reply::json(&store.start_session(session.into(), &agent_name).await?) })
+            let StartArgument {
+                session,
+                agent_name,
+            } = input.read()?;
+            Answer::write(async move {
+                Reply::json(&store.start_session(session.into(), &agent_name).await?)
+            })
         }
         "getSession" => {
             let Id { id } = input.read()?;
@@ -134,8 +181,17 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             of.offload(async move { Reply::json(&store.list_sessions(&options.into()).await?) })
         }
         "updateSession" => {
-            let UpdateArgument { id, title, status, metadata } = input.read()?;
-            let changes = SessionChanges { title, status, metadata };
+            let UpdateArgument {
+                id,
+                title,
+                status,
+                metadata,
+            } = input.read()?;
+            let changes = SessionChanges {
+                title,
+                status,
+                metadata,
+            };
             Answer::write(async move { Reply::json(&store.update_session(id, changes).await?) })
         }
         "archiveSession" => {
@@ -154,17 +210,30 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             })
         }
         "copySession" => {
-            let CopyArgument { id, up_to_sequence, name, title } = input.read()?;
-            let options = CopySession { up_to_sequence, name, title };
+            let CopyArgument {
+                id,
+                up_to_sequence,
+                name,
+                title,
+            } = input.read()?;
+            let options = CopySession {
+                up_to_sequence,
+                name,
+                title,
+            };
             Answer::write(async move { Reply::json(&store.copy_session(id, &options).await?) })
         }
         "truncateSession" => {
             let TruncateArgument { id, after_sequence } = input.read()?;
-            Answer::write(async move { Reply::json(&store.truncate_session(id, after_sequence).await?) })
+            Answer::write(
+                async move { Reply::json(&store.truncate_session(id, after_sequence).await?) },
+            )
         }
         "createInstance" => {
             let new: NewInstanceArgument = input.read()?;
-            Answer::write(async move { Reply::json(&store.create_instance_with(new.into()).await?) })
+            Answer::write(
+                async move { Reply::json(&store.create_instance_with(new.into()).await?) },
+            )
         }
         "getInstance" => {
             let Id { id } = input.read()?;

@@ -85,7 +85,10 @@ impl StoreObject {
     }
 
     /// An answer that reads: where it blocks nobody.
-    pub(crate) fn offload(&self, future: impl Future<Output = Result<Reply>> + Send + 'static) -> Answer {
+    pub(crate) fn offload(
+        &self,
+        future: impl Future<Output = Result<Reply>> + Send + 'static,
+    ) -> Answer {
         Answer::wait(self.run_blocking(future))
     }
 
@@ -115,7 +118,10 @@ impl StoreObject {
         self.unshare();
         // What is dropped without an end is written as interrupted, in the thread that drops it.
         let requests = self.requests.take();
-        let open: Vec<_> = requests.iter().filter_map(|request| request.upgrade()?.leave()).collect();
+        let open: Vec<_> = requests
+            .iter()
+            .filter_map(|request| request.upgrade()?.leave())
+            .collect();
         if !self.owns && open.is_empty() {
             return Ok(Answer::known(Ok(Reply::DONE)));
         }
@@ -145,7 +151,8 @@ impl StoreObject {
         let engine = self.engine()?;
         Ok(self.offload(async move {
             let options = runlog::engine::BackupOptions { verify };
-            let done = engine.backup_with(&runlog::engine::storage::FsStorage::new(&folder), options)?;
+            let done =
+                engine.backup_with(&runlog::engine::storage::FsStorage::new(&folder), options)?;
             Reply::json(&BackupReply {
                 segments_copied: done.copied,
                 segments_kept: done.kept,
@@ -162,7 +169,10 @@ impl StoreObject {
 
     fn share(&self) -> Result<Reply> {
         let shared = self.shared()?.clone();
-        let token = self.token.get().unwrap_or_else(|| LAST_TOKEN.fetch_add(1, Ordering::Relaxed) + 1);
+        let token = self
+            .token
+            .get()
+            .unwrap_or_else(|| LAST_TOKEN.fetch_add(1, Ordering::Relaxed) + 1);
         self.token.set(Some(token));
         shared_stores(|stores| stores.insert(token, shared));
         Reply::json(&token)
@@ -205,7 +215,11 @@ impl StoreObject {
                 bytes: found.bytes,
                 torn_bytes: found.torn_bytes,
                 problems: problems
-                    .map(|it| ProblemReply { file: it.file, offset: it.offset, message: it.message })
+                    .map(|it| ProblemReply {
+                        file: it.file,
+                        offset: it.offset,
+                        message: it.message,
+                    })
                     .collect(),
                 problems_count: found.problems_count,
             })
@@ -220,7 +234,9 @@ impl StoreObject {
         }
         let Arguments { position } = input.read()?;
         let store = self.store()?;
-        Ok(Answer::wait(async move { Reply::json(&store.backend().wait_past(Position(position)).await?.0) }))
+        Ok(Answer::wait(async move {
+            Reply::json(&store.backend().wait_past(Position(position)).await?.0)
+        }))
     }
 }
 
@@ -286,7 +302,12 @@ impl Drop for StoreObject {
 }
 
 fn shared_stores<T>(with: impl FnOnce(&mut HashMap<u64, SharedStore>) -> T) -> T {
-    with(SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert_default())
+    with(
+        SHARED
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .get_or_insert_default(),
+    )
 }
 
 #[derive(Serialize)]

@@ -6,8 +6,8 @@ use runlog::{
     Durability,
     backend::Page,
     engine::{
-        Appended, Batch, Direction, Expected, Kind, Op, Position, ReadOptions, Record, Sequence, Snapshot,
-        Store as Engine, StreamId,
+        Appended, Batch, Direction, Expected, Kind, Op, Position, ReadOptions, Record, Sequence,
+        Snapshot, Store as Engine, StreamId,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,12 @@ struct Commit {
 
 /// One step of a batch. What is bytes follows in the contents: records packed, metadata and payload as they are.
 #[derive(Deserialize)]
-#[serde(tag = "op", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(
+    tag = "op",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
 enum OpArgument {
     Append {
         stream: Uuid,
@@ -173,8 +178,22 @@ struct AppendReply {
 
 impl From<Outcome> for AppendReply {
     fn from(outcome: Outcome) -> Self {
-        let Outcome { position, last_position, first_sequence, last_sequence, repeated, truncated } = outcome;
-        Self { position, last_position, first_sequence, last_sequence, repeated, truncated }
+        let Outcome {
+            position,
+            last_position,
+            first_sequence,
+            last_sequence,
+            repeated,
+            truncated,
+        } = outcome;
+        Self {
+            position,
+            last_position,
+            first_sequence,
+            last_sequence,
+            repeated,
+            truncated,
+        }
     }
 }
 
@@ -199,7 +218,12 @@ impl From<Appended> for AppendedReply {
         let ops = appended.ops.iter();
         Self {
             last_position: appended.last_position.0,
-            ops: ops.map(|op| OpReply { position: op.position.0, last_sequence: op.last_sequence.0 }).collect(),
+            ops: ops
+                .map(|op| OpReply {
+                    position: op.position.0,
+                    last_sequence: op.last_sequence.0,
+                })
+                .collect(),
             repeated: appended.repeated,
             truncated: appended.truncated,
         }
@@ -208,71 +232,136 @@ impl From<Appended> for AppendedReply {
 
 fn append(engine: &Engine, input: Input<'_>) -> Result<Answer> {
     let staged = Staged::stage(engine, input.data)?;
-    Ok(Answer::write(async move { Reply::json(&AppendReply::from(staged.await?)) }))
+    Ok(Answer::write(async move {
+        Reply::json(&AppendReply::from(staged.await?))
+    }))
 }
 
 fn commit(engine: &Engine, input: Input<'_>) -> Result<Answer> {
-    let Commit { ops, key, durability } = input.read()?;
+    let Commit {
+        ops,
+        key,
+        durability,
+    } = input.read()?;
     let mut data = input.data;
     let mut take = |length: usize| {
-        let (part, rest) =
-            data.split_at_checked(length).ok_or_else(|| Failure::invalid("commit: contents are missing"))?;
+        let (part, rest) = data
+            .split_at_checked(length)
+            .ok_or_else(|| Failure::invalid("commit: contents are missing"))?;
         data = rest;
         Ok::<_, Failure>(part)
     };
     // Reasons are borrowed by the batch.
     let reasons: Vec<String> = ops
         .iter()
-        .map(|op| if let OpArgument::Redact { reason, .. } = op { reason.clone() } else { String::new() })
+        .map(|op| {
+            if let OpArgument::Redact { reason, .. } = op {
+                reason.clone()
+            } else {
+                String::new()
+            }
+        })
         .collect();
     let mut steps = Vec::with_capacity(ops.len());
     for (op, reason) in ops.into_iter().zip(&reasons) {
         steps.push(match op {
-            OpArgument::Append { stream, expected: wanted, length } => {
+            OpArgument::Append {
+                stream,
+                expected: wanted,
+                length,
+            } => {
                 let records = packed_records(take(length)?)?;
-                Op::Append { stream: StreamId(stream), expected: expected(wanted), records }
+                Op::Append {
+                    stream: StreamId(stream),
+                    expected: expected(wanted),
+                    records,
+                }
             }
-            OpArgument::Truncate { stream, expected: wanted, after } => {
-                Op::Truncate { stream: StreamId(stream), expected: expected(wanted), after: Sequence(after) }
-            }
-            OpArgument::Fork { parent, expected: wanted, at, child } => Op::Fork {
+            OpArgument::Truncate {
+                stream,
+                expected: wanted,
+                after,
+            } => Op::Truncate {
+                stream: StreamId(stream),
+                expected: expected(wanted),
+                after: Sequence(after),
+            },
+            OpArgument::Fork {
+                parent,
+                expected: wanted,
+                at,
+                child,
+            } => Op::Fork {
                 parent: StreamId(parent),
                 expected: expected(wanted),
                 at: Sequence(at),
                 child: StreamId(child),
             },
-            OpArgument::Snapshot { stream, expected: wanted, sequence, meta_length, payload_length } => Op::Snapshot {
+            OpArgument::Snapshot {
+                stream,
+                expected: wanted,
+                sequence,
+                meta_length,
+                payload_length,
+            } => Op::Snapshot {
                 stream: StreamId(stream),
                 expected: expected(wanted),
                 sequence: Sequence(sequence),
                 meta: take(meta_length)?,
                 payload: take(payload_length)?,
             },
-            OpArgument::Delete { stream, expected: wanted } => {
-                Op::Delete { stream: StreamId(stream), expected: expected(wanted) }
-            }
-            OpArgument::Redact { position, .. } => Op::Redact { position: Position(position), reason },
+            OpArgument::Delete {
+                stream,
+                expected: wanted,
+            } => Op::Delete {
+                stream: StreamId(stream),
+                expected: expected(wanted),
+            },
+            OpArgument::Redact { position, .. } => Op::Redact {
+                position: Position(position),
+                reason,
+            },
         });
     }
     let durability = durability.map(Durability::from);
-    let batch = Batch { ops: steps, key: key.as_ref().map(String::as_bytes), durability };
+    let batch = Batch {
+        ops: steps,
+        key: key.as_ref().map(String::as_bytes),
+        durability,
+    };
     let commit = engine.stage(&batch)?;
-    Ok(Answer::write(async move { Reply::json(&AppendedReply::from(commit.await?)) }))
+    Ok(Answer::write(async move {
+        Reply::json(&AppendedReply::from(commit.await?))
+    }))
 }
 
 fn read(of: &StoreObject, input: Input<'_>) -> Result<Answer> {
-    let Read { stream, first, last, backward, kinds, limit } = input.read()?;
+    let Read {
+        stream,
+        first,
+        last,
+        backward,
+        kinds,
+        limit,
+    } = input.read()?;
     let options = ReadOptions {
         first: Sequence(first),
         last: last.map_or(Sequence::MAX, Sequence),
-        direction: if backward { Direction::Backward } else { Direction::Forward },
+        direction: if backward {
+            Direction::Backward
+        } else {
+            Direction::Forward
+        },
         kinds: kinds.into_iter().map(Kind).collect(),
         limit: limit.unwrap_or(PAGE_RECORDS).min(PAGE_RECORDS),
     };
     let store = of.store()?;
     Ok(of.offload(async move {
         let Page { records, next } = store.backend().read(StreamId(stream), options).await?;
-        Ok(Reply::bytes(pack_records(&records, next.map_or(0, |next| next.0))))
+        Ok(Reply::bytes(pack_records(
+            &records,
+            next.map_or(0, |next| next.0),
+        )))
     }))
 }
 
@@ -283,13 +372,17 @@ fn scan(of: &StoreObject, input: Input<'_>) -> Result<Answer> {
     Ok(of.offload(async move {
         let Page { records, next } = store.backend().scan(Position(from), limit).await?;
         // Where to go on is known at the end too: the log grows.
-        let next = next.map(|next| next.0).or_else(|| records.last().map(|record: &Record| record.position.0 + 1));
+        let next = next
+            .map(|next| next.0)
+            .or_else(|| records.last().map(|record: &Record| record.position.0 + 1));
         Ok(Reply::bytes(pack_records(&records, next.unwrap_or(0))))
     }))
 }
 
 fn snapshot_reply(snapshot: Option<Snapshot>) -> Result<Reply> {
-    let Some(snapshot) = snapshot else { return Reply::json(&()) };
+    let Some(snapshot) = snapshot else {
+        return Reply::json(&());
+    };
     let reply = Reply::json(&SnapshotReply {
         sequence: snapshot.sequence.0,
         position: snapshot.position.0,
@@ -319,7 +412,10 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             let engine = of.engine()?;
             of.offload(async move {
                 let found = engine.stream(StreamId(stream))?;
-                Reply::json(&found.map(|info| StreamReply { id: info.id.0, last_sequence: info.last_sequence.0 }))
+                Reply::json(&found.map(|info| StreamReply {
+                    id: info.id.0,
+                    last_sequence: info.last_sequence.0,
+                }))
             })
         }
         "streams" => {
@@ -334,7 +430,10 @@ pub(crate) fn call(of: &Rc<StoreObject>, _: &Scope, input: Input<'_>) -> Result<
             })
         }
         "latestSnapshot" => {
-            let LatestSnapshot { stream, at_or_before } = input.read()?;
+            let LatestSnapshot {
+                stream,
+                at_or_before,
+            } = input.read()?;
             let engine = of.engine()?;
             of.offload(async move {
                 let at = at_or_before.map_or(Sequence::MAX, Sequence);

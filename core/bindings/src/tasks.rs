@@ -40,12 +40,18 @@ pub(crate) enum Lane {
 impl Answer {
     /// A write: staged when it is first polled, ready when it is durable.
     pub(crate) fn write(future: impl Future<Output = Result<Reply>> + 'static) -> Self {
-        Self { lane: Lane::Write, future: Box::pin(future) }
+        Self {
+            lane: Lane::Write,
+            future: Box::pin(future),
+        }
     }
 
     /// Anything that is no write.
     pub(crate) fn wait(future: impl Future<Output = Result<Reply>> + 'static) -> Self {
-        Self { lane: Lane::Own, future: Box::pin(future) }
+        Self {
+            lane: Lane::Own,
+            future: Box::pin(future),
+        }
     }
 
     /// A task that nobody awaits.
@@ -54,7 +60,10 @@ impl Answer {
             task.await;
             Ok(Reply::DONE)
         });
-        Self { lane: Lane::Detached, future }
+        Self {
+            lane: Lane::Detached,
+            future,
+        }
     }
 
     /// An answer that is known.
@@ -97,7 +106,9 @@ struct WakeOne {
 
 impl Woken {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Asks the JavaScript thread to poll.
@@ -135,7 +146,10 @@ impl Wake for WakeOne {
 
 impl Tasks {
     pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        let woken = Arc::new(Woken { state: Mutex::default(), wake: Box::new(wake) });
+        let woken = Arc::new(Woken {
+            state: Mutex::default(),
+            wake: Box::new(wake),
+        });
         let write_waker = Waker::from(Arc::new(WakeWrites(Arc::clone(&woken))));
         Self {
             last_ticket: 0,
@@ -185,23 +199,29 @@ impl Tasks {
         let (writes, tickets) = {
             let mut state = self.woken.state();
             state.asked = false;
-            (std::mem::take(&mut state.writes), std::mem::take(&mut state.tickets))
+            (
+                std::mem::take(&mut state.writes),
+                std::mem::take(&mut state.tickets),
+            )
         };
         let mut ready = Vec::new();
         let mut settled = Settled::default();
         if writes {
             self.appends.poll(&self.write_waker, &mut settled);
             let waker = &self.write_waker;
-            self.writes.retain_mut(|(ticket, answer)| match poll(answer, waker) {
-                Poll::Ready(result) => {
-                    ready.push((*ticket, result));
-                    false
-                }
-                Poll::Pending => true,
-            });
+            self.writes
+                .retain_mut(|(ticket, answer)| match poll(answer, waker) {
+                    Poll::Ready(result) => {
+                        ready.push((*ticket, result));
+                        false
+                    }
+                    Poll::Pending => true,
+                });
         }
         for ticket in tickets {
-            let Some(mut answer) = self.others.remove(&ticket) else { continue };
+            let Some(mut answer) = self.others.remove(&ticket) else {
+                continue;
+            };
             let waker = self.waker_of(ticket, answer.lane);
             match poll(&mut answer, &waker) {
                 Poll::Ready(_) if answer.lane == Lane::Detached => {}
@@ -220,7 +240,10 @@ impl Tasks {
     fn waker_of(&self, ticket: u64, lane: Lane) -> Waker {
         match lane {
             Lane::Write => self.write_waker.clone(),
-            Lane::Own | Lane::Detached => Waker::from(Arc::new(WakeOne { woken: Arc::clone(&self.woken), ticket })),
+            Lane::Own | Lane::Detached => Waker::from(Arc::new(WakeOne {
+                woken: Arc::clone(&self.woken),
+                ticket,
+            })),
         }
     }
 }
@@ -228,8 +251,10 @@ impl Tasks {
 fn poll(answer: &mut Answer, waker: &Waker) -> Poll<Result<Reply>> {
     let mut context = Context::from_waker(waker);
     // A panic ends this call alone. What it held is dropped with it.
-    catch_unwind(AssertUnwindSafe(|| answer.future.as_mut().poll(&mut context)))
-        .unwrap_or_else(|panic| Poll::Ready(Err(Failure::panicked(&*panic))))
+    catch_unwind(AssertUnwindSafe(|| {
+        answer.future.as_mut().poll(&mut context)
+    }))
+    .unwrap_or_else(|panic| Poll::Ready(Err(Failure::panicked(&*panic))))
 }
 
 #[cfg(test)]
@@ -250,14 +275,19 @@ mod tests {
     #[test]
     fn what_is_ready_at_once_needs_no_ticket() {
         let (mut tasks, wakes) = tasks();
-        assert_eq!(tasks.start(Answer::known(Ok(Reply::DONE))), Ok(Ok(Reply::DONE)));
+        assert_eq!(
+            tasks.start(Answer::known(Ok(Reply::DONE))),
+            Ok(Ok(Reply::DONE))
+        );
         assert_eq!(wakes.load(Ordering::SeqCst), 0);
     }
 
     #[test]
     fn many_wakes_ask_the_thread_once() {
         let (mut tasks, wakes) = tasks();
-        let (send, receive): (Vec<_>, Vec<_>) = (0..10).map(|_| tokio::sync::oneshot::channel::<()>()).unzip();
+        let (send, receive): (Vec<_>, Vec<_>) = (0..10)
+            .map(|_| tokio::sync::oneshot::channel::<()>())
+            .unzip();
         for receive in receive {
             let answer = Answer::write(async move {
                 receive.await.map_err(|_| Failure::closed("it"))?;

@@ -63,7 +63,11 @@ impl Backend for Watched {
         self.embedded.stream(stream)
     }
 
-    fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> BackendFuture<'_, Option<Snapshot>> {
+    fn latest_snapshot(
+        &self,
+        stream: StreamId,
+        at_or_before: Sequence,
+    ) -> BackendFuture<'_, Option<Snapshot>> {
         self.embedded.latest_snapshot(stream, at_or_before)
     }
 

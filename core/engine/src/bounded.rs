@@ -34,13 +34,20 @@ pub(crate) struct Slot<T> {
 
 impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Self { value: Mutex::new(None), used: AtomicBool::new(false) }
+        Self {
+            value: Mutex::new(None),
+            used: AtomicBool::new(false),
+        }
     }
 }
 
 impl<T> Slot<T> {
     fn get(&self) -> Option<Arc<T>> {
-        let value = self.value.lock().expect("no panic under this lock").clone()?;
+        let value = self
+            .value
+            .lock()
+            .expect("no panic under this lock")
+            .clone()?;
         // Looked at first, because threads that share it would otherwise write to one place in turns.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
@@ -56,7 +63,13 @@ impl<T> Slot<T> {
 impl<T> Bounded<T> {
     /// Nothing yet; values of a weight of `weight_max` together will be kept.
     pub(crate) const fn new(weight_max: usize) -> Self {
-        Self { weight_max, kept: Mutex::new(Kept { ring: VecDeque::new(), weight: 0 }) }
+        Self {
+            weight_max,
+            kept: Mutex::new(Kept {
+                ring: VecDeque::new(),
+                weight: 0,
+            }),
+        }
     }
 
     /// The value of a slot, which is made, with its weight, when it isn't there.
@@ -89,7 +102,9 @@ impl<T> Bounded<T> {
         // Each gets one second chance at most, however busily they are used meanwhile.
         let mut chances = kept.ring.len();
         while kept.weight > self.weight_max {
-            let Some((other, weight)) = kept.ring.pop_front() else { break };
+            let Some((other, weight)) = kept.ring.pop_front() else {
+                break;
+            };
             if let Some(other) = other.upgrade() {
                 if chances > 0 && other.used.swap(false, Ordering::Relaxed) {
                     chances -= 1;
@@ -105,14 +120,19 @@ impl<T> Bounded<T> {
     }
 
     /// Drops every value; those in use stay until they no longer are.
-    #[cfg_attr(target_family = "wasm", allow(dead_code, reason = "only files need it, when the system has no more"))]
+    #[cfg_attr(
+        target_family = "wasm",
+        allow(dead_code, reason = "only files need it, when the system has no more")
+    )]
     pub(crate) fn clear(&self) {
         let ring = {
             let mut kept = self.kept.lock().expect("no panic under this lock");
             kept.weight = 0;
             std::mem::take(&mut kept.ring)
         };
-        ring.iter().filter_map(|(slot, _)| slot.upgrade()).for_each(|slot| drop(slot.take()));
+        ring.iter()
+            .filter_map(|(slot, _)| slot.upgrade())
+            .for_each(|slot| drop(slot.take()));
     }
 }
 

@@ -41,7 +41,11 @@ const TABLE: [u32; 256] = {
     while index < 256 {
         let (mut entry, mut bit) = (value, 0);
         while bit < 8 {
-            entry = if entry & 1 == 1 { (entry >> 1) ^ POLYNOMIAL } else { entry >> 1 };
+            entry = if entry & 1 == 1 {
+                (entry >> 1) ^ POLYNOMIAL
+            } else {
+                entry >> 1
+            };
             bit += 1;
         }
         table[index] = entry;
@@ -90,15 +94,24 @@ mod tests {
 
     #[test]
     fn crc_is_taken_back_over_any_bytes() {
-        for (seed, bytes) in [(0, &b""[..]), (7, b"a"), (0xdead_beef, b"some bytes of a record"), (u32::MAX, &[0; 300])]
-        {
+        for (seed, bytes) in [
+            (0, &b""[..]),
+            (7, b"a"),
+            (0xdead_beef, b"some bytes of a record"),
+            (u32::MAX, &[0; 300]),
+        ] {
             assert_eq!(rewind(crc_from(seed, bytes), bytes), seed);
         }
     }
 
     #[test]
     fn four_bytes_lead_from_any_crc_to_any_other() {
-        for (from, to) in [(0, 0), (1, 2), (0xffff_ffff, 0x1234_5678), (crc(b"x"), crc(b"y"))] {
+        for (from, to) in [
+            (0, 0),
+            (1, 2),
+            (0xffff_ffff, 0x1234_5678),
+            (crc(b"x"), crc(b"y")),
+        ] {
             assert_eq!(crc_from(from, &bridge(from, to)), to);
         }
     }

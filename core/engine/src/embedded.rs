@@ -11,8 +11,8 @@ use runlog_log::{Backend, BackendFuture, Page};
 use uuid::Uuid;
 
 use crate::{
-    Appended, Batch, Direction, Error, ErrorKind, Host, Mode, OpenOptions, Position, Preallocation, ReadOptions,
-    Record, Result, Sequence, Snapshot, Store, StreamId, StreamInfo,
+    Appended, Batch, Direction, Error, ErrorKind, Host, Mode, OpenOptions, Position, Preallocation,
+    ReadOptions, Record, Result, Sequence, Snapshot, Store, StreamId, StreamInfo,
     storage::{MemoryStorage, Storage},
 };
 
@@ -59,9 +59,17 @@ impl Embedded {
     /// # Errors
     /// As [`Store::open`].
     #[cfg(not(target_family = "wasm"))]
-    pub fn open(path: impl AsRef<std::path::Path>, options: OpenOptions, wait: Wait) -> Result<Self> {
+    pub fn open(
+        path: impl AsRef<std::path::Path>,
+        options: OpenOptions,
+        wait: Wait,
+    ) -> Result<Self> {
         let mode = options.mode;
-        Ok(Self { engine: Store::open(path, options)?, wait, mode })
+        Ok(Self {
+            engine: Store::open(path, options)?,
+            wait,
+            mode,
+        })
     }
 
     /// Opens the store on a storage.
@@ -70,12 +78,19 @@ impl Embedded {
     /// As [`Store::open_on`].
     pub fn open_on(storage: Arc<dyn Storage>, options: OpenOptions, wait: Wait) -> Result<Self> {
         let mode = options.mode;
-        Ok(Self { engine: Store::open_on(storage, options)?, wait, mode })
+        Ok(Self {
+            engine: Store::open_on(storage, options)?,
+            wait,
+            mode,
+        })
     }
 
     /// A new store in memory, gone with its last handle: every append is as durable as it will ever be.
     pub fn in_memory(host: Arc<dyn Host>, wait: Wait) -> Self {
-        let options = OpenOptions { preallocation: Preallocation::None, ..OpenOptions::with_host(host) };
+        let options = OpenOptions {
+            preallocation: Preallocation::None,
+            ..OpenOptions::with_host(host)
+        };
         let storage = Arc::new(MemoryStorage::new());
         Self::open_on(storage, options, wait).expect("a new store in memory can be opened")
     }
@@ -83,7 +98,10 @@ impl Embedded {
     /// The same open store with another way to wait.
     #[must_use]
     pub fn with_wait(&self, wait: Wait) -> Self {
-        Self { wait, ..self.clone() }
+        Self {
+            wait,
+            ..self.clone()
+        }
     }
 
     /// The engine, for what only it has: statistics, scans, subscriptions.
@@ -110,7 +128,13 @@ impl Embedded {
         let limit = options.limit;
         // One record more than asked for, to know whether there is a next page.
         let direction = options.direction;
-        let mut records = self.engine.read(stream, ReadOptions { limit: limit.saturating_add(1), ..options })?;
+        let mut records = self.engine.read(
+            stream,
+            ReadOptions {
+                limit: limit.saturating_add(1),
+                ..options
+            },
+        )?;
         let after = |record: &Record| match direction {
             Direction::Forward => record.sequence.next(),
             Direction::Backward => Sequence(record.sequence.0.saturating_sub(1)),
@@ -120,7 +144,12 @@ impl Embedded {
 
     fn scan_page(&self, first: Position, limit: u64) -> Result<Page<Position>> {
         let mut records = self.engine.scan(first)?;
-        page(limit, || records.next(), |record| record.position, |record| record.position.next())
+        page(
+            limit,
+            || records.next(),
+            |record| record.position,
+            |record| record.position.next(),
+        )
     }
 
     fn block_past(&self, seen: Position) -> Result<Position> {
@@ -131,7 +160,10 @@ impl Embedded {
                 return self.engine.last_position();
             }
             if cfg!(target_family = "wasm") {
-                return Err(Error::new(ErrorKind::InvalidInput, "a thread can't be blocked here; use the async store"));
+                return Err(Error::new(
+                    ErrorKind::InvalidInput,
+                    "a thread can't be blocked here; use the async store",
+                ));
             }
         }
     }
@@ -180,7 +212,11 @@ impl Backend for Embedded {
         Box::pin(async move { self.engine.stream(stream) })
     }
 
-    fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> BackendFuture<'_, Option<Snapshot>> {
+    fn latest_snapshot(
+        &self,
+        stream: StreamId,
+        at_or_before: Sequence,
+    ) -> BackendFuture<'_, Option<Snapshot>> {
         Box::pin(async move { self.engine.latest_snapshot(stream, at_or_before) })
     }
 
@@ -220,7 +256,10 @@ fn page<Place>(
     place: impl Fn(&Record) -> Place,
     after: impl Fn(&Record) -> Place,
 ) -> Result<Page<Place>> {
-    let mut page = Page { records: Vec::new(), next: None };
+    let mut page = Page {
+        records: Vec::new(),
+        next: None,
+    };
     let mut bytes = 0;
     while let Some(record) = next() {
         let record = match (record, page.records.last()) {

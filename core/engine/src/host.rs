@@ -38,10 +38,15 @@ pub trait Host: Send + Sync + 'static {
 pub struct SystemHost;
 
 #[cfg(not(target_family = "wasm"))]
-#[allow(clippy::disallowed_methods, reason = "this is the one place that asks the operating system")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "this is the one place that asks the operating system"
+)]
 impl Host for SystemHost {
     fn now_ms(&self) -> u64 {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
 

@@ -20,10 +20,12 @@ pub use host::Host;
 #[cfg(not(target_family = "wasm"))]
 pub use host::SystemHost;
 pub use runlog_log::{
-    Appended, Batch, Direction, Durability, Error, ErrorKind, Expected, Kind, NewRecord, Op, OpResult, Position,
-    ReadOptions, Record, Result, SegmentId, Sequence, Snapshot, StreamId, StreamInfo,
+    Appended, Batch, Direction, Durability, Error, ErrorKind, Expected, Kind, NewRecord, Op,
+    OpResult, Position, ReadOptions, Record, Result, SegmentId, Sequence, Snapshot, StreamId,
+    StreamInfo,
 };
 pub use store::{
-    Backup, BackupOptions, Commit, LogReader, Missing, Mode, OpenOptions, Preallocation, Problem, Reader, Recovery,
-    Repair, Salvage, Salvaged, Stat, Store, Subscription, Verification, repair, salvage, verify, verify_with,
+    Backup, BackupOptions, Commit, LogReader, Missing, Mode, OpenOptions, Preallocation, Problem,
+    Reader, Recovery, Repair, Salvage, Salvaged, Stat, Store, Subscription, Verification, repair,
+    salvage, verify, verify_with,
 };

@@ -30,7 +30,9 @@ pub(crate) fn wait_for<'a, T>(
     timeout: Duration,
     idle: impl FnMut(&mut T) -> bool,
 ) -> (MutexGuard<'a, T>, bool) {
-    let (guard, waited) = condvar.wait_timeout_while(guard, timeout, idle).expect("no panic under this lock");
+    let (guard, waited) = condvar
+        .wait_timeout_while(guard, timeout, idle)
+        .expect("no panic under this lock");
     (guard, waited.timed_out())
 }
 

@@ -12,7 +12,10 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::{Appended, Batch, Position, ReadOptions, Record, Result, Sequence, Snapshot, StreamId, StreamInfo};
+use crate::{
+    Appended, Batch, Position, ReadOptions, Record, Result, Sequence, Snapshot, StreamId,
+    StreamInfo,
+};
 
 /// What a backend's calls return. Ready at the first poll on a backend that waits by blocking its thread.
 pub type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -42,7 +45,11 @@ pub trait Backend: Send + Sync + 'static {
     fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>>;
 
     /// The newest snapshot of a stream at or before a sequence.
-    fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> BackendFuture<'_, Option<Snapshot>>;
+    fn latest_snapshot(
+        &self,
+        stream: StreamId,
+        at_or_before: Sequence,
+    ) -> BackendFuture<'_, Option<Snapshot>>;
 
     /// How many records are redacted so far: whoever keeps what was read drops it when this has grown.
     fn redactions(&self) -> u64;

@@ -68,7 +68,11 @@ pub struct NewRecord<'a> {
 impl<'a> NewRecord<'a> {
     /// A record of [`Kind::DATA`] without metadata.
     pub const fn data(payload: &'a [u8]) -> Self {
-        Self { kind: Kind::DATA, meta: &[], payload }
+        Self {
+            kind: Kind::DATA,
+            meta: &[],
+            payload,
+        }
     }
 }
 
@@ -182,7 +186,11 @@ pub struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// A batch of these steps, with the store's durability and no key.
     pub fn new(ops: Vec<Op<'a>>) -> Self {
-        Self { ops, key: None, durability: None }
+        Self {
+            ops,
+            key: None,
+            durability: None,
+        }
     }
 
     /// The same batch with an idempotency key.

@@ -27,11 +27,16 @@ pub const fn date_from_days(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;
     let day_of_era = days % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     (year_of_era + era * 400 + (month <= 2) as u64, month, day)
 }
 
@@ -54,7 +59,10 @@ mod tests {
         for days in (0..4_000_000).step_by(97) {
             let (year, month, day) = date_from_days(days);
             assert!((1..=12).contains(&month) && (1..=31).contains(&day));
-            assert_eq!(days_from_date(year as i64, month as i64, day as i64), days as i64);
+            assert_eq!(
+                days_from_date(year as i64, month as i64, day as i64),
+                days as i64
+            );
         }
         assert_eq!(date_from_days(0), (1970, 1, 1));
         assert_eq!(days_from_date(1969, 12, 31), -1);

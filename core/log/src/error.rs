@@ -98,7 +98,13 @@ struct Inner {
 impl Error {
     /// An error of `kind` that says `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { inner: Arc::new(Inner { kind, message: message.into(), source: None }) }
+        Self {
+            inner: Arc::new(Inner {
+                kind,
+                message: message.into(),
+                source: None,
+            }),
+        }
     }
 
     /// An error of `kind` that says `message`, and what it came from.
@@ -107,7 +113,13 @@ impl Error {
         message: impl Into<String>,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self { inner: Arc::new(Inner { kind, message: message.into(), source: Some(source.into()) }) }
+        Self {
+            inner: Arc::new(Inner {
+                kind,
+                message: message.into(),
+                source: Some(source.into()),
+            }),
+        }
     }
 
     /// What the caller can do about it.
@@ -119,7 +131,9 @@ impl Error {
     pub fn from_io(source: io::Error, what: impl fmt::Display) -> Self {
         let kind = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::StorageFull,
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                ErrorKind::ReadOnly
+            }
             _ => ErrorKind::Io,
         };
         let message = format!("{what}: {source}");
@@ -155,7 +169,10 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error").field("kind", &self.inner.kind).field("message", &self.inner.message).finish()
+        f.debug_struct("Error")
+            .field("kind", &self.inner.kind)
+            .field("message", &self.inner.message)
+            .finish()
     }
 }
 

@@ -13,8 +13,8 @@ pub mod limits;
 
 pub use backend::{Backend, BackendFuture, Page};
 pub use batch::{
-    Appended, Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions, Record, Snapshot,
-    StreamInfo,
+    Appended, Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions,
+    Record, Snapshot, StreamInfo,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{Position, SegmentId, Sequence, StreamId};

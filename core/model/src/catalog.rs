@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    AgentInstance, Chat, Error, ErrorKind, InstanceId, RawJson, Result, Session, SessionId, SessionStatus, Timestamp,
-    Updates, checkpoint::Progress, codec,
+    AgentInstance, Chat, Error, ErrorKind, InstanceId, RawJson, Result, Session, SessionId,
+    SessionStatus, Timestamp, Updates, checkpoint::Progress, codec,
 };
 
 mod chats;
@@ -129,9 +129,14 @@ impl CatalogEvent {
             Self::ChatUpdated(updated) => (CHAT_UPDATED, serde_json::to_vec(updated)),
             Self::ChatTouched(touched) => (CHAT_TOUCHED, serde_json::to_vec(touched)),
         };
-        let payload =
-            payload.map_err(|source| Error::invalid(format!("a catalog event has no JSON form: {source}")))?;
-        Ok(EncodedCatalogEvent { kind, meta: codec::encode_catalog_meta(), payload })
+        let payload = payload.map_err(|source| {
+            Error::invalid(format!("a catalog event has no JSON form: {source}"))
+        })?;
+        Ok(EncodedCatalogEvent {
+            kind,
+            meta: codec::encode_catalog_meta(),
+            payload,
+        })
     }
 
     /// Reads an event from the parts of a record.
@@ -151,11 +156,17 @@ impl CatalogEvent {
             _ => {
                 return Err(Error::new(
                     ErrorKind::UnsupportedVersion,
-                    format!("catalog event of kind {kind} is not known to this build; use a newer one"),
+                    format!(
+                        "catalog event of kind {kind} is not known to this build; use a newer one"
+                    ),
                 ));
             }
         };
-        event.map_err(|source| Error::damaged(format!("catalog event of kind {kind} can't be read: {source}")))
+        event.map_err(|source| {
+            Error::damaged(format!(
+                "catalog event of kind {kind} can't be read: {source}"
+            ))
+        })
     }
 }
 
@@ -228,7 +239,13 @@ pub enum Deleted {
 
 impl Default for ListSessions {
     fn default() -> Self {
-        Self { status: None, project: None, deleted: Deleted::Hidden, limit: 50, cursor: None }
+        Self {
+            status: None,
+            project: None,
+            deleted: Deleted::Hidden,
+            limit: 50,
+            cursor: None,
+        }
     }
 }
 
@@ -263,29 +280,37 @@ impl Catalog {
         }
         if sequence != self.last_sequence + 1 {
             let expected = self.last_sequence + 1;
-            return Err(Error::damaged(format!("catalog event {expected} should come next, but {sequence} does")));
+            return Err(Error::damaged(format!(
+                "catalog event {expected} should come next, but {sequence} does"
+            )));
         }
-        let place = self
-            .apply_next(sequence, event)
-            .map_err(|what| Error::damaged(format!("catalog event {sequence} doesn't follow: {what}")))?;
+        let place = self.apply_next(sequence, event).map_err(|what| {
+            Error::damaged(format!("catalog event {sequence} doesn't follow: {what}"))
+        })?;
         self.progress.changed(place, sequence);
         self.last_sequence = sequence;
         Ok(())
     }
 
     /// Applies an event, and says the place of what it made or changed.
-    fn apply_next(&mut self, sequence: u64, event: CatalogEvent) -> std::result::Result<u32, String> {
+    fn apply_next(
+        &mut self,
+        sequence: u64,
+        event: CatalogEvent,
+    ) -> std::result::Result<u32, String> {
         match event {
             CatalogEvent::SessionCreated(session) => self.add_session(sequence, session),
-            CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes }) => self.change(id, |session| {
-                session.updated_at_ms = at_ms;
-                if let Some(title) = changes.title {
-                    session.title = Some(title).filter(|title| !title.is_empty());
-                }
-                session.status = changes.status.unwrap_or(session.status);
-                session.metadata = changes.metadata.or(session.metadata.take());
-                Ok(())
-            }),
+            CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes }) => {
+                self.change(id, |session| {
+                    session.updated_at_ms = at_ms;
+                    if let Some(title) = changes.title {
+                        session.title = Some(title).filter(|title| !title.is_empty());
+                    }
+                    session.status = changes.status.unwrap_or(session.status);
+                    session.metadata = changes.metadata.or(session.metadata.take());
+                    Ok(())
+                })
+            }
             CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }) => {
                 let name = self.session(id).and_then(|session| session.name.clone());
                 let place = self.change(id, |session| {
@@ -299,11 +324,13 @@ impl Catalog {
                 Ok(place)
             }
             CatalogEvent::InstanceCreated(instance) => self.add_instance(instance),
-            CatalogEvent::ChatUpdated(ChatUpdated { id, at_ms, updates }) => self.change(id, |session| {
-                let chat = Chat::of(session, sequence).updated(&updates, Timestamp(at_ms));
-                chat.map_err(|error| error.to_string())?.write_to(session);
-                Ok(())
-            }),
+            CatalogEvent::ChatUpdated(ChatUpdated { id, at_ms, updates }) => {
+                self.change(id, |session| {
+                    let chat = Chat::of(session, sequence).updated(&updates, Timestamp(at_ms));
+                    chat.map_err(|error| error.to_string())?.write_to(session);
+                    Ok(())
+                })
+            }
             CatalogEvent::ChatTouched(ChatTouched { id, at_ms }) => {
                 let place = self.change(id, |session| {
                     if at_ms > 0 {
@@ -323,14 +350,19 @@ impl Catalog {
 
     /// The sessions that were copied from a session, deleted ones too. Looks at all sessions.
     pub fn copies_of(&self, id: SessionId) -> Vec<SessionId> {
-        let copies = self.sessions.values().filter(|entry| entry.session.copied_from == Some(id));
+        let copies = self
+            .sessions
+            .values()
+            .filter(|entry| entry.session.copied_from == Some(id));
         copies.map(|entry| entry.session.id).collect()
     }
 
     /// The chats that were written to after a sequence of the catalog's, which is not before the first one that this
     /// process applied itself.
     pub fn touched_after(&self, sequence: u64) -> impl Iterator<Item = SessionId> + '_ {
-        self.by_touch.range(sequence.saturating_add(1)..).map(|(_, id)| *id)
+        self.by_touch
+            .range(sequence.saturating_add(1)..)
+            .map(|(_, id)| *id)
     }
 
     /// Changes a session, and says its place.
@@ -339,7 +371,10 @@ impl Catalog {
         id: SessionId,
         change: impl FnOnce(&mut Session) -> std::result::Result<(), String>,
     ) -> std::result::Result<u32, String> {
-        let entry = self.sessions.get_mut(&id).ok_or_else(|| format!("no session {id}"))?;
+        let entry = self
+            .sessions
+            .get_mut(&id)
+            .ok_or_else(|| format!("no session {id}"))?;
         self.listed.remove(entry);
         let changed = change(&mut entry.session);
         self.listed.insert(entry);
@@ -347,13 +382,20 @@ impl Catalog {
     }
 
     fn add_session(&mut self, created: u64, session: Session) -> std::result::Result<u32, String> {
-        if let Some(name) = session.name.as_ref().filter(|name| self.by_name.contains_key(*name)) {
+        if let Some(name) = session
+            .name
+            .as_ref()
+            .filter(|name| self.by_name.contains_key(*name))
+        {
             return Err(format!("session name {name:?} is taken already"));
         }
         let (id, name) = (session.id, session.name.clone());
         let place = self.add_nameless(created, session)?;
         self.by_name.extend(name.map(|name| (name, id)));
-        self.sessions.get(&id).into_iter().for_each(|entry| self.listed.insert(entry));
+        self.sessions
+            .get(&id)
+            .into_iter()
+            .for_each(|entry| self.listed.insert(entry));
         Ok(place)
     }
 
@@ -366,7 +408,15 @@ impl Catalog {
         let place = self.add_item(Item::Session(id))?;
         self.by_creation.insert(created, id);
         listed::add(&mut self.by_project, session.project.as_deref(), created);
-        self.sessions.insert(id, SessionEntry { place, session, created, instances: Vec::new() });
+        self.sessions.insert(
+            id,
+            SessionEntry {
+                place,
+                session,
+                created,
+                instances: Vec::new(),
+            },
+        );
         Ok(place)
     }
 
@@ -380,13 +430,17 @@ impl Catalog {
             return Err(format!("no session {session_id}"));
         }
         let place = self.add_item(Item::Instance(id))?;
-        self.sessions.get_mut(&session_id).into_iter().for_each(|entry| entry.instances.push(id));
+        self.sessions
+            .get_mut(&session_id)
+            .into_iter()
+            .for_each(|entry| entry.instances.push(id));
         self.instances.insert(id, instance);
         Ok(place)
     }
 
     fn add_item(&mut self, item: Item) -> std::result::Result<u32, String> {
-        let place = u32::try_from(self.items.len()).map_err(|_| "there are too many sessions and instances")?;
+        let place = u32::try_from(self.items.len())
+            .map_err(|_| "there are too many sessions and instances")?;
         self.items.push(item);
         Ok(place)
     }
@@ -408,11 +462,17 @@ impl Catalog {
         if digits.is_empty() || digits.len() > 32 {
             return Vec::new();
         }
-        let Ok(first) = u128::from_str_radix(&format!("{digits:0<32}"), 16) else { return Vec::new() };
+        let Ok(first) = u128::from_str_radix(&format!("{digits:0<32}"), 16) else {
+            return Vec::new();
+        };
         let first = SessionId(Uuid::from_u128(first));
         self.sessions
             .range((Bound::Included(first), Bound::Unbounded))
-            .take_while(|(id, _)| id.0.simple().to_string().starts_with(&digits.to_ascii_lowercase()))
+            .take_while(|(id, _)| {
+                id.0.simple()
+                    .to_string()
+                    .starts_with(&digits.to_ascii_lowercase())
+            })
             .map(|(_, entry)| &entry.session)
             .filter(|session| session.deleted_at_ms.is_none())
             .take(limit)
@@ -425,7 +485,9 @@ impl Catalog {
     pub fn list(&self, options: &ListSessions, before: Option<u64>) -> (Vec<Session>, Option<u64>) {
         let (mut sessions, mut last_seen) = (Vec::new(), None);
         for sequence in self.walk(options, before.unwrap_or(u64::MAX)) {
-            let Some(session) = self.made_at(sequence).map(|entry| &entry.session) else { continue };
+            let Some(session) = self.made_at(sequence).map(|entry| &entry.session) else {
+                continue;
+            };
             if !options.admits(session) {
                 continue;
             }
@@ -443,15 +505,24 @@ impl Catalog {
         let nothing = || -> Box<dyn Iterator<Item = u64>> { Box::new(std::iter::empty()) };
         let mut lists = Vec::new();
         if let Some(project) = &options.project {
-            let Some(of_project) = self.by_project.get(project) else { return nothing() };
+            let Some(of_project) = self.by_project.get(project) else {
+                return nothing();
+            };
             lists.push(of_project);
         }
         if options.deleted == Deleted::Hidden {
-            lists.push(options.status.map_or(self.listed.all(), |status| self.listed.of(Field::Status(status))));
+            lists.push(options.status.map_or(self.listed.all(), |status| {
+                self.listed.of(Field::Status(status))
+            }));
         }
         match lists.into_iter().min_by_key(|list| list.len()) {
             Some(list) => Box::new(list.range(..before).rev().copied()),
-            None => Box::new(self.by_creation.range(..before).rev().map(|(sequence, _)| *sequence)),
+            None => Box::new(
+                self.by_creation
+                    .range(..before)
+                    .rev()
+                    .map(|(sequence, _)| *sequence),
+            ),
         }
     }
 
@@ -469,7 +540,11 @@ impl Catalog {
 
     /// The instances of a session, in the order they were made.
     pub fn instances(&self, session: SessionId) -> impl Iterator<Item = &AgentInstance> {
-        let ids = self.sessions.get(&session).map(|entry| entry.instances.as_slice()).unwrap_or_default();
+        let ids = self
+            .sessions
+            .get(&session)
+            .map(|entry| entry.instances.as_slice())
+            .unwrap_or_default();
         ids.iter().filter_map(|id| self.instance(*id))
     }
 }
@@ -478,7 +553,10 @@ impl ListSessions {
     fn admits(&self, session: &Session) -> bool {
         (self.deleted == Deleted::Shown || session.deleted_at_ms.is_none())
             && self.status.is_none_or(|status| session.status == status)
-            && self.project.as_ref().is_none_or(|project| session.project.as_ref() == Some(project))
+            && self
+                .project
+                .as_ref()
+                .is_none_or(|project| session.project.as_ref() == Some(project))
     }
 }
 

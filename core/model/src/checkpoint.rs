@@ -104,14 +104,21 @@ pub trait Checkpointed: Default + Send + 'static {
                 crc.update(&part);
                 parts.push(part);
             }
-            Ok(Span { first, last: first_sequence + parts.len() as u64 - 1, crc: crc.finalize() })
+            Ok(Span {
+                first,
+                last: first_sequence + parts.len() as u64 - 1,
+                crc: crc.finalize(),
+            })
         };
         for chunk in plan.chunks {
             checkpoint.chunks[chunk] = write(&places_of(chunk, self.items()))?;
         }
         if !plan.changes.is_empty() {
             let span = write(&plan.changes)?;
-            checkpoint.changes.push(Changes { span, items: plan.changes.len() as u64 });
+            checkpoint.changes.push(Changes {
+                span,
+                items: plan.changes.len() as u64,
+            });
         }
         checkpoint.leave_out_what_is_superseded();
         Ok((parts, checkpoint))
@@ -127,7 +134,11 @@ pub trait Checkpointed: Default + Send + 'static {
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) or [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion); it can
     /// then be folded from its first event.
-    fn restore<'a>(sequence: u64, checkpoint: Checkpoint, parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Self> {
+    fn restore<'a>(
+        sequence: u64,
+        checkpoint: Checkpoint,
+        parts: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Self> {
         let mut parts = parts.into_iter();
         let mut fold = Self::default();
         for (chunk, span) in checkpoint.chunks.iter().enumerate() {
@@ -137,19 +148,26 @@ pub trait Checkpointed: Default + Send + 'static {
             let expected = checkpoint.items_up_to(chunk);
             if fold.items() as u64 != expected {
                 let found = fold.items();
-                return Err(Error::damaged(format!("a checkpoint should have {expected} items here, but has {found}")));
+                return Err(Error::damaged(format!(
+                    "a checkpoint should have {expected} items here, but has {found}"
+                )));
             }
         }
         for changes in &checkpoint.changes {
             let counts = |place: u32| {
-                checkpoint.chunks.get(place as usize / CHUNK).is_some_and(|chunk| chunk.last < changes.span.first)
+                checkpoint
+                    .chunks
+                    .get(place as usize / CHUNK)
+                    .is_some_and(|chunk| chunk.last < changes.span.first)
             };
             for part in changes.span.take(&mut parts)? {
                 fold.change_part(part, &counts)?;
             }
         }
         if fold.items() == 0 {
-            return Err(Error::damaged("a checkpoint has no item, though something was made before"));
+            return Err(Error::damaged(
+                "a checkpoint has no item, though something was made before",
+            ));
         }
         fold.restored(sequence)?;
         fold.progress_mut().written(sequence, checkpoint);
@@ -196,14 +214,19 @@ impl Span {
         let mut crc = crc32fast::Hasher::new();
         let mut taken = Vec::new();
         for sequence in self.sequences() {
-            let part = parts.next().ok_or_else(|| Error::damaged(format!("part {sequence} isn't there")))?;
+            let part = parts
+                .next()
+                .ok_or_else(|| Error::damaged(format!("part {sequence} isn't there")))?;
             crc.update(part);
             taken.push(part);
         }
         if crc.finalize() == self.crc {
             return Ok(taken);
         }
-        Err(Error::damaged(format!("parts {} to {} aren't as they were written", self.first, self.last)))
+        Err(Error::damaged(format!(
+            "parts {} to {} aren't as they were written",
+            self.first, self.last
+        )))
     }
 
     fn is_in(self, parts: u64) -> bool {
@@ -232,8 +255,14 @@ impl Checkpoint {
         codec::decode_checkpoint_meta(meta, payload)?;
         let checkpoint: Self = serde_json::from_slice(payload)
             .map_err(|source| Error::damaged(format!("a checkpoint can't be read: {source}")))?;
-        let in_order = checkpoint.changes.is_sorted_by(|one, next| one.span.last < next.span.first);
-        let spans = checkpoint.chunks.iter().copied().chain(checkpoint.changes.iter().map(|changes| changes.span));
+        let in_order = checkpoint
+            .changes
+            .is_sorted_by(|one, next| one.span.last < next.span.first);
+        let spans = checkpoint
+            .chunks
+            .iter()
+            .copied()
+            .chain(checkpoint.changes.iter().map(|changes| changes.span));
         let (mut listed, mut are_there) = (0_u64, true);
         for span in spans {
             are_there &= span.is_in(parts);
@@ -243,13 +272,19 @@ impl Checkpoint {
         if are_there && in_order && listed <= parts && chunks == checkpoint.chunks.len() as u64 {
             return Ok(checkpoint);
         }
-        Err(Error::damaged(format!("a checkpoint of {} items names parts that can't be its own", checkpoint.items)))
+        Err(Error::damaged(format!(
+            "a checkpoint of {} items names parts that can't be its own",
+            checkpoint.items
+        )))
     }
 
     /// The sequences of its parts in the stream of parts, in the order in which they are to be read.
     pub fn parts(&self) -> impl Iterator<Item = RangeInclusive<u64>> + '_ {
         let changes = self.changes.iter().map(|changes| changes.span.sequences());
-        self.chunks.iter().map(|chunk| chunk.sequences()).chain(changes)
+        self.chunks
+            .iter()
+            .map(|chunk| chunk.sequences())
+            .chain(changes)
     }
 
     /// How many items the chunks up to this one have.
@@ -259,14 +294,17 @@ impl Checkpoint {
 
     fn leave_out_what_is_superseded(&mut self) {
         let oldest = self.chunks.iter().map(|chunk| chunk.first).min();
-        self.changes.retain(|changes| oldest.is_some_and(|oldest| oldest < changes.span.first));
+        self.changes
+            .retain(|changes| oldest.is_some_and(|oldest| oldest < changes.span.first));
     }
 }
 
 /// The places of a chunk.
 fn places_of(chunk: usize, items: usize) -> Vec<u32> {
     let range = chunk * CHUNK..items.min((chunk + 1) * CHUNK);
-    range.map(|place| u32::try_from(place).expect("a fold has fewer than 2³² items")).collect()
+    range
+        .map(|place| u32::try_from(place).expect("a fold has fewer than 2³² items"))
+        .collect()
 }
 
 /// Cuts places into pieces that make parts of about [`PART_BYTES`].

@@ -15,7 +15,9 @@ use crate::{
 
 mod envelope;
 
-pub use envelope::{CHAT_VERSION, FLOW_VERSION, encode_chat_meta, encode_flow_meta, open_chat, open_flow};
+pub use envelope::{
+    CHAT_VERSION, FLOW_VERSION, encode_chat_meta, encode_flow_meta, open_chat, open_flow,
+};
 
 /// The version that event metadata is written in.
 pub const EVENT_META_VERSION: u8 = 1;
@@ -30,10 +32,16 @@ pub const CHECKPOINT_VERSION: u8 = 2;
 const META_MEMORY_MAX: usize = META_BYTES_MAX / 3 * 64;
 
 const CONFIG: Configuration<LittleEndian, Fixint, Limit<META_MEMORY_MAX>> =
-    bincode::config::standard().with_fixed_int_encoding().with_little_endian().with_limit::<META_MEMORY_MAX>();
+    bincode::config::standard()
+        .with_fixed_int_encoding()
+        .with_little_endian()
+        .with_limit::<META_MEMORY_MAX>();
 
 const PART_CONFIG: Configuration<LittleEndian, Fixint, Limit<PART_BYTES_MAX>> =
-    bincode::config::standard().with_fixed_int_encoding().with_little_endian().with_limit::<PART_BYTES_MAX>();
+    bincode::config::standard()
+        .with_fixed_int_encoding()
+        .with_little_endian()
+        .with_limit::<PART_BYTES_MAX>();
 
 /// What is kept beside a context event's content.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode)]
@@ -158,10 +166,18 @@ pub fn encode_event_meta(meta: &EventMeta) -> Result<Vec<u8>> {
 /// [`Damaged`](ErrorKind::Damaged) for bytes that aren't event metadata.
 pub fn decode_event_meta(bytes: &[u8]) -> Result<EventMeta> {
     let fields = fields_of_version(bytes, EVENT_META_VERSION, "event metadata")?;
-    let (meta, read) = bincode::decode_from_slice::<EventMeta, _>(fields, CONFIG)
-        .map_err(|source| Error::damaged(format!("event metadata of {} bytes can't be read: {source}", bytes.len())))?;
+    let (meta, read) =
+        bincode::decode_from_slice::<EventMeta, _>(fields, CONFIG).map_err(|source| {
+            Error::damaged(format!(
+                "event metadata of {} bytes can't be read: {source}",
+                bytes.len()
+            ))
+        })?;
     if read != fields.len() {
-        return Err(Error::damaged(format!("event metadata should end after {read} bytes, but has {}", fields.len())));
+        return Err(Error::damaged(format!(
+            "event metadata should end after {read} bytes, but has {}",
+            fields.len()
+        )));
     }
     Ok(meta)
 }
@@ -180,7 +196,10 @@ pub fn decode_catalog_meta(bytes: &[u8]) -> Result<()> {
     if fields.is_empty() {
         return Ok(());
     }
-    Err(Error::damaged(format!("catalog metadata should be 1 byte, but has {}", bytes.len())))
+    Err(Error::damaged(format!(
+        "catalog metadata should be 1 byte, but has {}",
+        bytes.len()
+    )))
 }
 
 /// Writes the metadata of a run's event: its version alone.
@@ -195,14 +214,23 @@ pub fn encode_run_meta() -> Vec<u8> {
 pub fn decode_run_meta(bytes: &[u8]) -> Result<u8> {
     match bytes {
         [version @ 1..=RUN_META_VERSION] => Ok(*version),
-        [_] | [] => fields_of_version(bytes, RUN_META_VERSION, "run metadata").map(|_| RUN_META_VERSION),
-        _ => Err(Error::damaged(format!("run metadata should be 1 byte, but has {}", bytes.len()))),
+        [_] | [] => {
+            fields_of_version(bytes, RUN_META_VERSION, "run metadata").map(|_| RUN_META_VERSION)
+        }
+        _ => Err(Error::damaged(format!(
+            "run metadata should be 1 byte, but has {}",
+            bytes.len()
+        ))),
     }
 }
 
 /// Writes the metadata of a checkpoint: its version, and the CRC-32 of its payload.
 pub fn encode_checkpoint_meta(payload: &[u8]) -> Vec<u8> {
-    [&[CHECKPOINT_VERSION], &crc32fast::hash(payload).to_le_bytes()[..]].concat()
+    [
+        &[CHECKPOINT_VERSION],
+        &crc32fast::hash(payload).to_le_bytes()[..],
+    ]
+    .concat()
 }
 
 /// Checks the metadata of a checkpoint.
@@ -214,7 +242,9 @@ pub fn decode_checkpoint_meta(bytes: &[u8], payload: &[u8]) -> Result<()> {
     if crc == crc32fast::hash(payload).to_le_bytes() {
         return Ok(());
     }
-    Err(Error::damaged("a checkpoint isn't as it was written: its CRC is another"))
+    Err(Error::damaged(
+        "a checkpoint isn't as it was written: its CRC is another",
+    ))
 }
 
 /// Writes a part of a checkpoint, a [`RunPart`] or a [`CatalogPart`]: its version, then its fields.
@@ -222,11 +252,14 @@ pub fn decode_checkpoint_meta(bytes: &[u8], payload: &[u8]) -> Result<()> {
 /// # Errors
 /// [`TooLarge`](ErrorKind::TooLarge) over [`PART_BYTES_MAX`].
 pub fn encode_part(part: &impl Encode) -> Result<Vec<u8>> {
-    let fields = bincode::encode_to_vec(part, PART_CONFIG)
-        .map_err(|source| Error::too_large(format!("a part of a checkpoint can't be encoded: {source}")))?;
+    let fields = bincode::encode_to_vec(part, PART_CONFIG).map_err(|source| {
+        Error::too_large(format!("a part of a checkpoint can't be encoded: {source}"))
+    })?;
     if fields.len() > PART_BYTES_MAX {
         let bytes = fields.len();
-        return Err(Error::too_large(format!("a part of a checkpoint has {bytes} bytes, more than {PART_BYTES_MAX}")));
+        return Err(Error::too_large(format!(
+            "a part of a checkpoint has {bytes} bytes, more than {PART_BYTES_MAX}"
+        )));
     }
     Ok([&[CHECKPOINT_VERSION], &fields[..]].concat())
 }
@@ -238,21 +271,29 @@ pub fn encode_part(part: &impl Encode) -> Result<Vec<u8>> {
 pub fn decode_part<Part: Decode<()>>(bytes: &[u8]) -> Result<Part> {
     let fields = fields_of_version(bytes, CHECKPOINT_VERSION, "a part of a checkpoint")?;
     let decoded = bincode::decode_from_slice::<Part, _>(fields, PART_CONFIG);
-    let (part, read) =
-        decoded.map_err(|source| Error::damaged(format!("a part of a checkpoint can't be read: {source}")))?;
+    let (part, read) = decoded.map_err(|source| {
+        Error::damaged(format!("a part of a checkpoint can't be read: {source}"))
+    })?;
     if read == fields.len() {
         return Ok(part);
     }
-    Err(Error::damaged(format!("a part of a checkpoint should end after {read} bytes, but has {}", fields.len())))
+    Err(Error::damaged(format!(
+        "a part of a checkpoint should end after {read} bytes, but has {}",
+        fields.len()
+    )))
 }
 
 fn fields_of_version<'a>(bytes: &'a [u8], version: u8, what: &str) -> Result<&'a [u8]> {
     match bytes.split_first() {
-        None => Err(Error::damaged(format!("{what} should begin with its version, but is empty"))),
+        None => Err(Error::damaged(format!(
+            "{what} should begin with its version, but is empty"
+        ))),
         Some((found, fields)) if *found == version => Ok(fields),
         Some((found, _)) => Err(Error::new(
             ErrorKind::UnsupportedVersion,
-            format!("{what} has version {found}, this build reads version {version}; use a newer build"),
+            format!(
+                "{what} has version {found}, this build reads version {version}; use a newer build"
+            ),
         )),
     }
 }
@@ -270,7 +311,11 @@ mod tests {
             created_at_ms: Some(0x0102),
             run_id: Some([7; 16]),
             step_number: Some(45),
-            tools: vec![ToolMark { tool_call_id: Some("c1".into()), is_error: true, duration_ms: None }],
+            tools: vec![ToolMark {
+                tool_call_id: Some("c1".into()),
+                is_error: true,
+                duration_ms: None,
+            }],
             is_continuation: true,
         };
         let bytes = encode_event_meta(&meta).unwrap();
@@ -290,7 +335,10 @@ mod tests {
 
     #[test]
     fn an_unknown_version_is_refused_by_name() {
-        for error in [decode_event_meta(&[2, 0]).unwrap_err(), decode_catalog_meta(&[2]).unwrap_err()] {
+        for error in [
+            decode_event_meta(&[2, 0]).unwrap_err(),
+            decode_catalog_meta(&[2]).unwrap_err(),
+        ] {
             assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
             assert!(error.to_string().contains("version 2"), "{error}");
         }
@@ -298,13 +346,23 @@ mod tests {
 
     #[test]
     fn truncated_or_lengthened_metadata_is_damage() {
-        let meta = EventMeta { step_number: Some(1), ..EventMeta::default() };
+        let meta = EventMeta {
+            step_number: Some(1),
+            ..EventMeta::default()
+        };
         let bytes = encode_event_meta(&meta).unwrap();
         for end in 0..bytes.len() {
-            assert_eq!(decode_event_meta(&bytes[..end]).unwrap_err().kind(), ErrorKind::Damaged, "{end}");
+            assert_eq!(
+                decode_event_meta(&bytes[..end]).unwrap_err().kind(),
+                ErrorKind::Damaged,
+                "{end}"
+            );
         }
         let longer = [&bytes[..], &[0]].concat();
-        assert_eq!(decode_event_meta(&longer).unwrap_err().kind(), ErrorKind::Damaged);
+        assert_eq!(
+            decode_event_meta(&longer).unwrap_err().kind(),
+            ErrorKind::Damaged
+        );
     }
 
     #[test]
@@ -312,27 +370,53 @@ mod tests {
         let mut bytes = encode_event_meta(&EventMeta::default()).unwrap();
         let end = bytes.len();
         bytes[end - 8..].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert_eq!(decode_event_meta(&bytes).unwrap_err().kind(), ErrorKind::Damaged);
+        assert_eq!(
+            decode_event_meta(&bytes).unwrap_err().kind(),
+            ErrorKind::Damaged
+        );
     }
 
     #[test]
     fn metadata_up_to_the_limit_is_read_back() {
-        for mark in [ToolMark::default(), ToolMark { tool_call_id: Some("call_1".into()), ..ToolMark::default() }] {
-            let of = |count| EventMeta { tools: vec![mark.clone(); count], ..EventMeta::default() };
+        for mark in [
+            ToolMark::default(),
+            ToolMark {
+                tool_call_id: Some("call_1".into()),
+                ..ToolMark::default()
+            },
+        ] {
+            let of = |count| EventMeta {
+                tools: vec![mark.clone(); count],
+                ..EventMeta::default()
+            };
             let counts: Vec<usize> = (1..META_BYTES_MAX).collect();
             let largest = counts.partition_point(|count| encode_event_meta(&of(*count)).is_ok());
             for count in (1..largest).step_by(999).chain([largest]) {
                 let bytes = encode_event_meta(&of(count)).unwrap();
-                assert_eq!(decode_event_meta(&bytes).unwrap().tools.len(), count, "{} bytes", bytes.len());
+                assert_eq!(
+                    decode_event_meta(&bytes).unwrap().tools.len(),
+                    count,
+                    "{} bytes",
+                    bytes.len()
+                );
             }
         }
     }
 
     #[test]
     fn metadata_over_the_limit_is_refused() {
-        let mark = ToolMark { tool_call_id: Some("x".repeat(1000)), ..ToolMark::default() };
-        let meta = EventMeta { tools: vec![mark; 40], ..EventMeta::default() };
-        assert_eq!(encode_event_meta(&meta).unwrap_err().kind(), ErrorKind::TooLarge);
+        let mark = ToolMark {
+            tool_call_id: Some("x".repeat(1000)),
+            ..ToolMark::default()
+        };
+        let meta = EventMeta {
+            tools: vec![mark; 40],
+            ..EventMeta::default()
+        };
+        assert_eq!(
+            encode_event_meta(&meta).unwrap_err().kind(),
+            ErrorKind::TooLarge
+        );
     }
 
     proptest! {

@@ -82,11 +82,18 @@ impl ContextEvent {
     /// know, [`Damaged`](crate::ErrorKind::Damaged) for a record that isn't a context event.
     pub fn decode(instance_id: InstanceId, record: StoredEvent<'_>) -> Result<Self> {
         let place = |error: Error| {
-            let message = format!("event {} of instance {instance_id}: {error}", record.sequence);
+            let message = format!(
+                "event {} of instance {instance_id}: {error}",
+                record.sequence
+            );
             Error::new(error.kind(), message)
         };
-        let event_type = ContextEventKind::from_byte(record.kind)
-            .ok_or_else(|| place(Error::damaged(format!("{} is not the kind byte of a context event", record.kind))))?;
+        let event_type = ContextEventKind::from_byte(record.kind).ok_or_else(|| {
+            place(Error::damaged(format!(
+                "{} is not the kind byte of a context event",
+                record.kind
+            )))
+        })?;
         let (meta, content) = if record.redacted {
             (EventMeta::default(), RawJson::null())
         } else {
@@ -95,9 +102,14 @@ impl ContextEvent {
                 RawJson::from_stored(record.payload.clone()).map_err(place)?,
             )
         };
-        let tool_call_id = meta.tools.first().and_then(|mark| mark.tool_call_id.clone());
+        let tool_call_id = meta
+            .tools
+            .first()
+            .and_then(|mark| mark.tool_call_id.clone());
         let tool_results = match event_type {
-            ContextEventKind::ToolResult => meta.tools.into_iter().map(ToolResultMark::from).collect(),
+            ContextEventKind::ToolResult => {
+                meta.tools.into_iter().map(ToolResultMark::from).collect()
+            }
             _ => Vec::new(),
         };
         Ok(Self {
@@ -125,16 +137,23 @@ impl ContextEvent {
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) when the content isn't a JSON object.
     pub fn message_json(&self) -> Result<Option<RawJson>> {
-        let Some(role) = self.event_type.role() else { return Ok(None) };
+        let Some(role) = self.event_type.role() else {
+            return Ok(None);
+        };
         if self.redacted {
             return Ok(Some(message::redacted(role, self.tool_call_id.as_deref())));
         }
         if !self.role_implied {
             return Ok(Some(self.content.clone()));
         }
-        message::with_role(&self.content, role).map(Some).map_err(|error| {
-            Error::damaged(format!("event {} of instance {}: {error}", self.sequence_number, self.instance_id))
-        })
+        message::with_role(&self.content, role)
+            .map(Some)
+            .map_err(|error| {
+                Error::damaged(format!(
+                    "event {} of instance {}: {error}",
+                    self.sequence_number, self.instance_id
+                ))
+            })
     }
 
     /// Whose message this event is; `None` for a tool_call.
@@ -145,22 +164,36 @@ impl ContextEvent {
     fn redacted_content(&self) -> RawJson {
         match self.event_type.role() {
             Some(role) => message::redacted(role, self.tool_call_id.as_deref()),
-            None => RawJson::from_own_text("{\"id\":null,\"name\":\"[redacted]\",\"arguments\":null}".to_owned()),
+            None => RawJson::from_own_text(
+                "{\"id\":null,\"name\":\"[redacted]\",\"arguments\":null}".to_owned(),
+            ),
         }
     }
 
     /// The same event to append elsewhere: same content, same time. A redacted one goes as its placeholder.
     pub fn to_new(&self) -> NewContextEvent {
         let tools = match self.event_type {
-            ContextEventKind::ToolResult => self.tool_results.iter().cloned().map(ToolMark::from).collect(),
+            ContextEventKind::ToolResult => self
+                .tool_results
+                .iter()
+                .cloned()
+                .map(ToolMark::from)
+                .collect(),
             _ if self.tool_call_id.is_some() || self.event_type == ContextEventKind::ToolCall => {
-                vec![ToolMark { tool_call_id: self.tool_call_id.clone(), ..ToolMark::default() }]
+                vec![ToolMark {
+                    tool_call_id: self.tool_call_id.clone(),
+                    ..ToolMark::default()
+                }]
             }
             _ => Vec::new(),
         };
         NewContextEvent {
             kind: self.event_type,
-            content: if self.redacted { self.redacted_content() } else { self.content.clone() },
+            content: if self.redacted {
+                self.redacted_content()
+            } else {
+                self.content.clone()
+            },
             meta: EventMeta {
                 role_implied: self.role_implied,
                 created_at_ms: Some(self.created_at_ms),
@@ -278,12 +311,20 @@ impl NewContextEvent {
 
 impl From<ToolMark> for ToolResultMark {
     fn from(mark: ToolMark) -> Self {
-        Self { tool_call_id: mark.tool_call_id, is_error: mark.is_error, duration_ms: mark.duration_ms }
+        Self {
+            tool_call_id: mark.tool_call_id,
+            is_error: mark.is_error,
+            duration_ms: mark.duration_ms,
+        }
     }
 }
 
 impl From<ToolResultMark> for ToolMark {
     fn from(mark: ToolResultMark) -> Self {
-        Self { tool_call_id: mark.tool_call_id, is_error: mark.is_error, duration_ms: mark.duration_ms }
+        Self {
+            tool_call_id: mark.tool_call_id,
+            is_error: mark.is_error,
+            duration_ms: mark.duration_ms,
+        }
     }
 }

@@ -23,13 +23,17 @@ pub(crate) fn check_depth(what: &str, value: &Value) -> Result<()> {
     if is_within(value, JSON_DEPTH_MAX) {
         return Ok(());
     }
-    Err(Error::invalid(format!("{what} has a value that is nested deeper than {JSON_DEPTH_MAX}; make it flatter")))
+    Err(Error::invalid(format!(
+        "{what} has a value that is nested deeper than {JSON_DEPTH_MAX}; make it flatter"
+    )))
 }
 
 fn is_within(value: &Value, depth: usize) -> bool {
     match value {
         Value::Array(items) => depth > 0 && items.iter().all(|item| is_within(item, depth - 1)),
-        Value::Object(fields) => depth > 0 && fields.values().all(|field| is_within(field, depth - 1)),
+        Value::Object(fields) => {
+            depth > 0 && fields.values().all(|field| is_within(field, depth - 1))
+        }
         _ => true,
     }
 }
@@ -46,7 +50,13 @@ mod tests {
     fn a_value_is_nested_to_the_limit_and_no_deeper() {
         assert!(check_depth("x", &nested(JSON_DEPTH_MAX)).is_ok());
         assert!(check_depth("x", &nested(JSON_DEPTH_MAX + 1)).is_err());
-        assert!(check_depth("x", &serde_json::json!({"a": {"b": nested(JSON_DEPTH_MAX - 1)}})).is_err());
+        assert!(
+            check_depth(
+                "x",
+                &serde_json::json!({"a": {"b": nested(JSON_DEPTH_MAX - 1)}})
+            )
+            .is_err()
+        );
     }
 
     #[test]

@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::value::RawValue;
 
 use crate::{Error, Result};
@@ -18,7 +20,10 @@ pub(crate) fn fields<'a, const N: usize>(
     names: [&'static str; N],
 ) -> Result<[Option<&'a RawValue>; N]> {
     if !text.trim_ascii_start().starts_with('{') {
-        return Err(Error::invalid(format!("{what} should be a JSON object, but begins {:?}", beginning(text))));
+        return Err(Error::invalid(format!(
+            "{what} should be a JSON object, but begins {:?}",
+            beginning(text)
+        )));
     }
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let found = deserializer.deserialize_map(Fields { names });
@@ -27,7 +32,9 @@ pub(crate) fn fields<'a, const N: usize>(
 
 /// Whether an object that was checked to be one has a field of this name, null or not.
 pub(crate) fn has_field(text: &str, name: &'static str) -> bool {
-    serde_json::Deserializer::from_str(text).deserialize_map(Has { name }).unwrap_or(false)
+    serde_json::Deserializer::from_str(text)
+        .deserialize_map(Has { name })
+        .unwrap_or(false)
 }
 
 /// Gives every element of a JSON array to `take`, until that fails.
@@ -41,13 +48,21 @@ pub(crate) fn each_element<'a>(
 ) -> Result<()> {
     let text = array.get();
     if !text.starts_with('[') {
-        return Err(Error::invalid(format!("{what} should be an array, but begins {:?}", beginning(text))));
+        return Err(Error::invalid(format!(
+            "{what} should be an array, but begins {:?}",
+            beginning(text)
+        )));
     }
     let mut failed = None;
-    let read = serde_json::Deserializer::from_str(text).deserialize_seq(Elements { take, failed: &mut failed });
+    let read = serde_json::Deserializer::from_str(text).deserialize_seq(Elements {
+        take,
+        failed: &mut failed,
+    });
     match (failed, read) {
         (Some(error), _) => Err(error),
-        (None, read) => read.map_err(|source| Error::invalid(format!("{what} can't be read: {source}"))),
+        (None, read) => {
+            read.map_err(|source| Error::invalid(format!("{what} can't be read: {source}")))
+        }
     }
 }
 
@@ -70,7 +85,10 @@ impl<'de, const N: usize> Visitor<'de> for Fields<N> {
         f.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(
+        self,
+        mut map: A,
+    ) -> std::result::Result<Self::Value, A::Error> {
         let mut found = [None; N];
         let mut seen = [false; N];
         while let Some(place) = map.next_key_seed(Name { names: &self.names })? {
@@ -79,9 +97,13 @@ impl<'de, const N: usize> Visitor<'de> for Fields<N> {
                 continue;
             };
             if std::mem::replace(&mut seen[place], true) {
-                return Err(A::Error::custom(format_args!("duplicate field `{}`", self.names[place])));
+                return Err(A::Error::custom(format_args!(
+                    "duplicate field `{}`",
+                    self.names[place]
+                )));
             }
-            found[place] = Some(map.next_value::<&'de RawValue>()?).filter(|value| value.get() != "null");
+            found[place] =
+                Some(map.next_value::<&'de RawValue>()?).filter(|value| value.get() != "null");
         }
         Ok(found)
     }
@@ -101,7 +123,9 @@ impl<'de> Visitor<'de> for Has {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<bool, A::Error> {
         let mut found = false;
-        while let Some(place) = map.next_key_seed(Name { names: &[self.name] })? {
+        while let Some(place) = map.next_key_seed(Name {
+            names: &[self.name],
+        })? {
             found |= place.is_some();
             map.next_value::<IgnoredAny>()?;
         }
@@ -116,7 +140,10 @@ struct Name<'n, const N: usize> {
 impl<'de, const N: usize> DeserializeSeed<'de> for Name<'_, N> {
     type Value = Option<usize>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> std::result::Result<Self::Value, D::Error> {
         deserializer.deserialize_bytes(self)
     }
 }
@@ -145,7 +172,10 @@ impl<'de, F: FnMut(&'de RawValue) -> Result<()>> Visitor<'de> for Elements<'_, F
         f.write_str("a JSON array")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut elements: A) -> std::result::Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(
+        mut self,
+        mut elements: A,
+    ) -> std::result::Result<(), A::Error> {
         while let Some(element) = elements.next_element::<&'de RawValue>()? {
             if let Err(error) = (self.take)(element) {
                 *self.failed = Some(error);

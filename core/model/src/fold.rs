@@ -71,19 +71,32 @@ impl MessageFold {
             ContextEventKind::ToolCall => self.open.extend(event.tool_call_id.clone()),
             ContextEventKind::ToolResult if event.redacted => {
                 let json = message::redacted(Role::Tool, self.open.pop_front().as_deref());
-                return Ok(Some(Message { sequence_number: event.sequence_number, role: Role::Tool, json }));
+                return Ok(Some(Message {
+                    sequence_number: event.sequence_number,
+                    role: Role::Tool,
+                    json,
+                }));
             }
             ContextEventKind::ToolResult => {
                 for mark in &event.tool_results {
-                    let answered = self.open.iter().position(|id| Some(id) == mark.tool_call_id.as_ref());
+                    let answered = self
+                        .open
+                        .iter()
+                        .position(|id| Some(id) == mark.tool_call_id.as_ref());
                     answered.map(|place| self.open.remove(place));
                 }
             }
             _ => {}
         }
-        let Some(role) = event.role() else { return Ok(None) };
+        let Some(role) = event.role() else {
+            return Ok(None);
+        };
         let json = event.message_json()?;
-        Ok(json.map(|json| Message { sequence_number: event.sequence_number, role, json }))
+        Ok(json.map(|json| Message {
+            sequence_number: event.sequence_number,
+            role,
+            json,
+        }))
     }
 }
 
@@ -166,10 +179,15 @@ impl DanglingFold {
     }
 
     fn tool_call(&mut self, event: &ContextEvent) {
-        if let Some(place) = self.unmatched.iter().position(|id| *id == event.tool_call_id) {
+        if let Some(place) = self
+            .unmatched
+            .iter()
+            .position(|id| *id == event.tool_call_id)
+        {
             self.unmatched.remove(place);
-            let of_message =
-                |call: &&mut DanglingToolCall| call.sequence_number == self.message && call.id == event.tool_call_id;
+            let of_message = |call: &&mut DanglingToolCall| {
+                call.sequence_number == self.message && call.id == event.tool_call_id
+            };
             if let Some(call) = self.open.iter_mut().find(of_message) {
                 call.sequence_number = event.sequence_number;
             }
@@ -178,7 +196,9 @@ impl DanglingFold {
         let content = message::plain_call(&event.content);
         self.open.push(DanglingToolCall {
             id: event.tool_call_id.clone(),
-            name: content.as_ref().map_or_else(|| "[redacted]".to_owned(), |call| call.name.clone()),
+            name: content
+                .as_ref()
+                .map_or_else(|| "[redacted]".to_owned(), |call| call.name.clone()),
             arguments: content.map_or_else(RawJson::null, |call| call.arguments),
             sequence_number: event.sequence_number,
             style: ToolStyle::OpenAi,
@@ -190,7 +210,11 @@ impl DanglingFold {
             self.open.remove(0);
         }
         for mark in &event.tool_results {
-            if let Some(place) = self.open.iter().position(|call| call.id == mark.tool_call_id) {
+            if let Some(place) = self
+                .open
+                .iter()
+                .position(|call| call.id == mark.tool_call_id)
+            {
                 self.open.remove(place);
             }
         }
@@ -201,7 +225,9 @@ impl DanglingFold {
 ///
 /// # Errors
 /// As [`DanglingFold::push`].
-pub fn dangling_tool_calls<'a>(events: impl IntoIterator<Item = &'a ContextEvent>) -> Result<Vec<DanglingToolCall>> {
+pub fn dangling_tool_calls<'a>(
+    events: impl IntoIterator<Item = &'a ContextEvent>,
+) -> Result<Vec<DanglingToolCall>> {
     let mut fold = DanglingFold::new();
     for event in events {
         fold.push(event)?;
@@ -219,12 +245,15 @@ pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
         let id = call.id.as_deref().map(RawJson::string);
         match (call.style, id) {
             (ToolStyle::Anthropic, Some(id)) => {
-                let block =
-                    format!("{{\"type\":\"tool_result\",\"tool_use_id\":{id},\"is_error\":true,\"content\":{reason}}}");
+                let block = format!(
+                    "{{\"type\":\"tool_result\",\"tool_use_id\":{id},\"is_error\":true,\"content\":{reason}}}"
+                );
                 blocks.push((MARK_BYTES + call.id.as_ref().map_or(0, String::len), block));
             }
             (ToolStyle::OpenAi, Some(id)) => {
-                messages.push(format!("{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{reason}}}"));
+                messages.push(format!(
+                    "{{\"role\":\"tool\",\"tool_call_id\":{id},\"content\":{reason}}}"
+                ));
             }
             (ToolStyle::AiSdk | ToolStyle::AiSdk4, Some(id)) => {
                 let name = RawJson::string(&call.name);
@@ -232,16 +261,22 @@ pub fn error_results(calls: &[DanglingToolCall], reason: &str) -> Vec<RawJson> {
                     ToolStyle::AiSdk4 => format!("\"result\":{reason},\"isError\":true"),
                     _ => format!("\"output\":{{\"type\":\"error-text\",\"value\":{reason}}}"),
                 };
-                let part = format!("{{\"type\":\"tool-result\",\"toolCallId\":{id},\"toolName\":{name},{output}}}");
+                let part = format!(
+                    "{{\"type\":\"tool-result\",\"toolCallId\":{id},\"toolName\":{name},{output}}}"
+                );
                 parts.push((MARK_BYTES + call.id.as_ref().map_or(0, String::len), part));
             }
             (ToolStyle::Function, _) => {
                 let name = RawJson::string(&call.name);
-                messages.push(format!("{{\"role\":\"function\",\"name\":{name},\"content\":{reason}}}"));
+                messages.push(format!(
+                    "{{\"role\":\"function\",\"name\":{name},\"content\":{reason}}}"
+                ));
             }
             (_, None) => {
                 let name = RawJson::string(&call.name);
-                messages.push(format!("{{\"role\":\"tool\",\"name\":{name},\"content\":{reason}}}"));
+                messages.push(format!(
+                    "{{\"role\":\"tool\",\"name\":{name},\"content\":{reason}}}"
+                ));
             }
         }
     }
@@ -256,13 +291,16 @@ fn join_results(role: &str, parts: Vec<(usize, String)>, messages: &mut Vec<Stri
     let mut parts = parts.into_iter().peekable();
     while parts.peek().is_some() {
         let (mut marks, mut of_message) = (0, Vec::new());
-        while let Some((mark, part)) =
-            parts.next_if(|(mark, _)| marks + mark <= MARKS_BYTES && of_message.len() < MESSAGE_TOOLS_MAX)
-        {
+        while let Some((mark, part)) = parts.next_if(|(mark, _)| {
+            marks + mark <= MARKS_BYTES && of_message.len() < MESSAGE_TOOLS_MAX
+        }) {
             marks += mark;
             of_message.push(part);
         }
-        messages.push(format!("{{\"role\":\"{role}\",\"content\":[{}]}}", of_message.join(",")));
+        messages.push(format!(
+            "{{\"role\":\"{role}\",\"content\":[{}]}}",
+            of_message.join(",")
+        ));
     }
 }
 

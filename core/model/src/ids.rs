@@ -32,7 +32,10 @@ macro_rules! id {
 
             fn from_str(text: &str) -> Result<Self> {
                 Uuid::parse_str(text).map(Self).map_err(|source| {
-                    Error::invalid(format!(concat!("{:?} is not ", $what, " id (a UUID): {}"), text, source))
+                    Error::invalid(format!(
+                        concat!("{:?} is not ", $what, " id (a UUID): {}"),
+                        text, source
+                    ))
                 })
             }
         }
@@ -52,5 +55,9 @@ macro_rules! id {
 }
 
 id!(SessionId, "a session", "Names one session.");
-id!(InstanceId, "an instance", "Names one agent instance, and the stream that its context is kept in.");
+id!(
+    InstanceId,
+    "an instance",
+    "Names one agent instance, and the stream that its context is kept in."
+);
 id!(RunId, "a run", "Names one run of an agent.");

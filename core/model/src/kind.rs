@@ -41,8 +41,13 @@ pub enum ContextEventKind {
 
 impl ContextEventKind {
     /// Every kind, in the order of their bytes.
-    pub const ALL: [Self; 5] =
-        [Self::SystemMessage, Self::UserMessage, Self::AssistantMessage, Self::ToolCall, Self::ToolResult];
+    pub const ALL: [Self; 5] = [
+        Self::SystemMessage,
+        Self::UserMessage,
+        Self::AssistantMessage,
+        Self::ToolCall,
+        Self::ToolResult,
+    ];
 
     /// The engine's kind byte.
     pub const fn byte(self) -> u8 {

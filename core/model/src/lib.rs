@@ -32,24 +32,30 @@ mod session;
 mod time;
 
 pub use agent::{
-    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, DeletedAgent,
-    ListAgents, SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent, max_steps,
+    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage,
+    DeletedAgent, ListAgents, SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
+    max_steps,
 };
 pub use catalog::{
-    Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatPlace, ChatTouched, ChatUpdated, Deleted,
-    EncodedCatalogEvent, ListSessions, SessionChanges, SessionDeleted, SessionPage, SessionUpdated,
+    Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatPlace, ChatTouched, ChatUpdated,
+    Deleted, EncodedCatalogEvent, ListSessions, SessionChanges, SessionDeleted, SessionPage,
+    SessionUpdated,
 };
 pub use chat::{
-    Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent, KeptMessage,
-    MessageFilter, Space, Step, StepStatus, StepType, Touched, Updates, id_in_copy,
+    Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent,
+    KeptMessage, MessageFilter, Space, Step, StepStatus, StepType, Touched, Updates, id_in_copy,
 };
 pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use event::{ContextEvent, EventOptions, NewContextEvent, StoredEvent, ToolResultMark};
 pub use flow::{
-    AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowCatalog, FlowCatalogEvent, FlowEventKind, FlowSummary,
-    FlowsPage, ListFlows, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand, RuntimeEvent,
+    AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowCatalog, FlowCatalogEvent,
+    FlowEventKind, FlowSummary, FlowsPage, ListFlows, ModelUsage, NodeStatus, RunSnapshot,
+    RuntimeCommand, RuntimeEvent,
 };
-pub use fold::{DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results, messages};
+pub use fold::{
+    DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results,
+    messages,
+};
 pub use ids::{InstanceId, RunId, SessionId};
 pub use kind::{ContextEventKind, Role};
 pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};

@@ -94,25 +94,47 @@ pub(crate) fn split(json: RawJson, content: Content) -> Result<Vec<NewContextEve
         content::check(&json, &envelope, role)?;
     }
     let results = results(&envelope, role)?;
-    let kind = if results.is_empty() { role.event_kind() } else { ContextEventKind::ToolResult };
-    let calls = if role == Role::Assistant { calls(&envelope)? } else { Vec::new() };
+    let kind = if results.is_empty() {
+        role.event_kind()
+    } else {
+        ContextEventKind::ToolResult
+    };
+    let calls = if role == Role::Assistant {
+        calls(&envelope)?
+    } else {
+        Vec::new()
+    };
 
     let mut events = Vec::with_capacity(1 + calls.len());
-    let meta = EventMeta { tools: results, ..EventMeta::default() };
-    events.push(NewContextEvent { kind, content: json, meta });
+    let meta = EventMeta {
+        tools: results,
+        ..EventMeta::default()
+    };
+    events.push(NewContextEvent {
+        kind,
+        content: json,
+        meta,
+    });
     events.extend(calls.into_iter().map(call_event));
     Ok(events)
 }
 
 /// The call that a tool_call event's content is; `None` when it can't be read.
 pub(crate) fn plain_call(content: &RawJson) -> Option<ToolCallRequest> {
-    let [id, name, arguments] = fields(content.as_str(), "a tool_call event", ["id", "name", "arguments"]).ok()?;
+    let [id, name, arguments] = fields(
+        content.as_str(),
+        "a tool_call event",
+        ["id", "name", "arguments"],
+    )
+    .ok()?;
     request(id, name, arguments, ToolStyle::OpenAi).ok()
 }
 
 /// What a tool gave as the result of a call: the content of the message or block that answers it.
 pub(crate) fn output_of(content: &RawJson, id: Option<&str>) -> RawJson {
-    let Ok(envelope) = envelope(content) else { return content.clone() };
+    let Ok(envelope) = envelope(content) else {
+        return content.clone();
+    };
     let mut block_output = None;
     let mut take = |found: Option<&RawValue>, what: &str, output: Option<&RawValue>| {
         let found = found.map(|raw| id_string(raw, what)).transpose()?;
@@ -122,23 +144,40 @@ pub(crate) fn output_of(content: &RawJson, id: Option<&str>) -> RawJson {
         Ok(())
     };
     let looked = each_block(&envelope, "tool_result", |block| {
-        let [found, output] = fields(block.get(), "a tool_result block", ["tool_use_id", "content"])?;
+        let [found, output] = fields(
+            block.get(),
+            "a tool_result block",
+            ["tool_use_id", "content"],
+        )?;
         take(found, "tool_use_id", output)
     })
     .and_then(|()| {
         each_block(&envelope, "tool-result", |part| {
-            let [found, output, result] = fields(part.get(), "a tool-result part", ["toolCallId", "output", "result"])?;
+            let [found, output, result] = fields(
+                part.get(),
+                "a tool-result part",
+                ["toolCallId", "output", "result"],
+            )?;
             // Version 5 says what kind of output it is; the value is the output.
-            let value = output.filter(|output| output.get().starts_with('{')).map(|output| {
-                let [value] = fields(output.get(), "the output of a tool-result part", ["value"])?;
-                Ok(value.unwrap_or(output))
-            });
-            take(found, "toolCallId", value.transpose()?.or(output).or(result))
+            let value = output
+                .filter(|output| output.get().starts_with('{'))
+                .map(|output| {
+                    let [value] =
+                        fields(output.get(), "the output of a tool-result part", ["value"])?;
+                    Ok(value.unwrap_or(output))
+                });
+            take(
+                found,
+                "toolCallId",
+                value.transpose()?.or(output).or(result),
+            )
         })
     });
     match (looked, block_output) {
         (Ok(()), Some(output)) => output,
-        _ => envelope.content.map_or_else(|| content.clone(), RawJson::from_raw),
+        _ => envelope
+            .content
+            .map_or_else(|| content.clone(), RawJson::from_raw),
     }
 }
 
@@ -166,16 +205,27 @@ pub(crate) fn check_event(
             meta.tools = check_result_ids(kind, results, tool_call_id)?;
         }
     }
-    Ok(NewContextEvent { kind, content, meta })
+    Ok(NewContextEvent {
+        kind,
+        content,
+        meta,
+    })
 }
 
 /// The same message with its role in front.
 pub(crate) fn with_role(content: &RawJson, role: Role) -> Result<RawJson> {
     let text = content.as_str();
     let fields = text.trim_start().strip_prefix('{').ok_or_else(|| {
-        Error::damaged(format!("a message should be a JSON object, but begins {:?}", beginning(text)))
+        Error::damaged(format!(
+            "a message should be a JSON object, but begins {:?}",
+            beginning(text)
+        ))
     })?;
-    let comma = if fields.trim_start().starts_with('}') { "" } else { "," };
+    let comma = if fields.trim_start().starts_with('}') {
+        ""
+    } else {
+        ","
+    };
     let message = format!("{{\"role\":\"{role}\"{comma}{fields}");
     RawJson::parse(message).map_err(|error| Error::damaged(error.to_string()))
 }
@@ -205,7 +255,8 @@ fn check_message(
     let role: Role = string(raw, "role")?.parse()?;
     let results = results(envelope, role)?;
     // Anthropic's tool results come in a message of the user's.
-    let carries_results = role == Role::User && kind == ContextEventKind::ToolResult && !results.is_empty();
+    let carries_results =
+        role == Role::User && kind == ContextEventKind::ToolResult && !results.is_empty();
     if role == expected || carries_results {
         return Ok(results);
     }
@@ -228,12 +279,18 @@ fn check_result_ids(
             ))),
         };
     }
-    let named: Vec<&str> = results.iter().filter_map(|mark| mark.tool_call_id.as_deref()).collect();
+    let named: Vec<&str> = results
+        .iter()
+        .filter_map(|mark| mark.tool_call_id.as_deref())
+        .collect();
     match (tool_call_id, named.as_slice()) {
         (None, []) => Err(Error::invalid(
             "a tool_result event needs the id of the tool call it answers; give tool_call_id, or have it in the content",
         )),
-        (Some(id), []) => Ok(vec![ToolMark { tool_call_id: Some(id.to_owned()), ..ToolMark::default() }]),
+        (Some(id), []) => Ok(vec![ToolMark {
+            tool_call_id: Some(id.to_owned()),
+            ..ToolMark::default()
+        }]),
         (Some(id), named) if !named.contains(&id) => Err(Error::invalid(format!(
             "the tool_result event was given tool call id {id:?}, but its content answers {named:?}"
         ))),
@@ -245,66 +302,131 @@ fn check_call(content: &RawJson, tool_call_id: Option<&str>) -> Result<ToolMark>
     let [id, name] = fields(content.as_str(), "a tool_call event", ["id", "name"])?;
     let own = id.map(|raw| id_string(raw, "id")).transpose()?;
     let name = name.ok_or_else(|| {
-        Error::invalid("a tool_call event needs the tool's name; its content is {id, name, arguments}")
+        Error::invalid(
+            "a tool_call event needs the tool's name; its content is {id, name, arguments}",
+        )
     })?;
     string(name, "name")?;
     if let (Some(given), Some(own)) = (tool_call_id, own.as_deref())
         && given != own
     {
-        return Err(Error::invalid(format!("the tool_call event was given id {given:?}, but its content has {own:?}")));
+        return Err(Error::invalid(format!(
+            "the tool_call event was given id {given:?}, but its content has {own:?}"
+        )));
     }
     let tool_call_id = tool_call_id.map(str::to_owned).or(own);
-    Ok(ToolMark { tool_call_id, ..ToolMark::default() })
+    Ok(ToolMark {
+        tool_call_id,
+        ..ToolMark::default()
+    })
 }
 
 fn call_event(call: ToolCallRequest) -> NewContextEvent {
-    let id = call.id.as_deref().map_or_else(RawJson::null, RawJson::string);
+    let id = call
+        .id
+        .as_deref()
+        .map_or_else(RawJson::null, RawJson::string);
     let name = RawJson::string(&call.name);
-    let content = format!("{{\"id\":{id},\"name\":{name},\"arguments\":{}}}", call.arguments);
-    let mark = ToolMark { tool_call_id: call.id, ..ToolMark::default() };
+    let content = format!(
+        "{{\"id\":{id},\"name\":{name},\"arguments\":{}}}",
+        call.arguments
+    );
+    let mark = ToolMark {
+        tool_call_id: call.id,
+        ..ToolMark::default()
+    };
     NewContextEvent {
         kind: ContextEventKind::ToolCall,
         content: RawJson::from_own_text(content),
-        meta: EventMeta { tools: vec![mark], ..EventMeta::default() },
+        meta: EventMeta {
+            tools: vec![mark],
+            ..EventMeta::default()
+        },
     }
 }
 
 fn envelope(json: &RawJson) -> Result<Envelope<'_>> {
-    let names = ["role", "content", "tool_calls", "function_call", "tool_call_id", "tool_call_ids"];
-    let [role, content, tool_calls, function_call, tool_call_id, tool_call_ids] =
-        fields(json.as_str(), "a message", names)?;
-    Ok(Envelope { role, content, tool_calls, function_call, tool_call_id, tool_call_ids })
+    let names = [
+        "role",
+        "content",
+        "tool_calls",
+        "function_call",
+        "tool_call_id",
+        "tool_call_ids",
+    ];
+    let [
+        role,
+        content,
+        tool_calls,
+        function_call,
+        tool_call_id,
+        tool_call_ids,
+    ] = fields(json.as_str(), "a message", names)?;
+    Ok(Envelope {
+        role,
+        content,
+        tool_calls,
+        function_call,
+        tool_call_id,
+        tool_call_ids,
+    })
 }
 
 fn required_role(envelope: &Envelope<'_>) -> Result<Role> {
     match envelope.role {
         Some(raw) => string(raw, "role")?.parse(),
-        None => Err(Error::invalid("the message has no role; it is one of system, user, assistant, tool")),
+        None => Err(Error::invalid(
+            "the message has no role; it is one of system, user, assistant, tool",
+        )),
     }
 }
 
 fn calls(envelope: &Envelope<'_>) -> Result<Vec<ToolCallRequest>> {
     let mut calls = Vec::new();
     if let Some(raw) = envelope.tool_calls {
-        each_element(raw, "tool_calls", |item| push(&mut calls, openai_call(item)?, "tool calls"))?;
+        each_element(raw, "tool_calls", |item| {
+            push(&mut calls, openai_call(item)?, "tool calls")
+        })?;
     }
     if let Some(raw) = envelope.function_call {
         let [name, arguments] = fields(raw.get(), "function_call", ["name", "arguments"])?;
-        push(&mut calls, request(None, name, arguments, ToolStyle::Function)?, "tool calls")?;
+        push(
+            &mut calls,
+            request(None, name, arguments, ToolStyle::Function)?,
+            "tool calls",
+        )?;
     }
     each_block(envelope, "tool_use", |block| {
         let [id, name, input] = fields(block.get(), "a tool_use block", ["id", "name", "input"])?;
-        push(&mut calls, request(id, name, input, ToolStyle::Anthropic)?, "tool calls")
+        push(
+            &mut calls,
+            request(id, name, input, ToolStyle::Anthropic)?,
+            "tool calls",
+        )
     })?;
     each_block(envelope, "tool-call", |part| {
-        let names = ["toolCallId", "toolName", "input", "args", "providerExecuted"];
+        let names = [
+            "toolCallId",
+            "toolName",
+            "input",
+            "args",
+            "providerExecuted",
+        ];
         let [id, name, input, args, by_provider] = fields(part.get(), "a tool-call part", names)?;
         // Its result stands in the same message.
         if by_provider.is_some_and(|raw| raw.get() == "true") {
             return Ok(());
         }
-        let style = if input.is_none() && args.is_some() { ToolStyle::AiSdk4 } else { ToolStyle::AiSdk };
-        push(&mut calls, request(id, name, input.or(args), style)?, "tool calls")
+        let style = if input.is_none() && args.is_some() {
+            ToolStyle::AiSdk4
+        } else {
+            ToolStyle::AiSdk
+        };
+        push(
+            &mut calls,
+            request(id, name, input.or(args), style)?,
+            "tool calls",
+        )
     })?;
     Ok(calls)
 }
@@ -315,7 +437,11 @@ fn openai_call(raw: &RawValue) -> Result<ToolCallRequest> {
     let Some(inner) = function.or(custom) else {
         return request(id, name, arguments.or(input), ToolStyle::OpenAi);
     };
-    let [name, arguments, input] = fields(inner.get(), "the function of a tool call", ["name", "arguments", "input"])?;
+    let [name, arguments, input] = fields(
+        inner.get(),
+        "the function of a tool call",
+        ["name", "arguments", "input"],
+    )?;
     request(id, name, arguments.or(input), ToolStyle::OpenAi)
 }
 
@@ -327,7 +453,9 @@ fn request(
 ) -> Result<ToolCallRequest> {
     let name = name.ok_or_else(|| Error::invalid("a tool call of the message has no name"))?;
     Ok(ToolCallRequest {
-        id: id.map(|raw| id_string(raw, "the id of a tool call")).transpose()?,
+        id: id
+            .map(|raw| id_string(raw, "the id of a tool call"))
+            .transpose()?,
         name: string(name, "the name of a tool call")?.into_owned(),
         arguments: arguments.map_or_else(RawJson::null, RawJson::from_raw),
         style,
@@ -338,7 +466,11 @@ fn results(envelope: &Envelope<'_>, role: Role) -> Result<Vec<ToolMark>> {
     let mut marks = Vec::new();
     match role {
         Role::User => each_block(envelope, "tool_result", |block| {
-            let [id, is_error] = fields(block.get(), "a tool_result block", ["tool_use_id", "is_error"])?;
+            let [id, is_error] = fields(
+                block.get(),
+                "a tool_result block",
+                ["tool_use_id", "is_error"],
+            )?;
             let id = id.ok_or_else(|| {
                 Error::invalid(
                     "a tool_result block of the message has no tool_use_id; it must name the call it answers",
@@ -358,10 +490,16 @@ fn results(envelope: &Envelope<'_>, role: Role) -> Result<Vec<ToolMark>> {
             if let Some(raw) = envelope.tool_call_ids {
                 each_element(raw, "tool_call_ids", |raw| {
                     let mark = named_mark(id_string(raw, "tool_call_ids")?);
-                    if marks.contains(&mark) { Ok(()) } else { push(&mut marks, mark, "tool results") }
+                    if marks.contains(&mark) {
+                        Ok(())
+                    } else {
+                        push(&mut marks, mark, "tool results")
+                    }
                 })?;
             }
-            each_block(envelope, "tool-result", |part| push(&mut marks, part_mark(part)?, "tool results"))?;
+            each_block(envelope, "tool-result", |part| {
+                push(&mut marks, part_mark(part)?, "tool results")
+            })?;
             if marks.is_empty() {
                 marks.push(ToolMark::default());
             }
@@ -376,30 +514,50 @@ fn part_mark(part: &RawValue) -> Result<ToolMark> {
     let names = ["toolCallId", "output", "isError"];
     let [id, output, is_error] = fields(part.get(), "a tool-result part", names)?;
     let id = id.ok_or_else(|| {
-        Error::invalid("a tool-result part of the message has no toolCallId; it must name the call it answers")
+        Error::invalid(
+            "a tool-result part of the message has no toolCallId; it must name the call it answers",
+        )
     })?;
     let kind = match output.filter(|output| output.get().starts_with('{')) {
         Some(output) => fields(output.get(), "the output of a tool-result part", ["type"])?[0],
         None => None,
     };
     let is_error = is_error.is_some_and(|raw| raw.get() == "true")
-        || kind.is_some_and(|raw| raw.get().starts_with("\"error-") || raw.get() == "\"execution-denied\"");
-    Ok(ToolMark { tool_call_id: Some(id_string(id, "toolCallId")?), is_error, duration_ms: None })
+        || kind.is_some_and(|raw| {
+            raw.get().starts_with("\"error-") || raw.get() == "\"execution-denied\""
+        });
+    Ok(ToolMark {
+        tool_call_id: Some(id_string(id, "toolCallId")?),
+        is_error,
+        duration_ms: None,
+    })
 }
 
 fn named_mark(id: String) -> ToolMark {
-    ToolMark { tool_call_id: Some(id), ..ToolMark::default() }
+    ToolMark {
+        tool_call_id: Some(id),
+        ..ToolMark::default()
+    }
 }
 
 /// Gives every content block of a type to `take`. Content that has no blocks has none of them.
-fn each_block<'a>(envelope: &Envelope<'a>, kind: &str, mut take: impl FnMut(&'a RawValue) -> Result<()>) -> Result<()> {
-    let Some(content) = envelope.content.filter(|raw| raw.get().starts_with('[')) else { return Ok(()) };
+fn each_block<'a>(
+    envelope: &Envelope<'a>,
+    kind: &str,
+    mut take: impl FnMut(&'a RawValue) -> Result<()>,
+) -> Result<()> {
+    let Some(content) = envelope.content.filter(|raw| raw.get().starts_with('[')) else {
+        return Ok(());
+    };
     each_element(content, "content", |block| {
         if !block.get().starts_with('{') {
             return Ok(());
         }
         let [found] = fields(block.get(), "a content block", ["type"])?;
-        match found.map(RawValue::get).and_then(|text| text.strip_prefix('"')?.strip_suffix('"')) {
+        match found
+            .map(RawValue::get)
+            .and_then(|text| text.strip_prefix('"')?.strip_suffix('"'))
+        {
             Some(name) if name == kind => take(block),
             _ => Ok(()),
         }
@@ -424,7 +582,12 @@ fn string<'a>(raw: &'a RawValue, what: &str) -> Result<Cow<'a, str>> {
 
     serde_json::from_str::<Text<'a>>(raw.get())
         .map(|text| text.0)
-        .map_err(|_| Error::invalid(format!("{what} should be a string, but is {:?}", beginning(raw.get()))))
+        .map_err(|_| {
+            Error::invalid(format!(
+                "{what} should be a string, but is {:?}",
+                beginning(raw.get())
+            ))
+        })
 }
 
 fn id_string(raw: &RawValue, what: &str) -> Result<String> {

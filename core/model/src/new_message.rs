@@ -40,15 +40,28 @@ pub struct NewToolCall {
 
 impl NewToolCall {
     /// A call of this tool.
-    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
-        Self { id: id.into(), name: name.into(), arguments: arguments.into() }
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        arguments: impl Into<String>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            arguments: arguments.into(),
+        }
     }
 }
 
 impl NewMessage {
     /// A message of this role and content, with no tool calls.
     pub fn new(role: Role, content: RawJson) -> Self {
-        Self { role, content, tool_calls: None, tool_call_id: None }
+        Self {
+            role,
+            content,
+            tool_calls: None,
+            tool_call_id: None,
+        }
     }
 
     /// A system prompt.
@@ -68,7 +81,10 @@ impl NewMessage {
 
     /// The result of a tool call.
     pub fn tool(tool_call_id: impl Into<String>, text: &str) -> Self {
-        Self { tool_call_id: Some(tool_call_id.into()), ..Self::new(Role::Tool, RawJson::string(text)) }
+        Self {
+            tool_call_id: Some(tool_call_id.into()),
+            ..Self::new(Role::Tool, RawJson::string(text))
+        }
     }
 
     /// The same message, asking for these tool calls in OpenAI's form.
@@ -86,7 +102,9 @@ impl NewMessage {
     pub fn to_json(&self) -> Result<RawJson> {
         let role = self.role;
         if role == Role::Tool && self.tool_call_id.is_none() {
-            return Err(Error::invalid("a message of role \"tool\" needs the tool_call_id of the call it answers"));
+            return Err(Error::invalid(
+                "a message of role \"tool\" needs the tool_call_id of the call it answers",
+            ));
         }
         if role != Role::Tool && self.tool_call_id.is_some() {
             return Err(Error::invalid(format!(
@@ -115,7 +133,12 @@ impl NewMessage {
 }
 
 fn openai_call(call: &NewToolCall) -> String {
-    let (id, name, arguments) =
-        (RawJson::string(&call.id), RawJson::string(&call.name), RawJson::string(&call.arguments));
-    format!("{{\"id\":{id},\"type\":\"function\",\"function\":{{\"name\":{name},\"arguments\":{arguments}}}}}")
+    let (id, name, arguments) = (
+        RawJson::string(&call.id),
+        RawJson::string(&call.name),
+        RawJson::string(&call.arguments),
+    );
+    format!(
+        "{{\"id\":{id},\"type\":\"function\",\"function\":{{\"name\":{name},\"arguments\":{arguments}}}}}"
+    )
 }

@@ -64,7 +64,9 @@ impl RawJson {
     pub fn parse(text: impl JsonText) -> Result<Self> {
         let bytes = text.into_bytes();
         serde_json::from_slice::<&RawValue>(&bytes).map_err(|source| {
-            Error::invalid(format!("content is not valid JSON: {source}; give one whole JSON value in UTF-8"))
+            Error::invalid(format!(
+                "content is not valid JSON: {source}; give one whole JSON value in UTF-8"
+            ))
         })?;
         // The check above reads the value only; the white space around it must be text too, and it is JSON's own.
         Ok(Self(bytes))
@@ -78,7 +80,9 @@ impl RawJson {
     pub fn from_stored(bytes: Bytes) -> Result<Self> {
         match std::str::from_utf8(&bytes) {
             Ok(_) => Ok(Self(bytes)),
-            Err(source) => Err(Error::damaged(format!("stored content should be UTF-8, but {source}"))),
+            Err(source) => Err(Error::damaged(format!(
+                "stored content should be UTF-8, but {source}"
+            ))),
         }
     }
 
@@ -90,7 +94,9 @@ impl RawJson {
     pub fn from_value(value: &impl Serialize) -> Result<Self> {
         match serde_json::to_vec(value) {
             Ok(bytes) => Ok(Self(bytes.into())),
-            Err(source) => Err(Error::invalid(format!("the value can't be written as JSON: {source}"))),
+            Err(source) => Err(Error::invalid(format!(
+                "the value can't be written as JSON: {source}"
+            ))),
         }
     }
 
@@ -125,8 +131,9 @@ impl RawJson {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the text doesn't have that shape: which field, and its value.
     pub fn to_value<T: DeserializeOwned>(&self) -> Result<T> {
-        read_json(self.as_str())
-            .map_err(|told| Error::invalid(format!("the JSON doesn't have the expected shape: {told}")))
+        read_json(self.as_str()).map_err(|told| {
+            Error::invalid(format!("the JSON doesn't have the expected shape: {told}"))
+        })
     }
 
     pub(crate) fn from_raw(value: &RawValue) -> Self {
@@ -134,7 +141,10 @@ impl RawJson {
     }
 
     pub(crate) fn from_own_text(text: String) -> Self {
-        debug_assert!(serde_json::from_str::<&RawValue>(&text).is_ok(), "made text should be JSON: {text}");
+        debug_assert!(
+            serde_json::from_str::<&RawValue>(&text).is_ok(),
+            "made text should be JSON: {text}"
+        );
         Self(text.into())
     }
 }
@@ -171,14 +181,30 @@ mod tests {
 
     #[test]
     fn text_is_kept_byte_for_byte() {
-        for text in [" {\"a\" : 1.50}\n", "\"\\u00e9\\/\"", "1e5", "[ ]", "null", "\"\\ud800\""] {
+        for text in [
+            " {\"a\" : 1.50}\n",
+            "\"\\u00e9\\/\"",
+            "1e5",
+            "[ ]",
+            "null",
+            "\"\\ud800\"",
+        ] {
             assert_eq!(RawJson::parse(text).unwrap().as_str(), text);
         }
     }
 
     #[test]
     fn what_is_not_one_json_value_is_refused() {
-        for bytes in [&b""[..], b"{", b"{} {}", b"\xff", b"\"\xff\"", b"nul", b"\xef\xbb\xbf{}", b"{}\xff"] {
+        for bytes in [
+            &b""[..],
+            b"{",
+            b"{} {}",
+            b"\xff",
+            b"\"\xff\"",
+            b"nul",
+            b"\xef\xbb\xbf{}",
+            b"{}\xff",
+        ] {
             let error = RawJson::parse(Bytes::from_static(bytes)).unwrap_err();
             assert_eq!(error.kind(), crate::ErrorKind::InvalidInput, "{bytes:?}");
         }
@@ -193,8 +219,14 @@ mod tests {
     #[test]
     fn a_value_of_another_shape_is_told_by_field_and_value() {
         let json = RawJson::parse(r#"{"a":1,"b":"x"}"#).unwrap();
-        let told = json.to_value::<std::collections::BTreeMap<String, u32>>().unwrap_err().to_string();
-        assert_eq!(told, r#"the JSON doesn't have the expected shape: `b`: "x" is not a whole number, 0 or more"#);
+        let told = json
+            .to_value::<std::collections::BTreeMap<String, u32>>()
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            told,
+            r#"the JSON doesn't have the expected shape: `b`: "x" is not a whole number, 0 or more"#
+        );
     }
 
     #[test]

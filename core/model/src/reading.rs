@@ -63,25 +63,50 @@ fn value_at<'v>(whole: &'v Value, path: &str) -> Option<&'v Value> {
 }
 
 fn told(path: &str, given: Option<&Value>, said: &str) -> String {
-    let at = |what: String| if path.is_empty() { what } else { format!("`{path}`: {what}") };
+    let at = |what: String| {
+        if path.is_empty() {
+            what
+        } else {
+            format!("`{path}`: {what}")
+        }
+    };
     if let Some(rest) = said.strip_prefix("missing field ") {
         return at(format!("{rest} is missing"));
     }
-    if let Some((field, known)) = said.strip_prefix("unknown field ").and_then(|rest| rest.split_once(", ")) {
-        let known = known.trim_start_matches("expected one of ").trim_start_matches("expected ");
-        let inside = path.strip_suffix(field.trim_matches('`')).unwrap_or(path).trim_end_matches('.');
-        let place = if inside.is_empty() { String::new() } else { format!("`{inside}`: ") };
+    if let Some((field, known)) = said
+        .strip_prefix("unknown field ")
+        .and_then(|rest| rest.split_once(", "))
+    {
+        let known = known
+            .trim_start_matches("expected one of ")
+            .trim_start_matches("expected ");
+        let inside = path
+            .strip_suffix(field.trim_matches('`'))
+            .unwrap_or(path)
+            .trim_end_matches('.');
+        let place = if inside.is_empty() {
+            String::new()
+        } else {
+            format!("`{inside}`: ")
+        };
         return format!("{place}{field} is not a field that is known here; known are {known}");
     }
-    let Some(given) = given else { return at(said.to_owned()) };
+    let Some(given) = given else {
+        return at(said.to_owned());
+    };
     let given = quoted(given);
     if said.contains("UUID parsing failed") || said.contains("expected a formatted UUID") {
         return at(format!("{given} is not an id (a UUID)"));
     }
-    if let Some((_, known)) = said.strip_prefix("unknown variant ").and_then(|rest| rest.split_once(", ")) {
+    if let Some((_, known)) = said
+        .strip_prefix("unknown variant ")
+        .and_then(|rest| rest.split_once(", "))
+    {
         return at(format!("{given} is not known here; {known}"));
     }
-    let expected = said.rsplit_once(", expected ").filter(|_| said.starts_with("invalid "));
+    let expected = said
+        .rsplit_once(", expected ")
+        .filter(|_| said.starts_with("invalid "));
     if let Some((_, expected)) = expected {
         return at(format!("{given} is not {}", in_words(expected)));
     }
@@ -101,7 +126,9 @@ fn in_words(expected: &str) -> String {
         "a sequence" => "an array".to_owned(),
         "a map" => "an object".to_owned(),
         "a string" | "a borrowed string" => "a text".to_owned(),
-        named if named.starts_with("struct ") || named.starts_with("internally tagged") => "an object".to_owned(),
+        named if named.starts_with("struct ") || named.starts_with("internally tagged") => {
+            "an object".to_owned()
+        }
         other => other.to_owned(),
     }
 }
@@ -150,22 +177,49 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_of_field_and_value() {
         for (text, says) in [
-            (r#"{"run":"junk"}"#, r#"`run`: "junk" is not an id (a UUID)"#),
+            (
+                r#"{"run":"junk"}"#,
+                r#"`run`: "junk" is not an id (a UUID)"#,
+            ),
             (r#"{"run":{}}"#, "`run`: {} is not an id (a UUID)"),
-            (r#"{"limit":-1}"#, "`limit`: -1 is not a whole number, 0 or more"),
-            (r#"{"limit":"10"}"#, r#"`limit`: "10" is not a whole number, 0 or more"#),
-            (r#"{"limit":1.5}"#, "`limit`: 1.5 is not a whole number, 0 or more"),
-            (r#"{"lmit":1}"#, "`lmit` is not a field that is known here; known are `run`, `limit`, `requests`, `mode`"),
-            (r#"{"requests":[{"name":"a"},{"wait":1}]}"#, "`requests[1]`: `name` is missing"),
+            (
+                r#"{"limit":-1}"#,
+                "`limit`: -1 is not a whole number, 0 or more",
+            ),
+            (
+                r#"{"limit":"10"}"#,
+                r#"`limit`: "10" is not a whole number, 0 or more"#,
+            ),
+            (
+                r#"{"limit":1.5}"#,
+                "`limit`: 1.5 is not a whole number, 0 or more",
+            ),
+            (
+                r#"{"lmit":1}"#,
+                "`lmit` is not a field that is known here; known are `run`, `limit`, `requests`, `mode`",
+            ),
+            (
+                r#"{"requests":[{"name":"a"},{"wait":1}]}"#,
+                "`requests[1]`: `name` is missing",
+            ),
             (
                 r#"{"requests":[{"name":"a","wat":1}]}"#,
                 "`requests[0]`: `wat` is not a field that is known here; known are `name` or `wait`",
             ),
-            (r#"{"requests":[{"name":"a","wait":"30s"}]}"#, r#"`requests[0].wait`: "30s" is not a number"#),
+            (
+                r#"{"requests":[{"name":"a","wait":"30s"}]}"#,
+                r#"`requests[0].wait`: "30s" is not a number"#,
+            ),
             (r#"{"requests":{}}"#, "`requests`: {} is not an array"),
             (r#"{"requests":[5]}"#, "`requests[0]`: 5 is not an object"),
-            (r#"{"mode":"ro"}"#, r#"`mode`: "ro" is not known here; expected `write` or `readOnly`"#),
-            (r#"{"mode":["write"]}"#, r#"`mode`: ["write"] is not of the kind that is expected here"#),
+            (
+                r#"{"mode":"ro"}"#,
+                r#"`mode`: "ro" is not known here; expected `write` or `readOnly`"#,
+            ),
+            (
+                r#"{"mode":["write"]}"#,
+                r#"`mode`: ["write"] is not of the kind that is expected here"#,
+            ),
             ("[", "EOF while parsing a list"),
         ] {
             assert_eq!(read_json::<Asked>(text).unwrap_err(), says, "{text}");

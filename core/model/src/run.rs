@@ -22,7 +22,8 @@ pub mod pause_reason {
     /// The run that spawned it was paused while it was at work.
     pub const PARENT: &str = "the run that spawned it was paused";
     /// The process that ran it is gone.
-    pub const ORPHANED: &str = "orphaned: the process that ran it ended without saying how the run did";
+    pub const ORPHANED: &str =
+        "orphaned: the process that ran it ended without saying how the run did";
 }
 
 /// How far a run has come.
@@ -43,7 +44,13 @@ pub enum RunStatus {
 
 impl RunStatus {
     /// Every status.
-    pub const ALL: [Self; 5] = [Self::Running, Self::Paused, Self::Completed, Self::Failed, Self::Cancelled];
+    pub const ALL: [Self; 5] = [
+        Self::Running,
+        Self::Paused,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
 
     /// Its name in snake_case.
     pub const fn name(self) -> &'static str {
@@ -107,9 +114,14 @@ impl FromStr for ToolCallStatus {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        [Self::Pending, Self::Completed, Self::Error].into_iter().find(|status| status.name() == name).ok_or_else(
-            || Error::invalid(format!("unknown tool call status {name:?}; it is one of pending, completed, error")),
-        )
+        [Self::Pending, Self::Completed, Self::Error]
+            .into_iter()
+            .find(|status| status.name() == name)
+            .ok_or_else(|| {
+                Error::invalid(format!(
+                    "unknown tool call status {name:?}; it is one of pending, completed, error"
+                ))
+            })
     }
 }
 
@@ -172,7 +184,11 @@ pub struct Run {
     #[serde(rename = "created_at")]
     pub created_at_ms: u64,
     /// When it was over: milliseconds since 1970-01-01 UTC. `None` while it runs, or is paused.
-    #[serde(rename = "completed_at", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "completed_at",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub completed_at_ms: Option<u64>,
     /// How long it ran, until it paused or was over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -192,9 +208,21 @@ impl Run {
         if self.agent_id.is_empty() {
             return Err(Error::invalid("the run's agent is empty; give its name"));
         }
-        check_length("the run's agent", Some(&self.agent_id), AGENT_NAME_BYTES_MAX)?;
-        check_length("the run's project", self.project.as_deref(), PROJECT_BYTES_MAX)?;
-        check_length("the run's node id", self.node_id.as_deref(), NODE_ID_BYTES_MAX)?;
+        check_length(
+            "the run's agent",
+            Some(&self.agent_id),
+            AGENT_NAME_BYTES_MAX,
+        )?;
+        check_length(
+            "the run's project",
+            self.project.as_deref(),
+            PROJECT_BYTES_MAX,
+        )?;
+        check_length(
+            "the run's node id",
+            self.node_id.as_deref(),
+            NODE_ID_BYTES_MAX,
+        )?;
         for (what, text) in [
             ("the run's summary", &self.summary),
             ("the run's error message", &self.error_message),
@@ -253,7 +281,11 @@ pub struct RunSummary {
     #[serde(rename = "created_at")]
     pub created_at_ms: u64,
     /// When it was over: milliseconds since 1970-01-01 UTC.
-    #[serde(rename = "completed_at", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "completed_at",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub completed_at_ms: Option<u64>,
     /// How long it ran, until it paused or was over.
     #[serde(default, skip_serializing_if = "Option::is_none")]

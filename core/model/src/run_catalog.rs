@@ -16,7 +16,8 @@ pub use event::RunCatalogEvent;
 use table::{Chunked, IdIndex};
 
 use crate::{
-    Error, InstanceId, Result, RunId, RunStatus, RunSummary, SessionId, checkpoint::Progress, run_event::times,
+    Error, InstanceId, Result, RunId, RunStatus, RunSummary, SessionId, checkpoint::Progress,
+    run_event::times,
 };
 
 /// The link from a run to the next older one of the same list.
@@ -137,7 +138,10 @@ struct List {
 
 impl Default for List {
     fn default() -> Self {
-        Self { newest: NONE, count: 0 }
+        Self {
+            newest: NONE,
+            count: 0,
+        }
     }
 }
 
@@ -186,7 +190,9 @@ impl Names {
     }
 
     fn push(&mut self, number: u32, place: u32) -> u32 {
-        self.lists.get_mut(number as usize).map_or(NONE, |(_, list)| list.push(place))
+        self.lists
+            .get_mut(number as usize)
+            .map_or(NONE, |(_, list)| list.push(place))
     }
 }
 
@@ -221,15 +227,22 @@ impl RunCatalog {
         }
         let expected = self.last_sequence + 1;
         if sequence != expected {
-            return Err(Error::damaged(format!("runs event {expected} should come next, but {sequence} does")));
+            return Err(Error::damaged(format!(
+                "runs event {expected} should come next, but {sequence} does"
+            )));
         }
         let place = match event {
             RunCatalogEvent::Created(run) => self.create(run),
-            RunCatalogEvent::StatusChanged { id, status, step_count, at_ms } => {
-                self.change(*id, *status, *step_count, *at_ms)
-            }
+            RunCatalogEvent::StatusChanged {
+                id,
+                status,
+                step_count,
+                at_ms,
+            } => self.change(*id, *status, *step_count, *at_ms),
         };
-        let place = place.map_err(|what| Error::damaged(format!("runs event {sequence} doesn't follow: {what}")))?;
+        let place = place.map_err(|what| {
+            Error::damaged(format!("runs event {sequence} doesn't follow: {what}"))
+        })?;
         self.progress.changed(place, sequence);
         self.last_sequence = sequence;
         Ok(())
@@ -239,10 +252,15 @@ impl RunCatalog {
         let place_of = |id: RunId| self.place(id).ok_or_else(|| format!("no run {id}"));
         let parent = run.parent_run_id.map_or(Ok(NONE), place_of)?;
         let resumed_from = run.resumed_from.map_or(Ok(NONE), place_of)?;
-        let ended_at_ms = run.duration_ms.map_or(0, |duration_ms| run.created_at_ms.saturating_add(duration_ms));
+        let ended_at_ms = run.duration_ms.map_or(0, |duration_ms| {
+            run.created_at_ms.saturating_add(duration_ms)
+        });
         let session = self.session_number(run.session_id.0)?;
         let agent = self.agents.number(&run.agent_id);
-        let project = run.project.as_deref().map_or(NONE, |project| self.projects.number(project));
+        let project = run
+            .project
+            .as_deref()
+            .map_or(NONE, |project| self.projects.number(project));
         self.insert(Entry {
             id: run.id.0,
             instance: run.instance_id.0,
@@ -269,7 +287,13 @@ impl RunCatalog {
         if let Some(number) = self.session_by_id.find(id, id_of) {
             return Ok(number);
         }
-        let number = self.sessions.push(SessionList { id, runs: List::default() }).ok_or("there are too many runs")?;
+        let number = self
+            .sessions
+            .push(SessionList {
+                id,
+                runs: List::default(),
+            })
+            .ok_or("there are too many runs")?;
         self.session_by_id.insert(id, number);
         Ok(number)
     }
@@ -279,13 +303,21 @@ impl RunCatalog {
         if self.place(RunId(entry.id)).is_some() {
             return Err(format!("run {} is there already", entry.id));
         }
-        let place = u32::try_from(self.entries.len()).ok().filter(|place| *place < NONE);
+        let place = u32::try_from(self.entries.len())
+            .ok()
+            .filter(|place| *place < NONE);
         let place = place.ok_or("there are too many runs")?;
         let (id, status) = (entry.id, entry.status);
         entry.older_of_agent = self.agents.push(entry.agent, place);
         entry.older_of_project = self.projects.push(entry.project, place);
-        entry.older_of_session = self.sessions.get_mut(entry.session).map_or(NONE, |list| list.runs.push(place));
-        entry.older_of_parent = self.entries.get_mut(entry.parent).map_or(NONE, |parent| parent.children.push(place));
+        entry.older_of_session = self
+            .sessions
+            .get_mut(entry.session)
+            .map_or(NONE, |list| list.runs.push(place));
+        entry.older_of_parent = self
+            .entries
+            .get_mut(entry.parent)
+            .map_or(NONE, |parent| parent.children.push(place));
         self.entries.push(entry).ok_or("there are too many runs")?;
         self.by_id.insert(id, place);
         self.by_status[status as usize].insert(place);
@@ -300,12 +332,23 @@ impl RunCatalog {
         at_ms: u64,
     ) -> std::result::Result<u32, String> {
         let place = self.place(id).ok_or_else(|| format!("no run {id}"))?;
-        self.end(place, status, step_count, if status == RunStatus::Running { 0 } else { at_ms });
+        self.end(
+            place,
+            status,
+            step_count,
+            if status == RunStatus::Running {
+                0
+            } else {
+                at_ms
+            },
+        );
         Ok(place)
     }
 
     fn end(&mut self, place: u32, status: RunStatus, step_count: u32, ended_at_ms: u64) {
-        let Some(entry) = self.entries.get_mut(place) else { return };
+        let Some(entry) = self.entries.get_mut(place) else {
+            return;
+        };
         let before = std::mem::replace(&mut entry.status, status);
         (entry.step_count, entry.ended_at_ms) = (step_count, ended_at_ms);
         self.by_status[before as usize].remove(&place);
@@ -313,25 +356,38 @@ impl RunCatalog {
     }
 
     fn place(&self, id: RunId) -> Option<u32> {
-        self.by_id.find(id.0, |place| self.entries.get(place).map(|entry| entry.id))
+        self.by_id
+            .find(id.0, |place| self.entries.get(place).map(|entry| entry.id))
     }
 
     /// The run with this id. The step count of one that is running is that of its start.
     pub fn run(&self, id: RunId) -> Option<PlacedRun> {
         let place = self.place(id)?;
-        Some(PlacedRun { place, run: self.summary(self.entries.get(place)?) })
+        Some(PlacedRun {
+            place,
+            run: self.summary(self.entries.get(place)?),
+        })
     }
 
     /// The runs of a status, oldest first.
     pub fn with_status(&self, status: RunStatus) -> impl Iterator<Item = RunId> + '_ {
-        self.by_status[status as usize].iter().filter_map(|place| self.entries.get(*place)).map(|entry| RunId(entry.id))
+        self.by_status[status as usize]
+            .iter()
+            .filter_map(|place| self.entries.get(*place))
+            .map(|entry| RunId(entry.id))
     }
 
     /// A run that is at work in an instance of this session.
     pub fn running_in(&self, session: SessionId, instance: InstanceId) -> Option<RunId> {
         let running = RunStatus::Running;
-        let filter = ListRuns { status: Some(running), session_id: Some(session), ..ListRuns::default() };
-        let mut entries = self.walk(&filter, NONE).filter_map(|place| self.entries.get(place));
+        let filter = ListRuns {
+            status: Some(running),
+            session_id: Some(session),
+            ..ListRuns::default()
+        };
+        let mut entries = self
+            .walk(&filter, NONE)
+            .filter_map(|place| self.entries.get(place));
         let found = entries.find(|entry| entry.instance == instance.0 && entry.status == running);
         found.map(|entry| RunId(entry.id))
     }
@@ -341,10 +397,19 @@ impl RunCatalog {
     /// The cost is that of the page, and of the runs that one of the filters lets pass and another doesn't: the
     /// one that lets the fewest pass is followed.
     pub fn list(&self, filter: &ListRuns, before: Option<u32>) -> RunsPage {
-        let mut page = RunsPage { runs: Vec::new(), next: None };
+        let mut page = RunsPage {
+            runs: Vec::new(),
+            next: None,
+        };
         let mut last = None;
         for place in self.walk(filter, before.unwrap_or(NONE)) {
-            let Some(entry) = self.entries.get(place).filter(|entry| self.admits(filter, entry)) else { continue };
+            let Some(entry) = self
+                .entries
+                .get(place)
+                .filter(|entry| self.admits(filter, entry))
+            else {
+                continue;
+            };
             if page.runs.len() == filter.limit {
                 page.next = last;
                 break;
@@ -364,12 +429,19 @@ impl RunCatalog {
             lists.push((self.projects.list(project), |entry| entry.older_of_project));
         }
         if let Some(session) = filter.session_id {
-            let number = self.session_by_id.find(session.0, |number| self.sessions.get(number).map(|list| list.id));
-            let list = number.and_then(|number| self.sessions.get(number)).map(|list| list.runs);
+            let number = self.session_by_id.find(session.0, |number| {
+                self.sessions.get(number).map(|list| list.id)
+            });
+            let list = number
+                .and_then(|number| self.sessions.get(number))
+                .map(|list| list.runs);
             lists.push((list.unwrap_or_default(), |entry| entry.older_of_session));
         }
         if let Some(parent) = filter.parent_run_id {
-            let list = self.place(parent).and_then(|place| self.entries.get(place)).map(|entry| entry.children);
+            let list = self
+                .place(parent)
+                .and_then(|place| self.entries.get(place))
+                .map(|entry| entry.children);
             lists.push((list.unwrap_or_default(), |entry| entry.older_of_parent));
         }
         let shortest = lists.into_iter().min_by_key(|(list, _)| list.count);
@@ -382,7 +454,9 @@ impl RunCatalog {
                 // A run that a page ended with passes the same filter, and so is in the list that is followed.
                 let first = self.entries.get(before).map_or(list.newest, older);
                 let next = move |place: &u32| self.entries.get(*place).map(older);
-                Box::new(std::iter::successors(Some(first), next).take_while(|place| *place != NONE))
+                Box::new(
+                    std::iter::successors(Some(first), next).take_while(|place| *place != NONE),
+                )
             }
             (None, Some(set)) => Box::new(set.range(..before).rev().copied()),
             (None, None) => {
@@ -394,10 +468,20 @@ impl RunCatalog {
 
     fn admits(&self, filter: &ListRuns, entry: &Entry) -> bool {
         filter.status.is_none_or(|status| entry.status == status)
-            && filter.agent_id.as_deref().is_none_or(|agent| self.agents.name(entry.agent) == Some(agent))
-            && filter.project.as_deref().is_none_or(|project| self.projects.name(entry.project) == Some(project))
-            && filter.session_id.is_none_or(|session| self.session_id(entry) == session)
-            && filter.parent_run_id.is_none_or(|parent| self.id_at(entry.parent) == Some(parent))
+            && filter
+                .agent_id
+                .as_deref()
+                .is_none_or(|agent| self.agents.name(entry.agent) == Some(agent))
+            && filter
+                .project
+                .as_deref()
+                .is_none_or(|project| self.projects.name(entry.project) == Some(project))
+            && filter
+                .session_id
+                .is_none_or(|session| self.session_id(entry) == session)
+            && filter
+                .parent_run_id
+                .is_none_or(|parent| self.id_at(entry.parent) == Some(parent))
     }
 
     fn id_at(&self, place: u32) -> Option<RunId> {
@@ -405,11 +489,17 @@ impl RunCatalog {
     }
 
     fn session_id(&self, entry: &Entry) -> SessionId {
-        SessionId(self.sessions.get(entry.session).expect("a run's session is kept with it").id)
+        SessionId(
+            self.sessions
+                .get(entry.session)
+                .expect("a run's session is kept with it")
+                .id,
+        )
     }
 
     fn summary(&self, entry: &Entry) -> RunSummary {
-        let (completed_at_ms, duration_ms) = times(entry.status, entry.created_at_ms, entry.ended_at_ms);
+        let (completed_at_ms, duration_ms) =
+            times(entry.status, entry.created_at_ms, entry.ended_at_ms);
         RunSummary {
             id: RunId(entry.id),
             project: self.projects.name(entry.project).map(str::to_owned),

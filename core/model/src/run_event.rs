@@ -9,7 +9,8 @@
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
-    Error, ErrorKind, Result, Run, RunId, RunStatus, codec, limits::RUN_TEXT_BYTES_MAX, session::check_length,
+    Error, ErrorKind, Result, Run, RunId, RunStatus, codec, limits::RUN_TEXT_BYTES_MAX,
+    session::check_length,
 };
 
 const CREATED: u8 = 32;
@@ -101,9 +102,14 @@ pub struct EncodedRunEvent {
 
 impl EncodedRunEvent {
     pub(crate) fn of(kind: u8, value: &impl Serialize) -> Result<Self> {
-        let payload = serde_json::to_vec(value)
-            .map_err(|source| Error::invalid(format!("a run's event has no JSON form: {source}")))?;
-        Ok(Self { kind, meta: codec::encode_run_meta(), payload })
+        let payload = serde_json::to_vec(value).map_err(|source| {
+            Error::invalid(format!("a run's event has no JSON form: {source}"))
+        })?;
+        Ok(Self {
+            kind,
+            meta: codec::encode_run_meta(),
+            payload,
+        })
     }
 }
 
@@ -118,16 +124,24 @@ impl RunEvent {
                 run.check()?;
                 EncodedRunEvent::of(CREATED, run)
             }
-            Self::StepStarted { step_number, at_ms } => {
-                EncodedRunEvent::of(STEP_STARTED, &StepStarted { step_number: *step_number, at_ms: *at_ms })
-            }
+            Self::StepStarted { step_number, at_ms } => EncodedRunEvent::of(
+                STEP_STARTED,
+                &StepStarted {
+                    step_number: *step_number,
+                    at_ms: *at_ms,
+                },
+            ),
             Self::StatusChanged(change) => {
                 change.check()?;
                 EncodedRunEvent::of(STATUS_CHANGED, change)
             }
-            Self::Resumed { run_id, at_ms } => {
-                EncodedRunEvent::of(RESUMED, &Resumed { run_id: *run_id, at_ms: *at_ms })
-            }
+            Self::Resumed { run_id, at_ms } => EncodedRunEvent::of(
+                RESUMED,
+                &Resumed {
+                    run_id: *run_id,
+                    at_ms: *at_ms,
+                },
+            ),
         }
     }
 
@@ -143,7 +157,8 @@ impl RunEvent {
             STEP_STARTED => read(version, kind, payload)
                 .map(|StepStarted { step_number, at_ms }| Self::StepStarted { step_number, at_ms }),
             STATUS_CHANGED => read(version, kind, payload).map(Self::StatusChanged),
-            RESUMED => read(version, kind, payload).map(|Resumed { run_id, at_ms }| Self::Resumed { run_id, at_ms }),
+            RESUMED => read(version, kind, payload)
+                .map(|Resumed { run_id, at_ms }| Self::Resumed { run_id, at_ms }),
             _ => Err(unknown_kind(kind)),
         }
     }
@@ -158,11 +173,19 @@ pub(crate) fn unknown_kind(kind: u8) -> Error {
 
 /// Reads JSON written by some version as today's type.
 pub(crate) fn read<T: DeserializeOwned>(version: u8, kind: u8, payload: &[u8]) -> Result<T> {
-    let damaged = |source| Error::damaged(format!("a run's event of kind {kind} can't be read: {source}"));
+    let damaged = |source| {
+        Error::damaged(format!(
+            "a run's event of kind {kind} can't be read: {source}"
+        ))
+    };
     if version == codec::RUN_META_VERSION {
         return serde_json::from_slice(payload).map_err(damaged);
     }
-    let value = upcast(version, kind, serde_json::from_slice(payload).map_err(damaged)?)?;
+    let value = upcast(
+        version,
+        kind,
+        serde_json::from_slice(payload).map_err(damaged)?,
+    )?;
     serde_json::from_value(value).map_err(damaged)
 }
 
@@ -170,7 +193,10 @@ pub(crate) fn read<T: DeserializeOwned>(version: u8, kind: u8, payload: &[u8]) -
 fn upcast(version: u8, _kind: u8, _value: serde_json::Value) -> Result<serde_json::Value> {
     Err(Error::new(
         ErrorKind::UnsupportedVersion,
-        format!("run metadata has version {version}, from which there is no way to {}", codec::RUN_META_VERSION),
+        format!(
+            "run metadata has version {version}, from which there is no way to {}",
+            codec::RUN_META_VERSION
+        ),
     ))
 }
 
@@ -207,7 +233,9 @@ impl RunFold {
     pub fn push(&mut self, event: RunEvent) -> Result<()> {
         let Some(run) = &mut self.run else {
             let RunEvent::Created(run) = event else {
-                return Err(Error::damaged("a run's stream should begin with its creation"));
+                return Err(Error::damaged(
+                    "a run's stream should begin with its creation",
+                ));
             };
             self.first_step = run.step_count;
             self.run = Some(*run);
@@ -218,7 +246,10 @@ impl RunFold {
             RunEvent::StatusChanged(change) => apply(run, change),
             RunEvent::Resumed { run_id, .. } => run.resumed_by = Some(run_id),
             RunEvent::Created(run) => {
-                return Err(Error::damaged(format!("run {} is there already, but is created once more", run.id)));
+                return Err(Error::damaged(format!(
+                    "run {} is there already, but is created once more",
+                    run.id
+                )));
             }
         }
         Ok(())
@@ -252,10 +283,17 @@ fn apply(run: &mut Run, change: StatusChange) {
 }
 
 /// When a run that became this was over, and how long it ran.
-pub(crate) fn times(status: RunStatus, created_at_ms: u64, at_ms: u64) -> (Option<u64>, Option<u64>) {
+pub(crate) fn times(
+    status: RunStatus,
+    created_at_ms: u64,
+    at_ms: u64,
+) -> (Option<u64>, Option<u64>) {
     match status {
         RunStatus::Running => (None, None),
-        _ => (status.is_final().then_some(at_ms), Some(at_ms.saturating_sub(created_at_ms))),
+        _ => (
+            status.is_final().then_some(at_ms),
+            Some(at_ms.saturating_sub(created_at_ms)),
+        ),
     }
 }
 
@@ -306,9 +344,15 @@ mod tests {
     fn events() -> Vec<RunEvent> {
         vec![
             RunEvent::Created(Box::new(run())),
-            RunEvent::StepStarted { step_number: 46, at_ms: 1_100 },
+            RunEvent::StepStarted {
+                step_number: 46,
+                at_ms: 1_100,
+            },
             RunEvent::StatusChanged(change(RunStatus::Paused)),
-            RunEvent::Resumed { run_id: RunId(Uuid::from_u128(9)), at_ms: 2_000 },
+            RunEvent::Resumed {
+                run_id: RunId(Uuid::from_u128(9)),
+                at_ms: 2_000,
+            },
         ]
     }
 
@@ -317,20 +361,32 @@ mod tests {
         for (event, kind) in events().into_iter().zip(RUN_EVENT_KINDS) {
             let encoded = event.encode().unwrap();
             assert_eq!((encoded.kind, encoded.meta.as_slice()), (kind, &[1][..]));
-            assert_eq!(RunEvent::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap(), event);
+            assert_eq!(
+                RunEvent::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap(),
+                event
+            );
         }
     }
 
     #[test]
     fn a_step_event_is_pinned_byte_for_byte() {
-        let encoded = RunEvent::StepStarted { step_number: 46, at_ms: 1_100 }.encode().unwrap();
+        let encoded = RunEvent::StepStarted {
+            step_number: 46,
+            at_ms: 1_100,
+        }
+        .encode()
+        .unwrap();
         assert_eq!(encoded.payload, br#"{"step_number":46,"at_ms":1100}"#);
     }
 
     #[test]
     fn fields_of_a_newer_build_are_kept() {
         let encoded = RunEvent::Created(Box::new(run())).encode().unwrap();
-        let text = String::from_utf8(encoded.payload).unwrap().replacen('{', r#"{"colour":{"deep":[1]},"#, 1);
+        let text = String::from_utf8(encoded.payload).unwrap().replacen(
+            '{',
+            r#"{"colour":{"deep":[1]},"#,
+            1,
+        );
         let event = RunEvent::decode(CREATED, &[1], text.as_bytes()).unwrap();
         let again = String::from_utf8(event.encode().unwrap().payload).unwrap();
         assert!(again.contains(r#""colour":{"deep":[1]}"#), "{again}");
@@ -344,19 +400,36 @@ mod tests {
         }
         assert_eq!(fold.steps_before(), 45);
         let run = fold.into_run().unwrap();
-        assert_eq!((run.status, run.step_count, run.duration_ms), (RunStatus::Paused, 46, Some(250)));
-        assert_eq!((run.completed_at_ms, run.resumed_by), (None, Some(RunId(Uuid::from_u128(9)))));
+        assert_eq!(
+            (run.status, run.step_count, run.duration_ms),
+            (RunStatus::Paused, 46, Some(250))
+        );
+        assert_eq!(
+            (run.completed_at_ms, run.resumed_by),
+            (None, Some(RunId(Uuid::from_u128(9))))
+        );
 
         let mut fold = RunFold::new();
         fold.push(RunEvent::Created(Box::new(self::run()))).unwrap();
-        fold.push(RunEvent::StatusChanged(change(RunStatus::Completed))).unwrap();
+        fold.push(RunEvent::StatusChanged(change(RunStatus::Completed)))
+            .unwrap();
         assert_eq!(fold.run().unwrap().completed_at_ms, Some(1_250));
-        assert_eq!(fold.push(RunEvent::Created(Box::new(self::run()))).unwrap_err().kind(), ErrorKind::Damaged);
+        assert_eq!(
+            fold.push(RunEvent::Created(Box::new(self::run())))
+                .unwrap_err()
+                .kind(),
+            ErrorKind::Damaged
+        );
     }
 
     #[test]
     fn a_stream_that_does_not_begin_with_the_run_is_damage() {
-        let error = RunFold::new().push(RunEvent::StepStarted { step_number: 1, at_ms: 0 }).unwrap_err();
+        let error = RunFold::new()
+            .push(RunEvent::StepStarted {
+                step_number: 1,
+                at_ms: 0,
+            })
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Damaged);
     }
 
@@ -364,20 +437,49 @@ mod tests {
     fn an_unknown_kind_or_version_is_refused_by_name() {
         for (kind, meta) in [(60, &[1][..]), (STEP_STARTED, &[2]), (STEP_STARTED, &[0])] {
             let error = RunEvent::decode(kind, meta, b"{}").unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::UnsupportedVersion, "{kind} {meta:?}");
+            assert_eq!(
+                error.kind(),
+                ErrorKind::UnsupportedVersion,
+                "{kind} {meta:?}"
+            );
         }
         for meta in [&[][..], &[1, 1]] {
-            assert_eq!(RunEvent::decode(STEP_STARTED, meta, b"{}").unwrap_err().kind(), ErrorKind::Damaged);
+            assert_eq!(
+                RunEvent::decode(STEP_STARTED, meta, b"{}")
+                    .unwrap_err()
+                    .kind(),
+                ErrorKind::Damaged
+            );
         }
-        assert_eq!(RunEvent::decode(STEP_STARTED, &[1], b"[]").unwrap_err().kind(), ErrorKind::Damaged);
+        assert_eq!(
+            RunEvent::decode(STEP_STARTED, &[1], b"[]")
+                .unwrap_err()
+                .kind(),
+            ErrorKind::Damaged
+        );
     }
 
     #[test]
     fn a_text_over_its_limit_is_refused() {
-        let long = StatusChange { summary: Some("x".repeat(RUN_TEXT_BYTES_MAX + 1)), ..change(RunStatus::Failed) };
-        assert_eq!(RunEvent::StatusChanged(long).encode().unwrap_err().kind(), ErrorKind::TooLarge);
-        let nameless = Run { agent_id: String::new(), ..run() };
-        assert_eq!(RunEvent::Created(Box::new(nameless)).encode().unwrap_err().kind(), ErrorKind::InvalidInput);
+        let long = StatusChange {
+            summary: Some("x".repeat(RUN_TEXT_BYTES_MAX + 1)),
+            ..change(RunStatus::Failed)
+        };
+        assert_eq!(
+            RunEvent::StatusChanged(long).encode().unwrap_err().kind(),
+            ErrorKind::TooLarge
+        );
+        let nameless = Run {
+            agent_id: String::new(),
+            ..run()
+        };
+        assert_eq!(
+            RunEvent::Created(Box::new(nameless))
+                .encode()
+                .unwrap_err()
+                .kind(),
+            ErrorKind::InvalidInput
+        );
     }
 
     proptest! {

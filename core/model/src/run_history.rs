@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ContextEvent, ContextEventKind, Error, RawJson, Result, Role, RunId, ToolCallStatus, ToolResultMark, message,
+    ContextEvent, ContextEventKind, Error, RawJson, Result, Role, RunId, ToolCallStatus,
+    ToolResultMark, message,
 };
 
 /// One message of a run.
@@ -35,8 +36,12 @@ impl RunMessage {
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) when the event's content isn't a JSON object.
     pub fn of_event(event: &ContextEvent) -> Result<Option<Self>> {
-        let (Some(run_id), Some(role)) = (event.run_id, event.role()) else { return Ok(None) };
-        let Some(content) = event.message_json()? else { return Ok(None) };
+        let (Some(run_id), Some(role)) = (event.run_id, event.role()) else {
+            return Ok(None);
+        };
+        let Some(content) = event.message_json()? else {
+            return Ok(None);
+        };
         Ok(Some(Self {
             id: event.position,
             run_id,
@@ -106,7 +111,9 @@ impl ToolCallFold {
     /// Takes the next event.
     pub fn push(&mut self, event: &ContextEvent) {
         match event.event_type {
-            ContextEventKind::AssistantMessage => self.message = Some((event.position, event.sequence_number)),
+            ContextEventKind::AssistantMessage => {
+                self.message = Some((event.position, event.sequence_number))
+            }
             ContextEventKind::ToolCall => self.call(event),
             ContextEventKind::ToolResult => self.result(event),
             ContextEventKind::SystemMessage | ContextEventKind::UserMessage => {}
@@ -117,14 +124,22 @@ impl ToolCallFold {
     /// call that the run left open. Once there was one, [`push`](Self::push) isn't called any more.
     pub fn push_later(&mut self, event: &ContextEvent) {
         match event.event_type {
-            ContextEventKind::ToolCall => *self.later.entry(event.tool_call_id.clone()).or_default() += 1,
+            ContextEventKind::ToolCall => {
+                *self.later.entry(event.tool_call_id.clone()).or_default() += 1
+            }
             // It has lost the ids that it answered.
-            ContextEventKind::ToolResult if event.redacted && self.later.values().all(|calls| *calls == 0) => {
+            ContextEventKind::ToolResult
+                if event.redacted && self.later.values().all(|calls| *calls == 0) =>
+            {
                 self.result(event);
             }
             ContextEventKind::ToolResult => {
                 for mark in &event.tool_results {
-                    match self.later.get_mut(&mark.tool_call_id).filter(|calls| **calls > 0) {
+                    match self
+                        .later
+                        .get_mut(&mark.tool_call_id)
+                        .filter(|calls| **calls > 0)
+                    {
                         Some(calls) => *calls -= 1,
                         None => self.answer(event, mark),
                     }
@@ -136,7 +151,9 @@ impl ToolCallFold {
 
     /// Whether a call has no result yet.
     pub fn is_open(&self) -> bool {
-        self.calls.iter().any(|call| call.status == ToolCallStatus::Pending)
+        self.calls
+            .iter()
+            .any(|call| call.status == ToolCallStatus::Pending)
     }
 
     /// The calls so far, in the order they were made.
@@ -157,7 +174,9 @@ impl ToolCallFold {
             run_id,
             message_id: self.message.map(|(position, _)| position),
             tool_call_id: event.tool_call_id.clone(),
-            tool_name: request.as_ref().map_or_else(|| "[redacted]".to_owned(), |request| request.name.clone()),
+            tool_name: request
+                .as_ref()
+                .map_or_else(|| "[redacted]".to_owned(), |request| request.name.clone()),
             input: request.map_or_else(RawJson::null, |request| input_of(request.arguments)),
             output: None,
             status: ToolCallStatus::Pending,
@@ -165,7 +184,9 @@ impl ToolCallFold {
             step_number: event.step_number.unwrap_or_default(),
             created_at_ms: event.created_at_ms,
             sequence_number: event.sequence_number,
-            message_sequence: self.message.map_or(event.sequence_number, |(_, sequence)| sequence),
+            message_sequence: self
+                .message
+                .map_or(event.sequence_number, |(_, sequence)| sequence),
         });
     }
 
@@ -183,17 +204,33 @@ impl ToolCallFold {
     }
 
     fn answer(&mut self, event: &ContextEvent, mark: &ToolResultMark) {
-        let Some(call) = self.open(|call| call.tool_call_id == mark.tool_call_id) else { return };
-        call.status = if mark.is_error { ToolCallStatus::Error } else { ToolCallStatus::Completed };
-        call.output = Some(message::output_of(&event.content, mark.tool_call_id.as_deref()));
+        let Some(call) = self.open(|call| call.tool_call_id == mark.tool_call_id) else {
+            return;
+        };
+        call.status = if mark.is_error {
+            ToolCallStatus::Error
+        } else {
+            ToolCallStatus::Completed
+        };
+        call.output = Some(message::output_of(
+            &event.content,
+            mark.tool_call_id.as_deref(),
+        ));
         call.duration_ms = mark.duration_ms;
     }
 
     /// The first open call that fits, of the newest message that has one.
     fn open(&mut self, fits: impl Fn(&ToolCall) -> bool) -> Option<&mut ToolCall> {
         let open = |call: &ToolCall| call.status == ToolCallStatus::Pending && fits(call);
-        let newest = self.calls.iter().rev().find(|call| open(call))?.message_sequence;
-        self.calls.iter_mut().find(|call| call.message_sequence == newest && open(call))
+        let newest = self
+            .calls
+            .iter()
+            .rev()
+            .find(|call| open(call))?
+            .message_sequence;
+        self.calls
+            .iter_mut()
+            .find(|call| call.message_sequence == newest && open(call))
     }
 }
 
@@ -205,7 +242,9 @@ fn input_of(arguments: RawJson) -> RawJson {
     if !arguments.as_str().trim_start().starts_with('"') {
         return arguments;
     }
-    let inner = arguments.to_value::<Text>().and_then(|text| RawJson::parse(text.0));
+    let inner = arguments
+        .to_value::<Text>()
+        .and_then(|text| RawJson::parse(text.0));
     inner.unwrap_or(arguments)
 }
 
@@ -217,7 +256,10 @@ pub fn tool_calls<'a>(events: impl IntoIterator<Item = &'a ContextEvent>) -> Res
     let mut fold = ToolCallFold::new();
     for event in events {
         if event.run_id.is_none() {
-            return Err(Error::invalid(format!("event {} belongs to no run", event.sequence_number)));
+            return Err(Error::invalid(format!(
+                "event {} belongs to no run",
+                event.sequence_number
+            )));
         }
         fold.push(event);
     }
@@ -238,8 +280,13 @@ mod tests {
     fn events(messages: &[(&str, EventOptions)]) -> Vec<ContextEvent> {
         let mut events = Vec::new();
         for (json, options) in messages {
-            let options = EventOptions { run_id: Some(run()), step_number: Some(3), ..options.clone() };
-            let of_message = NewContextEvent::of_message(RawJson::parse((*json).to_owned()).unwrap(), &options);
+            let options = EventOptions {
+                run_id: Some(run()),
+                step_number: Some(3),
+                ..options.clone()
+            };
+            let of_message =
+                NewContextEvent::of_message(RawJson::parse((*json).to_owned()).unwrap(), &options);
             for new in of_message.unwrap() {
                 let sequence = events.len() as u64 + 1;
                 let meta = new.encode_meta().unwrap();
@@ -264,20 +311,40 @@ mod tests {
 
     #[test]
     fn a_call_is_linked_to_its_message_and_its_result() {
-        let timed = EventOptions { tool_duration_ms: Some(12), ..EventOptions::default() };
-        let failed = EventOptions { tool_is_error: Some(true), ..EventOptions::default() };
+        let timed = EventOptions {
+            tool_duration_ms: Some(12),
+            ..EventOptions::default()
+        };
+        let failed = EventOptions {
+            tool_is_error: Some(true),
+            ..EventOptions::default()
+        };
         let events = events(&[
             (OPENAI, EventOptions::default()),
-            (r#"{"role":"tool","tool_call_id":"b","content":{"code":2}}"#, failed),
+            (
+                r#"{"role":"tool","tool_call_id":"b","content":{"code":2}}"#,
+                failed,
+            ),
             (r#"{"role":"tool","tool_call_id":"a","content":"x"}"#, timed),
         ]);
         let calls = tool_calls(&events).unwrap();
-        let [a, b] = calls.as_slice() else { panic!("{calls:?}") };
-        assert_eq!((a.id, a.message_id, a.tool_name.as_str(), a.step_number), (102, Some(101), "ls", 3));
+        let [a, b] = calls.as_slice() else {
+            panic!("{calls:?}")
+        };
+        assert_eq!(
+            (a.id, a.message_id, a.tool_name.as_str(), a.step_number),
+            (102, Some(101), "ls", 3)
+        );
         assert_eq!(a.input.as_str(), r#"{"path": "/"}"#);
-        assert_eq!((a.status, a.duration_ms), (ToolCallStatus::Completed, Some(12)));
+        assert_eq!(
+            (a.status, a.duration_ms),
+            (ToolCallStatus::Completed, Some(12))
+        );
         assert_eq!(a.output.as_ref().unwrap().as_str(), r#""x""#);
-        assert_eq!((b.status, b.input.as_str()), (ToolCallStatus::Error, r#""not json""#));
+        assert_eq!(
+            (b.status, b.input.as_str()),
+            (ToolCallStatus::Error, r#""not json""#)
+        );
         assert_eq!(b.output.as_ref().unwrap().as_str(), r#"{"code":2}"#);
     }
 
@@ -296,8 +363,17 @@ mod tests {
             ),
         ]);
         let calls = tool_calls(&events).unwrap();
-        let found: Vec<_> = calls.iter().map(|call| (call.output.as_ref().unwrap().as_str(), call.status)).collect();
-        assert_eq!(found, [("[1]", ToolCallStatus::Completed), (r#""no""#, ToolCallStatus::Error)]);
+        let found: Vec<_> = calls
+            .iter()
+            .map(|call| (call.output.as_ref().unwrap().as_str(), call.status))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("[1]", ToolCallStatus::Completed),
+                (r#""no""#, ToolCallStatus::Error)
+            ]
+        );
     }
 
     #[test]
@@ -306,11 +382,20 @@ mod tests {
         let result = r#"{"role":"function","name":"f","content":"1"}"#;
         let plain = EventOptions::default;
         // The first call is never answered, and none has an id.
-        let events = events(&[(call, plain()), (call, plain()), (result, plain()), (call, plain())]);
+        let events = events(&[
+            (call, plain()),
+            (call, plain()),
+            (result, plain()),
+            (call, plain()),
+        ]);
         let whole = tool_calls(&events).unwrap();
         assert_eq!(
             whole.iter().map(|call| call.status).collect::<Vec<_>>(),
-            [ToolCallStatus::Pending, ToolCallStatus::Completed, ToolCallStatus::Pending]
+            [
+                ToolCallStatus::Pending,
+                ToolCallStatus::Completed,
+                ToolCallStatus::Pending
+            ]
         );
         assert_eq!(tool_calls(&events[2..]).unwrap(), whole[1..]);
     }
@@ -319,7 +404,10 @@ mod tests {
     fn a_message_is_the_event_with_its_place() {
         let events = events(&[(OPENAI, EventOptions::default())]);
         let message = RunMessage::of_event(&events[0]).unwrap().unwrap();
-        assert_eq!((message.id, message.role, message.step_number), (101, Role::Assistant, 3));
+        assert_eq!(
+            (message.id, message.role, message.step_number),
+            (101, Role::Assistant, 3)
+        );
         assert_eq!(message.content.as_str(), OPENAI);
         assert_eq!(RunMessage::of_event(&events[1]).unwrap(), None);
     }

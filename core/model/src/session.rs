@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     ChatFields, Error, InstanceId, RawJson, Result, SessionId,
     limits::{
-        AGENT_NAME_BYTES_MAX, PROJECT_BYTES_MAX, SESSION_METADATA_BYTES_MAX, SESSION_NAME_BYTES_MAX, TITLE_BYTES_MAX,
+        AGENT_NAME_BYTES_MAX, PROJECT_BYTES_MAX, SESSION_METADATA_BYTES_MAX,
+        SESSION_NAME_BYTES_MAX, TITLE_BYTES_MAX,
     },
 };
 
@@ -63,11 +64,25 @@ impl Session {
     /// [`TooLarge`](crate::ErrorKind::TooLarge) for a field over its limit.
     pub fn check(&self) -> Result<()> {
         if self.name.as_deref() == Some("") {
-            return Err(Error::invalid("the session's name is empty; leave it out, or give one"));
+            return Err(Error::invalid(
+                "the session's name is empty; leave it out, or give one",
+            ));
         }
-        check_length("the session's name", self.name.as_deref(), SESSION_NAME_BYTES_MAX)?;
-        check_length("the session's title", self.title.as_deref(), TITLE_BYTES_MAX)?;
-        check_length("the session's project", self.project.as_deref(), PROJECT_BYTES_MAX)?;
+        check_length(
+            "the session's name",
+            self.name.as_deref(),
+            SESSION_NAME_BYTES_MAX,
+        )?;
+        check_length(
+            "the session's title",
+            self.title.as_deref(),
+            TITLE_BYTES_MAX,
+        )?;
+        check_length(
+            "the session's project",
+            self.project.as_deref(),
+            PROJECT_BYTES_MAX,
+        )?;
         check_length(
             "the session's metadata",
             self.metadata.as_ref().map(RawJson::as_str),
@@ -103,15 +118,19 @@ impl AgentInstance {
         if self.agent_name.is_empty() {
             return Err(Error::invalid("the agent's name is empty; give one"));
         }
-        check_length("the agent's name", Some(&self.agent_name), AGENT_NAME_BYTES_MAX)
+        check_length(
+            "the agent's name",
+            Some(&self.agent_name),
+            AGENT_NAME_BYTES_MAX,
+        )
     }
 }
 
 pub(crate) fn check_length(what: &str, text: Option<&str>, bytes_max: usize) -> Result<()> {
     match text.map(str::len) {
-        Some(length) if length > bytes_max => {
-            Err(Error::too_large(format!("{what} has {length} bytes, at most {bytes_max} are allowed; shorten it")))
-        }
+        Some(length) if length > bytes_max => Err(Error::too_large(format!(
+            "{what} has {length} bytes, at most {bytes_max} are allowed; shorten it"
+        ))),
         _ => Ok(()),
     }
 }

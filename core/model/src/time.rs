@@ -50,15 +50,24 @@ impl Timestamp {
         let bytes = text.as_bytes();
         let digits = |range: std::ops::Range<usize>| -> Option<i64> {
             let part = text.get(range)?;
-            part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
+            part.bytes()
+                .all(|byte| byte.is_ascii_digit())
+                .then(|| part.parse().ok())?
         };
         let (year, month, day) = (digits(0..4)?, digits(5..7)?, digits(8..10)?);
         let (hour, minute, second) = (digits(11..13)?, digits(14..16)?, digits(17..19)?);
         let separators = [bytes.get(4)?, bytes.get(7)?, bytes.get(13)?, bytes.get(16)?];
-        if separators != [&b'-', &b'-', &b':', &b':'] || !matches!(bytes.get(10)?, b'T' | b't' | b' ') {
+        if separators != [&b'-', &b'-', &b':', &b':']
+            || !matches!(bytes.get(10)?, b'T' | b't' | b' ')
+        {
             return None;
         }
-        if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
+        if !(1..=12).contains(&month)
+            || !(1..=31).contains(&day)
+            || hour > 23
+            || minute > 59
+            || second > 60
+        {
             return None;
         }
         let mut rest = text.get(19..)?;
@@ -69,12 +78,18 @@ impl Timestamp {
                 return None;
             }
             for index in 0..3 {
-                let digit = fraction.as_bytes().get(index).filter(|_| index < length).map_or(0, |digit| digit - b'0');
+                let digit = fraction
+                    .as_bytes()
+                    .get(index)
+                    .filter(|_| index < length)
+                    .map_or(0, |digit| digit - b'0');
                 milliseconds = milliseconds * 10 + i64::from(digit);
             }
             rest = fraction.get(length..)?;
         }
-        let seconds = days_from_date(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset(rest)?;
+        let seconds =
+            days_from_date(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
+                - offset(rest)?;
         u64::try_from(seconds * 1000 + milliseconds).ok().map(Self)
     }
 
@@ -86,9 +101,19 @@ impl Timestamp {
     /// assert_eq!(Timestamp::from_number(-5.0), None);
     /// ```
     pub fn from_number(number: f64) -> Option<Self> {
-        let milliseconds = if number < SECONDS_END { number * 1000.0 } else { number };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked by the range")]
-        (0.0..1e15).contains(&milliseconds).then_some(Self(milliseconds.round() as u64))
+        let milliseconds = if number < SECONDS_END {
+            number * 1000.0
+        } else {
+            number
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "checked by the range"
+        )]
+        (0.0..1e15)
+            .contains(&milliseconds)
+            .then_some(Self(milliseconds.round() as u64))
     }
 }
 
@@ -97,7 +122,10 @@ impl fmt::Display for Timestamp {
         let ms = self.0.min(RFC3339_END_MS - 1);
         let (year, month, day) = date_from_days(ms / DAY_MS);
         let ((hour, minute, second), ms) = (time_of_day(ms), ms % 1000);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z"
+        )
     }
 }
 
@@ -118,7 +146,8 @@ impl<'de> Deserialize<'de> for Timestamp {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Timestamp, E> {
-                Timestamp::from_rfc3339(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+                Timestamp::from_rfc3339(text)
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
             }
 
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<Timestamp, E> {
@@ -126,7 +155,8 @@ impl<'de> Deserialize<'de> for Timestamp {
             }
 
             fn visit_f64<E: de::Error>(self, number: f64) -> Result<Timestamp, E> {
-                Timestamp::from_number(number).ok_or_else(|| E::invalid_value(de::Unexpected::Float(number), &self))
+                Timestamp::from_number(number)
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Float(number), &self))
             }
         }
         deserializer.deserialize_any(Visitor)
@@ -146,7 +176,10 @@ fn offset(text: &str) -> Option<i64> {
     if digits.len() != 4 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let (hours, minutes): (i64, i64) = (digits.get(..2)?.parse().ok()?, digits.get(2..)?.parse().ok()?);
+    let (hours, minutes): (i64, i64) = (
+        digits.get(..2)?.parse().ok()?,
+        digits.get(2..)?.parse().ok()?,
+    );
     Some(sign * (hours * 3600 + minutes * 60))
 }
 
@@ -158,7 +191,11 @@ mod tests {
     fn every_day_is_written_as_it_is_read() {
         for day in (0..2_932_896).step_by(13) {
             let time = Timestamp(day * DAY_MS + 86_399_999);
-            assert_eq!(Timestamp::from_rfc3339(&time.to_string()), Some(time), "{time}");
+            assert_eq!(
+                Timestamp::from_rfc3339(&time.to_string()),
+                Some(time),
+                "{time}"
+            );
         }
         assert_eq!(Timestamp(u64::MAX).to_string(), "9999-12-31T23:59:59.999Z");
     }
@@ -168,6 +205,9 @@ mod tests {
         for text in ["\"soon\"", "-1", "true", "null", "{}", "1e300"] {
             assert!(serde_json::from_str::<Timestamp>(text).is_err(), "{text}");
         }
-        assert_eq!(serde_json::from_str::<Timestamp>("1767430800500").unwrap(), Timestamp(1_767_430_800_500));
+        assert_eq!(
+            serde_json::from_str::<Timestamp>("1767430800500").unwrap(),
+            Timestamp(1_767_430_800_500)
+        );
     }
 }

@@ -2,9 +2,15 @@
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a test looks at its own process, and tells")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a test looks at its own process, and tells"
+)]
 
-use runlog_model::{InstanceId, RunCatalog, RunCatalogEvent, RunId, RunStatus, RunSummary, SessionId};
+use runlog_model::{
+    InstanceId, RunCatalog, RunCatalogEvent, RunId, RunStatus, RunSummary, SessionId,
+};
 use uuid::Uuid;
 
 const RUNS: u32 = 200_000;
@@ -42,9 +48,16 @@ fn a_run_with_a_session_of_its_own_takes_less_than_200_bytes() {
             duration_ms: None,
         };
         let id = run.id;
-        catalog.apply(catalog.last_sequence() + 1, &RunCatalogEvent::Created(run)).unwrap();
+        catalog
+            .apply(catalog.last_sequence() + 1, &RunCatalogEvent::Created(run))
+            .unwrap();
         let status = RunStatus::ALL[number as usize % 5];
-        let ended = RunCatalogEvent::StatusChanged { id, status, step_count: 7, at_ms: 1_700_000_100_000 };
+        let ended = RunCatalogEvent::StatusChanged {
+            id,
+            status,
+            step_count: 7,
+            at_ms: 1_700_000_100_000,
+        };
         catalog.apply(catalog.last_sequence() + 1, &ended).unwrap();
     }
     let bytes = (resident() - before) / u64::from(RUNS);

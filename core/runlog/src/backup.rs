@@ -28,9 +28,16 @@ impl AsyncStore {
     /// As [`backup`](Self::backup); [`Damaged`](ErrorKind::Damaged) also where what an earlier backup has differs, and it is
     /// the store's own that is damaged, which then isn't copied over it.
     pub fn backup_with(&self, folder: impl AsRef<Path>, options: BackupOptions) -> Result<Backup> {
-        let here = || Error::new(ErrorKind::InvalidInput, "only a store that this process has open can be backed up");
+        let here = || {
+            Error::new(
+                ErrorKind::InvalidInput,
+                "only a store that this process has open can be backed up",
+            )
+        };
         let embedded = self.embedded().ok_or_else(here)?;
-        embedded.engine().backup_with(&FsStorage::new(folder.as_ref()), options)
+        embedded
+            .engine()
+            .backup_with(&FsStorage::new(folder.as_ref()), options)
     }
 }
 

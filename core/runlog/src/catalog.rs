@@ -46,9 +46,21 @@ pub(crate) enum Guard {
 }
 
 impl CatalogReader {
-    pub(crate) fn new(backend: Arc<dyn Backend>, folded: Arc<Folded<Catalog>>, queues: Arc<Queues>) -> Self {
-        let streams = Streams { events: CATALOG_STREAM, parts: PARTS_STREAM, event: "catalog event" };
-        Self { projection: Projection::new(Arc::clone(&backend), streams, folded), backend, queues }
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        folded: Arc<Folded<Catalog>>,
+        queues: Arc<Queues>,
+    ) -> Self {
+        let streams = Streams {
+            events: CATALOG_STREAM,
+            parts: PARTS_STREAM,
+            event: "catalog event",
+        };
+        Self {
+            projection: Projection::new(Arc::clone(&backend), streams, folded),
+            backend,
+            queues,
+        }
     }
 
     /// Looks something up in what is folded already.
@@ -68,13 +80,21 @@ impl CatalogReader {
 
     /// Catches up, decides what to change, and writes it if nobody changed the catalog in between; else
     /// decides anew. `decide` gives the change and what to return once it is durable.
-    pub(crate) async fn change<'a, T>(&self, decide: impl Fn(&Catalog) -> Result<(Change<'a>, T)>) -> Result<T> {
+    pub(crate) async fn change<'a, T>(
+        &self,
+        decide: impl Fn(&Catalog) -> Result<(Change<'a>, T)>,
+    ) -> Result<T> {
         let mut attempts = self.queues.attempts(&*self.backend, CATALOG_STREAM).await;
         loop {
             self.projection.catch_up().await?;
-            let (last, decided) = self.with_state(|catalog| (catalog.last_sequence(), decide(catalog)));
+            let (last, decided) =
+                self.with_state(|catalog| (catalog.last_sequence(), decide(catalog)));
             let (change, value) = decided?;
-            let encoded = change.events.iter().map(CatalogEvent::encode).collect::<Result<Vec<_>>>()?;
+            let encoded = change
+                .events
+                .iter()
+                .map(CatalogEvent::encode)
+                .collect::<Result<Vec<_>>>()?;
             let expected = match change.guard {
                 Guard::Unchanged => Expected::Last(Sequence(last)),
                 Guard::Any => {
@@ -82,7 +102,11 @@ impl CatalogReader {
                     Expected::Any
                 }
             };
-            let mut ops = vec![Op::Append { stream: CATALOG_STREAM, expected, records: records(&encoded) }];
+            let mut ops = vec![Op::Append {
+                stream: CATALOG_STREAM,
+                expected,
+                records: records(&encoded),
+            }];
             ops.extend(change.ops);
             match self.backend.commit(Batch::new(ops)).await {
                 Ok(_) => {
@@ -100,5 +124,9 @@ fn records(events: &[EncodedCatalogEvent]) -> Vec<NewRecord<'_>> {
 }
 
 pub(crate) fn catalog_record(event: &EncodedCatalogEvent) -> NewRecord<'_> {
-    NewRecord { kind: Kind(event.kind), meta: &event.meta, payload: &event.payload }
+    NewRecord {
+        kind: Kind(event.kind),
+        meta: &event.meta,
+        payload: &event.payload,
+    }
 }

@@ -52,15 +52,22 @@ impl Cursor {
         bytes.extend(hash(filter).to_be_bytes());
         bytes.extend(self.first.to_be_bytes());
         bytes.extend(self.second.to_be_bytes());
-        bytes.iter().fold(String::with_capacity(2 * BYTES), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        bytes
+            .iter()
+            .fold(String::with_capacity(2 * BYTES), |mut text, byte| {
+                let _ = write!(text, "{byte:02x}");
+                text
+            })
     }
 
     /// Reads a cursor of this list and filter, where there is one.
-    pub(crate) fn read(text: Option<&str>, kind: Kind, filter: &impl Serialize) -> Result<Option<Self>> {
-        text.map(|text| Self::decode(text, kind, filter)).transpose()
+    pub(crate) fn read(
+        text: Option<&str>,
+        kind: Kind,
+        filter: &impl Serialize,
+    ) -> Result<Option<Self>> {
+        text.map(|text| Self::decode(text, kind, filter))
+            .transpose()
     }
 
     /// Reads a cursor of this list and filter.
@@ -90,7 +97,10 @@ impl Cursor {
                 "the cursor is that of a list with other filters; give those, or list from the beginning",
             ));
         }
-        Ok(Self { first: number(10), second: number(18) })
+        Ok(Self {
+            first: number(10),
+            second: number(18),
+        })
     }
 }
 
@@ -123,7 +133,9 @@ fn bytes_of(text: &str) -> Option<[u8; BYTES]> {
 /// FNV-1a of the filter's JSON: the same in every build, so that a cursor outlives the process.
 fn hash(filter: &impl Serialize) -> u64 {
     let json = serde_json::to_vec(filter).expect("a filter of strings and numbers has a JSON form");
-    json.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    json.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]
@@ -133,9 +145,15 @@ mod tests {
 
     #[test]
     fn a_cursor_fits_only_the_list_it_came_from() {
-        let cursor = Cursor { first: 7, second: u64::MAX };
+        let cursor = Cursor {
+            first: 7,
+            second: u64::MAX,
+        };
         let text = cursor.encode(Kind::Runs, &("a", 1));
-        assert_eq!(Cursor::decode(&text, Kind::Runs, &("a", 1)).unwrap(), cursor);
+        assert_eq!(
+            Cursor::decode(&text, Kind::Runs, &("a", 1)).unwrap(),
+            cursor
+        );
         let later = text.replacen("01", "02", 1);
         for (text, kind, filter) in [
             (text.as_str(), Kind::Messages, ("a", 1)),
@@ -153,7 +171,11 @@ mod tests {
 
     #[test]
     fn cursors_are_the_same_in_every_build() {
-        let text = Cursor { first: 7, second: 8 }.encode(Kind::ToolCalls, &("a", 1));
+        let text = Cursor {
+            first: 7,
+            second: 8,
+        }
+        .encode(Kind::ToolCalls, &("a", 1));
         assert_eq!(text, "017414b44f969c391c5300000000000000070000000000000008");
     }
 }

@@ -64,10 +64,19 @@ pub(crate) struct Attempts<'a> {
 
 impl Queues {
     /// The first attempt may be made when this is ready: at once, unless others have lost.
-    pub(crate) async fn attempts<'a>(&self, backend: &'a dyn Backend, stream: StreamId) -> Attempts<'a> {
+    pub(crate) async fn attempts<'a>(
+        &self,
+        backend: &'a dyn Backend,
+        stream: StreamId,
+    ) -> Attempts<'a> {
         let queue = self.of(stream);
         let is_free = queue.turn().holder.is_none();
-        let mut attempts = Attempts { backend, queue, made: 1, turn: None };
+        let mut attempts = Attempts {
+            backend,
+            queue,
+            made: 1,
+            turn: None,
+        };
         if !is_free {
             attempts.wait().await;
         }
@@ -118,7 +127,12 @@ impl Attempts<'_> {
             return Err(error);
         }
         self.made += 1;
-        let is_held = self.turn.is_some_and(|id| self.queue.turn().holder.is_some_and(|holder| holder.id == id));
+        let is_held = self.turn.is_some_and(|id| {
+            self.queue
+                .turn()
+                .holder
+                .is_some_and(|holder| holder.id == id)
+        });
         if !is_held {
             self.wait().await;
         }
@@ -138,7 +152,9 @@ impl Attempts<'_> {
         let id = poll_fn(|context| {
             let holder = {
                 let mut turn = self.queue.turn();
-                let Some(holder) = turn.holder else { return Poll::Ready(turn.take(self.end_of_log())) };
+                let Some(holder) = turn.holder else {
+                    return Poll::Ready(turn.take(self.end_of_log()));
+                };
                 turn.waiting.push(context.waker().clone());
                 if arrival + WATCHING_MAX < turn.arrivals {
                     return Poll::Pending;
@@ -162,7 +178,10 @@ impl Attempts<'_> {
 
     /// The last position that is durable; 0 where nothing is.
     fn end_of_log(&self) -> Position {
-        match self.backend.poll_past(Position::ZERO, &mut Context::from_waker(Waker::noop())) {
+        match self
+            .backend
+            .poll_past(Position::ZERO, &mut Context::from_waker(Waker::noop()))
+        {
             Poll::Ready(Ok(position)) => position,
             _ => Position::ZERO,
         }
@@ -177,7 +196,10 @@ impl Turn {
 
     fn take(&mut self, since: Position) -> u64 {
         self.last_id += 1;
-        self.holder = Some(Holder { id: self.last_id, since });
+        self.holder = Some(Holder {
+            id: self.last_id,
+            since,
+        });
         self.last_id
     }
 }
@@ -207,7 +229,11 @@ mod tests {
     }
 
     fn append(backend: &Embedded) {
-        let op = Op::Append { stream: STREAM, expected: Expected::Any, records: vec![NewRecord::data(b"x")] };
+        let op = Op::Append {
+            stream: STREAM,
+            expected: Expected::Any,
+            records: vec![NewRecord::data(b"x")],
+        };
         block_on(backend.commit(Batch::new(vec![op]))).unwrap();
     }
 
@@ -221,7 +247,9 @@ mod tests {
         let mut lost = Box::pin(second.again(conflict()));
         let mut third = Box::pin(queues.attempts(&backend, STREAM));
         let context = &mut Context::from_waker(Waker::noop());
-        assert!(lost.as_mut().poll(context).is_pending() && third.as_mut().poll(context).is_pending());
+        assert!(
+            lost.as_mut().poll(context).is_pending() && third.as_mut().poll(context).is_pending()
+        );
         drop(first);
         assert!(lost.as_mut().poll(context).is_ready());
         assert!(third.as_mut().poll(context).is_pending());
@@ -234,10 +262,18 @@ mod tests {
     fn futures_that_are_kept_and_not_polled_stop_nobody() {
         let (queues, backend) = (Queues::default(), backend());
         append(&backend);
-        let mut kept: Vec<_> = (0..3).map(|_| block_on(queues.attempts(&backend, STREAM))).collect();
-        let mut waiting: Vec<_> = kept.iter_mut().map(|attempts| Box::pin(attempts.again(conflict()))).collect();
+        let mut kept: Vec<_> = (0..3)
+            .map(|_| block_on(queues.attempts(&backend, STREAM)))
+            .collect();
+        let mut waiting: Vec<_> = kept
+            .iter_mut()
+            .map(|attempts| Box::pin(attempts.again(conflict())))
+            .collect();
         let context = &mut Context::from_waker(Waker::noop());
-        let ready = waiting.iter_mut().filter_map(|one| one.as_mut().poll(context).is_ready().then_some(())).count();
+        let ready = waiting
+            .iter_mut()
+            .filter_map(|one| one.as_mut().poll(context).is_ready().then_some(()))
+            .count();
         assert_eq!(ready, 1, "one has its turn, and two wait");
         // The one with the turn has written, and isn't polled any more.
         append(&backend);
@@ -250,7 +286,8 @@ mod tests {
         let (queues, backend) = (Queues::default(), backend());
         let mut attempts = block_on(queues.attempts(&backend, STREAM));
         assert!(block_on(attempts.again(Error::invalid("no"))).is_err());
-        let again = (1..2 * ATTEMPTS_MAX).take_while(|_| block_on(attempts.again(conflict())).is_ok());
+        let again =
+            (1..2 * ATTEMPTS_MAX).take_while(|_| block_on(attempts.again(conflict())).is_ok());
         assert_eq!(again.count(), ATTEMPTS_MAX as usize - 1);
     }
 

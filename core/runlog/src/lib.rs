@@ -56,16 +56,17 @@ mod store;
 pub mod transcript;
 
 pub use blocking::{
-    Agents, ChatStore, ContextRepository, ContextService, Events, FlowRun, Flows, Playback, RequestBuffer, ResumedRun,
-    RunRecorder, Runs, Store,
+    Agents, ChatStore, ContextRepository, ContextService, Events, FlowRun, Flows, Playback,
+    RequestBuffer, ResumedRun, RunRecorder, Runs, Store,
 };
 pub use catalog::CATALOG_STREAM;
 pub use chats::{
-    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportOptions, ImportReport, ListSteps, NewRequest, RequestDraft,
-    RequestEnd, ResumeAction, Resumption, StackLevel,
+    AsyncChatStore, AsyncRequestBuffer, ImportIssue, ImportOptions, ImportReport, ListSteps,
+    NewRequest, RequestDraft, RequestEnd, ResumeAction, Resumption, StackLevel,
 };
 pub use flows::{
-    AsyncFlowRun, AsyncFlows, AsyncPlayback, FLOWS_STREAM, PlaybackOptions, RecordedEvent, Resumed, RunningNode, Speed,
+    AsyncFlowRun, AsyncFlows, AsyncPlayback, FLOWS_STREAM, PlaybackOptions, RecordedEvent, Resumed,
+    RunningNode, Speed,
 };
 #[cfg(not(target_family = "wasm"))]
 pub use new_file::NewFile;
@@ -78,12 +79,14 @@ pub use orchestration::JsRuntime;
 #[cfg(not(target_family = "wasm"))]
 pub use orchestration::TokioRuntime;
 pub use orchestration::{
-    AGENTS_STREAM, AgentEnd, AgentError, AsyncAgents, Execution, Executor, LIST_AVAILABLE_AGENTS, MaybeSend, MaybeSync,
-    Orchestrator, OrchestratorOptions, ResumeReport, RunContext, RunHandle, Runtime, SPAWN_AGENTS, SharedSpace,
-    SpawnRequest, SpawnResult, StartAgent, StartPlace, Task, ToolDefinition, ToolReply, executor_fn, spawn_requests,
-    tool_definitions,
+    AGENTS_STREAM, AgentEnd, AgentError, AsyncAgents, Execution, Executor, LIST_AVAILABLE_AGENTS,
+    MaybeSend, MaybeSync, Orchestrator, OrchestratorOptions, ResumeReport, RunContext, RunHandle,
+    Runtime, SPAWN_AGENTS, SharedSpace, SpawnRequest, SpawnResult, StartAgent, StartPlace, Task,
+    ToolDefinition, ToolReply, executor_fn, spawn_requests, tool_definitions,
 };
-pub use repository::{AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages, Followed};
+pub use repository::{
+    AppendOptions, AppendResult, AsyncContextRepository, AsyncEventPages, Followed,
+};
 #[cfg(not(target_family = "wasm"))]
 pub use runlog_engine::SystemHost;
 pub use runlog_engine::{self as engine, Missing, Mode, OpenOptions as StoreOptions};
@@ -91,22 +94,24 @@ pub use runlog_engine::{Durability, Embedded, Host, Wait};
 pub use runlog_log::{self as log, Error, ErrorKind, Result};
 pub use runlog_model::{AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents};
 pub use runlog_model::{
-    AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowEventKind, FlowSummary, ListFlows, ModelUsage,
-    NodeStatus, RunSnapshot, RuntimeCommand, RuntimeEvent,
+    AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowEventKind, FlowSummary, ListFlows,
+    ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand, RuntimeEvent,
 };
 pub use runlog_model::{
-    AgentInstance, ContextEvent, ContextEventKind, DanglingToolCall, Deleted, EventOptions, InstanceId, JsonText,
-    ListRuns, ListSessions, Message, NewMessage, NewToolCall, RawJson, Role, Run, RunId, RunMessage, RunStatus,
-    RunSummary, Session, SessionChanges, SessionId, SessionPage, SessionStatus, ToolCall, ToolCallStatus,
-    ToolResultMark, ToolStyle, max_steps, pause_reason, read_json, read_value,
+    AgentInstance, ContextEvent, ContextEventKind, DanglingToolCall, Deleted, EventOptions,
+    InstanceId, JsonText, ListRuns, ListSessions, Message, NewMessage, NewToolCall, RawJson, Role,
+    Run, RunId, RunMessage, RunStatus, RunSummary, Session, SessionChanges, SessionId, SessionPage,
+    SessionStatus, ToolCall, ToolCallStatus, ToolResultMark, ToolStyle, max_steps, pause_reason,
+    read_json, read_value,
 };
 pub use runlog_model::{
-    Chat, ChatFilter, ChatList, ChatMessage, ChatOrder, ChatRole, ChatShare, MessageFilter, Space, Step, StepStatus,
-    StepType, Timestamp, Updates,
+    Chat, ChatFilter, ChatList, ChatMessage, ChatOrder, ChatRole, ChatShare, MessageFilter, Space,
+    Step, StepStatus, StepType, Timestamp, Updates,
 };
 pub use runs::{
-    AsyncResumedRun, AsyncRunRecorder, AsyncRuns, Continuation, Dangling, ListRunMessages, ListToolCalls,
-    MAX_TOTAL_STEPS_PER_RUN, NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions, RunEntry, RunPlace, ToolOutcome,
+    AsyncResumedRun, AsyncRunRecorder, AsyncRuns, Continuation, Dangling, ListRunMessages,
+    ListToolCalls, MAX_TOTAL_STEPS_PER_RUN, NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions,
+    RunEntry, RunPlace, ToolOutcome,
 };
 pub use service::{AsyncContextService, RawMessage};
 pub use sessions::{CopiedInstance, CopiedSession, CopySession};

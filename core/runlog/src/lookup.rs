@@ -16,7 +16,10 @@ const RESERVED: &[u8] = b"runlog:";
 /// and what one stream holds, another kind of thing can't read.
 pub(crate) fn check_id(catalog: &Catalog, id: Uuid) -> Result<()> {
     check_reserved(id)?;
-    let taken_by = match (catalog.session(SessionId(id)), catalog.instance(InstanceId(id))) {
+    let taken_by = match (
+        catalog.session(SessionId(id)),
+        catalog.instance(InstanceId(id)),
+    ) {
         (Some(_), _) => "a session",
         (_, Some(_)) => "an agent instance",
         (None, None) => return Ok(()),
@@ -44,18 +47,26 @@ fn check_reserved(id: Uuid) -> Result<()> {
 }
 
 fn taken(id: Uuid, by: &str) -> Error {
-    Error::new(ErrorKind::AlreadyExists, format!("the id {id} is that of {by} already; leave it out for a fresh one"))
+    Error::new(
+        ErrorKind::AlreadyExists,
+        format!("the id {id} is that of {by} already; leave it out for a fresh one"),
+    )
 }
 
 pub(crate) fn check_free(catalog: &Catalog, session: &Session) -> Result<()> {
     let id = session.id;
     if catalog.session(id).is_some() {
-        let message =
-            format!("session {id} exists already, or did before it was deleted; leave the id out for a fresh one");
+        let message = format!(
+            "session {id} exists already, or did before it was deleted; leave the id out for a fresh one"
+        );
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
     check_id(catalog, id.0)?;
-    match session.name.as_deref().and_then(|name| catalog.session_named(name)) {
+    match session
+        .name
+        .as_deref()
+        .and_then(|name| catalog.session_named(name))
+    {
         Some(taken) => Err(Error::new(
             ErrorKind::AlreadyExists,
             format!(
@@ -72,13 +83,18 @@ pub(crate) fn check_instance(catalog: &Catalog, instance: &AgentInstance) -> Res
     let (id, session) = (instance.id, instance.session_id);
     live_session(catalog, session)?;
     if catalog.instance(id).is_some() {
-        let message = format!("agent instance {id} exists already; leave the id out for a fresh one");
+        let message =
+            format!("agent instance {id} exists already; leave the id out for a fresh one");
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
     check_id(catalog, id.0)?;
-    let Some(parent) = instance.parent_instance_id else { return Ok(()) };
+    let Some(parent) = instance.parent_instance_id else {
+        return Ok(());
+    };
     match catalog.instance(parent) {
-        None => Err(Error::not_found(format!("no agent instance {parent} to be the parent; make it first"))),
+        None => Err(Error::not_found(format!(
+            "no agent instance {parent} to be the parent; make it first"
+        ))),
         Some(found) if found.session_id != session => Err(Error::invalid(format!(
             "the parent instance {parent} is in session {}, not in {session}; an instance and its parent share a session",
             found.session_id
@@ -91,30 +107,48 @@ pub(crate) fn live_session(catalog: &Catalog, id: SessionId) -> Result<&Session>
     match catalog.session(id) {
         Some(session) if session.deleted_at_ms.is_none() => Ok(session),
         Some(_) => Err(Error::not_found(format!("session {id} was deleted"))),
-        None => Err(Error::not_found(format!("no session {id}; make it with create_session"))),
+        None => Err(Error::not_found(format!(
+            "no session {id}; make it with create_session"
+        ))),
     }
 }
 
 pub(crate) fn root_instance(catalog: &Catalog, session: SessionId) -> Result<&AgentInstance> {
     live_session(catalog, session)?;
-    let root = catalog.instances(session).find(|instance| instance.parent_instance_id.is_none());
+    let root = catalog
+        .instances(session)
+        .find(|instance| instance.parent_instance_id.is_none());
     root.ok_or_else(|| {
-        Error::not_found(format!("session {session} has no agent instance yet; make one with create_instance"))
+        Error::not_found(format!(
+            "session {session} has no agent instance yet; make one with create_instance"
+        ))
     })
 }
 
 pub(crate) fn find_session(catalog: &Catalog, text: &str) -> Result<Session> {
-    if let Some(session) = text.parse().ok().and_then(|id| live_session(catalog, id).ok()) {
+    if let Some(session) = text
+        .parse()
+        .ok()
+        .and_then(|id| live_session(catalog, id).ok())
+    {
         return Ok(session.clone());
     }
     if let Some(session) = catalog.session_named(text) {
         return Ok(session.clone());
     }
-    match catalog.sessions_with_prefix(text, CANDIDATES_MAX).as_slice() {
-        [] => Err(Error::not_found(format!("no session has the id or the name {text:?}, or an id that begins so"))),
+    match catalog
+        .sessions_with_prefix(text, CANDIDATES_MAX)
+        .as_slice()
+    {
+        [] => Err(Error::not_found(format!(
+            "no session has the id or the name {text:?}, or an id that begins so"
+        ))),
         [one] => Ok((*one).clone()),
         several => {
-            let ids: Vec<String> = several.iter().map(|session| session.id.to_string()).collect();
+            let ids: Vec<String> = several
+                .iter()
+                .map(|session| session.id.to_string())
+                .collect();
             let message = format!(
                 "several sessions have an id that begins {text:?}, among them {}; give more of it",
                 ids.join(", ")

@@ -1,6 +1,9 @@
 //! [`NewFile`]: a file that gets its name when it is whole.
 
-#![allow(clippy::disallowed_methods, reason = "a file of the caller's, and not one of a store's storage")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a file of the caller's, and not one of a store's storage"
+)]
 
 use std::{
     fs::File,
@@ -57,7 +60,11 @@ impl NewFile {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let file = builder.tempfile_in(folder)?;
-        Ok(Self { path: path.to_owned(), folder: folder.to_owned(), file: BufWriter::new(file) })
+        Ok(Self {
+            path: path.to_owned(),
+            folder: folder.to_owned(),
+            file: BufWriter::new(file),
+        })
     }
 
     /// Makes what was written durable, then gives it its name, and makes that durable.
@@ -89,7 +96,14 @@ impl Write for NewFile {
 fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder)?.sync_all() {
         // Some file systems have no flush of a folder.
-        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
         done => done,
     }
 }
@@ -106,19 +120,27 @@ mod tests {
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = std::fs::read_dir(folder).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
     }
 
     #[test]
     fn of_two_with_one_path_the_first_that_is_whole_has_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("all.jsonl");
-        let (mut first, mut second) = (NewFile::create(&path).unwrap(), NewFile::create(&path).unwrap());
+        let (mut first, mut second) = (
+            NewFile::create(&path).unwrap(),
+            NewFile::create(&path).unwrap(),
+        );
         first.write_all(b"first").unwrap();
         second.write_all(b"second, and longer").unwrap();
         first.finish().unwrap();
         second.write_all(b", and longer still").unwrap();
-        assert_eq!(second.finish().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(
+            second.finish().unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
         assert_eq!(std::fs::read(&path).unwrap(), b"first");
         assert_eq!(names(folder.path()), ["all.jsonl"]);
     }
@@ -132,6 +154,11 @@ mod tests {
         assert_eq!(names(folder.path()).len(), 1);
         drop(file);
         assert_eq!(names(folder.path()), <[String; 0]>::default());
-        assert_eq!(NewFile::create(folder.path().join("no/a")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            NewFile::create(folder.path().join("no/a"))
+                .unwrap_err()
+                .kind(),
+            io::ErrorKind::NotFound
+        );
     }
 }

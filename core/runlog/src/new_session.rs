@@ -22,12 +22,18 @@ pub struct NewSession {
 impl NewSession {
     /// A session with a title.
     pub fn titled(title: impl Into<String>) -> Self {
-        Self { title: Some(title.into()), ..Self::default() }
+        Self {
+            title: Some(title.into()),
+            ..Self::default()
+        }
     }
 
     /// A session with an external name.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: Some(name.into()), ..Self::default() }
+        Self {
+            name: Some(name.into()),
+            ..Self::default()
+        }
     }
 }
 
@@ -49,6 +55,12 @@ pub struct NewInstance {
 impl NewInstance {
     /// A root instance, made now.
     pub fn new(session_id: SessionId, agent_name: impl Into<String>) -> Self {
-        Self { session_id, agent_name: agent_name.into(), parent_instance_id: None, id: None, created_at_ms: None }
+        Self {
+            session_id,
+            agent_name: agent_name.into(),
+            parent_instance_id: None,
+            id: None,
+            created_at_ms: None,
+        }
     }
 }

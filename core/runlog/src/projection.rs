@@ -6,7 +6,9 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use runlog_log::{Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, Snapshot, StreamId};
+use runlog_log::{
+    Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, Snapshot, StreamId,
+};
 use runlog_model::{Checkpoint, Checkpointed};
 
 use crate::{Error, ErrorKind, Result, backend::Backend};
@@ -65,7 +67,9 @@ impl<Fold> Drop for Writing<'_, Fold> {
 impl<Fold> Folded<Fold> {
     /// The lock is never held across a wait.
     fn state(&self) -> MutexGuard<'_, State<Fold>> {
-        self.state.lock().expect("a fold was left broken by a panic")
+        self.state
+            .lock()
+            .expect("a fold was left broken by a panic")
     }
 }
 
@@ -83,7 +87,11 @@ impl<Fold: Checkpointed> Folded<Fold> {
         if !state.is_restored {
             return false;
         }
-        *state = State { is_distrusted: true, is_written: state.is_written, ..State::default() };
+        *state = State {
+            is_distrusted: true,
+            is_written: state.is_written,
+            ..State::default()
+        };
         true
     }
 
@@ -102,8 +110,16 @@ impl<Fold: Checkpointed> Folded<Fold> {
 }
 
 impl<Fold: Checkpointed> Projection<Fold> {
-    pub(crate) fn new(backend: Arc<dyn Backend>, streams: Streams, folded: Arc<Folded<Fold>>) -> Self {
-        Self { backend, streams, folded }
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        streams: Streams,
+        folded: Arc<Folded<Fold>>,
+    ) -> Self {
+        Self {
+            backend,
+            streams,
+            folded,
+        }
     }
 
     /// Looks something up in what is folded already.
@@ -131,7 +147,11 @@ impl<Fold: Checkpointed> Projection<Fold> {
         // Without a checkpoint below it, damage is the log's.
         let is_distrusted = self.folded.state().is_distrusted;
         match self.apply_new_events().await {
-            Err(error) if error.kind() == ErrorKind::Damaged && !is_distrusted && self.folded.discard_checkpoint() => {
+            Err(error)
+                if error.kind() == ErrorKind::Damaged
+                    && !is_distrusted
+                    && self.folded.discard_checkpoint() =>
+            {
                 self.apply_new_events().await
             }
             taken => taken,
@@ -139,13 +159,26 @@ impl<Fold: Checkpointed> Projection<Fold> {
     }
 
     async fn apply_new_events(&self) -> Result<()> {
-        let Some(info) = self.backend.stream(self.streams.events).await? else { return Ok(()) };
-        if self.folded.last_sequence() == Sequence::ZERO && info.last_sequence.0 >= CHECKPOINT_EVENTS {
+        let Some(info) = self.backend.stream(self.streams.events).await? else {
+            return Ok(());
+        };
+        if self.folded.last_sequence() == Sequence::ZERO
+            && info.last_sequence.0 >= CHECKPOINT_EVENTS
+        {
             self.restore().await?;
         }
         let mut next = Some(self.folded.last_sequence().next());
         while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
-            let page = self.backend.read(self.streams.events, ReadOptions { first, ..ReadOptions::default() }).await?;
+            let page = self
+                .backend
+                .read(
+                    self.streams.events,
+                    ReadOptions {
+                        first,
+                        ..ReadOptions::default()
+                    },
+                )
+                .await?;
             next = page.next;
             let mut state = self.folded.state();
             for record in &page.records {
@@ -159,9 +192,14 @@ impl<Fold: Checkpointed> Projection<Fold> {
                     next = Some(Sequence(last).next());
                     break;
                 }
-                let event = Fold::decode(record.kind.0, &record.meta, &record.payload).map_err(|error| {
-                    Error::new(error.kind(), format!("{} {}: {error}", self.streams.event, record.sequence))
-                })?;
+                let event = Fold::decode(record.kind.0, &record.meta, &record.payload).map_err(
+                    |error| {
+                        Error::new(
+                            error.kind(),
+                            format!("{} {}: {error}", self.streams.event, record.sequence),
+                        )
+                    },
+                )?;
                 state.fold.apply_event(record.sequence.0, event)?;
             }
         }
@@ -189,23 +227,54 @@ impl<Fold: Checkpointed> Projection<Fold> {
     }
 
     async fn read_checkpoint(&self) -> Result<Option<Fold>> {
-        let snapshot = self.backend.latest_snapshot(self.streams.events, Sequence::MAX).await?;
-        let Some(Snapshot { sequence, meta, payload, .. }) = snapshot else { return Ok(None) };
-        let parts = self.backend.stream(self.streams.parts).await?.map_or(0, |info| info.last_sequence.0);
+        let snapshot = self
+            .backend
+            .latest_snapshot(self.streams.events, Sequence::MAX)
+            .await?;
+        let Some(Snapshot {
+            sequence,
+            meta,
+            payload,
+            ..
+        }) = snapshot
+        else {
+            return Ok(None);
+        };
+        let parts = self
+            .backend
+            .stream(self.streams.parts)
+            .await?
+            .map_or(0, |info| info.last_sequence.0);
         let checkpoint = Checkpoint::decode(&meta, &payload, parts)?;
         let mut parts = Vec::new();
         for sequences in checkpoint.parts() {
-            parts.extend(self.read_parts(Sequence(*sequences.start()), Sequence(*sequences.end())).await?);
+            parts.extend(
+                self.read_parts(Sequence(*sequences.start()), Sequence(*sequences.end()))
+                    .await?,
+            );
         }
-        Ok(Some(Fold::restore(sequence.0, checkpoint, parts.iter().map(|part| &part[..]))?))
+        Ok(Some(Fold::restore(
+            sequence.0,
+            checkpoint,
+            parts.iter().map(|part| &part[..]),
+        )?))
     }
 
     async fn read_parts(&self, first: Sequence, last: Sequence) -> Result<Vec<Bytes>> {
         let mut parts = Vec::new();
         let mut next = Some(first);
         while let Some(first) = next {
-            let page =
-                self.backend.read(self.streams.parts, ReadOptions { first, last, ..ReadOptions::default() }).await?;
+            let page = self
+                .backend
+                .read(
+                    self.streams.parts,
+                    ReadOptions {
+                        first,
+                        last,
+                        ..ReadOptions::default()
+                    },
+                )
+                .await?;
             next = page.next;
             parts.extend(page.records.into_iter().map(|record| record.payload));
         }
@@ -215,7 +284,11 @@ impl<Fold: Checkpointed> Projection<Fold> {
     /// Writes down what changed since the last time. Nothing waits for the device: it is derived.
     async fn checkpoint(&self) -> Result<()> {
         let stream = self.streams.parts;
-        let mut last = self.backend.stream(stream).await?.map_or(Sequence::ZERO, |info| info.last_sequence);
+        let mut last = self
+            .backend
+            .stream(stream)
+            .await?
+            .map_or(Sequence::ZERO, |info| info.last_sequence);
         let (sequence, parts, checkpoint) = {
             let state = self.folded.state();
             let (parts, checkpoint) = state.fold.checkpoint(last.0 + 1)?;
@@ -225,17 +298,35 @@ impl<Fold: Checkpointed> Projection<Fold> {
         while !parts.is_empty() {
             let (batch, rest) = parts.split_at(parts_of_batch(parts));
             // The expectation keeps a second writer of checkpoints from mixing its parts in.
-            let record = |part| NewRecord { kind: Kind(Fold::PART), meta: &[], payload: part };
+            let record = |part| NewRecord {
+                kind: Kind(Fold::PART),
+                meta: &[],
+                payload: part,
+            };
             let records = batch.iter().map(Vec::as_slice).map(record).collect();
-            let op = Op::Append { stream, expected: Expected::Last(last), records };
-            self.backend.commit(Batch::new(vec![op]).with_durability(Durability::Os)).await?;
+            let op = Op::Append {
+                stream,
+                expected: Expected::Last(last),
+                records,
+            };
+            self.backend
+                .commit(Batch::new(vec![op]).with_durability(Durability::Os))
+                .await?;
             last = Sequence(last.0 + batch.len() as u64);
             parts = rest;
         }
         let (meta, payload) = checkpoint.encode()?;
         let (stream, expected) = (self.streams.events, Expected::Any);
-        let op = Op::Snapshot { stream, expected, sequence, meta: &meta, payload: &payload };
-        self.backend.commit(Batch::new(vec![op]).with_durability(Durability::Os)).await?;
+        let op = Op::Snapshot {
+            stream,
+            expected,
+            sequence,
+            meta: &meta,
+            payload: &payload,
+        };
+        self.backend
+            .commit(Batch::new(vec![op]).with_durability(Durability::Os))
+            .await?;
         let mut state = self.folded.state();
         // Not if another thread has begun anew since.
         if sequence.0 <= state.fold.last_sequence() {
@@ -247,7 +338,10 @@ impl<Fold: Checkpointed> Projection<Fold> {
 
 /// Whether an error says that a checkpoint can't be used, and not that the store can't be read.
 fn is_unusable(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Damaged | ErrorKind::UnsupportedVersion | ErrorKind::NotFound)
+    matches!(
+        error.kind(),
+        ErrorKind::Damaged | ErrorKind::UnsupportedVersion | ErrorKind::NotFound
+    )
 }
 
 /// How many parts the next batch holds; at least one.

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use runlog_log::{
-    Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions, Record, Sequence, StreamId,
+    Batch, Direction, Durability, Expected, Kind, NewRecord, Op, OpResult, ReadOptions, Record,
+    Sequence, StreamId,
 };
 use runlog_model::{
-    AgentInstance, ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent, RawJson, SessionId,
-    StoredEvent,
+    AgentInstance, ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent,
+    RawJson, SessionId, StoredEvent,
 };
 use serde::Serialize;
 
@@ -96,7 +97,9 @@ impl AsyncContextRepository {
         agent_name: &str,
         parent: Option<InstanceId>,
     ) -> Result<AgentInstance> {
-        self.store.create_instance(session_id, agent_name, parent).await
+        self.store
+            .create_instance(session_id, agent_name, parent)
+            .await
     }
 
     /// The instance with this id, `None` when there is none.
@@ -122,7 +125,14 @@ impl AsyncContextRepository {
         content: RawJson,
         tool_call_id: Option<&str>,
     ) -> Result<ContextEvent> {
-        self.append_event_with(instance, kind, content, tool_call_id, &AppendOptions::default()).await
+        self.append_event_with(
+            instance,
+            kind,
+            content,
+            tool_call_id,
+            &AppendOptions::default(),
+        )
+        .await
     }
 
     /// [`append_event`](Self::append_event) with options.
@@ -139,7 +149,9 @@ impl AsyncContextRepository {
         options: &AppendOptions,
     ) -> Result<ContextEvent> {
         let event = NewContextEvent::new(kind, content, tool_call_id, &options.event)?;
-        let appended = self.append(instance, std::slice::from_ref(&event), options).await?;
+        let appended = self
+            .append(instance, std::slice::from_ref(&event), options)
+            .await?;
         match self.event(instance, appended.first_sequence).await {
             // Not another one that has come in its place after a truncation.
             Ok(Some(event)) if event.position == appended.position => Ok(event),
@@ -168,7 +180,10 @@ impl AsyncContextRepository {
         options: &AppendOptions,
     ) -> Result<AppendResult> {
         self.store.writable_instance(instance).await?;
-        let metas = events.iter().map(NewContextEvent::encode_meta).collect::<Result<Vec<_>>>()?;
+        let metas = events
+            .iter()
+            .map(NewContextEvent::encode_meta)
+            .collect::<Result<Vec<_>>>()?;
         let records = events.iter().zip(&metas).map(|(event, meta)| NewRecord {
             kind: Kind(event.kind.byte()),
             meta,
@@ -177,15 +192,28 @@ impl AsyncContextRepository {
         let batch = Batch {
             ops: vec![Op::Append {
                 stream: stream_of(instance),
-                expected: options.expected_last_sequence.map_or(Expected::Any, |last| Expected::Last(Sequence(last))),
+                expected: options
+                    .expected_last_sequence
+                    .map_or(Expected::Any, |last| Expected::Last(Sequence(last))),
                 records: records.collect(),
             }],
             key: options.idempotency_key.as_ref().map(String::as_bytes),
             durability: options.durability,
         };
-        let appended = self.store.backend().commit(batch).await.map_err(|error| name_instance(error, instance))?;
-        let OpResult { position, last_sequence } = appended.ops.first().copied().ok_or_else(|| {
-            Error::new(ErrorKind::Io, "the backend acknowledged an append without saying where it is")
+        let appended = self
+            .store
+            .backend()
+            .commit(batch)
+            .await
+            .map_err(|error| name_instance(error, instance))?;
+        let OpResult {
+            position,
+            last_sequence,
+        } = appended.ops.first().copied().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Io,
+                "the backend acknowledged an append without saying where it is",
+            )
         })?;
         // A repeated batch may have had another number of events; its first is told by its position alone.
         Ok(AppendResult {
@@ -203,7 +231,11 @@ impl AsyncContextRepository {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
-    pub async fn get_events(&self, instance: InstanceId, from_sequence: u64) -> Result<Vec<ContextEvent>> {
+    pub async fn get_events(
+        &self,
+        instance: InstanceId,
+        from_sequence: u64,
+    ) -> Result<Vec<ContextEvent>> {
         let mut pages = self.events(instance, from_sequence).await?;
         let mut events = Vec::new();
         while let Some(page) = pages.next_page().await? {
@@ -216,7 +248,11 @@ impl AsyncContextRepository {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
-    pub async fn events(&self, instance: InstanceId, from_sequence: u64) -> Result<AsyncEventPages> {
+    pub async fn events(
+        &self,
+        instance: InstanceId,
+        from_sequence: u64,
+    ) -> Result<AsyncEventPages> {
         self.store.known_instance(instance).await?;
         Ok(AsyncEventPages {
             repository: self.clone(),
@@ -239,7 +275,13 @@ impl AsyncContextRepository {
         let (mut next, mut limit) = (Some(Sequence::MAX), 4);
         while let Some(last) = next {
             let direction = Direction::Backward;
-            let options = ReadOptions { last, kinds: kinds.clone(), direction, limit, ..ReadOptions::default() };
+            let options = ReadOptions {
+                last,
+                kinds: kinds.clone(),
+                direction,
+                limit,
+                ..ReadOptions::default()
+            };
             let page = self.read_page(instance, options).await?;
             (next, limit) = (page.next, 1_024);
             for record in page.records {
@@ -256,19 +298,46 @@ impl AsyncContextRepository {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such instance.
-    pub async fn followed(&self, instance: InstanceId, sequence: u64, position: u64) -> Result<Followed> {
+    pub async fn followed(
+        &self,
+        instance: InstanceId,
+        sequence: u64,
+        position: u64,
+    ) -> Result<Followed> {
         let session = self.store.known_instance(instance).await?.session_id;
         // Caught up: a reader is told by the catalog alone.
-        let is_deleted = self.store.shared.catalog.read(|catalog| live_session(catalog, session).is_err()).await?;
-        if sequence == 0 || self.event(instance, sequence).await?.is_some_and(|event| event.position == position) {
-            return Ok(Followed { kept: sequence, position, is_deleted });
+        let is_deleted = self
+            .store
+            .shared
+            .catalog
+            .read(|catalog| live_session(catalog, session).is_err())
+            .await?;
+        if sequence == 0
+            || self
+                .event(instance, sequence)
+                .await?
+                .is_some_and(|event| event.position == position)
+        {
+            return Ok(Followed {
+                kept: sequence,
+                position,
+                is_deleted,
+            });
         }
         // Positions only grow: what stands up to the last one that was given was given.
         let stream = stream_of(instance);
         let last = self.stream_last(instance).await?.unwrap_or_default();
-        let before = self.store.last_before(stream, last, position.saturating_add(1)).await?;
-        let (kept, position) = before.map_or((0, 0), |record| (record.sequence.0, record.position.0));
-        Ok(Followed { kept, position, is_deleted })
+        let before = self
+            .store
+            .last_before(stream, last, position.saturating_add(1))
+            .await?;
+        let (kept, position) =
+            before.map_or((0, 0), |record| (record.sequence.0, record.position.0));
+        Ok(Followed {
+            kept,
+            position,
+            is_deleted,
+        })
     }
 
     /// The event at a sequence of a context, `None` when the context doesn't reach it, or for sequence 0.
@@ -280,9 +349,17 @@ impl AsyncContextRepository {
         if sequence == 0 {
             return Ok(None);
         }
-        let range = ReadOptions { first: Sequence(sequence), last: Sequence(sequence), ..ReadOptions::default() };
+        let range = ReadOptions {
+            first: Sequence(sequence),
+            last: Sequence(sequence),
+            ..ReadOptions::default()
+        };
         let page = self.read_page(instance, range).await?;
-        page.records.into_iter().next().map(|record| decode(instance, record)).transpose()
+        page.records
+            .into_iter()
+            .next()
+            .map(|record| decode(instance, record))
+            .transpose()
     }
 
     /// The last sequence of a context, 0 when it is empty.
@@ -301,7 +378,8 @@ impl AsyncContextRepository {
     /// [`NotFound`](ErrorKind::NotFound) when there is no such instance, [`InvalidInput`](ErrorKind::InvalidInput)
     /// when the context ends before the sequence.
     pub async fn delete_events_after(&self, instance: InstanceId, sequence: u64) -> Result<u64> {
-        self.delete_events_with(instance, sequence, || std::future::ready(Ok(None))).await
+        self.delete_events_with(instance, sequence, || std::future::ready(Ok(None)))
+            .await
     }
 
     /// [`delete_events_after`](Self::delete_events_after), and a step more of the same batch, which is decided anew
@@ -318,19 +396,32 @@ impl AsyncContextRepository {
         self.store.writable_instance(instance).await?;
         let stream = stream_of(instance);
         let after = Sequence(sequence);
-        let mut attempts = self.store.shared.folds.queues.attempts(&**self.store.backend(), stream).await;
+        let mut attempts = self
+            .store
+            .shared
+            .folds
+            .queues
+            .attempts(&**self.store.backend(), stream)
+            .await;
         loop {
             let last = self.stream_last(instance).await?.unwrap_or_default();
             check_within(instance, after, last)?;
             if after == last {
                 return Ok(0);
             }
-            let truncate = Op::Truncate { stream, expected: Expected::Last(last), after };
+            let truncate = Op::Truncate {
+                stream,
+                expected: Expected::Last(last),
+                after,
+            };
             let ops = std::iter::once(truncate).chain(along().await?).collect();
             match self.store.backend().commit(Batch::new(ops)).await {
                 Ok(_) => return Ok(last.0 - after.0),
                 // Another writer appended in between; what it appended is deleted and counted too.
-                Err(error) => attempts.again(error).await.map_err(|error| name_instance(error, instance))?,
+                Err(error) => attempts
+                    .again(error)
+                    .await
+                    .map_err(|error| name_instance(error, instance))?,
             }
         }
     }
@@ -351,7 +442,9 @@ impl AsyncContextRepository {
         up_to_sequence: Option<u64>,
     ) -> Result<u64> {
         if source == target {
-            return Err(Error::invalid(format!("instance {source} can't be copied to itself; make a new one")));
+            return Err(Error::invalid(format!(
+                "instance {source} can't be copied to itself; make a new one"
+            )));
         }
         self.store.known_instance(source).await?;
         self.store.writable_instance(target).await?;
@@ -363,7 +456,9 @@ impl AsyncContextRepository {
         if let Some(events) = target_last.filter(|last| last.0 > 0) {
             return Err(Error::new(
                 ErrorKind::AlreadyExists,
-                format!("instance {target} has {events} events already; copy to an instance that has none"),
+                format!(
+                    "instance {target} has {events} events already; copy to an instance that has none"
+                ),
             ));
         }
         if at == Sequence::ZERO {
@@ -373,20 +468,37 @@ impl AsyncContextRepository {
             return self.copy_records(source, target, at).await;
         }
         let (parent, child) = (stream_of(source), stream_of(target));
-        let fork = Op::Fork { parent, expected: Expected::Any, at, child };
-        self.store.backend().commit(Batch::new(vec![fork])).await.map_err(|error| name_instance(error, target))?;
+        let fork = Op::Fork {
+            parent,
+            expected: Expected::Any,
+            at,
+            child,
+        };
+        self.store
+            .backend()
+            .commit(Batch::new(vec![fork]))
+            .await
+            .map_err(|error| name_instance(error, target))?;
         Ok(at.0)
     }
 
     /// Writes the events out once more, as one batch: the target's stream exists, so that it can't be a fork.
-    async fn copy_records(&self, source: InstanceId, target: InstanceId, at: Sequence) -> Result<u64> {
+    async fn copy_records(
+        &self,
+        source: InstanceId,
+        target: InstanceId,
+        at: Sequence,
+    ) -> Result<u64> {
         let mut pages = self.events(source, 1).await?;
         pages.last = at;
         let mut events = Vec::new();
         while let Some(page) = pages.next_page().await? {
             events.extend(page.iter().map(ContextEvent::to_new));
         }
-        let options = AppendOptions { expected_last_sequence: Some(0), ..AppendOptions::default() };
+        let options = AppendOptions {
+            expected_last_sequence: Some(0),
+            ..AppendOptions::default()
+        };
         match self.append(target, &events, &options).await {
             Ok(_) => Ok(events.len() as u64),
             Err(error) if error.kind() == ErrorKind::TooLarge => Err(Error::with_source(
@@ -402,13 +514,30 @@ impl AsyncContextRepository {
 
     /// The last sequence of an instance's stream, `None` when it has no stream yet.
     async fn stream_last(&self, instance: InstanceId) -> Result<Option<Sequence>> {
-        Ok(self.store.backend().stream(stream_of(instance)).await?.map(|info| info.last_sequence))
+        Ok(self
+            .store
+            .backend()
+            .stream(stream_of(instance))
+            .await?
+            .map(|info| info.last_sequence))
     }
 
-    async fn read_page(&self, instance: InstanceId, options: ReadOptions) -> Result<Page<Sequence>> {
-        match self.store.backend().read(stream_of(instance), options).await {
+    async fn read_page(
+        &self,
+        instance: InstanceId,
+        options: ReadOptions,
+    ) -> Result<Page<Sequence>> {
+        match self
+            .store
+            .backend()
+            .read(stream_of(instance), options)
+            .await
+        {
             // An instance gets its stream with its first event.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Page { records: Vec::new(), next: None }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Page {
+                records: Vec::new(),
+                next: None,
+            }),
             page => page,
         }
     }
@@ -416,7 +545,8 @@ impl AsyncContextRepository {
 
 impl fmt::Debug for AsyncContextRepository {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncContextRepository").finish_non_exhaustive()
+        f.debug_struct("AsyncContextRepository")
+            .finish_non_exhaustive()
     }
 }
 
@@ -443,8 +573,15 @@ impl AsyncEventPages {
     /// # Errors
     /// Those of reading the store; [`Damaged`](ErrorKind::Damaged) for a record that isn't a context event.
     pub async fn next_page(&mut self) -> Result<Option<Vec<ContextEvent>>> {
-        let Some(first) = self.next else { return Ok(None) };
-        let options = ReadOptions { first, last: self.last, limit: self.limit, ..ReadOptions::default() };
+        let Some(first) = self.next else {
+            return Ok(None);
+        };
+        let options = ReadOptions {
+            first,
+            last: self.last,
+            limit: self.limit,
+            ..ReadOptions::default()
+        };
         let page = self.repository.read_page(self.instance, options).await?;
         self.next = page.next;
         self.limit = self.limit.saturating_mul(2);
@@ -452,7 +589,11 @@ impl AsyncEventPages {
             self.next = None;
             return Ok(None);
         }
-        page.records.into_iter().map(|record| decode(self.instance, record)).collect::<Result<_>>().map(Some)
+        page.records
+            .into_iter()
+            .map(|record| decode(self.instance, record))
+            .collect::<Result<_>>()
+            .map(Some)
     }
 }
 

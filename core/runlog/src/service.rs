@@ -1,8 +1,8 @@
 //! [`AsyncContextService`]: one agent's context as the list of messages that its model sees.
 
 use runlog_model::{
-    ContextEvent, DanglingFold, DanglingToolCall, EventOptions, InstanceId, Message, MessageFold, NewContextEvent,
-    NewMessage, RawJson, error_results,
+    ContextEvent, DanglingFold, DanglingToolCall, EventOptions, InstanceId, Message, MessageFold,
+    NewContextEvent, NewMessage, RawJson, error_results,
 };
 
 use crate::{AppendOptions, AppendResult, AsyncContextRepository, Result};
@@ -40,7 +40,10 @@ pub struct RawMessage {
 
 impl From<RawJson> for RawMessage {
     fn from(json: RawJson) -> Self {
-        Self { json, event: EventOptions::default() }
+        Self {
+            json,
+            event: EventOptions::default(),
+        }
     }
 }
 
@@ -51,7 +54,10 @@ impl AsyncContextService {
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
     pub async fn new(repository: AsyncContextRepository, instance: InstanceId) -> Result<Self> {
         repository.store().known_instance(instance).await?;
-        Ok(Self { repository, instance })
+        Ok(Self {
+            repository,
+            instance,
+        })
     }
 
     /// The instance whose context this is.
@@ -71,7 +77,8 @@ impl AsyncContextService {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the tool fields don't fit the role,
     /// [`NotFound`](crate::ErrorKind::NotFound) when the session was deleted.
     pub async fn append_message(&self, message: NewMessage) -> Result<AppendResult> {
-        self.append_message_with(message, &AppendOptions::default()).await
+        self.append_message_with(message, &AppendOptions::default())
+            .await
     }
 
     /// [`append_message`](Self::append_message) with options.
@@ -79,8 +86,13 @@ impl AsyncContextService {
     /// # Errors
     /// As [`append_message`](Self::append_message); [`Conflict`](crate::ErrorKind::Conflict) when the context's
     /// last sequence isn't the expected one.
-    pub async fn append_message_with(&self, message: NewMessage, options: &AppendOptions) -> Result<AppendResult> {
-        self.append_raw_message_with(message.to_json()?, options).await
+    pub async fn append_message_with(
+        &self,
+        message: NewMessage,
+        options: &AppendOptions,
+    ) -> Result<AppendResult> {
+        self.append_raw_message_with(message.to_json()?, options)
+            .await
     }
 
     /// Appends a message in the provider's own JSON, kept byte for byte. Role, tool calls and tool results are
@@ -90,7 +102,8 @@ impl AsyncContextService {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't an object with a known role, or a tool call
     /// in it can't be read; [`NotFound`](crate::ErrorKind::NotFound) when the session was deleted.
     pub async fn append_raw_message(&self, json: RawJson) -> Result<AppendResult> {
-        self.append_raw_message_with(json, &AppendOptions::default()).await
+        self.append_raw_message_with(json, &AppendOptions::default())
+            .await
     }
 
     /// [`append_raw_message`](Self::append_raw_message) with options.
@@ -98,9 +111,15 @@ impl AsyncContextService {
     /// # Errors
     /// As [`append_raw_message`](Self::append_raw_message); [`Conflict`](crate::ErrorKind::Conflict) when the
     /// context's last sequence isn't the expected one.
-    pub async fn append_raw_message_with(&self, json: RawJson, options: &AppendOptions) -> Result<AppendResult> {
+    pub async fn append_raw_message_with(
+        &self,
+        json: RawJson,
+        options: &AppendOptions,
+    ) -> Result<AppendResult> {
         let events = NewContextEvent::of_message(json, &options.event)?;
-        self.repository.append(self.instance, &events, options).await
+        self.repository
+            .append(self.instance, &events, options)
+            .await
     }
 
     /// Appends several messages, all or none of them: one flush for a whole conversation. Each message's own
@@ -115,13 +134,19 @@ impl AsyncContextService {
     ) -> Result<AppendResult> {
         let mut events = Vec::new();
         for (index, message) in messages.into_iter().enumerate() {
-            let of_message = NewContextEvent::of_message(message.json, &message.event).map_err(|error| {
-                let error = error;
-                crate::Error::new(error.kind(), format!("message {} of the batch: {error}", index + 1))
-            })?;
+            let of_message =
+                NewContextEvent::of_message(message.json, &message.event).map_err(|error| {
+                    let error = error;
+                    crate::Error::new(
+                        error.kind(),
+                        format!("message {} of the batch: {error}", index + 1),
+                    )
+                })?;
             events.extend(of_message);
         }
-        self.repository.append(self.instance, &events, options).await
+        self.repository
+            .append(self.instance, &events, options)
+            .await
     }
 
     /// The messages of the context: exactly what was sent to the model, in order, byte for byte.
@@ -160,8 +185,14 @@ impl AsyncContextService {
     ///
     /// # Errors
     /// As [`AsyncContextRepository::copy_events`].
-    pub async fn copy_to_new_instance(&self, target: InstanceId, up_to_sequence: Option<u64>) -> Result<u64> {
-        self.repository.copy_events(self.instance, target, up_to_sequence).await
+    pub async fn copy_to_new_instance(
+        &self,
+        target: InstanceId,
+        up_to_sequence: Option<u64>,
+    ) -> Result<u64> {
+        self.repository
+            .copy_events(self.instance, target, up_to_sequence)
+            .await
     }
 
     /// Deletes the events after a sequence, and says how many they were.
@@ -169,7 +200,9 @@ impl AsyncContextService {
     /// # Errors
     /// As [`AsyncContextRepository::delete_events_after`].
     pub async fn truncate_after_sequence(&self, sequence: u64) -> Result<u64> {
-        self.repository.delete_events_after(self.instance, sequence).await
+        self.repository
+            .delete_events_after(self.instance, sequence)
+            .await
     }
 
     /// The tool calls without a result, in the order they were made: the process died between the two.
@@ -202,15 +235,28 @@ impl AsyncContextService {
         if dangling.is_empty() {
             return Ok(dangling);
         }
-        let event = EventOptions { tool_is_error: Some(true), ..EventOptions::default() };
+        let event = EventOptions {
+            tool_is_error: Some(true),
+            ..EventOptions::default()
+        };
         let results = error_results(&dangling, reason).into_iter();
-        let messages = results.map(|json| RawMessage { json, event: event.clone() });
-        let options = AppendOptions { expected_last_sequence: Some(last), ..AppendOptions::default() };
+        let messages = results.map(|json| RawMessage {
+            json,
+            event: event.clone(),
+        });
+        let options = AppendOptions {
+            expected_last_sequence: Some(last),
+            ..AppendOptions::default()
+        };
         self.append_raw_messages(messages, &options).await?;
         Ok(dangling)
     }
 
-    async fn each_event(&self, from: u64, mut take: impl FnMut(&ContextEvent) -> Result<()>) -> Result<()> {
+    async fn each_event(
+        &self,
+        from: u64,
+        mut take: impl FnMut(&ContextEvent) -> Result<()>,
+    ) -> Result<()> {
         let mut pages = self.repository.events(self.instance, from).await?;
         while let Some(page) = pages.next_page().await? {
             for event in &page {

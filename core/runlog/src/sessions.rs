@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use runlog_log::{Expected, Op, Position, ReadOptions, Record, Sequence, StreamId};
-use runlog_model::{AgentInstance, Catalog, CatalogEvent, ChatTouched, InstanceId, Session, SessionId};
+use runlog_model::{
+    AgentInstance, Catalog, CatalogEvent, ChatTouched, InstanceId, Session, SessionId,
+};
 
 use serde::Serialize;
 
@@ -67,7 +69,11 @@ impl AsyncStore {
     ///
     /// # Errors
     /// As [`create_session`](Self::create_session) and [`create_instance`](Self::create_instance).
-    pub async fn start_session(&self, new: NewSession, agent_name: &str) -> Result<(Session, AgentInstance)> {
+    pub async fn start_session(
+        &self,
+        new: NewSession,
+        agent_name: &str,
+    ) -> Result<(Session, AgentInstance)> {
         let session = self.session_from(&new);
         let instance = AgentInstance {
             id: InstanceId(self.backend().new_id()),
@@ -88,7 +94,14 @@ impl AsyncStore {
                     CatalogEvent::SessionCreated(session.clone()),
                     CatalogEvent::InstanceCreated(instance.clone()),
                 ];
-                Ok((Change { events, guard, ..Change::default() }, (session.clone(), instance.clone())))
+                Ok((
+                    Change {
+                        events,
+                        guard,
+                        ..Change::default()
+                    },
+                    (session.clone(), instance.clone()),
+                ))
             })
             .await
     }
@@ -110,7 +123,11 @@ impl AsyncStore {
     /// instance;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the point;
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the name is taken.
-    pub async fn copy_session(&self, source: SessionId, options: &CopySession) -> Result<CopiedSession> {
+    pub async fn copy_session(
+        &self,
+        source: SessionId,
+        options: &CopySession,
+    ) -> Result<CopiedSession> {
         let (original, instances) = self
             .shared
             .catalog
@@ -129,8 +146,13 @@ impl AsyncStore {
         let lasts = self.lasts_at(&instances, cut.as_ref()).await?;
         let copied = self.copies_of(&instances, &lasts, cut.as_ref(), session.id);
         let point = cut.as_ref().map(|cut| cut.point);
-        let chat_id = session.name.clone().unwrap_or_else(|| session.id.to_string());
-        let chat = self.chat_to_copy(source, session.id, chat_id, point).await?;
+        let chat_id = session
+            .name
+            .clone()
+            .unwrap_or_else(|| session.id.to_string());
+        let chat = self
+            .chat_to_copy(source, session.id, chat_id, point)
+            .await?;
         if let Some(fields) = session.chat.as_mut().filter(|_| point.is_some()) {
             fields.last_message_at = chat.as_ref().and_then(|chat| chat.last_message_at);
         }
@@ -138,21 +160,45 @@ impl AsyncStore {
         ops.extend(self.aside_to_copy(source, session.id, point).await?);
         ops.extend(chat.iter().flat_map(CopiedChat::ops));
 
-        let events: Vec<CatalogEvent> = std::iter::once(CatalogEvent::SessionCreated(session.clone()))
-            .chain(copied.iter().map(|copy| CatalogEvent::InstanceCreated(copy.instance.clone())))
-            // What is copied has ids of its own, which whoever looks for ids is told by this.
-            .chain(chat.iter().map(|_| CatalogEvent::ChatTouched(ChatTouched { id: session.id, at_ms: 0 })))
-            .collect();
-        let guard = if options.name.is_some() { Guard::Unchanged } else { Guard::Any };
+        let events: Vec<CatalogEvent> =
+            std::iter::once(CatalogEvent::SessionCreated(session.clone()))
+                .chain(
+                    copied
+                        .iter()
+                        .map(|copy| CatalogEvent::InstanceCreated(copy.instance.clone())),
+                )
+                // What is copied has ids of its own, which whoever looks for ids is told by this.
+                .chain(chat.iter().map(|_| {
+                    CatalogEvent::ChatTouched(ChatTouched {
+                        id: session.id,
+                        at_ms: 0,
+                    })
+                }))
+                .collect();
+        let guard = if options.name.is_some() {
+            Guard::Unchanged
+        } else {
+            Guard::Any
+        };
         self.shared
             .catalog
             .change(|catalog: &Catalog| {
                 live_session(catalog, source)?;
                 check_free(catalog, &session)?;
-                Ok((Change { events: events.clone(), ops: ops.clone(), guard }, ()))
+                Ok((
+                    Change {
+                        events: events.clone(),
+                        ops: ops.clone(),
+                        guard,
+                    },
+                    (),
+                ))
             })
             .await?;
-        Ok(CopiedSession { session, instances: copied })
+        Ok(CopiedSession {
+            session,
+            instances: copied,
+        })
     }
 
     /// Deletes the events of a session's root instance after a sequence, with what was kept beside them where they were
@@ -167,7 +213,9 @@ impl AsyncStore {
         let contexts = self.contexts();
         // Both at once: once the events are gone, nothing tells any more what stood beside them.
         contexts
-            .delete_events_with(root.id, after_sequence, || self.aside_to_truncate(session, &root, after_sequence))
+            .delete_events_with(root.id, after_sequence, || {
+                self.aside_to_truncate(session, &root, after_sequence)
+            })
             .await
     }
 
@@ -179,12 +227,19 @@ impl AsyncStore {
         point: Option<Point>,
     ) -> Result<Option<Op<'static>>> {
         let (parent, child) = (aside_stream(source), aside_stream(copy));
-        let Some(info) = self.backend().stream(parent).await? else { return Ok(None) };
+        let Some(info) = self.backend().stream(parent).await? else {
+            return Ok(None);
+        };
         let at = match point.and_then(|point| point.next) {
             Some(next) => self.aside_before(parent, info.last_sequence, next).await?,
             None => info.last_sequence,
         };
-        Ok((at > Sequence::ZERO).then_some(Op::Fork { parent, expected: Expected::Any, at, child }))
+        Ok((at > Sequence::ZERO).then_some(Op::Fork {
+            parent,
+            expected: Expected::Any,
+            at,
+            child,
+        }))
     }
 
     /// What forgets what is kept beside the events after a sequence of a session's root instance.
@@ -195,22 +250,43 @@ impl AsyncStore {
         after_sequence: u64,
     ) -> Result<Option<Op<'static>>> {
         let stream = aside_stream(session);
-        let Some(info) = self.backend().stream(stream).await? else { return Ok(None) };
-        let Some(next) = self.contexts().event(root.id, after_sequence.saturating_add(1)).await? else {
+        let Some(info) = self.backend().stream(stream).await? else {
             return Ok(None);
         };
-        let after = self.aside_before(stream, info.last_sequence, next.position).await?;
+        let Some(next) = self
+            .contexts()
+            .event(root.id, after_sequence.saturating_add(1))
+            .await?
+        else {
+            return Ok(None);
+        };
+        let after = self
+            .aside_before(stream, info.last_sequence, next.position)
+            .await?;
         let expected = Expected::Last(info.last_sequence);
-        Ok((after < info.last_sequence).then_some(Op::Truncate { stream, expected, after }))
+        Ok((after < info.last_sequence).then_some(Op::Truncate {
+            stream,
+            expected,
+            after,
+        }))
     }
 
     /// The last record of a stream that stands before a position: found by halving, since positions grow with sequences.
-    pub(crate) async fn last_before(&self, stream: StreamId, last: Sequence, position: u64) -> Result<Option<Record>> {
+    pub(crate) async fn last_before(
+        &self,
+        stream: StreamId,
+        last: Sequence,
+        position: u64,
+    ) -> Result<Option<Record>> {
         let (mut first, mut end) = (1, last.0 + 1);
         let mut before = None;
         while first < end {
             let middle = Sequence(first + (end - first) / 2);
-            let one = ReadOptions { first: middle, last: middle, ..ReadOptions::default() };
+            let one = ReadOptions {
+                first: middle,
+                last: middle,
+                ..ReadOptions::default()
+            };
             let page = self.backend().read(stream, one).await?;
             match page.records.into_iter().next() {
                 Some(record) if record.position.0 < position => {
@@ -225,11 +301,17 @@ impl AsyncStore {
 
     /// The last sequence of an aside that belongs to what comes before the event at a position.
     async fn aside_before(&self, aside: StreamId, last: Sequence, event: u64) -> Result<Sequence> {
-        let Some(record) = self.last_before(aside, last, event).await? else { return Ok(Sequence::ZERO) };
+        let Some(record) = self.last_before(aside, last, event).await? else {
+            return Ok(Sequence::ZERO);
+        };
         // The event's own envelope stands right before it.
         let is_own = envelope_matches(record.position, Position(event))
             && matches!(Aside::read(&record)?, Some(Aside::Envelope(_)));
-        Ok(if is_own { Sequence(record.sequence.0 - 1) } else { record.sequence })
+        Ok(if is_own {
+            Sequence(record.sequence.0 - 1)
+        } else {
+            record.sequence
+        })
     }
 
     fn copy_of(&self, source: &Session, options: &CopySession) -> Session {
@@ -240,12 +322,19 @@ impl AsyncStore {
             metadata: source.metadata.clone(),
             ..NewSession::default()
         };
-        Session { copied_from: Some(source.id), chat: source.chat.clone(), ..self.session_from(&new) }
+        Session {
+            copied_from: Some(source.id),
+            chat: source.chat.clone(),
+            ..self.session_from(&new)
+        }
     }
 
     /// Which instance is cut, where, and what time that was.
     async fn cut_at(&self, session: SessionId, up_to: u64) -> Result<Cut> {
-        let root = self.shared.catalog.with_state(|catalog| root_instance(catalog, session).cloned())?;
+        let root = self
+            .shared
+            .catalog
+            .with_state(|catalog| root_instance(catalog, session).cloned())?;
         let contexts = self.contexts();
         let last = contexts.last_sequence(root.id).await?;
         if up_to > last {
@@ -254,27 +343,56 @@ impl AsyncStore {
             )));
         }
         let event = contexts.event(root.id, up_to).await?;
-        let next = contexts.event(root.id, up_to + 1).await?.map(|event| event.position);
-        let point = Point { last: event.as_ref().map_or(0, |event| event.position), next };
+        let next = contexts
+            .event(root.id, up_to + 1)
+            .await?
+            .map(|event| event.position);
+        let point = Point {
+            last: event.as_ref().map_or(0, |event| event.position),
+            next,
+        };
         let time_ms = event.map_or(root.created_at_ms, |event| event.created_at_ms);
-        Ok(Cut { instance: root.id, up_to, time_ms, point })
+        Ok(Cut {
+            instance: root.id,
+            up_to,
+            time_ms,
+            point,
+        })
     }
 
     /// Where each instance's context ended, at the point if there is one.
-    async fn lasts_at(&self, instances: &[AgentInstance], cut: Option<&Cut>) -> Result<HashMap<InstanceId, Written>> {
+    async fn lasts_at(
+        &self,
+        instances: &[AgentInstance],
+        cut: Option<&Cut>,
+    ) -> Result<HashMap<InstanceId, Written>> {
         let mut lasts = HashMap::new();
         for instance in instances {
             let stream = stream_of(instance.id);
-            let Some(info) = self.backend().stream(stream).await? else { continue };
+            let Some(info) = self.backend().stream(stream).await? else {
+                continue;
+            };
             let last = match cut {
                 Some(cut) if cut.instance == instance.id => Sequence(cut.up_to),
-                Some(Cut { point: Point { next: Some(next), .. }, .. }) => {
+                Some(Cut {
+                    point:
+                        Point {
+                            next: Some(next), ..
+                        },
+                    ..
+                }) => {
                     let before = self.last_before(stream, info.last_sequence, *next).await?;
                     before.map_or(Sequence::ZERO, |record| record.sequence)
                 }
                 _ => info.last_sequence,
             };
-            lasts.insert(instance.id, Written { last, is_more: last < info.last_sequence });
+            lasts.insert(
+                instance.id,
+                Written {
+                    last,
+                    is_more: last < info.last_sequence,
+                },
+            );
         }
         Ok(lasts)
     }
@@ -299,7 +417,9 @@ impl AsyncStore {
                         _ => source.created_at_ms <= cut.time_ms,
                     }
             });
-            let parent = source.parent_instance_id.map(|parent| new_ids.get(&parent).copied());
+            let parent = source
+                .parent_instance_id
+                .map(|parent| new_ids.get(&parent).copied());
             // An instance whose parent isn't copied would hang in the air.
             if !was_there || parent == Some(None) {
                 continue;
@@ -314,18 +434,28 @@ impl AsyncStore {
                 // Its own time stays, so that a copy of the copy finds the same instances at the same point.
                 created_at_ms: source.created_at_ms,
             };
-            copies.push(CopiedInstance { source: source.id, instance });
+            copies.push(CopiedInstance {
+                source: source.id,
+                instance,
+            });
         }
         copies
     }
 }
 
 fn forks_of(copies: &[CopiedInstance], lasts: &HashMap<InstanceId, Written>) -> Vec<Op<'static>> {
-    let written = copies.iter().filter_map(|copy| Some((copy, lasts.get(&copy.source)?.last)));
+    let written = copies
+        .iter()
+        .filter_map(|copy| Some((copy, lasts.get(&copy.source)?.last)));
     let written = written.filter(|(_, last)| *last > Sequence::ZERO);
     let fork = |(copy, at): (&CopiedInstance, Sequence)| {
         let (parent, child) = (stream_of(copy.source), stream_of(copy.instance.id));
-        Op::Fork { parent, expected: Expected::Any, at, child }
+        Op::Fork {
+            parent,
+            expected: Expected::Any,
+            at,
+            child,
+        }
     };
     written.map(fork).collect()
 }
@@ -348,6 +478,10 @@ struct Cut {
 impl Guard {
     /// What making this session needs of the catalog.
     pub(crate) fn of_new(new: &NewSession) -> Self {
-        if new.name.is_some() || new.id.is_some() { Self::Unchanged } else { Self::Any }
+        if new.name.is_some() || new.id.is_some() {
+            Self::Unchanged
+        } else {
+            Self::Any
+        }
     }
 }

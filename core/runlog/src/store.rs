@@ -7,8 +7,8 @@ use std::{
 
 use runlog_engine::{Embedded, Wait, storage::Storage};
 use runlog_model::{
-    AgentInstance, Catalog, CatalogEvent, Deleted, InstanceId, ListSessions, RunId, Session, SessionChanges,
-    SessionDeleted, SessionId, SessionPage, SessionStatus, SessionUpdated,
+    AgentInstance, Catalog, CatalogEvent, Deleted, InstanceId, ListSessions, RunId, Session,
+    SessionChanges, SessionDeleted, SessionId, SessionPage, SessionStatus, SessionUpdated,
 };
 
 use crate::{
@@ -153,10 +153,23 @@ impl AsyncStore {
     }
 
     fn on(backend: Arc<dyn Backend>, embedded: Option<Embedded>, folds: Folds) -> Self {
-        let catalog = CatalogReader::new(Arc::clone(&backend), Arc::clone(&folds.catalog), Arc::clone(&folds.queues));
+        let catalog = CatalogReader::new(
+            Arc::clone(&backend),
+            Arc::clone(&folds.catalog),
+            Arc::clone(&folds.queues),
+        );
         let runs = RunsReader::new(Arc::clone(&backend), Arc::clone(&folds.runs));
         let flows = FlowsReader::new(Arc::clone(&backend), Arc::clone(&folds.flows));
-        Self { shared: Arc::new(Shared { backend, embedded, catalog, runs, flows, folds }) }
+        Self {
+            shared: Arc::new(Shared {
+                backend,
+                embedded,
+                catalog,
+                runs,
+                flows,
+                folds,
+            }),
+        }
     }
 
     pub(crate) fn chat_cache(&self) -> &ChatCache {
@@ -213,7 +226,14 @@ impl AsyncStore {
             .change(|catalog| {
                 check_free(catalog, &session)?;
                 let events = vec![CatalogEvent::SessionCreated(session.clone())];
-                Ok((Change { events, guard, ..Change::default() }, session.clone()))
+                Ok((
+                    Change {
+                        events,
+                        guard,
+                        ..Change::default()
+                    },
+                    session.clone(),
+                ))
             })
             .await
     }
@@ -240,7 +260,10 @@ impl AsyncStore {
     /// # Errors
     /// Those of reading the store.
     pub async fn get_session(&self, id: SessionId) -> Result<Option<Session>> {
-        self.shared.catalog.read(|catalog| live_session(catalog, id).ok().cloned()).await
+        self.shared
+            .catalog
+            .read(|catalog| live_session(catalog, id).ok().cloned())
+            .await
     }
 
     /// The session with this id, this external name, or an id that begins so.
@@ -249,7 +272,10 @@ impl AsyncStore {
     /// [`NotFound`](crate::ErrorKind::NotFound) when none fits, [`Ambiguous`](crate::ErrorKind::Ambiguous) when the beginning
     /// of an id fits several.
     pub async fn find_session(&self, text: &str) -> Result<Session> {
-        self.shared.catalog.read(|catalog| find_session(catalog, text)).await?
+        self.shared
+            .catalog
+            .read(|catalog| find_session(catalog, text))
+            .await?
     }
 
     /// One page of sessions, newest first. Pages stay right while sessions are made.
@@ -259,11 +285,20 @@ impl AsyncStore {
     /// reading the store.
     pub async fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage> {
         check_limit(options.limit)?;
-        let filter = (options.status, &options.project, options.deleted == Deleted::Shown);
+        let filter = (
+            options.status,
+            &options.project,
+            options.deleted == Deleted::Shown,
+        );
         let before = Cursor::read(options.cursor.as_deref(), CursorKind::Sessions, &filter)?;
         let before = before.map(|cursor| cursor.first);
-        let (sessions, next) = self.shared.catalog.read(|catalog| catalog.list(options, before)).await?;
-        let next = next.map(|first| Cursor { first, second: 0 }.encode(CursorKind::Sessions, &filter));
+        let (sessions, next) = self
+            .shared
+            .catalog
+            .read(|catalog| catalog.list(options, before))
+            .await?;
+        let next =
+            next.map(|first| Cursor { first, second: 0 }.encode(CursorKind::Sessions, &filter));
         Ok(SessionPage { sessions, next })
     }
 
@@ -279,10 +314,16 @@ impl AsyncStore {
             }
             session.metadata = changes.metadata.clone().or(session.metadata.take());
             session.check()?;
-            Ok(CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes: changes.clone() }))
+            Ok(CatalogEvent::SessionUpdated(SessionUpdated {
+                id,
+                at_ms,
+                changes: changes.clone(),
+            }))
         })
         .await?;
-        self.shared.catalog.with_state(|catalog| live_session(catalog, id).cloned())
+        self.shared
+            .catalog
+            .with_state(|catalog| live_session(catalog, id).cloned())
     }
 
     /// Puts a session away: it is listed as archived, and can still be read and written.
@@ -290,7 +331,8 @@ impl AsyncStore {
     /// # Errors
     /// As [`update_session`](Self::update_session).
     pub async fn archive_session(&self, id: SessionId) -> Result<Session> {
-        self.update_session(id, status(SessionStatus::Archived)).await
+        self.update_session(id, status(SessionStatus::Archived))
+            .await
     }
 
     /// Takes an archived session back into use.
@@ -308,15 +350,28 @@ impl AsyncStore {
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted already.
     pub async fn delete_session(&self, id: SessionId) -> Result<()> {
         let at_ms = self.backend().now_ms();
-        self.change_session(id, |_| Ok(CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }))).await
+        self.change_session(id, |_| {
+            Ok(CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }))
+        })
+        .await
     }
 
-    async fn change_session(&self, id: SessionId, event: impl Fn(&mut Session) -> Result<CatalogEvent>) -> Result<()> {
+    async fn change_session(
+        &self,
+        id: SessionId,
+        event: impl Fn(&mut Session) -> Result<CatalogEvent>,
+    ) -> Result<()> {
         self.shared
             .catalog
             .change(|catalog| {
                 let mut session = live_session(catalog, id)?.clone();
-                Ok((Change { events: vec![event(&mut session)?], ..Change::default() }, ()))
+                Ok((
+                    Change {
+                        events: vec![event(&mut session)?],
+                        ..Change::default()
+                    },
+                    (),
+                ))
             })
             .await
     }
@@ -332,7 +387,10 @@ impl AsyncStore {
         agent_name: &str,
         parent: Option<InstanceId>,
     ) -> Result<AgentInstance> {
-        let new = NewInstance { parent_instance_id: parent, ..NewInstance::new(session_id, agent_name) };
+        let new = NewInstance {
+            parent_instance_id: parent,
+            ..NewInstance::new(session_id, agent_name)
+        };
         self.create_instance_with(new).await
     }
 
@@ -342,7 +400,9 @@ impl AsyncStore {
     /// As [`create_instance`](Self::create_instance); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the id is taken.
     pub async fn create_instance_with(&self, new: NewInstance) -> Result<AgentInstance> {
         let instance = AgentInstance {
-            id: new.id.unwrap_or_else(|| InstanceId(self.backend().new_id())),
+            id: new
+                .id
+                .unwrap_or_else(|| InstanceId(self.backend().new_id())),
             session_id: new.session_id,
             agent_name: new.agent_name,
             parent_instance_id: new.parent_instance_id,
@@ -350,13 +410,24 @@ impl AsyncStore {
         };
         instance.check()?;
         check_unused(&**self.backend(), new.id.map(InstanceId::as_uuid)).await?;
-        let guard = if new.id.is_some() { Guard::Unchanged } else { Guard::Any };
+        let guard = if new.id.is_some() {
+            Guard::Unchanged
+        } else {
+            Guard::Any
+        };
         self.shared
             .catalog
             .change(|catalog| {
                 check_instance(catalog, &instance)?;
                 let events = vec![CatalogEvent::InstanceCreated(instance.clone())];
-                Ok((Change { events, guard, ..Change::default() }, instance.clone()))
+                Ok((
+                    Change {
+                        events,
+                        guard,
+                        ..Change::default()
+                    },
+                    instance.clone(),
+                ))
             })
             .await
     }
@@ -366,7 +437,10 @@ impl AsyncStore {
     /// # Errors
     /// Those of reading the store.
     pub async fn get_instance(&self, id: InstanceId) -> Result<Option<AgentInstance>> {
-        self.shared.catalog.read(|catalog| catalog.instance(id).cloned()).await
+        self.shared
+            .catalog
+            .read(|catalog| catalog.instance(id).cloned())
+            .await
     }
 
     /// The instances of a session, in the order they were made.
@@ -388,7 +462,10 @@ impl AsyncStore {
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it has no instance yet.
     pub async fn root_instance(&self, session: SessionId) -> Result<AgentInstance> {
-        self.shared.catalog.read(|catalog| root_instance(catalog, session).cloned()).await?
+        self.shared
+            .catalog
+            .read(|catalog| root_instance(catalog, session).cloned())
+            .await?
     }
 
     /// All contexts of the store, by instance id.
@@ -432,18 +509,26 @@ impl AsyncStore {
     /// The instance, found without a catch-up where it is known already; refused when its session was deleted.
     pub(crate) async fn writable_instance(&self, id: InstanceId) -> Result<AgentInstance> {
         let instance = self.known_instance(id).await?;
-        self.shared.catalog.with_state(|catalog| live_session(catalog, instance.session_id).map(|_| ()))?;
+        self.shared
+            .catalog
+            .with_state(|catalog| live_session(catalog, instance.session_id).map(|_| ()))?;
         Ok(instance)
     }
 
     /// The instance, found without a catch-up where it is known already.
     pub(crate) async fn known_instance(&self, id: InstanceId) -> Result<AgentInstance> {
-        if let Some(instance) = self.shared.catalog.with_state(|catalog| catalog.instance(id).cloned()) {
+        if let Some(instance) = self
+            .shared
+            .catalog
+            .with_state(|catalog| catalog.instance(id).cloned())
+        {
             return Ok(instance);
         }
-        self.get_instance(id)
-            .await?
-            .ok_or_else(|| Error::not_found(format!("no agent instance {id}; make it with create_instance")))
+        self.get_instance(id).await?.ok_or_else(|| {
+            Error::not_found(format!(
+                "no agent instance {id}; make it with create_instance"
+            ))
+        })
     }
 }
 
@@ -454,5 +539,8 @@ impl fmt::Debug for AsyncStore {
 }
 
 fn status(status: SessionStatus) -> SessionChanges {
-    SessionChanges { status: Some(status), ..SessionChanges::default() }
+    SessionChanges {
+        status: Some(status),
+        ..SessionChanges::default()
+    }
 }

@@ -1,6 +1,10 @@
 //! An archive gives back what a store had.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "in a test, a panic is the report")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "in a test, a panic is the report"
+)]
 #![cfg(not(target_family = "wasm"))]
 
 #[path = "archive/answers.rs"]
@@ -16,7 +20,8 @@ use std::{
 
 use answers::Answers;
 use runlog::{
-    Error, ErrorKind, NewMessage, NewRun, NewSession, SessionChanges, SessionId, Store, StoreOptions, SystemHost,
+    Error, ErrorKind, NewMessage, NewRun, NewSession, SessionChanges, SessionId, Store,
+    StoreOptions, SystemHost,
     archive::{self, Exported, ImportClock, Imported, Outcome, What},
 };
 
@@ -37,13 +42,21 @@ fn exported(store: &Store, what: What<'_>) -> (Vec<u8>, Exported) {
 /// Opens a store to read these lines into.
 fn open(folder: &Path, lines: &[u8]) -> (Store, Arc<ImportClock>) {
     let clock = ImportClock::new(Arc::new(SystemHost));
-    clock.stand_at(archive::first_time(&mut Cursor::new(lines)).unwrap().unwrap());
+    clock.stand_at(
+        archive::first_time(&mut Cursor::new(lines))
+            .unwrap()
+            .unwrap(),
+    );
     let store = Store::open_with(folder, StoreOptions::with_host(clock.clone())).unwrap();
     clock.go_on();
     (store, clock)
 }
 
-fn try_import(store: &Store, clock: Option<&ImportClock>, lines: &[u8]) -> runlog::Result<Imported> {
+fn try_import(
+    store: &Store,
+    clock: Option<&ImportClock>,
+    lines: &[u8],
+) -> runlog::Result<Imported> {
     let mut source = || Ok(Box::new(Cursor::new(lines.to_vec())) as Box<dyn BufRead>);
     archive::import(store, clock, false, &mut source)
 }
@@ -53,7 +66,11 @@ fn import(store: &Store, lines: &[u8]) -> Imported {
 }
 
 fn outcomes(imported: &Imported) -> Vec<Outcome> {
-    imported.sessions.iter().map(|session| session.outcome).collect()
+    imported
+        .sessions
+        .iter()
+        .map(|session| session.outcome)
+        .collect()
 }
 
 fn assert_same(expected: &Answers, found: &Answers) {
@@ -74,9 +91,15 @@ fn an_archive_of_everything_gives_a_store_that_answers_as_the_original() {
     let (other, clock) = open(&folder.path().join("other"), &lines);
     let imported = try_import(&other, Some(&clock), &lines).unwrap();
     assert_eq!(imported.conflicts, []);
-    assert!(imported.sessions.len() > 10 && outcomes(&imported).iter().all(|it| *it == Outcome::Created));
+    assert!(
+        imported.sessions.len() > 10
+            && outcomes(&imported).iter().all(|it| *it == Outcome::Created)
+    );
     assert_eq!(
-        (imported.messages + imported.tool_calls + imported.other, imported.skipped),
+        (
+            imported.messages + imported.tool_calls + imported.other,
+            imported.skipped
+        ),
         (told.records + told.snapshots, 0)
     );
     assert_same(&expected, &Answers::of(&other));
@@ -84,9 +107,20 @@ fn an_archive_of_everything_gives_a_store_that_answers_as_the_original() {
     // Once more, it changes nothing, and a copy of the copy is the copy.
     let end = other.embedded().unwrap().engine().last_position().unwrap();
     let again = try_import(&other, Some(&clock), &lines).unwrap();
-    assert_eq!((again.messages, again.tool_calls, again.other, again.conflicts.len()), (0, 0, 0, 0));
+    assert_eq!(
+        (
+            again.messages,
+            again.tool_calls,
+            again.other,
+            again.conflicts.len()
+        ),
+        (0, 0, 0, 0)
+    );
     assert!(outcomes(&again).iter().all(|it| *it == Outcome::Unchanged));
-    assert_eq!(other.embedded().unwrap().engine().last_position().unwrap(), end);
+    assert_eq!(
+        other.embedded().unwrap().engine().last_position().unwrap(),
+        end
+    );
     assert_eq!(exported(&other, What::All).1, told);
     // Nor does it in the store that it came from, which may be a reader's to compare with.
     other.close().unwrap();
@@ -94,22 +128,38 @@ fn an_archive_of_everything_gives_a_store_that_answers_as_the_original() {
     let reader = Store::open_read_only(folder.path().join("other")).unwrap();
     assert_same(&expected, &Answers::of(&reader));
     let back = import(&original, &lines);
-    assert_eq!((back.messages + back.tool_calls + back.other, back.conflicts), (0, Vec::new()));
+    assert_eq!(
+        (back.messages + back.tool_calls + back.other, back.conflicts),
+        (0, Vec::new())
+    );
 }
 
 #[test]
 fn one_session_comes_with_all_that_is_its_own_and_the_runs_it_hangs_on() {
     let original = Store::in_memory();
     rich::fill(&original);
-    let sessions = original.list_sessions(&runlog::ListSessions { limit: 100, ..Default::default() }).unwrap().sessions;
+    let sessions = original
+        .list_sessions(&runlog::ListSessions {
+            limit: 100,
+            ..Default::default()
+        })
+        .unwrap()
+        .sessions;
     for session in &sessions {
         let (lines, told) = exported(&original, What::Sessions(&[session.id]));
         // The run of `far` was spawned by one of `tree`.
-        let with_it = if session.name.as_deref() == Some("far") { 2 } else { 1 };
+        let with_it = if session.name.as_deref() == Some("far") {
+            2
+        } else {
+            1
+        };
         assert_eq!(told.sessions.len(), with_it, "{session:?}");
         let other = Store::in_memory();
         let imported = import(&other, &lines);
-        assert!(imported.conflicts.is_empty() && outcomes(&imported).iter().all(|it| *it == Outcome::Created));
+        assert!(
+            imported.conflicts.is_empty()
+                && outcomes(&imported).iter().all(|it| *it == Outcome::Created)
+        );
         let answers = |store| {
             let mut answers = Answers::default();
             answers.session(store, session.id);
@@ -126,15 +176,29 @@ fn one_session_comes_with_all_that_is_its_own_and_the_runs_it_hangs_on() {
         let all = import(&other, &export(&original, What::All));
         // A session that is deleted can't come after another one has taken its name.
         let left_out = usize::from(session.name.as_deref() == Some("deleted"));
-        assert_eq!(all.conflicts.len(), left_out, "after {session:?}: {:?}", all.conflicts);
         assert_eq!(
-            other.list_sessions(&runlog::ListSessions { limit: 100, ..Default::default() }).unwrap().sessions.len(),
+            all.conflicts.len(),
+            left_out,
+            "after {session:?}: {:?}",
+            all.conflicts
+        );
+        assert_eq!(
+            other
+                .list_sessions(&runlog::ListSessions {
+                    limit: 100,
+                    ..Default::default()
+                })
+                .unwrap()
+                .sessions
+                .len(),
             sessions.len()
         );
         assert_same(&answers(&original), &answers(&other));
     }
     let nobody = SessionId(uuid::Uuid::from_u128(1));
-    let refused = archive::export(&original, What::Sessions(&[nobody]), &mut |_| Ok::<(), Error>(()));
+    let refused = archive::export(&original, What::Sessions(&[nobody]), &mut |_| {
+        Ok::<(), Error>(())
+    });
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
@@ -143,7 +207,13 @@ const LOG_TIMES: [&str; 3] = ["record:", "snapshot:", "playback:"];
 /// Without the times of the log, which only a store with an import's clock keeps.
 fn without_log_times(answers: Answers) -> Answers {
     let is_timed = |line: &String| LOG_TIMES.iter().any(|it| line.starts_with(it));
-    Answers(answers.0.into_iter().filter(|line| !is_timed(line)).collect())
+    Answers(
+        answers
+            .0
+            .into_iter()
+            .filter(|line| !is_timed(line))
+            .collect(),
+    )
 }
 
 #[test]
@@ -157,7 +227,10 @@ fn an_import_that_was_cut_off_lists_nothing_and_is_completed() {
         let place = folder.path().join(format!("cut-{batches}"));
         let (whole, clock) = open(&place, &lines);
         // A device that is full after so many writes is what a kill leaves, as far as the log goes.
-        let failing = Store::with_backend(Arc::new(rich::Failing::new(Arc::clone(whole.backend()), batches)));
+        let failing = Store::with_backend(Arc::new(rich::Failing::new(
+            Arc::clone(whole.backend()),
+            batches,
+        )));
         match try_import(&failing, Some(&clock), &lines) {
             Ok(_) => break,
             Err(error) => assert_eq!(error.kind(), ErrorKind::StorageFull),
@@ -166,11 +239,27 @@ fn an_import_that_was_cut_off_lists_nothing_and_is_completed() {
         drop(failing);
         drop(whole);
         let (other, clock) = open(&place, &lines);
-        assert_eq!(other.list_sessions(&runlog::ListSessions::default()).unwrap().sessions, []);
-        assert!(other.runs().list(&runlog::ListRuns::default()).unwrap().items.is_empty());
+        assert_eq!(
+            other
+                .list_sessions(&runlog::ListSessions::default())
+                .unwrap()
+                .sessions,
+            []
+        );
+        assert!(
+            other
+                .runs()
+                .list(&runlog::ListRuns::default())
+                .unwrap()
+                .items
+                .is_empty()
+        );
         let imported = try_import(&other, Some(&clock), &lines).unwrap();
         assert_eq!(imported.conflicts, []);
-        assert_eq!(outcomes(&imported).contains(&Outcome::Completed), batches > 0);
+        assert_eq!(
+            outcomes(&imported).contains(&Outcome::Completed),
+            batches > 0
+        );
         assert_same(&Answers::of(&original), &Answers::of(&other));
     }
     assert!(cuts > 20, "{cuts} cuts");
@@ -179,8 +268,12 @@ fn an_import_that_was_cut_off_lists_nothing_and_is_completed() {
 #[test]
 fn what_is_new_is_added_and_what_went_another_way_is_told_and_left() {
     let original = Store::in_memory();
-    let (one, agent) = original.start_session(NewSession::named("one"), "main").unwrap();
-    let (two, _) = original.start_session(NewSession::named("two"), "main").unwrap();
+    let (one, agent) = original
+        .start_session(NewSession::named("one"), "main")
+        .unwrap();
+    let (two, _) = original
+        .start_session(NewSession::named("two"), "main")
+        .unwrap();
     let context = original.context(agent.id).unwrap();
     context.append_message(NewMessage::user("a")).unwrap();
     let other = Store::in_memory();
@@ -196,19 +289,37 @@ fn what_is_new_is_added_and_what_went_another_way_is_told_and_left() {
 
     // The store goes on by itself: an export from before changes nothing of it.
     let before = export(&original, What::All);
-    other.context(agent.id).unwrap().append_message(NewMessage::user("here")).unwrap();
-    assert_eq!(outcomes(&import(&other, &before)), [Outcome::Unchanged, Outcome::Unchanged]);
+    other
+        .context(agent.id)
+        .unwrap()
+        .append_message(NewMessage::user("here"))
+        .unwrap();
+    assert_eq!(
+        outcomes(&import(&other, &before)),
+        [Outcome::Unchanged, Outcome::Unchanged]
+    );
     // Both went on: that session is left out as a whole, the other is not.
     context.append_message(NewMessage::user("there")).unwrap();
-    let changes = SessionChanges { title: Some("T".into()), ..SessionChanges::default() };
+    let changes = SessionChanges {
+        title: Some("T".into()),
+        ..SessionChanges::default()
+    };
     original.update_session(one.id, changes.clone()).unwrap();
     original.update_session(two.id, changes).unwrap();
     let both = import(&other, &export(&original, What::All));
     assert_eq!(outcomes(&both), [Outcome::Conflict, Outcome::Continued]);
     let told = &both.conflicts[0].what;
-    assert!(told.contains("\"one\"") && told.contains(&agent.id.to_string()) && told.contains("sequence 3"), "{told}");
+    assert!(
+        told.contains("\"one\"")
+            && told.contains(&agent.id.to_string())
+            && told.contains("sequence 3"),
+        "{told}"
+    );
     assert_eq!(other.get_session(one.id).unwrap().unwrap().title, None);
-    assert_eq!(other.get_session(two.id).unwrap().unwrap().title.as_deref(), Some("T"));
+    assert_eq!(
+        other.get_session(two.id).unwrap().unwrap().title.as_deref(),
+        Some("T")
+    );
     // Strictly, nothing is written at all.
     let strictly = archive::import(&Store::in_memory(), None, true, &mut || {
         Ok(Box::new(Cursor::new(before.clone())) as Box<dyn BufRead>)
@@ -216,19 +327,32 @@ fn what_is_new_is_added_and_what_went_another_way_is_told_and_left() {
     assert!(strictly.is_ok());
     let lines = export(&original, What::All);
     let mut source = || Ok(Box::new(Cursor::new(lines.clone())) as Box<dyn BufRead>);
-    assert_eq!(archive::import(&other, None, true, &mut source).unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(
+        archive::import(&other, None, true, &mut source)
+            .unwrap_err()
+            .kind(),
+        ErrorKind::Conflict
+    );
 }
 
 #[test]
 fn a_name_that_is_taken_leaves_the_session_out() {
     let original = Store::in_memory();
     let session = original.create_session(NewSession::named("n")).unwrap();
-    original.start_session(NewSession::named("free"), "main").unwrap();
+    original
+        .start_session(NewSession::named("free"), "main")
+        .unwrap();
     let other = Store::in_memory();
     other.create_session(NewSession::named("n")).unwrap();
     let imported = import(&other, &export(&original, What::All));
     assert_eq!(outcomes(&imported), [Outcome::Conflict, Outcome::Created]);
-    assert!(imported.conflicts[0].what.contains("another session of the name \"n\""), "{:?}", imported.conflicts);
+    assert!(
+        imported.conflicts[0]
+            .what
+            .contains("another session of the name \"n\""),
+        "{:?}",
+        imported.conflicts
+    );
     assert_eq!(other.get_session(session.id).unwrap(), None);
     assert!(other.find_session("free").is_ok());
 }
@@ -240,20 +364,40 @@ fn what_is_not_a_whole_archive_writes_nothing() {
     let lines = String::from_utf8(export(&original, What::All)).unwrap();
     let all: Vec<&str> = lines.lines().collect();
     let without = |left_out: usize| {
-        let kept = all.iter().enumerate().filter(|(index, _)| *index != left_out).map(|(_, line)| *line);
+        let kept = all
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != left_out)
+            .map(|(_, line)| *line);
         kept.collect::<Vec<_>>().join("\n")
     };
     let mut broken: Vec<String> = (0..all.len()).map(without).collect();
-    broken.extend([String::new(), lines.repeat(2), lines.replace("\"kind\":2", "\"kind\":131"), format!("{lines}x")]);
+    broken.extend([
+        String::new(),
+        lines.repeat(2),
+        lines.replace("\"kind\":2", "\"kind\":131"),
+        format!("{lines}x"),
+    ]);
     broken.push(lines.replacen("\"sequence\":2", "\"sequence\":3", 1));
-    broken.push(lines.replace("session_created\",\"meta\":\"", "session_created\",\"meta\":\"/w=="));
+    broken.push(lines.replace(
+        "session_created\",\"meta\":\"",
+        "session_created\",\"meta\":\"/w==",
+    ));
     let other = Store::in_memory();
     for text in &broken {
         let refused = try_import(&other, None, text.as_bytes()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{refused}: {text}");
-        assert!(refused.to_string().contains("nothing was written"), "{refused}");
+        assert!(
+            refused.to_string().contains("nothing was written"),
+            "{refused}"
+        );
     }
-    assert_eq!(pollster::block_on(other.backend().scan(runlog::engine::Position(1), 10)).unwrap().records, []);
+    assert_eq!(
+        pollster::block_on(other.backend().scan(runlog::engine::Position(1), 10))
+            .unwrap()
+            .records,
+        []
+    );
 }
 
 #[test]
@@ -285,13 +429,31 @@ fn what_is_written_or_truncated_meanwhile_is_told_or_not_in_it() {
         store.create_session(NewSession::named("later")).unwrap();
     });
     let other = Store::in_memory();
-    assert_eq!(outcomes(&import(&other, &lines.unwrap())), [Outcome::Created]);
-    assert_eq!(other.context(context.instance_id()).unwrap().get_messages().unwrap().len(), 1);
+    assert_eq!(
+        outcomes(&import(&other, &lines.unwrap())),
+        [Outcome::Created]
+    );
+    assert_eq!(
+        other
+            .context(context.instance_id())
+            .unwrap()
+            .get_messages()
+            .unwrap()
+            .len(),
+        1
+    );
 
     let store = Store::in_memory();
     let context = three(&store);
-    store.copy_session(store.find_session("n").unwrap().id, &runlog::CopySession::default()).unwrap();
-    let cut = export_and(&store, &|| assert_eq!(context.truncate_after_sequence(1).unwrap(), 2));
+    store
+        .copy_session(
+            store.find_session("n").unwrap().id,
+            &runlog::CopySession::default(),
+        )
+        .unwrap();
+    let cut = export_and(&store, &|| {
+        assert_eq!(context.truncate_after_sequence(1).unwrap(), 2)
+    });
     assert_eq!(cut.unwrap_err().kind(), ErrorKind::Conflict);
     assert!(export_and(&store, &|| {}).is_ok());
 }
@@ -300,15 +462,27 @@ fn what_is_written_or_truncated_meanwhile_is_told_or_not_in_it() {
 fn records_of_the_future_do_not_take_the_log_there() {
     let folder = tempfile::tempdir().unwrap();
     let original = rich::open(&folder.path().join("original"));
-    let (_, agent) = original.start_session(NewSession::named("n"), "main").unwrap();
-    original.context(agent.id).unwrap().append_message(NewMessage::user("a")).unwrap();
+    let (_, agent) = original
+        .start_session(NewSession::named("n"), "main")
+        .unwrap();
+    original
+        .context(agent.id)
+        .unwrap()
+        .append_message(NewMessage::user("a"))
+        .unwrap();
     let lines = String::from_utf8(export(&original, What::All)).unwrap();
     let later = lines.replace("\"time_ms\":16", "\"time_ms\":96");
     let (other, clock) = open(&folder.path().join("other"), later.as_bytes());
     try_import(&other, Some(&clock), later.as_bytes()).unwrap();
     let engine = other.embedded().unwrap().engine();
-    let last = engine.record(engine.last_position().unwrap()).unwrap().unwrap();
-    assert!((1_700_000_000_000..9_600_000_000_000).contains(&last.time_ms), "{last:?}");
+    let last = engine
+        .record(engine.last_position().unwrap())
+        .unwrap()
+        .unwrap();
+    assert!(
+        (1_700_000_000_000..9_600_000_000_000).contains(&last.time_ms),
+        "{last:?}"
+    );
     let told = |store: &Store| store.contexts().get_events(agent.id, 1).unwrap()[0].created_at_ms;
     assert_eq!(told(&other), told(&original) + 8_000_000_000_000);
 }
@@ -320,13 +494,29 @@ fn imports_of_one_archive_at_once_stand_in_line() {
     let lines = export(&original, What::All);
     let store = Store::in_memory();
     let imported: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..10).map(|_| scope.spawn(|| try_import(&store, None, &lines))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        let threads: Vec<_> = (0..10)
+            .map(|_| scope.spawn(|| try_import(&store, None, &lines)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
     });
     let imported: Vec<Imported> = imported.into_iter().map(|it| it.unwrap()).collect();
-    assert!(imported.iter().all(|it| it.conflicts.is_empty()), "{imported:?}");
-    let made = imported.iter().filter(|it| outcomes(it).iter().all(|outcome| *outcome == Outcome::Created));
+    assert!(
+        imported.iter().all(|it| it.conflicts.is_empty()),
+        "{imported:?}"
+    );
+    let made = imported.iter().filter(|it| {
+        outcomes(it)
+            .iter()
+            .all(|outcome| *outcome == Outcome::Created)
+    });
     assert_eq!(made.count(), 1, "one finds nothing there");
-    let unchanged = imported.iter().filter(|it| outcomes(it).iter().all(|outcome| *outcome == Outcome::Unchanged));
+    let unchanged = imported.iter().filter(|it| {
+        outcomes(it)
+            .iter()
+            .all(|outcome| *outcome == Outcome::Unchanged)
+    });
     assert_eq!(unchanged.count(), 9, "the others find all of it there");
 }

@@ -16,11 +16,17 @@ conformance_tests!(embedded_in_memory, in_memory(Wait::Block));
 /// An engine in a folder of its own, with segments so small that a claim fills several.
 fn in_folder(wait: Wait) -> (Arc<dyn Backend>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let options = StoreOptions { segment_bytes_max: 64 << 10, ..StoreOptions::default() };
+    let options = StoreOptions {
+        segment_bytes_max: 64 << 10,
+        ..StoreOptions::default()
+    };
     let backend = Embedded::open(folder.path().join("store"), options, wait).unwrap();
     (Arc::new(backend), folder)
 }
 
 fn in_memory(wait: Wait) -> (Arc<dyn Backend>, ()) {
-    (Arc::new(Embedded::in_memory(Arc::new(SystemHost), wait)), ())
+    (
+        Arc::new(Embedded::in_memory(Arc::new(SystemHost), wait)),
+        (),
+    )
 }

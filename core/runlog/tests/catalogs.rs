@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use pollster::block_on;
 use runlog::{
-    CATALOG_STREAM, Chat, ChatFilter, ChatMessage, ChatRole, Deleted, Embedded, ErrorKind, ListRuns, ListSessions,
-    NewRun, NewSession, Paged, RUNS_STREAM, RunId, RunStatus, RunSummary, SessionId, SessionStatus, Store,
-    StoreOptions, SystemHost, Wait,
+    CATALOG_STREAM, Chat, ChatFilter, ChatMessage, ChatRole, Deleted, Embedded, ErrorKind,
+    ListRuns, ListSessions, NewRun, NewSession, Paged, RUNS_STREAM, RunId, RunStatus, RunSummary,
+    SessionId, SessionStatus, Store, StoreOptions, SystemHost, Wait,
     backend::Backend,
     engine::{Batch, Durability, Expected, Kind, NewRecord, Op, Sequence, StreamId},
 };
 use runlog_model::{
-    AgentInstance, Catalog, CatalogEvent, ChatTouched, Checkpointed, InstanceId, RunCatalog, RunCatalogEvent, Session,
-    SessionDeleted, codec::encode_checkpoint_meta,
+    AgentInstance, Catalog, CatalogEvent, ChatTouched, Checkpointed, InstanceId, RunCatalog,
+    RunCatalogEvent, Session, SessionDeleted, codec::encode_checkpoint_meta,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -45,7 +45,13 @@ const SESSIONS: Subject = Subject {
     events: CATALOG_STREAM,
     parts: StreamId::from_bytes(*b"runlog:catpart:1"),
     fill: fill_sessions,
-    act: |store| drop(store.start_session(NewSession::titled("another"), "agent").unwrap()),
+    act: |store| {
+        drop(
+            store
+                .start_session(NewSession::titled("another"), "agent")
+                .unwrap(),
+        )
+    },
     list: list_sessions,
 };
 
@@ -54,13 +60,21 @@ const RUNS: Subject = Subject {
     parts: StreamId::from_bytes(*b"runlog:runpart:1"),
     fill: fill_runs,
     act: |store| {
-        let session = NewSession { id: Some(SessionId(Uuid::from_u128(1 << 90))), ..NewSession::default() };
+        let session = NewSession {
+            id: Some(SessionId(Uuid::from_u128(1 << 90))),
+            ..NewSession::default()
+        };
         let agent = match store.start_session(session, "agent 3") {
             Ok((_, agent)) => agent,
-            Err(_) => store.root_instance(SessionId(Uuid::from_u128(1 << 90))).unwrap(),
+            Err(_) => store
+                .root_instance(SessionId(Uuid::from_u128(1 << 90)))
+                .unwrap(),
         };
         // One whose end was cut off by the kill may still count as at work.
-        let new = NewRun { concurrent: true, ..NewRun::new(agent.id) };
+        let new = NewRun {
+            concurrent: true,
+            ..NewRun::new(agent.id)
+        };
         drop(store.runs().start(new).unwrap().complete(None).unwrap());
     },
     list: list_runs,
@@ -71,7 +85,11 @@ fn id(number: u32) -> Uuid {
 }
 
 fn append(backend: &Shared, stream: StreamId, records: Vec<NewRecord<'_>>) {
-    let append = Op::Append { stream, expected: Expected::Any, records };
+    let append = Op::Append {
+        stream,
+        expected: Expected::Any,
+        records,
+    };
     block_on(backend.commit(Batch::new(vec![append]).with_durability(Durability::Os))).unwrap();
 }
 
@@ -125,13 +143,22 @@ fn fill_sessions(backend: &Shared) {
     for number in 0..EVENTS / 3 {
         let session = SessionId(id(number * 7 % (EVENTS / 3)));
         events.push(match number % 10 {
-            0 => CatalogEvent::SessionDeleted(SessionDeleted { id: session, at_ms: 5 }),
-            _ => CatalogEvent::ChatTouched(ChatTouched { id: session, at_ms: u64::from(number) }),
+            0 => CatalogEvent::SessionDeleted(SessionDeleted {
+                id: session,
+                at_ms: 5,
+            }),
+            _ => CatalogEvent::ChatTouched(ChatTouched {
+                id: session,
+                at_ms: u64::from(number),
+            }),
         });
     }
     let encoded: Vec<_> = events.iter().map(|event| event.encode().unwrap()).collect();
-    let records =
-        encoded.iter().map(|event| NewRecord { kind: Kind(event.kind), meta: &event.meta, payload: &event.payload });
+    let records = encoded.iter().map(|event| NewRecord {
+        kind: Kind(event.kind),
+        meta: &event.meta,
+        payload: &event.payload,
+    });
     append(backend, CATALOG_STREAM, records.collect());
 }
 
@@ -142,26 +169,55 @@ fn fill_runs(backend: &Shared) {
         let id = RunId(id(number));
         let parent = (number > 10).then(|| RunId(self::id(number / 10)));
         events.push(RunCatalogEvent::Created(run(number, parent)));
-        events.push(RunCatalogEvent::StatusChanged { id, status: RunStatus::Completed, step_count: 3, at_ms: 2 });
+        events.push(RunCatalogEvent::StatusChanged {
+            id,
+            status: RunStatus::Completed,
+            step_count: 3,
+            at_ms: 2,
+        });
     }
     let encoded: Vec<_> = events.iter().map(|event| event.encode().unwrap()).collect();
-    let records =
-        encoded.iter().map(|event| NewRecord { kind: Kind(event.kind), meta: &event.meta, payload: &event.payload });
+    let records = encoded.iter().map(|event| NewRecord {
+        kind: Kind(event.kind),
+        meta: &event.meta,
+        payload: &event.payload,
+    });
     append(backend, RUNS_STREAM, records.collect());
 }
 
 fn list_sessions(store: &Store) -> String {
-    let all = ListSessions { deleted: Deleted::Shown, limit: usize::MAX, ..ListSessions::default() };
+    let all = ListSessions {
+        deleted: Deleted::Shown,
+        limit: usize::MAX,
+        ..ListSessions::default()
+    };
     let sessions = store.list_sessions(&all).unwrap().sessions;
-    let agents: Vec<_> = sessions.iter().filter_map(|session| store.instances(session.id).ok()).collect();
-    let names: Vec<_> = (0..50).map(|number| store.find_session(&format!("session {number}")).ok()).collect();
-    let chats = store.chats().list_chats(&ChatFilter { pagesize: 1_000, ..ChatFilter::default() }).unwrap();
+    let agents: Vec<_> = sessions
+        .iter()
+        .filter_map(|session| store.instances(session.id).ok())
+        .collect();
+    let names: Vec<_> = (0..50)
+        .map(|number| store.find_session(&format!("session {number}")).ok())
+        .collect();
+    let chats = store
+        .chats()
+        .list_chats(&ChatFilter {
+            pagesize: 1_000,
+            ..ChatFilter::default()
+        })
+        .unwrap();
     format!("{sessions:?} {agents:?} {names:?} {chats:?}")
 }
 
 fn list_runs(store: &Store) -> String {
     let all = |filter: ListRuns| {
-        let (mut options, mut runs) = (ListRuns { limit: 1_000, ..filter }, Vec::new());
+        let (mut options, mut runs) = (
+            ListRuns {
+                limit: 1_000,
+                ..filter
+            },
+            Vec::new(),
+        );
         loop {
             let Paged { items, next } = store.runs().list(&options).unwrap();
             runs.extend(items);
@@ -176,8 +232,14 @@ fn list_runs(store: &Store) -> String {
     format!(
         "{:?} {:?} {:?}",
         all(ListRuns::default()),
-        all(ListRuns { agent_id: agent, ..ListRuns::default() }),
-        all(ListRuns { parent_run_id, ..ListRuns::default() })
+        all(ListRuns {
+            agent_id: agent,
+            ..ListRuns::default()
+        }),
+        all(ListRuns {
+            parent_run_id,
+            ..ListRuns::default()
+        })
     )
 }
 
@@ -204,7 +266,12 @@ fn in_memory() -> Shared {
 
 fn in_folder() -> (Shared, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let embedded = Embedded::open(folder.path().join("store"), StoreOptions::default(), Wait::Block).unwrap();
+    let embedded = Embedded::open(
+        folder.path().join("store"),
+        StoreOptions::default(),
+        Wait::Block,
+    )
+    .unwrap();
     (Arc::new(embedded), folder)
 }
 
@@ -227,9 +294,19 @@ fn opening_folds_what_came_since(backend: Shared, subject: Subject) {
     assert!(read < 10, "{read} records folded");
     // As much again, and again it is written down: what it was made from is not read any more.
     (subject.act)(&store);
-    let parts = block_on(backend.stream(subject.parts)).unwrap().unwrap().last_sequence;
+    let parts = block_on(backend.stream(subject.parts))
+        .unwrap()
+        .unwrap()
+        .last_sequence;
     (subject.act)(&store);
-    assert_eq!(block_on(backend.stream(subject.parts)).unwrap().unwrap().last_sequence, parts, "not at every write");
+    assert_eq!(
+        block_on(backend.stream(subject.parts))
+            .unwrap()
+            .unwrap()
+            .last_sequence,
+        parts,
+        "not at every write"
+    );
     let (second, again) = watched(&backend);
     assert_eq!((subject.list)(&again), (subject.list)(&store));
     assert!(second.read(subject.events) < 20);
@@ -268,23 +345,59 @@ fn messages_of_chats_are_folded_once() {
         append(
             &backend,
             CATALOG_STREAM,
-            vec![NewRecord { kind: Kind(event.kind), meta: &event.meta, payload: &event.payload }],
+            vec![NewRecord {
+                kind: Kind(event.kind),
+                meta: &event.meta,
+                payload: &event.payload,
+            }],
         );
     }
-    chats.save_messages(&chat, vec![ChatMessage::text(ChatRole::User, "Oslo")]).unwrap();
+    chats
+        .save_messages(&chat, vec![ChatMessage::text(ChatRole::User, "Oslo")])
+        .unwrap();
     let (watched, again) = watched(&backend);
-    assert_eq!(again.chats().get_chat(&chat).unwrap(), chats.get_chat(&chat).unwrap());
-    assert_eq!(again.chats().get_chat(&chat).unwrap().last_message_at.unwrap().0, 1_900_000_008_999);
-    assert!(watched.read(CATALOG_STREAM) < 10, "{}", watched.read(CATALOG_STREAM));
+    assert_eq!(
+        again.chats().get_chat(&chat).unwrap(),
+        chats.get_chat(&chat).unwrap()
+    );
+    assert_eq!(
+        again
+            .chats()
+            .get_chat(&chat)
+            .unwrap()
+            .last_message_at
+            .unwrap()
+            .0,
+        1_900_000_008_999
+    );
+    assert!(
+        watched.read(CATALOG_STREAM) < 10,
+        "{}",
+        watched.read(CATALOG_STREAM)
+    );
 }
 
 /// Puts a snapshot on top of a catalog that lists what `expected` says; it is seen through.
 fn is_rebuilt(backend: &Shared, subject: Subject, expected: &str, meta: &[u8], payload: &[u8]) {
-    let last = block_on(backend.stream(subject.events)).unwrap().unwrap().last_sequence;
-    let snapshot = Op::Snapshot { stream: subject.events, expected: Expected::Any, sequence: last, meta, payload };
+    let last = block_on(backend.stream(subject.events))
+        .unwrap()
+        .unwrap()
+        .last_sequence;
+    let snapshot = Op::Snapshot {
+        stream: subject.events,
+        expected: Expected::Any,
+        sequence: last,
+        meta,
+        payload,
+    };
     block_on(backend.commit(Batch::new(vec![snapshot]))).unwrap();
     let store = over(backend);
-    assert_eq!((subject.list)(&store), expected, "{:?}", String::from_utf8_lossy(payload));
+    assert_eq!(
+        (subject.list)(&store),
+        expected,
+        "{:?}",
+        String::from_utf8_lossy(payload)
+    );
 }
 
 #[test]
@@ -292,7 +405,9 @@ fn a_checkpoint_that_is_none_is_passed_over() {
     for subject in [SESSIONS, RUNS] {
         let backend = in_memory();
         let expected = checkpointed(&backend, subject);
-        let snapshot = block_on(backend.latest_snapshot(subject.events, Sequence::MAX)).unwrap().unwrap();
+        let snapshot = block_on(backend.latest_snapshot(subject.events, Sequence::MAX))
+            .unwrap()
+            .unwrap();
         let text = String::from_utf8(snapshot.payload.to_vec()).unwrap();
         let mut fakes: Vec<(Vec<u8>, String)> = [
             "",
@@ -313,7 +428,10 @@ fn a_checkpoint_that_is_none_is_passed_over() {
         fakes.push((vec![9], text.clone()));
         fakes.push((Vec::new(), text.clone()));
         fakes.push((vec![0; 9], text.clone()));
-        fakes.push((snapshot.meta.to_vec(), text.replacen("\"first\":1,", "\"first\":2,", 1)));
+        fakes.push((
+            snapshot.meta.to_vec(),
+            text.replacen("\"first\":1,", "\"first\":2,", 1),
+        ));
         let later = text.replacen("\"first\":1,", "\"first\":2,", 1);
         fakes.push((encode_checkpoint_meta(later.as_bytes()), later));
         for (meta, payload) in fakes {
@@ -329,15 +447,27 @@ fn parts_that_are_not_the_catalogs_are_passed_over() {
         let expected = checkpointed(&backend, subject);
         (other.fill)(&backend);
         (other.act)(&over(&backend));
-        let expected_now =
-            if subject.events == CATALOG_STREAM { without_checkpoint(&backend, subject) } else { expected };
+        let expected_now = if subject.events == CATALOG_STREAM {
+            without_checkpoint(&backend, subject)
+        } else {
+            expected
+        };
         // Its own snapshot, but the parts are the other's.
         let foreign = block_on(backend.read(other.parts, Default::default())).unwrap();
-        let own = block_on(backend.stream(subject.parts)).unwrap().unwrap().last_sequence.0;
-        let records =
-            foreign.records.iter().map(|record| NewRecord { kind: record.kind, meta: &[], payload: &record.payload });
+        let own = block_on(backend.stream(subject.parts))
+            .unwrap()
+            .unwrap()
+            .last_sequence
+            .0;
+        let records = foreign.records.iter().map(|record| NewRecord {
+            kind: record.kind,
+            meta: &[],
+            payload: &record.payload,
+        });
         append(&backend, subject.parts, records.collect());
-        let snapshot = block_on(backend.latest_snapshot(other.events, Sequence::MAX)).unwrap().unwrap();
+        let snapshot = block_on(backend.latest_snapshot(other.events, Sequence::MAX))
+            .unwrap()
+            .unwrap();
         let mut checkpoint: serde_json::Value = serde_json::from_slice(&snapshot.payload).unwrap();
         for chunk in checkpoint["chunks"].as_array_mut().unwrap() {
             for end in ["first", "last"] {
@@ -345,11 +475,36 @@ fn parts_that_are_not_the_catalogs_are_passed_over() {
             }
         }
         let payload = checkpoint.to_string();
-        is_rebuilt(&backend, subject, &expected_now, &encode_checkpoint_meta(payload.as_bytes()), payload.as_bytes());
-        for junk in [&b""[..], b"\x02", b"\x02\xff\xff\xff\xff\xff\xff\xff\xff", &[2; 4096]] {
-            append(&backend, subject.parts, vec![NewRecord { kind: Kind(23), meta: &[], payload: junk }]);
-            let last = block_on(backend.stream(subject.parts)).unwrap().unwrap().last_sequence.0;
-            let of_junk = format!(r#"{{"items":1,"chunks":[{{"first":{last},"last":{last},"crc":0}}],"changes":[]}}"#);
+        is_rebuilt(
+            &backend,
+            subject,
+            &expected_now,
+            &encode_checkpoint_meta(payload.as_bytes()),
+            payload.as_bytes(),
+        );
+        for junk in [
+            &b""[..],
+            b"\x02",
+            b"\x02\xff\xff\xff\xff\xff\xff\xff\xff",
+            &[2; 4096],
+        ] {
+            append(
+                &backend,
+                subject.parts,
+                vec![NewRecord {
+                    kind: Kind(23),
+                    meta: &[],
+                    payload: junk,
+                }],
+            );
+            let last = block_on(backend.stream(subject.parts))
+                .unwrap()
+                .unwrap()
+                .last_sequence
+                .0;
+            let of_junk = format!(
+                r#"{{"items":1,"chunks":[{{"first":{last},"last":{last},"crc":0}}],"changes":[]}}"#
+            );
             is_rebuilt(
                 &backend,
                 subject,
@@ -367,23 +522,37 @@ fn a_checkpoint_that_later_events_do_not_follow_from_is_forgotten() {
         let backend = in_memory();
         checkpointed(&backend, subject);
         // In itself it is right, and of one item, as of an event before which there was much.
-        let first = block_on(backend.stream(subject.parts)).unwrap().unwrap().last_sequence.0 + 1;
+        let first = block_on(backend.stream(subject.parts))
+            .unwrap()
+            .unwrap()
+            .last_sequence
+            .0
+            + 1;
         let (parts, checkpoint) = match subject.events {
             CATALOG_STREAM => {
                 let mut fold = Catalog::new();
-                fold.apply(1, CatalogEvent::SessionCreated(session(EVENTS))).unwrap();
+                fold.apply(1, CatalogEvent::SessionCreated(session(EVENTS)))
+                    .unwrap();
                 fold.checkpoint(first).unwrap()
             }
             _ => {
                 let mut fold = RunCatalog::new();
-                fold.apply(1, &RunCatalogEvent::Created(run(EVENTS, None))).unwrap();
+                fold.apply(1, &RunCatalogEvent::Created(run(EVENTS, None)))
+                    .unwrap();
                 fold.checkpoint(first).unwrap()
             }
         };
-        let records = parts.iter().map(|part| NewRecord { kind: Kind(23), meta: &[], payload: part });
+        let records = parts.iter().map(|part| NewRecord {
+            kind: Kind(23),
+            meta: &[],
+            payload: part,
+        });
         append(&backend, subject.parts, records.collect());
         let (meta, payload) = checkpoint.encode().unwrap();
-        let last = block_on(backend.stream(subject.events)).unwrap().unwrap().last_sequence;
+        let last = block_on(backend.stream(subject.events))
+            .unwrap()
+            .unwrap()
+            .last_sequence;
         let snapshot = Op::Snapshot {
             stream: subject.events,
             expected: Expected::Any,
@@ -394,26 +563,51 @@ fn a_checkpoint_that_later_events_do_not_follow_from_is_forgotten() {
         block_on(backend.commit(Batch::new(vec![snapshot]))).unwrap();
         let tells = match subject.events {
             CATALOG_STREAM => {
-                let touched =
-                    CatalogEvent::ChatTouched(ChatTouched { id: SessionId(id(3)), at_ms: 9 }).encode().unwrap();
+                let touched = CatalogEvent::ChatTouched(ChatTouched {
+                    id: SessionId(id(3)),
+                    at_ms: 9,
+                })
+                .encode()
+                .unwrap();
                 (touched.kind, touched.meta, touched.payload)
             }
             _ => {
                 let status = RunStatus::Failed;
-                let failed = RunCatalogEvent::StatusChanged { id: RunId(id(3)), status, step_count: 1, at_ms: 9 };
+                let failed = RunCatalogEvent::StatusChanged {
+                    id: RunId(id(3)),
+                    status,
+                    step_count: 1,
+                    at_ms: 9,
+                };
                 let failed = failed.encode().unwrap();
                 (failed.kind, failed.meta, failed.payload)
             }
         };
-        append(&backend, subject.events, vec![NewRecord { kind: Kind(tells.0), meta: &tells.1, payload: &tells.2 }]);
+        append(
+            &backend,
+            subject.events,
+            vec![NewRecord {
+                kind: Kind(tells.0),
+                meta: &tells.1,
+                payload: &tells.2,
+            }],
+        );
         let expected = without_checkpoint(&backend, subject);
         let store = over(&backend);
         std::thread::scope(|scope| {
-            let readers: Vec<_> = (0..4).map(|_| scope.spawn(|| (subject.list)(&store))).collect();
-            readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap(), expected));
+            let readers: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| (subject.list)(&store)))
+                .collect();
+            readers
+                .into_iter()
+                .for_each(|reader| assert_eq!(reader.join().unwrap(), expected));
         });
         (subject.act)(&store);
-        assert_eq!((subject.list)(&store), without_checkpoint(&backend, subject), "it goes on");
+        assert_eq!(
+            (subject.list)(&store),
+            without_checkpoint(&backend, subject),
+            "it goes on"
+        );
     }
 }
 
@@ -422,7 +616,15 @@ fn a_damaged_event_is_an_error_with_and_without_a_checkpoint() {
     for subject in [SESSIONS, RUNS] {
         let backend = in_memory();
         checkpointed(&backend, subject);
-        append(&backend, subject.events, vec![NewRecord { kind: Kind(40), meta: &[1], payload: b"{" }]);
+        append(
+            &backend,
+            subject.events,
+            vec![NewRecord {
+                kind: Kind(40),
+                meta: &[1],
+                payload: b"{",
+            }],
+        );
         for _ in 0..2 {
             let store = over(&backend);
             for _ in 0..2 {
@@ -430,7 +632,13 @@ fn a_damaged_event_is_an_error_with_and_without_a_checkpoint() {
                     CATALOG_STREAM => store.list_sessions(&ListSessions::default()).unwrap_err(),
                     _ => store.runs().list(&ListRuns::default()).unwrap_err(),
                 };
-                assert!(matches!(error.kind(), ErrorKind::Damaged | ErrorKind::UnsupportedVersion), "{error}");
+                assert!(
+                    matches!(
+                        error.kind(),
+                        ErrorKind::Damaged | ErrorKind::UnsupportedVersion
+                    ),
+                    "{error}"
+                );
             }
         }
     }
@@ -445,11 +653,16 @@ fn a_kill_between_the_writes_of_a_checkpoint_costs_nothing_but_the_checkpoint() 
             let (watched, store) = watched(&backend);
             let before = (subject.list)(&store);
             watched.die_after(writes);
-            let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (subject.act)(&store)));
+            let acted =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (subject.act)(&store)));
             let survived = watched.refusals() == 0;
             assert!(acted.is_ok() || !survived);
             let expected = without_checkpoint(&backend, subject);
-            assert_eq!((subject.list)(&over(&backend)), expected, "killed after {writes} writes");
+            assert_eq!(
+                (subject.list)(&over(&backend)),
+                expected,
+                "killed after {writes} writes"
+            );
             if writes == 0 {
                 assert_eq!(expected, before);
             }
@@ -458,7 +671,10 @@ fn a_kill_between_the_writes_of_a_checkpoint_costs_nothing_but_the_checkpoint() 
             (subject.act)(&next);
             let (opened, again) = self::watched(&backend);
             assert_eq!((subject.list)(&again), (subject.list)(&next));
-            assert!(opened.read(subject.events) < 10, "killed after {writes} writes");
+            assert!(
+                opened.read(subject.events) < 10,
+                "killed after {writes} writes"
+            );
             if survived {
                 assert!(writes > 2, "the write itself, parts, and the snapshot");
                 break;
@@ -478,11 +694,17 @@ fn a_checkpoint_that_fails_is_tried_again_after_as_many_events_and_not_at_every_
         assert_eq!(watched.refusals(), 1);
         watched.refuse(None);
         (0..20).for_each(|_| (subject.act)(&store));
-        assert!(block_on(backend.stream(subject.parts)).unwrap().is_none(), "not yet");
+        assert!(
+            block_on(backend.stream(subject.parts)).unwrap().is_none(),
+            "not yet"
+        );
         // A process that comes later finds that it is time.
         (subject.act)(&over(&backend));
         assert!(block_on(backend.stream(subject.parts)).unwrap().is_some());
-        assert_eq!((subject.list)(&over(&backend)), without_checkpoint(&backend, subject));
+        assert_eq!(
+            (subject.list)(&over(&backend)),
+            without_checkpoint(&backend, subject)
+        );
     }
 }
 
@@ -501,9 +723,16 @@ fn checkpoints_race_with_writers_and_lose_nothing() {
                 for number in 0..1_000 {
                     match number % 4 {
                         0 => drop(store.chats().get_chat(chat).unwrap()),
-                        1 => drop(store.archive_session(store.find_session(chat).unwrap().id).unwrap()),
+                        1 => drop(
+                            store
+                                .archive_session(store.find_session(chat).unwrap().id)
+                                .unwrap(),
+                        ),
                         _ => {
-                            let new = NewRun::in_new_session(NewSession::default(), format!("agent {thread}"));
+                            let new = NewRun::in_new_session(
+                                NewSession::default(),
+                                format!("agent {thread}"),
+                            );
                             let run = store.runs().start(new).unwrap();
                             if number % 3 == 0 {
                                 run.complete(None).unwrap();

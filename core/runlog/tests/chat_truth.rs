@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use runlog::{
-    Chat, ChatMessage, ChatRole, ChatStore, ErrorKind, ListSessions, MessageFilter, NewRequest, RawJson, RequestEnd,
-    StepStatus, StepType, Store, Timestamp, Updates,
+    Chat, ChatMessage, ChatRole, ChatStore, ErrorKind, ListSessions, MessageFilter, NewRequest,
+    RawJson, RequestEnd, StepStatus, StepType, Store, Timestamp, Updates,
 };
 
 fn chats() -> (Store, ChatStore, String) {
@@ -15,12 +15,18 @@ fn chats() -> (Store, ChatStore, String) {
 }
 
 fn message(id: &str, text: &str) -> ChatMessage {
-    ChatMessage { message_id: id.into(), ..ChatMessage::text(ChatRole::User, text) }
+    ChatMessage {
+        message_id: id.into(),
+        ..ChatMessage::text(ChatRole::User, text)
+    }
 }
 
 fn texts(chats: &ChatStore, chat: &str) -> Vec<(String, u64)> {
     let messages = chats.get_messages(chat, &MessageFilter::default()).unwrap();
-    messages.into_iter().map(|message| (message.props.as_str().to_owned(), message.sequence)).collect()
+    messages
+        .into_iter()
+        .map(|message| (message.props.as_str().to_owned(), message.sequence))
+        .collect()
 }
 
 fn raw(text: &str) -> RawJson {
@@ -35,27 +41,67 @@ fn a_chat_id_is_kept_as_it_is_given() {
         "5d41402abc4b2a76b9719d911017c592",
         "{550e8400-e29b-41d4-a716-446655440000}",
     ] {
-        let made = chats.create_chat(Chat { chat_id: id.into(), ..Chat::new("a") }).unwrap();
-        assert_eq!((made.chat_id.as_str(), chats.get_chat(id).unwrap().chat_id.as_str()), (id, id));
-        let message = ChatMessage { chat_id: id.into(), ..message("", "x") };
-        assert_eq!(chats.save_messages(id, vec![message]).unwrap()[0].chat_id, id);
+        let made = chats
+            .create_chat(Chat {
+                chat_id: id.into(),
+                ..Chat::new("a")
+            })
+            .unwrap();
+        assert_eq!(
+            (
+                made.chat_id.as_str(),
+                chats.get_chat(id).unwrap().chat_id.as_str()
+            ),
+            (id, id)
+        );
+        let message = ChatMessage {
+            chat_id: id.into(),
+            ..message("", "x")
+        };
+        assert_eq!(
+            chats.save_messages(id, vec![message]).unwrap()[0].chat_id,
+            id
+        );
         chats.delete_chat(id).unwrap();
-        chats.create_chat(Chat { chat_id: id.into(), ..Chat::new("a") }).unwrap();
+        chats
+            .create_chat(Chat {
+                chat_id: id.into(),
+                ..Chat::new("a")
+            })
+            .unwrap();
     }
-    assert_eq!(chats.get_chat("550e8400-e29b-41d4-a716-446655440000").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        chats
+            .get_chat("550e8400-e29b-41d4-a716-446655440000")
+            .unwrap_err()
+            .kind(),
+        ErrorKind::NotFound
+    );
 }
 
 #[test]
 fn the_last_message_is_as_old_as_it_says() {
     let (_, chats, chat) = chats();
-    let old = ChatMessage { created_at: Timestamp(1_577_836_800_000), ..message("", "old") };
+    let old = ChatMessage {
+        created_at: Timestamp(1_577_836_800_000),
+        ..message("", "old")
+    };
     chats.save_messages(&chat, vec![old.clone()]).unwrap();
-    assert_eq!(chats.get_chat(&chat).unwrap().last_message_at, Some(old.created_at));
-    chats.save_messages(&chat, vec![message("", "new")]).unwrap();
+    assert_eq!(
+        chats.get_chat(&chat).unwrap().last_message_at,
+        Some(old.created_at)
+    );
+    chats
+        .save_messages(&chat, vec![message("", "new")])
+        .unwrap();
     let newest = chats.get_chat(&chat).unwrap().last_message_at;
     chats.save_messages(&chat, vec![old.clone()]).unwrap();
     assert!(newest > Some(old.created_at));
-    assert_eq!(chats.get_chat(&chat).unwrap().last_message_at, newest, "an older one changes nothing");
+    assert_eq!(
+        chats.get_chat(&chat).unwrap().last_message_at,
+        newest,
+        "an older one changes nothing"
+    );
 }
 
 #[test]
@@ -67,33 +113,59 @@ fn an_id_that_two_chats_have_is_ambiguous_whatever_was_read_before() {
     }
     for chat in [None, Some(&one), Some(&other)] {
         chat.iter().for_each(|chat| drop(texts(&chats, chat)));
-        let error = chats.update_message("m1", &Updates::new().with("props", raw("{}"))).unwrap_err();
+        let error = chats
+            .update_message("m1", &Updates::new().with("props", raw("{}")))
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Ambiguous);
-        assert!(error.to_string().contains(&one) && error.to_string().contains(&other), "{error}");
+        assert!(
+            error.to_string().contains(&one) && error.to_string().contains(&other),
+            "{error}"
+        );
     }
     // From then on the ids of the store are known.
     let third = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
-    let error = chats.save_messages(&third, vec![message("m1", "x")]).unwrap_err();
+    let error = chats
+        .save_messages(&third, vec![message("m1", "x")])
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
-    chats.save_messages(&third, vec![message("m2", "x")]).unwrap();
-    chats.update_message("m2", &Updates::new().with("props", raw(r#"{"content":"y"}"#))).unwrap();
+    chats
+        .save_messages(&third, vec![message("m2", "x")])
+        .unwrap();
+    chats
+        .update_message(
+            "m2",
+            &Updates::new().with("props", raw(r#"{"content":"y"}"#)),
+        )
+        .unwrap();
 }
 
 #[test]
 fn a_message_that_is_sent_takes_no_others_place() {
     let (_, chats, chat) = chats();
-    chats.save_messages(&chat, vec![message("keep", "precious")]).unwrap();
-    let mut request = chats.begin_request(&chat, NewRequest::new("a"), message("asked", "?")).unwrap();
+    chats
+        .save_messages(&chat, vec![message("keep", "precious")])
+        .unwrap();
+    let mut request = chats
+        .begin_request(&chat, NewRequest::new("a"), message("asked", "?"))
+        .unwrap();
     for id in ["keep", "asked"] {
         let error = request.send(message(id, "OVERWRITTEN")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     }
     // Taken by somebody else while the request was under way.
     request.send(message("late", "mine")).unwrap();
-    chats.save_messages(&chat, vec![message("late", "theirs")]).unwrap();
-    assert_eq!(request.finish(RequestEnd::Completed).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    chats
+        .save_messages(&chat, vec![message("late", "theirs")])
+        .unwrap();
+    assert_eq!(
+        request.finish(RequestEnd::Completed).unwrap_err().kind(),
+        ErrorKind::AlreadyExists
+    );
     drop(request);
-    let kept: Vec<String> = texts(&chats, &chat).into_iter().map(|(text, _)| text).collect();
+    let kept: Vec<String> = texts(&chats, &chat)
+        .into_iter()
+        .map(|(text, _)| text)
+        .collect();
     assert_eq!(
         kept,
         ["precious", "?", "theirs", "mine"].map(|text| format!(r#"{{"content":"{text}"}}"#)),
@@ -104,13 +176,19 @@ fn a_message_that_is_sent_takes_no_others_place() {
 #[test]
 fn a_resumption_ends_with_its_request() {
     let (_, chats, chat) = chats();
-    let mut request = chats.begin_request(&chat, NewRequest::new("a"), message("", "?")).unwrap();
-    request.start_step(StepType::Llm, raw(r#"{"n":1}"#)).unwrap();
+    let mut request = chats
+        .begin_request(&chat, NewRequest::new("a"), message("", "?"))
+        .unwrap();
+    request
+        .start_step(StepType::Llm, raw(r#"{"n":1}"#))
+        .unwrap();
     request.finish(RequestEnd::Interrupted).unwrap();
     // Interrupted once more, with another input.
     let again = chats.resume(&chat).unwrap().unwrap();
     let mut request = chats.go_on(&again).unwrap();
-    request.start_step(StepType::Llm, raw(r#"{"n":2}"#)).unwrap();
+    request
+        .start_step(StepType::Llm, raw(r#"{"n":2}"#))
+        .unwrap();
     request.finish(RequestEnd::Interrupted).unwrap();
 
     let last = chats.resume(&chat).unwrap().unwrap();
@@ -120,7 +198,9 @@ fn a_resumption_ends_with_its_request() {
     request.finish(RequestEnd::Completed).unwrap();
     assert!(chats.resume(&chat).unwrap().is_none(), "no phantom is left");
     // Its output may still be told.
-    let told = chats.complete_resumed(&last, &raw(r#"{"content":"answer"}"#)).unwrap();
+    let told = chats
+        .complete_resumed(&last, &raw(r#"{"content":"answer"}"#))
+        .unwrap();
     assert_eq!(
         (told[0].status, told[0].output.as_ref().unwrap().as_str()),
         (StepStatus::Completed, r#"{"content":"answer"}"#)
@@ -130,7 +210,9 @@ fn a_resumption_ends_with_its_request() {
 #[test]
 fn a_failed_try_that_was_made_up_for_is_not_resumed() {
     let (_, chats, chat) = chats();
-    let mut request = chats.begin_request(&chat, NewRequest::new("a"), message("", "?")).unwrap();
+    let mut request = chats
+        .begin_request(&chat, NewRequest::new("a"), message("", "?"))
+        .unwrap();
     let first = request.start_step(StepType::Tool, raw("{}")).unwrap();
     request.fail_step(&first, "no answer").unwrap();
     let second = request.start_step(StepType::Tool, raw("{}")).unwrap();
@@ -142,37 +224,77 @@ fn a_failed_try_that_was_made_up_for_is_not_resumed() {
 #[test]
 fn a_request_that_fails_without_a_step_keeps_its_error() {
     let (_, chats, chat) = chats();
-    let mut request = chats.begin_request(&chat, NewRequest::new("a"), message("", "?")).unwrap();
-    request.finish(RequestEnd::Failed("no model".into())).unwrap();
+    let mut request = chats
+        .begin_request(&chat, NewRequest::new("a"), message("", "?"))
+        .unwrap();
+    request
+        .finish(RequestEnd::Failed("no model".into()))
+        .unwrap();
     let resumption = chats.resume(&chat).unwrap().unwrap();
-    assert_eq!((resumption.step.status, resumption.step.error.as_deref()), (StepStatus::Failed, Some("no model")));
+    assert_eq!(
+        (resumption.step.status, resumption.step.error.as_deref()),
+        (StepStatus::Failed, Some("no model"))
+    );
 }
 
 #[test]
 fn a_redacted_message_is_nowhere_any_more() {
     let (store, chats, chat) = chats();
-    chats.save_messages(&chat, vec![message("secret", "first 1234"), message("", "other")]).unwrap();
-    chats.update_message("secret", &Updates::new().with("props", raw(r#"{"content":"second 1234"}"#))).unwrap();
+    chats
+        .save_messages(
+            &chat,
+            vec![message("secret", "first 1234"), message("", "other")],
+        )
+        .unwrap();
+    chats
+        .update_message(
+            "secret",
+            &Updates::new().with("props", raw(r#"{"content":"second 1234"}"#)),
+        )
+        .unwrap();
     let copy = store.copy_session(
-        store.find_session(&chat).map_or_else(|_| chat.parse().unwrap(), |found| found.id),
+        store
+            .find_session(&chat)
+            .map_or_else(|_| chat.parse().unwrap(), |found| found.id),
         &Default::default(),
     );
     let copy = copy.unwrap().session.id.to_string();
-    assert_eq!((texts(&chats, &chat).len(), texts(&chats, &copy).len()), (2, 2));
+    assert_eq!(
+        (texts(&chats, &chat).len(), texts(&chats, &copy).len()),
+        (2, 2)
+    );
     chats.redact_message("secret", "asked for").unwrap();
     for chat in [&chat, &copy] {
-        assert_eq!(texts(&chats, chat), [(r#"{"content":"other"}"#.to_owned(), 2)]);
-        chats.save_messages(chat, vec![message("", "next")]).unwrap();
+        assert_eq!(
+            texts(&chats, chat),
+            [(r#"{"content":"other"}"#.to_owned(), 2)]
+        );
+        chats
+            .save_messages(chat, vec![message("", "next")])
+            .unwrap();
         assert_eq!(texts(&chats, chat)[1].1, 3, "its sequence is nobody else's");
     }
-    assert_eq!(chats.redact_message("secret", "again").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        chats.redact_message("secret", "again").unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
     // Nor does an import bring it back.
     let row = |id: &str, more: &str| {
         format!(r#"{{"id":"{id}","chat_id":"{chat}","role":"user","content":"first 1234"{more}}}"#)
     };
-    assert_eq!(chats.import_agent_history(&row("secret", "")).unwrap().imported, 0);
+    assert_eq!(
+        chats
+            .import_agent_history(&row("secret", ""))
+            .unwrap()
+            .imported,
+        0
+    );
     let deleted = row("old", r#","deleted_at":"2020-01-01 00:00:00""#);
-    assert_eq!(chats.import_agent_history(&deleted).unwrap().skipped, 1, "what was deleted before");
+    assert_eq!(
+        chats.import_agent_history(&deleted).unwrap().skipped,
+        1,
+        "what was deleted before"
+    );
     assert_eq!(texts(&chats, &chat).len(), 2);
 }
 
@@ -195,12 +317,32 @@ fn imported_chats_keep_their_deletions_and_their_times() {
     let id = "5d41402abc4b2a76b9719d911017c592";
     let chat = chats.get_chat(id).unwrap();
     assert_eq!((chat.preset, chat.public), (false, true));
-    assert_eq!(chat.last_message_at, Some(Timestamp(1_577_923_200_000)), "not the time of the import");
-    assert_eq!(chats.get_messages(id, &MessageFilter::default()).unwrap()[0].chat_id, id);
-    assert_eq!(chats.get_chat("gone").unwrap_err().kind(), ErrorKind::NotFound);
-    let all = ListSessions { deleted: runlog::Deleted::Shown, ..ListSessions::default() };
+    assert_eq!(
+        chat.last_message_at,
+        Some(Timestamp(1_577_923_200_000)),
+        "not the time of the import"
+    );
+    assert_eq!(
+        chats.get_messages(id, &MessageFilter::default()).unwrap()[0].chat_id,
+        id
+    );
+    assert_eq!(
+        chats.get_chat("gone").unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+    let all = ListSessions {
+        deleted: runlog::Deleted::Shown,
+        ..ListSessions::default()
+    };
     let deleted = store.list_sessions(&all).unwrap().sessions;
-    assert_eq!(deleted.iter().filter(|session| session.deleted_at_ms.is_some()).count(), 1, "and not twice");
+    assert_eq!(
+        deleted
+            .iter()
+            .filter(|session| session.deleted_at_ms.is_some())
+            .count(),
+        1,
+        "and not twice"
+    );
     assert_eq!(chats.list_chats(&Default::default()).unwrap().total, 2);
 
     // What is deleted here stays so when the same is imported again.
@@ -215,15 +357,30 @@ fn imported_chats_keep_their_deletions_and_their_times() {
 #[test]
 fn a_redaction_reaches_what_copies_changed_the_message_to() {
     let (store, chats, chat) = chats();
-    chats.save_messages(&chat, vec![message("secret", "s3cret"), message("other", "fine")]).unwrap();
+    chats
+        .save_messages(
+            &chat,
+            vec![message("secret", "s3cret"), message("other", "fine")],
+        )
+        .unwrap();
     let copy_of = |chat: &str| {
         let session = store.find_session(chat).unwrap().id;
-        store.copy_session(session, &runlog::CopySession::default()).unwrap().session.id.to_string()
+        store
+            .copy_session(session, &runlog::CopySession::default())
+            .unwrap()
+            .session
+            .id
+            .to_string()
     };
     let copy = copy_of(&chat);
     let in_chat = |chat: &str| chats.get_messages(chat, &MessageFilter::default()).unwrap();
     let in_copy = in_chat(&copy)[0].message_id.clone();
-    chats.update_message(&in_copy, &Updates::new().with("props", raw(r#"{"content":"s3cret, in the copy"}"#))).unwrap();
+    chats
+        .update_message(
+            &in_copy,
+            &Updates::new().with("props", raw(r#"{"content":"s3cret, in the copy"}"#)),
+        )
+        .unwrap();
     let second = copy_of(&copy);
     let in_second = in_chat(&second)[0].message_id.clone();
     let update = Updates::new().with("props", raw(r#"{"content":"s3cret, in the copy's copy"}"#));
@@ -253,25 +410,45 @@ fn two_workers_do_not_go_on_with_one_request() {
     let mut request = chats.go_on(&one).unwrap();
     let error = chats.go_on(&other).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
-    assert!(error.to_string().contains("\"req_1\" is under way"), "{error}");
-    assert_eq!(chats.dismiss("req_1").unwrap_err().kind(), ErrorKind::Conflict);
+    assert!(
+        error.to_string().contains("\"req_1\" is under way"),
+        "{error}"
+    );
+    assert_eq!(
+        chats.dismiss("req_1").unwrap_err().kind(),
+        ErrorKind::Conflict
+    );
     request.start_step(StepType::Llm, raw("{}")).unwrap();
     request.finish(RequestEnd::Interrupted).unwrap();
     // It has ended, and so has what the other one knows of it.
     let error = chats.go_on(&other).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
-    assert!(error.to_string().contains("resume the chat anew"), "{error}");
+    assert!(
+        error.to_string().contains("resume the chat anew"),
+        "{error}"
+    );
     drop(chats.go_on(&chats.resume(&chat).unwrap().unwrap()).unwrap());
     let again = chats.resume(&chat).unwrap().unwrap();
-    chats.go_on(&again).unwrap().finish(RequestEnd::Completed).unwrap();
+    chats
+        .go_on(&again)
+        .unwrap()
+        .finish(RequestEnd::Completed)
+        .unwrap();
     assert_eq!(chats.resume(&chat).unwrap(), None);
     assert_eq!(chats.go_on(&again).unwrap_err().kind(), ErrorKind::Conflict);
 }
 
 fn interrupted(chats: &ChatStore, chat: &str, request_id: &str) {
-    let new = NewRequest { request_id: Some(request_id.into()), ..NewRequest::new("travel") };
-    let mut request = chats.begin_request(chat, new, ChatMessage::text(ChatRole::User, "?")).unwrap();
-    request.start_step(StepType::Llm, raw(&format!(r#"{{"of":"{request_id}"}}"#))).unwrap();
+    let new = NewRequest {
+        request_id: Some(request_id.into()),
+        ..NewRequest::new("travel")
+    };
+    let mut request = chats
+        .begin_request(chat, new, ChatMessage::text(ChatRole::User, "?"))
+        .unwrap();
+    request
+        .start_step(StepType::Llm, raw(&format!(r#"{{"of":"{request_id}"}}"#)))
+        .unwrap();
     request.finish(RequestEnd::Interrupted).unwrap();
 }
 
@@ -285,14 +462,24 @@ fn each_interrupted_request_is_resumed_or_dismissed_by_its_id() {
     assert_eq!(of(chats.resume(&chat).unwrap()).as_deref(), Some("new"));
     let old = chats.resume_request("old").unwrap().unwrap();
     assert_eq!(old.input().unwrap().as_str(), r#"{"of":"old"}"#);
-    chats.go_on(&old).unwrap().finish(RequestEnd::Completed).unwrap();
+    chats
+        .go_on(&old)
+        .unwrap()
+        .finish(RequestEnd::Completed)
+        .unwrap();
     assert_eq!(chats.resume_request("old").unwrap(), None);
     let dismissed = chats.dismiss("new").unwrap();
-    assert_eq!((dismissed.len(), dismissed[0].status), (1, StepStatus::Interrupted));
+    assert_eq!(
+        (dismissed.len(), dismissed[0].status),
+        (1, StepStatus::Interrupted)
+    );
     assert!(dismissed[0].dismissed_at.is_some());
     assert_eq!(of(chats.resume(&chat).unwrap()).as_deref(), Some("middle"));
     assert!(chats.dismiss("new").unwrap().is_empty() && chats.dismiss("old").unwrap().is_empty());
-    for unknown in [chats.dismiss("nobody").map(drop), chats.resume_request("nobody").map(drop)] {
+    for unknown in [
+        chats.dismiss("nobody").map(drop),
+        chats.resume_request("nobody").map(drop),
+    ] {
         assert_eq!(unknown.unwrap_err().kind(), ErrorKind::NotFound);
     }
     chats.dismiss("middle").unwrap();
@@ -304,7 +491,9 @@ fn each_interrupted_request_is_resumed_or_dismissed_by_its_id() {
 #[test]
 fn the_tables_of_messages_and_steps_are_imported_once() {
     let (_store, chats, chat) = chats();
-    chats.save_messages(&chat, vec![message("m0", "before")]).unwrap();
+    chats
+        .save_messages(&chat, vec![message("m0", "before")])
+        .unwrap();
     let live = format!(
         r#"{{"id":12,"message_id":"m6","chat_id":"{chat}","role":"user","type":"text","props":{{}},"sequence":9,"deleted_at":"0000-00-00"}}"#
     );
@@ -318,19 +507,47 @@ fn the_tables_of_messages_and_steps_are_imported_once() {
     ]
     .join("\n");
     let report = chats.import_agent_message(&messages).unwrap();
-    assert_eq!((report.imported, report.chats, report.skipped), (3, 1, 1), "{report:?}");
-    let told: Vec<_> = report.issues.iter().map(|issue| (issue.line, issue.what.as_str())).collect();
+    assert_eq!(
+        (report.imported, report.chats, report.skipped),
+        (3, 1, 1),
+        "{report:?}"
+    );
+    let told: Vec<_> = report
+        .issues
+        .iter()
+        .map(|issue| (issue.line, issue.what.as_str()))
+        .collect();
     assert_eq!(told[0].0, 4);
-    assert!(told[0].1.contains(r#"`role`: "king""#) && !told[0].1.contains("line 1"), "{told:?}");
+    assert!(
+        told[0].1.contains(r#"`role`: "king""#) && !told[0].1.contains("line 1"),
+        "{told:?}"
+    );
     assert!(told[1].0 == 5 && told[1].1.contains("props"), "{told:?}");
-    let found = chats.get_messages("new", &MessageFilter::default()).unwrap();
-    assert_eq!(found[0].props.as_str(), r#"{ "content" : "a\u00e9", "n":1.0 }"#);
+    let found = chats
+        .get_messages("new", &MessageFilter::default())
+        .unwrap();
+    assert_eq!(
+        found[0].props.as_str(),
+        r#"{ "content" : "a\u00e9", "n":1.0 }"#
+    );
     assert_eq!(found[1].props.as_str(), r#"{"content":"b"}"#);
-    let seen: Vec<_> = found.iter().map(|it| (it.message_id.as_str(), it.sequence, it.created_at.0)).collect();
-    assert_eq!(seen, [("m1", 3, 1_709_164_801_000), ("m2", 4, 1_709_078_400_000)]);
-    assert_eq!((&found[0].extra["old_id"], &found[1].extra["color"]), (&7.into(), &"red".into()));
+    let seen: Vec<_> = found
+        .iter()
+        .map(|it| (it.message_id.as_str(), it.sequence, it.created_at.0))
+        .collect();
+    assert_eq!(
+        seen,
+        [("m1", 3, 1_709_164_801_000), ("m2", 4, 1_709_078_400_000)]
+    );
+    assert_eq!(
+        (&found[0].extra["old_id"], &found[1].extra["color"]),
+        (&7.into(), &"red".into())
+    );
     let made = chats.get_chat("new").unwrap();
-    assert_eq!((made.assistant_id.as_str(), made.created_at.0), ("neo", 1_709_078_400_000));
+    assert_eq!(
+        (made.assistant_id.as_str(), made.created_at.0),
+        ("neo", 1_709_078_400_000)
+    );
     assert_eq!(made.last_message_at, Some(Timestamp(1_709_164_801_000)));
 
     let steps = concat!(
@@ -339,49 +556,95 @@ fn the_tables_of_messages_and_steps_are_imported_once() {
         r#"{"id":2,"step_id":"s2","chat_id":"only","request_id":"r2","assistant_id":"neo","stack_id":"k2","stack_depth":"0","type":"llm","status":"interrupted","sequence":1}"#,
     );
     let report = chats.import_agent_step(steps).unwrap();
-    assert_eq!((report.imported, report.chats, report.issues.len()), (2, 1, 0), "{report:?}");
+    assert_eq!(
+        (report.imported, report.chats, report.issues.len()),
+        (2, 1, 0),
+        "{report:?}"
+    );
     let step = &chats.get_steps("r1").unwrap()[0];
-    assert_eq!((step.step_id.as_str(), step.input.as_ref().unwrap().as_str()), ("s1", r#"{"a":1.0}"#));
+    assert_eq!(
+        (step.step_id.as_str(), step.input.as_ref().unwrap().as_str()),
+        ("s1", r#"{"a":1.0}"#)
+    );
     assert_eq!(step.created_at.0, 1_709_164_801_000);
     assert_eq!(chats.resume("only").unwrap().unwrap().step.step_id, "s2");
 
     // What was deleted since stays away, and nothing else changes.
     chats.delete_messages("new", &["m1"]).unwrap();
     chats.delete_chat("only").unwrap();
-    let before = chats.get_messages("new", &MessageFilter::default()).unwrap();
+    let before = chats
+        .get_messages("new", &MessageFilter::default())
+        .unwrap();
     let report = chats.import_agent_message(&messages).unwrap();
-    assert_eq!((report.imported, report.chats, report.skipped), (0, 0, 4), "{report:?}");
+    assert_eq!(
+        (report.imported, report.chats, report.skipped),
+        (0, 0, 4),
+        "{report:?}"
+    );
     let report = chats.import_agent_step(steps).unwrap();
-    assert_eq!((report.imported, report.chats, report.skipped), (0, 0, 2), "{report:?}");
-    assert_eq!(chats.get_messages("new", &MessageFilter::default()).unwrap(), before);
-    assert_eq!(chats.get_chat("only").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        (report.imported, report.chats, report.skipped),
+        (0, 0, 2),
+        "{report:?}"
+    );
+    assert_eq!(
+        chats
+            .get_messages("new", &MessageFilter::default())
+            .unwrap(),
+        before
+    );
+    assert_eq!(
+        chats.get_chat("only").unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
 }
 
 #[test]
 fn a_request_id_that_is_in_use_begins_no_second_request() {
     let (_store, chats, chat) = chats();
     let begin = |id: &str| {
-        let new = NewRequest { request_id: Some(id.into()), ..NewRequest::new("travel") };
+        let new = NewRequest {
+            request_id: Some(id.into()),
+            ..NewRequest::new("travel")
+        };
         chats.begin_request(&chat, new, ChatMessage::text(ChatRole::User, "?"))
     };
     let messages = |id: &str| {
-        let filter = MessageFilter { request_id: Some(id.into()), ..MessageFilter::default() };
+        let filter = MessageFilter {
+            request_id: Some(id.into()),
+            ..MessageFilter::default()
+        };
         chats.get_messages(&chat, &filter).unwrap().len()
     };
     // One that is under way, by its own id or by that of its message.
     let mut request = begin("req_1").unwrap();
     let error = begin("req_1").unwrap_err();
-    assert!(error.kind() == ErrorKind::Conflict && error.to_string().contains("\"req_1\" is under way"), "{error}");
-    let named = ChatMessage { request_id: Some("req_1".into()), ..ChatMessage::text(ChatRole::User, "?") };
+    assert!(
+        error.kind() == ErrorKind::Conflict && error.to_string().contains("\"req_1\" is under way"),
+        "{error}"
+    );
+    let named = ChatMessage {
+        request_id: Some("req_1".into()),
+        ..ChatMessage::text(ChatRole::User, "?")
+    };
     assert_eq!(
-        chats.begin_request(&chat, NewRequest::new("travel"), named).unwrap_err().kind(),
+        chats
+            .begin_request(&chat, NewRequest::new("travel"), named)
+            .unwrap_err()
+            .kind(),
         ErrorKind::Conflict,
         "the id of the message counts where the request has none"
     );
-    assert_eq!(chats.dismiss("req_1").unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(
+        chats.dismiss("req_1").unwrap_err().kind(),
+        ErrorKind::Conflict
+    );
     request.finish(RequestEnd::Completed).unwrap();
     let error = begin("req_1").unwrap_err();
-    assert!(error.kind() == ErrorKind::AlreadyExists && error.to_string().contains("\"req_1\""), "{error}");
+    assert!(
+        error.kind() == ErrorKind::AlreadyExists && error.to_string().contains("\"req_1\""),
+        "{error}"
+    );
     assert_eq!(messages("req_1"), 1);
     // One that was interrupted, while somebody goes on with it and after.
     interrupted(&chats, &chat, "req_2");
@@ -391,15 +654,33 @@ fn a_request_id_that_is_in_use_begins_no_second_request() {
     drop(going_on);
     assert_eq!(messages("req_2"), 1);
     // One of which there are steps alone, and one that another chat has.
-    let step = runlog::Step { chat_id: chat.clone(), ..runlog::Step::new("req_3", "travel", "stack", StepType::Llm) };
+    let step = runlog::Step {
+        chat_id: chat.clone(),
+        ..runlog::Step::new("req_3", "travel", "stack", StepType::Llm)
+    };
     chats.save_steps(vec![step]).unwrap();
     assert_eq!(begin("req_3").unwrap_err().kind(), ErrorKind::AlreadyExists);
     let other = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
-    let new = NewRequest { request_id: Some("req_1".into()), ..NewRequest::new("travel") };
-    chats.begin_request(&other, new, ChatMessage::text(ChatRole::User, "?")).unwrap();
+    let new = NewRequest {
+        request_id: Some("req_1".into()),
+        ..NewRequest::new("travel")
+    };
+    chats
+        .begin_request(&other, new, ChatMessage::text(ChatRole::User, "?"))
+        .unwrap();
     // A begin that was refused keeps nobody out.
-    let new = NewRequest { request_id: Some("req_4".into()), ..NewRequest::new("travel") };
-    let refused = chats.begin_request(&chat, new, ChatMessage { sequence: u64::MAX, ..message("", "?") });
+    let new = NewRequest {
+        request_id: Some("req_4".into()),
+        ..NewRequest::new("travel")
+    };
+    let refused = chats.begin_request(
+        &chat,
+        new,
+        ChatMessage {
+            sequence: u64::MAX,
+            ..message("", "?")
+        },
+    );
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
     begin("req_4").unwrap();
 }
@@ -409,12 +690,20 @@ fn of_many_who_begin_one_request_at_once_one_does() {
     let (_store, chats, chat) = chats();
     let begun: usize = std::thread::scope(|scope| {
         let begin = || {
-            let new = NewRequest { request_id: Some("req_1".into()), ..NewRequest::new("travel") };
+            let new = NewRequest {
+                request_id: Some("req_1".into()),
+                ..NewRequest::new("travel")
+            };
             let begun = chats.begin_request(&chat, new, ChatMessage::text(ChatRole::User, "?"));
-            usize::from(begun.is_ok_and(|mut request| request.finish(RequestEnd::Completed).is_ok()))
+            usize::from(
+                begun.is_ok_and(|mut request| request.finish(RequestEnd::Completed).is_ok()),
+            )
         };
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(begin)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
     });
     assert_eq!((begun, texts(&chats, &chat).len()), (1, 1));
 }
@@ -430,34 +719,72 @@ fn a_sequence_leaves_room_for_those_after_it() {
     };
     let rows = [row("a", JAVASCRIPT_MAX), row("b", 1 << 52)].join("\n");
     let report = chats.import_agent_message(&rows).unwrap();
-    assert_eq!((report.imported, report.issues.len(), report.issues[0].line), (1, 1, 1), "{report:?}");
+    assert_eq!(
+        (report.imported, report.issues.len(), report.issues[0].line),
+        (1, 1, 1),
+        "{report:?}"
+    );
     let what = &report.issues[0].what;
-    assert!(what.contains("\"a\"") && what.contains("9007199254740991") && what.contains("4503599627370496"), "{what}");
-    let saved = |sequence| chats.save_messages(&chat, vec![ChatMessage { sequence, ..message("c", "c") }]);
+    assert!(
+        what.contains("\"a\"")
+            && what.contains("9007199254740991")
+            && what.contains("4503599627370496"),
+        "{what}"
+    );
+    let saved = |sequence| {
+        chats.save_messages(
+            &chat,
+            vec![ChatMessage {
+                sequence,
+                ..message("c", "c")
+            }],
+        )
+    };
     let error = saved(JAVASCRIPT_MAX).unwrap_err();
-    assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().contains("\"c\""), "{error}");
+    assert!(
+        error.kind() == ErrorKind::InvalidInput && error.to_string().contains("\"c\""),
+        "{error}"
+    );
     let update = Updates::new().with("sequence", raw("9007199254740991"));
-    assert_eq!(chats.update_message("b", &update).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(
+        chats.update_message("b", &update).unwrap_err().kind(),
+        ErrorKind::InvalidInput
+    );
     assert_eq!(saved(0).unwrap()[0].sequence, (1 << 52) + 1);
     let new = NewRequest::new("travel");
-    let mut request = chats.begin_request(&chat, new, ChatMessage::text(ChatRole::User, "?")).unwrap();
-    let sent = ChatMessage { sequence: JAVASCRIPT_MAX, ..ChatMessage::text(ChatRole::Assistant, "!") };
-    assert_eq!(request.send(sent).unwrap_err().kind(), ErrorKind::InvalidInput);
+    let mut request = chats
+        .begin_request(&chat, new, ChatMessage::text(ChatRole::User, "?"))
+        .unwrap();
+    let sent = ChatMessage {
+        sequence: JAVASCRIPT_MAX,
+        ..ChatMessage::text(ChatRole::Assistant, "!")
+    };
+    assert_eq!(
+        request.send(sent).unwrap_err().kind(),
+        ErrorKind::InvalidInput
+    );
     let step = runlog::Step {
         chat_id: chat.clone(),
         sequence: JAVASCRIPT_MAX,
         ..runlog::Step::new("r", "travel", "stack", StepType::Llm)
     };
-    assert_eq!(chats.save_steps(vec![step]).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(
+        chats.save_steps(vec![step]).unwrap_err().kind(),
+        ErrorKind::InvalidInput
+    );
 }
 
 #[test]
 fn a_row_with_the_sequence_of_another_message_is_an_issue_of_its_line() {
     let (_store, chats, chat) = chats();
-    chats.save_messages(&chat, vec![message("there", "1"), message("gone", "2")]).unwrap();
+    chats
+        .save_messages(&chat, vec![message("there", "1"), message("gone", "2")])
+        .unwrap();
     chats.delete_messages(&chat, &["gone"]).unwrap();
     let row = |chat: &str, id: &str, sequence: &str| {
-        format!(r#"{{"message_id":"{id}","chat_id":"{chat}","role":"user","type":"text","props":{{}}{sequence}}}"#)
+        format!(
+            r#"{{"message_id":"{id}","chat_id":"{chat}","role":"user","type":"text","props":{{}}{sequence}}}"#
+        )
     };
     let rows = [
         row(&chat, "there", r#","sequence":1"#),
@@ -471,41 +798,100 @@ fn a_row_with_the_sequence_of_another_message_is_an_issue_of_its_line() {
     ]
     .join("\n");
     // Of the line that is left out and those after it, nothing is taken where that is asked for.
-    let stop = runlog::ImportOptions { stop_at_issue: true };
+    let stop = runlog::ImportOptions {
+        stop_at_issue: true,
+    };
     let report = chats.import_agent_message_with(&rows, stop).unwrap();
     assert_eq!((report.imported, report.skipped), (0, 1), "{report:?}");
-    assert_eq!(report.issues.iter().map(|issue| issue.line).collect::<Vec<_>>(), [2]);
-    assert_eq!(chats.get_chat("new").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        report
+            .issues
+            .iter()
+            .map(|issue| issue.line)
+            .collect::<Vec<_>>(),
+        [2]
+    );
+    assert_eq!(
+        chats.get_chat("new").unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
 
     for imported in [4, 0] {
         let report = chats.import_agent_message(&rows).unwrap();
-        assert_eq!((report.imported, report.skipped), (imported, 5 - imported), "{report:?}");
-        assert_eq!(report.issues.iter().map(|issue| issue.line).collect::<Vec<_>>(), [2, 5, 7], "{report:?}");
+        assert_eq!(
+            (report.imported, report.skipped),
+            (imported, 5 - imported),
+            "{report:?}"
+        );
+        assert_eq!(
+            report
+                .issues
+                .iter()
+                .map(|issue| issue.line)
+                .collect::<Vec<_>>(),
+            [2, 5, 7],
+            "{report:?}"
+        );
         let what = &report.issues[0].what;
-        assert!(what.contains("\"a\"") && what.contains("sequence 1") && what.contains("\"there\""), "{what}");
+        assert!(
+            what.contains("\"a\"") && what.contains("sequence 1") && what.contains("\"there\""),
+            "{what}"
+        );
         let told = |chat: &str| {
             let messages = chats.get_messages(chat, &MessageFilter::default()).unwrap();
-            messages.into_iter().map(|it| (it.message_id, it.sequence)).collect::<Vec<_>>()
+            messages
+                .into_iter()
+                .map(|it| (it.message_id, it.sequence))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(told(&chat), [("there".into(), 1), ("b".into(), 2), ("c".into(), 3)]);
+        assert_eq!(
+            told(&chat),
+            [("there".into(), 1), ("b".into(), 2), ("c".into(), 3)]
+        );
         assert_eq!(told("new"), [("e".into(), 7), ("g".into(), 8)]);
     }
     // Who saves messages may have his reasons: they stand in the order in which they were saved.
-    let same = |id: &str| ChatMessage { sequence: 2, ..message(id, id) };
-    chats.save_messages(&chat, vec![same("x"), same("y")]).unwrap();
-    let ids: Vec<_> = chats.get_messages(&chat, &MessageFilter::default()).unwrap();
-    assert_eq!(ids.iter().map(|it| it.message_id.as_str()).collect::<Vec<_>>(), ["there", "b", "x", "y", "c"]);
+    let same = |id: &str| ChatMessage {
+        sequence: 2,
+        ..message(id, id)
+    };
+    chats
+        .save_messages(&chat, vec![same("x"), same("y")])
+        .unwrap();
+    let ids: Vec<_> = chats
+        .get_messages(&chat, &MessageFilter::default())
+        .unwrap();
+    assert_eq!(
+        ids.iter()
+            .map(|it| it.message_id.as_str())
+            .collect::<Vec<_>>(),
+        ["there", "b", "x", "y", "c"]
+    );
 }
 
 #[test]
 fn a_redaction_in_a_copy_reaches_all_chats_that_share_the_message() {
     let (store, chats, chat) = chats();
-    chats.save_messages(&chat, vec![message("secret", "s3cret"), message("other", "fine")]).unwrap();
+    chats
+        .save_messages(
+            &chat,
+            vec![message("secret", "s3cret"), message("other", "fine")],
+        )
+        .unwrap();
     let copy_of = |chat: &str| {
         let session = store.find_session(chat).unwrap().id;
-        store.copy_session(session, &runlog::CopySession::default()).unwrap().session.id.to_string()
+        store
+            .copy_session(session, &runlog::CopySession::default())
+            .unwrap()
+            .session
+            .id
+            .to_string()
     };
-    let first_in = |chat: &str| chats.get_messages(chat, &MessageFilter::default()).unwrap()[0].message_id.clone();
+    let first_in = |chat: &str| {
+        chats.get_messages(chat, &MessageFilter::default()).unwrap()[0]
+            .message_id
+            .clone()
+    };
     let change = |id: &str, text: &str| {
         let update = Updates::new().with("props", raw(&format!(r#"{{"content":"{text}"}}"#)));
         chats.update_message(id, &update).unwrap();
@@ -517,8 +903,12 @@ fn a_redaction_in_a_copy_reaches_all_chats_that_share_the_message() {
     change(&first_in(&beside), "s3cret, beside");
     change(&first_in(&below), "s3cret, below");
     // What one that shares it has deleted is reached, too.
-    chats.delete_messages(&beside, &[&first_in(&beside)]).unwrap();
-    let own = chats.save_messages(&copy, vec![message("own", "the copy's own")]).unwrap();
+    chats
+        .delete_messages(&beside, &[&first_in(&beside)])
+        .unwrap();
+    let own = chats
+        .save_messages(&copy, vec![message("own", "the copy's own")])
+        .unwrap();
     chats.redact_message(&first_in(&copy), "asked for").unwrap();
     for (chat, count) in [(&chat, 1), (&copy, 2), (&beside, 1), (&below, 1)] {
         assert_eq!(texts(&chats, chat).len(), count, "{chat}");
@@ -533,23 +923,46 @@ fn a_redaction_in_a_copy_reaches_all_chats_that_share_the_message() {
         String::from_utf8(lines).unwrap()
     };
     assert!(!exported().contains("s3cret"), "{}", exported());
-    assert_eq!(chats.redact_message("secret", "again").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        chats.redact_message("secret", "again").unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
     // No import brings it back, anywhere.
-    let row = format!(r#"{{"message_id":"secret","chat_id":"{chat}","role":"user","type":"text","props":{{}}}}"#);
+    let row = format!(
+        r#"{{"message_id":"secret","chat_id":"{chat}","role":"user","type":"text","props":{{}}}}"#
+    );
     assert_eq!(chats.import_agent_message(&row).unwrap().skipped, 1);
     // What was saved in the copy is the copy's alone.
-    chats.redact_message(&own[0].message_id, "asked for").unwrap();
-    assert_eq!((texts(&chats, &chat).len(), texts(&chats, &copy).len()), (1, 1));
+    chats
+        .redact_message(&own[0].message_id, "asked for")
+        .unwrap();
+    assert_eq!(
+        (texts(&chats, &chat).len(), texts(&chats, &copy).len()),
+        (1, 1)
+    );
     assert!(!exported().contains("the copy's own"));
     // To take a message out of a copy alone is to delete it there.
     chats.delete_messages(&copy, &[&first_in(&copy)]).unwrap();
-    assert_eq!((texts(&chats, &chat).len(), texts(&chats, &copy).len(), texts(&chats, &below).len()), (1, 0, 1));
+    assert_eq!(
+        (
+            texts(&chats, &chat).len(),
+            texts(&chats, &copy).len(),
+            texts(&chats, &below).len()
+        ),
+        (1, 0, 1)
+    );
 }
 
 #[test]
 fn an_empty_id_of_a_request_is_told_so() {
     let (_store, chats, _) = chats();
-    for error in [chats.resume_request("").unwrap_err(), chats.dismiss("").unwrap_err()] {
-        assert!(error.kind() == ErrorKind::InvalidInput && error.to_string().contains("is empty"), "{error}");
+    for error in [
+        chats.resume_request("").unwrap_err(),
+        chats.dismiss("").unwrap_err(),
+    ] {
+        assert!(
+            error.kind() == ErrorKind::InvalidInput && error.to_string().contains("is empty"),
+            "{error}"
+        );
     }
 }

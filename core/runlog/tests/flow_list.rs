@@ -5,7 +5,8 @@
 mod both;
 
 use runlog::{
-    ErrorKind, FlowRun, FlowSummary, ListFlows, NewRun, NewSession, ResumeOptions, RunId, RunStatus, Store,
+    ErrorKind, FlowRun, FlowSummary, ListFlows, NewRun, NewSession, ResumeOptions, RunId,
+    RunStatus, Store,
     archive::{What, export, import},
 };
 
@@ -27,7 +28,10 @@ fn list(store: &Store, options: &ListFlows) -> Vec<FlowSummary> {
 }
 
 fn resumable() -> ListFlows {
-    ListFlows { resumable: true, ..ListFlows::default() }
+    ListFlows {
+        resumable: true,
+        ..ListFlows::default()
+    }
 }
 
 fn begun(store: &Store, status: &str) -> RunId {
@@ -40,7 +44,13 @@ fn begun(store: &Store, status: &str) -> RunId {
 fn flows_are_listed_newest_first_in_pages(store: &Store) {
     let mut made: Vec<RunId> = (0..5).map(|_| begun(store, "running")).collect();
     made.reverse();
-    let (mut options, mut found) = (ListFlows { limit: 2, ..ListFlows::default() }, Vec::new());
+    let (mut options, mut found) = (
+        ListFlows {
+            limit: 2,
+            ..ListFlows::default()
+        },
+        Vec::new(),
+    );
     loop {
         let page = store.flows().list(&options).unwrap();
         assert!(page.items.len() <= 2);
@@ -55,19 +65,45 @@ fn flows_are_listed_newest_first_in_pages(store: &Store) {
 }
 
 fn flows_are_listed_by_status_and_by_parent(store: &Store) {
-    let parent = store.runs().start(NewRun::in_new_session(NewSession::default(), "lead")).unwrap();
-    let child = NewRun { parent_run_id: Some(parent.id()), ..NewRun::in_new_session(NewSession::default(), "worker") };
+    let parent = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::default(), "lead"))
+        .unwrap();
+    let child = NewRun {
+        parent_run_id: Some(parent.id()),
+        ..NewRun::in_new_session(NewSession::default(), "worker")
+    };
     let child = store.runs().start(child).unwrap();
     let of_child = FlowRun::create(store, Some(child.id())).unwrap();
     let waiting = begun(store, "waiting for a person");
-    let of_status = |status: &str| list(store, &ListFlows { status: Some(status.to_owned()), ..ListFlows::default() });
+    let of_status = |status: &str| {
+        list(
+            store,
+            &ListFlows {
+                status: Some(status.to_owned()),
+                ..ListFlows::default()
+            },
+        )
+    };
     assert_eq!(ids(&of_status("waiting for a person")), [waiting]);
     assert_eq!(ids(&of_status("running")), [child.id()]);
     assert!(of_status("unheard of").is_empty());
-    let of_parent = list(store, &ListFlows { parent_run_id: Some(parent.id()), ..ListFlows::default() });
+    let of_parent = list(
+        store,
+        &ListFlows {
+            parent_run_id: Some(parent.id()),
+            ..ListFlows::default()
+        },
+    );
     assert_eq!(ids(&of_parent), [of_child.run_id()]);
-    assert_eq!((of_parent[0].run_status, of_parent[0].parent_run_id), (Some(RunStatus::Running), Some(parent.id())));
-    assert_eq!(store.flows().get(waiting).unwrap().unwrap().run_status, None);
+    assert_eq!(
+        (of_parent[0].run_status, of_parent[0].parent_run_id),
+        (Some(RunStatus::Running), Some(parent.id()))
+    );
+    assert_eq!(
+        store.flows().get(waiting).unwrap().unwrap().run_status,
+        None
+    );
     assert_eq!(store.flows().get(parent.id()).unwrap(), None);
 }
 
@@ -88,16 +124,28 @@ fn a_flow_that_somebody_is_at_work_on_is_not_to_be_resumed(store: &Store) {
 }
 
 fn a_flow_whose_run_is_over_is_not_to_be_resumed(store: &Store) {
-    let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).unwrap();
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::default(), "coder"))
+        .unwrap();
     let flow = FlowRun::create(store, Some(run.id())).unwrap();
     drop(flow);
-    assert!(list(store, &resumable()).is_empty(), "its run has a recorder");
+    assert!(
+        list(store, &resumable()).is_empty(),
+        "its run has a recorder"
+    );
     run.pause("lunch").unwrap();
     assert_eq!(ids(&list(store, &resumable())), [run.id()]);
-    let again = store.runs().resume(run.id(), &ResumeOptions::default()).unwrap();
+    let again = store
+        .runs()
+        .resume(run.id(), &ResumeOptions::default())
+        .unwrap();
     again.recorder.pause("supper").unwrap();
     assert_eq!(ids(&list(store, &resumable())), [again.run.id]);
-    let last = store.runs().resume(again.run.id, &ResumeOptions::default()).unwrap();
+    let last = store
+        .runs()
+        .resume(again.run.id, &ResumeOptions::default())
+        .unwrap();
     last.recorder.complete(None).unwrap();
     assert!(list(store, &resumable()).is_empty());
     assert_eq!(list(store, &ListFlows::default()).len(), 3);
@@ -107,15 +155,37 @@ fn a_cursor_fits_the_same_filters_only(store: &Store) {
     for _ in 0..3 {
         begun(store, "running");
     }
-    let cursor = store.flows().list(&ListFlows { limit: 1, ..ListFlows::default() }).unwrap().next;
-    let other = store.flows().list(&ListFlows { cursor, ..resumable() }).unwrap_err();
+    let cursor = store
+        .flows()
+        .list(&ListFlows {
+            limit: 1,
+            ..ListFlows::default()
+        })
+        .unwrap()
+        .next;
+    let other = store
+        .flows()
+        .list(&ListFlows {
+            cursor,
+            ..resumable()
+        })
+        .unwrap_err();
     assert_eq!(other.kind(), ErrorKind::InvalidInput);
-    let none = store.flows().list(&ListFlows { limit: 0, ..ListFlows::default() }).unwrap_err();
+    let none = store
+        .flows()
+        .list(&ListFlows {
+            limit: 0,
+            ..ListFlows::default()
+        })
+        .unwrap_err();
     assert_eq!(none.kind(), ErrorKind::InvalidInput);
 }
 
 fn an_archive_brings_the_list_along(store: &Store) {
-    let run = store.runs().start(NewRun::in_new_session(NewSession::titled("x"), "coder")).unwrap();
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::titled("x"), "coder"))
+        .unwrap();
     let session = run.run().session_id;
     drop(FlowRun::create(store, Some(run.id())).unwrap());
     run.pause("lunch").unwrap();
@@ -131,7 +201,8 @@ fn an_archive_brings_the_list_along(store: &Store) {
     };
     let read = |lines: &[u8], other: &Store| {
         let lines = lines.to_vec();
-        let mut source = || Ok(Box::new(std::io::Cursor::new(lines.clone())) as Box<dyn std::io::BufRead>);
+        let mut source =
+            || Ok(Box::new(std::io::Cursor::new(lines.clone())) as Box<dyn std::io::BufRead>);
         import(other, None, true, &mut source).unwrap();
     };
     let whole = Store::in_memory();
@@ -151,7 +222,10 @@ fn after_a_crash_what_is_to_be_resumed_is_found_also_read_only() {
     let path = folder.path().join("store");
     let store = Store::open(&path).unwrap();
     let by_itself = FlowRun::create(&store, None).unwrap();
-    let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).unwrap();
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::default(), "coder"))
+        .unwrap();
     let of_run = FlowRun::create(&store, Some(run.id())).unwrap();
     let done = begun(&store, "completed");
     let expected = [run.id(), by_itself.run_id()];
@@ -159,8 +233,14 @@ fn after_a_crash_what_is_to_be_resumed_is_found_also_read_only() {
     let reader = Store::open_read_only(&path).unwrap();
     let beside = list(&reader, &resumable());
     assert_eq!(ids(&beside), expected);
-    assert_eq!(beside[0].is_live, None, "a reader isn't told who is at work");
-    assert_eq!(reader.flows().get(done).unwrap().unwrap().is_live, Some(false));
+    assert_eq!(
+        beside[0].is_live, None,
+        "a reader isn't told who is at work"
+    );
+    assert_eq!(
+        reader.flows().get(done).unwrap().unwrap().is_live,
+        Some(false)
+    );
     drop(reader);
     // Nothing is written at the end, as in a crash: the handles are let go of, and the run stays as it was.
     drop(by_itself);
@@ -171,9 +251,16 @@ fn after_a_crash_what_is_to_be_resumed_is_found_also_read_only() {
     let store = Store::open(&path).unwrap();
     let found = list(&store, &resumable());
     assert_eq!(ids(&found), expected);
-    assert_eq!(found.iter().map(|flow| flow.is_live).collect::<Vec<_>>(), [Some(false); 2]);
+    assert_eq!(
+        found.iter().map(|flow| flow.is_live).collect::<Vec<_>>(),
+        [Some(false); 2]
+    );
     assert_eq!(found[0].run_status, Some(RunStatus::Paused));
     drop(store);
     let reader = Store::open_read_only(&path).unwrap();
-    assert_eq!(list(&reader, &resumable())[0].is_live, Some(false), "a run that is paused has nobody at work on it");
+    assert_eq!(
+        list(&reader, &resumable())[0].is_live,
+        Some(false),
+        "a run that is paused has nobody at work on it"
+    );
 }

@@ -10,8 +10,9 @@ use std::{
 };
 
 use runlog::{
-    AgentEvent, ErrorKind, FlowRun, NewMessage, NewRun, NewSession, NodeStatus, Playback, PlaybackOptions, RawJson,
-    RunId, RunSnapshot, RunStatus, RuntimeCommand, RuntimeEvent, Speed, Store,
+    AgentEvent, ErrorKind, FlowRun, NewMessage, NewRun, NewSession, NodeStatus, Playback,
+    PlaybackOptions, RawJson, RunId, RunSnapshot, RunStatus, RuntimeCommand, RuntimeEvent, Speed,
+    Store,
 };
 
 both! {
@@ -62,15 +63,24 @@ fn kind<T: std::fmt::Debug>(result: runlog::Result<T>) -> ErrorKind {
 }
 
 fn at_once() -> PlaybackOptions {
-    PlaybackOptions { speed: Speed::AtOnce, ..PlaybackOptions::default() }
+    PlaybackOptions {
+        speed: Speed::AtOnce,
+        ..PlaybackOptions::default()
+    }
 }
 
 fn played(store: &Store, run: RunId, options: PlaybackOptions) -> Vec<RuntimeEvent> {
-    Playback::new(store, run, options).unwrap().map(|event| event.unwrap().1.event).collect()
+    Playback::new(store, run, options)
+        .unwrap()
+        .map(|event| event.unwrap().1.event)
+        .collect()
 }
 
 fn types(store: &Store, run: RunId, options: PlaybackOptions) -> Vec<String> {
-    played(store, run, options).into_iter().map(|event| event.event_type).collect()
+    played(store, run, options)
+        .into_iter()
+        .map(|event| event.event_type)
+        .collect()
 }
 
 /// The event is recorded, comes back byte for byte, and its typed form writes the same JSON.
@@ -79,11 +89,21 @@ fn is_recorded_as_typed(store: &Store, text: &str) -> AgentEvent {
     flow.record(&event(text)).unwrap();
     let back = played(store, flow.run_id(), at_once()).remove(0);
     assert_eq!(back.json.as_str(), text);
-    assert_eq!((back.node_id.as_deref(), back.run_id.as_deref(), back.timestamp), (Some("n"), Some("r"), Some(5)));
+    assert_eq!(
+        (
+            back.node_id.as_deref(),
+            back.run_id.as_deref(),
+            back.timestamp
+        ),
+        (Some("n"), Some("r"), Some(5))
+    );
     let typed = back.agent().unwrap();
     let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     assert_eq!(serde_json::to_value(&typed).unwrap(), value(text));
-    assert_eq!(RuntimeEvent::of_agent(&typed).unwrap().event_type, back.event_type);
+    assert_eq!(
+        RuntimeEvent::of_agent(&typed).unwrap().event_type,
+        back.event_type
+    );
     typed
 }
 
@@ -91,52 +111,86 @@ fn agent_start_is_recorded_as_typed(store: &Store) {
     let start = r#""type":"agent:start","nodeId":"n","runId":"r","timestamp":5,"sessionId":"s""#;
     is_recorded_as_typed(store, &format!(r#"{{{start},"prompt":"Go"}}"#));
     let messages = r#"{"role":"user","content":[{"type":"text","text":"Go"}]}"#;
-    is_recorded_as_typed(store, &format!(r#"{{{start},"model":"m","prompt":[{messages}]}}"#));
+    is_recorded_as_typed(
+        store,
+        &format!(r#"{{{start},"model":"m","prompt":[{messages}]}}"#),
+    );
     let error = RuntimeEvent::parse(format!(r#"{{{start},"prompt":7}}"#)).unwrap_err();
     assert!(error.to_string().contains("prompt"), "{error}");
 }
 
 fn agent_thinking_delta_is_recorded_as_typed(store: &Store) {
-    let text =
-        r#"{"type":"agent:thinking:delta","nodeId":"n","runId":"r","timestamp":5,"content":"Let me ","tokenCount":2}"#;
-    assert!(matches!(is_recorded_as_typed(store, text), AgentEvent::ThinkingDelta { token_count: Some(2), .. }));
+    let text = r#"{"type":"agent:thinking:delta","nodeId":"n","runId":"r","timestamp":5,"content":"Let me ","tokenCount":2}"#;
+    assert!(matches!(
+        is_recorded_as_typed(store, text),
+        AgentEvent::ThinkingDelta {
+            token_count: Some(2),
+            ..
+        }
+    ));
 }
 
 fn agent_thinking_is_recorded_as_typed(store: &Store) {
-    let text = r#"{"type":"agent:thinking","nodeId":"n","runId":"r","timestamp":5,"content":"Hm."}"#;
-    assert!(matches!(is_recorded_as_typed(store, text), AgentEvent::Thinking { token_count: None, .. }));
+    let text =
+        r#"{"type":"agent:thinking","nodeId":"n","runId":"r","timestamp":5,"content":"Hm."}"#;
+    assert!(matches!(
+        is_recorded_as_typed(store, text),
+        AgentEvent::Thinking {
+            token_count: None,
+            ..
+        }
+    ));
 }
 
 fn agent_text_delta_is_recorded_as_typed(store: &Store) {
-    let text = r#"{"type":"agent:text:delta","nodeId":"n","runId":"r","timestamp":5,"content":"I'll "}"#;
-    assert!(matches!(is_recorded_as_typed(store, text), AgentEvent::TextDelta { .. }));
+    let text =
+        r#"{"type":"agent:text:delta","nodeId":"n","runId":"r","timestamp":5,"content":"I'll "}"#;
+    assert!(matches!(
+        is_recorded_as_typed(store, text),
+        AgentEvent::TextDelta { .. }
+    ));
 }
 
 fn agent_text_is_recorded_as_typed(store: &Store) {
     let text = r#"{"type":"agent:text","nodeId":"n","runId":"r","timestamp":5,"content":"Done!"}"#;
-    assert!(matches!(is_recorded_as_typed(store, text), AgentEvent::Text { .. }));
+    assert!(matches!(
+        is_recorded_as_typed(store, text),
+        AgentEvent::Text { .. }
+    ));
 }
 
 fn agent_tool_is_recorded_as_typed(store: &Store) {
     let text = r#"{"type":"agent:tool","nodeId":"n","runId":"r","timestamp":5,"toolName":"read_file","toolInput":{"a":1},"toolOutput":null,"durationMs":1.5,"error":"no"}"#;
-    assert!(matches!(is_recorded_as_typed(store, text), AgentEvent::Tool { .. }));
+    assert!(matches!(
+        is_recorded_as_typed(store, text),
+        AgentEvent::Tool { .. }
+    ));
 }
 
 fn agent_error_is_recorded_as_typed(store: &Store) {
     let text = r#"{"type":"agent:error","nodeId":"n","runId":"r","timestamp":5,"errorType":"error_max_turns","message":"m","details":{"x":[]}}"#;
-    assert!(matches!(is_recorded_as_typed(store, text), AgentEvent::Error { .. }));
+    assert!(matches!(
+        is_recorded_as_typed(store, text),
+        AgentEvent::Error { .. }
+    ));
 }
 
 fn agent_complete_is_recorded_as_typed(store: &Store) {
     let text = r#"{"type":"agent:complete","nodeId":"n","runId":"r","timestamp":5,"result":"x","structuredOutput":{"y":1},"usage":{"inputTokens":1,"outputTokens":2,"cacheCreationInputTokens":3,"cacheReadInputTokens":4},"modelUsage":{"m":{"inputTokens":1,"outputTokens":2}},"totalCostUsd":0.5,"durationMs":4523.5,"numTurns":3}"#;
-    assert!(matches!(is_recorded_as_typed(store, text), AgentEvent::Complete { num_turns: 3, .. }));
+    assert!(matches!(
+        is_recorded_as_typed(store, text),
+        AgentEvent::Complete { num_turns: 3, .. }
+    ));
 }
 
 fn events_are_kept_byte_for_byte(store: &Store) {
     let mut flow = FlowRun::create(store, None).unwrap();
     let text = r#" { "type" : "agent:text", "nodeId":"n","runId":"r","timestamp":5, "content":"\u00e9", "ours":1.50 }"#;
     flow.record(&event(text)).unwrap();
-    assert_eq!(played(store, flow.run_id(), at_once())[0].json.as_str(), text);
+    assert_eq!(
+        played(store, flow.run_id(), at_once())[0].json.as_str(),
+        text
+    );
 }
 
 fn an_event_without_its_fields_is_refused_and_writes_nothing(_store: &Store) {
@@ -156,8 +210,17 @@ fn an_event_without_its_fields_is_refused_and_writes_nothing(_store: &Store) {
 
 fn flow_node_and_edge_events_are_recorded(store: &Store) {
     let mut flow = FlowRun::create(store, None).unwrap();
-    let all = ["flow:started", "node:started", "edge:fired", "node:completed", "flow:completed"];
-    let events: Vec<_> = all.iter().map(|kind| event(&format!(r#"{{"type":"{kind}"}}"#))).collect();
+    let all = [
+        "flow:started",
+        "node:started",
+        "edge:fired",
+        "node:completed",
+        "flow:completed",
+    ];
+    let events: Vec<_> = all
+        .iter()
+        .map(|kind| event(&format!(r#"{{"type":"{kind}"}}"#)))
+        .collect();
     assert_eq!(flow.record_all(&events, None).unwrap(), 5);
     assert_eq!(types(store, flow.run_id(), at_once()), all);
 }
@@ -169,19 +232,39 @@ fn a_snapshot_has_all_eight_fields(store: &Store) {
     flow.save_snapshot().unwrap();
     let playback = Playback::new(store, flow.run_id(), at_once()).unwrap();
     let value: serde_json::Value = serde_json::from_str(text).unwrap();
-    assert_eq!(serde_json::to_value(playback.snapshot().unwrap()).unwrap(), value);
+    assert_eq!(
+        serde_json::to_value(playback.snapshot().unwrap()).unwrap(),
+        value
+    );
 }
 
 fn an_initial_snapshot_has_empty_agent_sessions(store: &Store) {
     let flow = FlowRun::create(store, None).unwrap();
     assert!(flow.state().agent_sessions.is_empty());
     let value = serde_json::to_value(flow.state()).unwrap();
-    let fields =
-        ["agentSessions", "edgeStatus", "inbox", "loopCounters", "nodeStatus", "outputs", "runId", "state", "status"];
-    assert_eq!(value.as_object().unwrap().keys().collect::<Vec<_>>(), fields);
-    let old =
-        r#"{"status":"running","outputs":{},"state":{},"nodeStatus":{},"edgeStatus":{},"loopCounters":{},"inbox":[]}"#;
-    assert!(serde_json::from_str::<RunSnapshot>(old).unwrap().agent_sessions.is_empty(), "from before there were any");
+    let fields = [
+        "agentSessions",
+        "edgeStatus",
+        "inbox",
+        "loopCounters",
+        "nodeStatus",
+        "outputs",
+        "runId",
+        "state",
+        "status",
+    ];
+    assert_eq!(
+        value.as_object().unwrap().keys().collect::<Vec<_>>(),
+        fields
+    );
+    let old = r#"{"status":"running","outputs":{},"state":{},"nodeStatus":{},"edgeStatus":{},"loopCounters":{},"inbox":[]}"#;
+    assert!(
+        serde_json::from_str::<RunSnapshot>(old)
+            .unwrap()
+            .agent_sessions
+            .is_empty(),
+        "from before there were any"
+    );
 }
 
 fn the_session_id_is_durable_before_the_agent_is_called(store: &Store) {
@@ -199,8 +282,20 @@ fn the_session_id_stays_when_the_agent_is_complete(store: &Store) {
     flow.start_agent("task", "sess-123").unwrap();
     flow.finish_node("task", "out".into()).unwrap();
     let (flow, resumed) = FlowRun::resume(store, flow.run_id(), None).unwrap();
-    assert_eq!((flow.state().agent_sessions["task"].as_str(), resumed.running.len()), ("sess-123", 0));
-    assert_eq!((&flow.state().outputs["task"], flow.state().node_status["task"]), (&"out".into(), NodeStatus::Done));
+    assert_eq!(
+        (
+            flow.state().agent_sessions["task"].as_str(),
+            resumed.running.len()
+        ),
+        ("sess-123", 0)
+    );
+    assert_eq!(
+        (
+            &flow.state().outputs["task"],
+            flow.state().node_status["task"]
+        ),
+        (&"out".into(), NodeStatus::Done)
+    );
 }
 
 fn resume_loads_the_latest_snapshot_and_emits_flow_resumed(store: &Store) {
@@ -212,9 +307,16 @@ fn resume_loads_the_latest_snapshot_and_emits_flow_resumed(store: &Store) {
     }
     flow.state_mut().loop_counters.insert("l".into(), 99);
     let (flow, resumed) = FlowRun::resume(store, flow.run_id(), None).unwrap();
-    assert_eq!(flow.state().loop_counters["l"], 3, "what wasn't saved isn't there");
+    assert_eq!(
+        flow.state().loop_counters["l"],
+        3,
+        "what wasn't saved isn't there"
+    );
     assert_eq!(resumed.sequence, 4);
-    assert_eq!(types(store, flow.run_id(), at_once()).last().unwrap(), "flow:resumed");
+    assert_eq!(
+        types(store, flow.run_id(), at_once()).last().unwrap(),
+        "flow:resumed"
+    );
 }
 
 fn a_flow_whose_last_snapshot_was_redacted_goes_on_from_the_one_before(store: &Store) {
@@ -226,10 +328,14 @@ fn a_flow_whose_last_snapshot_was_redacted_goes_on_from_the_one_before(store: &S
         flow.record(&event(r#"{"type":"node:started"}"#)).unwrap();
         flow.state_mut().loop_counters.insert("l".into(), count);
         flow.save_snapshot().unwrap();
-        let saved = pollster::block_on(store.backend().latest_snapshot(stream, Sequence::MAX)).unwrap();
+        let saved =
+            pollster::block_on(store.backend().latest_snapshot(stream, Sequence::MAX)).unwrap();
         position = saved.map(|saved| saved.position);
     }
-    let redact = Op::Redact { position: position.unwrap(), reason: "asked for" };
+    let redact = Op::Redact {
+        position: position.unwrap(),
+        reason: "asked for",
+    };
     pollster::block_on(store.backend().commit(Batch::new(vec![redact]))).unwrap();
     let (flow, _) = FlowRun::resume(store, flow.run_id(), None).unwrap();
     assert_eq!(flow.state().loop_counters["l"], 2);
@@ -241,16 +347,24 @@ fn a_running_node_is_resumed_with_continue_or_the_given_message(store: &Store) {
     flow.start_agent("a", "sess-a").unwrap();
     let nodes = |message| {
         let (mut flow, resumed) = FlowRun::resume(store, flow.run_id(), message).unwrap();
-        assert_eq!(flow.take_inbox(&flow.run_id().to_string()), [], "it is delivered once, as the prompt");
+        assert_eq!(
+            flow.take_inbox(&flow.run_id().to_string()),
+            [],
+            "it is delivered once, as the prompt"
+        );
         resumed
             .running
             .into_iter()
             .map(|node| (node.node_id, node.session_id.unwrap(), node.prompt))
             .collect::<Vec<_>>()
     };
-    let row = |node: &str, prompt: &str| (node.to_owned(), format!("sess-{node}"), prompt.to_owned());
+    let row =
+        |node: &str, prompt: &str| (node.to_owned(), format!("sess-{node}"), prompt.to_owned());
     assert_eq!(nodes(None), [row("a", "continue"), row("b", "continue")]);
-    assert_eq!(nodes(Some("Try once more.")), [row("a", "Try once more."), row("b", "Try once more.")]);
+    assert_eq!(
+        nodes(Some("Try once more.")),
+        [row("a", "Try once more."), row("b", "Try once more.")]
+    );
     let events = played(store, flow.run_id(), at_once());
     assert_eq!(events[1].event_type, "command:received");
     assert!(events[1].json.as_str().contains("Try once more."));
@@ -266,15 +380,32 @@ fn a_resume_message_waits_where_no_node_was_running(store: &Store) {
 
 fn send_and_reply_without_a_run_id_are_rejected_and_recorded(store: &Store) {
     let mut flow = FlowRun::create(store, None).unwrap();
-    let bad = [r#"{ "type":"send","message":"x" }"#, r#"{"type":"reply"}"#, r#"{"type":"send","runId":""}"#, "7", "{}"];
+    let bad = [
+        r#"{ "type":"send","message":"x" }"#,
+        r#"{"type":"reply"}"#,
+        r#"{"type":"send","runId":""}"#,
+        "7",
+        "{}",
+    ];
     for command in bad {
-        assert_eq!(kind(flow.command(&json(command))), ErrorKind::InvalidInput, "{command}");
+        assert_eq!(
+            kind(flow.command(&json(command))),
+            ErrorKind::InvalidInput,
+            "{command}"
+        );
     }
     let events = played(store, flow.run_id(), at_once());
     assert_eq!(events.len(), bad.len());
     for (event, command) in events.iter().zip(bad) {
         assert_eq!(event.event_type, "command:received");
-        assert!(event.json.as_str().contains(&format!(r#""command":{command},"error":""#)), "{}", event.json);
+        assert!(
+            event
+                .json
+                .as_str()
+                .contains(&format!(r#""command":{command},"error":""#)),
+            "{}",
+            event.json
+        );
     }
     assert!(flow.state().inbox.is_empty());
     let (flow, _) = FlowRun::resume(store, flow.run_id(), None).unwrap();
@@ -284,15 +415,24 @@ fn send_and_reply_without_a_run_id_are_rejected_and_recorded(store: &Store) {
 fn a_command_reaches_the_inbox_of_its_run_only(store: &Store) {
     let mut flow = FlowRun::create(store, None).unwrap();
     let mut other = FlowRun::create(store, None).unwrap();
-    flow.command(&json(r#"{"type":"send","runId":"r1","message":"1"}"#)).unwrap();
-    flow.command(&json(r#"{"type":"reply","runId":"r2","message":"2"}"#)).unwrap();
-    flow.command(&json(r#"{"type":"send","runId":"r1","message":"3"}"#)).unwrap();
+    flow.command(&json(r#"{"type":"send","runId":"r1","message":"1"}"#))
+        .unwrap();
+    flow.command(&json(r#"{"type":"reply","runId":"r2","message":"2"}"#))
+        .unwrap();
+    flow.command(&json(r#"{"type":"send","runId":"r1","message":"3"}"#))
+        .unwrap();
     flow.command(&json(r#"{"type":"resume"}"#)).unwrap();
     let words = |commands: Vec<RuntimeCommand>| {
-        commands.iter().map(|command| command.message().unwrap_or("-").to_owned()).collect::<String>()
+        commands
+            .iter()
+            .map(|command| command.message().unwrap_or("-").to_owned())
+            .collect::<String>()
     };
     assert_eq!(words(other.take_inbox("r1")), "");
-    assert_eq!(words(FlowRun::waiting(store, flow.run_id()).unwrap()), "123-");
+    assert_eq!(
+        words(FlowRun::waiting(store, flow.run_id()).unwrap()),
+        "123-"
+    );
     assert_eq!(FlowRun::waiting(store, other.run_id()).unwrap(), []);
     assert_eq!(words(flow.take_inbox("r1")), "13");
     flow.save_snapshot().unwrap();
@@ -300,16 +440,21 @@ fn a_command_reaches_the_inbox_of_its_run_only(store: &Store) {
     assert_eq!(words(flow.take_inbox("r1")), "");
     assert_eq!(words(flow.take_inbox("r2")), "2");
     assert_eq!(words(flow.take_own_inbox()), "-");
-    assert_eq!(types(store, flow.run_id(), at_once()), ["command:received"; 4]);
+    assert_eq!(
+        types(store, flow.run_id(), at_once()),
+        ["command:received"; 4]
+    );
 }
 
 fn a_command_outlives_a_crash_and_a_taken_one_a_snapshot(store: &Store) {
     let mut flow = FlowRun::create(store, None).unwrap();
-    flow.command(&json(r#"{"type":"send","runId":"r","message":"1"}"#)).unwrap();
+    flow.command(&json(r#"{"type":"send","runId":"r","message":"1"}"#))
+        .unwrap();
     let (mut flow, _) = FlowRun::resume(store, flow.run_id(), None).unwrap();
     assert_eq!(flow.take_inbox("r").len(), 1);
     flow.save_snapshot().unwrap();
-    flow.command(&json(r#"{"type":"send","runId":"r","message":"2"}"#)).unwrap();
+    flow.command(&json(r#"{"type":"send","runId":"r","message":"2"}"#))
+        .unwrap();
     flow.save_snapshot().unwrap();
     let (mut flow, _) = FlowRun::resume(store, flow.run_id(), None).unwrap();
     assert_eq!(flow.take_inbox("r")[0].message(), Some("2"));
@@ -317,11 +462,16 @@ fn a_command_outlives_a_crash_and_a_taken_one_a_snapshot(store: &Store) {
 }
 
 fn words(commands: &[RuntimeCommand]) -> String {
-    commands.iter().filter_map(RuntimeCommand::message).collect()
+    commands
+        .iter()
+        .filter_map(RuntimeCommand::message)
+        .collect()
 }
 
 fn send(message: &str) -> RawJson {
-    json(&format!(r#"{{"type":"send","runId":"r","message":"{message}"}}"#))
+    json(&format!(
+        r#"{{"type":"send","runId":"r","message":"{message}"}}"#
+    ))
 }
 
 fn a_flow_is_looked_at_as_it_is_now(store: &Store) {
@@ -334,17 +484,38 @@ fn a_flow_is_looked_at_as_it_is_now(store: &Store) {
     flow.command(&send("3")).unwrap();
     let before = types(store, run, at_once());
     let state = FlowRun::inspect(store, run).unwrap();
-    assert_eq!((words(&state.inbox).as_str(), state.agent_sessions["plan"].as_str()), ("123", "sess"));
+    assert_eq!(
+        (
+            words(&state.inbox).as_str(),
+            state.agent_sessions["plan"].as_str()
+        ),
+        ("123", "sess")
+    );
     assert_eq!(types(store, run, at_once()), before, "nothing is written");
     let inbox = |last| {
         let options = PlaybackOptions { last, ..at_once() };
-        words(&Playback::new(store, run, options).unwrap().snapshot().unwrap().inbox)
+        words(
+            &Playback::new(store, run, options)
+                .unwrap()
+                .snapshot()
+                .unwrap()
+                .inbox,
+        )
     };
     assert_eq!(
-        [inbox(None), inbox(Some(4)), inbox(Some(3)), inbox(Some(2)), inbox(Some(1))],
+        [
+            inbox(None),
+            inbox(Some(4)),
+            inbox(Some(3)),
+            inbox(Some(2)),
+            inbox(Some(1))
+        ],
         ["123", "123", "12", "12", "1"]
     );
-    assert_eq!(kind(FlowRun::inspect(store, RunId(uuid::Uuid::nil()))), ErrorKind::NotFound);
+    assert_eq!(
+        kind(FlowRun::inspect(store, RunId(uuid::Uuid::nil()))),
+        ErrorKind::NotFound
+    );
 }
 
 fn commands_that_another_handle_receives_are_taken_in(store: &Store) {
@@ -355,9 +526,17 @@ fn commands_that_another_handle_receives_are_taken_in(store: &Store) {
     other.command(&send("3")).unwrap();
     assert_eq!(words(&flow.state().inbox), "1", "not known yet");
     flow.command(&send("4")).unwrap();
-    assert_eq!(words(&flow.state().inbox), "1234", "in the order in which they came");
+    assert_eq!(
+        words(&flow.state().inbox),
+        "1234",
+        "in the order in which they came"
+    );
     flow.save_snapshot().unwrap();
-    assert_eq!(words(&FlowRun::inspect(store, flow.run_id()).unwrap().inbox), "1234", "each once");
+    assert_eq!(
+        words(&FlowRun::inspect(store, flow.run_id()).unwrap().inbox),
+        "1234",
+        "each once"
+    );
     other.command(&send("5")).unwrap();
     flow.refresh().unwrap();
     assert_eq!(words(&flow.take_inbox("r")), "12345");
@@ -376,14 +555,18 @@ impl Drop for SetWhenDropped<'_> {
 
 fn a_flow_goes_on_while_others_write_to_its_run(store: &Store) {
     for _ in 0..5 {
-        let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).unwrap();
+        let run = store
+            .runs()
+            .start(NewRun::in_new_session(NewSession::default(), "coder"))
+            .unwrap();
         let done = AtomicBool::new(false);
         let mut flow = std::thread::scope(|scope| {
             let _done = SetWhenDropped(&done);
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     run.next_step().unwrap();
-                    run.record_message(NewMessage::assistant("on and on")).unwrap();
+                    run.record_message(NewMessage::assistant("on and on"))
+                        .unwrap();
                 }
             });
             // The recorder appends all the while.
@@ -409,12 +592,21 @@ fn a_flow_goes_on_while_others_write_to_its_run(store: &Store) {
         flow.save_snapshot().unwrap();
         let expected: String = (0..20).map(|number| format!("<{number}>")).collect();
         assert_eq!(words(&flow.state().inbox), expected);
-        assert_eq!(words(&FlowRun::inspect(store, run.id()).unwrap().inbox), expected);
-        let ticks = types(store, run.id(), at_once()).into_iter().filter(|name| name == "node:tick").count();
+        assert_eq!(
+            words(&FlowRun::inspect(store, run.id()).unwrap().inbox),
+            expected
+        );
+        let ticks = types(store, run.id(), at_once())
+            .into_iter()
+            .filter(|name| name == "node:tick")
+            .count();
         assert_eq!(ticks, 20);
         run.complete(None).unwrap();
         let told = store.runs().get(run.id()).unwrap().unwrap();
-        assert_eq!((told.status, told.step_count), (RunStatus::Completed, run.run().step_count));
+        assert_eq!(
+            (told.status, told.step_count),
+            (RunStatus::Completed, run.run().step_count)
+        );
     }
 }
 
@@ -424,10 +616,14 @@ fn ticks(store: &Store) -> FlowRun {
         let text = if number % 2 == 0 {
             format!(r#"{{"type":"node:tick","timestamp":{time}}}"#)
         } else {
-            format!(r#"{{"type":"agent:text","nodeId":"n","runId":"r","timestamp":{time},"content":"{number}"}}"#)
+            format!(
+                r#"{{"type":"agent:text","nodeId":"n","runId":"r","timestamp":{time},"content":"{number}"}}"#
+            )
         };
         flow.record(&event(&text)).unwrap();
-        flow.state_mut().loop_counters.insert("seen".into(), number as u64 + 1);
+        flow.state_mut()
+            .loop_counters
+            .insert("seen".into(), number as u64 + 1);
         flow.save_snapshot().unwrap();
     }
     flow
@@ -442,7 +638,9 @@ fn playback_is_snapshot_and_events_in_order(store: &Store) {
     let mut long = FlowRun::create(store, None).unwrap();
     let many = vec![event(r#"{"type":"node:tick"}"#); 1_000];
     long.record_all(&many, None).unwrap();
-    let sequences = Playback::new(store, long.run_id(), at_once()).unwrap().map(|event| event.unwrap().1.sequence);
+    let sequences = Playback::new(store, long.run_id(), at_once())
+        .unwrap()
+        .map(|event| event.unwrap().1.sequence);
     assert!(sequences.eq(1..=1_000), "over many pages");
 }
 
@@ -450,41 +648,97 @@ fn playback_is_filtered_by_sequence_and_type(store: &Store) {
     let run = ticks(store).run_id();
     let sequences = |options: PlaybackOptions| {
         let playback = Playback::new(store, run, options).unwrap();
-        playback.map(|event| event.unwrap().1.sequence).collect::<Vec<_>>()
+        playback
+            .map(|event| event.unwrap().1.sequence)
+            .collect::<Vec<_>>()
     };
-    let of = |types: &[&str]| PlaybackOptions { types: types.iter().map(|of| (*of).to_owned()).collect(), ..at_once() };
-    assert_eq!(sequences(PlaybackOptions { first: 2, last: Some(3), ..at_once() }), [2, 3]);
-    assert_eq!(sequences(PlaybackOptions { first: 9, ..at_once() }), [0; 0]);
+    let of = |types: &[&str]| PlaybackOptions {
+        types: types.iter().map(|of| (*of).to_owned()).collect(),
+        ..at_once()
+    };
+    assert_eq!(
+        sequences(PlaybackOptions {
+            first: 2,
+            last: Some(3),
+            ..at_once()
+        }),
+        [2, 3]
+    );
+    assert_eq!(
+        sequences(PlaybackOptions {
+            first: 9,
+            ..at_once()
+        }),
+        [0; 0]
+    );
     assert_eq!(sequences(of(&["agent:text"])), [2, 4]);
     assert_eq!(sequences(of(&["node:*", "edge:*"])), [1, 3]);
     assert_eq!(sequences(of(&["agent:text:delta", "node:"])), [0; 0]);
-    let early = Playback::new(store, run, PlaybackOptions { last: Some(2), ..at_once() }).unwrap();
-    assert_eq!(early.snapshot().unwrap().loop_counters["seen"], 2, "the state as it was then");
+    let early = Playback::new(
+        store,
+        run,
+        PlaybackOptions {
+            last: Some(2),
+            ..at_once()
+        },
+    )
+    .unwrap();
+    assert_eq!(
+        early.snapshot().unwrap().loop_counters["seen"],
+        2,
+        "the state as it was then"
+    );
 }
 
 fn playback_goes_at_recorded_speed_a_multiple_or_at_once(store: &Store) {
     let run = ticks(store).run_id();
     let delays = |speed| {
-        let playback = Playback::new(store, run, PlaybackOptions { speed, ..PlaybackOptions::default() }).unwrap();
-        playback.map(|event| event.unwrap().0.as_millis()).collect::<Vec<_>>()
+        let playback = Playback::new(
+            store,
+            run,
+            PlaybackOptions {
+                speed,
+                ..PlaybackOptions::default()
+            },
+        )
+        .unwrap();
+        playback
+            .map(|event| event.unwrap().0.as_millis())
+            .collect::<Vec<_>>()
     };
     assert_eq!(delays(Speed::Recorded), [0, 500, 0, 1_500]);
     assert_eq!(delays(Speed::Multiple(2.0)), [0, 250, 0, 750]);
     assert_eq!(delays(Speed::Multiple(0.5)), [0, 1_000, 0, 3_000]);
     assert_eq!(delays(Speed::AtOnce), [0; 4]);
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let options = PlaybackOptions { speed: Speed::Multiple(bad), ..PlaybackOptions::default() };
-        assert_eq!(kind(Playback::new(store, run, options)), ErrorKind::InvalidInput);
+        let options = PlaybackOptions {
+            speed: Speed::Multiple(bad),
+            ..PlaybackOptions::default()
+        };
+        assert_eq!(
+            kind(Playback::new(store, run, options)),
+            ErrorKind::InvalidInput
+        );
     }
-    let slow = PlaybackOptions { speed: Speed::Multiple(f64::MIN_POSITIVE), ..PlaybackOptions::default() };
-    let longest = Playback::new(store, run, slow).unwrap().map(|event| event.unwrap().0).max();
+    let slow = PlaybackOptions {
+        speed: Speed::Multiple(f64::MIN_POSITIVE),
+        ..PlaybackOptions::default()
+    };
+    let longest = Playback::new(store, run, slow)
+        .unwrap()
+        .map(|event| event.unwrap().0)
+        .max();
     assert_eq!(longest, Some(Duration::MAX));
 }
 
 fn playback_runs_nothing(store: &Store) {
     let run = ticks(store).run_id();
-    let length =
-        || pollster::block_on(store.backend().scan(runlog::engine::Position(1), u64::MAX)).unwrap().records.len();
+    let length = || {
+        pollster::block_on(store.backend().scan(runlog::engine::Position(1), u64::MAX))
+            .unwrap()
+            .records
+            .len()
+    };
     let before = length();
     assert_eq!(Playback::new(store, run, at_once()).unwrap().count(), 4);
     assert_eq!(length(), before);
@@ -492,10 +746,19 @@ fn playback_runs_nothing(store: &Store) {
 
 fn a_flow_is_begun_once_and_resumed_when_it_is_there(store: &Store) {
     let flow = FlowRun::create(store, None).unwrap();
-    assert_eq!(kind(FlowRun::create(store, Some(flow.run_id()))), ErrorKind::AlreadyExists);
+    assert_eq!(
+        kind(FlowRun::create(store, Some(flow.run_id()))),
+        ErrorKind::AlreadyExists
+    );
     let nobody = RunId(uuid::Uuid::from_u128(7));
-    assert_eq!(kind(FlowRun::resume(store, nobody, None)), ErrorKind::NotFound);
-    assert_eq!(kind(Playback::new(store, nobody, at_once())), ErrorKind::NotFound);
+    assert_eq!(
+        kind(FlowRun::resume(store, nobody, None)),
+        ErrorKind::NotFound
+    );
+    assert_eq!(
+        kind(Playback::new(store, nobody, at_once())),
+        ErrorKind::NotFound
+    );
 }
 
 fn other_records_and_states_of_a_run_are_passed_over(store: &Store) {
@@ -503,8 +766,16 @@ fn other_records_and_states_of_a_run_are_passed_over(store: &Store) {
     let run = RunId(store.backend().new_id());
     let stream = StreamId(run.as_uuid());
     let other = |sequence| {
-        let records = vec![NewRecord { kind: Kind(32), meta: b"", payload: b"a step of the run" }];
-        let append = Op::Append { stream, expected: Expected::Any, records };
+        let records = vec![NewRecord {
+            kind: Kind(32),
+            meta: b"",
+            payload: b"a step of the run",
+        }];
+        let append = Op::Append {
+            stream,
+            expected: Expected::Any,
+            records,
+        };
         let state = Op::Snapshot {
             stream,
             expected: Expected::Any,
@@ -517,12 +788,18 @@ fn other_records_and_states_of_a_run_are_passed_over(store: &Store) {
     other(1);
     let mut flow = FlowRun::create(store, Some(run)).unwrap();
     flow.start_agent("task", "sess").unwrap();
-    assert_eq!(flow.record(&event(r#"{"type":"node:started"}"#)).unwrap(), 2);
+    assert_eq!(
+        flow.record(&event(r#"{"type":"node:started"}"#)).unwrap(),
+        2
+    );
     flow.save_snapshot().unwrap();
     other(3);
     let (_, resumed) = FlowRun::resume(store, run, None).unwrap();
     assert_eq!((resumed.running.len(), resumed.sequence), (1, 4));
-    assert_eq!(types(store, run, at_once()), ["node:started", "flow:resumed"]);
+    assert_eq!(
+        types(store, run, at_once()),
+        ["node:started", "flow:resumed"]
+    );
 }
 
 fn oversize_is_refused(store: &Store) {
@@ -530,11 +807,16 @@ fn oversize_is_refused(store: &Store) {
     let huge = "x".repeat(17 << 20);
     assert!(RuntimeEvent::parse(format!(r#"{{"type":"node:x","x":"{huge}"}}"#)).is_err());
     assert_eq!(
-        kind(flow.command(&json(&format!(r#"{{"type":"send","runId":"r","message":"{huge}"}}"#)))),
+        kind(flow.command(&json(&format!(
+            r#"{{"type":"send","runId":"r","message":"{huge}"}}"#
+        )))),
         ErrorKind::TooLarge
     );
     assert!(flow.state().inbox.is_empty());
-    assert_eq!(kind(flow.finish_node("n", huge.into())), ErrorKind::TooLarge);
+    assert_eq!(
+        kind(flow.finish_node("n", huge.into())),
+        ErrorKind::TooLarge
+    );
     assert!(flow.state().outputs.is_empty(), "the state is as before");
     flow.save_snapshot().unwrap();
 }

@@ -12,19 +12,31 @@ fn what_was_recorded_is_there_after_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let store = Store::open(&path).unwrap();
-    let (session, agent) = store.start_session(NewSession::named("trip"), "planner").unwrap();
+    let (session, agent) = store
+        .start_session(NewSession::named("trip"), "planner")
+        .unwrap();
     for number in 0..50 {
-        store.context(agent.id).unwrap().append_message(NewMessage::user(&number.to_string())).unwrap();
+        store
+            .context(agent.id)
+            .unwrap()
+            .append_message(NewMessage::user(&number.to_string()))
+            .unwrap();
     }
     let messages = store.context(agent.id).unwrap().get_messages().unwrap();
     store.close().unwrap();
-    let late = store.context(agent.id).unwrap().append_message(NewMessage::user("late"));
+    let late = store
+        .context(agent.id)
+        .unwrap()
+        .append_message(NewMessage::user("late"));
     assert_eq!(late.unwrap_err().kind(), ErrorKind::Closed);
 
     let store = Store::open(&path).unwrap();
     assert_eq!(store.find_session("trip").unwrap(), session);
     let agent = store.root_instance(session.id).unwrap();
-    assert_eq!(store.context(agent.id).unwrap().get_messages().unwrap(), messages);
+    assert_eq!(
+        store.context(agent.id).unwrap().get_messages().unwrap(),
+        messages
+    );
 }
 
 #[test]
@@ -33,14 +45,35 @@ fn a_second_writer_is_refused_and_a_reader_is_not() {
     let path = folder.path().join("store");
     let writer = Store::open(&path).unwrap();
     assert_eq!(Store::open(&path).unwrap_err().kind(), ErrorKind::Locked);
-    let (_, agent) = writer.start_session(NewSession::default(), "planner").unwrap();
+    let (_, agent) = writer
+        .start_session(NewSession::default(), "planner")
+        .unwrap();
 
     let reader = Store::open_read_only(&path).unwrap();
     let context = reader.context(agent.id).unwrap();
-    writer.context(agent.id).unwrap().append_message(NewMessage::user("a")).unwrap();
-    assert_eq!(context.get_messages().unwrap().len(), 1, "a reader follows the writer");
-    assert_eq!(reader.create_session(NewSession::default()).unwrap_err().kind(), ErrorKind::ReadOnly);
-    assert_eq!(Store::open_read_only(folder.path().join("none")).unwrap_err().kind(), ErrorKind::NotFound);
+    writer
+        .context(agent.id)
+        .unwrap()
+        .append_message(NewMessage::user("a"))
+        .unwrap();
+    assert_eq!(
+        context.get_messages().unwrap().len(),
+        1,
+        "a reader follows the writer"
+    );
+    assert_eq!(
+        reader
+            .create_session(NewSession::default())
+            .unwrap_err()
+            .kind(),
+        ErrorKind::ReadOnly
+    );
+    assert_eq!(
+        Store::open_read_only(folder.path().join("none"))
+            .unwrap_err()
+            .kind(),
+        ErrorKind::NotFound
+    );
 }
 
 #[test]
@@ -48,12 +81,21 @@ fn a_reader_beside_a_writer_is_told_of_what_comes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let writer = Store::open(&path).unwrap();
-    let (_, agent) = writer.start_session(NewSession::default(), "planner").unwrap();
+    let (_, agent) = writer
+        .start_session(NewSession::default(), "planner")
+        .unwrap();
     let reader = Store::open_with(&path, StoreOptions::default().read_only()).unwrap();
-    for backend in [Arc::clone(reader.backend()), Arc::clone(reader.to_async().backend())] {
+    for backend in [
+        Arc::clone(reader.backend()),
+        Arc::clone(reader.to_async().backend()),
+    ] {
         let seen = pollster::block_on(backend.wait_past(Position::ZERO)).unwrap();
         let waiting = thread::spawn(move || pollster::block_on(backend.wait_past(seen)).unwrap());
-        writer.context(agent.id).unwrap().append_message(NewMessage::user("a")).unwrap();
+        writer
+            .context(agent.id)
+            .unwrap()
+            .append_message(NewMessage::user("a"))
+            .unwrap();
         assert!(waiting.join().unwrap() > seen);
     }
 }
@@ -63,13 +105,26 @@ fn waiting_and_awaiting_callers_share_one_store() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().join("store")).unwrap();
     let awaiting = store.to_async();
-    let (session, agent) = store.start_session(NewSession::default(), "planner").unwrap();
+    let (session, agent) = store
+        .start_session(NewSession::default(), "planner")
+        .unwrap();
     pollster::block_on(async {
         let context = awaiting.context(agent.id).await.unwrap();
         context.append_message(NewMessage::user("a")).await.unwrap();
         awaiting.archive_session(session.id).await.unwrap();
     });
-    assert_eq!(store.context(agent.id).unwrap().get_messages().unwrap().len(), 1);
-    assert_eq!(store.get_session(session.id).unwrap().unwrap().status, runlog::SessionStatus::Archived);
+    assert_eq!(
+        store
+            .context(agent.id)
+            .unwrap()
+            .get_messages()
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(
+        store.get_session(session.id).unwrap().unwrap().status,
+        runlog::SessionStatus::Archived
+    );
     assert!(store.embedded().is_some());
 }

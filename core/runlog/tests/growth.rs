@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use pollster::block_on;
 use runlog::{
-    AsyncStore, Chat, ChatMessage, ChatRole, CopySession, Embedded, ListRunMessages, ListToolCalls, MessageFilter,
-    NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId, RunRecorder, SessionId, Step, StepType, Store,
-    SystemHost, ToolOutcome, Updates, Wait, backend::Backend, engine::StreamId,
+    AsyncStore, Chat, ChatMessage, ChatRole, CopySession, Embedded, ListRunMessages, ListToolCalls,
+    MessageFilter, NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId, RunRecorder,
+    SessionId, Step, StepType, Store, SystemHost, ToolOutcome, Updates, Wait, backend::Backend,
+    engine::StreamId,
 };
 use uuid::Uuid;
 use watched::Watched;
@@ -19,7 +20,10 @@ use watched::Watched;
 const SIZES: [u32; 2] = [400, 4_000];
 
 fn store() -> (Arc<Watched>, Store) {
-    let watched = Watched::new(Arc::new(Embedded::in_memory(Arc::new(SystemHost), Wait::Block)));
+    let watched = Watched::new(Arc::new(Embedded::in_memory(
+        Arc::new(SystemHost),
+        Wait::Block,
+    )));
     let backend: Arc<dyn Backend> = watched.clone();
     (watched, Store::with_backend(backend))
 }
@@ -28,38 +32,67 @@ fn store() -> (Arc<Watched>, Store) {
 fn reads_at_most(most: u64, what: &str, done: impl Fn(u32) -> u64) {
     for size in SIZES {
         let read = done(size);
-        assert!(read <= most, "{what}: {read} records read with {size}, at most {most} expected");
+        assert!(
+            read <= most,
+            "{what}: {read} records read with {size}, at most {most} expected"
+        );
     }
 }
 
 fn step(run: &RunRecorder, number: u32) {
     run.next_step().unwrap();
     let call = NewToolCall::new(format!("call {number}"), "ls", "{}");
-    run.record_message(NewMessage::assistant("ok").with_tool_calls([call])).unwrap();
-    run.record_tool_result(&ToolOutcome::completed(format!("call {number}"), RawJson::string("x"))).unwrap();
+    run.record_message(NewMessage::assistant("ok").with_tool_calls([call]))
+        .unwrap();
+    run.record_tool_result(&ToolOutcome::completed(
+        format!("call {number}"),
+        RawJson::string("x"),
+    ))
+    .unwrap();
 }
 
 /// What something reads of a run with so many steps, each with a tool call.
 fn read_of_a_run(steps: u32, what: impl Fn(&Store, RunId)) -> u64 {
     let (watched, store) = store();
-    let run = store.runs().start(NewRun::in_new_session(NewSession::default(), "coder")).unwrap();
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::default(), "coder"))
+        .unwrap();
     (1..=steps).for_each(|number| step(&run, number));
-    let streams = [StreamId(run.id().as_uuid()), StreamId(run.run().instance_id.as_uuid())];
+    let streams = [
+        StreamId(run.id().as_uuid()),
+        StreamId(run.run().instance_id.as_uuid()),
+    ];
     let before: u64 = streams.iter().map(|stream| watched.read(*stream)).sum();
     what(&store, run.id());
-    streams.iter().map(|stream| watched.read(*stream)).sum::<u64>() - before
+    streams
+        .iter()
+        .map(|stream| watched.read(*stream))
+        .sum::<u64>()
+        - before
 }
 
 #[test]
 fn looking_at_a_run_reads_no_steps_but_the_last() {
     let read = |what: fn(&Store, RunId)| move |steps| read_of_a_run(steps, what);
-    reads_at_most(8, "get", read(|store, run| assert!(store.runs().get(run).unwrap().unwrap().step_count >= SIZES[0])));
-    reads_at_most(8, "recorder", read(|store, run| drop(store.runs().recorder(run).unwrap())));
+    reads_at_most(
+        8,
+        "get",
+        read(|store, run| assert!(store.runs().get(run).unwrap().unwrap().step_count >= SIZES[0])),
+    );
+    reads_at_most(
+        8,
+        "recorder",
+        read(|store, run| drop(store.runs().recorder(run).unwrap())),
+    );
     reads_at_most(
         300,
         "the first page of messages",
         read(|store, run| {
-            let page = store.runs().messages(run, &ListRunMessages::default()).unwrap();
+            let page = store
+                .runs()
+                .messages(run, &ListRunMessages::default())
+                .unwrap();
             assert_eq!((page.items.len(), page.next.is_some()), (50, true));
         }),
     );
@@ -67,7 +100,15 @@ fn looking_at_a_run_reads_no_steps_but_the_last() {
         400,
         "the first page of tool calls",
         read(|store, run| {
-            assert_eq!(store.runs().tool_calls(run, &ListToolCalls::default()).unwrap().items.len(), 50);
+            assert_eq!(
+                store
+                    .runs()
+                    .tool_calls(run, &ListToolCalls::default())
+                    .unwrap()
+                    .items
+                    .len(),
+                50
+            );
         }),
     );
 }
@@ -76,9 +117,18 @@ fn looking_at_a_run_reads_no_steps_but_the_last() {
 fn the_messages_of_a_step_are_found_by_halving() {
     reads_at_most(300, "the messages of a step", |steps| {
         read_of_a_run(steps, |store, run| {
-            let of_step = ListRunMessages { step_number: Some(steps - 3), ..ListRunMessages::default() };
+            let of_step = ListRunMessages {
+                step_number: Some(steps - 3),
+                ..ListRunMessages::default()
+            };
             let messages = store.runs().messages(run, &of_step).unwrap().items;
-            assert_eq!(messages.iter().map(|message| message.step_number).collect::<Vec<_>>(), [steps - 3; 2]);
+            assert_eq!(
+                messages
+                    .iter()
+                    .map(|message| message.step_number)
+                    .collect::<Vec<_>>(),
+                [steps - 3; 2]
+            );
         })
     });
 }
@@ -89,11 +139,25 @@ fn a_fresh_recorder_finds_the_call_that_a_result_answers_from_the_end() {
         read_of_a_run(steps, |store, run| {
             let block = r#"{"type":"tool_use","id":"last","name":"ls","input":{}}"#;
             let message = format!(r#"{{"role":"assistant","content":[{block}]}}"#);
-            store.runs().recorder(run).unwrap().record_raw_message(RawJson::parse(message).unwrap()).unwrap();
+            store
+                .runs()
+                .recorder(run)
+                .unwrap()
+                .record_raw_message(RawJson::parse(message).unwrap())
+                .unwrap();
             let answer = ToolOutcome::completed("last", RawJson::string("x"));
-            let recorded = store.runs().recorder(run).unwrap().record_tool_result(&answer).unwrap();
+            let recorded = store
+                .runs()
+                .recorder(run)
+                .unwrap()
+                .record_tool_result(&answer)
+                .unwrap();
             let told = store.runs().message(run, recorded.id).unwrap().unwrap();
-            assert!(told.content.as_str().contains("tool_result"), "{:?}", told.content);
+            assert!(
+                told.content.as_str().contains("tool_result"),
+                "{:?}",
+                told.content
+            );
         })
     });
 }
@@ -102,7 +166,12 @@ fn a_fresh_recorder_finds_the_call_that_a_result_answers_from_the_end() {
 fn a_fresh_recorder_looks_for_open_calls_in_the_last_turn_alone() {
     reads_at_most(16, "a message", |steps| {
         read_of_a_run(steps, |store, run| {
-            store.runs().recorder(run).unwrap().record_message(NewMessage::assistant("x")).unwrap();
+            store
+                .runs()
+                .recorder(run)
+                .unwrap()
+                .record_message(NewMessage::assistant("x"))
+                .unwrap();
         })
     });
 }
@@ -112,8 +181,16 @@ fn a_result_of_no_call_is_refused_without_reading_the_whole_context() {
     reads_at_most(2_200, "a result of no call", |steps| {
         read_of_a_run(steps, |store, run| {
             let answer = ToolOutcome::completed("nope", RawJson::string("x"));
-            let error = store.runs().recorder(run).unwrap().record_tool_result(&answer).unwrap_err();
-            assert!(error.to_string().contains("no tool call \"nope\""), "{error}");
+            let error = store
+                .runs()
+                .recorder(run)
+                .unwrap()
+                .record_tool_result(&answer)
+                .unwrap_err();
+            assert!(
+                error.to_string().contains("no tool call \"nope\""),
+                "{error}"
+            );
         })
     });
 }
@@ -122,9 +199,17 @@ fn a_result_of_no_call_is_refused_without_reading_the_whole_context() {
 fn chat(store: &Store, size: u32) -> (String, StreamId) {
     let chats = store.chats();
     let id = Uuid::from_u128(7);
-    let chat = chats.create_chat(Chat { chat_id: SessionId(id).to_string(), ..Chat::new("travel") }).unwrap().chat_id;
+    let chat = chats
+        .create_chat(Chat {
+            chat_id: SessionId(id).to_string(),
+            ..Chat::new("travel")
+        })
+        .unwrap()
+        .chat_id;
     let message = || ChatMessage::text(ChatRole::User, "Oslo");
-    chats.save_messages(&chat, (0..size).map(|_| message()).collect()).unwrap();
+    chats
+        .save_messages(&chat, (0..size).map(|_| message()).collect())
+        .unwrap();
     let new = |number| Step {
         step_id: format!("step {number}"),
         chat_id: chat.clone(),
@@ -141,9 +226,16 @@ fn a_change_of_a_chat_reads_itself() {
         let (chat, stream) = chat(&store, size);
         store.chats().get_steps("request").unwrap();
         let before = watched.read(stream);
-        let new = Step { chat_id: chat, step_id: "s".into(), ..Step::new("r", "a", "stack", StepType::Llm) };
+        let new = Step {
+            chat_id: chat,
+            step_id: "s".into(),
+            ..Step::new("r", "a", "stack", StepType::Llm)
+        };
         store.chats().save_steps(vec![new]).unwrap();
-        store.chats().update_step("s", &Updates::parse(r#"{"status":"completed"}"#).unwrap()).unwrap();
+        store
+            .chats()
+            .update_step("s", &Updates::parse(r#"{"status":"completed"}"#).unwrap())
+            .unwrap();
         watched.read(stream) - before
     });
 }
@@ -161,7 +253,10 @@ fn two_who_look_at_a_chat_at_once_fold_it_once() {
             .unwrap();
         let (before, reader) = (watched.read(stream), AsyncStore::chats(&store.to_async()));
         watched.give_way();
-        let filter = MessageFilter { limit: 1, ..MessageFilter::default() };
+        let filter = MessageFilter {
+            limit: 1,
+            ..MessageFilter::default()
+        };
         let look = || reader.get_messages(&chat, &filter);
         let (one, other) = block_on(futures_util::future::join(look(), look()));
         assert_eq!((one.unwrap().len(), other.unwrap().len()), (1, 1));
@@ -172,18 +267,25 @@ fn two_who_look_at_a_chat_at_once_fold_it_once() {
 #[test]
 fn results_of_many_calls_at_once_are_looked_up_in_memory() {
     reads_at_most(8, "results of all calls of a message", |size| {
-        let watched = Watched::new(Arc::new(Embedded::in_memory(Arc::new(SystemHost), Wait::Await)));
+        let watched = Watched::new(Arc::new(Embedded::in_memory(
+            Arc::new(SystemHost),
+            Wait::Await,
+        )));
         let backend: Arc<dyn Backend> = watched.clone();
         let runs = AsyncStore::with_backend(backend).runs();
-        let run = block_on(runs.start(NewRun::in_new_session(NewSession::default(), "coder"))).unwrap();
+        let run =
+            block_on(runs.start(NewRun::in_new_session(NewSession::default(), "coder"))).unwrap();
         let count = size / 10;
         let calls = (0..count).map(|number| NewToolCall::new(number.to_string(), "ls", "{}"));
         block_on(run.record_message(NewMessage::assistant("").with_tool_calls(calls))).unwrap();
         let stream = StreamId(run.run().instance_id.as_uuid());
         let before = watched.read(stream);
-        let outcomes: Vec<_> =
-            (0..count).map(|number| ToolOutcome::completed(number.to_string(), RawJson::string("x"))).collect();
-        let recorded = block_on(futures_util::future::join_all(outcomes.iter().map(|it| run.record_tool_result(it))));
+        let outcomes: Vec<_> = (0..count)
+            .map(|number| ToolOutcome::completed(number.to_string(), RawJson::string("x")))
+            .collect();
+        let recorded = block_on(futures_util::future::join_all(
+            outcomes.iter().map(|it| run.record_tool_result(it)),
+        ));
         assert!(recorded.iter().all(Result::is_ok), "{recorded:?}");
         watched.read(stream) - before
     });
@@ -194,20 +296,31 @@ fn those_who_save_in_one_chat_at_once_stand_in_line() {
     const THREADS: u64 = 16;
     const SAVES: u64 = 30;
     let (watched, store) = store();
-    let chat = store.chats().create_chat(Chat::new("travel")).unwrap().chat_id;
+    let chat = store
+        .chats()
+        .create_chat(Chat::new("travel"))
+        .unwrap()
+        .chat_id;
     watched.batches();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for _ in 0..SAVES {
-                    store.chats().save_messages(&chat, vec![ChatMessage::text(ChatRole::User, "x")]).unwrap();
+                    store
+                        .chats()
+                        .save_messages(&chat, vec![ChatMessage::text(ChatRole::User, "x")])
+                        .unwrap();
                 }
             });
         }
     });
     // Who loses stands in line, and loses to nobody then but to one who had begun before.
     let tried = watched.batches();
-    assert!(tried <= 2 * THREADS * SAVES, "{tried} batches were tried for {} saves", THREADS * SAVES);
+    assert!(
+        tried <= 2 * THREADS * SAVES,
+        "{tried} batches were tried for {} saves",
+        THREADS * SAVES
+    );
 }
 
 #[test]
@@ -216,11 +329,21 @@ fn a_chat_larger_than_the_cache_is_folded_once() {
     let (chat, stream) = chat(&store, 1);
     let large = "x".repeat(8 << 20);
     for _ in 0..9 {
-        store.chats().save_messages(&chat, vec![ChatMessage::text(ChatRole::User, &large)]).unwrap();
+        store
+            .chats()
+            .save_messages(&chat, vec![ChatMessage::text(ChatRole::User, &large)])
+            .unwrap();
     }
     let before = watched.read(stream);
-    store.chats().save_messages(&chat, vec![ChatMessage::text(ChatRole::User, "small")]).unwrap();
-    assert!(watched.read(stream) - before <= 2, "{} records read", watched.read(stream) - before);
+    store
+        .chats()
+        .save_messages(&chat, vec![ChatMessage::text(ChatRole::User, "small")])
+        .unwrap();
+    assert!(
+        watched.read(stream) - before <= 2,
+        "{} records read",
+        watched.read(stream) - before
+    );
 }
 
 #[test]
@@ -232,13 +355,25 @@ fn a_copy_up_to_a_point_looks_for_the_point_by_halving() {
         let agent = store.create_instance(session, "travel", None).unwrap();
         let context = store.context(agent.id).unwrap();
         context.append_message(NewMessage::user("Oslo")).unwrap();
-        store.chats().save_messages(&chat, vec![ChatMessage::text(ChatRole::Assistant, "By train?")]).unwrap();
+        store
+            .chats()
+            .save_messages(
+                &chat,
+                vec![ChatMessage::text(ChatRole::Assistant, "By train?")],
+            )
+            .unwrap();
         context.append_message(NewMessage::user("Yes.")).unwrap();
         let before = watched.read(stream);
-        let point = CopySession { up_to_sequence: Some(1), ..CopySession::default() };
+        let point = CopySession {
+            up_to_sequence: Some(1),
+            ..CopySession::default()
+        };
         let copy = store.copy_session(session, &point).unwrap();
         let read = watched.read(stream) - before;
-        let copied = store.chats().get_messages(&copy.session.id.to_string(), &MessageFilter::default()).unwrap();
+        let copied = store
+            .chats()
+            .get_messages(&copy.session.id.to_string(), &MessageFilter::default())
+            .unwrap();
         assert_eq!(copied.len(), size as usize + 1);
         read
     });

@@ -36,10 +36,13 @@ fn value() -> impl Strategy<Value = String> {
     ];
     leaf.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
-            (vec(inner.clone(), 0..3), space()).prop_map(|(items, space)| format!("[{space}{}]", items.join(","))),
+            (vec(inner.clone(), 0..3), space())
+                .prop_map(|(items, space)| format!("[{space}{}]", items.join(","))),
             (vec((literal(), inner), 0..3), space()).prop_map(|(fields, space)| {
-                let fields: Vec<String> =
-                    fields.into_iter().map(|(key, value)| format!("{key}:{space}{value}")).collect();
+                let fields: Vec<String> = fields
+                    .into_iter()
+                    .map(|(key, value)| format!("{key}:{space}{value}"))
+                    .collect();
                 format!("{{{}{space}}}", fields.join(","))
             }),
         ]
@@ -49,16 +52,20 @@ fn value() -> impl Strategy<Value = String> {
 /// An object of these fields, shuffled, with white space anywhere it may be.
 fn object(fields: Vec<(&'static str, String)>) -> impl Strategy<Value = String> {
     let count = fields.len();
-    (Just(fields).prop_shuffle(), vec((space(), space(), space()), count), space(), space()).prop_map(
-        |(fields, spaces, before, after)| {
+    (
+        Just(fields).prop_shuffle(),
+        vec((space(), space(), space()), count),
+        space(),
+        space(),
+    )
+        .prop_map(|(fields, spaces, before, after)| {
             let fields: Vec<String> = fields
                 .iter()
                 .zip(spaces)
                 .map(|((key, value), (a, b, c))| format!("{a}\"{key}\"{b}:{c}{value}"))
                 .collect();
             format!("{before}{{{}}}{after}", fields.join(","))
-        },
-    )
+        })
 }
 
 /// A message, and what must be recorded beside it: (name, arguments) of each tool call.
@@ -66,15 +73,25 @@ type Case = (String, Role, Vec<(String, String)>);
 
 /// What providers take as the content of a message that no tool made.
 fn content() -> impl Strategy<Value = String> {
-    prop_oneof![literal(), vec(value(), 0..3).prop_map(|items| format!("[{}]", items.join(",")))]
+    prop_oneof![
+        literal(),
+        vec(value(), 0..3).prop_map(|items| format!("[{}]", items.join(",")))
+    ]
 }
 
 fn said() -> impl Strategy<Value = Case> {
-    let role =
-        prop_oneof![Just(("system", Role::System)), Just(("user", Role::User)), Just(("assistant", Role::Assistant))];
+    let role = prop_oneof![
+        Just(("system", Role::System)),
+        Just(("user", Role::User)),
+        Just(("assistant", Role::Assistant))
+    ];
     (role, content(), value()).prop_flat_map(|((name, role), content, extra)| {
-        object(vec![("role", format!("\"{name}\"")), ("content", content), ("extra", extra)])
-            .prop_map(move |text| (text, role, Vec::new()))
+        object(vec![
+            ("role", format!("\"{name}\"")),
+            ("content", content),
+            ("extra", extra),
+        ])
+        .prop_map(move |text| (text, role, Vec::new()))
     })
 }
 
@@ -104,18 +121,30 @@ fn anthropic_calls() -> impl Strategy<Value = Case> {
     vec((plain(), value(), plain()), 1..4).prop_flat_map(|calls| {
         let blocks: Vec<String> = calls
             .iter()
-            .map(|(name, input, id)| format!(r#"{{"type":"tool_use","input":{input},"id":"{id}","name":"{name}"}}"#))
+            .map(|(name, input, id)| {
+                format!(r#"{{"type":"tool_use","input":{input},"id":"{id}","name":"{name}"}}"#)
+            })
             .collect();
-        let expected: Vec<_> = calls.into_iter().map(|(name, input, _)| (name, input)).collect();
-        object(vec![("role", "\"assistant\"".into()), ("content", format!("[{}]", blocks.join(",")))])
-            .prop_map(move |text| (text, Role::Assistant, expected.clone()))
+        let expected: Vec<_> = calls
+            .into_iter()
+            .map(|(name, input, _)| (name, input))
+            .collect();
+        object(vec![
+            ("role", "\"assistant\"".into()),
+            ("content", format!("[{}]", blocks.join(","))),
+        ])
+        .prop_map(move |text| (text, Role::Assistant, expected.clone()))
     })
 }
 
 fn openai_result() -> impl Strategy<Value = Case> {
     (plain(), value()).prop_flat_map(|(id, content)| {
-        object(vec![("role", "\"tool\"".into()), ("tool_call_id", format!("\"{id}\"")), ("content", content)])
-            .prop_map(|text| (text, Role::Tool, Vec::new()))
+        object(vec![
+            ("role", "\"tool\"".into()),
+            ("tool_call_id", format!("\"{id}\"")),
+            ("content", content),
+        ])
+        .prop_map(|text| (text, Role::Tool, Vec::new()))
     })
 }
 
@@ -123,20 +152,33 @@ fn anthropic_results() -> impl Strategy<Value = Case> {
     vec((plain(), value()), 1..4).prop_flat_map(|results| {
         let blocks: Vec<String> = results
             .iter()
-            .map(|(id, content)| format!(r#"{{"type":"tool_result","content":{content},"tool_use_id":"{id}"}}"#))
+            .map(|(id, content)| {
+                format!(r#"{{"type":"tool_result","content":{content},"tool_use_id":"{id}"}}"#)
+            })
             .collect();
-        object(vec![("role", "\"user\"".into()), ("content", format!("[{}]", blocks.join(",")))])
-            .prop_map(|text| (text, Role::Tool, Vec::new()))
+        object(vec![
+            ("role", "\"user\"".into()),
+            ("content", format!("[{}]", blocks.join(","))),
+        ])
+        .prop_map(|text| (text, Role::Tool, Vec::new()))
     })
 }
 
 fn message() -> impl Strategy<Value = Case> {
-    prop_oneof![said(), openai_calls(), anthropic_calls(), openai_result(), anthropic_results()]
+    prop_oneof![
+        said(),
+        openai_calls(),
+        anthropic_calls(),
+        openai_result(),
+        anthropic_results()
+    ]
 }
 
 fn fresh() -> (Store, runlog::InstanceId) {
     let store = Store::in_memory();
-    let (_, agent) = store.start_session(NewSession::default(), "planner").unwrap();
+    let (_, agent) = store
+        .start_session(NewSession::default(), "planner")
+        .unwrap();
     (store, agent.id)
 }
 

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use runlog::{
-    ErrorKind, FlowRun, ListFlows, NewMessage, NewRun, NewSession, Playback, PlaybackOptions, RawJson, ResumeOptions,
-    RuntimeEvent, Store,
+    ErrorKind, FlowRun, ListFlows, NewMessage, NewRun, NewSession, Playback, PlaybackOptions,
+    RawJson, ResumeOptions, RuntimeEvent, Store,
 };
 
 fn event(kind: &str) -> RuntimeEvent {
@@ -18,7 +18,10 @@ fn sent(to: &str) -> RawJson {
 #[test]
 fn a_run_is_resumed_with_its_flow() {
     let store = Store::in_memory();
-    let run = store.runs().start(NewRun::in_new_session(NewSession::titled("x"), "coder")).unwrap();
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::titled("x"), "coder"))
+        .unwrap();
     let mut flow = FlowRun::create(&store, Some(run.id())).unwrap();
     flow.start_agent("n", "s").unwrap();
     flow.record(&event("node:a")).unwrap();
@@ -30,28 +33,61 @@ fn a_run_is_resumed_with_its_flow() {
     flow.command(&sent(&run.id().to_string())).unwrap();
     run.pause("lunch").unwrap();
 
-    let again = store.runs().resume(run.id(), &ResumeOptions::default()).unwrap();
+    let again = store
+        .runs()
+        .resume(run.id(), &ResumeOptions::default())
+        .unwrap();
     assert_eq!(again.messages.len(), 3);
     let (mut flow, resumed) = FlowRun::resume(&store, again.run.id, None).unwrap();
     assert_eq!(resumed.running.len(), 1);
     assert_eq!(resumed.running[0].session_id.as_deref(), Some("s"));
-    assert_eq!(flow.state().run_id.as_deref(), Some(&*again.run.id.to_string()));
-    assert_eq!(flow.take_inbox("node run").len(), 1, "what waited for the paused run waits on");
-    assert_eq!(flow.take_inbox(&again.run.id.to_string()).len(), 1, "what was for the paused run is for the new one");
+    assert_eq!(
+        flow.state().run_id.as_deref(),
+        Some(&*again.run.id.to_string())
+    );
+    assert_eq!(
+        flow.take_inbox("node run").len(),
+        1,
+        "what waited for the paused run waits on"
+    );
+    assert_eq!(
+        flow.take_inbox(&again.run.id.to_string()).len(),
+        1,
+        "what was for the paused run is for the new one"
+    );
     flow.record(&event("node:c")).unwrap();
-    assert_eq!(Playback::new(&store, run.id(), PlaybackOptions::default()).unwrap().count(), 4);
-    assert_eq!(Playback::new(&store, again.run.id, PlaybackOptions::default()).unwrap().count(), 2);
+    assert_eq!(
+        Playback::new(&store, run.id(), PlaybackOptions::default())
+            .unwrap()
+            .count(),
+        4
+    );
+    assert_eq!(
+        Playback::new(&store, again.run.id, PlaybackOptions::default())
+            .unwrap()
+            .count(),
+        2
+    );
 
     let listed = store.flows().list(&ListFlows::default()).unwrap().items;
-    assert_eq!(listed.iter().map(|flow| flow.run_id).collect::<Vec<_>>(), [again.run.id, run.id()]);
-    assert_eq!((listed[0].resumed_from, listed[1].resumed_by), (Some(run.id()), Some(again.run.id)));
+    assert_eq!(
+        listed.iter().map(|flow| flow.run_id).collect::<Vec<_>>(),
+        [again.run.id, run.id()]
+    );
+    assert_eq!(
+        (listed[0].resumed_from, listed[1].resumed_by),
+        (Some(run.id()), Some(again.run.id))
+    );
     assert_eq!((listed[0].is_over, listed[1].is_over), (false, true));
 }
 
 #[test]
 fn a_flow_of_a_run_that_is_paused_or_was_resumed_takes_nothing() {
     let store = Store::in_memory();
-    let run = store.runs().start(NewRun::in_new_session(NewSession::titled("x"), "coder")).unwrap();
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::titled("x"), "coder"))
+        .unwrap();
     let mut flow = FlowRun::create(&store, Some(run.id())).unwrap();
     flow.start_agent("n", "s").unwrap();
     run.pause("lunch").unwrap();
@@ -69,9 +105,17 @@ fn a_flow_of_a_run_that_is_paused_or_was_resumed_takes_nothing() {
         }
     };
     refused_with("resume the run, which carries its flow over");
-    let again = store.runs().resume(run.id(), &ResumeOptions::default()).unwrap();
+    let again = store
+        .runs()
+        .resume(run.id(), &ResumeOptions::default())
+        .unwrap();
     refused_with(&format!("was resumed as run {}", again.run.id));
-    assert_eq!(Playback::new(&store, run.id(), PlaybackOptions::default()).unwrap().count(), 0);
+    assert_eq!(
+        Playback::new(&store, run.id(), PlaybackOptions::default())
+            .unwrap()
+            .count(),
+        0
+    );
     let late = FlowRun::create(&store, Some(run.id())).unwrap_err();
     assert_eq!(late.kind(), ErrorKind::AlreadyExists);
 }
@@ -80,27 +124,48 @@ fn a_flow_of_a_run_that_is_paused_or_was_resumed_takes_nothing() {
 fn a_handle_that_is_attached_records_nothing_but_what_it_is_told() {
     let store = Store::in_memory();
     let mut flow = FlowRun::create(&store, None).unwrap();
-    FlowRun::attach(&store, flow.run_id()).unwrap().command(&sent("r")).unwrap();
-    assert_eq!(Playback::new(&store, flow.run_id(), PlaybackOptions::default()).unwrap().count(), 1);
+    FlowRun::attach(&store, flow.run_id())
+        .unwrap()
+        .command(&sent("r"))
+        .unwrap();
+    assert_eq!(
+        Playback::new(&store, flow.run_id(), PlaybackOptions::default())
+            .unwrap()
+            .count(),
+        1
+    );
     flow.refresh().unwrap();
     assert_eq!(flow.take_inbox("r").len(), 1);
-    let nothing = FlowRun::attach(&store, "0198c7e0-0000-7000-8000-000000000001".parse().unwrap()).unwrap_err();
+    let nothing = FlowRun::attach(
+        &store,
+        "0198c7e0-0000-7000-8000-000000000001".parse().unwrap(),
+    )
+    .unwrap_err();
     assert_eq!(nothing.kind(), ErrorKind::NotFound);
 }
 
 #[test]
 fn a_flow_is_not_begun_in_a_run_that_is_paused() {
     let store = Store::in_memory();
-    let run = store.runs().start(NewRun::in_new_session(NewSession::titled("x"), "coder")).unwrap();
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::titled("x"), "coder"))
+        .unwrap();
     run.pause("lunch").unwrap();
-    assert_eq!(FlowRun::create(&store, Some(run.id())).unwrap_err().kind(), ErrorKind::WrongStatus);
+    assert_eq!(
+        FlowRun::create(&store, Some(run.id())).unwrap_err().kind(),
+        ErrorKind::WrongStatus
+    );
     assert!(store.flows().get(run.id()).unwrap().is_none());
 }
 
 #[test]
 fn command_for_a_run_that_is_not_the_flows_is_refused_and_recorded() {
     let store = Store::in_memory();
-    let run = store.runs().start(NewRun::in_new_session(NewSession::titled("x"), "coder")).unwrap();
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::titled("x"), "coder"))
+        .unwrap();
     let mut flow = FlowRun::create(&store, None).unwrap();
     let command = RawJson::from_value(
         &serde_json::json!({"type": "send", "runId": run.id().to_string(), "message": "never seen"}),
@@ -119,7 +184,10 @@ fn command_for_a_run_that_is_not_the_flows_is_refused_and_recorded() {
 #[test]
 fn the_flow_of_a_run_that_is_over_does_not_go_on() {
     let store = Store::in_memory();
-    let run = store.runs().start(NewRun::in_new_session(NewSession::titled("x"), "coder")).unwrap();
+    let run = store
+        .runs()
+        .start(NewRun::in_new_session(NewSession::titled("x"), "coder"))
+        .unwrap();
     let mut flow = FlowRun::create(&store, Some(run.id())).unwrap();
     flow.start_agent("n", "s").unwrap();
     run.complete(None).unwrap();
@@ -132,6 +200,14 @@ fn the_flow_of_a_run_that_is_over_does_not_go_on() {
         flow.command(&command).unwrap_err(),
         FlowRun::resume(&store, run.id(), None).unwrap_err(),
     ];
-    assert_eq!(refused.map(|error| error.kind()), [ErrorKind::WrongStatus; 5]);
-    assert_eq!(Playback::new(&store, run.id(), PlaybackOptions::default()).unwrap().count(), 0);
+    assert_eq!(
+        refused.map(|error| error.kind()),
+        [ErrorKind::WrongStatus; 5]
+    );
+    assert_eq!(
+        Playback::new(&store, run.id(), PlaybackOptions::default())
+            .unwrap()
+            .count(),
+        0
+    );
 }

@@ -2,13 +2,17 @@
 
 #![cfg(target_family = "wasm")]
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
-#![allow(clippy::cast_possible_truncation, reason = "JavaScript has numbers of one kind")]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "JavaScript has numbers of one kind"
+)]
 
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use runlog::{
-    AgentDefinition, AgentEnd, AsyncStore, Host, JsRuntime, NewMessage, Orchestrator, OrchestratorOptions,
-    ResumeOptions, RunContext, RunStatus, Runtime, SpawnRequest, StartAgent, executor_fn, pause_reason,
+    AgentDefinition, AgentEnd, AsyncStore, Host, JsRuntime, NewMessage, Orchestrator,
+    OrchestratorOptions, ResumeOptions, RunContext, RunStatus, Runtime, SpawnRequest, StartAgent,
+    executor_fn, pause_reason,
 };
 use wasm_bindgen_test::wasm_bindgen_test;
 
@@ -34,14 +38,24 @@ impl Host for JsHost {
 fn stores() -> Vec<AsyncStore> {
     let options = runlog::StoreOptions::with_host(Arc::new(JsHost));
     let files = Arc::new(runlog::engine::storage::MemoryStorage::new());
-    vec![AsyncStore::in_memory_with(Arc::new(JsHost)), AsyncStore::open_on(files, options).unwrap()]
+    vec![
+        AsyncStore::in_memory_with(Arc::new(JsHost)),
+        AsyncStore::open_on(files, options).unwrap(),
+    ]
 }
 
 async fn world(store: AsyncStore) -> Orchestrator {
     for name in ["root", "leaf"] {
-        store.agents().define(AgentDefinition::new(name, "")).await.unwrap();
+        store
+            .agents()
+            .define(AgentDefinition::new(name, ""))
+            .await
+            .unwrap();
     }
-    let options = OrchestratorOptions { stop_grace: Duration::from_millis(20), ..OrchestratorOptions::default() };
+    let options = OrchestratorOptions {
+        stop_grace: Duration::from_millis(20),
+        ..OrchestratorOptions::default()
+    };
     Orchestrator::new(store, JsRuntime, options)
 }
 
@@ -90,15 +104,36 @@ async fn sub_agents_work_in_parallel_and_time_out_alone() {
             }),
         );
         let slow = SpawnRequest::new("leaf", "60000").with_timeout(Duration::from_millis(30));
-        root(&orchestrator, vec![slow, SpawnRequest::new("leaf", "60"), SpawnRequest::new("nobody", "t")]);
-        let handle = orchestrator.start(StartAgent::new("root", "t")).await.unwrap();
+        root(
+            &orchestrator,
+            vec![
+                slow,
+                SpawnRequest::new("leaf", "60"),
+                SpawnRequest::new("nobody", "t"),
+            ],
+        );
+        let handle = orchestrator
+            .start(StartAgent::new("root", "t"))
+            .await
+            .unwrap();
         let result = handle.wait().await.unwrap();
         assert_eq!(result.summary.as_deref(), Some("paused completed failed"));
         assert_eq!(*at_work.borrow(), ["60000", "60"]);
-        let children = store.runs().children(handle.run_id(), 10, None).await.unwrap().items;
-        let slow = children.iter().find(|run| run.status == RunStatus::Paused).unwrap();
+        let children = store
+            .runs()
+            .children(handle.run_id(), 10, None)
+            .await
+            .unwrap()
+            .items;
+        let slow = children
+            .iter()
+            .find(|run| run.status == RunStatus::Paused)
+            .unwrap();
         let run = store.runs().get(slow.id).await.unwrap().unwrap();
-        assert_eq!((run.step_count, run.pause_reason.as_deref()), (2, Some(pause_reason::TIMEOUT)));
+        assert_eq!(
+            (run.step_count, run.pause_reason.as_deref()),
+            (2, Some(pause_reason::TIMEOUT))
+        );
     }
 }
 
@@ -111,20 +146,29 @@ async fn cancelling_ends_the_whole_tree() {
             executor_fn(|run: RunContext| async move {
                 steps(&run, 1).await?;
                 if run.depth() < 3 {
-                    run.spawn_agents(vec![SpawnRequest::new("leaf", "t"); 3]).await?;
+                    run.spawn_agents(vec![SpawnRequest::new("leaf", "t"); 3])
+                        .await?;
                 }
                 run.cancelled().await;
-                run.record_message(NewMessage::assistant("what I have")).await?;
+                run.record_message(NewMessage::assistant("what I have"))
+                    .await?;
                 Ok::<_, runlog::Error>(())
             }),
         );
         root(&orchestrator, vec![SpawnRequest::new("leaf", "t"); 3]);
-        let handle = orchestrator.start(StartAgent::new("root", "t")).await.unwrap();
+        let handle = orchestrator
+            .start(StartAgent::new("root", "t"))
+            .await
+            .unwrap();
         while orchestrator.live_count() < 1 + 3 + 9 + 27 {
             JsRuntime.sleep(Duration::from_millis(1)).await;
         }
         handle.cancel().await.unwrap();
-        let cancelled = runlog::ListRuns { status: Some(RunStatus::Cancelled), limit: 100, ..Default::default() };
+        let cancelled = runlog::ListRuns {
+            status: Some(RunStatus::Cancelled),
+            limit: 100,
+            ..Default::default()
+        };
         assert_eq!(store.runs().list(&cancelled).await.unwrap().items.len(), 40);
         assert_eq!(orchestrator.live_count(), 0);
     }
@@ -145,10 +189,16 @@ async fn a_budget_pauses_and_a_resume_goes_on() {
                 Ok::<_, runlog::Error>(AgentEnd::completed("three steps"))
             }),
         );
-        let first = orchestrator.start(StartAgent::new("leaf", "t")).await.unwrap();
+        let first = orchestrator
+            .start(StartAgent::new("leaf", "t"))
+            .await
+            .unwrap();
         let result = first.wait().await.unwrap();
         assert_eq!((result.status, result.steps), (RunStatus::Paused, 2));
-        let second = orchestrator.resume(first.run_id(), &ResumeOptions::default(), None).await.unwrap();
+        let second = orchestrator
+            .resume(first.run_id(), &ResumeOptions::default(), None)
+            .await
+            .unwrap();
         let result = second.wait().await.unwrap();
         assert_eq!((result.status, result.steps), (RunStatus::Completed, 3));
     }
@@ -179,6 +229,15 @@ async fn what_another_process_left_goes_on() {
         Ok::<_, runlog::Error>("done")
     }));
     let report = after.resume_all().await.unwrap();
-    assert_eq!((report.resumed.len(), report.left.len()), (3, 0), "{report:?}");
-    assert!(report.resumed.iter().all(|(_, result)| result.status == RunStatus::Completed && result.steps == 2));
+    assert_eq!(
+        (report.resumed.len(), report.left.len()),
+        (3, 0),
+        "{report:?}"
+    );
+    assert!(
+        report
+            .resumed
+            .iter()
+            .all(|(_, result)| result.status == RunStatus::Completed && result.steps == 2)
+    );
 }

@@ -14,8 +14,8 @@ use std::{
 };
 
 use runlog_shuttle::{
-    Batch, Commit, Durability, ErrorKind, Expected, Host, NewRecord, Op, OpenOptions, Position, ReadOptions, Sequence,
-    Store, StreamId, storage::MemoryStorage,
+    Batch, Commit, Durability, ErrorKind, Expected, Host, NewRecord, Op, OpenOptions, Position,
+    ReadOptions, Sequence, Store, StreamId, storage::MemoryStorage,
 };
 use shuttle::{
     Config, Runner,
@@ -44,7 +44,10 @@ impl Host for StillHost {
 }
 
 fn open(storage: &MemoryStorage) -> Store {
-    let options = OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::with_host(Arc::new(StillHost::default())) };
+    let options = OpenOptions {
+        segment_bytes_max: 64 << 10,
+        ..OpenOptions::with_host(Arc::new(StillHost::default()))
+    };
     Store::open_on(Arc::new(storage.clone()), options).expect("nobody has it")
 }
 
@@ -54,7 +57,11 @@ fn stream(number: u8) -> StreamId {
 
 fn batch(number: u8, payload: &[u8]) -> Batch<'_> {
     let records = vec![NewRecord::data(payload)];
-    Batch::new(vec![Op::Append { stream: stream(number), expected: Expected::Any, records }])
+    Batch::new(vec![Op::Append {
+        stream: stream(number),
+        expected: Expected::Any,
+        records,
+    }])
 }
 
 fn count(store: &Store, number: u8) -> usize {
@@ -83,11 +90,18 @@ fn write(store: &Store, number: u8, bytes: usize) -> Written {
     let mut written = Written::default();
     let payload = vec![number; bytes];
     for turn in 0..4 {
-        let durability = if turn % 2 == 0 { Durability::Sync } else { Durability::Os };
+        let durability = if turn % 2 == 0 {
+            Durability::Sync
+        } else {
+            Durability::Os
+        };
         let batch = batch(number, &payload).with_durability(durability);
         let done = match (turn + usize::from(number)) % 4 {
             0 => store.commit(&batch).map(|_| written.acknowledged += 1),
-            1 => store.stage(&batch).and_then(Commit::wait).map(|_| written.acknowledged += 1),
+            1 => store
+                .stage(&batch)
+                .and_then(Commit::wait)
+                .map(|_| written.acknowledged += 1),
             2 => store.stage(&batch).map(|mut commit| {
                 // Awaited once, and then left.
                 match poll(&mut commit) {
@@ -98,7 +112,10 @@ fn write(store: &Store, number: u8, bytes: usize) -> Written {
                     Poll::Pending => written.in_line.push(commit),
                 }
             }),
-            _ => store.stage(&batch).and_then(shuttle::future::block_on).map(|_| written.acknowledged += 1),
+            _ => store
+                .stage(&batch)
+                .and_then(shuttle::future::block_on)
+                .map(|_| written.acknowledged += 1),
         };
         match done {
             Ok(()) => {}
@@ -123,7 +140,8 @@ fn close_beside_writers(bytes: usize) {
     let is_reopened = Arc::new(AtomicBool::new(false));
     let closers: Vec<_> = (0..2)
         .map(|_| {
-            let (store, storage, is_reopened) = (store.clone(), storage.clone(), is_reopened.clone());
+            let (store, storage, is_reopened) =
+                (store.clone(), storage.clone(), is_reopened.clone());
             thread::spawn(move || {
                 store.close().expect("memory doesn't fail");
                 if !is_reopened.swap(true, Ordering::SeqCst) {
@@ -134,12 +152,19 @@ fn close_beside_writers(bytes: usize) {
             })
         })
         .collect();
-    closers.into_iter().for_each(|closer| closer.join().expect("no panic"));
-    let mut written: Vec<_> = writers.into_iter().map(|writer| writer.join().expect("no panic")).collect();
+    closers
+        .into_iter()
+        .for_each(|closer| closer.join().expect("no panic"));
+    let mut written: Vec<_> = writers
+        .into_iter()
+        .map(|writer| writer.join().expect("no panic"))
+        .collect();
     for written in &mut written {
         for mut commit in std::mem::take(&mut written.in_line) {
             match poll(&mut commit) {
-                Poll::Ready(result) => drop(result.expect("what was in line is written before it is closed")),
+                Poll::Ready(result) => {
+                    drop(result.expect("what was in line is written before it is closed"))
+                }
                 Poll::Pending => panic!("a batch is in line for ever"),
             }
             written.acknowledged += 1;
@@ -149,9 +174,17 @@ fn close_beside_writers(bytes: usize) {
     let store = open(&storage);
     assert_eq!(count(&store, 9), 1, "of who opened it next");
     for (number, written) in (1..).zip(&written) {
-        assert_eq!(count(&store, number), written.acknowledged, "stream {number}: there, and acknowledged");
+        assert_eq!(
+            count(&store, number),
+            written.acknowledged,
+            "stream {number}: there, and acknowledged"
+        );
     }
-    assert!(runlog_shuttle::verify(&storage).expect("it reads").is_sound());
+    assert!(
+        runlog_shuttle::verify(&storage)
+            .expect("it reads")
+            .is_sound()
+    );
 }
 
 /// Three threads write to one stream, each expecting what it saw last, while another flushes.
@@ -164,10 +197,18 @@ fn writers_of_one_stream() {
             thread::spawn(move || {
                 let mut appended = 0;
                 for turn in 0..3 {
-                    let last = store.stream(stream(0)).expect("it reads").map_or(Sequence::ZERO, |s| s.last_sequence);
-                    let durability = [Durability::Sync, Durability::Os, Durability::Interval(5)][turn];
+                    let last = store
+                        .stream(stream(0))
+                        .expect("it reads")
+                        .map_or(Sequence::ZERO, |s| s.last_sequence);
+                    let durability =
+                        [Durability::Sync, Durability::Os, Durability::Interval(5)][turn];
                     let records = vec![NewRecord::data(&[1; 40])];
-                    let append = Op::Append { stream: stream(0), expected: Expected::Last(last), records };
+                    let append = Op::Append {
+                        stream: stream(0),
+                        expected: Expected::Last(last),
+                        records,
+                    };
                     let batch = Batch::new(vec![append]).with_durability(durability);
                     let done = if number == 0 {
                         store.stage(&batch).and_then(shuttle::future::block_on)
@@ -187,7 +228,10 @@ fn writers_of_one_stream() {
         })
         .collect();
     store.sync().expect("memory doesn't fail");
-    let appended: usize = writers.into_iter().map(|writer| writer.join().expect("no panic")).sum();
+    let appended: usize = writers
+        .into_iter()
+        .map(|writer| writer.join().expect("no panic"))
+        .sum();
     assert!(appended >= 3, "one of those that conflict goes on");
     drop(store);
     assert_eq!(count(&open(&storage), 0), appended);
@@ -242,10 +286,16 @@ fn config() -> Config {
 
 /// Runs under random schedules and under those of few preemptions, for a moment, or for as long as `RUNLOG_TORTURE` says.
 fn check(name: &str, iterations: usize, scenario: fn()) {
-    let torture =
-        std::env::var("RUNLOG_TORTURE").ok().and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+    let torture = std::env::var("RUNLOG_TORTURE")
+        .ok()
+        .and_then(|seconds| seconds.parse().ok())
+        .map(Duration::from_secs);
     let since = Instant::now();
-    let seed = if torture.is_some() { u64::from(std::process::id()) } else { 20_260_101 };
+    let seed = if torture.is_some() {
+        u64::from(std::process::id())
+    } else {
+        20_260_101
+    };
     let mut schedules = 0;
     for round in 0.. {
         let random = RandomScheduler::new_from_seed(seed + round, iterations);
@@ -287,17 +337,23 @@ fn close_that_does_not_wait_for_what_is_under_way_is_found_out() {
     let name = "close_that_does_not_wait_for_what_is_under_way_is_found_out";
     if std::env::var_os(INSIDE).is_none() {
         let own = std::env::current_exe().unwrap();
-        let output = std::process::Command::new(own).args(["--exact", name, "--nocapture"]).env(INSIDE, "1").output();
+        let output = std::process::Command::new(own)
+            .args(["--exact", name, "--nocapture"])
+            .env(INSIDE, "1")
+            .output();
         let output = output.unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned()
+            + &String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{told}");
         return;
     }
     runlog_shuttle::faults::close_early(true);
     let found = |scheduler: u64| {
         let run = || match scheduler {
-            0 => Runner::new(RandomScheduler::new_from_seed(1, 2000), config()).run(|| close_beside_writers(100)),
-            _ => Runner::new(PctScheduler::new_from_seed(1, 3, 2000), config()).run(|| close_beside_writers(100)),
+            0 => Runner::new(RandomScheduler::new_from_seed(1, 2000), config())
+                .run(|| close_beside_writers(100)),
+            _ => Runner::new(PctScheduler::new_from_seed(1, 3, 2000), config())
+                .run(|| close_beside_writers(100)),
         };
         let told = std::panic::catch_unwind(run).expect_err("it is found out");
         let told = told

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use runlog::{
-    AgentInstance, ListRunMessages, ListToolCalls, Paged, Run, RunId, RunStatus, Session, Store, ToolCall,
-    ToolCallStatus, pause_reason,
+    AgentInstance, ListRunMessages, ListToolCalls, Paged, Run, RunId, RunStatus, Session, Store,
+    ToolCall, ToolCallStatus, pause_reason,
 };
 
 use super::{
@@ -33,7 +33,10 @@ impl Acknowledged {
                 self.done.insert((*name).to_owned());
             }
             [name, "resumed", run] if run.len() == 36 => {
-                self.resumed.entry((*name).to_owned()).or_default().insert((*run).to_owned());
+                self.resumed
+                    .entry((*name).to_owned())
+                    .or_default()
+                    .insert((*run).to_owned());
             }
             [name, count] => {
                 if let Ok(count) = count.parse::<usize>() {
@@ -71,13 +74,24 @@ pub enum Extent {
 }
 
 /// Holds what is in a store against the scripts and against what was acknowledged. Tells what isn't right.
-pub fn check(store: &Store, tasks: &[Task], acknowledged: &Acknowledged, extent: Extent) -> Result<Found, String> {
-    let check = Check { store, acknowledged, extent };
+pub fn check(
+    store: &Store,
+    tasks: &[Task],
+    acknowledged: &Acknowledged,
+    extent: Extent,
+) -> Result<Found, String> {
+    let check = Check {
+        store,
+        acknowledged,
+        extent,
+    };
     let mut found = Found::default();
     for task in tasks {
         match store.find_session(&session_name(task)) {
             Ok(session) => check.task(task, &session, &mut found)?,
-            Err(error) if extent == Extent::Whole || acknowledged.counts.contains_key(&task.name) => {
+            Err(error)
+                if extent == Extent::Whole || acknowledged.counts.contains_key(&task.name) =>
+            {
                 return Err(error.to_string());
             }
             Err(_) => {}
@@ -85,7 +99,10 @@ pub fn check(store: &Store, tasks: &[Task], acknowledged: &Acknowledged, extent:
     }
     let listed = check.all_runs()?;
     if listed != found.runs {
-        return Err(format!("{listed} runs are listed, {} belong to the tasks", found.runs));
+        return Err(format!(
+            "{listed} runs are listed, {} belong to the tasks",
+            found.runs
+        ));
     }
     Ok(found)
 }
@@ -105,10 +122,16 @@ impl Check<'_> {
         for (number, helper) in task.helpers.iter().enumerate() {
             let name = helper_name(number);
             if instances.iter().any(|instance| instance.agent_name == name) {
-                let runs = self.instance(helper, the_one(&instances, &name)?, Some(&chain), found)?;
+                let runs =
+                    self.instance(helper, the_one(&instances, &name)?, Some(&chain), found)?;
                 helpers.extend(runs.iter().map(|run| run.id));
-            } else if self.extent == Extent::Whole || self.acknowledged.counts.contains_key(&helper.name) {
-                return Err(format!("task {}: there is no instance of {name}", task.name));
+            } else if self.extent == Extent::Whole
+                || self.acknowledged.counts.contains_key(&helper.name)
+            {
+                return Err(format!(
+                    "task {}: there is no instance of {name}",
+                    task.name
+                ));
             }
         }
         let mut children = Vec::new();
@@ -116,8 +139,13 @@ impl Check<'_> {
             let page = |cursor| self.store.runs().children(run.id, 2, cursor);
             children.extend(all_pages(page)?.into_iter().map(|run| run.id));
         }
-        if children.len() != helpers.len() || children.into_iter().collect::<BTreeSet<_>>() != helpers {
-            return Err(format!("task {}: the children of its runs aren't its helpers' runs", task.name));
+        if children.len() != helpers.len()
+            || children.into_iter().collect::<BTreeSet<_>>() != helpers
+        {
+            return Err(format!(
+                "task {}: the children of its runs aren't its helpers' runs",
+                task.name
+            ));
         }
         Ok(())
     }
@@ -131,11 +159,23 @@ impl Check<'_> {
         found: &mut Found,
     ) -> Result<Vec<Run>, String> {
         let wrong = |what: String| format!("task {}: {what}", task.name);
-        let events = self.store.contexts().get_events(instance.id, 1).map_err(text)?;
+        let events = self
+            .store
+            .contexts()
+            .get_events(instance.id, 1)
+            .map_err(text)?;
         let seen = Seen::of(task, &events)?;
-        let acknowledged = self.acknowledged.counts.get(&task.name).copied().unwrap_or(0);
+        let acknowledged = self
+            .acknowledged
+            .counts
+            .get(&task.name)
+            .copied()
+            .unwrap_or(0);
         if seen.count() < acknowledged {
-            return Err(wrong(format!("{acknowledged} were acknowledged, {} are there", seen.count())));
+            return Err(wrong(format!(
+                "{acknowledged} were acknowledged, {} are there",
+                seen.count()
+            )));
         }
         let mut runs = newest_first(self.store, instance.session_id, instance.id).map_err(text)?;
         runs.reverse();
@@ -151,20 +191,40 @@ impl Check<'_> {
     }
 
     /// Each run goes on from the one before, and the last is as far as the context is.
-    fn chain(&self, task: &Task, runs: &[Run], seen: &Seen, callers: Option<&[Run]>) -> Result<(), String> {
-        let Some((last, before)) = runs.split_last() else { return Err("there is no run".to_owned()) };
+    fn chain(
+        &self,
+        task: &Task,
+        runs: &[Run],
+        seen: &Seen,
+        callers: Option<&[Run]>,
+    ) -> Result<(), String> {
+        let Some((last, before)) = runs.split_last() else {
+            return Err("there is no run".to_owned());
+        };
         // One that left calls open to the agent told it nothing.
         if seen.resumes > before.len() {
-            return Err(format!("told to go on {} times, in {} runs", seen.resumes, runs.len()));
+            return Err(format!(
+                "told to go on {} times, in {} runs",
+                seen.resumes,
+                runs.len()
+            ));
         }
         let mut from = None;
         for run in runs {
             if run.resumed_from != from {
-                return Err(format!("run {} goes on from {:?}, not from {from:?}", run.id, run.resumed_from));
+                return Err(format!(
+                    "run {} goes on from {:?}, not from {from:?}",
+                    run.id, run.resumed_from
+                ));
             }
-            let has_caller = run.parent_run_id.is_some_and(|parent| callers.unwrap_or_default().iter().any(is(parent)));
+            let has_caller = run
+                .parent_run_id
+                .is_some_and(|parent| callers.unwrap_or_default().iter().any(is(parent)));
             if has_caller != callers.is_some() {
-                return Err(format!("run {} has the parent {:?}", run.id, run.parent_run_id));
+                return Err(format!(
+                    "run {} has the parent {:?}",
+                    run.id, run.parent_run_id
+                ));
             }
             from = Some(run.id);
         }
@@ -175,39 +235,74 @@ impl Check<'_> {
                 return Err(format!("a run that another goes on from is {run:?}"));
             }
         }
-        let known = self.acknowledged.resumed.get(&task.name).into_iter().flatten();
-        if let Some(lost) = known.into_iter().find(|id| !runs.iter().any(|run| run.id.to_string() == **id)) {
+        let known = self
+            .acknowledged
+            .resumed
+            .get(&task.name)
+            .into_iter()
+            .flatten();
+        if let Some(lost) = known
+            .into_iter()
+            .find(|id| !runs.iter().any(|run| run.id.to_string() == **id))
+        {
             return Err(format!("run {lost} was acknowledged, and isn't there"));
         }
         let is_whole = seen.count() == task.opening.len() + task.lines.len();
-        let must_be_done = self.extent == Extent::Whole || self.acknowledged.done.contains(&task.name);
+        let must_be_done =
+            self.extent == Extent::Whole || self.acknowledged.done.contains(&task.name);
         if must_be_done && (last.status != RunStatus::Completed || !is_whole) {
-            return Err(format!("it is done, but the last run is {} with {} lines", last.status, seen.lines));
+            return Err(format!(
+                "it is done, but the last run is {} with {} lines",
+                last.status, seen.lines
+            ));
         }
-        if last.status == RunStatus::Completed && last.summary != Some(format!("{} is done", task.name)) {
+        if last.status == RunStatus::Completed
+            && last.summary != Some(format!("{} is done", task.name))
+        {
             return Err(format!("the summary is {:?}", last.summary));
         }
-        let steps = task.lines[..seen.lines].iter().filter(|line| matches!(line, Line::Says { .. })).count();
+        let steps = task.lines[..seen.lines]
+            .iter()
+            .filter(|line| matches!(line, Line::Says { .. }))
+            .count();
         if last.step_count as usize != steps {
-            return Err(format!("the last run counts {} steps, the context has {steps}", last.step_count));
+            return Err(format!(
+                "the last run counts {} steps, the context has {steps}",
+                last.step_count
+            ));
         }
         Ok(())
     }
 
     /// The runs' messages are the context's: each is one run's, once, in order, in the step it belongs to.
     fn messages(&self, instance: &AgentInstance, runs: &[Run]) -> Result<(), String> {
-        let context = self.store.context(instance.id).and_then(|context| context.get_messages()).map_err(text)?;
+        let context = self
+            .store
+            .context(instance.id)
+            .and_then(|context| context.get_messages())
+            .map_err(text)?;
         let mut listed = Vec::new();
         for run in runs {
-            let options = |cursor| ListRunMessages { limit: 7, cursor, ..ListRunMessages::default() };
-            listed.extend(all_pages(|cursor| self.store.runs().messages(run.id, &options(cursor)))?);
+            let options = |cursor| ListRunMessages {
+                limit: 7,
+                cursor,
+                ..ListRunMessages::default()
+            };
+            listed.extend(all_pages(|cursor| {
+                self.store.runs().messages(run.id, &options(cursor))
+            })?);
         }
         let same = context.len() == listed.len()
             && context.iter().zip(&listed).all(|(message, listed)| {
-                (message.sequence_number, &message.json) == (listed.sequence_number, &listed.content)
+                (message.sequence_number, &message.json)
+                    == (listed.sequence_number, &listed.content)
             });
         if !same {
-            return Err(format!("{} messages in the context, {} in its runs, or others", context.len(), listed.len()));
+            return Err(format!(
+                "{} messages in the context, {} in its runs, or others",
+                context.len(),
+                listed.len()
+            ));
         }
         if !listed.is_sorted_by_key(|message| message.step_number) {
             return Err("the messages aren't in the order of the steps".to_owned());
@@ -219,8 +314,14 @@ impl Check<'_> {
     fn calls(&self, task: &Task, runs: &[Run], seen: &Seen) -> Result<usize, String> {
         let mut calls: Vec<ToolCall> = Vec::new();
         for run in runs {
-            let options = |cursor| ListToolCalls { limit: 3, cursor, ..ListToolCalls::default() };
-            calls.extend(all_pages(|cursor| self.store.runs().tool_calls(run.id, &options(cursor)))?);
+            let options = |cursor| ListToolCalls {
+                limit: 3,
+                cursor,
+                ..ListToolCalls::default()
+            };
+            calls.extend(all_pages(|cursor| {
+                self.store.runs().tool_calls(run.id, &options(cursor))
+            })?);
         }
         let mut listed = calls.iter();
         let mut steps = 0;
@@ -228,11 +329,18 @@ impl Check<'_> {
         for (number, _) in said.filter(|(_, line)| matches!(line, Line::Says { .. })) {
             steps += 1;
             for (place, answer) in (number + 1..).zip(task.answers_after(number)) {
-                let call = listed.next().ok_or_else(|| format!("the call of line {place} isn't there"))?;
+                let call = listed
+                    .next()
+                    .ok_or_else(|| format!("the call of line {place} isn't there"))?;
                 if call.step_number != steps {
                     return Err(format!("{call:?} is of step {steps}"));
                 }
-                is_call(call, answer, place < seen.lines, seen.cut_off.contains(&place))?;
+                is_call(
+                    call,
+                    answer,
+                    place < seen.lines,
+                    seen.cut_off.contains(&place),
+                )?;
             }
         }
         match listed.next() {
@@ -242,14 +350,27 @@ impl Check<'_> {
     }
 
     fn all_runs(&self) -> Result<usize, String> {
-        let options = |cursor| runlog::ListRuns { limit: 100, cursor, ..runlog::ListRuns::default() };
+        let options = |cursor| runlog::ListRuns {
+            limit: 100,
+            cursor,
+            ..runlog::ListRuns::default()
+        };
         let runs = all_pages(|cursor| self.store.runs().list(&options(cursor)))?;
         let ids: BTreeSet<RunId> = runs.iter().map(|run| run.id).collect();
-        if ids.len() == runs.len() { Ok(ids.len()) } else { Err("a run is listed twice".to_owned()) }
+        if ids.len() == runs.len() {
+            Ok(ids.len())
+        } else {
+            Err("a run is listed twice".to_owned())
+        }
     }
 }
 
-fn is_call(call: &ToolCall, answer: &Answer, has_ended: bool, was_cut_off: bool) -> Result<(), String> {
+fn is_call(
+    call: &ToolCall,
+    answer: &Answer,
+    has_ended: bool,
+    was_cut_off: bool,
+) -> Result<(), String> {
     let status = match (has_ended, was_cut_off || answer.is_error) {
         (false, _) => ToolCallStatus::Pending,
         (true, true) => ToolCallStatus::Error,
@@ -267,11 +388,17 @@ fn is_call(call: &ToolCall, answer: &Answer, has_ended: bool, was_cut_off: bool)
         && call.input.as_str() == answer.input
         && (call.status, call.duration_ms) == (status, duration_ms)
         && is_output;
-    if is_same { Ok(()) } else { Err(format!("{call:?} should be {answer:?}, {status:?}")) }
+    if is_same {
+        Ok(())
+    } else {
+        Err(format!("{call:?} should be {answer:?}, {status:?}"))
+    }
 }
 
 fn the_one<'a>(instances: &'a [AgentInstance], agent: &str) -> Result<&'a AgentInstance, String> {
-    let mut found = instances.iter().filter(|instance| instance.agent_name == agent);
+    let mut found = instances
+        .iter()
+        .filter(|instance| instance.agent_name == agent);
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),
         (None, _) => Err(format!("there is no instance of {agent}")),
@@ -279,7 +406,9 @@ fn the_one<'a>(instances: &'a [AgentInstance], agent: &str) -> Result<&'a AgentI
     }
 }
 
-fn all_pages<T>(page: impl Fn(Option<String>) -> runlog::Result<Paged<T>>) -> Result<Vec<T>, String> {
+fn all_pages<T>(
+    page: impl Fn(Option<String>) -> runlog::Result<Paged<T>>,
+) -> Result<Vec<T>, String> {
     let (mut items, mut cursor) = (Vec::new(), None);
     loop {
         let found = page(cursor).map_err(text)?;

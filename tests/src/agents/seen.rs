@@ -31,7 +31,12 @@ impl Seen {
         let mut seen = Self::default();
         for event in events {
             seen.take(task, event).map_err(|what| {
-                format!("task {}, event {} ({:?}): {what}", task.name, event.sequence_number, event.content.as_str())
+                format!(
+                    "task {}, event {} ({:?}): {what}",
+                    task.name,
+                    event.sequence_number,
+                    event.content.as_str()
+                )
             })?;
         }
         Ok(seen)
@@ -59,8 +64,12 @@ impl Seen {
             }
             _ => {
                 match task.lines.get(self.lines) {
-                    Some(Line::User(expected) | Line::Says { json: expected, .. }) => same(json, expected)?,
-                    Some(Line::Result(answer)) => return Err(format!("the result of {} should come", answer.id)),
+                    Some(Line::User(expected) | Line::Says { json: expected, .. }) => {
+                        same(json, expected)?
+                    }
+                    Some(Line::Result(answer)) => {
+                        return Err(format!("the result of {} should come", answer.id));
+                    }
                     None => return Err("nothing should come".to_owned()),
                 }
                 self.lines += 1;
@@ -95,14 +104,26 @@ pub fn is_cut_off(json: &str) -> bool {
     CUT_OFF.iter().any(|words| json.contains(words))
 }
 
-fn is_answer(answer: &Answer, json: &str, is_error: bool, duration_ms: Option<u64>) -> Result<(), String> {
+fn is_answer(
+    answer: &Answer,
+    json: &str,
+    is_error: bool,
+    duration_ms: Option<u64>,
+) -> Result<(), String> {
     same(json, &answer.json())?;
     if (is_error, duration_ms) == (answer.is_error, Some(answer.duration_ms)) {
         return Ok(());
     }
-    Err(format!("error {is_error} after {duration_ms:?} ms, expected {} after {}", answer.is_error, answer.duration_ms))
+    Err(format!(
+        "error {is_error} after {duration_ms:?} ms, expected {} after {}",
+        answer.is_error, answer.duration_ms
+    ))
 }
 
 fn same(found: &str, expected: &str) -> Result<(), String> {
-    if found == expected { Ok(()) } else { Err(format!("expected {expected:?}")) }
+    if found == expected {
+        Ok(())
+    } else {
+        Err(format!("expected {expected:?}"))
+    }
 }

@@ -68,9 +68,15 @@ impl Answer {
     pub fn json(&self) -> String {
         let (id, output) = (&self.id, &self.output);
         match self.style {
-            Style::OpenAi => format!(r#"{{"role":"tool","tool_call_id":"{id}","content":{output}}}"#),
+            Style::OpenAi => {
+                format!(r#"{{"role":"tool","tool_call_id":"{id}","content":{output}}}"#)
+            }
             Style::Anthropic => {
-                let mark = if self.is_error { r#","is_error":true"# } else { "" };
+                let mark = if self.is_error {
+                    r#","is_error":true"#
+                } else {
+                    ""
+                };
                 format!(
                     r#"{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"{id}"{mark},"content":{output}}}]}}"#
                 )
@@ -79,29 +85,60 @@ impl Answer {
     }
 }
 
-const TOOLS: [&str; 5] =
-    ["get_user_details", "search_direct_flight", "get_reservation_details", "book_reservation", "calculate"];
-const WORDS: [&str; 8] = ["flight", "refund", "Zürich", "baggage", "économie", "gate", "株式", "\\\"twelve\\\""];
+const TOOLS: [&str; 5] = [
+    "get_user_details",
+    "search_direct_flight",
+    "get_reservation_details",
+    "book_reservation",
+    "calculate",
+];
+const WORDS: [&str; 8] = [
+    "flight",
+    "refund",
+    "Zürich",
+    "baggage",
+    "économie",
+    "gate",
+    "株式",
+    "\\\"twelve\\\"",
+];
 
 impl Task {
     /// The script of a number.
     pub fn new(number: u64) -> Self {
         let mut random = Random::new(number.wrapping_mul(0x5851_f42d_4c95_7f2d));
-        let helpers = if number % 3 == 2 { 0 } else { 1 + random.below(2) };
+        let helpers = if number % 3 == 2 {
+            0
+        } else {
+            1 + random.below(2)
+        };
         let mut task = Self::of(number.to_string(), &mut random, helpers);
         task.max_steps = (number % 5 == 4).then_some(3);
         task
     }
 
     fn of(name: String, random: &mut Random, helpers: u64) -> Self {
-        let style = if random.one_in(2) { Style::Anthropic } else { Style::OpenAi };
+        let style = if random.one_in(2) {
+            Style::Anthropic
+        } else {
+            Style::OpenAi
+        };
         // Some providers begin anew with their ids in every message.
         let ids_repeat = random.one_in(4);
         let opening = vec![
-            format!(r#"{{"role":"system","content":"You serve the customers of an airline. {}"}}"#, text(random, 60)),
+            format!(
+                r#"{{"role":"system","content":"You serve the customers of an airline. {}"}}"#,
+                text(random, 60)
+            ),
             format!(r#"{{"role":"user", "content":"{}"}}"#, text(random, 20)),
         ];
-        let mut task = Self { name, opening, lines: Vec::new(), helpers: Vec::new(), max_steps: None };
+        let mut task = Self {
+            name,
+            opening,
+            lines: Vec::new(),
+            helpers: Vec::new(),
+            max_steps: None,
+        };
         let turns = 2 + random.below(5);
         for turn in 0..turns.max(helpers) {
             let helper = (turn < helpers).then(|| task.add_helper(random));
@@ -112,17 +149,25 @@ impl Task {
 
     fn add_helper(&mut self, random: &mut Random) -> usize {
         let number = self.helpers.len();
-        self.helpers.push(Self::of(format!("{}.{number}", self.name), random, 0));
+        self.helpers
+            .push(Self::of(format!("{}.{number}", self.name), random, 0));
         number
     }
 
     /// A step that calls up to three tools, their results, and sometimes a step without and a word of the customer's.
     fn turn(&mut self, random: &mut Random, style: Style, turn: u64, helper: Option<usize>) {
-        let calls = if helper.is_some() { 1 } else { 1 + random.below(3) };
+        let calls = if helper.is_some() {
+            1
+        } else {
+            1 + random.below(3)
+        };
         let answers: Vec<Answer> = (0..calls)
             .map(|call| Answer {
                 id: format!("call_{turn}_{call}"),
-                tool: helper.map_or_else(|| TOOLS[random.place(TOOLS.len())].to_owned(), |_| "ask_helper".to_owned()),
+                tool: helper.map_or_else(
+                    || TOOLS[random.place(TOOLS.len())].to_owned(),
+                    |_| "ask_helper".to_owned(),
+                ),
                 input: format!(r#"{{"turn":{turn},"query":"{}"}}"#, text(random, 4)),
                 output: format!(r#""{}""#, text(random, 30)),
                 is_error: helper.is_none() && random.one_in(6),
@@ -132,18 +177,31 @@ impl Task {
             })
             .collect();
         let together = helper.is_none() && random.one_in(3);
-        self.lines.push(Line::Says { json: asks(style, &text(random, 8), &answers), together });
+        self.lines.push(Line::Says {
+            json: asks(style, &text(random, 8), &answers),
+            together,
+        });
         self.lines.extend(answers.into_iter().map(Line::Result));
         if random.one_in(2) {
             let json = format!(r#"{{"role":"assistant","content":"{}"}}"#, text(random, 25));
-            self.lines.push(Line::Says { json, together: false });
-            self.lines.push(Line::User(format!(r#"{{"content":"{}","role":"user"}}"#, text(random, 10))));
+            self.lines.push(Line::Says {
+                json,
+                together: false,
+            });
+            self.lines.push(Line::User(format!(
+                r#"{{"content":"{}","role":"user"}}"#,
+                text(random, 10)
+            )));
         }
     }
 
     /// How many steps it takes in all.
     pub fn steps(&self) -> u32 {
-        let steps = self.lines.iter().filter(|line| matches!(line, Line::Says { .. })).count();
+        let steps = self
+            .lines
+            .iter()
+            .filter(|line| matches!(line, Line::Says { .. }))
+            .count();
         u32::try_from(steps).unwrap_or(u32::MAX)
     }
 
@@ -154,30 +212,45 @@ impl Task {
 
     /// The results that directly follow a line.
     pub fn answers_after(&self, line: usize) -> impl Iterator<Item = &Answer> {
-        self.lines.iter().skip(line + 1).map_while(|line| match line {
-            Line::Result(answer) => Some(answer),
-            _ => None,
-        })
+        self.lines
+            .iter()
+            .skip(line + 1)
+            .map_while(|line| match line {
+                Line::Result(answer) => Some(answer),
+                _ => None,
+            })
     }
 }
 
 /// An assistant's message that calls tools.
 fn asks(style: Style, said: &str, answers: &[Answer]) -> String {
     let of = |answer: &Answer| {
-        let Answer { id, tool, input, .. } = answer;
+        let Answer {
+            id, tool, input, ..
+        } = answer;
         match style {
             Style::OpenAi => {
                 let arguments = input.replace('\\', "\\\\").replace('"', "\\\"");
-                format!(r#"{{"id":"{id}","type":"function","function":{{"name":"{tool}","arguments":"{arguments}"}}}}"#)
+                format!(
+                    r#"{{"id":"{id}","type":"function","function":{{"name":"{tool}","arguments":"{arguments}"}}}}"#
+                )
             }
-            Style::Anthropic => format!(r#"{{"type":"tool_use","id":"{id}","name":"{tool}","input":{input}}}"#),
+            Style::Anthropic => {
+                format!(r#"{{"type":"tool_use","id":"{id}","name":"{tool}","input":{input}}}"#)
+            }
         }
     };
     let calls: Vec<String> = answers.iter().map(of).collect();
     match style {
-        Style::OpenAi => format!(r#"{{"role":"assistant","content":null,"tool_calls":[{}]}}"#, calls.join(",")),
+        Style::OpenAi => format!(
+            r#"{{"role":"assistant","content":null,"tool_calls":[{}]}}"#,
+            calls.join(",")
+        ),
         Style::Anthropic => {
-            format!(r#"{{"role":"assistant","content":[{{"type":"text","text":"{said}"}},{}]}}"#, calls.join(","))
+            format!(
+                r#"{{"role":"assistant","content":[{{"type":"text","text":"{said}"}},{}]}}"#,
+                calls.join(",")
+            )
         }
     }
 }
@@ -185,6 +258,8 @@ fn asks(style: Style, said: &str, answers: &[Answer]) -> String {
 /// So many words or a few more, to stand in a JSON string.
 fn text(random: &mut Random, words: u64) -> String {
     let words = words + random.below(words);
-    let words: Vec<&str> = (0..words).map(|_| WORDS[random.place(WORDS.len())]).collect();
+    let words: Vec<&str> = (0..words)
+        .map(|_| WORDS[random.place(WORDS.len())])
+        .collect();
     words.join(" ")
 }

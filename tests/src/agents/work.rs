@@ -1,8 +1,9 @@
 //! [`Agent`]: plays scripts through the public interface, from wherever a killed process left them.
 
 use runlog::{
-    Continuation, Dangling, ErrorKind, InstanceId, ListRuns, NewInstance, NewMessage, NewRun, NewSession, RawJson,
-    Result, ResumeOptions, Run, RunId, RunRecorder, RunStatus, SessionId, Store, ToolCallStatus, ToolOutcome,
+    Continuation, Dangling, ErrorKind, InstanceId, ListRuns, NewInstance, NewMessage, NewRun,
+    NewSession, RawJson, Result, ResumeOptions, Run, RunId, RunRecorder, RunStatus, SessionId,
+    Store, ToolCallStatus, ToolOutcome,
 };
 
 use super::{
@@ -39,7 +40,11 @@ struct Caller {
 
 impl Caller {
     fn of(run: &Run) -> Self {
-        Self { run: run.id, session: run.session_id, instance: run.instance_id }
+        Self {
+            run: run.id,
+            session: run.session_id,
+            instance: run.instance_id,
+        }
     }
 }
 
@@ -61,7 +66,9 @@ impl<'a> Agent<'a> {
     }
 
     fn play_for(&self, task: &Task, agent: &str, caller: Option<Caller>) -> Result<()> {
-        let Some(mut work) = self.take_up(task, agent, caller)? else { return Ok(()) };
+        let Some(mut work) = self.take_up(task, agent, caller)? else {
+            return Ok(());
+        };
         while let Some(line) = task.lines.get(work.line) {
             match line {
                 Line::User(json) => {
@@ -101,7 +108,9 @@ impl<'a> Agent<'a> {
 
     fn ask_helper(&self, task: &Task, answer: &Answer, caller: Caller) -> Result<()> {
         match answer.helper {
-            Some(number) => self.play_for(&task.helpers[number], &helper_name(number), Some(caller)),
+            Some(number) => {
+                self.play_for(&task.helpers[number], &helper_name(number), Some(caller))
+            }
             None => Ok(()),
         }
     }
@@ -115,13 +124,20 @@ impl<'a> Agent<'a> {
             },
             Some(caller) => {
                 let instances = self.store.instances(caller.session)?;
-                instances.into_iter().find(|instance| instance.agent_name == agent)
+                instances
+                    .into_iter()
+                    .find(|instance| instance.agent_name == agent)
             }
         };
-        let Some(instance) = instance else { return self.begin(task, agent, caller).map(Some) };
+        let Some(instance) = instance else {
+            return self.begin(task, agent, caller).map(Some);
+        };
         let runs = newest_first(self.store, instance.session_id, instance.id)?;
         let Some(newest) = runs.into_iter().next() else {
-            return Err(runlog::Error::new(ErrorKind::Damaged, format!("instance {} has no run", instance.id)));
+            return Err(runlog::Error::new(
+                ErrorKind::Damaged,
+                format!("instance {} has no run", instance.id),
+            ));
         };
         match newest.status {
             RunStatus::Completed => Ok(None),
@@ -137,12 +153,19 @@ impl<'a> Agent<'a> {
                     parent_instance_id: Some(caller.instance),
                     ..NewInstance::new(caller.session, agent)
                 };
-                NewRun { parent_run_id: Some(caller.run), ..NewRun::in_new_instance(instance) }
+                NewRun {
+                    parent_run_id: Some(caller.run),
+                    ..NewRun::in_new_instance(instance)
+                }
             }
         };
         let messages = task.opening.iter().map(|json| RawJson::parse(json.clone()));
         let messages = messages.collect::<std::result::Result<Vec<_>, _>>()?;
-        let run = self.store.runs().start(NewRun { messages, max_steps: task.max_steps, ..new })?;
+        let run = self.store.runs().start(NewRun {
+            messages,
+            max_steps: task.max_steps,
+            ..new
+        })?;
         self.tell(task, 0);
         Ok(Work { run, line: 0 })
     }
@@ -152,10 +175,13 @@ impl<'a> Agent<'a> {
         let seen = self.seen(task, run.instance_id)?;
         let context = self.store.context(run.instance_id)?;
         let open = context.dangling_tool_calls()?.len();
-        let answers = task.lines[seen.lines..].iter().take(open).filter_map(|line| match line {
-            Line::Result(answer) => Some(answer),
-            _ => None,
-        });
+        let answers = task.lines[seen.lines..]
+            .iter()
+            .take(open)
+            .filter_map(|line| match line {
+                Line::Result(answer) => Some(answer),
+                _ => None,
+            });
         let answers: Vec<&Answer> = answers.collect();
         let asks_helper = answers.iter().any(|answer| answer.helper.is_some());
         let dangling = match (seen.resumes + task.lines.len()) % 4 {
@@ -167,22 +193,37 @@ impl<'a> Agent<'a> {
                 for answer in &answers {
                     self.ask_helper(task, answer, Caller::of(run))?;
                 }
-                Dangling::Answer(answers.into_iter().map(outcome).collect::<Result<Vec<_>>>()?)
+                Dangling::Answer(
+                    answers
+                        .into_iter()
+                        .map(outcome)
+                        .collect::<Result<Vec<_>>>()?,
+                )
             }
             _ => Dangling::Report,
         };
         // No message may stand between a call that is left open and its result.
         let leaves_open = dangling == Dangling::Report && open > 0;
         let message = match seen.resumes % 2 {
-            1 if !leaves_open => Continuation::Message(NewMessage::user("The process was killed. Go on.")),
+            1 if !leaves_open => {
+                Continuation::Message(NewMessage::user("The process was killed. Go on."))
+            }
             _ => Continuation::Default,
         };
         let parent_run_id = caller.map(|caller| caller.run);
-        let options = ResumeOptions { message, dangling, parent_run_id, ..ResumeOptions::default() };
+        let options = ResumeOptions {
+            message,
+            dangling,
+            parent_run_id,
+            ..ResumeOptions::default()
+        };
         let resumed = self.store.runs().resume(run.id, &options)?;
         (self.say)(format!("{} resumed {}", task.name, resumed.run.id));
         let line = self.seen(task, run.instance_id)?.lines;
-        Ok(Work { run: resumed.recorder, line })
+        Ok(Work {
+            run: resumed.recorder,
+            line,
+        })
     }
 
     fn seen(&self, task: &Task, instance: InstanceId) -> Result<Seen> {
@@ -197,7 +238,11 @@ impl<'a> Agent<'a> {
 
 /// The runs of an instance, the newest first.
 pub fn newest_first(store: &Store, session: SessionId, instance: InstanceId) -> Result<Vec<Run>> {
-    let mut options = ListRuns { session_id: Some(session), limit: 3, ..ListRuns::default() };
+    let mut options = ListRuns {
+        session_id: Some(session),
+        limit: 3,
+        ..ListRuns::default()
+    };
     let mut runs = Vec::new();
     loop {
         let page = store.runs().list(&options)?;
@@ -213,7 +258,14 @@ pub fn newest_first(store: &Store, session: SessionId, instance: InstanceId) -> 
 
 fn outcome(answer: &Answer) -> Result<ToolOutcome> {
     let output = RawJson::parse(answer.output.clone())?;
-    let status = if answer.is_error { ToolCallStatus::Error } else { ToolCallStatus::Completed };
-    let outcome = ToolOutcome { status, ..ToolOutcome::completed(answer.id.as_str(), output) };
+    let status = if answer.is_error {
+        ToolCallStatus::Error
+    } else {
+        ToolCallStatus::Completed
+    };
+    let outcome = ToolOutcome {
+        status,
+        ..ToolOutcome::completed(answer.id.as_str(), output)
+    };
     Ok(outcome.took_ms(answer.duration_ms))
 }

@@ -9,9 +9,17 @@ use runlog_tests::agents::{tasks::Task, work::Agent};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, tasks, threads] = arguments.as_slice() else { return Err("agents FOLDER TASKS THREADS".into()) };
+    let [folder, tasks, threads] = arguments.as_slice() else {
+        return Err("agents FOLDER TASKS THREADS".into());
+    };
     let (tasks, threads): (u64, usize) = (tasks.parse()?, threads.parse()?);
-    let store = Store::open_with(folder, StoreOptions { segment_bytes_max: 1 << 20, ..StoreOptions::default() })?;
+    let store = Store::open_with(
+        folder,
+        StoreOptions {
+            segment_bytes_max: 1 << 20,
+            ..StoreOptions::default()
+        },
+    )?;
     println!("open");
     let say = |line: String| {
         let mut out = std::io::stdout().lock();
@@ -26,7 +34,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .map(|thread| {
                 let agent = &agent;
                 scope.spawn(move || {
-                    (0..tasks).skip(thread).step_by(threads).try_for_each(|number| agent.play(&Task::new(number)))
+                    (0..tasks)
+                        .skip(thread)
+                        .step_by(threads)
+                        .try_for_each(|number| agent.play(&Task::new(number)))
                 })
             })
             .collect();

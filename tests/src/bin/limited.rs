@@ -6,8 +6,8 @@
 use std::{path::Path, sync::Arc};
 
 use runlog_engine::{
-    Durability, Expected, NewRecord, OpenOptions, Position, Preallocation, ReadOptions, Sequence, Store,
-    storage::FsStorage, verify,
+    Durability, Expected, NewRecord, OpenOptions, Position, Preallocation, ReadOptions, Sequence,
+    Store, storage::FsStorage, verify,
 };
 use runlog_tests::{host::TestHost, processes::stream};
 
@@ -17,7 +17,9 @@ fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["make", folder, segments] => make(Path::new(folder), segments.parse()?),
-        ["use", folder, records, turns] => use_all(Path::new(folder), records.parse()?, turns.parse()?),
+        ["use", folder, records, turns] => {
+            use_all(Path::new(folder), records.parse()?, turns.parse()?)
+        }
         _ => Err("expected make or use".into()),
     }
 }
@@ -48,7 +50,11 @@ fn payload(sequence: u64) -> Vec<u8> {
 fn append(store: &Store, host: &TestHost, sequence: u64) -> Outcome<()> {
     let payload = payload(sequence);
     host.pass_ms(BETWEEN_RECORDS_MS);
-    store.append(stream(0), Expected::Last(Sequence(sequence - 1)), &[NewRecord::data(&payload)])?;
+    store.append(
+        stream(0),
+        Expected::Last(Sequence(sequence - 1)),
+        &[NewRecord::data(&payload)],
+    )?;
     Ok(())
 }
 
@@ -87,9 +93,14 @@ fn read_all(store: &Store, records: u64) -> Outcome<()> {
         count = sequence;
     }
     // The record that makes the stream is one more.
-    let scanned = store.scan(Position::FIRST)?.try_fold(0, |count, record| record.map(|_| count + 1))?;
+    let scanned = store
+        .scan(Position::FIRST)?
+        .try_fold(0, |count, record| record.map(|_| count + 1))?;
     if (count, scanned) != (records, records + 1) {
-        return Err(format!("{count} and {scanned} records are read, {records} and one more are there").into());
+        return Err(format!(
+            "{count} and {scanned} records are read, {records} and one more are there"
+        )
+        .into());
     }
     Ok(())
 }

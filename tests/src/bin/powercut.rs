@@ -19,13 +19,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (past, seed): (Past, u64) = (past.parse()?, seed.parse()?);
     let (threads, operations): (u64, u64) = (threads.parse()?, operations.parse()?);
     let storage = Restarted::new(FsStorage::new(folder), start.parse()?);
-    let options = OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() };
+    let options = OpenOptions {
+        segment_bytes_max: 64 << 10,
+        ..OpenOptions::default()
+    };
     let store = Store::open_on(Arc::new(storage), options)?;
     let acknowledged = |thread: u64, number: u64, position: u64, is_durable: bool| {
         let events = tally.get().expect("the tally is there");
         let durable = if is_durable { " durable" } else { "" };
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{thread} {number} {position} {events}{durable}").and_then(|()| out.flush()).expect("it is read");
+        writeln!(out, "{thread} {number} {position} {events}{durable}")
+            .and_then(|()| out.flush())
+            .expect("it is read");
     };
     std::thread::scope(|scope| {
         for thread in 0..threads {
@@ -34,7 +39,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let mut state = past.state(thread);
                 for number in 1..=operations {
                     let operation = state.next(seed, thread, number);
-                    let position = operation.run(store).unwrap_or_else(|error| panic!("{operation:?}: {error}"));
+                    let position = operation
+                        .run(store)
+                        .unwrap_or_else(|error| panic!("{operation:?}: {error}"));
                     acknowledged(thread, number, position, operation.is_durable());
                     if number.is_multiple_of(64) {
                         store.sync().expect("it is flushed");

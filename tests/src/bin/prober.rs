@@ -15,9 +15,14 @@ static ALLOCATOR: memory::Counting = memory::Counting;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [way, folder] = &arguments[..] else { panic!("expected a way and a folder") };
+    let [way, folder] = &arguments[..] else {
+        panic!("expected a way and a folder")
+    };
     let folder = Path::new(folder);
-    let options = OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() };
+    let options = OpenOptions {
+        segment_bytes_max: 64 << 10,
+        ..OpenOptions::default()
+    };
     let outcome = match way.as_str() {
         "read" => Store::open(folder, options.read_only()).and_then(|store| read_all(&store)),
         "write" => Store::open(folder, options).and_then(|store| {
@@ -25,7 +30,8 @@ fn main() {
             let read = read_all(&store);
             store.close().and(read)
         }),
-        "verify" => runlog_engine::verify(&FsStorage::new(folder)).map(|found| format!("{:?}", found.problems.first())),
+        "verify" => runlog_engine::verify(&FsStorage::new(folder))
+            .map(|found| format!("{:?}", found.problems.first())),
         "repair" => {
             let storage: Arc<dyn Storage> = Arc::new(FsStorage::new(folder));
             runlog_engine::repair(&storage, "a person", &runlog_engine::SystemHost)
@@ -38,9 +44,16 @@ fn main() {
 }
 
 fn read_all(store: &Store) -> Result<String> {
-    let damaged = store.scan(Position::FIRST)?.take(100_000).filter(Result::is_err).count();
+    let damaged = store
+        .scan(Position::FIRST)?
+        .take(100_000)
+        .filter(Result::is_err)
+        .count();
     for info in store.streams()? {
-        store.read(info.id, runlog_engine::ReadOptions::default())?.take(100_000).for_each(drop);
+        store
+            .read(info.id, runlog_engine::ReadOptions::default())?
+            .take(100_000)
+            .for_each(drop);
     }
     store.stat()?;
     Ok(format!("read, {damaged} errors"))

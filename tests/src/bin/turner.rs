@@ -11,8 +11,8 @@ use std::{
 };
 
 use runlog_engine::{
-    Batch, Durability, Expected, NewRecord, Op, OpenOptions, Position, ReadOptions, Sequence, Store, Subscription,
-    storage::FsStorage, verify,
+    Batch, Durability, Expected, NewRecord, Op, OpenOptions, Position, ReadOptions, Sequence,
+    Store, Subscription, storage::FsStorage, verify,
 };
 use runlog_tests::{
     processes::{payload, stream},
@@ -23,7 +23,9 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [mode, folder, tally, amount] = &arguments[..] else { return Err("expected four arguments".into()) };
+    let [mode, folder, tally, amount] = &arguments[..] else {
+        return Err("expected four arguments".into());
+    };
     let (folder, amount) = (PathBuf::from(folder), amount.parse()?);
     if mode == "write" {
         return write(&folder, &Tally::create(Path::new(tally))?, amount);
@@ -55,16 +57,27 @@ fn main() -> Outcome<()> {
 }
 
 fn options() -> OpenOptions {
-    OpenOptions { segment_bytes_max: 64 << 10, durability: Durability::Os, ..OpenOptions::default() }
+    OpenOptions {
+        segment_bytes_max: 64 << 10,
+        durability: Durability::Os,
+        ..OpenOptions::default()
+    }
 }
 
 fn write(folder: &Path, tally: &Tally, segments_max: u64) -> Outcome<()> {
     let store = Store::open(folder, options())?;
-    let first = store.stream(stream(0))?.map_or(0, |info| info.last_sequence.0) + 1;
+    let first = store
+        .stream(stream(0))?
+        .map_or(0, |info| info.last_sequence.0)
+        + 1;
     for sequence in first.. {
         // One in eight is flushed; each is a good part of a segment.
         let payload = long_payload(sequence);
-        let durability = if sequence.is_multiple_of(8) { Durability::Sync } else { Durability::Os };
+        let durability = if sequence.is_multiple_of(8) {
+            Durability::Sync
+        } else {
+            Durability::Os
+        };
         let append = Op::Append {
             stream: stream(0),
             expected: Expected::Last(Sequence(sequence - 1)),
@@ -117,7 +130,9 @@ impl Reads {
     /// The stream is as long as was acknowledged before the look, and never shorter than it was seen.
     fn saw(&mut self, what: &str, last: u64, acknowledged: u64) -> Outcome<()> {
         if last < acknowledged {
-            return Err(format!("{what}: {acknowledged} were acknowledged, {last} are seen").into());
+            return Err(
+                format!("{what}: {acknowledged} were acknowledged, {last} are seen").into(),
+            );
         }
         if last < self.seen {
             return Err(format!("{what}: {last} records, after {} were seen", self.seen).into());
@@ -130,7 +145,10 @@ impl Reads {
         let acknowledged = self.tally.get()?;
         self.store = None;
         let store = self.opened()?;
-        let last = store.stream(stream(0)).map_err(told("stream"))?.map_or(0, |info| info.last_sequence.0);
+        let last = store
+            .stream(stream(0))
+            .map_err(told("stream"))?
+            .map_or(0, |info| info.last_sequence.0);
         self.saw("open", last, acknowledged)
     }
 
@@ -139,7 +157,10 @@ impl Reads {
         let store = self.opened()?;
         store.stat().map_err(told("stat"))?;
         let streams = store.streams().map_err(told("streams"))?;
-        let last = streams.iter().find(|info| info.id == stream(0)).map_or(0, |info| info.last_sequence.0);
+        let last = streams
+            .iter()
+            .find(|info| info.id == stream(0))
+            .map_or(0, |info| info.last_sequence.0);
         self.saw("list", last, acknowledged)
     }
 
@@ -165,8 +186,15 @@ impl Reads {
             return Ok(());
         }
         let from = Sequence(self.seen + 1);
-        let read =
-            store.read(stream(0), ReadOptions { first: from, ..ReadOptions::default() }).map_err(told("read"))?;
+        let read = store
+            .read(
+                stream(0),
+                ReadOptions {
+                    first: from,
+                    ..ReadOptions::default()
+                },
+            )
+            .map_err(told("read"))?;
         let mut expected = from.0;
         for record in read {
             let record = record.map_err(told("read on"))?;
@@ -174,13 +202,27 @@ impl Reads {
             expected += 1;
         }
         if expected <= acknowledged {
-            return Err(format!("read: {acknowledged} were acknowledged, {} are read", expected - 1).into());
+            return Err(format!(
+                "read: {acknowledged} were acknowledged, {} are read",
+                expected - 1
+            )
+            .into());
         }
         // The same one for as long as it goes well.
-        let mut subscription = self.subscription.take().unwrap_or_else(|| store.subscribe(self.next));
-        while let Some(record) = subscription.next_timeout(Duration::ZERO).map_err(told("subscription"))? {
+        let mut subscription = self
+            .subscription
+            .take()
+            .unwrap_or_else(|| store.subscribe(self.next));
+        while let Some(record) = subscription
+            .next_timeout(Duration::ZERO)
+            .map_err(told("subscription"))?
+        {
             if record.position != self.next {
-                return Err(format!("subscription: position {}, expected {}", record.position, self.next).into());
+                return Err(format!(
+                    "subscription: position {}, expected {}",
+                    record.position, self.next
+                )
+                .into());
             }
             self.next = self.next.next();
             if record.kind.is_data() {
@@ -189,7 +231,11 @@ impl Reads {
             }
         }
         if self.seen < acknowledged {
-            return Err(format!("subscription: {acknowledged} were acknowledged, {} are seen", self.seen).into());
+            return Err(format!(
+                "subscription: {acknowledged} were acknowledged, {} are seen",
+                self.seen
+            )
+            .into());
         }
         self.subscription = Some(subscription);
         Ok(())

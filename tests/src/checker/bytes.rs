@@ -13,19 +13,33 @@ pub(super) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// `base` is where `bytes` begin in the file.
     pub(super) fn new(file: &'a str, base: u64, bytes: &'a [u8]) -> Self {
-        Self { file, base, bytes, place: 0 }
+        Self {
+            file,
+            base,
+            bytes,
+            place: 0,
+        }
     }
 
     /// A structure that begins with its magic and ends with the CRC of all before. Both are looked at before anything
     /// in it is: only then can something unknown in it be a newer build's.
-    pub(super) fn of_checked(file: &'a str, base: u64, bytes: &'a [u8], magic: &[u8; 8]) -> Result<Self, Problem> {
+    pub(super) fn of_checked(
+        file: &'a str,
+        base: u64,
+        bytes: &'a [u8],
+        magic: &[u8; 8],
+    ) -> Result<Self, Problem> {
         let mut cursor = Self::new(file, base, bytes);
         cursor.expect(magic, "magic")?;
-        let (covered, crc) =
-            bytes.split_last_chunk::<4>().ok_or_else(|| Problem::new(file, base, "too short for a CRC"))?;
+        let (covered, crc) = bytes
+            .split_last_chunk::<4>()
+            .ok_or_else(|| Problem::new(file, base, "too short for a CRC"))?;
         let expected = crc32fast::hash(covered);
         if u32::from_le_bytes(*crc) != expected {
-            let message = format!("crc: expected {expected:08x}, found {:08x}", u32::from_le_bytes(*crc));
+            let message = format!(
+                "crc: expected {expected:08x}, found {:08x}",
+                u32::from_le_bytes(*crc)
+            );
             return Err(Problem::new(file, base + covered.len() as u64, message));
         }
         cursor.bytes = covered;
@@ -75,7 +89,11 @@ impl<'a> Cursor<'a> {
         let count = self.u64()?;
         match usize::try_from(count) {
             Ok(count) if count <= self.rest() / size => Ok(count),
-            _ => Err(Problem::new(self.file, at, format!("{count} elements do not fit"))),
+            _ => Err(Problem::new(
+                self.file,
+                at,
+                format!("{count} elements do not fit"),
+            )),
         }
     }
 
@@ -86,7 +104,11 @@ impl<'a> Cursor<'a> {
         if found == expected {
             return Ok(());
         }
-        Err(Problem::new(self.file, at, format!("{what}: expected {expected:02x?}, found {found:02x?}")))
+        Err(Problem::new(
+            self.file,
+            at,
+            format!("{what}: expected {expected:02x?}, found {found:02x?}"),
+        ))
     }
 
     /// What is so in this version, and may be otherwise in a newer one.
@@ -102,14 +124,22 @@ impl<'a> Cursor<'a> {
         if incompatible == 0 {
             return Ok(());
         }
-        Err(Problem { message: format!("incompatible features {incompatible:#x}"), ..problem }.of_newer_build())
+        Err(Problem {
+            message: format!("incompatible features {incompatible:#x}"),
+            ..problem
+        }
+        .of_newer_build())
     }
 
     /// A time, in ms.
     pub(super) fn time(&mut self) -> Result<u64, Problem> {
         let problem = self.problem("a time of 2^63 ms or more");
         let time = self.u64()?;
-        if time < 1 << 63 { Ok(time) } else { Err(problem) }
+        if time < 1 << 63 {
+            Ok(time)
+        } else {
+            Err(problem)
+        }
     }
 
     /// Reserved bytes, of which one that is not 0 is a newer build's.
@@ -118,13 +148,20 @@ impl<'a> Cursor<'a> {
         match self.take(count)?.iter().position(|byte| *byte != 0) {
             None => Ok(()),
             Some(place) => {
-                Err(Problem::new(self.file, at + place as u64, "a reserved byte is not zero").of_newer_build())
+                Err(
+                    Problem::new(self.file, at + place as u64, "a reserved byte is not zero")
+                        .of_newer_build(),
+                )
             }
         }
     }
 
     pub(super) fn end(&self) -> Result<(), Problem> {
-        if self.rest() == 0 { Ok(()) } else { Err(self.problem(format!("{} bytes too many", self.rest()))) }
+        if self.rest() == 0 {
+            Ok(())
+        } else {
+            Err(self.problem(format!("{} bytes too many", self.rest())))
+        }
     }
 }
 

@@ -71,14 +71,20 @@ struct Snapshot {
 
 /// The checkpoint of a store; `None` when there is none that checks, which is no problem.
 pub(super) fn read(files: &Files, store: &[u8; 16]) -> Result<Option<CheckpointFacts>, Problem> {
-    let Some(bytes) = files.get(NAME) else { return Ok(None) };
-    let Some((header, rest)) = bytes.split_at_checked(HEADER_BYTES) else { return Ok(None) };
+    let Some(bytes) = files.get(NAME) else {
+        return Ok(None);
+    };
+    let Some((header, rest)) = bytes.split_at_checked(HEADER_BYTES) else {
+        return Ok(None);
+    };
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&header[..24]);
     hasher.update(rest);
     let mut cursor = Cursor::new(NAME, 0, header);
     let checks = cursor.expect(b"RUNLOGCP", "magic").is_ok()
-        && cursor.expect(&1_u32.to_le_bytes(), "format version").is_ok()
+        && cursor
+            .expect(&1_u32.to_le_bytes(), "format version")
+            .is_ok()
         && cursor.zeros(4).is_ok()
         && cursor.u64()? == rest.len() as u64
         && cursor.u32()? == hasher.finalize()
@@ -151,7 +157,12 @@ fn stream(cursor: &mut Cursor<'_>) -> Result<Stream, Problem> {
             })
         })?,
         forked_from: if flag(cursor)? {
-            Some((cursor.u32()?, cursor.u32()?, cursor.u32()?, u64::from(cursor.u32()?) * 8))
+            Some((
+                cursor.u32()?,
+                cursor.u32()?,
+                cursor.u32()?,
+                u64::from(cursor.u32()?) * 8,
+            ))
         } else {
             None
         },
@@ -177,10 +188,17 @@ impl CheckpointFacts {
         self.check_place(segment, records).map_err(wrong)?;
         let redacted: BTreeSet<u64> = self.redacted.iter().copied().collect();
         if redacted != meaning.redacted || redacted.len() != self.redacted.len() {
-            return Err(wrong(format!("redacted: expected {:?}, found {:?}", meaning.redacted, self.redacted)));
+            return Err(wrong(format!(
+                "redacted: expected {:?}, found {:?}",
+                meaning.redacted, self.redacted
+            )));
         }
         if self.streams.len() != meaning.streams.len() {
-            return Err(wrong(format!("expected {} streams, found {}", meaning.streams.len(), self.streams.len())));
+            return Err(wrong(format!(
+                "expected {} streams, found {}",
+                meaning.streams.len(),
+                self.streams.len()
+            )));
         }
         for (place, (found, expected)) in self.streams.iter().zip(&meaning.streams).enumerate() {
             let number = u32::try_from(place + 1).expect("streams have 32-bit numbers");
@@ -190,14 +208,28 @@ impl CheckpointFacts {
         let (before, trailer) = self
             .active_index
             .split_last_chunk::<TRAILER_BYTES>()
-            .ok_or_else(|| wrong(format!("an index of {} bytes has no room for a trailer", self.active_index.len())))?;
+            .ok_or_else(|| {
+                wrong(format!(
+                    "an index of {} bytes has no room for a trailer",
+                    self.active_index.len()
+                ))
+            })?;
         let of = (segment.id, segment.salt, segment.base_position);
         let trailer = Trailer::read(NAME, before.len() as u64, trailer, of)?;
         let length = self.offset + self.active_index.len() as u64;
-        let trailer = trailer.filter(|found| found.data_end == self.offset && found.length() == Some(length));
         let trailer =
-            trailer.ok_or_else(|| wrong("the trailer of the active segment's index is of another place".to_owned()))?;
-        index::check_block(NAME, &self.active_index, segment, &trailer, builder, meaning)
+            trailer.filter(|found| found.data_end == self.offset && found.length() == Some(length));
+        let trailer = trailer.ok_or_else(|| {
+            wrong("the trailer of the active segment's index is of another place".to_owned())
+        })?;
+        index::check_block(
+            NAME,
+            &self.active_index,
+            segment,
+            &trailer,
+            builder,
+            meaning,
+        )
     }
 
     fn check_place(&self, segment: &SegmentFacts, records: &[LogRecord]) -> Result<(), String> {
@@ -207,17 +239,27 @@ impl CheckpointFacts {
         let expected = (segment.salt, in_segment.len() as u64, next_position);
         let found = (self.salt, u64::from(self.records), self.next_position);
         if expected != found {
-            return Err(format!("salt, records and next position: expected {expected:?}, found {found:?}"));
+            return Err(format!(
+                "salt, records and next position: expected {expected:?}, found {found:?}"
+            ));
         }
         if self.offset < RECORDS_BEGIN || last.is_some_and(|last| !last.is_batch_last()) {
             return Err("it stands within a batch".to_owned());
         }
         let expected = (
-            in_segment.first().map_or(self.time_first_ms, |record| record.time_ms),
-            records.last().map_or(self.time_last_ms, |record| record.time_ms),
+            in_segment
+                .first()
+                .map_or(self.time_first_ms, |record| record.time_ms),
+            records
+                .last()
+                .map_or(self.time_last_ms, |record| record.time_ms),
         );
         let found = (self.time_first_ms, self.time_last_ms);
-        if expected == found { Ok(()) } else { Err(format!("times: expected {expected:?}, found {found:?}")) }
+        if expected == found {
+            Ok(())
+        } else {
+            Err(format!("times: expected {expected:?}, found {found:?}"))
+        }
     }
 
     fn check_stream(
@@ -228,14 +270,23 @@ impl CheckpointFacts {
         records: &[LogRecord],
         meaning: &Meaning,
     ) -> Result<(), String> {
-        if (found.id, found.ordinals, found.deleted) != (expected.id, expected.given, expected.deleted) {
-            return Err(format!("id, ordinals or deletion: expected {expected:?}, found {found:?}"));
+        if (found.id, found.ordinals, found.deleted)
+            != (expected.id, expected.given, expected.deleted)
+        {
+            return Err(format!(
+                "id, ordinals or deletion: expected {expected:?}, found {found:?}"
+            ));
         }
         check_runs(number, found, records, meaning)?;
         if let Some((parent, sequence, segment, offset)) = found.forked_from {
             let fork = at(records, segment, offset).ok_or("forked from no record")?;
-            let parent_found = fork.payload.get(16..20).map(|bytes| bytes == parent.to_le_bytes());
-            if (fork.kind, fork.stream, fork.sequence, parent_found) != (131, number, sequence, Some(true)) {
+            let parent_found = fork
+                .payload
+                .get(16..20)
+                .map(|bytes| bytes == parent.to_le_bytes());
+            if (fork.kind, fork.stream, fork.sequence, parent_found)
+                != (131, number, sequence, Some(true))
+            {
                 return Err(format!("forked from another record: {fork:?}"));
             }
         }
@@ -243,7 +294,8 @@ impl CheckpointFacts {
             return Ok(());
         }
         for snapshot in &found.snapshots {
-            let record = at(records, snapshot.segment, snapshot.offset).ok_or("a snapshot that is no record")?;
+            let record = at(records, snapshot.segment, snapshot.offset)
+                .ok_or("a snapshot that is no record")?;
             if (record.kind, record.sequence) != (129, snapshot.sequence) {
                 return Err(format!("a snapshot that is another record: {record:?}"));
             }
@@ -255,25 +307,51 @@ impl CheckpointFacts {
             }
         }
         // Those that stand and were saved to this stream are all there; what is inherited is found by where it was forked.
-        let own = expected.snapshots.values().filter_map(|snapshot| super::at_position(records, snapshot.position));
+        let own = expected
+            .snapshots
+            .values()
+            .filter_map(|snapshot| super::at_position(records, snapshot.position));
         for record in own.filter(|record| record.stream == number) {
-            let is_listed = |listed: &Snapshot| (listed.segment, listed.offset) == (record.segment, record.offset);
+            let is_listed = |listed: &Snapshot| {
+                (listed.segment, listed.offset) == (record.segment, record.offset)
+            };
             if !found.snapshots.iter().any(is_listed) {
-                return Err(format!("the snapshot of position {} is missing", record.position));
+                return Err(format!(
+                    "the snapshot of position {} is missing",
+                    record.position
+                ));
             }
         }
-        let expected: Vec<_> = expected.positions.iter().map(|position| meaning.given_at(*position)).collect();
+        let expected: Vec<_> = expected
+            .positions
+            .iter()
+            .map(|position| meaning.given_at(*position))
+            .collect();
         let resolved = self.resolve(number, found, expected.len())?;
-        if resolved == expected { Ok(()) } else { Err(format!("records: expected {expected:?}, found {resolved:?}")) }
+        if resolved == expected {
+            Ok(())
+        } else {
+            Err(format!(
+                "records: expected {expected:?}, found {resolved:?}"
+            ))
+        }
     }
 
     /// The stream number and ordinal of each record of a stream.
-    fn resolve(&self, number: u32, stream: &Stream, count_max: usize) -> Result<Vec<(u32, u32)>, String> {
+    fn resolve(
+        &self,
+        number: u32,
+        stream: &Stream,
+        count_max: usize,
+    ) -> Result<Vec<(u32, u32)>, String> {
         let tail = (u64::from(stream.ordinals) + 1).checked_sub(u64::from(stream.tail_ordinal));
         let tail = tail.ok_or("its tail begins behind its last ordinal")?;
         let mut end = u64::from(stream.tail_sequence) + tail;
         if end != count_max as u64 + 1 {
-            return Err(format!("expected {count_max} records, found {}", end.saturating_sub(1)));
+            return Err(format!(
+                "expected {count_max} records, found {}",
+                end.saturating_sub(1)
+            ));
         }
         let mut reversed = Vec::new();
         let mut range = Range {
@@ -287,7 +365,8 @@ impl CheckpointFacts {
             if first > end || first == 0 {
                 return Err(format!("a range from {first} to {end}"));
             }
-            let ordinals = (range.first_ordinal..).take(usize::try_from(end - first).expect("at most count_max"));
+            let ordinals = (range.first_ordinal..)
+                .take(usize::try_from(end - first).expect("at most count_max"));
             let ordinals: Vec<_> = ordinals.map(|ordinal| (range.stream, ordinal)).collect();
             reversed.extend(ordinals.into_iter().rev());
             end = first;
@@ -295,7 +374,10 @@ impl CheckpointFacts {
                 break;
             }
             let place = range.below as usize - 1;
-            let below = self.ranges.get(place).ok_or_else(|| format!("no range {}", range.below))?;
+            let below = self
+                .ranges
+                .get(place)
+                .ok_or_else(|| format!("no range {}", range.below))?;
             if below.first_sequence >= range.first_sequence {
                 return Err("a range above the one that it is below of".to_owned());
             }
@@ -310,17 +392,37 @@ impl CheckpointFacts {
 }
 
 /// A run names a segment that holds data records of the stream, and the ordinal of the first of them.
-fn check_runs(number: u32, found: &Stream, records: &[LogRecord], meaning: &Meaning) -> Result<(), String> {
+fn check_runs(
+    number: u32,
+    found: &Stream,
+    records: &[LogRecord],
+    meaning: &Meaning,
+) -> Result<(), String> {
     let mut expected: Vec<(u32, u32)> = Vec::new();
-    for record in records.iter().filter(|record| record.kind < 128 && record.stream == number) {
-        if expected.last().is_none_or(|(segment, _)| *segment != record.segment) {
+    for record in records
+        .iter()
+        .filter(|record| record.kind < 128 && record.stream == number)
+    {
+        if expected
+            .last()
+            .is_none_or(|(segment, _)| *segment != record.segment)
+        {
             expected.push((record.segment, meaning.ordinal(record.position)));
         }
     }
-    if found.runs == expected { Ok(()) } else { Err(format!("runs: expected {expected:?}, found {:?}", found.runs)) }
+    if found.runs == expected {
+        Ok(())
+    } else {
+        Err(format!(
+            "runs: expected {expected:?}, found {:?}",
+            found.runs
+        ))
+    }
 }
 
 fn at(records: &[LogRecord], segment: u32, offset: u64) -> Option<&LogRecord> {
-    let place = records.binary_search_by_key(&(segment, offset), |record| (record.segment, record.offset)).ok()?;
+    let place = records
+        .binary_search_by_key(&(segment, offset), |record| (record.segment, record.offset))
+        .ok()?;
     records.get(place)
 }

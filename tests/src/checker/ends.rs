@@ -29,9 +29,15 @@ pub struct EndFacts {
 
 impl EndFacts {
     pub(super) fn read(files: &Files, identity: &Identity) -> Result<Option<Self>, Problem> {
-        let Some(bytes) = files.get(END) else { return Ok(None) };
+        let Some(bytes) = files.get(END) else {
+            return Ok(None);
+        };
         if bytes.len() != 128 {
-            return Err(Problem::new(END, 0, format!("expected 128 bytes, found {}", bytes.len())));
+            return Err(Problem::new(
+                END,
+                0,
+                format!("expected 128 bytes, found {}", bytes.len()),
+            ));
         }
         let mut cursor = Cursor::of_checked(END, 0, bytes, b"RUNLOGEN")?;
         cursor.known(&1_u32.to_le_bytes(), "format version")?;
@@ -47,34 +53,74 @@ impl EndFacts {
         cursor.time()?;
         cursor.zeros(44)?;
         cursor.end()?;
-        Ok(Some(Self { segment, offset, next_position, epoch, salt, last_offset, last_crc }))
+        Ok(Some(Self {
+            segment,
+            offset,
+            next_position,
+            epoch,
+            salt,
+            last_offset,
+            last_crc,
+        }))
     }
 
     /// That the log reaches this end, and is what it was up to there.
     pub(super) fn check(&self, log: &Log) -> Result<(), Problem> {
         let wrong = |at: u64, message: String| Err(Problem::new(END, at, message));
-        let Some(segment) = log.segments.iter().find(|segment| segment.id == self.segment) else {
+        let Some(segment) = log
+            .segments
+            .iter()
+            .find(|segment| segment.id == self.segment)
+        else {
             return wrong(32, format!("segment {} is not there", self.segment));
         };
         if self.salt != segment.salt {
-            return wrong(36, format!("salt: expected {:08x}, found {:08x}", segment.salt, self.salt));
+            return wrong(
+                36,
+                format!(
+                    "salt: expected {:08x}, found {:08x}",
+                    segment.salt, self.salt
+                ),
+            );
         }
         if self.offset > segment.data_end {
-            return wrong(40, format!("the records ended at {}, now at {}", self.offset, segment.data_end));
+            return wrong(
+                40,
+                format!(
+                    "the records ended at {}, now at {}",
+                    self.offset, segment.data_end
+                ),
+            );
         }
         let Some(border) = Border::at(log, self.segment, self.offset) else {
             return wrong(40, format!("no batch ends at {}", self.offset));
         };
-        let next_position = border.last.map_or(segment.base_position, |last| last.position + 1);
+        let next_position = border
+            .last
+            .map_or(segment.base_position, |last| last.position + 1);
         // Positions behind a repaired segment's records may be given already.
-        let is_within = segment.repaired && (next_position..=segment.next_position).contains(&self.next_position);
+        let is_within = segment.repaired
+            && (next_position..=segment.next_position).contains(&self.next_position);
         if next_position != self.next_position && !is_within {
-            return wrong(48, format!("next position: expected {next_position}, found {}", self.next_position));
+            return wrong(
+                48,
+                format!(
+                    "next position: expected {next_position}, found {}",
+                    self.next_position
+                ),
+            );
         }
-        let (expected, found) =
-            (border.last.map_or((0, 0), |last| (last.offset, last.crc)), (self.last_offset, self.last_crc));
+        let (expected, found) = (
+            border.last.map_or((0, 0), |last| (last.offset, last.crc)),
+            (self.last_offset, self.last_crc),
+        );
         if expected != found && !border.last.is_some_and(|last| last.lost) {
-            return wrong(56, format!("offset and crc of the last record: expected {expected:?}, found {found:?}"));
+            return wrong(
+                56,
+                format!(
+                    "offset and crc of the last record: expected {expected:?}, found {found:?}"
+                ),
+            );
         }
         Ok(())
     }
@@ -88,7 +134,10 @@ struct Border<'a> {
 
 impl<'a> Border<'a> {
     fn at(log: &'a Log, segment: u32, offset: u64) -> Option<Self> {
-        let mut before = log.records.iter().filter(|record| record.segment == segment && record.offset < offset);
+        let mut before = log
+            .records
+            .iter()
+            .filter(|record| record.segment == segment && record.offset < offset);
         let last = before.clone().next_back();
         let ends = last.map_or(RECORDS_BEGIN, LogRecord::end);
         let is_border = ends == offset && last.is_none_or(LogRecord::is_batch_last);
@@ -96,7 +145,9 @@ impl<'a> Border<'a> {
         if !is_border && !facts.repaired {
             return None;
         }
-        Some(Self { last: before.rfind(|record| record.has_position()) })
+        Some(Self {
+            last: before.rfind(|record| record.has_position()),
+        })
     }
 }
 
@@ -107,12 +158,22 @@ pub(super) fn check_watermark(
     boot: Option<[u8; 16]>,
     log: &Log,
 ) -> Result<(), Problem> {
-    let Some(file) = files.get(WATERMARK) else { return Ok(()) };
+    let Some(file) = files.get(WATERMARK) else {
+        return Ok(());
+    };
     // It is overwritten in place and never flushed: one that doesn't check is nothing.
-    let length = file.get(12..16).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("4 bytes")));
-    let length = length.and_then(|length| usize::try_from(length).ok()).filter(|length| (96..=4096).contains(length));
-    let Some(bytes) = length.and_then(|length| file.get(..length)) else { return Ok(()) };
-    let Ok(mut cursor) = Cursor::of_checked(WATERMARK, 0, bytes, b"RUNLOGWM") else { return Ok(()) };
+    let length = file
+        .get(12..16)
+        .map(|bytes| u32::from_le_bytes(bytes.try_into().expect("4 bytes")));
+    let length = length
+        .and_then(|length| usize::try_from(length).ok())
+        .filter(|length| (96..=4096).contains(length));
+    let Some(bytes) = length.and_then(|length| file.get(..length)) else {
+        return Ok(());
+    };
+    let Ok(mut cursor) = Cursor::of_checked(WATERMARK, 0, bytes, b"RUNLOGWM") else {
+        return Ok(());
+    };
     cursor.known(&1_u32.to_le_bytes(), "format version")?;
     cursor.u32()?;
     let store: [u8; 16] = cursor.array()?;
@@ -128,7 +189,11 @@ pub(super) fn check_watermark(
         return Ok(());
     }
     if file.len() != bytes.len() {
-        return Err(Problem::new(WATERMARK, 12, format!("its length says {}, not {}", bytes.len(), file.len())));
+        return Err(Problem::new(
+            WATERMARK,
+            12,
+            format!("its length says {}, not {}", bytes.len(), file.len()),
+        ));
     }
     if store != identity.store {
         return Err(Problem::new(WATERMARK, 16, "of another store"));
@@ -136,27 +201,49 @@ pub(super) fn check_watermark(
     let facts = log.segments.iter().find(|facts| facts.id == segment);
     let border = facts.and_then(|facts| Some((facts, Border::at(log, segment, offset)?)));
     let is_right = border.is_some_and(|(facts, border)| {
-        let last = border.last.map_or(facts.base_position - 1, |last| last.position);
-        let before = log.records.iter().rfind(|record| record.segment < segment && record.has_position());
+        let last = border
+            .last
+            .map_or(facts.base_position - 1, |last| last.position);
+        let before = log
+            .records
+            .iter()
+            .rfind(|record| record.segment < segment && record.has_position());
         // In an empty segment behind lost records the last one that is there is as good.
-        position == last || border.last.is_none() && position == before.map_or(0, |before| before.position)
+        position == last
+            || border.last.is_none() && position == before.map_or(0, |before| before.position)
     });
     if !is_right {
-        let message = format!("it says segment {segment}, offset {offset}, position {position}: no batch ends there");
+        let message = format!(
+            "it says segment {segment}, offset {offset}, position {position}: no batch ends there"
+        );
         return Err(Problem::new(WATERMARK, 52, message));
     }
     let highest = epochs_until(log, segment, offset);
     if epoch < highest {
-        return Err(Problem::new(WATERMARK, 48, format!("epoch {epoch} published what epoch {highest} wrote")));
+        return Err(Problem::new(
+            WATERMARK,
+            48,
+            format!("epoch {epoch} published what epoch {highest} wrote"),
+        ));
     }
     Ok(())
 }
 
 /// The highest epoch of a header or a mark up to a place.
 fn epochs_until(log: &Log, segment: u32, offset: u64) -> u32 {
-    let headers = log.segments.iter().filter(|facts| facts.id <= segment).map(|facts| facts.epoch);
-    let before = log.records.iter().filter(|record| (record.segment, record.offset) < (segment, offset));
-    headers.chain(before.filter_map(LogRecord::mark_epoch)).max().unwrap_or(0)
+    let headers = log
+        .segments
+        .iter()
+        .filter(|facts| facts.id <= segment)
+        .map(|facts| facts.epoch);
+    let before = log
+        .records
+        .iter()
+        .filter(|record| (record.segment, record.offset) < (segment, offset));
+    headers
+        .chain(before.filter_map(LogRecord::mark_epoch))
+        .max()
+        .unwrap_or(0)
 }
 
 /// That each writer has an epoch above the ones before, and a mark before its first batch.
@@ -197,7 +284,10 @@ pub(super) fn check_epochs(
     let checkpoint = checkpoint.map(|at| ("CHECKPOINT", 32, at.segment, at.offset, at.epoch));
     for (file, at, segment, offset, epoch) in stood.into_iter().chain(checkpoint) {
         let before = epochs_until(log, segment, offset);
-        let after = log.records.iter().filter(|record| (record.segment, record.offset) >= (segment, offset));
+        let after = log
+            .records
+            .iter()
+            .filter(|record| (record.segment, record.offset) >= (segment, offset));
         let after = after.filter_map(LogRecord::mark_epoch).min();
         if epoch < before || after.is_some_and(|after| epoch > after) {
             let message = format!("epoch {epoch}, after epoch {before} and before {after:?}");

@@ -22,9 +22,15 @@ pub(super) struct Identity {
 impl Identity {
     pub(super) fn read(files: &Files) -> Result<Self, Problem> {
         const NAME: &str = "RUNLOG";
-        let bytes = files.get(NAME).ok_or_else(|| Problem::new(NAME, 0, "missing: not a store"))?;
+        let bytes = files
+            .get(NAME)
+            .ok_or_else(|| Problem::new(NAME, 0, "missing: not a store"))?;
         if bytes.len() != 128 {
-            return Err(Problem::new(NAME, 0, format!("expected 128 bytes, found {}", bytes.len())));
+            return Err(Problem::new(
+                NAME,
+                0,
+                format!("expected 128 bytes, found {}", bytes.len()),
+            ));
         }
         let mut cursor = Cursor::of_checked(NAME, 0, bytes, b"RUNLOGST")?;
         cursor.known(&1_u32.to_le_bytes(), "format version")?;
@@ -65,7 +71,11 @@ impl Header {
         damaged: &mut Vec<Problem>,
     ) -> Result<Self, Problem> {
         if file.len() > SEGMENT_BYTES_MAX {
-            return Err(Problem::new(name, 0, format!("{} bytes are more than a segment has", file.len())));
+            return Err(Problem::new(
+                name,
+                0,
+                format!("{} bytes are more than a segment has", file.len()),
+            ));
         }
         let mut first: Option<&[u8; HEADER_BYTES]> = None;
         let mut worst = None;
@@ -74,7 +84,11 @@ impl Header {
                 (Ok(copy), None) => first = Some(copy),
                 (Ok(copy), Some(first)) if copy == first => {}
                 (Ok(_), Some(_)) => {
-                    damaged.push(Problem::new(name, start as u64, "another header than in the copy before"));
+                    damaged.push(Problem::new(
+                        name,
+                        start as u64,
+                        "another header than in the copy before",
+                    ));
                 }
                 (Err(problem), _) => {
                     worst = Some(problem.clone());
@@ -83,11 +97,17 @@ impl Header {
             }
         }
         let bytes = first.or_else(|| copy_of_index(name, file)).ok_or(worst);
-        let bytes = bytes.map_err(|worst| worst.expect("a copy was read, or there is a problem"))?;
+        let bytes =
+            bytes.map_err(|worst| worst.expect("a copy was read, or there is a problem"))?;
         Self::decode(name, *bytes, id, identity)
     }
 
-    fn decode(name: &str, bytes: [u8; HEADER_BYTES], id: u32, identity: &Identity) -> Result<Self, Problem> {
+    fn decode(
+        name: &str,
+        bytes: [u8; HEADER_BYTES],
+        id: u32,
+        identity: &Identity,
+    ) -> Result<Self, Problem> {
         let mut cursor = Cursor::of_checked(name, 0, &bytes, b"RUNLOGSG")?;
         cursor.known(&1_u32.to_le_bytes(), "format version")?;
         let found_id = cursor.u32()?;
@@ -116,7 +136,10 @@ impl Header {
             return wrong(12, format!("segment id: expected {id}, found {found_id}"));
         }
         if (Identity { store, hash_key }) != *identity {
-            return wrong(16, "the store id or the hash key is another store's".to_owned());
+            return wrong(
+                16,
+                "the store id or the hash key is another store's".to_owned(),
+            );
         }
         // A record's index has 32 bits.
         if base_position == 0 || base_position.checked_add(1 << 32).is_none() {
@@ -145,34 +168,59 @@ impl Header {
     }
 
     /// That it goes on where the segment before ends. Its index CRC is compared once that segment's index is known.
-    pub(super) fn check_follows(&self, name: &str, before: Option<&SegmentFacts>) -> Result<(), Problem> {
+    pub(super) fn check_follows(
+        &self,
+        name: &str,
+        before: Option<&SegmentFacts>,
+    ) -> Result<(), Problem> {
         let earliest = before.map_or(0, |before| before.base_time_ms.max(before.last_time_ms));
         if self.base_time_ms < earliest {
-            let message = format!("base time: {} is before {earliest} in the segment before", self.base_time_ms);
+            let message = format!(
+                "base time: {} is before {earliest} in the segment before",
+                self.base_time_ms
+            );
             return Err(Problem::new(name, 40, message));
         }
-        let (position, end, salt) =
-            before.map_or((1, 0, 0), |before| (before.next_position, before.data_end, before.salt));
-        let follows = if before.is_none() { self.base_position == position } else { self.base_position >= position };
+        let (position, end, salt) = before.map_or((1, 0, 0), |before| {
+            (before.next_position, before.data_end, before.salt)
+        });
+        let follows = if before.is_none() {
+            self.base_position == position
+        } else {
+            self.base_position >= position
+        };
         if !follows {
-            let message = format!("base position: expected {position}, found {}", self.base_position);
+            let message = format!(
+                "base position: expected {position}, found {}",
+                self.base_position
+            );
             return Err(Problem::new(name, 32, message));
         }
         let (expected, found) = ((end, salt), (self.predecessor_end, self.predecessor_salt));
         if expected != found {
-            let message = format!("predecessor end and salt: expected {expected:?}, found {found:?}");
+            let message =
+                format!("predecessor end and salt: expected {expected:?}, found {found:?}");
             return Err(Problem::new(name, 48, message));
         }
         if before.is_none() && self.predecessor_index_crc != 0 {
-            return Err(Problem::new(name, 120, "the first segment has no predecessor's index"));
+            return Err(Problem::new(
+                name,
+                120,
+                "the first segment has no predecessor's index",
+            ));
         }
         Ok(())
     }
 }
 
-fn copy_at<'a>(name: &str, file: &'a [u8], start: usize) -> Result<&'a [u8; HEADER_BYTES], Problem> {
+fn copy_at<'a>(
+    name: &str,
+    file: &'a [u8],
+    start: usize,
+) -> Result<&'a [u8; HEADER_BYTES], Problem> {
     let copy = file.get(start..).and_then(|rest| rest.first_chunk());
-    let copy = copy.ok_or_else(|| Problem::new(name, start as u64, "no room for a copy of the header"))?;
+    let copy =
+        copy.ok_or_else(|| Problem::new(name, start as u64, "no room for a copy of the header"))?;
     Cursor::of_checked(name, start as u64, copy, b"RUNLOGSG").map(|_| copy)
 }
 

@@ -39,7 +39,12 @@ pub(super) const ROW_BYTES: [u64; 5] = [32, 4, 8, 48, 16];
 impl Trailer {
     /// The trailer of a segment, if it is that segment's: only then does it say anything, of whatever version. A
     /// payload may hold anything, but not the salt.
-    pub(super) fn read(name: &str, offset: u64, bytes: &[u8], of: (u32, u32, u64)) -> Result<Option<Self>, Problem> {
+    pub(super) fn read(
+        name: &str,
+        offset: u64,
+        bytes: &[u8],
+        of: (u32, u32, u64),
+    ) -> Result<Option<Self>, Problem> {
         let mut cursor = Cursor::of_checked(name, offset, bytes, b"RUNLOGIX")?;
         let version = cursor.u32()?;
         let salt = cursor.u32()?;
@@ -65,7 +70,9 @@ impl Trailer {
         let block_crc = cursor.u32()?;
         let flags = cursor.u32()?;
         if flags & !MADE_BY_REPAIR != 0 {
-            return Err(cursor.problem(format!("flags {flags:#x} of a trailer")).of_newer_build());
+            return Err(cursor
+                .problem(format!("flags {flags:#x} of a trailer"))
+                .of_newer_build());
         }
         cursor.zeros(28)?;
         cursor.end()?;
@@ -97,18 +104,31 @@ impl Trailer {
 
     pub(super) fn length(&self) -> Option<u64> {
         let block: u64 = self.sections().iter().sum();
-        self.data_end.checked_add(block)?.checked_add(TRAILER_BYTES as u64)
+        self.data_end
+            .checked_add(block)?
+            .checked_add(TRAILER_BYTES as u64)
     }
 }
 
 /// The trailer, if the segment is sealed.
-pub(super) fn find_trailer(name: &str, file: &[u8], header: &Header) -> Result<Option<Trailer>, Problem> {
-    let Some(start) = file.len().checked_sub(TRAILER_BYTES) else { return Ok(None) };
+pub(super) fn find_trailer(
+    name: &str,
+    file: &[u8],
+    header: &Header,
+) -> Result<Option<Trailer>, Problem> {
+    let Some(start) = file.len().checked_sub(TRAILER_BYTES) else {
+        return Ok(None);
+    };
     let bytes = &file[start..];
     if Cursor::of_checked(name, start as u64, bytes, b"RUNLOGIX").is_err() {
         return Ok(None);
     }
-    let trailer = Trailer::read(name, start as u64, bytes, (header.id, header.salt, header.base_position))?;
+    let trailer = Trailer::read(
+        name,
+        start as u64,
+        bytes,
+        (header.id, header.salt, header.base_position),
+    )?;
     Ok(trailer.filter(|trailer| trailer.length() == Some(file.len() as u64)))
 }
 
@@ -135,7 +155,10 @@ struct Row {
 
 impl Builder {
     pub(super) fn new(hash_key: [u8; 16]) -> Self {
-        Self { hash_key, ..Self::default() }
+        Self {
+            hash_key,
+            ..Self::default()
+        }
     }
 
     /// Adds the next record, which `meaning` has just applied.
@@ -156,13 +179,20 @@ impl Builder {
         }
         if record.kind < 128 {
             let first_ordinal = meaning.ordinal(record.position);
-            let row = self.rows.entry(record.stream).or_insert(Row { first_ordinal, offsets: Vec::new() });
+            let row = self.rows.entry(record.stream).or_insert(Row {
+                first_ordinal,
+                offsets: Vec::new(),
+            });
             row.offsets.push(offset);
         } else {
             self.step(record, offset, meaning);
         }
         if let Some(key) = &record.key {
-            self.keys.push((record.stream, siphash_2_4(&self.hash_key, key), units(self.batch_offset)));
+            self.keys.push((
+                record.stream,
+                siphash_2_4(&self.hash_key, key),
+                units(self.batch_offset),
+            ));
         }
         self.records += 1;
     }
@@ -193,15 +223,24 @@ impl Builder {
         let mut rows = Vec::new();
         let mut first_posting = 0_u32;
         for (stream, row) in &self.rows {
-            let count = u32::try_from(row.offsets.len()).expect("a segment holds fewer than 2^32 records");
+            let count =
+                u32::try_from(row.offsets.len()).expect("a segment holds fewer than 2^32 records");
             for word in [*stream, row.first_ordinal, count, first_posting] {
                 rows.extend(word.to_le_bytes());
             }
             rows.extend(meaning.streams[*stream as usize - 1].id);
             first_posting += count;
         }
-        let postings = self.rows.values().flat_map(|row| &row.offsets).flat_map(|offset| offset.to_le_bytes());
-        let samples = self.samples.iter().flat_map(|(index, offset)| [*index, *offset]).flat_map(u32::to_le_bytes);
+        let postings = self
+            .rows
+            .values()
+            .flat_map(|row| &row.offsets)
+            .flat_map(|offset| offset.to_le_bytes());
+        let samples = self
+            .samples
+            .iter()
+            .flat_map(|(index, offset)| [*index, *offset])
+            .flat_map(u32::to_le_bytes);
         let mut sorted = self.keys.clone();
         sorted.sort_unstable();
         let mut keys = Vec::new();
@@ -210,7 +249,13 @@ impl Builder {
             keys.extend(offset.to_le_bytes());
             keys.extend(hash.to_le_bytes());
         }
-        let mut sections = [rows, postings.collect(), samples.collect(), self.steps.clone(), keys];
+        let mut sections = [
+            rows,
+            postings.collect(),
+            samples.collect(),
+            self.steps.clone(),
+            keys,
+        ];
         for section in &mut sections {
             section.resize(section.len().next_multiple_of(8), 0);
         }
@@ -220,7 +265,10 @@ impl Builder {
     /// The CRC of the block that these records give.
     pub(super) fn block_crc(&self, segment: &SegmentFacts, meaning: &Meaning) -> u32 {
         let block = self.sections(meaning).concat();
-        crc_from(segment.seed, &[&segment.data_end.to_le_bytes(), &block, &segment.header])
+        crc_from(
+            segment.seed,
+            &[&segment.data_end.to_le_bytes(), &block, &segment.header],
+        )
     }
 }
 
@@ -243,10 +291,17 @@ pub(super) fn check_block(
     let (block, header) = block
         .split_last_chunk::<HEADER_BYTES>()
         .ok_or_else(|| Problem::new(name, trailer.data_end, "no room for a header"))?;
-    let wrong_trailer = |what: String| Problem::new(name, trailer.data_end + bytes.len() as u64 - 128, what);
-    let crc = crc_from(segment.seed, &[&trailer.data_end.to_le_bytes(), block, header]);
+    let wrong_trailer =
+        |what: String| Problem::new(name, trailer.data_end + bytes.len() as u64 - 128, what);
+    let crc = crc_from(
+        segment.seed,
+        &[&trailer.data_end.to_le_bytes(), block, header],
+    );
     if crc != trailer.block_crc {
-        return Err(wrong_trailer(format!("index crc: expected {crc:08x}, found {:08x}", trailer.block_crc)));
+        return Err(wrong_trailer(format!(
+            "index crc: expected {crc:08x}, found {:08x}",
+            trailer.block_crc
+        )));
     }
     let sections = builder.sections(meaning);
     if trailer.repaired {
@@ -256,15 +311,28 @@ pub(super) fn check_block(
     }
     if *header != segment.header {
         let message = "the header in the index block is another than the segment's";
-        return Err(Problem::new(name, trailer.data_end + block.len() as u64, message));
+        return Err(Problem::new(
+            name,
+            trailer.data_end + block.len() as u64,
+            message,
+        ));
     }
-    let times = builder.times_ms.unwrap_or((segment.base_time_ms, segment.base_time_ms));
-    let next_stream = u32::try_from(meaning.streams.len() + 1).expect("streams have 32-bit numbers");
+    let times = builder
+        .times_ms
+        .unwrap_or((segment.base_time_ms, segment.base_time_ms));
+    let next_stream =
+        u32::try_from(meaning.streams.len() + 1).expect("streams have 32-bit numbers");
     let expected = (times.0, times.1, next_stream);
-    let found = (trailer.time_first_ms, trailer.time_last_ms, trailer.next_stream);
+    let found = (
+        trailer.time_first_ms,
+        trailer.time_last_ms,
+        trailer.next_stream,
+    );
     // Nobody knows the time of what was lost, nor perhaps which streams were made.
     if !trailer.repaired && expected != found {
-        return Err(wrong_trailer(format!("times and next stream: expected {expected:?}, found {found:?}")));
+        return Err(wrong_trailer(format!(
+            "times and next stream: expected {expected:?}, found {found:?}"
+        )));
     }
     let next_position = segment.base_position + u64::from(builder.records);
     let expected = (builder.records, next_position);
@@ -272,7 +340,9 @@ pub(super) fn check_block(
     if expected == found || trailer.repaired && expected.0 <= found.0 && expected.1 <= found.1 {
         return Ok(());
     }
-    Err(wrong_trailer(format!("records and next position: expected {expected:?}, found {found:?}")))
+    Err(wrong_trailer(format!(
+        "records and next position: expected {expected:?}, found {found:?}"
+    )))
 }
 
 /// That bytes of an index block are as expected; `at` is where they begin.
@@ -280,7 +350,15 @@ pub(super) fn compare(name: &str, at: u64, expected: &[u8], found: &[u8]) -> Res
     if expected == found {
         return Ok(());
     }
-    let place = found.iter().zip(expected).take_while(|(found, expected)| found == expected).count();
-    let message = format!("index block: expected {} bytes, found {}; they differ here", expected.len(), found.len());
+    let place = found
+        .iter()
+        .zip(expected)
+        .take_while(|(found, expected)| found == expected)
+        .count();
+    let message = format!(
+        "index block: expected {} bytes, found {}; they differ here",
+        expected.len(),
+        found.len()
+    );
     Err(Problem::new(name, at + place as u64, message))
 }

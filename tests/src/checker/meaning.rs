@@ -93,7 +93,9 @@ impl Meaning {
         match record.kind {
             0..128 => self.data(record, ordinal),
             128 => {
-                let id = record.payload[..].try_into().map_err(|_| "a stream's id has 16 bytes".to_owned())?;
+                let id = record.payload[..]
+                    .try_into()
+                    .map_err(|_| "a stream's id has 16 bytes".to_owned())?;
                 if record.sequence != 0 {
                     return Err("a stream is made with sequence 0".to_owned());
                 }
@@ -112,7 +114,11 @@ impl Meaning {
                 expect_empty(record)?;
                 let stream = self.living(record)?;
                 stream.deleted = true;
-                if record.sequence == 0 { Ok(()) } else { Err("a deletion has sequence 0".to_owned()) }
+                if record.sequence == 0 {
+                    Ok(())
+                } else {
+                    Err("a deletion has sequence 0".to_owned())
+                }
             }
             133 => self.redact(record, before),
             // What may be skipped has a position and means nothing here.
@@ -124,13 +130,24 @@ impl Meaning {
     fn living(&mut self, record: &LogRecord) -> Result<&mut StreamFacts, String> {
         let number = record.stream;
         let place = (number as usize).checked_sub(1).ok_or("stream number 0")?;
-        let stream = self.streams.get_mut(place).ok_or_else(|| format!("stream {number} was not made"))?;
-        if stream.deleted { Err(format!("stream {number} was deleted")) } else { Ok(stream) }
+        let stream = self
+            .streams
+            .get_mut(place)
+            .ok_or_else(|| format!("stream {number} was not made"))?;
+        if stream.deleted {
+            Err(format!("stream {number} was deleted"))
+        } else {
+            Ok(stream)
+        }
     }
 
     fn make(&mut self, record: &LogRecord, stream: StreamFacts) -> Result<(), String> {
         if record.stream as usize != self.streams.len() + 1 {
-            return Err(format!("a new stream with number {}, after {}", record.stream, self.streams.len()));
+            return Err(format!(
+                "a new stream with number {}, after {}",
+                record.stream,
+                self.streams.len()
+            ));
         }
         if self.streams.iter().any(|other| other.id == stream.id) {
             return Err("a stream's id is used again".to_owned());
@@ -143,18 +160,27 @@ impl Meaning {
         let (has_lost, missing_before) = (self.has_lost, self.missing);
         let stream = self.living(record)?;
         let expected = stream.last() + 1;
-        let found = if record.lost { expected } else { u64::from(record.sequence) };
+        let found = if record.lost {
+            expected
+        } else {
+            u64::from(record.sequence)
+        };
         if found < expected || found > expected && !has_lost {
             return Err(format!("expected sequence {expected}, found {found}"));
         }
         let missing = u32::try_from(found - expected).expect("a sequence has 32 bits");
         if missing > MISSING_MAX - missing_before {
-            return Err(format!("{missing} more sequences are missing than this checker follows"));
+            return Err(format!(
+                "{missing} more sequences are missing than this checker follows"
+            ));
         }
         let next = u64::from(stream.given) + u64::from(missing) + 1;
         let ordinal = ordinal.map_or(next, u64::from);
         if ordinal <= u64::from(stream.given) || ordinal >= u64::from(u32::MAX) {
-            return Err(format!("ordinal {ordinal}, when the stream was given {} records", stream.given));
+            return Err(format!(
+                "ordinal {ordinal}, when the stream was given {} records",
+                stream.given
+            ));
         }
         for _ in 0..missing {
             stream.positions.push(0);
@@ -165,9 +191,13 @@ impl Meaning {
         self.missing += missing;
         self.given.insert(record.position, given);
         if let Some(key) = &record.key
-            && let Some(earlier) = self.keys.insert((record.stream, key.clone()), record.position)
+            && let Some(earlier) = self
+                .keys
+                .insert((record.stream, key.clone()), record.position)
         {
-            return Err(format!("the key of position {earlier} again in the same stream"));
+            return Err(format!(
+                "the key of position {earlier} again in the same stream"
+            ));
         }
         Ok(())
     }
@@ -179,40 +209,76 @@ impl Meaning {
             0 => 0,
             sequence => stream.positions[sequence as usize - 1],
         };
-        stream.snapshots.insert(record.sequence, SnapshotFacts { position: record.position, covers });
+        stream.snapshots.insert(
+            record.sequence,
+            SnapshotFacts {
+                position: record.position,
+                covers,
+            },
+        );
         self.belongs.insert(record.position, self.given_at(covers));
         Ok(())
     }
 
     fn fork(&mut self, record: &LogRecord) -> Result<(), String> {
-        let (id, parent) = record.payload.split_first_chunk().ok_or("a fork's payload has 20 bytes")?;
-        let parent = u32::from_le_bytes(parent.try_into().map_err(|_| "a fork's payload has 20 bytes")?);
+        let (id, parent) = record
+            .payload
+            .split_first_chunk()
+            .ok_or("a fork's payload has 20 bytes")?;
+        let parent = u32::from_le_bytes(
+            parent
+                .try_into()
+                .map_err(|_| "a fork's payload has 20 bytes")?,
+        );
         if parent == 0 && record.lost && record.sequence <= MISSING_MAX {
             // Of a stream that nothing tells any more.
             let positions = vec![0; record.sequence as usize];
-            return self.make(record, StreamFacts { positions, ..StreamFacts::empty(*id) });
+            return self.make(
+                record,
+                StreamFacts {
+                    positions,
+                    ..StreamFacts::empty(*id)
+                },
+            );
         }
         let place = (parent as usize).checked_sub(1).ok_or("stream number 0")?;
-        let parent = self.streams.get(place).filter(|parent| !parent.deleted).ok_or("a fork of no stream")?;
+        let parent = self
+            .streams
+            .get(place)
+            .filter(|parent| !parent.deleted)
+            .ok_or("a fork of no stream")?;
         check_reaches(parent, record.sequence)?;
-        let mut child = StreamFacts { id: *id, given: 0, ..parent.clone() };
+        let mut child = StreamFacts {
+            id: *id,
+            given: 0,
+            ..parent.clone()
+        };
         child.cut(record.sequence);
         self.make(record, child)
     }
 
     fn redact(&mut self, record: &LogRecord, log: &[LogRecord]) -> Result<(), String> {
-        let (target, reason) = record.payload.split_first_chunk().ok_or("a redaction without a position")?;
-        std::str::from_utf8(reason).map_err(|error| format!("the reason of a redaction: {error}"))?;
+        let (target, reason) = record
+            .payload
+            .split_first_chunk()
+            .ok_or("a redaction without a position")?;
+        std::str::from_utf8(reason)
+            .map_err(|error| format!("the reason of a redaction: {error}"))?;
         let position = u64::from_le_bytes(*target);
-        let Some(target) = super::at_position(log, position).filter(|_| position < record.position) else {
+        let Some(target) = super::at_position(log, position).filter(|_| position < record.position)
+        else {
             if self.has_lost && position < record.position {
                 self.redacted.insert(position);
                 return Ok(());
             }
-            return Err(format!("a redaction of position {position}, which is not before it"));
+            return Err(format!(
+                "a redaction of position {position}, which is not before it"
+            ));
         };
         if !target.lost && (target.stream, target.sequence) != (record.stream, record.sequence) {
-            return Err(format!("a redaction with another stream or sequence than position {position} has"));
+            return Err(format!(
+                "a redaction with another stream or sequence than position {position} has"
+            ));
         }
         self.redacted.insert(position);
         Ok(())
@@ -221,17 +287,30 @@ impl Meaning {
 
 impl StreamFacts {
     fn empty(id: [u8; 16]) -> Self {
-        Self { id, deleted: false, given: 0, positions: Vec::new(), snapshots: BTreeMap::new() }
+        Self {
+            id,
+            deleted: false,
+            given: 0,
+            positions: Vec::new(),
+            snapshots: BTreeMap::new(),
+        }
     }
 }
 
 fn expect_empty(record: &LogRecord) -> Result<(), String> {
-    if record.payload.is_empty() { Ok(()) } else { Err(format!("kind {} has no payload", record.kind)) }
+    if record.payload.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("kind {} has no payload", record.kind))
+    }
 }
 
 fn check_reaches(stream: &StreamFacts, sequence: u32) -> Result<(), String> {
     if u64::from(sequence) <= stream.last() {
         return Ok(());
     }
-    Err(format!("it speaks of sequence {sequence}, but the last is {}", stream.last()))
+    Err(format!(
+        "it speaks of sequence {sequence}, but the last is {}",
+        stream.last()
+    ))
 }

@@ -73,7 +73,10 @@ impl LogRecord {
 
     /// The epoch of the writer that a mark tells of.
     pub fn mark_epoch(&self) -> Option<u32> {
-        let epoch = self.payload.first_chunk().filter(|_| self.kind == MARK && !self.lost)?;
+        let epoch = self
+            .payload
+            .first_chunk()
+            .filter(|_| self.kind == MARK && !self.lost)?;
         Some(u32::from_le_bytes(*epoch))
     }
 
@@ -102,27 +105,44 @@ pub(super) enum Refused {
 
 impl<'a> Whole<'a> {
     /// The whole record at an offset, that ends at `limit` or before; else why there is none.
-    pub(super) fn read(file: &'a [u8], segment: &Header, offset: u64, limit: u64) -> Result<Self, String> {
+    pub(super) fn read(
+        file: &'a [u8],
+        segment: &Header,
+        offset: u64,
+        limit: u64,
+    ) -> Result<Self, String> {
         let limit = limit.min(file.len() as u64);
-        let begin = offset.checked_add(RECORD_HEADER_BYTES).filter(|begin| *begin <= limit);
+        let begin = offset
+            .checked_add(RECORD_HEADER_BYTES)
+            .filter(|begin| *begin <= limit);
         let begin = begin.ok_or("no room for a record's header")?;
         let at = |place: u64| usize::try_from(place).expect("within the file");
         let header: &[u8; 32] = file[at(offset)..at(begin)].try_into().expect("32 bytes");
-        let word = |place: usize| u32::from_le_bytes(header[place..place + 4].try_into().expect("4 bytes"));
+        let word = |place: usize| {
+            u32::from_le_bytes(header[place..place + 4].try_into().expect("4 bytes"))
+        };
         let h = crc_from(segment.seed, &[&offset.to_le_bytes(), &header[2..28]]);
         if header[..2] != h.to_le_bytes()[..2] {
             return Err("the header's check is wrong".to_owned());
         }
         let end = begin + padded(u64::from(word(4)));
         if end > limit {
-            return Err(format!("the record reaches to {end}, the file or its records to {limit}"));
+            return Err(format!(
+                "the record reaches to {end}, the file or its records to {limit}"
+            ));
         }
         let padded_body = &file[at(begin)..at(end)];
         if word(28) != crc32fast::hash(padded_body) ^ h {
             return Err("the record's crc is wrong".to_owned());
         }
         let (body, padding) = padded_body.split_at(at(u64::from(word(4))));
-        Ok(Self { header, body, padding, offset, end })
+        Ok(Self {
+            header,
+            body,
+            padding,
+            offset,
+            end,
+        })
     }
 
     fn word(&self, place: usize) -> u32 {
@@ -142,7 +162,10 @@ impl<'a> Whole<'a> {
         if (136..192).contains(&kind) {
             return Some(format!("a record of kind {kind}"));
         }
-        self.padding.iter().any(|byte| *byte != 0).then(|| "the padding of a record is not zero".to_owned())
+        self.padding
+            .iter()
+            .any(|byte| *byte != 0)
+            .then(|| "the padding of a record is not zero".to_owned())
     }
 
     pub(super) fn understand(&self, segment: &Header) -> Result<LogRecord, Refused> {
@@ -173,12 +196,16 @@ impl<'a> Whole<'a> {
             crc: self.word(28),
             lost: false,
         };
-        if !record.has_position() && (record.stream, record.sequence, flags) != (0, 0, FIRST_OF_BATCH | LAST_OF_BATCH) {
+        if !record.has_position()
+            && (record.stream, record.sequence, flags) != (0, 0, FIRST_OF_BATCH | LAST_OF_BATCH)
+        {
             let message = format!("padding or a mark with stream, sequence or flags: {record:?}");
             return Err(Refused::Wrong(message));
         }
         if kind == MARK && record.payload.len() < 8 {
-            return Err(Refused::Wrong("a mark without an epoch and a version".to_owned()));
+            return Err(Refused::Wrong(
+                "a mark without an epoch and a version".to_owned(),
+            ));
         }
         Ok(record)
     }
@@ -192,7 +219,9 @@ fn read_body(flags: u8, body: &[u8]) -> Result<Body, String> {
     let mut key = None;
     if flags & HAS_KEY != 0 {
         let (length, after) = rest.split_first().ok_or_else(short)?;
-        let (found, after) = after.split_at_checked(usize::from(*length)).ok_or_else(short)?;
+        let (found, after) = after
+            .split_at_checked(usize::from(*length))
+            .ok_or_else(short)?;
         if found.is_empty() {
             return Err("an empty key".to_owned());
         }
@@ -206,7 +235,11 @@ fn read_body(flags: u8, body: &[u8]) -> Result<Body, String> {
         (meta, rest) = (found.to_vec(), after);
     }
     if meta.len() > META_BYTES_MAX || rest.len() > PAYLOAD_BYTES_MAX {
-        return Err(format!("over a limit: {} bytes of metadata, {} of payload", meta.len(), rest.len()));
+        return Err(format!(
+            "over a limit: {} bytes of metadata, {} of payload",
+            meta.len(),
+            rest.len()
+        ));
     }
     Ok((key, meta, rest.to_vec()))
 }

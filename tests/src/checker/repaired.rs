@@ -31,37 +31,69 @@ pub(super) fn read(
     let begin = usize::try_from(trailer.data_end).expect("within the file");
     let block = &file[begin..file.len() - TRAILER_BYTES];
     if crc_from(header.seed, &[&trailer.data_end.to_le_bytes(), block]) != trailer.block_crc {
-        return Err(Problem::new(name, trailer.data_end, "the CRC of a repaired index block is wrong"));
+        return Err(Problem::new(
+            name,
+            trailer.data_end,
+            "the CRC of a repaired index block is wrong",
+        ));
     }
     let places = places(name, block, trailer)?;
-    let next_index = trailer.next_position.checked_sub(header.base_position).and_then(|next| u32::try_from(next).ok());
+    let next_index = trailer
+        .next_position
+        .checked_sub(header.base_position)
+        .and_then(|next| u32::try_from(next).ok());
     let next_index = next_index.ok_or_else(|| {
-        Problem::new(name, file.len() as u64 - 96, format!("next position {}", trailer.next_position))
+        Problem::new(
+            name,
+            file.len() as u64 - 96,
+            format!("next position {}", trailer.next_position),
+        )
     })?;
-    let mut found = Found { name, header, records: Vec::new(), lost: Vec::new(), index: 0 };
+    let mut found = Found {
+        name,
+        header,
+        records: Vec::new(),
+        lost: Vec::new(),
+        index: 0,
+    };
     let mut offset = RECORDS_BEGIN;
     while offset < trailer.data_end {
         let Ok(whole) = Whole::read(file, header, offset, trailer.data_end) else {
-            found.lost.extend(places.get(&offset).map(|place| (offset, place)));
-            offset = places.range(offset + 1..).next().map_or(trailer.data_end, |(next, _)| *next);
+            found
+                .lost
+                .extend(places.get(&offset).map(|place| (offset, place)));
+            offset = places
+                .range(offset + 1..)
+                .next()
+                .map_or(trailer.data_end, |(next, _)| *next);
             continue;
         };
-        let record = whole.understand(header).map_err(|why| refused(name, offset, why))?;
+        let record = whole
+            .understand(header)
+            .map_err(|why| refused(name, offset, why))?;
         found.place_lost(offset, record.index)?;
         let is_named = |place: &Place| {
             let of_step = record.kind < 128 || place.sequence == record.sequence;
-            place.stream == record.stream && of_step && (place.kind == record.kind || place.kind.max(record.kind) < 128)
+            place.stream == record.stream
+                && of_step
+                && (place.kind == record.kind || place.kind.max(record.kind) < 128)
         };
         if record.has_position() && !places.get(&offset).is_some_and(is_named) {
-            return Err(Problem::new(name, offset, "the repaired index does not name this record"));
+            return Err(Problem::new(
+                name,
+                offset,
+                "the repaired index does not name this record",
+            ));
         }
         let next = found.index.checked_add(u32::from(record.has_position()));
-        found.index = next.ok_or_else(|| Problem::new(name, offset, "more records than a segment can have"))?;
+        found.index =
+            next.ok_or_else(|| Problem::new(name, offset, "more records than a segment can have"))?;
         offset = record.end();
         found.records.push(record);
     }
     found.place_lost(trailer.data_end, next_index)?;
-    let ordinal = |record: &LogRecord| Some((record.position, places.get(&record.offset)?.ordinal?));
+    let ordinal =
+        |record: &LogRecord| Some((record.position, places.get(&record.offset)?.ordinal?));
     let ordinals = found.records.iter().filter_map(ordinal).collect();
     Ok((found.records, ordinals))
 }
@@ -88,7 +120,10 @@ impl Found<'_> {
             );
             return Err(Problem::new(self.name, offset, message));
         }
-        let time_ms = self.records.last().map_or(self.header.base_time_ms, |record| record.time_ms);
+        let time_ms = self
+            .records
+            .last()
+            .map_or(self.header.base_time_ms, |record| record.time_ms);
         for ((offset, place), index) in self.lost.drain(..).zip(self.index..) {
             self.records.push(LogRecord {
                 position: self.header.base_position + u64::from(index),
@@ -119,7 +154,8 @@ fn split<'a>(block: &'a [u8], trailer: &Trailer) -> [&'a [u8]; 5] {
     let [rows, postings, samples, steps, keys, _] = trailer.sections();
     let mut rest = block;
     [rows, postings, samples, steps, keys].map(|bytes| {
-        let (section, after) = rest.split_at(usize::try_from(bytes).expect("the sizes add up to the file"));
+        let (section, after) =
+            rest.split_at(usize::try_from(bytes).expect("the sizes add up to the file"));
         rest = after;
         section
     })
@@ -132,19 +168,34 @@ fn places(name: &str, block: &[u8], trailer: &Trailer) -> Result<BTreeMap<u64, P
     let mut postings = Cursor::new(name, rows.offset() + rows.rest() as u64, postings);
     let mut add = |offset: u32, place: Place, at: u64| {
         let offset = u64::from(offset) * 8;
-        if offset < RECORDS_BEGIN || offset >= trailer.data_end || places.insert(offset, place).is_some() {
-            return Err(Problem::new(name, at, format!("it names offset {offset}, or does so twice")));
+        if offset < RECORDS_BEGIN
+            || offset >= trailer.data_end
+            || places.insert(offset, place).is_some()
+        {
+            return Err(Problem::new(
+                name,
+                at,
+                format!("it names offset {offset}, or does so twice"),
+            ));
         }
         Ok(())
     };
     for _ in 0..trailer.counts[0] {
         let at = rows.offset();
-        let (stream, first_ordinal, count, _) = (rows.u32()?, rows.u32()?, rows.u32()?, rows.u32()?);
+        let (stream, first_ordinal, count, _) =
+            (rows.u32()?, rows.u32()?, rows.u32()?, rows.u32()?);
         rows.take(16)?;
         for nth in 0..count {
             let ordinal = first_ordinal.checked_add(nth);
-            let ordinal = ordinal.ok_or_else(|| Problem::new(name, at, "ordinals beyond 32 bits"))?;
-            let place = Place { kind: 0, stream, sequence: 0, ordinal: Some(ordinal), payload: Vec::new() };
+            let ordinal =
+                ordinal.ok_or_else(|| Problem::new(name, at, "ordinals beyond 32 bits"))?;
+            let place = Place {
+                kind: 0,
+                stream,
+                sequence: 0,
+                ordinal: Some(ordinal),
+                payload: Vec::new(),
+            };
             add(postings.u32()?, place, at)?;
         }
     }
@@ -154,8 +205,13 @@ fn places(name: &str, block: &[u8], trailer: &Trailer) -> Result<BTreeMap<u64, P
         let at = steps.offset();
         let kind = steps.u8()?;
         steps.zeros(3)?;
-        let (stream, sequence, _, offset, other) =
-            (steps.u32()?, steps.u32()?, steps.u32()?, steps.u32()?, steps.u32()?);
+        let (stream, sequence, _, offset, other) = (
+            steps.u32()?,
+            steps.u32()?,
+            steps.u32()?,
+            steps.u32()?,
+            steps.u32()?,
+        );
         let target = steps.take(8)?;
         let id = steps.take(16)?;
         let payload = match kind {
@@ -166,10 +222,24 @@ fn places(name: &str, block: &[u8], trailer: &Trailer) -> Result<BTreeMap<u64, P
         };
         match kind {
             128..134 | 192.. => {}
-            136..192 => return Err(Problem::new(name, at, format!("a step of kind {kind}")).of_newer_build()),
+            136..192 => {
+                return Err(
+                    Problem::new(name, at, format!("a step of kind {kind}")).of_newer_build()
+                );
+            }
             _ => return Err(Problem::new(name, at, format!("a step of kind {kind}"))),
         }
-        add(offset, Place { kind, stream, sequence, ordinal: None, payload }, at)?;
+        add(
+            offset,
+            Place {
+                kind,
+                stream,
+                sequence,
+                ordinal: None,
+                payload,
+            },
+            at,
+        )?;
     }
     Ok(places)
 }
@@ -190,8 +260,17 @@ pub(super) fn check_sections(
     }
     let known: Vec<_> = expected[2].as_chunks::<8>().0.iter().collect();
     let mut rest = known.iter();
-    if let Some(unknown) = samples.as_chunks::<8>().0.iter().find(|sample| !rest.any(|known| known == sample)) {
-        return Err(Problem::new(name, at, format!("the sample {unknown:?} is of no record, or not in order")));
+    if let Some(unknown) = samples
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .find(|sample| !rest.any(|known| known == sample))
+    {
+        return Err(Problem::new(
+            name,
+            at,
+            format!("the sample {unknown:?} is of no record, or not in order"),
+        ));
     }
     at += samples.len() as u64;
     index::compare(name, at, &expected[3], steps)?;
@@ -199,9 +278,17 @@ pub(super) fn check_sections(
     // Of a batch that lost its first record nobody knows where it began: the offset is left out.
     let parts = |key: &[u8; 16]| ([key[0], key[1], key[2], key[3]], key[8..].to_vec());
     let found: Vec<_> = keys.as_chunks::<16>().0.iter().map(parts).collect();
-    let missing = expected[4].as_chunks::<16>().0.iter().find(|key| !found.contains(&parts(key)));
+    let missing = expected[4]
+        .as_chunks::<16>()
+        .0
+        .iter()
+        .find(|key| !found.contains(&parts(key)));
     if let Some(missing) = missing {
-        return Err(Problem::new(name, at, format!("the key {missing:02x?} is missing")));
+        return Err(Problem::new(
+            name,
+            at,
+            format!("the key {missing:02x?} is missing"),
+        ));
     }
     Ok(())
 }

@@ -16,7 +16,12 @@ pub(super) struct Replayed {
 }
 
 impl Replayed {
-    fn apply(&mut self, record: LogRecord, ordinal: Option<u32>, index: &mut Builder) -> Result<(), String> {
+    fn apply(
+        &mut self,
+        record: LogRecord,
+        ordinal: Option<u32>,
+        index: &mut Builder,
+    ) -> Result<(), String> {
         if !record.has_position() {
             self.marks.push(record);
             return Ok(());
@@ -48,11 +53,15 @@ pub(super) fn replay(
         let mut index = Builder::new(identity.hash_key);
         let mut offset = RECORDS_BEGIN;
         loop {
-            if let Some(checkpoint) = checkpoint.filter(|checkpoint| checkpoint.is_at(segment.id, offset)) {
+            if let Some(checkpoint) =
+                checkpoint.filter(|checkpoint| checkpoint.is_at(segment.id, offset))
+            {
                 checkpoint.check(segment, &replayed.records, &index, &replayed.meaning)?;
                 reached = true;
             }
-            let Some(record) = records.next_if(|record| record.segment == segment.id) else { break };
+            let Some(record) = records.next_if(|record| record.segment == segment.id) else {
+                break;
+            };
             let begin = record.offset;
             offset = record.end();
             let ordinal = log.ordinals.get(&record.position).copied();
@@ -61,7 +70,14 @@ pub(super) fn replay(
         }
         if let Some(trailer) = &segment.trailer {
             let start = usize::try_from(trailer.data_end).expect("in memory");
-            let checked = index::check_block(name, &files[name][start..], segment, trailer, &index, &replayed.meaning);
+            let checked = index::check_block(
+                name,
+                &files[name][start..],
+                segment,
+                trailer,
+                &index,
+                &replayed.meaning,
+            );
             // Only a record in the next segment proves that a seal was durable.
             let may_be_torn = last_is_empty && place + 2 == log.segments.len();
             checked.or_else(|problem| if may_be_torn { Ok(()) } else { Err(problem) })?;
@@ -70,12 +86,21 @@ pub(super) fn replay(
             let expected = index.block_crc(segment, &replayed.meaning);
             let found = next.predecessor_index_crc;
             if expected != found {
-                let message = format!("predecessor's index CRC: expected {expected:08x}, found {found:08x}");
+                let message =
+                    format!("predecessor's index CRC: expected {expected:08x}, found {found:08x}");
                 return Err(Problem::new(name, 120, message));
             }
         }
     }
-    if reached { Ok(replayed) } else { Err(Problem::new("CHECKPOINT", 0, "the log ends before it, so it is damaged")) }
+    if reached {
+        Ok(replayed)
+    } else {
+        Err(Problem::new(
+            "CHECKPOINT",
+            0,
+            "the log ends before it, so it is damaged",
+        ))
+    }
 }
 
 /// After a repair, streams may be missing that nothing tells of.
@@ -89,5 +114,9 @@ fn check_next_stream(
     if found == expected || found > expected && before.iter().any(|before| before.repaired) {
         return Ok(());
     }
-    Err(Problem::new(name, 64, format!("next stream: expected {expected}, found {found}")))
+    Err(Problem::new(
+        name,
+        64,
+        format!("next stream: expected {expected}, found {found}"),
+    ))
 }

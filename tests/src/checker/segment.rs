@@ -66,31 +66,56 @@ pub(super) struct Log {
     pub(super) damaged_copies: Vec<Problem>,
 }
 
-pub(super) fn read_log(files: &Files, names: &[String], identity: &Identity) -> Result<Log, Problem> {
+pub(super) fn read_log(
+    files: &Files,
+    names: &[String],
+    identity: &Identity,
+) -> Result<Log, Problem> {
     let mut log = Log::default();
     let mut headers = Vec::new();
     for (name, id) in names.iter().zip(1..) {
-        headers.push(Header::read(name, &files[name], id, identity, &mut log.damaged_copies)?);
+        headers.push(Header::read(
+            name,
+            &files[name],
+            id,
+            identity,
+            &mut log.damaged_copies,
+        )?);
     }
     for (place, name) in names.iter().enumerate() {
         let header = &headers[place];
         header.check_follows(name, log.segments.last())?;
-        let before = log.segments.last().and_then(|before| before.trailer.as_ref());
+        let before = log
+            .segments
+            .last()
+            .and_then(|before| before.trailer.as_ref());
         if let Some(before) = before.filter(|before| !before.repaired)
             && before.block_crc != header.predecessor_index_crc
         {
             let (expected, found) = (before.block_crc, header.predecessor_index_crc);
-            let message = format!("predecessor's index CRC: expected {expected:08x}, found {found:08x}");
+            let message =
+                format!("predecessor's index CRC: expected {expected:08x}, found {found:08x}");
             return Err(Problem::new(name, 120, message));
         }
-        read_segment(name, &files[name], header, headers.get(place + 1), names.len() - place, &mut log)?;
+        read_segment(
+            name,
+            &files[name],
+            header,
+            headers.get(place + 1),
+            names.len() - place,
+            &mut log,
+        )?;
     }
     if let [.., before, last] = &log.segments[..]
         && !before.sealed
         && !last.is_empty()
     {
         let name = &names[names.len() - 2];
-        return Err(Problem::new(name, before.data_end, "not sealed, though the next segment has records"));
+        return Err(Problem::new(
+            name,
+            before.data_end,
+            "not sealed, though the next segment has records",
+        ));
     }
     Ok(log)
 }
@@ -111,10 +136,20 @@ fn read_segment(
             log.ordinals.extend(ordinals);
             (records, trailer.data_end)
         }
-        (Some(trailer), _) => (read_to(name, file, header, trailer.data_end)?, trailer.data_end),
-        (None, Some(next)) if left == 2 => (read_to(name, file, header, next.predecessor_end)?, next.predecessor_end),
+        (Some(trailer), _) => (
+            read_to(name, file, header, trailer.data_end)?,
+            trailer.data_end,
+        ),
+        (None, Some(next)) if left == 2 => (
+            read_to(name, file, header, next.predecessor_end)?,
+            next.predecessor_end,
+        ),
         (None, Some(_)) => {
-            return Err(Problem::new(name, file.len() as u64, "not sealed, and not one of the last two"));
+            return Err(Problem::new(
+                name,
+                file.len() as u64,
+                "not sealed, and not one of the last two",
+            ));
         }
         (None, None) => {
             let (records, torn_bytes) = read_unsealed(name, file, header)?;
@@ -124,7 +159,10 @@ fn read_segment(
         }
     };
     check_batches(name, &records)?;
-    let count = records.iter().filter(|record| record.has_position()).count();
+    let count = records
+        .iter()
+        .filter(|record| record.has_position())
+        .count();
     let count = u32::try_from(count).expect("a segment holds fewer than 2^32 records");
     log.segments.push(SegmentFacts {
         id: header.id,
@@ -165,10 +203,16 @@ fn read_to(name: &str, file: &[u8], header: &Header, end: u64) -> Result<Vec<Log
     let mut index = 0;
     let mut offset = RECORDS_BEGIN;
     while offset < end {
-        let whole = Whole::read(file, header, offset, end).map_err(|message| Problem::new(name, offset, message))?;
-        let record = whole.understand(header).map_err(|why| refused(name, offset, why))?;
+        let whole = Whole::read(file, header, offset, end)
+            .map_err(|message| Problem::new(name, offset, message))?;
+        let record = whole
+            .understand(header)
+            .map_err(|why| refused(name, offset, why))?;
         if record.index != index {
-            let message = format!("expected the record with index {index}, found {}", record.index);
+            let message = format!(
+                "expected the record with index {index}, found {}",
+                record.index
+            );
             return Err(Problem::new(name, offset, message));
         }
         index += u32::from(record.has_position());
@@ -176,13 +220,21 @@ fn read_to(name: &str, file: &[u8], header: &Header, end: u64) -> Result<Vec<Log
         records.push(record);
     }
     if offset != end || records.last().is_some_and(|record| !record.is_batch_last()) {
-        return Err(Problem::new(name, offset, format!("expected the end of a batch at {end}")));
+        return Err(Problem::new(
+            name,
+            offset,
+            format!("expected the end of a batch at {end}"),
+        ));
     }
     Ok(records)
 }
 
 /// The records up to the end of the last whole batch, and how many bytes behind it a crash cut off.
-fn read_unsealed(name: &str, file: &[u8], header: &Header) -> Result<(Vec<LogRecord>, u64), Problem> {
+fn read_unsealed(
+    name: &str,
+    file: &[u8],
+    header: &Header,
+) -> Result<(Vec<LogRecord>, u64), Problem> {
     let length = file.len() as u64;
     let mut records: Vec<LogRecord> = Vec::new();
     let mut batch = 0;
@@ -190,9 +242,12 @@ fn read_unsealed(name: &str, file: &[u8], header: &Header) -> Result<(Vec<LogRec
     let mut offset = RECORDS_BEGIN;
     while let Ok(whole) = Whole::read(file, header, offset, length) {
         // A whole record was written as it is: what isn't understood in it is not what a crash left.
-        let record = whole.understand(header).map_err(|why| refused(name, offset, why))?;
+        let record = whole
+            .understand(header)
+            .map_err(|why| refused(name, offset, why))?;
         let begin = records.get(batch).map_or(offset, |first| first.offset);
-        let fits = record.end() - begin <= BATCH_BYTES_MAX && records.len() - batch < BATCH_RECORDS_MAX;
+        let fits =
+            record.end() - begin <= BATCH_BYTES_MAX && records.len() - batch < BATCH_RECORDS_MAX;
         if record.index != index || record.is_batch_first() != (records.len() == batch) || !fits {
             break;
         }
@@ -212,16 +267,27 @@ fn read_unsealed(name: &str, file: &[u8], header: &Header) -> Result<(Vec<LogRec
 
 /// How many bytes from the end of the records on a crash left. That they are damaged, or a newer build's, is a problem.
 fn look_behind(name: &str, file: &[u8], header: &Header, end: u64) -> Result<u64, Problem> {
-    let tail = usize::try_from(end).ok().and_then(|end| file.get(end..)).unwrap_or_default();
-    let torn_bytes = tail.iter().rposition(|byte| *byte != 0).map_or(0, |place| place as u64 + 1);
+    let tail = usize::try_from(end)
+        .ok()
+        .and_then(|end| file.get(end..))
+        .unwrap_or_default();
+    let torn_bytes = tail
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |place| place as u64 + 1);
     let mut damaged = None;
     for place in (end..end + torn_bytes).step_by(8) {
-        let Ok(whole) = Whole::read(file, header, place, file.len() as u64) else { continue };
+        let Ok(whole) = Whole::read(file, header, place, file.len() as u64) else {
+            continue;
+        };
         if let Some(unknown) = whole.unknown() {
             return Err(Problem::new(name, place, unknown).of_newer_build());
         }
         if whole.watermark() > end && damaged.is_none() {
-            let message = format!("damaged: the record at {place} says that {} was durable", whole.watermark());
+            let message = format!(
+                "damaged: the record at {place} says that {} was durable",
+                whole.watermark()
+            );
             damaged = Some(Problem::new(name, end, message));
         }
     }
@@ -243,24 +309,34 @@ fn check_batches(name: &str, records: &[LogRecord]) -> Result<(), Problem> {
         }
         let after_lost = before.is_some_and(|before| before.lost || before.end() != record.offset);
         if !after_lost && record.is_batch_first() != before.is_none_or(LogRecord::is_batch_last) {
-            return Err(wrong("a batch begins inside another, or goes on after its end".to_owned()));
+            return Err(wrong(
+                "a batch begins inside another, or goes on after its end".to_owned(),
+            ));
         }
         if record.is_batch_first() || after_lost {
             (begin, has_data) = (place, false);
         }
         let batch_bytes = record.end() - records[begin].offset;
         if batch_bytes > BATCH_BYTES_MAX || place - begin >= BATCH_RECORDS_MAX {
-            return Err(wrong(format!("a batch of {batch_bytes} bytes or more, {} records", place - begin + 1)));
+            return Err(wrong(format!(
+                "a batch of {batch_bytes} bytes or more, {} records",
+                place - begin + 1
+            )));
         }
         if record.time_ms < time_ms {
             return Err(wrong("an earlier time than the record before".to_owned()));
         }
         // What was durable when a record was written was written before its batch.
         if record.watermark > records[begin].offset {
-            return Err(wrong(format!("its watermark {} is not before its batch", record.watermark)));
+            return Err(wrong(format!(
+                "its watermark {} is not before its batch",
+                record.watermark
+            )));
         }
         if record.key.is_some() && (record.kind >= 128 || has_data) {
-            return Err(wrong("a key elsewhere than in the first data record of a batch".to_owned()));
+            return Err(wrong(
+                "a key elsewhere than in the first data record of a batch".to_owned(),
+            ));
         }
         has_data |= record.kind < 128;
         time_ms = record.time_ms;

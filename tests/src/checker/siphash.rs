@@ -2,7 +2,8 @@
 
 /// The hash of `bytes` with a key.
 pub(super) fn siphash_2_4(key: &[u8; 16], bytes: &[u8]) -> u64 {
-    let [k0, k1] = [0, 8].map(|at| u64::from_le_bytes(key[at..at + 8].try_into().expect("8 bytes")));
+    let [k0, k1] =
+        [0, 8].map(|at| u64::from_le_bytes(key[at..at + 8].try_into().expect("8 bytes")));
     let mut state = [
         k0 ^ 0x736f_6d65_7073_6575,
         k1 ^ 0x646f_7261_6e64_6f6d,
@@ -64,7 +65,11 @@ mod tests {
             (15, 0xa129_ca61_49be_45e5),
             (63, 0x958a_324c_eb06_4572),
         ] {
-            assert_eq!(siphash_2_4(&key, &input[..length]), expected, "{length} bytes");
+            assert_eq!(
+                siphash_2_4(&key, &input[..length]),
+                expected,
+                "{length} bytes"
+            );
         }
     }
 }

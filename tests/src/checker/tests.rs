@@ -25,19 +25,30 @@ fn sound(files: &Files) -> Checked {
 #[track_caller]
 fn damaged(files: &Files, message: &str) {
     let problem = check(files).expect_err("it is damaged");
-    assert!(!problem.is_newer() && problem.message.contains(message), "expected {message}, found {problem}");
+    assert!(
+        !problem.is_newer() && problem.message.contains(message),
+        "expected {message}, found {problem}"
+    );
 }
 
 #[track_caller]
 fn newer(files: &Files, message: &str) {
     let problem = check(files).expect_err("a newer build's");
-    assert!(problem.is_newer() && problem.message.contains(message), "expected {message}, found {problem}");
+    assert!(
+        problem.is_newer() && problem.message.contains(message),
+        "expected {message}, found {problem}"
+    );
 }
 
 /// Two segments, the first of them sealed.
 fn two() -> (Segment, Segment) {
-    let keyed = Entry { key: Some(b"once"), ..data(1, 2) };
-    let first = Segment::first().all(&[mark(1), make(1), data(1, 1), padding(20), keyed]).sealed();
+    let keyed = Entry {
+        key: Some(b"once"),
+        ..data(1, 2)
+    };
+    let first = Segment::first()
+        .all(&[mark(1), make(1), data(1, 1), padding(20), keyed])
+        .sealed();
     let second = first.next(1).all(&[data(1, 3), mark(2), data(1, 4)]);
     (first, second)
 }
@@ -58,11 +69,22 @@ fn store_made_by_hand_is_read() {
     files.insert("END".to_owned(), second.end(2));
     files.insert("WATERMARK".to_owned(), second.watermark(2, 96));
     let checked = sound(&files);
-    let positions: Vec<_> = checked.records.iter().map(|record| record.position).collect();
+    let positions: Vec<_> = checked
+        .records
+        .iter()
+        .map(|record| record.position)
+        .collect();
     assert_eq!(positions, [1, 2, 3, 4, 5]);
     assert_eq!(checked.meaning.streams[0].positions, [2, 3, 4, 5]);
-    let marks: Vec<_> = checked.marks.iter().map(|mark| (mark.kind, mark.position, mark.mark_epoch())).collect();
-    assert_eq!(marks, [(135, 1, Some(1)), (134, 3, None), (135, 5, Some(2))]);
+    let marks: Vec<_> = checked
+        .marks
+        .iter()
+        .map(|mark| (mark.kind, mark.position, mark.mark_epoch()))
+        .collect();
+    assert_eq!(
+        marks,
+        [(135, 1, Some(1)), (134, 3, None), (135, 5, Some(2))]
+    );
     assert!(checked.damaged_copies.is_empty() && checked.unlisted.is_empty());
 }
 
@@ -70,7 +92,9 @@ fn store_made_by_hand_is_read() {
 fn names_that_are_not_listed_are_left_alone() {
     let mut files = files(&[&one(&[data(1, 1)])]);
     let names = ["000000001.seg", "0000001.seg", "MANIFEST", "notes.txt"];
-    names.into_iter().for_each(|name| drop(files.insert(name.to_owned(), Vec::new())));
+    names
+        .into_iter()
+        .for_each(|name| drop(files.insert(name.to_owned(), Vec::new())));
     assert_eq!(sound(&files).unlisted, names);
     files.insert("00000003.seg".to_owned(), Vec::new());
     damaged(&files, "segment 2 is missing");
@@ -82,11 +106,17 @@ fn header_is_read_from_the_first_copy_that_checks() {
     let whole = sound(&files(&[&segment]));
     segment.bytes[100] ^= 1;
     let checked = sound(&files(&[&segment]));
-    assert_eq!((checked.records, checked.damaged_copies.len()), (whole.records, 1));
+    assert_eq!(
+        (checked.records, checked.damaged_copies.len()),
+        (whole.records, 1)
+    );
     segment.bytes[2048 + 200] ^= 1;
     damaged(&files(&[&segment]), "crc");
     segment.bytes[100] ^= 1;
-    assert_eq!(sound(&files(&[&segment])).damaged_copies[0].offset, 2048 + 508);
+    assert_eq!(
+        sound(&files(&[&segment])).damaged_copies[0].offset,
+        2048 + 508
+    );
     // What is between and behind the copies is not read.
     segment.bytes[512] = 1;
     segment.bytes[4095] = 1;
@@ -100,7 +130,10 @@ fn sealed_segment_has_its_header_a_third_time() {
     first.bytes[100] ^= 1;
     first.bytes[2048 + 100] ^= 1;
     let checked = sound(&files(&[&first, &second]));
-    assert_eq!((checked.records, checked.damaged_copies.len()), (whole.records, 2));
+    assert_eq!(
+        (checked.records, checked.damaged_copies.len()),
+        (whole.records, 2)
+    );
     let place = first.bytes.len() - 640 + 100;
     first.bytes[place] ^= 1;
     damaged(&files(&[&first, &second]), "crc");
@@ -146,20 +179,40 @@ fn unknown_under_right_checks_is_a_newer_builds() {
         segment.change_header(at, &[7]);
         newer(&files(&[&segment]), message);
     }
-    for (at, message) in [(8, "format version"), (92, "flags"), (95, "flags"), (96, "reserved"), (123, "reserved")] {
+    for (at, message) in [
+        (8, "format version"),
+        (92, "flags"),
+        (95, "flags"),
+        (96, "reserved"),
+        (123, "reserved"),
+    ] {
         let (mut first, second) = two();
         let start = first.bytes.len() - 128;
         change(&mut first.bytes[start..], at, &[2]);
         newer(&files(&[&first, &second]), message);
     }
-    for (name, at) in [("END", 8), ("END", 80), ("END", 123), ("WATERMARK", 8), ("WATERMARK", 72), ("WATERMARK", 91)] {
+    for (name, at) in [
+        ("END", 8),
+        ("END", 80),
+        ("END", 123),
+        ("WATERMARK", 8),
+        ("WATERMARK", 72),
+        ("WATERMARK", 91),
+    ] {
         let segment = one(&[data(1, 1)]);
         let mut files = files(&[&segment]);
         files.insert("END".to_owned(), segment.end(1));
         files.insert("WATERMARK".to_owned(), segment.watermark(1, 96));
         sound(&files);
         change(bytes_of(&mut files, name), at, &[7]);
-        newer(&files, if at == 8 { "format version" } else { "reserved" });
+        newer(
+            &files,
+            if at == 8 {
+                "format version"
+            } else {
+                "reserved"
+            },
+        );
     }
 }
 
@@ -190,14 +243,37 @@ fn reserved_byte_that_does_not_check_is_damage() {
 
 #[test]
 fn unknown_flags_and_kinds_are_a_newer_builds() {
-    let flagged = |flag: u8| Entry { flags: ALONE | flag, ..data(1, 1) };
-    let padded = Entry { padding: 1, ..data(1, 1) };
+    let flagged = |flag: u8| Entry {
+        flags: ALONE | flag,
+        ..data(1, 1)
+    };
+    let padded = Entry {
+        padding: 1,
+        ..data(1, 1)
+    };
     let kinds = [136, 137, 138, 139, 191].map(|kind| entry(kind, 1, 0, b"?"));
-    for unknown in [32, 64, 128].map(flagged).into_iter().chain(kinds).chain([padded]) {
-        let unsealed = one(&[data(1, 1), Entry { sequence: 2, ..unknown.clone() }]);
+    for unknown in [32, 64, 128]
+        .map(flagged)
+        .into_iter()
+        .chain(kinds)
+        .chain([padded])
+    {
+        let unsealed = one(&[
+            data(1, 1),
+            Entry {
+                sequence: 2,
+                ..unknown.clone()
+            },
+        ]);
         newer(&files(&[&unsealed]), "record");
         // Not the last of its batch: the batch is not there, but it is no crash that left it.
-        newer(&files(&[&one(&[Entry { flags: unknown.flags & !2, ..unknown.clone() }])]), "record");
+        newer(
+            &files(&[&one(&[Entry {
+                flags: unknown.flags & !2,
+                ..unknown.clone()
+            }])]),
+            "record",
+        );
         // Behind what a crash cut off.
         let mut torn = one(&[data(1, 1), unknown.clone()]);
         torn.bytes[usize::try_from(torn.end).unwrap() - 32..].fill(0);
@@ -211,7 +287,12 @@ fn unknown_flags_and_kinds_are_a_newer_builds() {
 
 #[test]
 fn kind_that_may_be_skipped_has_a_position() {
-    let first = one(&[entry(192, 1, 0, b"whatever"), data(1, 1), entry(255, 9, 9, b"")]).sealed();
+    let first = one(&[
+        entry(192, 1, 0, b"whatever"),
+        data(1, 1),
+        entry(255, 9, 9, b""),
+    ])
+    .sealed();
     let second = first.next(1).all(&[data(1, 2)]);
     let checked = sound(&files(&[&first, &second]));
     assert_eq!(checked.meaning.streams[0].positions, [3, 5]);
@@ -220,23 +301,80 @@ fn kind_that_may_be_skipped_has_a_position() {
 #[test]
 fn mark_or_padding_that_takes_a_position_is_damage() {
     let (index, next) = (Some(2), Some(3));
-    damaged(&files(&[&one(&[data(1, 1), mark(2), Entry { index: next, ..data(1, 2) }]).sealed()]), "with index 2");
-    damaged(&files(&[&one(&[data(1, 1), Entry { index: next, ..mark(2) }]).sealed()]), "with index 2");
-    sound(&files(&[&one(&[data(1, 1), Entry { index, ..padding(9) }]).sealed()]));
+    damaged(
+        &files(&[&one(&[
+            data(1, 1),
+            mark(2),
+            Entry {
+                index: next,
+                ..data(1, 2)
+            },
+        ])
+        .sealed()]),
+        "with index 2",
+    );
+    damaged(
+        &files(&[&one(&[
+            data(1, 1),
+            Entry {
+                index: next,
+                ..mark(2)
+            },
+        ])
+        .sealed()]),
+        "with index 2",
+    );
+    sound(&files(&[&one(&[
+        data(1, 1),
+        Entry {
+            index,
+            ..padding(9)
+        },
+    ])
+    .sealed()]));
     for wrong in [
-        Entry { stream: 1, ..mark(2) },
-        Entry { sequence: 1, ..padding(1) },
-        Entry { flags: 1, ..mark(2) },
-        Entry { flags: ALONE | 4, ..mark(2) },
-        Entry { key: Some(b"k"), ..padding(1) },
+        Entry {
+            stream: 1,
+            ..mark(2)
+        },
+        Entry {
+            sequence: 1,
+            ..padding(1)
+        },
+        Entry {
+            flags: 1,
+            ..mark(2)
+        },
+        Entry {
+            flags: ALONE | 4,
+            ..mark(2)
+        },
+        Entry {
+            key: Some(b"k"),
+            ..padding(1)
+        },
     ] {
         damaged(&files(&[&one(&[data(1, 1), wrong])]), "padding or a mark");
     }
     damaged(&files(&[&one(&[entry(135, 0, 0, b"short")])]), "epoch");
     let longer = entry(135, 0, 0, &[2, 0, 0, 0, 1, 1, 1, 1, b'm', b'o', b'r', b'e']);
-    assert_eq!(sound(&files(&[&one(&[longer])])).marks[1].mark_epoch(), Some(2));
+    assert_eq!(
+        sound(&files(&[&one(&[longer])])).marks[1].mark_epoch(),
+        Some(2)
+    );
     damaged(
-        &files(&[&one(&[Entry { flags: 1, ..data(1, 1) }, mark(2), Entry { flags: 2, ..data(1, 2) }]).sealed()]),
+        &files(&[&one(&[
+            Entry {
+                flags: 1,
+                ..data(1, 1)
+            },
+            mark(2),
+            Entry {
+                flags: 2,
+                ..data(1, 2)
+            },
+        ])
+        .sealed()]),
         "batch",
     );
 }
@@ -244,12 +382,21 @@ fn mark_or_padding_that_takes_a_position_is_damage() {
 #[test]
 fn epochs_rise_and_a_mark_comes_before_the_first_batch() {
     damaged(&files(&[&one(&[mark(1)])]), "epoch 1, after epoch 1");
-    damaged(&files(&[&Segment::first().all(&[make(1)])]), "before its mark");
+    damaged(
+        &files(&[&Segment::first().all(&[make(1)])]),
+        "before its mark",
+    );
     let first = one(&[mark(3)]).sealed();
     sound(&files(&[&first, &first.next(3)]));
-    sound(&files(&[&first, &first.next(4).all(&[mark(5), data(1, 1)])]));
+    sound(&files(&[
+        &first,
+        &first.next(4).all(&[mark(5), data(1, 1)]),
+    ]));
     damaged(&files(&[&first, &first.next(2)]), "epoch 2, after epoch 3");
-    damaged(&files(&[&first, &first.next(4).all(&[data(1, 1)])]), "before its mark");
+    damaged(
+        &files(&[&first, &first.next(4).all(&[data(1, 1)])]),
+        "before its mark",
+    );
     let mut zero = one(&[]);
     zero.change_header(112, &[0]);
     damaged(&files(&[&zero]), "epoch 0");
@@ -257,7 +404,12 @@ fn epochs_rise_and_a_mark_comes_before_the_first_batch() {
 
 #[test]
 fn segment_that_does_not_follow_the_one_before_is_damage() {
-    for (at, message) in [(32, "base position"), (48, "predecessor end"), (60, "predecessor"), (120, "index CRC")] {
+    for (at, message) in [
+        (32, "base position"),
+        (48, "predecessor end"),
+        (60, "predecessor"),
+        (120, "index CRC"),
+    ] {
         let (first, mut second) = two();
         second.change_header(at, &[2]);
         damaged(&files(&[&first, &second]), message);
@@ -265,7 +417,12 @@ fn segment_that_does_not_follow_the_one_before_is_damage() {
     let (first, mut second) = two();
     second.change_header(40, &999_u64.to_le_bytes());
     damaged(&files(&[&first, &second]), "base time");
-    for (at, message) in [(12, "segment id"), (16, "store id"), (152, "hash key"), (47, "2^63")] {
+    for (at, message) in [
+        (12, "segment id"),
+        (16, "store id"),
+        (152, "hash key"),
+        (47, "2^63"),
+    ] {
         let (first, mut second) = two();
         second.change_header(at, &[0xff]);
         damaged(&files(&[&first, &second]), message);
@@ -293,7 +450,14 @@ fn record_of_another_segment_with_the_same_salt_does_not_pass() {
     let mut one = one(&[data(1, 1), data(1, 2)]);
     // Of a copy of the store that went on by itself: all is the same but the segment's uuid.
     let (seed, end) = (one.seed, one.bytes.len());
-    one.seed = maker::crc(seed, b"another".as_slice().chunks(7).collect::<Vec<_>>().as_slice());
+    one.seed = maker::crc(
+        seed,
+        b"another"
+            .as_slice()
+            .chunks(7)
+            .collect::<Vec<_>>()
+            .as_slice(),
+    );
     one.add(&data(1, 3));
     let checked = sound(&files(&[&one]));
     assert_eq!((checked.last_position(), checked.torn_bytes > 0), (3, true));
@@ -303,7 +467,14 @@ fn record_of_another_segment_with_the_same_salt_does_not_pass() {
 #[test]
 fn what_was_durable_is_damaged_and_what_was_not_is_torn() {
     let torn = |watermark: Option<u64>| {
-        let mut segment = one(&[data(1, 1), data(1, 2), Entry { watermark, ..data(1, 3) }]);
+        let mut segment = one(&[
+            data(1, 1),
+            data(1, 2),
+            Entry {
+                watermark,
+                ..data(1, 3)
+            },
+        ]);
         segment.bytes[FIRST_DATA + 56 + 40] ^= 1;
         files(&[&segment])
     };
@@ -315,13 +486,24 @@ fn what_was_durable_is_damaged_and_what_was_not_is_torn() {
 
 #[test]
 fn malformed_record_is_never_torn() {
-    let keyless = Entry { flags: ALONE | 8, payload: vec![200, 1], ..data(1, 1) };
+    let keyless = Entry {
+        flags: ALONE | 8,
+        payload: vec![200, 1],
+        ..data(1, 1)
+    };
     damaged(&files(&[&one(&[keyless])]), "too short");
-    let keyless = Entry { flags: ALONE | 8, payload: vec![0, 1], ..data(1, 1) };
+    let keyless = Entry {
+        flags: ALONE | 8,
+        payload: vec![0, 1],
+        ..data(1, 1)
+    };
     damaged(&files(&[&one(&[keyless])]), "empty key");
     let mut late = one(&[]);
     late.change_header(40, &((1 << 63) - 1_u64).to_le_bytes());
-    late.add(&Entry { time: 1, ..data(1, 1) });
+    late.add(&Entry {
+        time: 1,
+        ..data(1, 1)
+    });
     damaged(&files(&[&late]), "2^63");
 }
 
@@ -346,7 +528,13 @@ fn index_block_is_compared_with_the_records() {
 
 #[test]
 fn trailer_is_compared_with_the_records() {
-    for (at, message) in [(32, "next position"), (40, "times"), (48, "times"), (60, "records"), (84, "next stream")] {
+    for (at, message) in [
+        (32, "next position"),
+        (40, "times"),
+        (48, "times"),
+        (60, "records"),
+        (84, "next stream"),
+    ] {
         let (mut first, second) = two();
         let start = first.bytes.len() - 128;
         change(&mut first.bytes[start..], at, &[1]);
@@ -381,8 +569,12 @@ fn record_that_a_repaired_index_names_is_lost() {
     damaged(&files(&[&first, &next]), "the record's crc");
     let (first, next) = repaired(1);
     let checked = sound(&files(&[&first, &next]));
-    let lost: Vec<_> =
-        checked.records.iter().filter(|record| record.lost).map(|record| (record.position, record.stream)).collect();
+    let lost: Vec<_> = checked
+        .records
+        .iter()
+        .filter(|record| record.lost)
+        .map(|record| (record.position, record.stream))
+        .collect();
     assert_eq!(lost, [(2, 1)]);
     assert_eq!(checked.meaning.streams[0].positions, [2, 3, 6, 7]);
     assert_eq!(checked.streams()[0].1.len(), 3);
@@ -395,11 +587,18 @@ fn record_that_a_repaired_index_names_is_lost() {
 #[test]
 fn lost_stream_is_known_from_its_step() {
     let (mut first, next) = repaired(1);
-    let place = first.bytes.windows(16).position(|bytes| bytes == [2; 16]).unwrap();
+    let place = first
+        .bytes
+        .windows(16)
+        .position(|bytes| bytes == [2; 16])
+        .unwrap();
     first.bytes[place] ^= 1;
     let checked = sound(&files(&[&first, &next]));
     assert_eq!(checked.meaning.streams[1].id, [2; 16]);
-    assert_eq!(checked.records.iter().filter(|record| record.lost).count(), 2);
+    assert_eq!(
+        checked.records.iter().filter(|record| record.lost).count(),
+        2
+    );
 }
 
 #[test]
@@ -412,7 +611,10 @@ fn positions_may_be_left_out_before_a_segment_but_not_given_again() {
     };
     let next = leave_out(&first, 5);
     let checked = sound(&files(&[&first, &next]));
-    assert_eq!((checked.last_position(), checked.record(8).is_none()), (12, true));
+    assert_eq!(
+        (checked.last_position(), checked.record(8).is_none()),
+        (12, true)
+    );
     let mut again = first.clone();
     again.index -= 1;
     damaged(&files(&[&first, &again.next(1)]), "base position");
@@ -427,14 +629,26 @@ fn log_that_does_not_reach_its_end_is_damaged() {
         files.insert("END".to_owned(), end.to_vec());
         files
     };
-    assert_eq!(sound(&with(&[&segment], &end)).end.unwrap().next_position, 4);
+    assert_eq!(
+        sound(&with(&[&segment], &end)).end.unwrap().next_position,
+        4
+    );
     let more = segment.clone().all(&[mark(2), data(1, 3)]);
     sound(&with(&[&more], &end));
     sound(&with(&[&more.clone().sealed()], &end));
     damaged(&with(&[&one(&[data(1, 1)])], &end), "now at");
-    damaged(&with(&[&one(&[data(1, 1), entry(1, 1, 2, b"RECORD 2 of stream 1")])], &end), "last record");
+    damaged(
+        &with(
+            &[&one(&[data(1, 1), entry(1, 1, 2, b"RECORD 2 of stream 1")])],
+            &end,
+        ),
+        "last record",
+    );
     damaged(&with(&[], &end), "segment 1 is not there");
-    damaged(&with(&[&segment.clone().all(&[mark(1)])], &end), "after epoch 1");
+    damaged(
+        &with(&[&segment.clone().all(&[mark(1)])], &end),
+        "after epoch 1",
+    );
     for (at, new, message) in [
         (16, 1, "store id"),
         (32, 2, "segment 2"),
@@ -449,7 +663,10 @@ fn log_that_does_not_reach_its_end_is_damaged() {
         change(&mut other, at, &[new]);
         damaged(&with(&[&segment], &other), message);
     }
-    let low = with(&[&segment.clone().all(&[mark(5)])], &segment.clone().all(&[mark(5)]).end(4));
+    let low = with(
+        &[&segment.clone().all(&[mark(5)])],
+        &segment.clone().all(&[mark(5)]).end(4),
+    );
     damaged(&low, "epoch 4");
     let mut broken = end.clone();
     broken[90] = 1;
@@ -471,13 +688,26 @@ fn watermark_stands_where_batches_end_and_is_ignored_if_it_does_not_check() {
     };
     sound(&with(&segment, segment.watermark(1, 96)));
     sound(&with(&segment, segment.watermark(3, 4096)));
-    sound(&with(&segment.clone().all(&[mark(2)]), segment.watermark(1, 104)));
+    sound(&with(
+        &segment.clone().all(&[mark(2)]),
+        segment.watermark(1, 104),
+    ));
     let marked = segment.clone().all(&[mark(2)]);
     sound(&with(&marked, marked.watermark(2, 96)));
     damaged(&with(&marked, marked.watermark(1, 96)), "epoch 1 published");
-    damaged(&with(&segment, segment.clone().all(&[data(1, 3)]).watermark(1, 96)), "no batch ends there");
-    for (at, new, message) in [(16, 1, "another store"), (52, 2, "segment 2"), (56, 2, "position 2"), (64, 8, "offset")]
-    {
+    damaged(
+        &with(
+            &segment,
+            segment.clone().all(&[data(1, 3)]).watermark(1, 96),
+        ),
+        "no batch ends there",
+    );
+    for (at, new, message) in [
+        (16, 1, "another store"),
+        (52, 2, "segment 2"),
+        (56, 2, "position 2"),
+        (64, 8, "offset"),
+    ] {
         let mut other = segment.watermark(1, 96);
         change(&mut other, at, &[new]);
         damaged(&with(&segment, other.clone()), message);
@@ -501,7 +731,13 @@ fn checkpoint_is_what_the_records_up_to_there_say() {
         files.insert("CHECKPOINT".to_owned(), checkpoint.to_vec());
         files
     };
-    assert_eq!(sound(&with(&segment, &made)).checkpoint.unwrap().next_position, 4);
+    assert_eq!(
+        sound(&with(&segment, &made))
+            .checkpoint
+            .unwrap()
+            .next_position,
+        4
+    );
     sound(&with(&segment.clone().all(&[data(1, 3)]), &made));
     damaged(&with(&one(&[data(1, 1)]), &made), "the log ends before it");
     for (at, new, message) in [

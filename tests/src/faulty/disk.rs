@@ -36,9 +36,18 @@ enum Change {
 /// A change of names; each can be durable without those before it.
 #[derive(Clone)]
 enum NameChange {
-    Create { name: String, id: FileId },
-    Rename { from: String, to: String, id: FileId },
-    Remove { name: String },
+    Create {
+        name: String,
+        id: FileId,
+    },
+    Rename {
+        from: String,
+        to: String,
+        id: FileId,
+    },
+    Remove {
+        name: String,
+    },
 }
 
 fn index(offset: u64) -> usize {
@@ -65,7 +74,10 @@ impl Disk {
     }
 
     pub(super) fn files(&self) -> Files {
-        self.names.iter().map(|(name, id)| (name.clone(), self.files[*id].seen.clone())).collect()
+        self.names
+            .iter()
+            .map(|(name, id)| (name.clone(), self.files[*id].seen.clone()))
+            .collect()
     }
 
     pub(super) fn names(&self) -> Vec<String> {
@@ -85,19 +97,30 @@ impl Disk {
         let id = self.files.len();
         self.files.push(Contents::default());
         self.names.insert(name.to_owned(), id);
-        self.pending_names.push(NameChange::Create { name: name.to_owned(), id });
+        self.pending_names.push(NameChange::Create {
+            name: name.to_owned(),
+            id,
+        });
         id
     }
 
     pub(super) fn rename(&mut self, from: &str, to: &str) -> bool {
-        let Some(id) = self.names.remove(from) else { return false };
+        let Some(id) = self.names.remove(from) else {
+            return false;
+        };
         self.names.insert(to.to_owned(), id);
-        self.pending_names.push(NameChange::Rename { from: from.to_owned(), to: to.to_owned(), id });
+        self.pending_names.push(NameChange::Rename {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            id,
+        });
         true
     }
 
     pub(super) fn remove(&mut self, name: &str) -> bool {
-        self.pending_names.push(NameChange::Remove { name: name.to_owned() });
+        self.pending_names.push(NameChange::Remove {
+            name: name.to_owned(),
+        });
         self.names.remove(name).is_some()
     }
 
@@ -121,7 +144,10 @@ impl Disk {
         }
         let file = &mut self.files[id];
         file.write_seen(offset, bytes);
-        file.pending.push(Change::Write { offset, bytes: bytes.to_vec() });
+        file.pending.push(Change::Write {
+            offset,
+            bytes: bytes.to_vec(),
+        });
     }
 
     /// Takes the room up to an end.
@@ -134,7 +160,9 @@ impl Disk {
     pub(super) fn fitting(&self, id: FileId, offset: u64, bytes: u64, room: u64) -> u64 {
         let used: u64 = self.names.values().map(|id| self.files[*id].taken).sum();
         let free = room.saturating_sub(used);
-        (self.files[id].taken + free).saturating_sub(offset).min(bytes)
+        (self.files[id].taken + free)
+            .saturating_sub(offset)
+            .min(bytes)
     }
 
     pub(super) fn set_len(&mut self, id: FileId, bytes: u64) {
@@ -154,7 +182,9 @@ impl Disk {
     /// The bytes that a failed flush was to make durable will never be, though the handles see them. A change of
     /// length is in the file system's journal and still comes.
     pub(super) fn forget(&mut self, id: FileId) {
-        self.files[id].pending.retain(|change| matches!(change, Change::SetLen(_)));
+        self.files[id]
+            .pending
+            .retain(|change| matches!(change, Change::SetLen(_)));
     }
 
     pub(super) fn write_forgotten(&mut self, id: FileId, offset: u64, bytes: &[u8]) {
@@ -171,26 +201,42 @@ impl Disk {
             match change {
                 Change::SetLen(length) => {
                     file.durable.resize(index(length), 0);
-                    pending = pending.iter().flat_map(|change: &Change| change.without(length..u64::MAX)).collect();
+                    pending = pending
+                        .iter()
+                        .flat_map(|change: &Change| change.without(length..u64::MAX))
+                        .collect();
                 }
                 change => pending.push(change),
             }
         }
-        file.pending = pending.iter().flat_map(|change| change.without(range.clone())).collect();
+        file.pending = pending
+            .iter()
+            .flat_map(|change| change.without(range.clone()))
+            .collect();
         write(&mut file.durable, offset, bytes);
     }
 
     pub(super) fn unflushed(&self) -> usize {
         // What is never meant to be flushed tells nothing.
         let files = self.names.iter().filter(|(name, _)| *name != "WATERMARK");
-        self.pending_names.len() + files.map(|(_, id)| self.files[*id].pending.len()).sum::<usize>()
+        self.pending_names.len()
+            + files
+                .map(|(_, id)| self.files[*id].pending.len())
+                .sum::<usize>()
     }
 
     /// What a crash leaves.
     pub(super) fn crashed(&self, seed: u64) -> Self {
         let mut random = Random::new(seed);
         // Sometimes a crash takes all or nothing; else each change for itself.
-        let mercy = [Mercy::All, Mercy::None, Mercy::Some, Mercy::Some, Mercy::Some, Mercy::Some][random.place(6)];
+        let mercy = [
+            Mercy::All,
+            Mercy::None,
+            Mercy::Some,
+            Mercy::Some,
+            Mercy::Some,
+            Mercy::Some,
+        ][random.place(6)];
         let mut names = self.durable_names.clone();
         for change in &self.pending_names {
             if mercy.spares(&mut random) {
@@ -246,7 +292,12 @@ impl NameChange {
 
 impl Contents {
     fn durable(bytes: Vec<u8>) -> Self {
-        Self { taken: bytes.len() as u64, seen: bytes.clone(), durable: bytes, pending: Vec::new() }
+        Self {
+            taken: bytes.len() as u64,
+            seen: bytes.clone(),
+            durable: bytes,
+            pending: Vec::new(),
+        }
     }
 
     fn write_seen(&mut self, offset: u64, bytes: &[u8]) {
@@ -262,7 +313,9 @@ impl Contents {
                 (Mercy::None, _) => {}
                 (Mercy::Some, Change::SetLen(_)) if random.one_in(2) => {}
                 (Mercy::Some, Change::SetLen(_)) => change.apply(&mut bytes),
-                (Mercy::Some, Change::Write { offset, bytes: new }) => tear(&mut bytes, *offset, new, random),
+                (Mercy::Some, Change::Write { offset, bytes: new }) => {
+                    tear(&mut bytes, *offset, new, random)
+                }
             }
         }
         bytes
@@ -304,14 +357,19 @@ impl Change {
 
     /// The parts of a write outside a range.
     fn without(&self, range: Range<u64>) -> Vec<Self> {
-        let Self::Write { offset, bytes } = self else { return vec![self.clone()] };
+        let Self::Write { offset, bytes } = self else {
+            return vec![self.clone()];
+        };
         let (start, end) = (*offset, offset + bytes.len() as u64);
         let parts = [start..end.min(range.start), start.max(range.end)..end];
         let parts = parts.into_iter().filter(|part| part.start < part.end);
         parts
             .map(|part| {
                 let bytes = bytes[index(part.start - start)..index(part.end - start)].to_vec();
-                Self::Write { offset: part.start, bytes }
+                Self::Write {
+                    offset: part.start,
+                    bytes,
+                }
             })
             .collect()
     }

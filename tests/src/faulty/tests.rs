@@ -23,7 +23,9 @@ fn with_file(bytes: &[u8]) -> (FaultyStorage, Arc<dyn File>) {
 
 /// What the file can be after a crash, over many seeds; `None` for one that is not there.
 fn outcomes(storage: &FaultyStorage) -> BTreeSet<Option<Vec<u8>>> {
-    (0..400).map(|seed| storage.crashed(seed).files().remove(NAME)).collect()
+    (0..400)
+        .map(|seed| storage.crashed(seed).files().remove(NAME))
+        .collect()
 }
 
 fn some(bytes: &[u8]) -> Option<Vec<u8>> {
@@ -31,7 +33,11 @@ fn some(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn fails_once(failure: Failure) -> Fault {
-    Fault { after: 0, failure, lasting: Lasting::Once }
+    Fault {
+        after: 0,
+        failure,
+        lasting: Lasting::Once,
+    }
 }
 
 #[test]
@@ -42,10 +48,20 @@ fn write_that_nothing_flushed_is_dropped_kept_cut_and_mixed_by_sector() {
     assert!(outcomes.contains(&some(&[0; 2048])));
     assert!(outcomes.contains(&some(&[1; 2048])));
     let bytes: Vec<_> = outcomes.into_iter().flatten().collect();
-    assert!(bytes.iter().any(|bytes| bytes[0] == 1
-        && bytes[2047] == 0
-        && !bytes.iter().filter(|b| **b == 1).count().is_multiple_of(512)));
-    assert!(bytes.iter().any(|bytes| bytes[..512] == [0; 512] && bytes[512..1024] == [1; 512] && bytes[1024] == 0));
+    assert!(bytes.iter().any(|bytes| {
+        bytes[0] == 1
+            && bytes[2047] == 0
+            && !bytes
+                .iter()
+                .filter(|b| **b == 1)
+                .count()
+                .is_multiple_of(512)
+    }));
+    assert!(
+        bytes.iter().any(|bytes| bytes[..512] == [0; 512]
+            && bytes[512..1024] == [1; 512]
+            && bytes[1024] == 0)
+    );
 }
 
 #[test]
@@ -53,7 +69,10 @@ fn writes_that_nothing_flushed_are_kept_in_no_order() {
     let (storage, file) = with_file(b"--");
     file.write_at(0, b"a").unwrap();
     file.write_at(1, b"b").unwrap();
-    assert_eq!(outcomes(&storage), [b"--", b"a-", b"-b", b"ab"].map(|bytes| some(bytes)).into());
+    assert_eq!(
+        outcomes(&storage),
+        [b"--", b"a-", b"-b", b"ab"].map(|bytes| some(bytes)).into()
+    );
 }
 
 #[test]
@@ -79,7 +98,9 @@ fn flush_makes_one_file_durable_and_no_name() {
     other.write_at(0, b"b").unwrap();
     file.sync().unwrap();
     storage.sync_dir().unwrap();
-    let others: BTreeSet<_> = (0..100).map(|seed| storage.crashed(seed).files()["other"].clone()).collect();
+    let others: BTreeSet<_> = (0..100)
+        .map(|seed| storage.crashed(seed).files()["other"].clone())
+        .collect();
     assert!(others.contains(&Vec::new()) && others.contains(&b"b"[..]));
 }
 
@@ -102,7 +123,10 @@ fn rename_leaves_the_old_name_or_the_new_one_and_may_come_without_what_was_befor
     storage.rename("new", NAME).unwrap();
     assert_eq!(outcomes(&storage), [some(b"old"), some(b"new")].into());
     storage.remove(NAME).unwrap();
-    assert_eq!(outcomes(&storage), [None, some(b"old"), some(b"new")].into());
+    assert_eq!(
+        outcomes(&storage),
+        [None, some(b"old"), some(b"new")].into()
+    );
 }
 
 #[test]
@@ -123,7 +147,10 @@ fn failed_flush_forgets_so_that_the_next_makes_nothing_durable() {
 
 #[test]
 fn filling_with_zeros_that_fails_forgets_as_a_flush_does_and_reserving_does_not() {
-    for (allocation, left) in [(Allocation::ZeroFill, &b"-"[..]), (Allocation::Reserve, b"a")] {
+    for (allocation, left) in [
+        (Allocation::ZeroFill, &b"-"[..]),
+        (Allocation::Reserve, b"a"),
+    ] {
         let (storage, file) = with_file(b"-");
         file.write_at(0, b"a").unwrap();
         storage.arm(fails_once(Failure::Io));
@@ -158,21 +185,40 @@ fn handles_of_a_process_that_is_gone_do_nothing() {
 #[test]
 fn fault_for_good_hits_every_operation_from_the_nth_on() {
     let (storage, file) = with_file(b"-");
-    storage.arm(Fault { after: 2, failure: Failure::Io, lasting: Lasting::ForGood });
+    storage.arm(Fault {
+        after: 2,
+        failure: Failure::Io,
+        lasting: Lasting::ForGood,
+    });
     assert!(file.len().is_ok() && file.sync().is_ok());
     assert!(file.len().is_err() && file.sync().is_err() && storage.list().is_err());
     assert_eq!(storage.injected(), 3);
-    storage.arm(Fault { after: 0, failure: Failure::Full, lasting: Lasting::ForGood });
+    storage.arm(Fault {
+        after: 0,
+        failure: Failure::Full,
+        lasting: Lasting::ForGood,
+    });
     assert!(file.len().is_ok());
-    assert_eq!(file.write_at(0, b"a").unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    assert_eq!(
+        file.write_at(0, b"a").unwrap_err().kind(),
+        std::io::ErrorKind::StorageFull
+    );
 }
 
 /// Does the script and lets the power go after each line; the first difference, if there is any.
 fn caught(lie: Option<Call>) -> Option<String> {
     let storage = FaultyStorage::new();
-    storage.arm(lie.map(|call| Fault { after: 0, failure: Failure::Lie(call), lasting: Lasting::ForGood }));
-    let options = OpenOptions { segment_bytes_max: 64 << 10, ..OpenOptions::default() };
-    let mut driver = Driver::new(Place::Faulty(storage.clone()), TestHost::new(1), options).unwrap();
+    storage.arm(lie.map(|call| Fault {
+        after: 0,
+        failure: Failure::Lie(call),
+        lasting: Lasting::ForGood,
+    }));
+    let options = OpenOptions {
+        segment_bytes_max: 64 << 10,
+        ..OpenOptions::default()
+    };
+    let mut driver =
+        Driver::new(Place::Faulty(storage.clone()), TestHost::new(1), options).unwrap();
     for (seed, line) in script::long().iter().enumerate() {
         let done = match line {
             Line::Commit(work) => driver.commit(work),
@@ -185,7 +231,11 @@ fn caught(lie: Option<Call>) -> Option<String> {
             }
         };
         let crashes = 0..20;
-        let after = |crash| driver.after_crash(&storage, seed as u64 * 100 + crash).peek();
+        let after = |crash| {
+            driver
+                .after_crash(&storage, seed as u64 * 100 + crash)
+                .peek()
+        };
         if let Err(difference) = done.and_then(|()| crashes.into_iter().try_for_each(after)) {
             return Some(difference);
         }
@@ -197,6 +247,9 @@ fn caught(lie: Option<Call>) -> Option<String> {
 fn storage_that_lies_is_noticed_and_one_that_does_not_is_not() {
     assert_eq!(caught(None), None);
     for call in [Call::Sync, Call::SyncDir, Call::WriteDurableAt] {
-        assert!(caught(Some(call)).is_some(), "a lying {call:?} went unnoticed");
+        assert!(
+            caught(Some(call)).is_some(),
+            "a lying {call:?} went unnoticed"
+        );
     }
 }

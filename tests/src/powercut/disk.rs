@@ -49,17 +49,38 @@ impl Disk {
     /// # Errors
     /// Those of mounting, as who isn't root gets them.
     pub fn new(path: &Path, image: Image, tally: Tally) -> io::Result<Self> {
-        let device = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
-        let options = format!("fd={},rootmode=100600,user_id=0,group_id=0", device.as_raw_fd());
+        let device = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/fuse")?;
+        let options = format!(
+            "fd={},rootmode=100600,user_id=0,group_id=0",
+            device.as_raw_fd()
+        );
         File::create(path)?;
         let flags = MountFlags::NODEV | MountFlags::NOSUID;
-        rustix::mount::mount("runlog", path, "fuse", flags, Some(&*CString::new(options)?))?;
-        let state = Arc::new(Mutex::new(State { image, events: Vec::new(), full: Vec::new(), tally }));
+        rustix::mount::mount(
+            "runlog",
+            path,
+            "fuse",
+            flags,
+            Some(&*CString::new(options)?),
+        )?;
+        let state = Arc::new(Mutex::new(State {
+            image,
+            events: Vec::new(),
+            full: Vec::new(),
+            tally,
+        }));
         let serves = std::thread::spawn({
             let state = state.clone();
             move || serve(&device, &state)
         });
-        Ok(Self { path: path.to_owned(), state, serves: Some(serves) })
+        Ok(Self {
+            path: path.to_owned(),
+            state,
+            serves: Some(serves),
+        })
     }
 
     /// Where it is.
@@ -79,7 +100,9 @@ impl Disk {
     }
 
     fn unmount(&mut self) {
-        let Some(serves) = self.serves.take() else { return };
+        let Some(serves) = self.serves.take() else {
+            return;
+        };
         // The loop device lets go of it a moment after its file system was unmounted.
         let gone = (0..100).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
@@ -114,7 +137,9 @@ fn serve(mut device: &File, state: &Mutex<State>) {
             // Unmounted.
             Err(_) => return,
         };
-        let Some(answer) = answer(&request[..length], state) else { continue };
+        let Some(answer) = answer(&request[..length], state) else {
+            continue;
+        };
         let (error, body) = match answer {
             Ok(body) => (0, body),
             Err(error) => (-error, Vec::new()),
@@ -150,14 +175,20 @@ fn answer(request: &[u8], state: &Mutex<State>) -> Option<Result<Vec<u8>, i32>> 
         // OPEN: with FOPEN_DIRECT_IO, so that nothing is cached between the loop device and here.
         14 => Ok([&[0; 8], &1_u32.to_le_bytes()[..], &[0; 4]].concat()),
         // READ.
-        15 => Ok(locked(state).image.read(u64_at(body, 8), u32_at(body, 16) as usize)),
+        15 => Ok(locked(state)
+            .image
+            .read(u64_at(body, 8), u32_at(body, 16) as usize)),
         // WRITE.
         16 => {
             let (offset, size) = (u64_at(body, 8), u32_at(body, 16));
             let bytes = body[40..40 + size as usize].to_vec();
             let mut state = locked(state);
             let end = offset + u64::from(size);
-            if state.full.iter().any(|range| range.start < end && offset < range.end) {
+            if state
+                .full
+                .iter()
+                .any(|range| range.start < end && offset < range.end)
+            {
                 return Some(Err(ENOSPC));
             }
             state.image.write(offset, &bytes);
@@ -180,7 +211,9 @@ fn answer(request: &[u8], state: &Mutex<State>) -> Option<Result<Vec<u8>, i32>> 
 impl State {
     fn record(&mut self, event: Event) {
         self.events.push(event);
-        self.tally.set(self.events.len() as u64).expect("the tally can be written");
+        self.tally
+            .set(self.events.len() as u64)
+            .expect("the tally can be written");
     }
 }
 

@@ -46,7 +46,13 @@ pub enum Kept {
 
 impl Kept {
     /// Each of them.
-    pub const ALL: [Self; 5] = [Self::All, Self::None, Self::Writes, Self::Blocks, Self::Sectors];
+    pub const ALL: [Self; 5] = [
+        Self::All,
+        Self::None,
+        Self::Writes,
+        Self::Blocks,
+        Self::Sectors,
+    ];
 }
 
 impl Image {
@@ -56,7 +62,10 @@ impl Image {
     /// Those of reading.
     pub fn load(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
-        let mut image = Self { bytes: file.metadata()?.len(), blocks: BTreeMap::new() };
+        let mut image = Self {
+            bytes: file.metadata()?.len(),
+            blocks: BTreeMap::new(),
+        };
         let mut block = [0; BLOCK_BYTES];
         for offset in (0..image.bytes).step_by(BLOCK_BYTES) {
             file.read_exact_at(&mut block, offset)?;
@@ -72,7 +81,9 @@ impl Image {
     pub fn save(&self, path: &Path) -> io::Result<()> {
         let file = File::create(path)?;
         file.set_len(self.bytes)?;
-        self.blocks.iter().try_for_each(|(number, block)| file.write_all_at(&block[..], number * BLOCK_BYTES as u64))
+        self.blocks.iter().try_for_each(|(number, block)| {
+            file.write_all_at(&block[..], number * BLOCK_BYTES as u64)
+        })
     }
 
     /// How large the disk is.
@@ -99,7 +110,10 @@ impl Image {
             if piece.iter().all(|byte| *byte == 0) && !self.blocks.contains_key(&block) {
                 continue;
             }
-            let found = self.blocks.entry(block).or_insert_with(|| Box::new([0; BLOCK_BYTES]));
+            let found = self
+                .blocks
+                .entry(block)
+                .or_insert_with(|| Box::new([0; BLOCK_BYTES]));
             found[within..within + piece.len()].copy_from_slice(piece);
         }
     }
@@ -108,9 +122,14 @@ impl Image {
     #[must_use]
     pub fn after_power_cut(&self, events: &[Event], kept: Kept, random: &mut Random) -> Self {
         let mut image = self.clone();
-        let flushed = events.iter().rposition(|event| matches!(event, Event::Flush)).unwrap_or(0);
+        let flushed = events
+            .iter()
+            .rposition(|event| matches!(event, Event::Flush))
+            .unwrap_or(0);
         for (place, event) in events.iter().enumerate() {
-            let Event::Write { offset, bytes } = event else { continue };
+            let Event::Write { offset, bytes } = event else {
+                continue;
+            };
             let mut keep_some = |piece_bytes| {
                 for (block, within, piece) in pieces(*offset, bytes.len(), piece_bytes) {
                     if random.one_in(2) {
@@ -136,7 +155,11 @@ impl Image {
 }
 
 /// The pieces of a size that a range meets: their number, where in the piece it begins, and which part of the range.
-fn pieces(offset: u64, length: usize, size: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+fn pieces(
+    offset: u64,
+    length: usize,
+    size: usize,
+) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         let at = offset + done as u64;
@@ -152,13 +175,18 @@ mod tests {
     use super::*;
 
     fn empty() -> Image {
-        Image { bytes: 64 << 10, blocks: BTreeMap::new() }
+        Image {
+            bytes: 64 << 10,
+            blocks: BTreeMap::new(),
+        }
     }
 
     #[test]
     fn what_is_written_is_read_over_the_borders_of_blocks() {
         let mut image = empty();
-        let bytes: Vec<u8> = (0..10_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+        let bytes: Vec<u8> = (0..10_000_u32)
+            .map(|number| number.to_le_bytes()[0])
+            .collect();
         image.write(3000, &bytes);
         assert_eq!(image.read(3000, 10_000), bytes);
         assert_eq!(image.read(2999, 2), [0, 0]);
@@ -167,14 +195,29 @@ mod tests {
 
     #[test]
     fn flushed_writes_stay_and_others_may_go() {
-        let write = |offset, byte| Event::Write { offset, bytes: vec![byte; 4096] };
+        let write = |offset, byte| Event::Write {
+            offset,
+            bytes: vec![byte; 4096],
+        };
         let events = [write(0, 1), Event::Flush, write(4096, 2)];
         let mut random = Random::new(1);
-        let states: Vec<_> = (0..20).map(|_| empty().after_power_cut(&events, Kept::Sectors, &mut random)).collect();
+        let states: Vec<_> = (0..20)
+            .map(|_| empty().after_power_cut(&events, Kept::Sectors, &mut random))
+            .collect();
         assert!(states.iter().all(|state| state.read(0, 4096) == [1; 4096]));
         assert!(states.iter().any(|state| state.read(4096, 512) == [0; 512]));
         assert!(states.iter().any(|state| state.read(4096, 512) == [2; 512]));
-        assert_eq!(empty().after_power_cut(&events, Kept::None, &mut random).read(4096, 4096), [0; 4096]);
-        assert_eq!(empty().after_power_cut(&events, Kept::All, &mut random).read(4096, 4096), [2; 4096]);
+        assert_eq!(
+            empty()
+                .after_power_cut(&events, Kept::None, &mut random)
+                .read(4096, 4096),
+            [0; 4096]
+        );
+        assert_eq!(
+            empty()
+                .after_power_cut(&events, Kept::All, &mut random)
+                .read(4096, 4096),
+            [2; 4096]
+        );
     }
 }

@@ -6,7 +6,9 @@ use std::{
     str::FromStr,
 };
 
-use runlog_engine::{Batch, Durability, Expected, NewRecord, Op, ReadOptions, Sequence, Store, StreamId};
+use runlog_engine::{
+    Batch, Durability, Expected, NewRecord, Op, ReadOptions, Sequence, Store, StreamId,
+};
 
 use crate::random::Random;
 
@@ -16,11 +18,29 @@ type Number = u64;
 /// One step of an operation. A tag names a payload that nothing else has.
 #[derive(Clone, Debug)]
 enum Step {
-    Append { stream: Number, expected: u64, tags: Vec<u64> },
-    Truncate { stream: Number, expected: u64, after: u64 },
-    Fork { parent: Number, at: u64, child: Number },
-    Snapshot { stream: Number, sequence: u64, tag: u64 },
-    Delete { stream: Number },
+    Append {
+        stream: Number,
+        expected: u64,
+        tags: Vec<u64>,
+    },
+    Truncate {
+        stream: Number,
+        expected: u64,
+        after: u64,
+    },
+    Fork {
+        parent: Number,
+        at: u64,
+        child: Number,
+    },
+    Snapshot {
+        stream: Number,
+        sequence: u64,
+        tag: u64,
+    },
+    Delete {
+        stream: Number,
+    },
 }
 
 /// What a thread does as one batch.
@@ -101,12 +121,18 @@ impl FromStr for Past {
 }
 
 fn mixed(numbers: [u64; 3]) -> u64 {
-    numbers.into_iter().fold(0x9e37_79b9, |mixed, number| Random::new(mixed ^ number).next_u64())
+    numbers.into_iter().fold(0x9e37_79b9, |mixed, number| {
+        Random::new(mixed ^ number).next_u64()
+    })
 }
 
 /// What a tag stands for: mostly short, rarely a good part of a segment.
 fn payload(tag: u64) -> Vec<u8> {
-    let length = if tag.is_multiple_of(41) { 20_000 } else { 8 + tag % 2000 };
+    let length = if tag.is_multiple_of(41) {
+        20_000
+    } else {
+        8 + tag % 2000
+    };
     let length = usize::try_from(length).expect("small");
     tag.to_le_bytes().into_iter().cycle().take(length).collect()
 }
@@ -131,8 +157,15 @@ impl State {
             _ => Durability::Interval(20),
         };
         let is_staged = random.one_in(4);
-        let steps = (0..=u64::from(random.one_in(6))).map(|_| self.step(&mut random)).collect();
-        Operation { thread, steps, durability, is_staged }
+        let steps = (0..=u64::from(random.one_in(6)))
+            .map(|_| self.step(&mut random))
+            .collect();
+        Operation {
+            thread,
+            steps,
+            durability,
+            is_staged,
+        }
     }
 
     fn step(&mut self, random: &mut Random) -> Step {
@@ -149,7 +182,11 @@ impl State {
                 let stream = self.stream(number);
                 stream.tags.truncate(usize::try_from(after).expect("small"));
                 stream.snapshots.retain(|sequence, _| *sequence <= after);
-                Step::Truncate { stream: number, expected: last, after }
+                Step::Truncate {
+                    stream: number,
+                    expected: last,
+                    after,
+                }
             }
             1 if living.len() < 8 => {
                 let (at, child) = (random.below(last + 1), self.made);
@@ -158,12 +195,20 @@ impl State {
                 made.tags.truncate(usize::try_from(at).expect("small"));
                 made.snapshots.retain(|sequence, _| *sequence <= at);
                 self.streams.insert(child, made);
-                Step::Fork { parent: number, at, child }
+                Step::Fork {
+                    parent: number,
+                    at,
+                    child,
+                }
             }
             2 if last > 0 => {
                 let (sequence, tag) = (1 + random.below(last), random.next_u64());
                 self.stream(number).snapshots.insert(sequence, tag);
-                Step::Snapshot { stream: number, sequence, tag }
+                Step::Snapshot {
+                    stream: number,
+                    sequence,
+                    tag,
+                }
             }
             3 if living.len() > 5 => {
                 self.streams.remove(&number);
@@ -178,7 +223,11 @@ impl State {
         let stream = self.stream(number);
         let expected = stream.tags.len() as u64;
         stream.tags.extend(&tags);
-        Step::Append { stream: number, expected, tags }
+        Step::Append {
+            stream: number,
+            expected,
+            tags,
+        }
     }
 
     fn stream(&mut self, number: Number) -> &mut Stream {
@@ -189,7 +238,10 @@ impl State {
     fn fingerprint(&self) -> u64 {
         self.streams.iter().fold(1, |mut sum, (number, stream)| {
             sum = mixed([sum, *number, stream.tags.len() as u64]);
-            sum = stream.tags.iter().fold(sum, |sum, tag| mixed([sum, *tag, 0]));
+            sum = stream
+                .tags
+                .iter()
+                .fold(sum, |sum, tag| mixed([sum, *tag, 0]));
             match stream.snapshots.last_key_value() {
                 Some((sequence, tag)) => mixed([sum, *sequence, *tag]),
                 None => sum,
@@ -206,9 +258,15 @@ impl Operation {
     pub fn run(&self, store: &Store) -> runlog_engine::Result<u64> {
         let payloads: Vec<Vec<Vec<u8>>> = self.steps.iter().map(Step::payloads).collect();
         let steps = self.steps.iter().zip(&payloads);
-        let ops = steps.map(|(step, payloads)| step.op(self.thread, payloads)).collect();
+        let ops = steps
+            .map(|(step, payloads)| step.op(self.thread, payloads))
+            .collect();
         let batch = Batch::new(ops).with_durability(self.durability);
-        let done = if self.is_staged { store.stage(&batch)?.wait()? } else { store.commit(&batch)? };
+        let done = if self.is_staged {
+            store.stage(&batch)?.wait()?
+        } else {
+            store.commit(&batch)?
+        };
         Ok(done.last_position.0)
     }
 
@@ -230,27 +288,44 @@ impl Step {
     fn op<'a>(&self, thread: u64, payloads: &'a [Vec<u8>]) -> Op<'a> {
         let id = |number| stream_id(thread, number);
         match self {
-            Self::Append { stream, expected, .. } => Op::Append {
+            Self::Append {
+                stream, expected, ..
+            } => Op::Append {
                 stream: id(*stream),
                 expected: Expected::Last(Sequence(*expected)),
-                records: payloads.iter().map(|payload| NewRecord::data(payload)).collect(),
+                records: payloads
+                    .iter()
+                    .map(|payload| NewRecord::data(payload))
+                    .collect(),
             },
-            Self::Truncate { stream, expected, after } => Op::Truncate {
+            Self::Truncate {
+                stream,
+                expected,
+                after,
+            } => Op::Truncate {
                 stream: id(*stream),
                 expected: Expected::Last(Sequence(*expected)),
                 after: Sequence(*after),
             },
-            Self::Fork { parent, at, child } => {
-                Op::Fork { parent: id(*parent), expected: Expected::Exists, at: Sequence(*at), child: id(*child) }
-            }
-            Self::Snapshot { stream, sequence, .. } => Op::Snapshot {
+            Self::Fork { parent, at, child } => Op::Fork {
+                parent: id(*parent),
+                expected: Expected::Exists,
+                at: Sequence(*at),
+                child: id(*child),
+            },
+            Self::Snapshot {
+                stream, sequence, ..
+            } => Op::Snapshot {
                 stream: id(*stream),
                 expected: Expected::Exists,
                 sequence: Sequence(*sequence),
                 meta: &[],
                 payload: payloads.first().map(Vec::as_slice).unwrap_or_default(),
             },
-            Self::Delete { stream } => Op::Delete { stream: id(*stream), expected: Expected::Any },
+            Self::Delete { stream } => Op::Delete {
+                stream: id(*stream),
+                expected: Expected::Any,
+            },
         }
     }
 }
@@ -272,7 +347,9 @@ impl Possible {
             }
             found
         };
-        Self { by_fingerprint: (0..threads).map(states).collect() }
+        Self {
+            by_fingerprint: (0..threads).map(states).collect(),
+        }
     }
 
     /// After how many operations of each thread a store is, as all its streams are read.
@@ -281,11 +358,18 @@ impl Possible {
     /// What is wrong with it: an error of reading, a payload of nobody, or a state that never was.
     pub fn stayed(&self, store: &Store) -> Result<Vec<u64>, String> {
         let mut found = vec![State::default(); self.by_fingerprint.len()];
-        for info in store.streams().map_err(|error| format!("streams: {error}"))? {
+        for info in store
+            .streams()
+            .map_err(|error| format!("streams: {error}"))?
+        {
             let id = u128::from_be_bytes(*info.id.as_bytes());
             let thread = usize::try_from(id >> 64).unwrap_or(0).wrapping_sub(1);
-            let number = u64::try_from(id & u128::from(u64::MAX)).unwrap_or(0).wrapping_sub(1);
-            let state = found.get_mut(thread).ok_or_else(|| format!("a stream of nobody: {}", info.id))?;
+            let number = u64::try_from(id & u128::from(u64::MAX))
+                .unwrap_or(0)
+                .wrapping_sub(1);
+            let state = found
+                .get_mut(thread)
+                .ok_or_else(|| format!("a stream of nobody: {}", info.id))?;
             state.streams.insert(number, read(store, info.id)?);
         }
         let stayed = found.iter().zip(&self.by_fingerprint).zip(0..).map(|((found, possible), thread)| {
@@ -300,16 +384,26 @@ impl Possible {
 fn read(store: &Store, id: StreamId) -> Result<Stream, String> {
     let told = |error: runlog_engine::Error| format!("stream {id}: {:?}: {error}", error.kind());
     let mut stream = Stream::default();
-    for (record, sequence) in store.read(id, ReadOptions::default()).map_err(told)?.zip(1..) {
+    for (record, sequence) in store
+        .read(id, ReadOptions::default())
+        .map_err(told)?
+        .zip(1..)
+    {
         let record = record.map_err(told)?;
         if record.sequence.0 != sequence {
-            return Err(format!("stream {id}: sequence {} where {sequence} should be", record.sequence));
+            return Err(format!(
+                "stream {id}: sequence {} where {sequence} should be",
+                record.sequence
+            ));
         }
         let tag = tag_of(&record.payload);
-        stream.tags.push(tag.ok_or_else(|| format!("stream {id}, sequence {sequence}: a payload of nobody"))?);
+        stream.tags.push(
+            tag.ok_or_else(|| format!("stream {id}, sequence {sequence}: a payload of nobody"))?,
+        );
     }
     if let Some(snapshot) = store.latest_snapshot(id, Sequence::MAX).map_err(told)? {
-        let tag = tag_of(&snapshot.payload).ok_or_else(|| format!("stream {id}: a snapshot of nobody"))?;
+        let tag = tag_of(&snapshot.payload)
+            .ok_or_else(|| format!("stream {id}: a snapshot of nobody"))?;
         stream.snapshots.insert(snapshot.sequence.0, tag);
     }
     Ok(stream)
@@ -328,15 +422,31 @@ mod tests {
         let mut states = [State::default(), State::default()];
         for number in 1..=60 {
             for (state, thread) in states.iter_mut().zip(0..) {
-                state.next(7, thread, number).run(&store).expect("it is as the state says");
+                state
+                    .next(7, thread, number)
+                    .run(&store)
+                    .expect("it is as the state says");
             }
             // A later operation may lead back to this state: the highest number counts.
             let stayed = possible.stayed(&store).expect("a state of these");
-            assert!(stayed.iter().all(|stayed| *stayed >= number), "{stayed:?} after {number}");
+            assert!(
+                stayed.iter().all(|stayed| *stayed >= number),
+                "{stayed:?} after {number}"
+            );
         }
-        let past: Past = Past::default().and(7, vec![60, 60]).to_string().parse().expect("as it was told");
+        let past: Past = Past::default()
+            .and(7, vec![60, 60])
+            .to_string()
+            .parse()
+            .expect("as it was told");
         assert_eq!(past.state(1).fingerprint(), states[1].fingerprint());
-        store.append(stream_id(1, 0), Expected::Any, &[NewRecord::data(&payload(5))]).expect("it is there");
+        store
+            .append(
+                stream_id(1, 0),
+                Expected::Any,
+                &[NewRecord::data(&payload(5))],
+            )
+            .expect("it is there");
         possible.stayed(&store).expect_err("nobody appended that");
     }
 }

@@ -13,8 +13,8 @@ use std::{
 use futures_util::future::{Either, select};
 use runlog::{
     AgentDefinition, AgentEnd, AgentError, ErrorKind, Execution, Executor, NewMessage, NewToolCall,
-    OrchestratorOptions, RawJson, Recorded, RunContext, RunSnapshot, RunStatus, Runtime, RuntimeEvent, SpawnRequest,
-    SpawnResult, ToolOutcome,
+    OrchestratorOptions, RawJson, Recorded, RunContext, RunSnapshot, RunStatus, Runtime,
+    RuntimeEvent, SpawnRequest, SpawnResult, ToolOutcome,
 };
 
 use super::{
@@ -24,18 +24,24 @@ use super::{
 use crate::random::Random;
 
 /// The agents that are defined, with the most steps of each run and the milliseconds it may work.
-pub(super) const AGENTS: [(&str, Option<u32>, Option<u64>); 4] =
-    [("lead", None, None), ("coder", Some(3), None), ("tester", Some(6), Some(40)), ("writer", None, Some(400))];
+pub(super) const AGENTS: [(&str, Option<u32>, Option<u64>); 4] = [
+    ("lead", None, None),
+    ("coder", Some(3), None),
+    ("tester", Some(6), Some(40)),
+    ("writer", None, Some(400)),
+];
 /// About the most runs of one life.
 const RUNS_MAX: u32 = 24;
 
 pub(super) fn definitions() -> impl Iterator<Item = AgentDefinition> {
-    AGENTS.iter().map(|(name, max_steps, default_timeout_ms)| AgentDefinition {
-        system_prompt: Some(format!("You are the {name}.")),
-        max_steps: *max_steps,
-        default_timeout_ms: *default_timeout_ms,
-        ..AgentDefinition::new(*name, "Works.")
-    })
+    AGENTS
+        .iter()
+        .map(|(name, max_steps, default_timeout_ms)| AgentDefinition {
+            system_prompt: Some(format!("You are the {name}.")),
+            max_steps: *max_steps,
+            default_timeout_ms: *default_timeout_ms,
+            ..AgentDefinition::new(*name, "Works.")
+        })
 }
 
 /// Does the work of every agent of one process.
@@ -52,7 +58,10 @@ impl Executor for Agents {
         self.runs.fetch_add(1, Ordering::Relaxed);
         let executions = self.ledger.began(run.run_id());
         if executions > 1 {
-            self.ledger.fault(format!("run {} is executed {executions} times", run.run_id()));
+            self.ledger.fault(format!(
+                "run {} is executed {executions} times",
+                run.run_id()
+            ));
         }
         let random = self.scheduler.random();
         Box::pin(Agent::new(self.clone(), run, random).work())
@@ -74,7 +83,14 @@ struct Agent {
 impl Agent {
     fn new(all: Agents, run: RunContext, mut random: Random) -> Self {
         let is_polite = !random.one_in(4);
-        Self { all, run, random, is_polite, is_impatient: false, working: None }
+        Self {
+            all,
+            run,
+            random,
+            is_polite,
+            is_impatient: false,
+            working: None,
+        }
     }
 
     async fn work(mut self) -> Result<AgentEnd, AgentError> {
@@ -94,7 +110,9 @@ impl Agent {
                 Err(_) if !self.is_polite => {}
                 // Calls of its own are open still: of a spawn it lost its patience with.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {}
-                Err(error) if error.kind() == ErrorKind::LimitReached => return Ok(AgentEnd::paused("limit")),
+                Err(error) if error.kind() == ErrorKind::LimitReached => {
+                    return Ok(AgentEnd::paused("limit"));
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -147,16 +165,28 @@ impl Agent {
                 let (key, value) = (format!("k{}", self.random.below(3)), self.text());
                 self.run.space().set(key, RawJson::string(&value));
             }
-            26 => self.run.save_snapshot(&RunSnapshot::new("on the way")).await?,
+            26 => {
+                self.run
+                    .save_snapshot(&RunSnapshot::new("on the way"))
+                    .await?
+            }
             27 => {
-                let json = format!("{{\"type\":\"node:completed\",\"nodeId\":\"{}\"}}", self.text());
+                let json = format!(
+                    "{{\"type\":\"node:completed\",\"nodeId\":\"{}\"}}",
+                    self.text()
+                );
                 self.run.record_event(&RuntimeEvent::parse(json)?).await?;
             }
             28 => self.leave_a_writer_behind(),
             29 => return Ok(Some(AgentEnd::completed(self.text()))),
             30 => return Ok(Some(AgentEnd::paused(self.text()))),
             31 => resume_unwind(Box::new("an agent that panics")),
-            32 => return Err(runlog::Error::new(ErrorKind::NotFound, "an agent that fails")),
+            32 => {
+                return Err(runlog::Error::new(
+                    ErrorKind::NotFound,
+                    "an agent that fails",
+                ));
+            }
             33 if self.random.one_in(4) => {
                 self.working = None;
                 std::future::pending::<()>().await;
@@ -188,7 +218,10 @@ impl Agent {
         self.run.next_step().await?;
         let (id, message) = self.call("search", "{}");
         let outcome = ToolOutcome::completed(id, RawJson::string("found"));
-        let recorded = self.run.record_tool_call(message.to_json()?, &[outcome]).await?;
+        let recorded = self
+            .run
+            .record_tool_call(message.to_json()?, &[outcome])
+            .await?;
         said(&self.all.ledger, &self.run, &message, &recorded)
     }
 
@@ -203,10 +236,16 @@ impl Agent {
 
     /// Its [`RunContext`] goes on being used by somebody who doesn't care what becomes of the run.
     fn leave_a_writer_behind(&mut self) {
-        let (all, run, mut random) = (self.all.clone(), self.run.clone(), Random::new(self.random.next_u64()));
+        let (all, run, mut random) = (
+            self.all.clone(),
+            self.run.clone(),
+            Random::new(self.random.next_u64()),
+        );
         self.all.scheduler.spawn(Box::pin(async move {
             for _ in 0..1 + random.below(6) {
-                all.scheduler.sleep(Duration::from_millis(random.below(300))).await;
+                all.scheduler
+                    .sleep(Duration::from_millis(random.below(300)))
+                    .await;
                 let message = NewMessage::user(&format!("left behind {:08x}", random.next_u64()));
                 if let Ok(recorded) = run.record_message(message.clone()).await
                     && let Err(error) = said(&all.ledger, &run, &message, &recorded)
@@ -245,8 +284,15 @@ impl Agent {
     /// Runs that somebody was told are paused; they may have gone on since.
     fn paused(&self) -> Vec<SpawnResult> {
         let told = self.all.ledger.told();
-        let results = told.spawns.iter().flat_map(|spawn| &spawn.results).chain(&told.ends);
-        results.filter(|result| result.status == RunStatus::Paused && result.run_id.is_some()).cloned().collect()
+        let results = told
+            .spawns
+            .iter()
+            .flat_map(|spawn| &spawn.results)
+            .chain(&told.ends);
+        results
+            .filter(|result| result.status == RunStatus::Paused && result.run_id.is_some())
+            .cloned()
+            .collect()
     }
 
     async fn spawn(&mut self) -> runlog::Result<()> {
@@ -263,7 +309,11 @@ impl Agent {
             None
         };
         self.working = None;
-        let patience = if self.random.one_in(8) { Duration::from_millis(self.random.below(60)) } else { Duration::MAX };
+        let patience = if self.random.one_in(8) {
+            Duration::from_millis(self.random.below(60))
+        } else {
+            Duration::MAX
+        };
         let spawned = async {
             match &call_id {
                 Some(id) => self.run.spawn_agents_for(id, requests).await,
@@ -281,7 +331,11 @@ impl Agent {
         if let Ok(results) = &spawned
             && self.run.run().status == RunStatus::Running
         {
-            let told = ToldSpawn { parent: self.run.run_id(), call_id, results: results.clone() };
+            let told = ToldSpawn {
+                parent: self.run.run_id(),
+                call_id,
+                results: results.clone(),
+            };
             self.all.ledger.told().spawns.push(told);
         }
         self.counts();
@@ -289,10 +343,25 @@ impl Agent {
     }
 }
 
-fn said(ledger: &Ledger, run: &RunContext, message: &NewMessage, recorded: &Recorded) -> runlog::Result<()> {
+fn said(
+    ledger: &Ledger,
+    run: &RunContext,
+    message: &NewMessage,
+    recorded: &Recorded,
+) -> runlog::Result<()> {
     let json = message.to_json()?.as_bytes().to_vec();
-    let Recorded { sequence_number: sequence, step_number: step, .. } = *recorded;
+    let Recorded {
+        sequence_number: sequence,
+        step_number: step,
+        ..
+    } = *recorded;
     let (id, instance) = (run.run_id(), run.run().instance_id);
-    ledger.told().messages.push(ToldMessage { run: id, instance, sequence, step, json });
+    ledger.told().messages.push(ToldMessage {
+        run: id,
+        instance,
+        sequence,
+        step,
+        json,
+    });
     Ok(())
 }

@@ -3,7 +3,10 @@
 use runlog::{
     Embedded,
     backend::{Backend, BackendFuture, Page},
-    engine::{Appended, Batch, Durability, Position, ReadOptions, Sequence, Snapshot, StreamId, StreamInfo},
+    engine::{
+        Appended, Batch, Durability, Position, ReadOptions, Sequence, Snapshot, StreamId,
+        StreamInfo,
+    },
 };
 use uuid::Uuid;
 
@@ -17,7 +20,11 @@ pub(super) struct GivingWay {
 
 impl GivingWay {
     pub(super) fn new(embedded: Embedded, scheduler: Scheduler, ledger: Ledger) -> Self {
-        Self { embedded, scheduler, ledger }
+        Self {
+            embedded,
+            scheduler,
+            ledger,
+        }
     }
 
     async fn commit_between(&self, batch: Batch<'_>) -> runlog::Result<Appended> {
@@ -55,7 +62,11 @@ impl Backend for GivingWay {
         })
     }
 
-    fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> BackendFuture<'_, Option<Snapshot>> {
+    fn latest_snapshot(
+        &self,
+        stream: StreamId,
+        at_or_before: Sequence,
+    ) -> BackendFuture<'_, Option<Snapshot>> {
         self.embedded.latest_snapshot(stream, at_or_before)
     }
 

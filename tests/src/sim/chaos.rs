@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use runlog::{
-    Embedded, ErrorKind, ListRuns, Orchestrator, RawJson, ResumeOptions, RunHandle, RunId, RunStatus, Runtime,
-    StartAgent,
+    Embedded, ErrorKind, ListRuns, Orchestrator, RawJson, ResumeOptions, RunHandle, RunId,
+    RunStatus, Runtime, StartAgent,
 };
 
 use super::{agents::AGENTS, ledger::Ledger, scheduler::Scheduler};
@@ -22,13 +22,25 @@ pub(super) struct Users {
 impl Users {
     /// Goes on with what a crash cut off, as a process does once it has begun.
     pub(super) fn go_on(&self) {
-        let Self { ledger, orchestrator, .. } = self.clone();
+        let Self {
+            ledger,
+            orchestrator,
+            ..
+        } = self.clone();
         self.scheduler.spawn(Box::pin(async move {
-            let Ok(report) = orchestrator.resume_all().await else { return };
+            let Ok(report) = orchestrator.resume_all().await else {
+                return;
+            };
             let mut told = ledger.told();
             told.revived += report.resumed.len() as u64;
-            told.left.extend(report.left.into_iter().map(|(id, error)| (id, error.to_string())));
-            told.ends.extend(report.resumed.into_iter().map(|(_, result)| result));
+            told.left.extend(
+                report
+                    .left
+                    .into_iter()
+                    .map(|(id, error)| (id, error.to_string())),
+            );
+            told.ends
+                .extend(report.resumed.into_iter().map(|(_, result)| result));
         }));
     }
 
@@ -37,7 +49,9 @@ impl Users {
         let (user, mut random) = (self.clone(), self.scheduler.random());
         self.scheduler.spawn(Box::pin(async move {
             for _ in 0..acts {
-                user.scheduler.sleep(Duration::from_millis(random.below(120))).await;
+                user.scheduler
+                    .sleep(Duration::from_millis(random.below(120)))
+                    .await;
                 // What is refused is refused: the laws say what may be.
                 let _ = user.act(&mut random).await;
             }
@@ -47,7 +61,10 @@ impl Users {
     /// Starts an agent, and waits for it elsewhere.
     pub(super) async fn start(&self, mut random: Random) -> runlog::Result<RunId> {
         let (name, ..) = AGENTS[random.place(AGENTS.len())];
-        let mut start = StartAgent::new(name, format!("task {:08x}", random.next_u64() & 0xffff_ffff));
+        let mut start = StartAgent::new(
+            name,
+            format!("task {:08x}", random.next_u64() & 0xffff_ffff),
+        );
         if random.one_in(6) {
             start = start.with_timeout(Duration::from_millis(1 + random.below(200)));
         }
@@ -75,15 +92,22 @@ impl Users {
             },
             5..7 => match self.some_run(random, Some(RunStatus::Paused)).await? {
                 Some(run) => {
-                    let timeout = random.one_in(3).then(|| Duration::from_millis(1 + random.below(100)));
-                    self.wait_for(self.orchestrator.resume(run, &ResumeOptions::default(), timeout).await?);
+                    let timeout = random
+                        .one_in(3)
+                        .then(|| Duration::from_millis(1 + random.below(100)));
+                    self.wait_for(
+                        self.orchestrator
+                            .resume(run, &ResumeOptions::default(), timeout)
+                            .await?,
+                    );
                     Ok(())
                 }
                 None => Ok(()),
             },
             _ => match self.some_run(random, Some(RunStatus::Running)).await? {
                 Some(run) => {
-                    let json = format!("{{\"type\":\"send\",\"runId\":\"{run}\",\"message\":\"Hurry!\"}}");
+                    let json =
+                        format!("{{\"type\":\"send\",\"runId\":\"{run}\",\"message\":\"Hurry!\"}}");
                     self.orchestrator.send(run, &RawJson::parse(json)?).await
                 }
                 None => Ok(()),
@@ -93,18 +117,34 @@ impl Users {
 
     async fn cancel(&self, run: RunId) -> runlog::Result<()> {
         self.orchestrator.cancel(run).await?;
-        let seen = self.embedded.engine().last_position().map_or(0, |seen| seen.0);
+        let seen = self
+            .embedded
+            .engine()
+            .last_position()
+            .map_or(0, |seen| seen.0);
         self.ledger.cancelled(run, seen);
         Ok(())
     }
 
-    async fn some_run(&self, random: &mut Random, status: Option<RunStatus>) -> runlog::Result<Option<RunId>> {
+    async fn some_run(
+        &self,
+        random: &mut Random,
+        status: Option<RunStatus>,
+    ) -> runlog::Result<Option<RunId>> {
         let runs = self.all_runs(status).await?;
         Ok((!runs.is_empty()).then(|| runs[random.place(runs.len())]))
     }
 
     async fn all_runs(&self, status: Option<RunStatus>) -> runlog::Result<Vec<RunId>> {
-        let page = self.orchestrator.store().runs().list(&ListRuns { status, ..ListRuns::default() }).await?;
+        let page = self
+            .orchestrator
+            .store()
+            .runs()
+            .list(&ListRuns {
+                status,
+                ..ListRuns::default()
+            })
+            .await?;
         Ok(page.items.iter().map(|run| run.id).collect())
     }
 

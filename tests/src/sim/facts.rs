@@ -44,9 +44,14 @@ pub(super) struct RecordedResults {
 impl Facts {
     pub(super) fn read(engine: &Store) -> Result<Self, String> {
         let mut facts = Self::default();
-        for record in engine.scan(Position(1)).map_err(|error| error.to_string())? {
+        for record in engine
+            .scan(Position(1))
+            .map_err(|error| error.to_string())?
+        {
             let record = record.map_err(|error| format!("scan: {error}"))?;
-            facts.take(&record).map_err(|error| format!("position {}: {error}", record.position))?;
+            facts
+                .take(&record)
+                .map_err(|error| format!("position {}: {error}", record.position))?;
         }
         Ok(facts)
     }
@@ -70,8 +75,11 @@ impl Facts {
             1..16 => self.take_context(InstanceId(id), record),
             32..40 => self.take_run(RunId(id), record),
             SPAWNED => {
-                let spawn = SpawnRecord::decode(kind, &record.meta, &record.payload).map_err(told)?;
-                self.run_of(RunId(id), position, kind)?.spawns.push((position, spawn));
+                let spawn =
+                    SpawnRecord::decode(kind, &record.meta, &record.payload).map_err(told)?;
+                self.run_of(RunId(id), position, kind)?
+                    .spawns
+                    .push((position, spawn));
                 Ok(())
             }
             49..64 | 96..112 => self.run_of(RunId(id), position, kind).map(|_| ()),
@@ -83,12 +91,21 @@ impl Facts {
         if record.kind >= Kind(128) {
             return Ok(());
         }
-        let event = RunCatalogEvent::decode(record.kind.0, &record.meta, &record.payload).map_err(told)?;
+        let event =
+            RunCatalogEvent::decode(record.kind.0, &record.meta, &record.payload).map_err(told)?;
         let (id, what) = match event {
             RunCatalogEvent::Created(run) => (run.id, format!("running {}", run.step_count)),
-            RunCatalogEvent::StatusChanged { id, status, step_count, .. } => (id, format!("{status} {step_count}")),
+            RunCatalogEvent::StatusChanged {
+                id,
+                status,
+                step_count,
+                ..
+            } => (id, format!("{status} {step_count}")),
         };
-        self.listed.entry(id).or_default().push((record.position.0, what));
+        self.listed
+            .entry(id)
+            .or_default()
+            .push((record.position.0, what));
         Ok(())
     }
 
@@ -108,7 +125,10 @@ impl Facts {
     }
 
     fn run_of(&mut self, id: RunId, position: u64, kind: u8) -> Result<&mut RunFacts, String> {
-        let run = self.runs.get_mut(&id).ok_or_else(|| format!("run {id} has a record before it was made"))?;
+        let run = self
+            .runs
+            .get_mut(&id)
+            .ok_or_else(|| format!("run {id} has a record before it was made"))?;
         run.records.push((position, kind));
         Ok(run)
     }
@@ -127,7 +147,11 @@ impl Facts {
                 records: vec![(position, kind)],
             };
             let is_new = made.run.id == id && self.runs.insert(id, made).is_none();
-            return if is_new { Ok(()) } else { Err(format!("run {id} is made twice")) };
+            return if is_new {
+                Ok(())
+            } else {
+                Err(format!("run {id} is made twice"))
+            };
         }
         let run = self.run_of(id, position, kind)?;
         match event {
@@ -142,7 +166,11 @@ impl Facts {
     /// The run and those it goes on from, the newest first.
     pub(super) fn line(&self, id: RunId) -> Vec<RunId> {
         let mut line = vec![id];
-        while let Some(before) = line.last().and_then(|id| self.runs.get(id)).and_then(|run| run.run.resumed_from) {
+        while let Some(before) = line
+            .last()
+            .and_then(|id| self.runs.get(id))
+            .and_then(|run| run.run.resumed_from)
+        {
             line.push(before);
         }
         line
@@ -153,21 +181,51 @@ impl Facts {
         let short = |id: RunId| id.to_string().split_off(24);
         let mut lines = Vec::new();
         for (id, run) in &self.runs {
-            let of = (run.run.parent_run_id.map(short), run.run.resumed_from.map(short));
+            let of = (
+                run.run.parent_run_id.map(short),
+                run.run.resumed_from.map(short),
+            );
             let agent = &run.run.agent_id;
-            let mut tell = |at: u64, what: String| lines.push((at, format!("{at:>5} {} {what}", short(*id))));
-            tell(run.created, format!("{agent}: parent {:?}, from {:?}, step {}", of.0, of.1, run.run.step_count));
-            run.steps.iter().for_each(|(at, step)| tell(*at, format!("step {step}")));
-            run.changes.iter().for_each(|(at, change)| tell(*at, format!("{change:?}")));
-            run.resumed.iter().for_each(|(at, by)| tell(*at, format!("resumed by {}", short(*by))));
+            let mut tell =
+                |at: u64, what: String| lines.push((at, format!("{at:>5} {} {what}", short(*id))));
+            tell(
+                run.created,
+                format!(
+                    "{agent}: parent {:?}, from {:?}, step {}",
+                    of.0, of.1, run.run.step_count
+                ),
+            );
+            run.steps
+                .iter()
+                .for_each(|(at, step)| tell(*at, format!("step {step}")));
+            run.changes
+                .iter()
+                .for_each(|(at, change)| tell(*at, format!("{change:?}")));
+            run.resumed
+                .iter()
+                .for_each(|(at, by)| tell(*at, format!("resumed by {}", short(*by))));
             run.spawns.iter().for_each(|(at, record)| {
-                let agents = record.agents.iter().map(|agent| (agent.index, agent.run_id.map(short)));
-                tell(*at, format!("{} spawns of {}: {:?}", record.call_id, record.count, agents.collect::<Vec<_>>()));
+                let agents = record
+                    .agents
+                    .iter()
+                    .map(|agent| (agent.index, agent.run_id.map(short)));
+                tell(
+                    *at,
+                    format!(
+                        "{} spawns of {}: {:?}",
+                        record.call_id,
+                        record.count,
+                        agents.collect::<Vec<_>>()
+                    ),
+                );
             });
         }
         for event in self.contexts.values().flatten() {
             let (at, run) = (event.position, event.run_id.map(short).unwrap_or_default());
-            lines.push((at, format!("{at:>5} {run} {} {}", event.event_type, event.content)));
+            lines.push((
+                at,
+                format!("{at:>5} {run} {} {}", event.event_type, event.content),
+            ));
         }
         lines.sort();
         lines.into_iter().map(|(_, line)| line + "\n").collect()
@@ -175,7 +233,11 @@ impl Facts {
 
     /// Every result of a tool call of a context.
     pub(super) fn results(&self, instance: InstanceId) -> Vec<RecordedResults> {
-        let events = self.contexts.get(&instance).map(Vec::as_slice).unwrap_or_default();
+        let events = self
+            .contexts
+            .get(&instance)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         events.iter().flat_map(results_of).collect()
     }
 }
@@ -185,14 +247,19 @@ fn results_of(event: &ContextEvent) -> Vec<RecordedResults> {
     if event.event_type != runlog::ContextEventKind::ToolResult {
         return Vec::new();
     }
-    let Ok(message) = serde_json::from_slice::<serde_json::Value>(event.content.as_bytes()) else { return Vec::new() };
+    let Ok(message) = serde_json::from_slice::<serde_json::Value>(event.content.as_bytes()) else {
+        return Vec::new();
+    };
     let one = |id: &serde_json::Value, content: &serde_json::Value| RecordedResults {
         position: event.position,
         call_id: id.as_str().unwrap_or_default().to_owned(),
         text: content.as_str().unwrap_or_default().to_owned(),
     };
     match message["content"].as_array() {
-        Some(parts) => parts.iter().map(|part| one(&part["tool_use_id"], &part["content"])).collect(),
+        Some(parts) => parts
+            .iter()
+            .map(|part| one(&part["tool_use_id"], &part["content"]))
+            .collect(),
         None => vec![one(&message["tool_call_id"], &message["content"])],
     }
 }

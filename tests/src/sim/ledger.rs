@@ -79,7 +79,11 @@ impl Ledger {
     pub(super) fn cancelled(&self, root: RunId, seen: u64) {
         let mut told = self.told();
         let position = told.position;
-        told.cancelled.push(ToldCancelled { root, told: position, seen: seen.max(position) });
+        told.cancelled.push(ToldCancelled {
+            root,
+            told: position,
+            seen: seen.max(position),
+        });
     }
 
     /// Notes that a run is executed; tells which execution of it this is.
@@ -99,10 +103,15 @@ impl Ledger {
         let mut told = self.told();
         told.working += 1;
         if told.working > i64::try_from(most).unwrap_or(i64::MAX) {
-            let fault = format!("{} agents are at work at once, at most {most} may be", told.working);
+            let fault = format!(
+                "{} agents are at work at once, at most {most} may be",
+                told.working
+            );
             told.faults.push(fault);
         }
-        Working { ledger: self.clone() }
+        Working {
+            ledger: self.clone(),
+        }
     }
 }
 

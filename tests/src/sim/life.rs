@@ -6,8 +6,8 @@ use std::{
 };
 
 use runlog::{
-    AsyncStore, Defect, Embedded, Orchestrator, OrchestratorOptions, RunId, RunStatus, Runtime, StoreOptions,
-    ToolStyle, Wait, engine,
+    AsyncStore, Defect, Embedded, Orchestrator, OrchestratorOptions, RunId, RunStatus, Runtime,
+    StoreOptions, ToolStyle, Wait, engine,
 };
 
 use super::{
@@ -116,25 +116,44 @@ struct Life {
 /// # Errors
 /// The law that was broken.
 pub fn run(seed: u64, defect: Option<Defect>) -> Result<Outcome, String> {
-    let mut world = World { defect, ..World::new(seed) };
+    let mut world = World {
+        defect,
+        ..World::new(seed)
+    };
     let lives = 1 + world.random.below(4);
     for life in 0..lives {
-        world.live(life == 0).map_err(|broken| format!("life {life}: {broken}"))?;
+        world
+            .live(life == 0)
+            .map_err(|broken| format!("life {life}: {broken}"))?;
     }
-    world.end().map_err(|broken| format!("the last life: {broken}"))
+    world
+        .end()
+        .map_err(|broken| format!("the last life: {broken}"))
 }
 
 impl World {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x5eed_0f0a_9e37);
         let options = OrchestratorOptions {
-            concurrent_max: if random.one_in(2) { 1 + random.place(4) } else { 64 },
+            concurrent_max: if random.one_in(2) {
+                1 + random.place(4)
+            } else {
+                64
+            },
             spawn_max: 4,
             depth_max: 3,
             stop_grace: Duration::from_millis(20),
-            max_total_steps: if random.one_in(2) { 1 + u32::try_from(random.below(4)).unwrap_or(0) } else { 500 },
+            max_total_steps: if random.one_in(2) {
+                1 + u32::try_from(random.below(4)).unwrap_or(0)
+            } else {
+                500
+            },
             inbox_max: 2,
-            tool_style: if random.one_in(2) { ToolStyle::OpenAi } else { ToolStyle::Anthropic },
+            tool_style: if random.one_in(2) {
+                ToolStyle::OpenAi
+            } else {
+                ToolStyle::Anthropic
+            },
             ..OrchestratorOptions::default()
         };
         Self {
@@ -150,10 +169,13 @@ impl World {
     }
 
     fn open(&mut self) -> Result<Life, String> {
-        let options =
-            StoreOptions { segment_bytes_max: 64 << 10, ..StoreOptions::with_host(Arc::new(self.host.clone())) };
+        let options = StoreOptions {
+            segment_bytes_max: 64 << 10,
+            ..StoreOptions::with_host(Arc::new(self.host.clone()))
+        };
         let storage = Arc::new(self.storage.clone());
-        let embedded = Embedded::open_on(storage, options, Wait::Await).map_err(|error| format!("open: {error}"))?;
+        let embedded = Embedded::open_on(storage, options, Wait::Await)
+            .map_err(|error| format!("open: {error}"))?;
         Ok(self.begin(embedded))
     }
 
@@ -173,8 +195,17 @@ impl World {
             options: self.options.clone(),
             runs: Arc::new(AtomicU32::new(0)),
         });
-        let users = Users { scheduler: scheduler.clone(), ledger, orchestrator, embedded: embedded.clone() };
-        Life { scheduler, embedded, users }
+        let users = Users {
+            scheduler: scheduler.clone(),
+            ledger,
+            orchestrator,
+            embedded: embedded.clone(),
+        };
+        Life {
+            scheduler,
+            embedded,
+            users,
+        }
     }
 
     /// One process, which may meet faults and dies in some way.
@@ -189,17 +220,36 @@ impl World {
             3..5 => Some(Failure::PowerLoss),
             _ => None,
         };
-        let lasting = if self.random.one_in(2) { Lasting::Once } else { Lasting::ForGood };
-        self.storage.arm(failure.map(|failure| Fault { after: self.random.below(300), failure, lasting }));
+        let lasting = if self.random.one_in(2) {
+            Lasting::Once
+        } else {
+            Lasting::ForGood
+        };
+        self.storage.arm(failure.map(|failure| Fault {
+            after: self.random.below(300),
+            failure,
+            lasting,
+        }));
         if let Err(error) = life.recover() {
             let hit = self.storage.injected();
             if hit == 0 {
                 return Err(format!("recovery: {error}"));
             }
-            return self.die(life, if failure == Some(Failure::PowerLoss) { Death::PowerCut } else { Death::Kill });
+            return self.die(
+                life,
+                if failure == Some(Failure::PowerLoss) {
+                    Death::PowerCut
+                } else {
+                    Death::Kill
+                },
+            );
         }
         self.check(&life, false)?;
-        let turns_after = if self.random.one_in(6) { u64::MAX } else { self.random.below(4_000) };
+        let turns_after = if self.random.one_in(6) {
+            u64::MAX
+        } else {
+            self.random.below(4_000)
+        };
         let restarts = u64::from(self.random.one_in(6));
         for _ in 0..restarts {
             life.go_on(&mut self.random);
@@ -240,8 +290,17 @@ impl World {
         storage.unharmed(|| {
             let facts = Facts::read(life.embedded.engine())?;
             let told = self.ledger.told();
-            let laws = Laws { facts: &facts, told: &told, options: &self.options, had_faults: self.had_faults };
-            let kept = if is_end { laws.at_the_end() } else { laws.after_recovery() };
+            let laws = Laws {
+                facts: &facts,
+                told: &told,
+                options: &self.options,
+                had_faults: self.had_faults,
+            };
+            let kept = if is_end {
+                laws.at_the_end()
+            } else {
+                laws.after_recovery()
+            };
             kept.map_err(|broken| format!("{broken}\n{}", facts.story()))?;
             Ok(facts)
         })
@@ -255,7 +314,11 @@ impl World {
     fn die(&mut self, life: Life, death: Death) -> Result<(), String> {
         self.had_faults |= self.storage.injected() > 0;
         self.figures.storage_faults += self.storage.injected().min(1);
-        let Life { scheduler, embedded, users } = life;
+        let Life {
+            scheduler,
+            embedded,
+            users,
+        } = life;
         let close = |users| {
             scheduler.close();
             drop(users);
@@ -297,22 +360,39 @@ impl World {
         if life.is_empty() {
             life.define()?;
         }
-        life.recover().map_err(|error| format!("recovery: {error}"))?;
+        life.recover()
+            .map_err(|error| format!("recovery: {error}"))?;
         self.check(&life, false)?;
         life.go_on(&mut self.random);
         if let Err(broken) = life.finish() {
-            let story = Facts::read(life.embedded.engine()).map(|facts| facts.story()).unwrap_or_default();
+            let story = Facts::read(life.embedded.engine())
+                .map(|facts| facts.story())
+                .unwrap_or_default();
             return Err(format!("{broken}\n{story}"));
         }
         let facts = self.check(&life, true)?;
-        let Life { scheduler, embedded, users } = life;
+        let Life {
+            scheduler,
+            embedded,
+            users,
+        } = life;
         scheduler.close();
         drop(users);
-        embedded.engine().close().map_err(|error| format!("close: {error}"))?;
-        let checked = checker::check_files(&self.storage.files(), engine::storage::Storage::boot_id(&self.storage));
+        embedded
+            .engine()
+            .close()
+            .map_err(|error| format!("close: {error}"))?;
+        let checked = checker::check_files(
+            &self.storage.files(),
+            engine::storage::Storage::boot_id(&self.storage),
+        );
         let checked = checked.map_err(|problem| format!("checker: {problem}"))?;
         if checked.last_position() != facts.last_position {
-            return Err(format!("checker: {} records of {}", checked.last_position(), facts.last_position));
+            return Err(format!(
+                "checker: {} records of {}",
+                checked.last_position(),
+                facts.last_position
+            ));
         }
         let verified = engine::verify(&self.storage).map_err(|error| format!("verify: {error}"))?;
         if !verified.is_sound() {
@@ -328,13 +408,19 @@ impl World {
             messages: told.messages.len() as u64,
             ..self.figures
         };
-        Ok(Outcome { digest: facts.digest, figures })
+        Ok(Outcome {
+            digest: facts.digest,
+            figures,
+        })
     }
 }
 
 impl Life {
     /// Does something as a task, to its end, while nothing else goes on.
-    fn until_done<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
+    fn until_done<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, String> {
         let result = Arc::new(Mutex::new(None));
         let place = Arc::clone(&result);
         self.scheduler.spawn(Box::pin(async move {
@@ -353,7 +439,10 @@ impl Life {
     }
 
     fn is_empty(&self) -> bool {
-        self.embedded.engine().last_position().is_ok_and(|last| last.0 == 0)
+        self.embedded
+            .engine()
+            .last_position()
+            .is_ok_and(|last| last.0 == 0)
     }
 
     fn define(&self) -> Result<(), String> {
@@ -369,7 +458,9 @@ impl Life {
 
     fn recover(&self) -> Result<(), String> {
         let store = self.users.orchestrator.store().clone();
-        self.until_done(async move { store.recover_runs().await })?.map(|_| ()).map_err(|error| error.to_string())
+        self.until_done(async move { store.recover_runs().await })?
+            .map(|_| ())
+            .map_err(|error| error.to_string())
     }
 
     /// What was cut off goes on, and users come.
@@ -400,7 +491,11 @@ impl Life {
             }
             left -= 1;
         }
-        if turns >= TURNS_MAX && !was_hit { Err("it never ends".to_owned()) } else { Ok(()) }
+        if turns >= TURNS_MAX && !was_hit {
+            Err("it never ends".to_owned())
+        } else {
+            Ok(())
+        }
     }
 
     /// Lets everybody come to the end; those that never would are cancelled.
@@ -418,10 +513,14 @@ impl Life {
             }
             let users = self.users.clone();
             let cancelled = self.until_done(async move { users.cancel_all().await });
-            let cancelled = cancelled.map_err(|error| format!("cancelling what is left: {error}"))?;
+            let cancelled =
+                cancelled.map_err(|error| format!("cancelling what is left: {error}"))?;
             cancelled.map_err(|error| format!("cancelling what is left: {error}"))?;
         }
-        Err(format!("{} runs are under way, though all were cancelled", self.users.orchestrator.live_count()))
+        Err(format!(
+            "{} runs are under way, though all were cancelled",
+            self.users.orchestrator.live_count()
+        ))
     }
 
     /// After all that, an agent can be started, and there is room for it to work.
@@ -431,11 +530,18 @@ impl Life {
         let run: RunId = started.map_err(|error| format!("starting another agent: {error}"))?;
         while self.scheduler.turn() == Turn::Done {}
         let (store, users) = (self.users.orchestrator.store().clone(), self.users.clone());
-        self.until_done(async move { users.cancel_all().await })?.map_err(|error| format!("cancelling: {error}"))?;
+        self.until_done(async move { users.cancel_all().await })?
+            .map_err(|error| format!("cancelling: {error}"))?;
         while self.scheduler.turn() == Turn::Done {}
-        let found = self.until_done(async move { store.runs().get(run).await })?.map_err(|error| error.to_string())?;
+        let found = self
+            .until_done(async move { store.runs().get(run).await })?
+            .map_err(|error| error.to_string())?;
         let is_over = found.is_some_and(|run| run.status != RunStatus::Running);
         let was_begun = self.users.ledger.told().executions.contains_key(&run);
-        if is_over && was_begun { Ok(()) } else { Err(format!("there was no room for run {run}")) }
+        if is_over && was_begun {
+            Ok(())
+        } else {
+            Err(format!("there was no room for run {run}"))
+        }
     }
 }

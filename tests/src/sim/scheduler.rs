@@ -49,7 +49,10 @@ impl Scheduler {
             timers: BTreeMap::new(),
             is_closed: false,
         };
-        Self { state: Arc::new(Mutex::new(state)), host }
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            host,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -74,9 +77,14 @@ impl Scheduler {
         let count = state.ready.len();
         let place = state.random.place(count);
         let id = state.ready.swap_remove(place);
-        let Some(mut task) = state.tasks.get_mut(&id).and_then(Option::take) else { return Turn::Done };
+        let Some(mut task) = state.tasks.get_mut(&id).and_then(Option::take) else {
+            return Turn::Done;
+        };
         drop(state);
-        let waker = Waker::from(Arc::new(TaskWaker { scheduler: self.clone(), id }));
+        let waker = Waker::from(Arc::new(TaskWaker {
+            scheduler: self.clone(),
+            id,
+        }));
         let polled = task.as_mut().poll(&mut Context::from_waker(&waker));
         let mut state = self.state();
         if polled.is_pending() && !state.is_closed {
@@ -90,8 +98,11 @@ impl Scheduler {
     }
 
     fn pass_time(&self, mut state: MutexGuard<'_, State>) {
-        let Some((&(next_ms, _), _)) = state.timers.first_key_value() else { return };
-        self.host.pass_ms(next_ms.saturating_sub(self.host.now_ms()));
+        let Some((&(next_ms, _), _)) = state.timers.first_key_value() else {
+            return;
+        };
+        self.host
+            .pass_ms(next_ms.saturating_sub(self.host.now_ms()));
         let later = state.timers.split_off(&(next_ms.saturating_add(1), 0));
         let due = std::mem::replace(&mut state.timers, later);
         drop(state);
@@ -139,9 +150,15 @@ impl Runtime for Scheduler {
     }
 
     fn sleep(&self, duration: Duration) -> Task {
-        let Ok(ms) = u64::try_from(duration.as_millis()) else { return Box::pin(std::future::pending()) };
+        let Ok(ms) = u64::try_from(duration.as_millis()) else {
+            return Box::pin(std::future::pending());
+        };
         let due_ms = self.host.now_ms().saturating_add(ms.max(1));
-        Box::pin(Sleep { scheduler: self.clone(), due_ms, id: None })
+        Box::pin(Sleep {
+            scheduler: self.clone(),
+            due_ms,
+            id: None,
+        })
     }
 }
 
@@ -178,7 +195,9 @@ impl Future for Sleep {
         if self.id.is_none() {
             state.next_id += 1;
         }
-        let before = state.timers.insert((self.due_ms, id), context.waker().clone());
+        let before = state
+            .timers
+            .insert((self.due_ms, id), context.waker().clone());
         drop(state);
         drop(before);
         self.id = Some(id);

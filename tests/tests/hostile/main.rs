@@ -10,7 +10,9 @@ use std::{
     time::Duration,
 };
 
-use runlog_engine::{Expected, NewRecord, OpenOptions, Position, ReadOptions, Sequence, Store, storage::Storage};
+use runlog_engine::{
+    Expected, NewRecord, OpenOptions, Position, ReadOptions, Sequence, Store, storage::Storage,
+};
 use runlog_tests::{
     budget, checker,
     damage::{Left, victim},
@@ -34,7 +36,11 @@ const ROOM_BYTES: u64 = 8 << 20;
 
 fn options() -> OpenOptions {
     let host = Arc::new(TestHost::new(1));
-    OpenOptions { segment_bytes_max: 64 << 10, host, ..OpenOptions::default() }
+    OpenOptions {
+        segment_bytes_max: 64 << 10,
+        host,
+        ..OpenOptions::default()
+    }
 }
 
 /// Everything that can be done with a store, whatever comes of it.
@@ -68,18 +74,30 @@ fn read_all(store: &Store) {
     let last = store.last_position().map_or(0, |last| last.0);
     for first in [0, 1, last, u64::MAX] {
         if let Ok(scan) = store.scan(Position(first)) {
-            assert!(scan.take(RECORDS_MAX).count() < RECORDS_MAX, "the scan does not end");
+            assert!(
+                scan.take(RECORDS_MAX).count() < RECORDS_MAX,
+                "the scan does not end"
+            );
         }
     }
     for position in (0..last.min(200)).chain([last, last.wrapping_add(1), u64::MAX]) {
         let _ = store.record(Position(position));
     }
     for stream in store.streams().unwrap_or_default().into_iter().take(100) {
-        for direction in [runlog_engine::Direction::Forward, runlog_engine::Direction::Backward] {
+        for direction in [
+            runlog_engine::Direction::Forward,
+            runlog_engine::Direction::Backward,
+        ] {
             // A stream may claim many records; reading ends at the first that is not there.
-            let options = ReadOptions { direction, ..ReadOptions::default() };
+            let options = ReadOptions {
+                direction,
+                ..ReadOptions::default()
+            };
             if let Ok(read) = store.read(stream.id, options) {
-                assert!(read.take(RECORDS_MAX).count() < RECORDS_MAX, "the read does not end");
+                assert!(
+                    read.take(RECORDS_MAX).count() < RECORDS_MAX,
+                    "the read does not end"
+                );
             }
         }
         for sequence in [0, 1, stream.last_sequence.0, u64::MAX] {
@@ -137,13 +155,20 @@ fn try_seeds(left: Left, cases: u64) {
         }
         let largest = memory::take_largest();
         if largest > LARGEST_BYTES {
-            wrong.push(format!("seed {seed}: {largest} bytes were asked for at once"));
+            wrong.push(format!(
+                "seed {seed}: {largest} bytes were asked for at once"
+            ));
         }
         budget.add("hostile stores", 1);
     }
     current.store(u64::MAX, Ordering::SeqCst);
     let told: Vec<_> = wrong.iter().take(20).map(String::as_str).collect();
-    assert!(wrong.is_empty(), "{} went wrong:\n{}", wrong.len(), told.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} went wrong:\n{}",
+        wrong.len(),
+        told.join("\n")
+    );
 }
 
 #[test]

@@ -85,14 +85,21 @@ fn leave(global: &Global, flow: &str, command: &RawJson, out: &mut Out) -> Resul
     let store = store::open(global)?;
     let flow = store::flow_id(&store, flow)?;
     check(&store, flow)?;
-    FlowRun::attach(&store, flow)?.command(command).map_err(Failure::of_argument)?;
+    FlowRun::attach(&store, flow)?
+        .command(command)
+        .map_err(Failure::of_argument)?;
     let waiting = FlowRun::waiting(&store, flow)?;
     store.close()?;
     if out.is_json() {
-        out.value(&Waiting { run_id: flow, waiting })?;
+        out.value(&Waiting {
+            run_id: flow,
+            waiting,
+        })?;
     } else {
         let count = waiting.len();
-        out.line(format!("recorded; it waits for the program that runs the flow {flow} ({count} waiting)"))?;
+        out.line(format!(
+            "recorded; it waits for the program that runs the flow {flow} ({count} waiting)"
+        ))?;
     }
     Ok(Exit::Ok)
 }
@@ -100,9 +107,14 @@ fn leave(global: &Global, flow: &str, command: &RawJson, out: &mut Out) -> Resul
 /// Refuses a flow whose own status says that it is over: nobody would take the command. What its run says of it is told by
 /// the flow itself.
 fn check(store: &Store, id: RunId) -> Result<()> {
-    let Some(flow) = store.flows().get(id)? else { return Err(store::no_flow(&id.to_string())) };
+    let Some(flow) = store.flows().get(id)? else {
+        return Err(store::no_flow(&id.to_string()));
+    };
     if flow.is_over && flow.run_status.is_none() {
-        let message = format!("the flow {id} is over ({}), and takes no command any more", flow.status);
+        let message = format!(
+            "the flow {id} is over ({}), and takes no command any more",
+            flow.status
+        );
         return Err(Failure::new(Exit::Conflict, "wrong_status", message));
     }
     Ok(())

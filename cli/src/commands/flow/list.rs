@@ -40,10 +40,18 @@ pub(crate) struct Args {
 
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    let store = if args.resumable { store::open_recovered(global)? } else { store::open_read_only(global)? };
+    let store = if args.resumable {
+        store::open_recovered(global)?
+    } else {
+        store::open_read_only(global)?
+    };
     let options = ListFlows {
         status: args.status.clone(),
-        parent_run_id: args.parent.as_deref().map(|parent| store::run_id(&store, parent)).transpose()?,
+        parent_run_id: args
+            .parent
+            .as_deref()
+            .map(|parent| store::run_id(&store, parent))
+            .transpose()?,
         resumable: args.resumable,
         limit: args.page.limit,
         cursor: args.page.cursor.clone(),
@@ -52,7 +60,11 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if out.is_json() {
         out.value(&page)?;
     } else if page.items.is_empty() {
-        out.line(if args.resumable { "no flow to resume" } else { "no flows" })?;
+        out.line(if args.resumable {
+            "no flow to resume"
+        } else {
+            "no flows"
+        })?;
     } else {
         print(&page.items, out)?;
         table::next(page.next, out)?;
@@ -65,11 +77,16 @@ fn print(flows: &[FlowSummary], out: &mut Out) -> Result<()> {
         vec![
             flow.run_id.to_string(),
             flow.status.clone(),
-            flow.run_status.map_or_else(|| "none".to_owned(), |status| status.to_string()),
+            flow.run_status
+                .map_or_else(|| "none".to_owned(), |status| status.to_string()),
             text::time_of_year(flow.created_at_ms),
         ]
     });
-    let columns =
-        [table::left("flow", 36), table::left("status", 12), table::left("its run", 9), table::left("made (UTC)", 24)];
+    let columns = [
+        table::left("flow", 36),
+        table::left("status", 12),
+        table::left("its run", 9),
+        table::left("made (UTC)", 24),
+    ];
     table::print(&columns, &rows.collect::<Vec<_>>(), out)
 }

@@ -41,7 +41,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "X")]
     speed: Option<f64>,
     /// Wait at most so many seconds between two events
-    #[arg(long, value_name = "SECONDS", requires = "speed", default_value_t = 60.0)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        requires = "speed",
+        default_value_t = 60.0
+    )]
     wait_max: f64,
 }
 
@@ -56,10 +61,17 @@ struct Line<'a> {
 /// Does it.
 pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if let Some(to) = args.to.filter(|to| args.from > *to) {
-        return Err(Failure::usage(format!("--from {} comes after --to {to}", args.from)));
+        return Err(Failure::usage(format!(
+            "--from {} comes after --to {to}",
+            args.from
+        )));
     }
-    if let Some(speed) = args.speed.filter(|speed| !speed.is_finite() || *speed <= 0.0) {
-        let message = format!("--speed {speed} is not above 0; leave it out to have everything at once");
+    if let Some(speed) = args
+        .speed
+        .filter(|speed| !speed.is_finite() || *speed <= 0.0)
+    {
+        let message =
+            format!("--speed {speed} is not above 0; leave it out to have everything at once");
         return Err(Failure::usage(message));
     }
     let wait_max = Duration::try_from_secs_f64(args.wait_max)
@@ -67,16 +79,29 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let flow = store::flow_id(&store, &args.flow)?;
     let speed = args.speed.map_or(Speed::AtOnce, Speed::Multiple);
-    let options = PlaybackOptions { first: args.from, last: args.to, types: args.types.clone(), speed };
+    let options = PlaybackOptions {
+        first: args.from,
+        last: args.to,
+        types: args.types.clone(),
+        speed,
+    };
     let mut first_ms = None;
     for event in Playback::new(&store, flow, options)? {
         let (delay, recorded) = event?;
         thread::sleep(delay.min(wait_max));
-        if args.node.as_ref().is_some_and(|node| recorded.event.node_id.as_ref() != Some(node)) {
+        if args
+            .node
+            .as_ref()
+            .is_some_and(|node| recorded.event.node_id.as_ref() != Some(node))
+        {
             continue;
         }
         let at_ms = recorded.event.timestamp.unwrap_or(recorded.recorded_at_ms);
-        print(&recorded, at_ms.saturating_sub(*first_ms.get_or_insert(at_ms)), out)?;
+        print(
+            &recorded,
+            at_ms.saturating_sub(*first_ms.get_or_insert(at_ms)),
+            out,
+        )?;
         if args.speed.is_some() || out.is_terminal() {
             out.flush()?;
         }
@@ -85,15 +110,31 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 }
 
 fn print(recorded: &RecordedEvent, since_ms: u64, out: &mut Out) -> Result<()> {
-    let RecordedEvent { sequence, position, recorded_at_ms, event } = recorded;
+    let RecordedEvent {
+        sequence,
+        position,
+        recorded_at_ms,
+        event,
+    } = recorded;
     if out.is_json() {
         let (sequence, position, recorded_at_ms) = (*sequence, *position, *recorded_at_ms);
-        return out.value(&Line { sequence, position, recorded_at_ms, event: &event.json });
+        return out.value(&Line {
+            sequence,
+            position,
+            recorded_at_ms,
+            event: &event.json,
+        });
     }
     let since = format!("+{:.1} s", Duration::from_millis(since_ms).as_secs_f64());
-    let node = text::pad(&text::one_line(event.node_id.as_deref().unwrap_or_default(), 16), 17);
+    let node = text::pad(
+        &text::one_line(event.node_id.as_deref().unwrap_or_default(), 16),
+        17,
+    );
     let kind = text::pad(&text::one_line(&event.event_type, 20), 21);
     let start = format!("{sequence:>4}  {since:>9}  {node}{kind}");
-    let width = out.width().saturating_sub(console::measure_text_width(&start)).max(20);
+    let width = out
+        .width()
+        .saturating_sub(console::measure_text_width(&start))
+        .max(20);
     out.line(format!("{start}{}", text::one_line(event.json.as_str(), width)).trim_end())
 }

@@ -40,7 +40,10 @@ struct Shown<'a> {
 pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let run = store::flow_id(&store, &args.flow)?;
-    let options = PlaybackOptions { speed: Speed::AtOnce, ..PlaybackOptions::default() };
+    let options = PlaybackOptions {
+        speed: Speed::AtOnce,
+        ..PlaybackOptions::default()
+    };
     let mut playback = Playback::new(&store, run, options)?;
     let mut events = BTreeMap::new();
     for event in playback.by_ref() {
@@ -49,10 +52,20 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let snapshot = playback.snapshot();
     if snapshot.is_none() && events.is_empty() {
-        return Err(Failure::new(Exit::NotFound, "not_found", format!("the run {run} has no flow")));
+        return Err(Failure::new(
+            Exit::NotFound,
+            "not_found",
+            format!("the run {run} has no flow"),
+        ));
     }
     let run_status = store.runs().get(run)?.map(|run| run.status);
-    let shown = Shown { run_id: run.to_string(), run_status, snapshot, inbox: FlowRun::waiting(&store, run)?, events };
+    let shown = Shown {
+        run_id: run.to_string(),
+        run_status,
+        snapshot,
+        inbox: FlowRun::waiting(&store, run)?,
+        events,
+    };
     if out.is_json() {
         out.value(&shown)?;
     } else {
@@ -62,11 +75,17 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 }
 
 fn print(shown: &Shown<'_>, out: &mut Out) -> Result<()> {
-    let status = shown.snapshot.map_or_else(|| "no snapshot yet".to_owned(), |it| it.status.clone());
+    let status = shown
+        .snapshot
+        .map_or_else(|| "no snapshot yet".to_owned(), |it| it.status.clone());
     // Its snapshot may be older than what became of its run.
     let of_run = shown.run_status.map(|status| status.to_string());
     table::fields(
-        &[("run", Some(shown.run_id.clone())), ("status of the run", of_run), ("status", Some(status))],
+        &[
+            ("run", Some(shown.run_id.clone())),
+            ("status of the run", of_run),
+            ("status", Some(status)),
+        ],
         out,
     )?;
     if let Some(snapshot) = shown.snapshot {
@@ -77,18 +96,39 @@ fn print(shown: &Shown<'_>, out: &mut Out) -> Result<()> {
         for (node, session) in &snapshot.agent_sessions {
             nodes.entry(node).or_default().1 = session;
         }
-        let rows = nodes.into_iter().map(|(node, (status, session))| vec![node.into(), status, session.into()]);
-        let columns = [table::left("node", 30), table::left("status", 7), table::left("agent session", 80)];
+        let rows = nodes
+            .into_iter()
+            .map(|(node, (status, session))| vec![node.into(), status, session.into()]);
+        let columns = [
+            table::left("node", 30),
+            table::left("status", 7),
+            table::left("agent session", 80),
+        ];
         section(&columns, &rows.collect::<Vec<_>>(), out)?;
     }
     let rows = shown.inbox.iter().map(|command| {
         let message = command.message().unwrap_or_default();
-        vec![command.command_type.clone(), command.run_id.clone().unwrap_or_default(), message.to_owned()]
+        vec![
+            command.command_type.clone(),
+            command.run_id.clone().unwrap_or_default(),
+            message.to_owned(),
+        ]
     });
-    let columns = [table::left("inbox", 20), table::left("for", 36), table::left("message", 120)];
+    let columns = [
+        table::left("inbox", 20),
+        table::left("for", 36),
+        table::left("message", 120),
+    ];
     section(&columns, &rows.collect::<Vec<_>>(), out)?;
-    let rows = shown.events.iter().map(|(name, count)| vec![text::thousands(*count), name.clone()]);
-    section(&[table::right("events"), table::left("type", 80)], &rows.collect::<Vec<_>>(), out)
+    let rows = shown
+        .events
+        .iter()
+        .map(|(name, count)| vec![text::thousands(*count), name.clone()]);
+    section(
+        &[table::right("events"), table::left("type", 80)],
+        &rows.collect::<Vec<_>>(),
+        out,
+    )
 }
 
 fn section(columns: &[table::Column], rows: &[Vec<String>], out: &mut Out) -> Result<()> {

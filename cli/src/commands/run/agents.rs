@@ -37,7 +37,8 @@ impl Agents {
             .map_err(|error| Failure::io(&error, "can't start"))?;
         let orchestrator = {
             let _inside = tokio.enter();
-            let runtime = TokioRuntime::current().ok_or_else(|| Failure::other("there is no runtime for agents"))?;
+            let runtime = TokioRuntime::current()
+                .ok_or_else(|| Failure::other("there is no runtime for agents"))?;
             let options = OrchestratorOptions {
                 concurrent_max: AT_ONCE,
                 stop_grace: STOP_GRACE,
@@ -46,12 +47,18 @@ impl Agents {
             Orchestrator::new(store.to_async(), runtime, options)
         };
         for agent in file.agents {
-            orchestrator.register(&agent.definition.name, CommandAgent::new(store.clone(), agent.command()));
+            orchestrator.register(
+                &agent.definition.name,
+                CommandAgent::new(store.clone(), agent.command()),
+            );
             let mut definition = agent.definition;
             definition.project.clone_from(&run.project);
             store.agents().put(definition)?;
         }
-        Ok(Self { tokio, orchestrator })
+        Ok(Self {
+            tokio,
+            orchestrator,
+        })
     }
 
     /// What spawns them for a run.
@@ -61,9 +68,15 @@ impl Agents {
 
     /// Ends what is at work when the agent that spawned it is gone: paused with its run, where that is paused for this
     /// reason; else cancelled, for nobody waits for it.
-    pub(super) fn end(self, spawner: Option<Spawner>, run: &Run, paused: Option<&str>) -> Result<()> {
+    pub(super) fn end(
+        self,
+        spawner: Option<Spawner>,
+        run: &Run,
+        paused: Option<&str>,
+    ) -> Result<()> {
         if let Some(reason) = paused.filter(|_| self.orchestrator.live_count() > 0) {
-            self.tokio.block_on(self.orchestrator.pause(run.id, reason))?;
+            self.tokio
+                .block_on(self.orchestrator.pause(run.id, reason))?;
         }
         drop(spawner);
         let begun = Instant::now();
@@ -77,11 +90,16 @@ impl Agents {
 
 /// Refuses a file whose project isn't the session's: its agents wouldn't be found.
 pub(super) fn check_project(file: Option<&AgentsFile>, session: &Session) -> Result<()> {
-    let Some(project) = file.and_then(|file| file.project.as_ref()) else { return Ok(()) };
+    let Some(project) = file.and_then(|file| file.project.as_ref()) else {
+        return Ok(());
+    };
     if session.project.as_ref() == Some(project) {
         return Ok(());
     }
-    let own = session.project.as_ref().map_or_else(|| "none".to_owned(), |own| format!("{own:?}"));
+    let own = session
+        .project
+        .as_ref()
+        .map_or_else(|| "none".to_owned(), |own| format!("{own:?}"));
     let message = format!(
         "the file of agents is of project {project:?}, and session {} of {own}; leave the project out of the file, or \
          start a new session",

@@ -141,13 +141,25 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         return runs::show(global, args, out);
     }
     check(args)?;
-    let program = args.program.first().map(OsString::as_os_str).unwrap_or_default();
+    let program = args
+        .program
+        .first()
+        .map(OsString::as_os_str)
+        .unwrap_or_default();
     let arguments = args.program.get(1..).unwrap_or_default();
     let file = args.agents.as_deref().map(AgentsFile::read).transpose()?;
     let is_new = args.resume.is_none() && args.copy.is_none() && args.overwrite.is_none();
     // A program that can't be run leaves nothing behind and changes nothing: no store, no session, no point.
-    let early = if is_new && !global.store.exists() { Some(Child::start(program, arguments)?) } else { None };
-    let store = if is_new { store::open_or_create(global)? } else { store::open(global)? };
+    let early = if is_new && !global.store.exists() {
+        Some(Child::start(program, arguments)?)
+    } else {
+        None
+    };
+    let store = if is_new {
+        store::open_or_create(global)?
+    } else {
+        store::open(global)?
+    };
     let source = start::find(&store, args, file.as_ref())?;
     let mut child = match early {
         Some(child) => child,
@@ -166,9 +178,17 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "at_ms": store.backend().now_ms(), "last_sequence": last_sequence,
         }),
     )?;
-    let agents = file.map(|file| Agents::begin(&store, file, &started.run.run())).transpose()?;
+    let agents = file
+        .map(|file| Agents::begin(&store, file, &started.run.run()))
+        .transpose()?;
     let told = (started.how, args.message.as_deref());
-    child.open(opening(&store, &started.instance, &started.run.run(), told, last_sequence)?);
+    child.open(opening(
+        &store,
+        &started.instance,
+        &started.run.run(),
+        told,
+        last_sequence,
+    )?);
     let mut recorder = Recorder::new(started.run.clone());
     let ran = record_with(child, &mut recorder, agents, out);
     let (ended, stopped_by) = match ran {
@@ -187,7 +207,11 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "events": recorder.events(), "refused": recorder.refused(), "at_ms": store.backend().now_ms(),
         }),
     )?;
-    tell_end(&started, &Report::new(&run, ended, &recorder, began.elapsed().as_secs_f64()), out)?;
+    tell_end(
+        &started,
+        &Report::new(&run, ended, &recorder, began.elapsed().as_secs_f64()),
+        out,
+    )?;
     store.close()?;
     Ok(match (stopped_by, run.status) {
         (Some(signal), _) => Exit::Signal(u8::try_from(signal).unwrap_or_default()),
@@ -209,7 +233,9 @@ fn record_with(
     let mut refusals = 0;
     let mut told = |child: &mut Child, lines: Vec<Recorded>| {
         let mut lines = lines.into_iter();
-        lines.try_for_each(|recorded| answer(child, recorded, spawner.as_mut(), &mut refusals, out))?;
+        lines.try_for_each(|recorded| {
+            answer(child, recorded, spawner.as_mut(), &mut refusals, out)
+        })?;
         out.flush()
     };
     let ran = record(child, recorder, &mut told);
@@ -227,10 +253,19 @@ fn record_with(
 }
 
 /// Says in the store how the run ended.
-fn conclude(store: &Store, recorder: &Recorder, ended: Ended, stopped_by: Option<i32>) -> Result<Run> {
+fn conclude(
+    store: &Store,
+    recorder: &Recorder,
+    ended: Ended,
+    stopped_by: Option<i32>,
+) -> Result<Run> {
     let run = recorder.run();
     // It may have been paused with what it spawned.
-    if let Some(over) = store.runs().get(run.id())?.filter(|run| run.status != RunStatus::Running) {
+    if let Some(over) = store
+        .runs()
+        .get(run.id())?
+        .filter(|run| run.status != RunStatus::Running)
+    {
         return Ok(over);
     }
     Ok(match Conclusion::of(recorder, ended, stopped_by) {
@@ -260,10 +295,14 @@ fn give_up(store: &Store, started: &Started, recorder: &Recorder, failure: &Fail
 /// What clap lets pass: it takes an option of one mode for given when another mode rules it out.
 fn check(args: &Args) -> Result<()> {
     if args.to_point.is_some() && args.copy.is_none() {
-        return Err(Failure::usage("--to-point says how much of a session is copied; it goes with --copy alone"));
+        return Err(Failure::usage(
+            "--to-point says how much of a session is copied; it goes with --copy alone",
+        ));
     }
     if args.from_point.is_some() && args.overwrite.is_none() {
-        return Err(Failure::usage("--from-point says what is forgotten first; it goes with --overwrite alone"));
+        return Err(Failure::usage(
+            "--from-point says what is forgotten first; it goes with --overwrite alone",
+        ));
     }
     copy::check_name(args.name.as_deref())
 }
@@ -271,7 +310,10 @@ fn check(args: &Args) -> Result<()> {
 /// Notes something of the run beside the session's messages.
 fn put_aside(store: &Store, started: &Started, what: &serde_json::Value) -> Result<()> {
     // The type comes first, which is how these notes are told from what was imported.
-    let json = RawJson::parse(format!("{RUN_NOTE_PREFIX}run\",{}", what.to_string().trim_start_matches('{')))?;
+    let json = RawJson::parse(format!(
+        "{RUN_NOTE_PREFIX}run\",{}",
+        what.to_string().trim_start_matches('{')
+    ))?;
     let mut batch = EntryBatch::new(started.session.id);
     batch.push_aside(&Aside::Other(started.instance.id, json));
     pollster::block_on(store.backend().commit(batch.batch()))?;

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use runlog::{
-    AgentInstance, Continuation, Dangling, ErrorKind, ListRuns, MAX_TOTAL_STEPS_PER_RUN, NewMessage, NewRun,
-    NewSession, RawJson, ResumeOptions, Run, RunRecorder, RunStatus, Session, Store,
+    AgentInstance, Continuation, Dangling, ErrorKind, ListRuns, MAX_TOTAL_STEPS_PER_RUN,
+    NewMessage, NewRun, NewSession, RawJson, ResumeOptions, Run, RunRecorder, RunStatus, Session,
+    Store,
 };
 
 use super::{Args, agents::check_project};
@@ -65,11 +66,16 @@ fn to_resume(store: &Store, text: &str) -> Result<Source> {
                 Err(other) => return Err(other),
             };
             let Some(run) = run else { return Err(failure) };
-            (store.get_session(run.session_id)?.ok_or(failure)?, Some(run))
+            (
+                store.get_session(run.session_id)?.ok_or(failure)?,
+                Some(run),
+            )
         }
         Err(failure) => return Err(failure),
     };
-    let Some(run) = run else { return Ok(Source::Session(session)) };
+    let Some(run) = run else {
+        return Ok(Source::Session(session));
+    };
     // Refused before a program is started for it.
     let resumable = store.runs().resumable(run.id, MAX_TOTAL_STEPS_PER_RUN).map_err(|error| {
         let id = session.id;
@@ -81,8 +87,14 @@ fn to_resume(store: &Store, text: &str) -> Result<Source> {
 
 /// The newest run of a session's first agent: the one that its context ends with.
 fn newest_run(store: &Store, session: &Session) -> Result<Option<Run>> {
-    let Some(root) = store.instances(session.id)?.into_iter().next() else { return Ok(None) };
-    let mut options = ListRuns { session_id: Some(session.id), limit: 100, ..ListRuns::default() };
+    let Some(root) = store.instances(session.id)?.into_iter().next() else {
+        return Ok(None);
+    };
+    let mut options = ListRuns {
+        session_id: Some(session.id),
+        limit: 100,
+        ..ListRuns::default()
+    };
     loop {
         let page = store.runs().list(&options)?;
         if let Some(run) = page.items.iter().find(|run| run.instance_id == root.id) {
@@ -118,39 +130,84 @@ pub(super) fn start(store: &Store, source: Source, args: &Args, json: bool) -> R
     };
     let instance = store.root_instance(session.id)?;
     if args.close_tool_calls {
-        let closed = store.context(instance.id)?.close_dangling_tool_calls(INTERRUPTED)?;
+        let closed = store
+            .context(instance.id)?
+            .close_dangling_tool_calls(INTERRUPTED)?;
         tell_closed(closed.len(), json);
     }
-    let run = NewRun { max_steps: args.max_steps, messages: messages(args)?, ..NewRun::new(instance.id) };
-    Ok(Started { session, instance, run: store.runs().start(run)?, how })
+    let run = NewRun {
+        max_steps: args.max_steps,
+        messages: messages(args)?,
+        ..NewRun::new(instance.id)
+    };
+    Ok(Started {
+        session,
+        instance,
+        run: store.runs().start(run)?,
+        how,
+    })
 }
 
 fn new(store: &Store, args: &Args, project: Option<String>) -> Result<Started> {
     // Not the arguments: there may be a key among them.
-    let program = args.program.first().map(Path::new).and_then(Path::file_name);
-    let title = args.title.clone().or_else(|| Some(program?.to_string_lossy().into_owned()));
-    let session = NewSession { name: args.name.clone(), title, project, ..NewSession::default() };
+    let program = args
+        .program
+        .first()
+        .map(Path::new)
+        .and_then(Path::file_name);
+    let title = args
+        .title
+        .clone()
+        .or_else(|| Some(program?.to_string_lossy().into_owned()));
+    let session = NewSession {
+        name: args.name.clone(),
+        title,
+        project,
+        ..NewSession::default()
+    };
     let run = NewRun::in_new_session(session, &args.agent);
-    let run = NewRun { max_steps: args.max_steps, messages: messages(args)?, ..run };
-    let run = store.runs().start(run).map_err(|error| taken(store, args, error.into()))?;
+    let run = NewRun {
+        max_steps: args.max_steps,
+        messages: messages(args)?,
+        ..run
+    };
+    let run = store
+        .runs()
+        .start(run)
+        .map_err(|error| taken(store, args, error.into()))?;
     let gone = || Failure::other("the session that was just made is not there");
     let session = store.get_session(run.run().session_id)?.ok_or_else(gone)?;
-    let instance = store.get_instance(run.run().instance_id)?.ok_or_else(gone)?;
-    Ok(Started { session, instance, run, how: "new" })
+    let instance = store
+        .get_instance(run.run().instance_id)?
+        .ok_or_else(gone)?;
+    Ok(Started {
+        session,
+        instance,
+        run,
+        how: "new",
+    })
 }
 
 /// Where the name of a new session is taken: how to go on with the one that has it, which may be what the same command
 /// had begun before it was interrupted.
 fn taken(store: &Store, args: &Args, failure: Failure) -> Failure {
-    let Some(name) = args.name.as_deref().filter(|_| failure.kind() == ErrorKind::AlreadyExists.name()) else {
+    let Some(name) = args
+        .name
+        .as_deref()
+        .filter(|_| failure.kind() == ErrorKind::AlreadyExists.name())
+    else {
         return failure;
     };
-    let Ok(session) = store.find_session(name) else { return failure };
+    let Ok(session) = store.find_session(name) else {
+        return failure;
+    };
     let go_on = |does: &str| format!("`runlog run --resume {name} -- CMD` {does}");
     match newest_run(store, &session) {
-        Ok(Some(run)) if run.status == RunStatus::Paused => {
-            failure.and(format!("its run {} is paused; {}", run.id, go_on("goes on from it")))
-        }
+        Ok(Some(run)) if run.status == RunStatus::Paused => failure.and(format!(
+            "its run {} is paused; {}",
+            run.id,
+            go_on("goes on from it")
+        )),
         Ok(Some(run)) => failure.and(format!("its run {} is {}", run.id, run.status)),
         Ok(None) => failure.and(format!("it has no run yet; {}", go_on("starts one"))),
         Err(_) => failure,
@@ -165,7 +222,11 @@ fn resume(store: &Store, session: Session, run: &Run, args: &Args, json: bool) -
             None => Continuation::Default,
         },
         max_steps: args.max_steps,
-        dangling: if args.leave_tool_calls { Dangling::Report } else { Dangling::Close },
+        dangling: if args.leave_tool_calls {
+            Dangling::Report
+        } else {
+            Dangling::Close
+        },
         ..ResumeOptions::default()
     };
     let resumed = store.runs().resume(run.id, &options)?;
@@ -174,11 +235,20 @@ fn resume(store: &Store, session: Session, run: &Run, args: &Args, json: bool) -
     }
     let gone = || Failure::other(format!("the agent instance of run {} is not there", run.id));
     let instance = store.get_instance(run.instance_id)?.ok_or_else(gone)?;
-    Ok(Started { session, instance, run: resumed.recorder, how: "resumed" })
+    Ok(Started {
+        session,
+        instance,
+        run: resumed.recorder,
+        how: "resumed",
+    })
 }
 
 fn messages(args: &Args) -> Result<Vec<RawJson>> {
-    let message = args.message.as_deref().map(|text| NewMessage::user(text).to_json()).transpose();
+    let message = args
+        .message
+        .as_deref()
+        .map(|text| NewMessage::user(text).to_json())
+        .transpose();
     Ok(message?.into_iter().collect())
 }
 

@@ -62,8 +62,12 @@ pub(super) fn answer(
             }
             for (sequence, event) in (ack.sequence..).zip(&events) {
                 let kind = text::pad(view::kind_name(event.kind), 11);
-                let said = view::summary_of(event.kind, &event.content, out.width().saturating_sub(20));
-                out.line(format!("{sequence:>5}  {}  {said}", view::styled(event.kind, &kind)).trim_end())?;
+                let said =
+                    view::summary_of(event.kind, &event.content, out.width().saturating_sub(20));
+                out.line(
+                    format!("{sequence:>5}  {}  {said}", view::styled(event.kind, &kind))
+                        .trim_end(),
+                )?;
             }
             Ok(())
         }
@@ -71,9 +75,14 @@ pub(super) fn answer(
             if out.is_json() {
                 return out.value(&serde_json::json!({"step": step}));
             }
-            out.line(format!("       {}", console::style(format!("step {}", step.step)).dim()))
+            out.line(format!(
+                "       {}",
+                console::style(format!("step {}", step.step)).dim()
+            ))
         }
-        Recorded::Refused(refusal) | Recorded::BudgetSpent(refusal) => refused(&refusal, refusals, out),
+        Recorded::Refused(refusal) | Recorded::BudgetSpent(refusal) => {
+            refused(&refusal, refusals, out)
+        }
         Recorded::Ask(_) | Recorded::OtherProtocol(_) | Recorded::Done => Ok(()),
     }
 }
@@ -85,19 +94,29 @@ fn refused(refusal: &Refusal, refusals: &mut u64, out: &mut Out) -> Result<()> {
     *refusals += 1;
     if *refusals > REFUSALS_SHOWN {
         if *refusals == REFUSALS_SHOWN + 1 {
-            to_stderr("… more lines are refused; how many is told at the end, and --json tells each");
+            to_stderr(
+                "… more lines are refused; how many is told at the end, and --json tells each",
+            );
         }
         return Ok(());
     }
     let word = console::style("refused").for_stderr().red();
     let what = text::one_line(&refusal.message, 300);
-    to_stderr(&format!("{word} line {} of the agent ({}): {what}", refusal.line, refusal.code));
+    to_stderr(&format!(
+        "{word} line {} of the agent ({}): {what}",
+        refusal.line, refusal.code
+    ));
     Ok(())
 }
 
 /// Says what is gone on with.
 pub(super) fn tell_start(started: &Started, last_sequence: u64, out: &mut Out) -> Result<()> {
-    let Started { session, instance, run, how } = started;
+    let Started {
+        session,
+        instance,
+        run,
+        how,
+    } = started;
     let run = run.run();
     if out.is_json() {
         out.value(&serde_json::json!({"started": {
@@ -126,16 +145,31 @@ pub(super) fn tell_end(started: &Started, report: &Report<'_>, out: &mut Out) ->
         (None, Some(signal)) => format!("the agent was ended by signal {signal}"),
         (None, None) => "the agent ended".to_owned(),
     };
-    let mut line = format!("{how}; recorded {}", text::count(report.events, "event", "events"));
+    let mut line = format!(
+        "{how}; recorded {}",
+        text::count(report.events, "event", "events")
+    );
     if report.step_count > 0 {
-        line += &format!(", {}", text::count(report.step_count.into(), "step", "steps"));
+        line += &format!(
+            ", {}",
+            text::count(report.step_count.into(), "step", "steps")
+        );
     }
     if report.refused > 0 {
         line += &format!(", refused {}", text::count(report.refused, "line", "lines"));
     }
     out.flush()?;
     note(false, line);
-    note(false, format!("run {} is {}; `runlog run show {}` tells of it", report.run_id, report.status, report.run_id));
-    note(false, format!("`runlog show {}` shows the session", started.session.id));
+    note(
+        false,
+        format!(
+            "run {} is {}; `runlog run show {}` tells of it",
+            report.run_id, report.status, report.run_id
+        ),
+    );
+    note(
+        false,
+        format!("`runlog show {}` shows the session", started.session.id),
+    );
     Ok(())
 }

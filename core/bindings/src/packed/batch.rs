@@ -31,7 +31,9 @@ pub(crate) struct PackedAppend<'a> {
 
 impl<'a> PackedAppend<'a> {
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self> {
-        let (header, rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(|| short("header"))?;
+        let (header, rest) = bytes
+            .split_at_checked(HEADER_BYTES)
+            .ok_or_else(|| short("header"))?;
         let stream = StreamId::from_bytes(array(header, 0));
         let expected = match header[16] {
             0 => Expected::Any,
@@ -49,12 +51,25 @@ impl<'a> PackedAppend<'a> {
             other => return Err(Failure::invalid(format!("there is no durability {other}"))),
         };
         let key_length = usize::from(u16::from_le_bytes(array(header, 18)));
-        let (key, rest) = rest.split_at_checked(key_length).ok_or_else(|| short("idempotency key"))?;
+        let (key, rest) = rest
+            .split_at_checked(key_length)
+            .ok_or_else(|| short("idempotency key"))?;
         let records = records(rest)?;
         let count = records.len();
-        let ops = vec![Op::Append { stream, expected, records }];
+        let ops = vec![Op::Append {
+            stream,
+            expected,
+            records,
+        }];
         let key = (key_length > 0).then_some(key);
-        Ok(Self { records: count, batch: Batch { ops, key, durability } })
+        Ok(Self {
+            records: count,
+            batch: Batch {
+                ops,
+                key,
+                durability,
+            },
+        })
     }
 }
 
@@ -62,12 +77,22 @@ impl<'a> PackedAppend<'a> {
 pub(crate) fn records(mut bytes: &[u8]) -> Result<Vec<NewRecord<'_>>> {
     let mut records = Vec::new();
     while !bytes.is_empty() {
-        let (header, rest) = bytes.split_at_checked(RECORD_HEADER_BYTES).ok_or_else(|| short("record"))?;
+        let (header, rest) = bytes
+            .split_at_checked(RECORD_HEADER_BYTES)
+            .ok_or_else(|| short("record"))?;
         let meta_length = usize::from(u16::from_le_bytes(array(header, 2)));
         let payload_length = u32::from_le_bytes(array(header, 4)) as usize;
-        let (meta, rest) = rest.split_at_checked(meta_length).ok_or_else(|| short("metadata"))?;
-        let (payload, rest) = rest.split_at_checked(payload_length).ok_or_else(|| short("payload"))?;
-        records.push(NewRecord { kind: Kind(header[0]), meta, payload });
+        let (meta, rest) = rest
+            .split_at_checked(meta_length)
+            .ok_or_else(|| short("metadata"))?;
+        let (payload, rest) = rest
+            .split_at_checked(payload_length)
+            .ok_or_else(|| short("payload"))?;
+        records.push(NewRecord {
+            kind: Kind(header[0]),
+            meta,
+            payload,
+        });
         bytes = rest;
     }
     Ok(records)
@@ -77,14 +102,23 @@ pub(crate) fn records(mut bytes: &[u8]) -> Result<Vec<NewRecord<'_>>> {
 fn whole(number: f64) -> Result<u64> {
     const EXACT_END: f64 = 9_007_199_254_740_992.0;
     if number.fract() != 0.0 || !(0.0..EXACT_END).contains(&number) {
-        return Err(Failure::invalid(format!("a sequence or position is a whole number from 0, not {number}")));
+        return Err(Failure::invalid(format!(
+            "a sequence or position is a whole number from 0, not {number}"
+        )));
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked by the range")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked by the range"
+    )]
     Ok(number as u64)
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    bytes.get(at..at + N).and_then(|part| part.try_into().ok()).expect("inside a header whose length was checked")
+    bytes
+        .get(at..at + N)
+        .and_then(|part| part.try_into().ok())
+        .expect("inside a header whose length was checked")
 }
 
 fn short(what: &str) -> Failure {
@@ -118,13 +152,31 @@ mod tests {
         assert_eq!(append.records, 2);
         assert_eq!(append.batch.key, Some(&b"k1"[..]));
         assert_eq!(append.batch.durability, Some(Durability::Interval(250)));
-        let Op::Append { stream, expected, records } = &append.batch.ops[0] else { panic!() };
-        assert_eq!((*stream, *expected), (StreamId::from_bytes([7; 16]), Expected::Last(Sequence(5))));
-        assert_eq!((records[0].kind, records[0].meta, records[0].payload), (Kind(9), &b"m"[..], &b"one"[..]));
+        let Op::Append {
+            stream,
+            expected,
+            records,
+        } = &append.batch.ops[0]
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (*stream, *expected),
+            (StreamId::from_bytes([7; 16]), Expected::Last(Sequence(5)))
+        );
+        assert_eq!(
+            (records[0].kind, records[0].meta, records[0].payload),
+            (Kind(9), &b"m"[..], &b"one"[..])
+        );
         assert!(records[1].payload.is_empty());
         let mut at_position = bytes.clone();
         at_position[16] = 4;
-        let Op::Append { expected, .. } = PackedAppend::read(&at_position).unwrap().batch.ops.remove(0) else {
+        let Op::Append { expected, .. } = PackedAppend::read(&at_position)
+            .unwrap()
+            .batch
+            .ops
+            .remove(0)
+        else {
             panic!()
         };
         assert_eq!(expected, Expected::At(Position(5)));
@@ -140,7 +192,10 @@ mod tests {
         }
         let mut hostile = bytes.clone();
         hostile[38..42].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert_eq!(PackedAppend::read(&hostile).unwrap_err().code, "invalid_input");
+        assert_eq!(
+            PackedAppend::read(&hostile).unwrap_err().code,
+            "invalid_input"
+        );
     }
 
     #[test]
@@ -148,7 +203,11 @@ mod tests {
         for number in [-1.0, 0.5, f64::NAN, f64::INFINITY, 9_007_199_254_740_992.0] {
             let mut bytes = packed();
             bytes[24..32].copy_from_slice(&number.to_le_bytes());
-            assert_eq!(PackedAppend::read(&bytes).unwrap_err().code, "invalid_input", "{number}");
+            assert_eq!(
+                PackedAppend::read(&bytes).unwrap_err().code,
+                "invalid_input",
+                "{number}"
+            );
         }
     }
 }

@@ -23,7 +23,8 @@ impl Contents {
 
     /// Adds a content, and says its length.
     pub(crate) fn add(&mut self, content: &[u8]) -> usize {
-        self.array.push(if self.array.is_empty() { b'[' } else { b',' });
+        self.array
+            .push(if self.array.is_empty() { b'[' } else { b',' });
         self.array.extend_from_slice(content);
         content.len()
     }
@@ -42,7 +43,8 @@ impl Contents {
         let mut bytes = vec![0; 4];
         serde_json::to_writer(&mut bytes, heads)
             .map_err(|error| Failure::invalid(format!("the answer has no JSON form: {error}")))?;
-        let length = u32::try_from(bytes.len() - 4).map_err(|_| Failure::invalid("a page of heads is over 4 GiB"))?;
+        let length = u32::try_from(bytes.len() - 4)
+            .map_err(|_| Failure::invalid("a page of heads is over 4 GiB"))?;
         bytes[..4].copy_from_slice(&length.to_le_bytes());
         bytes.append(&mut self.into_array());
         Ok(bytes)
@@ -57,7 +59,10 @@ mod tests {
     fn heads_come_first_and_contents_are_an_array() {
         let mut contents = Contents::new();
         let lengths = [contents.add(b"{ }"), contents.add(b"1.0")];
-        assert_eq!(contents.pack(&lengths).unwrap(), b"\x05\0\0\0[3,3][{ },1.0]");
+        assert_eq!(
+            contents.pack(&lengths).unwrap(),
+            b"\x05\0\0\0[3,3][{ },1.0]"
+        );
         assert_eq!(Contents::new().into_array(), b"[]");
     }
 }

@@ -20,14 +20,22 @@ const HEAD_BYTES: usize = 64;
 
 /// Packs a page of records.
 pub(crate) fn pack_records(records: &[Record], next: u64) -> Vec<u8> {
-    let contents: usize = records.iter().map(|record| record.meta.len() + record.payload.len() + 5).sum();
+    let contents: usize = records
+        .iter()
+        .map(|record| record.meta.len() + record.payload.len() + 5)
+        .sum();
     let mut bytes = Vec::with_capacity(16 + records.len() * HEAD_BYTES + contents + 2);
     bytes.extend(number(records.len()).to_le_bytes());
     bytes.extend([0; 4]);
     bytes.extend((next as f64).to_le_bytes());
     let mut meta_at = 16 + records.len() * HEAD_BYTES;
     // After the bracket of the array.
-    let mut payload_at = meta_at + records.iter().map(|record| record.meta.len()).sum::<usize>() + 1;
+    let mut payload_at = meta_at
+        + records
+            .iter()
+            .map(|record| record.meta.len())
+            .sum::<usize>()
+        + 1;
     for record in records {
         bytes.extend(head(record, meta_at, payload_at));
         meta_at += record.meta.len();
@@ -54,7 +62,12 @@ fn head(record: &Record, meta_at: usize, payload_at: usize) -> [u8; HEAD_BYTES] 
     put(8, &(record.sequence.0 as f64).to_le_bytes());
     put(16, &(record.time_ms as f64).to_le_bytes());
     put(24, &[record.kind.0, u8::from(record.redacted)]);
-    for (at, value) in [(28, meta_at), (32, record.meta.len()), (36, payload_at), (40, record.payload.len())] {
+    for (at, value) in [
+        (28, meta_at),
+        (32, record.meta.len()),
+        (36, payload_at),
+        (40, record.payload.len()),
+    ] {
         put(at, &number(value).to_le_bytes());
     }
     put(48, record.stream.as_bytes());
@@ -63,7 +76,11 @@ fn head(record: &Record, meta_at: usize, payload_at: usize) -> [u8; HEAD_BYTES] 
 
 /// The payload as an element of the array.
 fn in_array(record: &Record) -> &[u8] {
-    if record.redacted { b"null" } else { &record.payload }
+    if record.redacted {
+        b"null"
+    } else {
+        &record.payload
+    }
 }
 
 /// A page has a few MiB at most.
@@ -88,7 +105,11 @@ mod tests {
             kind: Kind(4),
             redacted,
             meta: Bytes::from_static(b"mm"),
-            payload: if redacted { Bytes::new() } else { Bytes::from_static(b"{\"a\": 1}") },
+            payload: if redacted {
+                Bytes::new()
+            } else {
+                Bytes::from_static(b"{\"a\": 1}")
+            },
         };
         let packed = pack_records(&[record(8, false), record(9, true)], 10);
         assert_eq!(packed[..4], 2_u32.to_le_bytes());
@@ -97,8 +118,8 @@ mod tests {
         assert_eq!(&packed[16 + 2 * HEAD_BYTES..], b"mmmm[{\"a\": 1},null]");
         let part = |record: usize, at: usize| {
             let head = &packed[16 + record * HEAD_BYTES..];
-            let [start, length] =
-                [at, at + 4].map(|at| u32::from_le_bytes(head[at..at + 4].try_into().unwrap()) as usize);
+            let [start, length] = [at, at + 4]
+                .map(|at| u32::from_le_bytes(head[at..at + 4].try_into().unwrap()) as usize);
             &packed[start..start + length]
         };
         assert_eq!((part(0, 28), part(0, 36)), (&b"mm"[..], &b"{\"a\": 1}"[..]));

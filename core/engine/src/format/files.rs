@@ -72,7 +72,10 @@ impl Identity {
         let Ok(bytes) = <&[u8; IDENTITY_BYTES]>::try_from(bytes) else {
             return Err(Error::new(
                 ErrorKind::Damaged,
-                format!("{name}: {} bytes long, expected {IDENTITY_BYTES}; {mendable}", bytes.len()),
+                format!(
+                    "{name}: {} bytes long, expected {IDENTITY_BYTES}; {mendable}",
+                    bytes.len()
+                ),
             ));
         };
         checked(bytes, &IDENTITY_MAGIC, &name).map_err(|error| match error.kind() {
@@ -87,7 +90,12 @@ impl Identity {
             return Err(newer(&name, "something in its reserved bytes"));
         }
         features.check_readable(&name)?;
-        Ok(Self { store, created_ms, features, hash_key })
+        Ok(Self {
+            store,
+            created_ms,
+            features,
+            hash_key,
+        })
     }
 }
 
@@ -133,7 +141,10 @@ impl End {
     pub(crate) fn decode(bytes: &[u8], place: &str) -> Result<Self> {
         let name = format!("{place}: {END}");
         let bytes: &[u8; END_BYTES] = bytes.try_into().map_err(|_| {
-            Error::new(ErrorKind::Damaged, format!("{name}: {} bytes long, expected {END_BYTES}", bytes.len()))
+            Error::new(
+                ErrorKind::Damaged,
+                format!("{name}: {} bytes long, expected {END_BYTES}", bytes.len()),
+            )
         })?;
         checked(bytes, &END_MAGIC, &name)?;
         let mut fields = Fields::new(&bytes[16..]);
@@ -144,7 +155,16 @@ impl End {
             return Err(newer(&name, "something in its reserved bytes"));
         }
         let last_record = (last_offset != 0).then_some((last_offset, last_crc));
-        Ok(Self { store, segment, salt, offset, next_position, last_record, epoch, closed_ms })
+        Ok(Self {
+            store,
+            segment,
+            salt,
+            offset,
+            next_position,
+            last_record,
+            epoch,
+            closed_ms,
+        })
     }
 }
 
@@ -190,13 +210,18 @@ impl Watermark {
     /// # Errors
     /// One of another version is an error: who ignored it would read records that are not acknowledged.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Self>> {
-        let Some((head, _)) = bytes.split_at_checked(WATERMARK_BYTES) else { return Ok(None) };
+        let Some((head, _)) = bytes.split_at_checked(WATERMARK_BYTES) else {
+            return Ok(None);
+        };
         if head[..8] != WATERMARK_MAGIC {
             return Ok(None);
         }
         let mut fields = Fields::new(&head[8..]);
         let (version, length) = (fields.u32(), fields.u32() as usize);
-        let Some((covered, rest)) = bytes.get(..length).and_then(|bytes| bytes.split_last_chunk::<4>()) else {
+        let Some((covered, rest)) = bytes
+            .get(..length)
+            .and_then(|bytes| bytes.split_last_chunk::<4>())
+        else {
             return Ok(None);
         };
         if length < WATERMARK_BYTES || u32::from_le_bytes(*rest) != checksum::crc(covered) {
@@ -207,7 +232,14 @@ impl Watermark {
         }
         let (store, boot, epoch) = (fields.take(), fields.take(), fields.u32());
         let (segment, position, offset) = (SegmentId(fields.u32()), fields.u64(), fields.u64());
-        Ok(Some(Self { store, boot, epoch, segment, offset, position }))
+        Ok(Some(Self {
+            store,
+            boot,
+            epoch,
+            segment,
+            offset,
+            position,
+        }))
     }
 }
 
@@ -215,12 +247,23 @@ impl Watermark {
 mod tests {
     use super::*;
 
-    const WATERMARK_SAMPLE: Watermark =
-        Watermark { store: [3; 16], boot: [4; 16], epoch: 5, segment: SegmentId(2), offset: 8192, position: 70 };
+    const WATERMARK_SAMPLE: Watermark = Watermark {
+        store: [3; 16],
+        boot: [4; 16],
+        epoch: 5,
+        segment: SegmentId(2),
+        offset: 8192,
+        position: 70,
+    };
 
     #[test]
     fn small_files_read_back_and_notice_every_flipped_bit() {
-        let identity = Identity { store: [3; 16], created_ms: 99, features: Features::default(), hash_key: [8; 16] };
+        let identity = Identity {
+            store: [3; 16],
+            created_ms: 99,
+            features: Features::default(),
+            hash_key: [8; 16],
+        };
         let end = End {
             store: [3; 16],
             segment: SegmentId(4),
@@ -233,7 +276,10 @@ mod tests {
         };
         assert_eq!(Identity::decode(&identity.encode(), "x").unwrap(), identity);
         assert_eq!(End::decode(&end.encode(), "x").unwrap(), end);
-        assert_eq!(Watermark::decode(&WATERMARK_SAMPLE.encode()).unwrap(), Some(WATERMARK_SAMPLE));
+        assert_eq!(
+            Watermark::decode(&WATERMARK_SAMPLE.encode()).unwrap(),
+            Some(WATERMARK_SAMPLE)
+        );
         for bit in 0..IDENTITY_BYTES * 8 {
             let mut damaged = identity.encode();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -242,7 +288,11 @@ mod tests {
         for bit in 0..END_BYTES * 8 {
             let mut damaged = end.encode();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(End::decode(&damaged, "x").unwrap_err().kind(), ErrorKind::Damaged, "bit {bit}");
+            assert_eq!(
+                End::decode(&damaged, "x").unwrap_err().kind(),
+                ErrorKind::Damaged,
+                "bit {bit}"
+            );
         }
         for bit in 0..WATERMARK_BYTES * 8 {
             let mut damaged = WATERMARK_SAMPLE.encode();
@@ -260,13 +310,22 @@ mod tests {
         assert_eq!(Watermark::decode(&whole).unwrap(), Some(WATERMARK_SAMPLE));
         longer[8] = 2;
         let other: [u8; 128] = super::super::finish(longer);
-        assert_eq!(Watermark::decode(&other).unwrap_err().kind(), ErrorKind::UnsupportedVersion);
+        assert_eq!(
+            Watermark::decode(&other).unwrap_err().kind(),
+            ErrorKind::UnsupportedVersion
+        );
     }
 
     #[test]
     fn only_canonical_names_are_segments() {
         assert_eq!(segment_of_name("00000012.seg"), Some(SegmentId(12)));
-        for name in ["12.seg", "00000000.seg", "00000012.seg.tmp", "+0000012.seg", "x.seg"] {
+        for name in [
+            "12.seg",
+            "00000000.seg",
+            "00000012.seg.tmp",
+            "+0000012.seg",
+            "x.seg",
+        ] {
             assert_eq!(segment_of_name(name), None, "{name}");
         }
     }

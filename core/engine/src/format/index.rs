@@ -123,7 +123,9 @@ impl Parts {
             }
             bytes.extend_from_slice(&row.id);
         }
-        self.postings.iter().for_each(|offset| bytes.extend_from_slice(&offset.to_le_bytes()));
+        self.postings
+            .iter()
+            .for_each(|offset| bytes.extend_from_slice(&offset.to_le_bytes()));
         bytes.resize(aligned(bytes.len()), 0);
         for sample in &self.samples {
             bytes.extend_from_slice(&sample.index.to_le_bytes());
@@ -131,7 +133,13 @@ impl Parts {
         }
         for step in &self.steps {
             bytes.extend_from_slice(&[step.kind.0, 0, 0, 0]);
-            for field in [step.stream, step.sequence, step.ordinal, offset_to_units(step.offset), step.other] {
+            for field in [
+                step.stream,
+                step.sequence,
+                step.ordinal,
+                offset_to_units(step.offset),
+                step.other,
+            ] {
                 bytes.extend_from_slice(&field.to_le_bytes());
             }
             bytes.extend_from_slice(&step.target.to_le_bytes());
@@ -142,7 +150,9 @@ impl Parts {
             bytes.extend_from_slice(&offset_to_units(key.offset).to_le_bytes());
             bytes.extend_from_slice(&key.hash.to_le_bytes());
         }
-        let count = |length: usize| u32::try_from(length).expect("a segment holds fewer than 2^32 of anything");
+        let count = |length: usize| {
+            u32::try_from(length).expect("a segment holds fewer than 2^32 of anything")
+        };
         trailer.stream_rows = count(self.stream_rows.len());
         trailer.postings = count(self.postings.len());
         trailer.samples = count(self.samples.len());
@@ -156,7 +166,13 @@ impl Parts {
 }
 
 /// The size of a block with so many of each, its trailer included. In 64 bits: the counts may be a hostile file's.
-pub(crate) fn encoded_bytes(stream_rows: usize, postings: usize, samples: usize, steps: usize, keys: usize) -> u64 {
+pub(crate) fn encoded_bytes(
+    stream_rows: usize,
+    postings: usize,
+    samples: usize,
+    steps: usize,
+    keys: usize,
+) -> u64 {
     let times = |count: usize, bytes: usize| count as u64 * bytes as u64;
     times(stream_rows, STREAM_ROW_BYTES)
         + times(postings, 4).next_multiple_of(aligned(1) as u64)
@@ -171,7 +187,13 @@ impl Trailer {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&self.salt.to_le_bytes());
-        for field in [self.data_end, self.base_position, self.next_position, self.time_min_ms, self.time_max_ms] {
+        for field in [
+            self.data_end,
+            self.base_position,
+            self.next_position,
+            self.time_min_ms,
+            self.time_max_ms,
+        ] {
             bytes.extend_from_slice(&field.to_le_bytes());
         }
         for field in [
@@ -213,10 +235,14 @@ impl Trailer {
         let (time_min_ms, time_max_ms) = (fields.u64(), fields.u64());
         let (segment, records) = (SegmentId(fields.u32()), fields.u32());
         let (stream_rows, postings, samples) = (fields.u32(), fields.u32(), fields.u32());
-        let (steps, keys, next_stream, index_crc) = (fields.u32(), fields.u32(), fields.u32(), fields.u32());
+        let (steps, keys, next_stream, index_crc) =
+            (fields.u32(), fields.u32(), fields.u32(), fields.u32());
         let flags = fields.u32();
         if flags & !FLAG_REPAIRED != 0 || fields.take::<28>() != [0; 28] {
-            return Err(super::newer(&name(), "something in the reserved bytes of its trailer"));
+            return Err(super::newer(
+                &name(),
+                "something in the reserved bytes of its trailer",
+            ));
         }
         let trailer = Self {
             segment,
@@ -239,7 +265,9 @@ impl Trailer {
         let fits = segment == header.segment
             && salt == header.salt
             && base_position == header.base_position
-            && next_position.checked_sub(base_position).is_some_and(|count| count >= u64::from(records))
+            && next_position
+                .checked_sub(base_position)
+                .is_some_and(|count| count >= u64::from(records))
             && next_position - base_position <= u64::from(u32::MAX)
             && time_max_ms <= limits::TIME_MS_MAX
             && data_end >= segment::HEADER_BYTES as u64
@@ -270,17 +298,31 @@ pub(crate) struct Block {
 
 impl Block {
     /// Checks the CRC and the order of `bytes`, the block without its trailer.
-    pub(crate) fn check(bytes: bytes::Bytes, trailer: Trailer, seed: u32, name: &str) -> Result<Self> {
+    pub(crate) fn check(
+        bytes: bytes::Bytes,
+        trailer: Trailer,
+        seed: u32,
+        name: &str,
+    ) -> Result<Self> {
         let damaged = |what: String| {
-            Error::new(ErrorKind::Damaged, format!("{name}: offset {}: index block: {what}", trailer.data_end))
+            Error::new(
+                ErrorKind::Damaged,
+                format!("{name}: offset {}: index block: {what}", trailer.data_end),
+            )
         };
         let expected_bytes = trailer.block_bytes() - TRAILER_BYTES as u64;
         if bytes.len() as u64 != expected_bytes {
-            return Err(damaged(format!("{} bytes long, expected {expected_bytes}", bytes.len())));
+            return Err(damaged(format!(
+                "{} bytes long, expected {expected_bytes}",
+                bytes.len()
+            )));
         }
         let crc = checksum::crc_at(seed, trailer.data_end, &bytes);
         if crc != trailer.index_crc {
-            return Err(damaged(format!("CRC is {crc:08x}, expected {:08x}", trailer.index_crc)));
+            return Err(damaged(format!(
+                "CRC is {crc:08x}, expected {:08x}",
+                trailer.index_crc
+            )));
         }
         let block = Self { bytes, trailer };
         let (mut last, mut postings) = (0, 0_u64);
@@ -289,9 +331,13 @@ impl Block {
             let follows = u64::from(row.postings_start) == postings;
             postings += u64::from(row.count);
             let inside = postings <= u64::from(trailer.postings);
-            let counted = row.first_ordinal != 0 && row.first_ordinal.checked_add(row.count).is_some();
+            let counted =
+                row.first_ordinal != 0 && row.first_ordinal.checked_add(row.count).is_some();
             if row.stream <= last || !follows || !inside || !counted {
-                return Err(damaged(format!("row of stream number {} contradicts the others", row.stream)));
+                return Err(damaged(format!(
+                    "row of stream number {} contradicts the others",
+                    row.stream
+                )));
             }
             last = row.stream;
         }
@@ -331,8 +377,12 @@ impl Block {
     /// The offset of the data record with an ordinal, in the row of its stream.
     pub(crate) fn posting(&self, row: &StreamRow, ordinal: u32) -> Option<u64> {
         let index = ordinal.checked_sub(row.first_ordinal)?;
-        (index < row.count)
-            .then(|| self.offset_at(self.trailer.stream_rows as usize * STREAM_ROW_BYTES, row.postings_start + index))
+        (index < row.count).then(|| {
+            self.offset_at(
+                self.trailer.stream_rows as usize * STREAM_ROW_BYTES,
+                row.postings_start + index,
+            )
+        })
     }
 
     /// The last sampled record at or before the one with this index. O(log samples).
@@ -350,8 +400,12 @@ impl Block {
     }
 
     fn sample_row(&self, place: u32) -> SampleRow {
-        let mut fields = Fields::new(&self.bytes[self.samples_start() + place as usize * SAMPLE_ROW_BYTES..]);
-        SampleRow { index: fields.u32(), offset: units_to_offset(fields.u32()) }
+        let mut fields =
+            Fields::new(&self.bytes[self.samples_start() + place as usize * SAMPLE_ROW_BYTES..]);
+        SampleRow {
+            index: fields.u32(),
+            offset: units_to_offset(fields.u32()),
+        }
     }
 
     pub(crate) fn steps(&self) -> impl Iterator<Item = StepRow> + '_ {
@@ -381,7 +435,9 @@ impl Block {
 
     /// The hashes of all keys of a stream.
     pub(crate) fn keys_of(&self, stream: u32) -> impl Iterator<Item = u64> + '_ {
-        self.keys_from(stream, 0).take_while(move |row| row.stream == stream).map(|row| row.hash)
+        self.keys_from(stream, 0)
+            .take_while(move |row| row.stream == stream)
+            .map(|row| row.hash)
     }
 
     fn keys_from(&self, stream: u32, hash: u64) -> impl Iterator<Item = KeyRow> + '_ {
@@ -402,7 +458,11 @@ impl Block {
         let start = self.steps_start() + self.trailer.steps as usize * STEP_ROW_BYTES;
         let mut fields = Fields::new(&self.bytes[start + index as usize * KEY_ROW_BYTES..]);
         let (stream, offset) = (fields.u32(), units_to_offset(fields.u32()));
-        KeyRow { stream, hash: fields.u64(), offset }
+        KeyRow {
+            stream,
+            hash: fields.u64(),
+            offset,
+        }
     }
 
     /// The parts again, to compare with those that the records give.
@@ -412,9 +472,13 @@ impl Block {
         Parts {
             stream_rows: self.stream_rows().collect(),
             postings: (0..self.trailer.postings as usize).map(posting).collect(),
-            samples: (0..self.trailer.samples).map(|place| self.sample_row(place)).collect(),
+            samples: (0..self.trailer.samples)
+                .map(|place| self.sample_row(place))
+                .collect(),
             steps: self.steps().collect(),
-            keys: (0..self.trailer.keys).map(|index| self.key_row(index)).collect(),
+            keys: (0..self.trailer.keys)
+                .map(|index| self.key_row(index))
+                .collect(),
         }
     }
 
@@ -424,7 +488,8 @@ impl Block {
     }
 
     fn samples_start(&self) -> usize {
-        self.trailer.stream_rows as usize * STREAM_ROW_BYTES + aligned(self.trailer.postings as usize * 4)
+        self.trailer.stream_rows as usize * STREAM_ROW_BYTES
+            + aligned(self.trailer.postings as usize * 4)
     }
 
     fn steps_start(&self) -> usize {
@@ -436,7 +501,8 @@ impl Block {
     }
 }
 
-const _: () = assert!(record::HEADER_BYTES.is_multiple_of(8) && segment::HEADER_BYTES.is_multiple_of(8));
+const _: () =
+    assert!(record::HEADER_BYTES.is_multiple_of(8) && segment::HEADER_BYTES.is_multiple_of(8));
 
 #[cfg(test)]
 mod tests {
@@ -445,11 +511,32 @@ mod tests {
     fn parts() -> Parts {
         Parts {
             stream_rows: vec![
-                StreamRow { stream: 2, first_ordinal: 1, count: 2, postings_start: 0, id: [1; 16] },
-                StreamRow { stream: 5, first_ordinal: 9, count: 1, postings_start: 2, id: [2; 16] },
+                StreamRow {
+                    stream: 2,
+                    first_ordinal: 1,
+                    count: 2,
+                    postings_start: 0,
+                    id: [1; 16],
+                },
+                StreamRow {
+                    stream: 5,
+                    first_ordinal: 9,
+                    count: 1,
+                    postings_start: 2,
+                    id: [2; 16],
+                },
             ],
             postings: vec![512, 520, 530],
-            samples: vec![SampleRow { index: 0, offset: 4096 }, SampleRow { index: 64, offset: 4120 }],
+            samples: vec![
+                SampleRow {
+                    index: 0,
+                    offset: 4096,
+                },
+                SampleRow {
+                    index: 64,
+                    offset: 4120,
+                },
+            ],
             steps: vec![StepRow {
                 kind: Kind::FORK,
                 stream: 6,
@@ -460,12 +547,27 @@ mod tests {
                 target: 0,
                 id: [3; 16],
             }],
-            keys: vec![KeyRow { stream: 2, hash: 99, offset: 4096 }, KeyRow { stream: 2, hash: 99, offset: 4160 }],
+            keys: vec![
+                KeyRow {
+                    stream: 2,
+                    hash: 99,
+                    offset: 4096,
+                },
+                KeyRow {
+                    stream: 2,
+                    hash: 99,
+                    offset: 4160,
+                },
+            ],
         }
     }
 
     fn header() -> segment::Header {
-        segment::Header { segment: SegmentId(4), base_position: 100, ..segment::tests::header() }
+        segment::Header {
+            segment: SegmentId(4),
+            base_position: 100,
+            ..segment::tests::header()
+        }
     }
 
     fn encoded() -> Vec<u8> {
@@ -493,7 +595,13 @@ mod tests {
     fn open(bytes: &[u8]) -> Option<Block> {
         let (block, trailer) = bytes.split_last_chunk::<TRAILER_BYTES>()?;
         let trailer = Trailer::decode(trailer, &header(), 8000 + bytes.len() as u64).ok()??;
-        Block::check(bytes::Bytes::copy_from_slice(block), trailer, header().seed(), "x").ok()
+        Block::check(
+            bytes::Bytes::copy_from_slice(block),
+            trailer,
+            header().seed(),
+            "x",
+        )
+        .ok()
     }
 
     #[test]
@@ -501,7 +609,10 @@ mod tests {
         let bytes = encoded();
         let end = bytes.len() - TRAILER_BYTES;
         let copy = bytes[end - segment::COPY_BYTES..end].try_into().unwrap();
-        assert_eq!(segment::Header::decode_copy(copy, "x", end).unwrap(), header());
+        assert_eq!(
+            segment::Header::decode_copy(copy, "x", end).unwrap(),
+            header()
+        );
     }
 
     #[test]
@@ -513,8 +624,20 @@ mod tests {
         assert_eq!(block.posting(&row, 10), None);
         assert_eq!(block.posting(&row, 8), None);
         assert_eq!(block.find_stream(3), None);
-        assert_eq!(block.sample(63), Some(SampleRow { index: 0, offset: 4096 }));
-        assert_eq!(block.sample(65), Some(SampleRow { index: 64, offset: 4120 }));
+        assert_eq!(
+            block.sample(63),
+            Some(SampleRow {
+                index: 0,
+                offset: 4096
+            })
+        );
+        assert_eq!(
+            block.sample(65),
+            Some(SampleRow {
+                index: 64,
+                offset: 4120
+            })
+        );
         assert_eq!(block.keys(2, 99).collect::<Vec<_>>(), [4096, 4160]);
         assert_eq!(block.keys(2, 98).count() + block.keys(5, 99).count(), 0);
     }

@@ -61,20 +61,31 @@ pub(crate) struct Features {
 
 impl Features {
     fn encode_into(&self, bytes: &mut Vec<u8>) {
-        for set in [self.incompatible, self.read_only_compatible, self.compatible] {
+        for set in [
+            self.incompatible,
+            self.read_only_compatible,
+            self.compatible,
+        ] {
             bytes.extend_from_slice(&set.to_le_bytes());
         }
     }
 
     fn decode(fields: &mut Fields<'_>) -> Self {
-        Self { incompatible: fields.u64(), read_only_compatible: fields.u64(), compatible: fields.u64() }
+        Self {
+            incompatible: fields.u64(),
+            read_only_compatible: fields.u64(),
+            compatible: fields.u64(),
+        }
     }
 
     /// An error that names the first incompatible bit. This build knows none.
     pub(crate) fn check_readable(&self, name: &str) -> Result<()> {
         match self.incompatible {
             0 => Ok(()),
-            bits => Err(newer(name, &format!("incompatible feature bit {}", bits.trailing_zeros()))),
+            bits => Err(newer(
+                name,
+                &format!("incompatible feature bit {}", bits.trailing_zeros()),
+            )),
         }
     }
 
@@ -99,7 +110,9 @@ impl Features {
 pub(crate) fn newer(name: &str, what: &str) -> Error {
     Error::new(
         ErrorKind::UnsupportedVersion,
-        format!("{name}: {what}, which this build doesn't know; it was written by a newer one: use that"),
+        format!(
+            "{name}: {what}, which this build doesn't know; it was written by a newer one: use that"
+        ),
     )
 }
 
@@ -119,9 +132,15 @@ pub(crate) fn finish<const N: usize>(mut bytes: Vec<u8>) -> [u8; N] {
 pub(crate) fn checked<const N: usize>(bytes: &[u8; N], magic: &[u8; 8], name: &str) -> Result<()> {
     let damaged = |what: String| Err(Error::new(ErrorKind::Damaged, format!("{name}: {what}")));
     if bytes[..8] != *magic {
-        return damaged(format!("expected the magic {magic:02x?}, found {:02x?}", &bytes[..8]));
+        return damaged(format!(
+            "expected the magic {magic:02x?}, found {:02x?}",
+            &bytes[..8]
+        ));
     }
-    let (expected, found) = (checksum::crc(&bytes[..N - 4]), Fields::new(&bytes[N - 4..]).u32());
+    let (expected, found) = (
+        checksum::crc(&bytes[..N - 4]),
+        Fields::new(&bytes[N - 4..]).u32(),
+    );
     if expected != found {
         return damaged(format!("its CRC is {found:08x}, expected {expected:08x}"));
     }

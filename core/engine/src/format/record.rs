@@ -89,7 +89,10 @@ impl Header {
     pub(crate) fn unknown(&self) -> Option<String> {
         let flags = self.flags.0 & !Flags::KNOWN;
         if flags != 0 {
-            return Some(format!("a record with flag {}", 1 << flags.trailing_zeros()));
+            return Some(format!(
+                "a record with flag {}",
+                1 << flags.trailing_zeros()
+            ));
         }
         let is_known = self.kind <= MARK || self.is_skipped();
         (!is_known).then(|| format!("a record of kind {}", self.kind.0))
@@ -130,7 +133,8 @@ impl Header {
             return None;
         }
         let (kind, flags) = (Kind(fields.u8()), Flags(fields.u8()));
-        let (body_bytes, index, stream, sequence) = (fields.u32(), fields.u32(), fields.u32(), fields.u32());
+        let (body_bytes, index, stream, sequence) =
+            (fields.u32(), fields.u32(), fields.u32(), fields.u32());
         let (time_delta_ms, watermark) = (fields.u32(), units_to_offset(fields.u32()));
         let body_crc = fields.u32() ^ header_crc;
         let plausible = (stream != 0 || kind >= PADDING)
@@ -191,8 +195,16 @@ impl<'a> Body<'a> {
 
     /// The length of the encoded body without its padding.
     pub(crate) fn encoded_bytes(&self) -> usize {
-        let key = if self.key.is_empty() { 0 } else { 1 + self.key.len() };
-        let meta = if self.meta.is_empty() { 0 } else { 2 + self.meta.len() };
+        let key = if self.key.is_empty() {
+            0
+        } else {
+            1 + self.key.len()
+        };
+        let meta = if self.meta.is_empty() {
+            0
+        } else {
+            2 + self.meta.len()
+        };
         key + meta + self.payload.len()
     }
 
@@ -214,7 +226,11 @@ impl<'a> Body<'a> {
             visit(self.key);
         }
         if !self.meta.is_empty() {
-            visit(&u16::try_from(self.meta.len()).expect("the metadata's length was checked").to_le_bytes());
+            visit(
+                &u16::try_from(self.meta.len())
+                    .expect("the metadata's length was checked")
+                    .to_le_bytes(),
+            );
             visit(self.meta);
         }
         visit(self.payload);
@@ -297,7 +313,9 @@ pub(crate) mod engine {
 
     /// The epoch that a mark says.
     pub(crate) fn decode_mark(payload: &[u8]) -> Option<u32> {
-        payload.first_chunk().map(|epoch| u32::from_le_bytes(*epoch))
+        payload
+            .first_chunk()
+            .map(|epoch| u32::from_le_bytes(*epoch))
     }
 
     pub(crate) fn decode_create(payload: &[u8]) -> Option<[u8; 16]> {
@@ -313,7 +331,10 @@ pub(crate) mod engine {
 
     pub(crate) fn decode_redact(payload: &[u8]) -> Option<(u64, &str)> {
         let (position, reason) = payload.split_first_chunk::<8>()?;
-        Some((u64::from_le_bytes(*position), std::str::from_utf8(reason).ok()?))
+        Some((
+            u64::from_le_bytes(*position),
+            std::str::from_utf8(reason).ok()?,
+        ))
     }
 }
 
@@ -337,9 +358,12 @@ mod tests {
 
     #[test]
     fn record_reads_back_with_and_without_each_part() {
-        for (key, meta, payload) in
-            [(&b""[..], &b""[..], &b""[..]), (b"k", b"", b"x"), (b"", b"meta", b"payload"), (b"key", b"m", b"")]
-        {
+        for (key, meta, payload) in [
+            (&b""[..], &b""[..], &b""[..]),
+            (b"k", b"", b"x"),
+            (b"", b"meta", b"payload"),
+            (b"key", b"m", b""),
+        ] {
             let body = Body { key, meta, payload };
             let header = sample(&body);
             let decoded = Header::decode(&header.encode(9, 8192), 9, 8192).unwrap();
@@ -348,13 +372,20 @@ mod tests {
             body.encode_into(&mut bytes);
             assert_eq!(bytes.len(), header.padded_body_bytes());
             assert_eq!(checksum::crc(&bytes), decoded.body_crc);
-            assert_eq!(Body::decode(decoded.flags, &bytes[..header.body_bytes as usize]), Some(body));
+            assert_eq!(
+                Body::decode(decoded.flags, &bytes[..header.body_bytes as usize]),
+                Some(body)
+            );
         }
     }
 
     #[test]
     fn every_flipped_bit_of_a_record_is_noticed() {
-        let body = Body { key: b"key", meta: b"meta", payload: b"the payload" };
+        let body = Body {
+            key: b"key",
+            meta: b"meta",
+            payload: b"the payload",
+        };
         let header = sample(&body);
         let mut bytes = header.encode(9, 8192).to_vec();
         body.encode_into(&mut bytes);
@@ -362,18 +393,23 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             let (head, rest) = damaged.split_first_chunk::<HEADER_BYTES>().unwrap();
-            let noticed = Header::decode(head, 9, 8192)
-                .is_none_or(|found| rest.get(..found.padded_body_bytes()).map(checksum::crc) != Some(found.body_crc));
+            let noticed = Header::decode(head, 9, 8192).is_none_or(|found| {
+                rest.get(..found.padded_body_bytes()).map(checksum::crc) != Some(found.body_crc)
+            });
             assert!(noticed, "bit {bit}");
         }
     }
 
     #[test]
     fn record_of_another_segment_or_place_is_refused() {
-        let body = Body { payload: b"x", ..Body::default() };
+        let body = Body {
+            payload: b"x",
+            ..Body::default()
+        };
         let bytes = sample(&body).encode(9, 8192);
-        let intact =
-            |salt, offset| Header::decode(&bytes, salt, offset).is_some_and(|header| header.body_crc == body.crc());
+        let intact = |salt, offset| {
+            Header::decode(&bytes, salt, offset).is_some_and(|header| header.body_crc == body.crc())
+        };
         assert!(intact(9, 8192));
         assert!(!intact(10, 8192));
         assert!(!intact(9, 8200));
@@ -389,8 +425,14 @@ mod tests {
     #[test]
     fn unknown_flags_and_kinds_are_told_once_the_header_checks() {
         let decoded = |kind, flags| {
-            let header = Header { kind: Kind(kind), flags: Flags(flags), ..sample(&Body::default()) };
-            Header::decode(&header.encode(9, 8192), 9, 8192).unwrap().unknown()
+            let header = Header {
+                kind: Kind(kind),
+                flags: Flags(flags),
+                ..sample(&Body::default())
+            };
+            Header::decode(&header.encode(9, 8192), 9, 8192)
+                .unwrap()
+                .unknown()
         };
         for (kind, flags) in [(3, 31), (133, 0), (134, 3), (135, 3), (192, 3), (255, 3)] {
             assert_eq!(decoded(kind, flags), None, "{kind} {flags}");

@@ -95,17 +95,22 @@ impl Header {
         let mut first_error = None;
         for start in COPIES {
             let Some(copy) = bytes.get(start..).and_then(|rest| rest.first_chunk()) else {
-                let message =
-                    format!("{name}: {} bytes long, shorter than a segment header ({HEADER_BYTES} bytes)", bytes.len());
+                let message = format!(
+                    "{name}: {} bytes long, shorter than a segment header ({HEADER_BYTES} bytes)",
+                    bytes.len()
+                );
                 first_error.get_or_insert(Error::new(ErrorKind::Damaged, message));
                 break;
             };
             match Self::decode_copy(copy, name, start) {
-                Err(error) if error.kind() == ErrorKind::Damaged => _ = first_error.get_or_insert(error),
+                Err(error) if error.kind() == ErrorKind::Damaged => {
+                    _ = first_error.get_or_insert(error)
+                }
                 decoded => return decoded,
             }
         }
-        Err(first_error.unwrap_or_else(|| Error::new(ErrorKind::Damaged, format!("{name}: no header"))))
+        Err(first_error
+            .unwrap_or_else(|| Error::new(ErrorKind::Damaged, format!("{name}: no header"))))
     }
 
     /// Reads one copy, which stands at offset `start` of the file called `name`.
@@ -114,20 +119,28 @@ impl Header {
         let mut fields = Fields::new(&bytes[12..]);
         let segment = SegmentId(fields.u32());
         let store = fields.take();
-        let (base_position, base_time_ms, predecessor_end) = (fields.u64(), fields.u64(), fields.u64());
+        let (base_position, base_time_ms, predecessor_end) =
+            (fields.u64(), fields.u64(), fields.u64());
         let (salt, predecessor_salt, next_stream) = (fields.u32(), fields.u32(), fields.u32());
         let (role, checksum, zero) = (fields.u8(), fields.u8(), fields.u16());
         let uuid = fields.take();
         let features = Features::decode(&mut fields);
-        let (epoch, writer_version, predecessor_index_crc) = (fields.u32(), fields.u32(), fields.u32());
+        let (epoch, writer_version, predecessor_index_crc) =
+            (fields.u32(), fields.u32(), fields.u32());
         let unused: [u8; 28] = fields.take();
         let hash_key = fields.take();
         let rest: [u8; 340] = fields.take();
         if role != ROLE_LOG || checksum != CHECKSUM_CRC32 || zero != 0 {
-            return Err(newer(name, &format!("a segment of role {role} with checksum {checksum}")));
+            return Err(newer(
+                name,
+                &format!("a segment of role {role} with checksum {checksum}"),
+            ));
         }
         if unused != [0; 28] || rest != [0; 340] {
-            return Err(newer(name, "something in the reserved bytes of a segment header"));
+            return Err(newer(
+                name,
+                "something in the reserved bytes of a segment header",
+            ));
         }
         features.check_readable(name)?;
         if base_position == 0
@@ -200,7 +213,10 @@ pub(crate) mod tests {
 
     #[test]
     fn header_reads_back() {
-        assert_eq!(Header::decode(&header().encode_both(), "x").unwrap(), header());
+        assert_eq!(
+            Header::decode(&header().encode_both(), "x").unwrap(),
+            header()
+        );
     }
 
     #[test]
@@ -209,7 +225,11 @@ pub(crate) mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Header::decode(&damaged, "x").unwrap(), header(), "bit {bit}");
+            assert_eq!(
+                Header::decode(&damaged, "x").unwrap(),
+                header(),
+                "bit {bit}"
+            );
         }
     }
 
@@ -221,7 +241,11 @@ pub(crate) mod tests {
             for start in COPIES {
                 damaged[start + bit / 8] ^= 1 << (bit % 8);
             }
-            assert_eq!(Header::decode(&damaged, "x").unwrap_err().kind(), ErrorKind::Damaged, "bit {bit}");
+            assert_eq!(
+                Header::decode(&damaged, "x").unwrap_err().kind(),
+                ErrorKind::Damaged,
+                "bit {bit}"
+            );
         }
     }
 
@@ -233,7 +257,12 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_version_feature_or_reserved_byte_is_refused_by_name() {
-        for (at, value, word) in [(8, 9, "version 9"), (88, 4, "bit 2"), (68, 2, "role 2"), (300, 1, "reserved")] {
+        for (at, value, word) in [
+            (8, 9, "version 9"),
+            (88, 4, "bit 2"),
+            (68, 2, "role 2"),
+            (300, 1, "reserved"),
+        ] {
             let error = Header::decode(&changed(at, value), "00000001.seg").unwrap_err();
             assert_eq!(error.kind(), ErrorKind::UnsupportedVersion, "{error}");
             assert!(error.to_string().contains(word), "{error}");
@@ -242,8 +271,21 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_compatible_features_are_read() {
-        assert_eq!(Header::decode(&changed(104, 1), "x").unwrap().features.compatible, 1);
+        assert_eq!(
+            Header::decode(&changed(104, 1), "x")
+                .unwrap()
+                .features
+                .compatible,
+            1
+        );
         let read_only = Header::decode(&changed(96, 1), "x").unwrap();
-        assert!(read_only.features.check_writable("x").unwrap_err().to_string().contains("bit 0"));
+        assert!(
+            read_only
+                .features
+                .check_writable("x")
+                .unwrap_err()
+                .to_string()
+                .contains("bit 0")
+        );
     }
 }

@@ -79,7 +79,12 @@ pub(crate) struct Checkpoint {
 }
 
 /// The bytes of a checkpoint of these streams and these redacted positions.
-pub(crate) fn encode(end: End, streams: &Streams, redacted: Vec<u64>, active_index: Vec<u8>) -> Vec<u8> {
+pub(crate) fn encode(
+    end: End,
+    streams: &Streams,
+    redacted: Vec<u64>,
+    active_index: Vec<u8>,
+) -> Vec<u8> {
     let mut ranges = Ranges::default();
     let streams = streams
         .iter()
@@ -89,7 +94,11 @@ pub(crate) fn encode(end: End, streams: &Streams, redacted: Vec<u64>, active_ind
             tail_first_sequence: stream.tail_first_sequence,
             tail_first_ordinal: stream.tail_first_ordinal,
             lineage: ranges.add(stream.lineage.as_ref()),
-            runs: stream.runs.iter().map(|run| (run.segment.0, run.first_ordinal)).collect(),
+            runs: stream
+                .runs
+                .iter()
+                .map(|run| (run.segment.0, run.first_ordinal))
+                .collect(),
             snapshots: stream.snapshots.iter().map(snapshot_entry).collect(),
             forked: stream.forked.map(|forked| {
                 let Location { segment, offset } = forked.location;
@@ -98,8 +107,15 @@ pub(crate) fn encode(end: End, streams: &Streams, redacted: Vec<u64>, active_ind
             deleted: stream.deleted,
         })
         .collect();
-    let body = Body { end, ranges: ranges.entries, streams, redacted, active_index };
-    let body = bincode::encode_to_vec(body, configuration()).expect("encoding into memory can't fail");
+    let body = Body {
+        end,
+        ranges: ranges.entries,
+        streams,
+        redacted,
+        active_index,
+    };
+    let body =
+        bincode::encode_to_vec(body, configuration()).expect("encoding into memory can't fail");
     let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -116,7 +132,9 @@ pub(crate) fn encode(end: End, streams: &Streams, redacted: Vec<u64>, active_ind
 pub(crate) fn announced_bytes(header: &[u8; HEADER_BYTES]) -> Option<u64> {
     let mut fields = Fields::new(header);
     let known = fields.take::<8>() == MAGIC && fields.u32() == VERSION && fields.u32() == 0;
-    known.then(|| fields.u64()).and_then(|body| body.checked_add(HEADER_BYTES as u64))
+    known
+        .then(|| fields.u64())
+        .and_then(|body| body.checked_add(HEADER_BYTES as u64))
 }
 
 /// The checkpoint, or `None` for any bytes that aren't one: it is then rebuilt from the log.
@@ -125,7 +143,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
     let mut fields = Fields::new(header);
     let known = fields.take::<8>() == MAGIC && fields.u32() == VERSION && fields.u32() == 0;
     let whole = known && fields.u64() == body.len() as u64;
-    if !whole || fields.u32() != checksum::crc_of_parts(&[&header[..24], body]) || header[28..] != [0; 4] {
+    if !whole
+        || fields.u32() != checksum::crc_of_parts(&[&header[..24], body])
+        || header[28..] != [0; 4]
+    {
         return None;
     }
     let (body, length) = decode_body(body)?;
@@ -138,35 +159,57 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
         if below.is_none() && entry.first_sequence != 1 {
             return None;
         }
-        ranges.push(Lineage::push(below, entry.first_sequence, entry.source, entry.first_ordinal)?);
+        ranges.push(Lineage::push(
+            below,
+            entry.first_sequence,
+            entry.source,
+            entry.first_ordinal,
+        )?);
     }
     let streams = body
         .streams
         .into_iter()
         .zip(1..)
-        .map(|(entry, number)| stream(entry, &ranges).filter(|stream| stream.forked.is_none_or(|f| f.parent < number)))
+        .map(|(entry, number)| {
+            stream(entry, &ranges).filter(|stream| stream.forked.is_none_or(|f| f.parent < number))
+        })
         .collect::<Option<Vec<_>>>()?;
     let directory = Directory::from_parts(streams, body.redacted);
-    Some(Checkpoint { end: body.end, directory, active_index: body.active_index })
+    Some(Checkpoint {
+        end: body.end,
+        directory,
+        active_index: body.active_index,
+    })
 }
 
 /// Whether a file of a length that begins with these bytes may be a checkpoint.
 pub(crate) fn may_be_one(start: &[u8], length: u64) -> bool {
     let length = length.checked_sub(HEADER_BYTES as u64);
-    start.len() >= HEADER_BYTES && start[..8] == MAGIC && Some(Fields::new(&start[16..]).u64()) == length
+    start.len() >= HEADER_BYTES
+        && start[..8] == MAGIC
+        && Some(Fields::new(&start[16..]).u64()) == length
 }
 
 /// Whether bytes are no checkpoint of any build: then they are damaged. One of another version or encoding checks.
 pub(crate) fn is_damaged(bytes: &[u8]) -> bool {
-    let Some((header, body)) = bytes.split_at_checked(HEADER_BYTES) else { return true };
+    let Some((header, body)) = bytes.split_at_checked(HEADER_BYTES) else {
+        return true;
+    };
     let mut fields = Fields::new(header);
     let magic = fields.take::<8>();
-    let (length, crc) = (Fields::new(&header[16..]).u64(), Fields::new(&header[24..]).u32());
-    magic != MAGIC || length != body.len() as u64 || crc != checksum::crc_of_parts(&[&header[..24], body])
+    let (length, crc) = (
+        Fields::new(&header[16..]).u64(),
+        Fields::new(&header[24..]).u32(),
+    );
+    magic != MAGIC
+        || length != body.len() as u64
+        || crc != checksum::crc_of_parts(&[&header[..24], body])
 }
 
 fn configuration() -> config::Configuration<config::LittleEndian, config::Fixint> {
-    config::standard().with_little_endian().with_fixed_int_encoding()
+    config::standard()
+        .with_little_endian()
+        .with_fixed_int_encoding()
 }
 
 /// Decodes within a limit that grows with the bytes there are: a length in them may claim anything, and is
@@ -185,13 +228,22 @@ fn decode_body(bytes: &[u8]) -> Option<(Body, usize)> {
 
 fn snapshot_entry(snapshot: &SnapshotRef) -> (u32, u32, u32, u32, u32) {
     let Location { segment, offset } = snapshot.location;
-    (snapshot.sequence, snapshot.source, snapshot.ordinal, segment.0, offset_to_units(offset))
+    (
+        snapshot.sequence,
+        snapshot.source,
+        snapshot.ordinal,
+        segment.0,
+        offset_to_units(offset),
+    )
 }
 
 fn stream(entry: StreamEntry, ranges: &[Arc<Lineage>]) -> Option<Stream> {
     let lineage = lookup(ranges, entry.lineage)?;
     let above = lineage.as_ref().map_or(0, |range| range.first_sequence);
-    let count = entry.ordinals.checked_add(1)?.checked_sub(entry.tail_first_ordinal)?;
+    let count = entry
+        .ordinals
+        .checked_add(1)?
+        .checked_sub(entry.tail_first_ordinal)?;
     let last = u64::from(entry.tail_first_sequence) + u64::from(count);
     let possible = entry.tail_first_sequence > above
         && (lineage.is_some() || entry.tail_first_sequence == 1)
@@ -202,7 +254,10 @@ fn stream(entry: StreamEntry, ranges: &[Arc<Lineage>]) -> Option<Stream> {
     if !possible {
         return None;
     }
-    let location = |segment, units| Location { segment: SegmentId(segment), offset: units_to_offset(units) };
+    let location = |segment, units| Location {
+        segment: SegmentId(segment),
+        offset: units_to_offset(units),
+    };
     Some(Stream {
         ordinals: entry.ordinals,
         tail_first_sequence: entry.tail_first_sequence,
@@ -211,7 +266,10 @@ fn stream(entry: StreamEntry, ranges: &[Arc<Lineage>]) -> Option<Stream> {
         runs: entry
             .runs
             .into_iter()
-            .map(|(segment, first_ordinal)| Run { segment: SegmentId(segment), first_ordinal })
+            .map(|(segment, first_ordinal)| Run {
+                segment: SegmentId(segment),
+                first_ordinal,
+            })
             .collect(),
         snapshots: entry
             .snapshots

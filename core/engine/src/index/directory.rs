@@ -95,8 +95,16 @@ impl Stream {
     fn fork_of_unknown(id: StreamId, at: u32, location: Location) -> Self {
         Self {
             tail_first_sequence: at.saturating_add(1),
-            lineage: if at > 0 { Lineage::push(None, 1, 0, 1) } else { None },
-            forked: Some(Forked { parent: 0, at, location }),
+            lineage: if at > 0 {
+                Lineage::push(None, 1, 0, 1)
+            } else {
+                None
+            },
+            forked: Some(Forked {
+                parent: 0,
+                at,
+                location,
+            }),
             ..Self::new(id)
         }
     }
@@ -108,7 +116,9 @@ impl Stream {
 
     /// Saturating: between the steps and the rows of a sealed segment the count lags behind.
     fn tail_count(&self) -> u32 {
-        self.ordinals.saturating_add(1).saturating_sub(self.tail_first_ordinal)
+        self.ordinals
+            .saturating_add(1)
+            .saturating_sub(self.tail_first_ordinal)
     }
 
     /// What its sequences up to `last` are, as the list of ranges below a new tail.
@@ -117,8 +127,14 @@ impl Stream {
             return Ok(lineage::up_to(self.lineage.as_ref(), last));
         }
         let below = self.lineage.clone();
-        let list = Lineage::push(below, self.tail_first_sequence, own_number, self.tail_first_ordinal);
-        list.map(Some).ok_or_else(|| contradiction(format!("stream {}: its ranges overlap", self.id)))
+        let list = Lineage::push(
+            below,
+            self.tail_first_sequence,
+            own_number,
+            self.tail_first_ordinal,
+        );
+        list.map(Some)
+            .ok_or_else(|| contradiction(format!("stream {}: its ranges overlap", self.id)))
     }
 
     /// Its newest range; `own_number` is its own number.
@@ -133,15 +149,26 @@ impl Stream {
 
     /// Its sequences as they are now.
     pub(crate) fn view(&self, own_number: u32) -> View {
-        View { tail: self.tail(own_number), lineage: self.lineage.clone() }
+        View {
+            tail: self.tail(own_number),
+            lineage: self.lineage.clone(),
+        }
     }
 }
 
 impl Directory {
     /// The directory that a checkpoint says.
     pub(crate) fn from_parts(streams: Vec<Stream>, redacted: Vec<u64>) -> Self {
-        let by_id = streams.iter().zip(1..).map(|(stream, number)| (stream.id, number)).collect();
-        Self { streams: streams.into_iter().collect(), by_id, redacted: Arc::new(Redacted::of(redacted)) }
+        let by_id = streams
+            .iter()
+            .zip(1..)
+            .map(|(stream, number)| (stream.id, number))
+            .collect();
+        Self {
+            streams: streams.into_iter().collect(),
+            by_id,
+            redacted: Arc::new(Redacted::of(redacted)),
+        }
     }
 
     /// The number of a stream, deleted ones included.
@@ -168,48 +195,87 @@ impl Directory {
     }
 
     fn stream_mut(&mut self, number: u32) -> Result<&mut Stream> {
-        self.streams.get_mut(number).ok_or_else(|| contradiction(format!("stream number {number} was never created")))
+        self.streams
+            .get_mut(number)
+            .ok_or_else(|| contradiction(format!("stream number {number} was never created")))
     }
 
     /// Applies a data record: the stream's next ordinal. An error when the record contradicts the log before.
-    pub(crate) fn apply_data(&mut self, number: u32, sequence: u32, segment: SegmentId) -> Result<u32> {
+    pub(crate) fn apply_data(
+        &mut self,
+        number: u32,
+        sequence: u32,
+        segment: SegmentId,
+    ) -> Result<u32> {
         let stream = self.stream_mut(number)?;
         let expected = stream.last_sequence().saturating_add(1);
         if sequence != expected || stream.deleted || u64::from(sequence) > limits::SEQUENCE_MAX {
-            let state = if stream.deleted { ", which was deleted" } else { "" };
-            let message = format!("stream {}{state}: expected sequence {expected}, found {sequence}", stream.id);
+            let state = if stream.deleted {
+                ", which was deleted"
+            } else {
+                ""
+            };
+            let message = format!(
+                "stream {}{state}: expected sequence {expected}, found {sequence}",
+                stream.id
+            );
             return Err(contradiction(message));
         }
         let ordinal = next_ordinal(stream, 1)?;
         stream.ordinals = ordinal;
         if stream.runs.last().is_none_or(|run| run.segment != segment) {
-            stream.runs.push(Run { segment, first_ordinal: ordinal });
+            stream.runs.push(Run {
+                segment,
+                first_ordinal: ordinal,
+            });
         }
         Ok(ordinal)
     }
 
     /// Applies data records that are lost: so many more of a stream. The ordinal of the first.
-    pub(crate) fn apply_lost(&mut self, number: u32, count: u32, segment: SegmentId) -> Result<u32> {
+    pub(crate) fn apply_lost(
+        &mut self,
+        number: u32,
+        count: u32,
+        segment: SegmentId,
+    ) -> Result<u32> {
         let stream = self.stream_mut(number)?;
         let last = u64::from(stream.last_sequence()) + u64::from(count);
         if stream.deleted || last > limits::SEQUENCE_MAX {
-            return Err(contradiction(format!("stream {}: {count} more records can't be lost", stream.id)));
+            return Err(contradiction(format!(
+                "stream {}: {count} more records can't be lost",
+                stream.id
+            )));
         }
         let first = stream.ordinals.saturating_add(1);
         stream.ordinals = next_ordinal(stream, count)?;
         if stream.runs.last().is_none_or(|run| run.segment != segment) {
-            stream.runs.push(Run { segment, first_ordinal: first });
+            stream.runs.push(Run {
+                segment,
+                first_ordinal: first,
+            });
         }
         Ok(first)
     }
 
     /// The same of records that the last truncation took away: no sequence is any more what they were. The ordinal of the first.
-    pub(crate) fn apply_truncated(&mut self, number: u32, count: u32, segment: SegmentId) -> Result<u32> {
+    pub(crate) fn apply_truncated(
+        &mut self,
+        number: u32,
+        count: u32,
+        segment: SegmentId,
+    ) -> Result<u32> {
         let stream = self.stream_mut(number)?;
         if stream.tail_first_ordinal != stream.ordinals.saturating_add(1) {
-            return Err(contradiction(format!("stream {}: it was given records since its truncation", stream.id)));
+            return Err(contradiction(format!(
+                "stream {}: it was given records since its truncation",
+                stream.id
+            )));
         }
-        let (sequence, tail) = (stream.tail_first_sequence, stream.tail_first_ordinal.saturating_add(count));
+        let (sequence, tail) = (
+            stream.tail_first_sequence,
+            stream.tail_first_ordinal.saturating_add(count),
+        );
         let first = self.apply_lost(number, count, segment)?;
         let stream = self.stream_mut(number)?;
         (stream.tail_first_sequence, stream.tail_first_ordinal) = (sequence, tail);
@@ -219,8 +285,13 @@ impl Directory {
     /// Applies the row of a sealed segment: its data records of one stream, all at once.
     pub(crate) fn apply_row(&mut self, row: &StreamRow, segment: SegmentId) -> Result<()> {
         let stream = self.stream_mut(row.stream)?;
-        if stream.id.as_bytes() != &row.id || stream.runs.last().is_some_and(|run| run.segment > segment) {
-            return Err(contradiction(format!("the index row of stream number {} is of another stream", row.stream)));
+        if stream.id.as_bytes() != &row.id
+            || stream.runs.last().is_some_and(|run| run.segment > segment)
+        {
+            return Err(contradiction(format!(
+                "the index row of stream number {} is of another stream",
+                row.stream
+            )));
         }
         if stream.runs.last().is_none_or(|run| run.segment != segment) {
             if row.first_ordinal != stream.ordinals.saturating_add(1) {
@@ -232,10 +303,14 @@ impl Directory {
                 );
                 return Err(contradiction(message));
             }
-            stream.runs.push(Run { segment, first_ordinal: row.first_ordinal });
+            stream.runs.push(Run {
+                segment,
+                first_ordinal: row.first_ordinal,
+            });
         }
         let last = u64::from(row.first_ordinal) + u64::from(row.count.saturating_sub(1));
-        let more = u32::try_from(last.saturating_sub(u64::from(stream.ordinals))).unwrap_or(u32::MAX);
+        let more =
+            u32::try_from(last.saturating_sub(u64::from(stream.ordinals))).unwrap_or(u32::MAX);
         stream.ordinals = next_ordinal(stream, more)?;
         Ok(())
     }
@@ -243,8 +318,13 @@ impl Directory {
     /// Fills in what a step says of the state before it.
     pub(crate) fn complete_step(&self, step: &mut StepRow) {
         match step.kind {
-            Kind::TRUNCATE => step.ordinal = self.stream(step.stream).map_or(0, |stream| stream.ordinals),
-            Kind::SNAPSHOT => (step.other, step.ordinal) = self.resolve(step.stream, step.sequence).unwrap_or((0, 0)),
+            Kind::TRUNCATE => {
+                step.ordinal = self.stream(step.stream).map_or(0, |stream| stream.ordinals)
+            }
+            Kind::SNAPSHOT => {
+                (step.other, step.ordinal) =
+                    self.resolve(step.stream, step.sequence).unwrap_or((0, 0))
+            }
             _ => {}
         }
     }
@@ -256,7 +336,10 @@ impl Directory {
             // What was saved of it at 0 says nothing of where it begins.
             let is_new = stream.tail_first_sequence == 1
                 && stream.lineage.is_none()
-                && stream.snapshots.iter().all(|snapshot| snapshot.sequence == 0);
+                && stream
+                    .snapshots
+                    .iter()
+                    .all(|snapshot| snapshot.sequence == 0);
             let was_lower = stream.forked.is_some_and(|forked| {
                 forked.parent == 0 && forked.at < at && stream.tail_first_sequence == forked.at + 1
             });
@@ -264,24 +347,36 @@ impl Directory {
         });
         let Some(stream) = stream else { return false };
         let snapshots = std::mem::take(&mut stream.snapshots);
-        *stream = Stream { snapshots, ..Stream::fork_of_unknown(stream.id, at, location) };
+        *stream = Stream {
+            snapshots,
+            ..Stream::fork_of_unknown(stream.id, at, location)
+        };
         true
     }
 
     /// Applies a completed step of the segment. An error when it contradicts the log before.
     pub(crate) fn apply_step(&mut self, step: &StepRow, segment: SegmentId) -> Result<()> {
-        let location = Location { segment, offset: step.offset };
+        let location = Location {
+            segment,
+            offset: step.offset,
+        };
         match step.kind {
-            Kind::CREATE => self.add_stream(step.stream, Stream::new(StreamId::from_bytes(step.id))),
+            Kind::CREATE => {
+                self.add_stream(step.stream, Stream::new(StreamId::from_bytes(step.id)))
+            }
             Kind::FORK => self.apply_fork(step, location),
             Kind::TRUNCATE => self.apply_truncate(step),
             Kind::SNAPSHOT => {
                 let stream = self.stream_mut(step.stream)?;
-                let snapshot =
-                    SnapshotRef { sequence: step.sequence, source: step.other, ordinal: step.ordinal, location };
-                let at = stream
-                    .snapshots
-                    .partition_point(|other| (other.sequence, other.location) <= (step.sequence, location));
+                let snapshot = SnapshotRef {
+                    sequence: step.sequence,
+                    source: step.other,
+                    ordinal: step.ordinal,
+                    location,
+                };
+                let at = stream.snapshots.partition_point(|other| {
+                    (other.sequence, other.location) <= (step.sequence, location)
+                });
                 stream.snapshots.insert(at, snapshot);
                 Ok(())
             }
@@ -293,18 +388,26 @@ impl Directory {
                 self.redacted.insert(step.target);
                 Ok(())
             }
-            kind => Err(contradiction(format!("engine record of unknown kind {}", kind.0))),
+            kind => Err(contradiction(format!(
+                "engine record of unknown kind {}",
+                kind.0
+            ))),
         }
     }
 
     fn add_stream(&mut self, number: u32, stream: Stream) -> Result<()> {
         let expected = self.next_number();
         if number != expected || number > limits::STREAMS_MAX {
-            return Err(contradiction(format!("new stream has number {number}, expected {expected}")));
+            return Err(contradiction(format!(
+                "new stream has number {number}, expected {expected}"
+            )));
         }
         if let Some(other) = self.by_id.insert(stream.id, number) {
             self.by_id.insert(stream.id, other);
-            return Err(contradiction(format!("stream {} is created twice", stream.id)));
+            return Err(contradiction(format!(
+                "stream {} is created twice",
+                stream.id
+            )));
         }
         self.streams.push(stream);
         Ok(())
@@ -313,14 +416,24 @@ impl Directory {
     fn apply_fork(&mut self, step: &StepRow, location: Location) -> Result<()> {
         let (parent_number, at) = (step.other, step.sequence);
         if parent_number == 0 && at != u32::MAX {
-            return self.add_stream(step.stream, Stream::fork_of_unknown(StreamId::from_bytes(step.id), at, location));
+            return self.add_stream(
+                step.stream,
+                Stream::fork_of_unknown(StreamId::from_bytes(step.id), at, location),
+            );
         }
         let parent = self
             .stream(parent_number)
             .filter(|_| parent_number < step.stream)
-            .ok_or_else(|| contradiction(format!("fork of stream number {parent_number}, which was never created")))?;
+            .ok_or_else(|| {
+                contradiction(format!(
+                    "fork of stream number {parent_number}, which was never created"
+                ))
+            })?;
         if at == u32::MAX {
-            return Err(contradiction(format!("fork of stream {} at sequence {at}", parent.id)));
+            return Err(contradiction(format!(
+                "fork of stream {} at sequence {at}",
+                parent.id
+            )));
         }
         // A row of the parent in the same sealed segment may come after this step, so the tail counts as
         // reaching `at`; that it did was checked when the fork was made.
@@ -328,7 +441,11 @@ impl Directory {
         let child = Stream {
             tail_first_sequence: at + 1,
             lineage,
-            forked: Some(Forked { parent: parent_number, at, location }),
+            forked: Some(Forked {
+                parent: parent_number,
+                at,
+                location,
+            }),
             ..Stream::new(StreamId::from_bytes(step.id))
         };
         self.add_stream(step.stream, child)
@@ -338,10 +455,16 @@ impl Directory {
         let number = step.stream;
         let stream = self.stream_mut(number)?;
         // The rows of a sealed segment are applied after its steps, so the count is the step's own.
-        let counted = step.ordinal.saturating_add(1).checked_sub(stream.tail_first_ordinal);
+        let counted = step
+            .ordinal
+            .saturating_add(1)
+            .checked_sub(stream.tail_first_ordinal);
         let last = counted.and_then(|count| (stream.tail_first_sequence - 1).checked_add(count));
         if last.is_none_or(|last| step.sequence > last) {
-            let message = format!("stream {}: truncation after {}, beyond its end", stream.id, step.sequence);
+            let message = format!(
+                "stream {}: truncation after {}, beyond its end",
+                stream.id, step.sequence
+            );
             return Err(contradiction(message));
         }
         stream.lineage = stream.lineage_up_to(number, step.sequence)?;
@@ -354,11 +477,20 @@ impl Directory {
     pub(crate) fn resolve(&self, number: u32, sequence: u32) -> Option<(u32, u32)> {
         let stream = self.stream(number)?;
         let range = lineage::range_at(stream.tail(number), stream.lineage.as_ref(), sequence)?;
-        Some((range.source, range.first_ordinal.checked_add(sequence - range.first_sequence)?))
+        Some((
+            range.source,
+            range
+                .first_ordinal
+                .checked_add(sequence - range.first_sequence)?,
+        ))
     }
 
     /// The segment that holds a data record.
-    pub(crate) fn segment_of(&self, source: u32, ordinal: u32) -> Option<(SegmentId, ops::Range<u32>)> {
+    pub(crate) fn segment_of(
+        &self,
+        source: u32,
+        ordinal: u32,
+    ) -> Option<(SegmentId, ops::Range<u32>)> {
         let runs = &self.stream(source)?.runs;
         let next = runs.partition_point(|run| run.first_ordinal <= ordinal);
         let run = runs.get(next.checked_sub(1)?)?;
@@ -378,13 +510,21 @@ impl Directory {
         let mut before: Option<Location> = None;
         let mut stream = self.stream(number);
         while let Some(current) = stream {
-            let end = current.snapshots.partition_point(|snapshot| snapshot.sequence <= bound);
-            let better = |snapshot: &&SnapshotRef| best.is_none_or(|best| snapshot.sequence > best.sequence);
-            let found = current.snapshots[..end].iter().rev().take_while(better).find(|snapshot| {
-                before.is_none_or(|limit| snapshot.location < limit)
-                    && !passed_over.contains(&snapshot.location)
-                    && self.resolve(number, snapshot.sequence).unwrap_or((0, 0)) == (snapshot.source, snapshot.ordinal)
-            });
+            let end = current
+                .snapshots
+                .partition_point(|snapshot| snapshot.sequence <= bound);
+            let better =
+                |snapshot: &&SnapshotRef| best.is_none_or(|best| snapshot.sequence > best.sequence);
+            let found = current.snapshots[..end]
+                .iter()
+                .rev()
+                .take_while(better)
+                .find(|snapshot| {
+                    before.is_none_or(|limit| snapshot.location < limit)
+                        && !passed_over.contains(&snapshot.location)
+                        && self.resolve(number, snapshot.sequence).unwrap_or((0, 0))
+                            == (snapshot.source, snapshot.ordinal)
+                });
             best = found.copied().or(best);
             before = current.forked.map(|forked| forked.location);
             bound = current.forked.map_or(bound, |forked| bound.min(forked.at));
@@ -396,15 +536,24 @@ impl Directory {
 
 /// The last ordinal of a stream that is given `count` more records.
 fn next_ordinal(stream: &Stream, count: u32) -> Result<u32> {
-    let last = stream.ordinals.checked_add(count).filter(|last| *last <= limits::ORDINAL_MAX);
+    let last = stream
+        .ordinals
+        .checked_add(count)
+        .filter(|last| *last <= limits::ORDINAL_MAX);
     last.ok_or_else(|| {
         let most = limits::ORDINAL_MAX;
-        contradiction(format!("stream {}: {count} more records after {}, of {most}", stream.id, stream.ordinals))
+        contradiction(format!(
+            "stream {}: {count} more records after {}, of {most}",
+            stream.id, stream.ordinals
+        ))
     })
 }
 
 fn contradiction(what: String) -> Error {
-    Error::new(ErrorKind::Damaged, format!("the log contradicts itself: {what}"))
+    Error::new(
+        ErrorKind::Damaged,
+        format!("the log contradicts itself: {what}"),
+    )
 }
 
 #[cfg(test)]

@@ -9,14 +9,26 @@ struct Log {
 
 impl Log {
     fn new() -> Self {
-        Self { directory: Directory::default(), offset: 4096 }
+        Self {
+            directory: Directory::default(),
+            offset: 4096,
+        }
     }
 
     fn step(&mut self, kind: Kind, stream: u32, sequence: u32, other: u32) {
         self.offset += 32;
         let mut id = [0; 16];
         id[..4].copy_from_slice(&stream.to_le_bytes());
-        let mut step = StepRow { kind, stream, sequence, ordinal: 0, offset: self.offset, other, target: 0, id };
+        let mut step = StepRow {
+            kind,
+            stream,
+            sequence,
+            ordinal: 0,
+            offset: self.offset,
+            other,
+            target: 0,
+            id,
+        };
         self.directory.complete_step(&mut step);
         self.directory.apply_step(&step, SEGMENT).unwrap();
     }
@@ -36,7 +48,9 @@ impl Log {
     fn append(&mut self, stream: u32, count: u32) {
         for _ in 0..count {
             let sequence = self.directory.stream(stream).unwrap().last_sequence() + 1;
-            self.directory.apply_data(stream, sequence, SEGMENT).unwrap();
+            self.directory
+                .apply_data(stream, sequence, SEGMENT)
+                .unwrap();
         }
     }
 
@@ -46,7 +60,10 @@ impl Log {
         let ranges = self.directory.stream(stream).unwrap().view(stream);
         let record = |sequence| {
             let range = ranges.range_at(sequence).unwrap();
-            (range.source, range.first_ordinal + sequence - range.first_sequence)
+            (
+                range.source,
+                range.first_ordinal + sequence - range.first_sequence,
+            )
         };
         let view: Vec<_> = (1..=last).map(record).collect();
         assert_eq!(ranges.range_at(last + 1), None);
@@ -138,8 +155,11 @@ fn snapshot_is_found_as_long_as_its_sequence_means_its_record() {
     log.append(stream, 6);
     log.step(Kind::SNAPSHOT, stream, 2, 0);
     log.step(Kind::SNAPSHOT, stream, 5, 0);
-    let found =
-        |log: &Log, stream, bound| log.directory.latest_snapshot(stream, bound, &[]).map(|found| found.sequence);
+    let found = |log: &Log, stream, bound| {
+        log.directory
+            .latest_snapshot(stream, bound, &[])
+            .map(|found| found.sequence)
+    };
     assert_eq!(found(&log, stream, u32::MAX), Some(5));
     assert_eq!(found(&log, stream, 4), Some(2));
     assert_eq!(found(&log, stream, 1), None);
@@ -150,7 +170,11 @@ fn snapshot_is_found_as_long_as_its_sequence_means_its_record() {
     assert_eq!(found(&log, child, u32::MAX), Some(5));
     log.step(Kind::SNAPSHOT, stream, 3, 0);
     assert_eq!(found(&log, stream, u32::MAX), Some(3));
-    assert_eq!(found(&log, child, 4), Some(2), "what the parent saves after the fork is its own");
+    assert_eq!(
+        found(&log, child, 4),
+        Some(2),
+        "what the parent saves after the fork is its own"
+    );
 }
 
 #[test]
@@ -181,10 +205,26 @@ fn contradictions_are_errors() {
         target: 0,
         id: [1; 16],
     };
-    assert!(log.directory.apply_step(&step(Kind::CREATE, 7, 0), SEGMENT).is_err());
-    assert!(log.directory.apply_step(&step(Kind::TRUNCATE, 1, 3), SEGMENT).is_err());
-    assert!(log.directory.apply_step(&step(Kind(200), 1, 3), SEGMENT).is_err());
-    assert!(log.directory.apply_step(&step(Kind::FORK, 2, u32::MAX), SEGMENT).is_err());
+    assert!(
+        log.directory
+            .apply_step(&step(Kind::CREATE, 7, 0), SEGMENT)
+            .is_err()
+    );
+    assert!(
+        log.directory
+            .apply_step(&step(Kind::TRUNCATE, 1, 3), SEGMENT)
+            .is_err()
+    );
+    assert!(
+        log.directory
+            .apply_step(&step(Kind(200), 1, 3), SEGMENT)
+            .is_err()
+    );
+    assert!(
+        log.directory
+            .apply_step(&step(Kind::FORK, 2, u32::MAX), SEGMENT)
+            .is_err()
+    );
 }
 
 #[test]
@@ -202,8 +242,12 @@ fn last_record_of_an_often_truncated_stream_is_found_in_a_logarithm_of_steps() {
     for time in 1..=TIMES {
         // One range more each time: two records are appended, and one is taken back.
         log.append(stream, 2);
-        most = most.max(counted(&mut || log.step(Kind::TRUNCATE, stream, time + 1, 0)));
-        most = most.max(counted(&mut || assert!(log.directory.resolve(stream, time + 1).is_some())));
+        most = most.max(counted(&mut || {
+            log.step(Kind::TRUNCATE, stream, time + 1, 0)
+        }));
+        most = most.max(counted(&mut || {
+            assert!(log.directory.resolve(stream, time + 1).is_some())
+        }));
     }
     most = most.max(counted(&mut || {
         for sequence in [1, 2, TIMES / 2, TIMES] {
@@ -212,7 +256,10 @@ fn last_record_of_an_often_truncated_stream_is_found_in_a_logarithm_of_steps() {
         }
         log.step(Kind::TRUNCATE, stream, TIMES / 3, 0);
     }));
-    assert!(most <= 10 * 3 * u64::from(TIMES.ilog2()), "{most} ranges visited");
+    assert!(
+        most <= 10 * 3 * u64::from(TIMES.ilog2()),
+        "{most} ranges visited"
+    );
 }
 
 #[test]
@@ -221,8 +268,17 @@ fn stream_takes_no_more_records_than_can_be_counted() {
     let with = |ordinals, tail_first_sequence| {
         let id = StreamId::from_bytes([7; 16]);
         let tail_first_ordinal = ordinals - tail_first_sequence + 2;
-        let runs = vec![Run { segment: SEGMENT, first_ordinal: 1 }];
-        let stream = Stream { ordinals, tail_first_sequence, tail_first_ordinal, runs, ..Stream::new(id) };
+        let runs = vec![Run {
+            segment: SEGMENT,
+            first_ordinal: 1,
+        }];
+        let stream = Stream {
+            ordinals,
+            tail_first_sequence,
+            tail_first_ordinal,
+            runs,
+            ..Stream::new(id)
+        };
         Directory::from_parts(vec![stream], Vec::new())
     };
     // It was truncated again and again: few sequences, nearly as many records as there can be.
@@ -231,7 +287,13 @@ fn stream_takes_no_more_records_than_can_be_counted() {
     assert_eq!(directory.apply_data(1, last + 1, SEGMENT).unwrap(), most);
     assert_eq!(directory.stream(1).unwrap().last_sequence(), last + 1);
     assert!(directory.apply_data(1, last + 2, SEGMENT).is_err());
-    let row = |count| StreamRow { stream: 1, first_ordinal: most, count, postings_start: 0, id: [7; 16] };
+    let row = |count| StreamRow {
+        stream: 1,
+        first_ordinal: most,
+        count,
+        postings_start: 0,
+        id: [7; 16],
+    };
     let next = SegmentId(2);
     assert!(with(most - 1, 2).apply_row(&row(1), next).is_ok());
     assert!(with(most - 1, 2).apply_row(&row(2), next).is_err());

@@ -34,10 +34,25 @@ impl Lineage {
         source: u32,
         first_ordinal: u32,
     ) -> Option<Arc<Self>> {
-        let falls = below.as_ref().map_or(first_sequence > 0, |below| first_sequence > below.first_sequence);
-        let depth = below.as_ref().map_or(Some(0), |below| below.depth.checked_add(1))?;
-        let jump = below.as_ref().map(|below| below.next_jump().unwrap_or(below).clone());
-        falls.then(|| Arc::new(Self { first_sequence, source, first_ordinal, depth, below, jump }))
+        let falls = below.as_ref().map_or(first_sequence > 0, |below| {
+            first_sequence > below.first_sequence
+        });
+        let depth = below
+            .as_ref()
+            .map_or(Some(0), |below| below.depth.checked_add(1))?;
+        let jump = below
+            .as_ref()
+            .map(|below| below.next_jump().unwrap_or(below).clone());
+        falls.then(|| {
+            Arc::new(Self {
+                first_sequence,
+                source,
+                first_ordinal,
+                depth,
+                below,
+                jump,
+            })
+        })
     }
 
     /// Where a range on top of this one jumps to, if further than to this one.
@@ -67,12 +82,19 @@ impl Drop for Lineage {
 }
 
 /// The range of a list that holds `sequence`, and the first sequence of the range above it, if that one is in the list.
-pub(crate) fn find(list: Option<&Arc<Lineage>>, sequence: u32) -> Option<(&Arc<Lineage>, Option<u32>)> {
+pub(crate) fn find(
+    list: Option<&Arc<Lineage>>,
+    sequence: u32,
+) -> Option<(&Arc<Lineage>, Option<u32>)> {
     let mut range = list?;
     let mut above = None;
     while range.first_sequence > sequence {
         count_visit();
-        range = match range.jump.as_ref().filter(|jump| jump.first_sequence > sequence) {
+        range = match range
+            .jump
+            .as_ref()
+            .filter(|jump| jump.first_sequence > sequence)
+        {
             Some(jump) => jump,
             None => {
                 above = Some(range.first_sequence);
@@ -102,12 +124,18 @@ impl Range {
     pub(crate) fn between(self, first: u32, last: u32) -> Option<Self> {
         let end = self.first_sequence.saturating_add(self.count);
         let first = first.max(self.first_sequence);
-        let count = last.checked_add(1).map_or(end, |after| after.min(end)).checked_sub(first).filter(|n| *n != 0)?;
+        let count = last
+            .checked_add(1)
+            .map_or(end, |after| after.min(end))
+            .checked_sub(first)
+            .filter(|n| *n != 0)?;
         Some(Self {
             first_sequence: first,
             count,
             source: self.source,
-            first_ordinal: self.first_ordinal.saturating_add(first - self.first_sequence),
+            first_ordinal: self
+                .first_ordinal
+                .saturating_add(first - self.first_sequence),
         })
     }
 }
@@ -163,7 +191,9 @@ mod tests {
     use super::*;
 
     fn list_of(ranges: u32) -> Option<Arc<Lineage>> {
-        (1..=ranges).fold(None, |below, number| Lineage::push(below, number * 10, number, 1))
+        (1..=ranges).fold(None, |below, number| {
+            Lineage::push(below, number * 10, number, 1)
+        })
     }
 
     #[test]
@@ -180,10 +210,15 @@ mod tests {
     fn lists_that_share_a_part_are_freed_by_threads_at_once() {
         for _ in 0..20 {
             let shared = list_of(10_000);
-            let lists: Vec<_> =
-                (0..4).map(|source| Lineage::push(shared.clone(), 1_000_000 + source, source, 1)).collect();
+            let lists: Vec<_> = (0..4)
+                .map(|source| Lineage::push(shared.clone(), 1_000_000 + source, source, 1))
+                .collect();
             drop(shared);
-            std::thread::scope(|scope| lists.into_iter().for_each(|list| drop(scope.spawn(move || drop(list)))));
+            std::thread::scope(|scope| {
+                lists
+                    .into_iter()
+                    .for_each(|list| drop(scope.spawn(move || drop(list))))
+            });
         }
     }
 
@@ -197,11 +232,18 @@ mod tests {
                 VISITS.set(0);
                 for (sequence, offset) in [(number * 10, 0), (number * 10 + 9, 9)] {
                     let (found, above) = find(list.as_ref(), sequence).unwrap();
-                    assert_eq!((found.first_sequence, found.source), (sequence - offset, number));
+                    assert_eq!(
+                        (found.first_sequence, found.source),
+                        (sequence - offset, number)
+                    );
                     assert_eq!(above, (number < ranges).then_some((number + 1) * 10));
                 }
                 let bound = 2 * 3 * (u64::from(ranges).ilog2() + 1);
-                assert!(VISITS.get() <= u64::from(bound), "{} for {number} of {ranges}", VISITS.get());
+                assert!(
+                    VISITS.get() <= u64::from(bound),
+                    "{} for {number} of {ranges}",
+                    VISITS.get()
+                );
             }
         }
     }
@@ -216,9 +258,17 @@ mod tests {
 
     #[test]
     fn range_is_cut_at_both_ends() {
-        let range = Range { first_sequence: 10, count: 5, source: 3, first_ordinal: 100 };
-        let part =
-            |first, last| range.between(first, last).map(|part| (part.first_sequence, part.count, part.first_ordinal));
+        let range = Range {
+            first_sequence: 10,
+            count: 5,
+            source: 3,
+            first_ordinal: 100,
+        };
+        let part = |first, last| {
+            range
+                .between(first, last)
+                .map(|part| (part.first_sequence, part.count, part.first_ordinal))
+        };
         assert_eq!(part(1, u32::MAX), Some((10, 5, 100)));
         assert_eq!(part(12, 13), Some((12, 2, 102)));
         assert_eq!(part(14, 20), Some((14, 1, 104)));

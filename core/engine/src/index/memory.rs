@@ -32,7 +32,8 @@ struct Keys {
 
 impl Keys {
     fn add(&mut self, key: KeyRow) {
-        let place = u32::try_from(self.rows.len() + 1).expect("a segment holds fewer than 2^32 keys");
+        let place =
+            u32::try_from(self.rows.len() + 1).expect("a segment holds fewer than 2^32 keys");
         let before = self.newest.insert((key.stream, key.hash), place);
         self.rows.push((key, before.unwrap_or(0)));
     }
@@ -40,7 +41,8 @@ impl Keys {
     fn find(&self, stream: u32, hash: u64) -> impl Iterator<Item = u64> + '_ {
         let row = |place: u32| self.rows.get((place as usize).checked_sub(1)?);
         let newest = self.newest.get(&(stream, hash)).copied().unwrap_or(0);
-        std::iter::successors(row(newest), move |(_, before)| row(*before)).map(|(key, _)| key.offset)
+        std::iter::successors(row(newest), move |(_, before)| row(*before))
+            .map(|(key, _)| key.offset)
     }
 }
 
@@ -53,23 +55,40 @@ impl MemoryIndex {
     /// The index that these parts, checked before, say.
     pub(crate) fn from_parts(parts: Parts, records: u32, times_ms: Option<(u64, u64)>) -> Self {
         // Every record that has a position is data or a step.
-        let last_data = parts.postings.iter().max().map(|units| units_to_offset(*units));
+        let last_data = parts
+            .postings
+            .iter()
+            .max()
+            .map(|units| units_to_offset(*units));
         let last_offset = last_data.max(parts.steps.last().map(|step| step.offset));
         let mut streams = NumberMap::default();
         for row in &parts.stream_rows {
             let start = row.postings_start as usize;
             let offsets = parts.postings[start..start + row.count as usize].to_vec();
-            streams.insert(row.stream, Postings { first_ordinal: row.first_ordinal, offsets });
+            streams.insert(
+                row.stream,
+                Postings {
+                    first_ordinal: row.first_ordinal,
+                    offsets,
+                },
+            );
         }
         Self {
             streams,
             postings: parts.postings.len(),
-            samples: parts.samples.iter().map(|sample| offset_to_units(sample.offset)).collect(),
+            samples: parts
+                .samples
+                .iter()
+                .map(|sample| offset_to_units(sample.offset))
+                .collect(),
             steps: parts.steps,
-            keys: parts.keys.into_iter().fold(Keys::default(), |mut keys, key| {
-                keys.add(key);
-                keys
-            }),
+            keys: parts
+                .keys
+                .into_iter()
+                .fold(Keys::default(), |mut keys, key| {
+                    keys.add(key);
+                    keys
+                }),
             records,
             times_ms,
             last_offset,
@@ -80,7 +99,9 @@ impl MemoryIndex {
     pub(crate) fn copy(&self) -> Copied {
         let streams = self.streams.iter();
         Copied {
-            streams: streams.map(|(stream, own)| (*stream, own.first_ordinal, own.offsets.clone())).collect(),
+            streams: streams
+                .map(|(stream, own)| (*stream, own.first_ordinal, own.offsets.clone()))
+                .collect(),
             samples: self.samples.clone(),
             steps: self.steps.clone(),
             keys: self.keys.rows.iter().map(|(key, _)| *key).collect(),
@@ -102,8 +123,10 @@ impl MemoryIndex {
 
     /// Indexes a data record; whether its ordinal is the one that follows.
     pub(crate) fn add_data(&mut self, stream: u32, ordinal: u32, offset: u64) -> bool {
-        let postings =
-            self.streams.entry(stream).or_insert_with(|| Postings { first_ordinal: ordinal, offsets: Vec::new() });
+        let postings = self.streams.entry(stream).or_insert_with(|| Postings {
+            first_ordinal: ordinal,
+            offsets: Vec::new(),
+        });
         if postings.first_ordinal as usize + postings.offsets.len() != ordinal as usize {
             return false;
         }
@@ -139,14 +162,21 @@ impl MemoryIndex {
     pub(crate) fn posting(&self, stream: u32, ordinal: u32) -> Option<u64> {
         let postings = self.streams.get(&stream)?;
         let index = ordinal.checked_sub(postings.first_ordinal)?;
-        postings.offsets.get(index as usize).copied().map(units_to_offset)
+        postings
+            .offsets
+            .get(index as usize)
+            .copied()
+            .map(units_to_offset)
     }
 
     /// The last sampled record at or before the one with this index.
     pub(crate) fn sample(&self, record_index: u32) -> Option<SampleRow> {
         let place = record_index / SAMPLE_EVERY;
         let units = self.samples.get(place as usize)?;
-        Some(SampleRow { index: place * SAMPLE_EVERY, offset: units_to_offset(*units) })
+        Some(SampleRow {
+            index: place * SAMPLE_EVERY,
+            offset: units_to_offset(*units),
+        })
     }
 
     /// The offsets of the batches that may have this key, the newest first. It doesn't depend on how many keys there are.
@@ -182,8 +212,10 @@ impl Copied {
     pub(crate) fn parts(mut self, id_of: impl Fn(u32) -> [u8; 16]) -> Parts {
         self.streams.sort_unstable_by_key(|(stream, ..)| *stream);
         self.keys.sort_unstable();
-        let mut postings = Vec::with_capacity(self.streams.iter().map(|(.., offsets)| offsets.len()).sum());
-        let count = |length: usize| u32::try_from(length).expect("a segment holds fewer than 2^32 records");
+        let mut postings =
+            Vec::with_capacity(self.streams.iter().map(|(.., offsets)| offsets.len()).sum());
+        let count =
+            |length: usize| u32::try_from(length).expect("a segment holds fewer than 2^32 records");
         let mut stream_rows = Vec::with_capacity(self.streams.len());
         for (stream, first_ordinal, offsets) in self.streams {
             stream_rows.push(StreamRow {
@@ -195,7 +227,13 @@ impl Copied {
             });
             postings.extend_from_slice(&offsets);
         }
-        Parts { stream_rows, postings, samples: sample_rows(&self.samples), steps: self.steps, keys: self.keys }
+        Parts {
+            stream_rows,
+            postings,
+            samples: sample_rows(&self.samples),
+            steps: self.steps,
+            keys: self.keys,
+        }
     }
 }
 
@@ -203,7 +241,11 @@ impl Copied {
 fn sample_rows(samples: &[u32]) -> Vec<SampleRow> {
     let indexes = (0..).step_by(SAMPLE_EVERY as usize);
     let rows = samples.iter().zip(indexes);
-    rows.map(|(units, index)| SampleRow { index, offset: units_to_offset(*units) }).collect()
+    rows.map(|(units, index)| SampleRow {
+        index,
+        offset: units_to_offset(*units),
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -222,7 +264,9 @@ mod tests {
         }
         for stream in 0..3 {
             for hash in 0..101 {
-                let expected = (0..10_000_u64).rev().filter(|key| key % 3 == u64::from(stream) && key % 100 == hash);
+                let expected = (0..10_000_u64)
+                    .rev()
+                    .filter(|key| key % 3 == u64::from(stream) && key % 100 == hash);
                 let expected: Vec<u64> = expected.map(|key| key * 8).collect();
                 assert_eq!(index.keys(stream, hash).collect::<Vec<_>>(), expected);
             }

@@ -30,6 +30,8 @@ impl Hasher for NumberHasher {
     }
 
     fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+        self.0 = (self.0 ^ u64::from(number))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(32);
     }
 }

@@ -19,18 +19,28 @@ pub(crate) struct Redacted {
 impl Redacted {
     pub(crate) fn of(positions: Vec<u64>) -> Self {
         let positions: HashSet<u64> = positions.into_iter().collect();
-        Self { count: AtomicUsize::new(positions.len()), positions: RwLock::new(positions) }
+        Self {
+            count: AtomicUsize::new(positions.len()),
+            positions: RwLock::new(positions),
+        }
     }
 
     pub(crate) fn insert(&self, position: u64) {
-        let mut positions = self.positions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut positions = self
+            .positions
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         positions.insert(position);
         self.count.store(positions.len(), Ordering::Release);
     }
 
     pub(crate) fn contains(&self, position: u64) -> bool {
         self.count.load(Ordering::Acquire) != 0
-            && self.positions.read().unwrap_or_else(PoisonError::into_inner).contains(&position)
+            && self
+                .positions
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .contains(&position)
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -38,6 +48,11 @@ impl Redacted {
     }
 
     pub(crate) fn to_vec(&self) -> Vec<u64> {
-        self.positions.read().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+        self.positions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .copied()
+            .collect()
     }
 }

@@ -22,7 +22,9 @@ impl Streams {
     /// The stream with a number, which counts from 1.
     pub(crate) fn get(&self, number: u32) -> Option<&Stream> {
         let index = (number as usize).checked_sub(1)?;
-        self.chunks.get(index / CHUNK_STREAMS)?.get(index % CHUNK_STREAMS)
+        self.chunks
+            .get(index / CHUNK_STREAMS)?
+            .get(index % CHUNK_STREAMS)
     }
 
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Stream> {
@@ -31,7 +33,11 @@ impl Streams {
     }
 
     pub(crate) fn push(&mut self, stream: Stream) {
-        match self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK_STREAMS) {
+        match self
+            .chunks
+            .last_mut()
+            .filter(|chunk| chunk.len() < CHUNK_STREAMS)
+        {
             Some(chunk) => Arc::make_mut(chunk).push(stream),
             None => self.chunks.push(Arc::new(vec![stream])),
         }
@@ -65,11 +71,31 @@ mod tests {
         streams.get_mut(2000).unwrap().ordinals = 7;
         streams.push(Stream::new(id(5001)));
         assert_eq!((copy.len(), streams.len()), (5000, 5001));
-        assert_eq!((copy.get(2000).unwrap().ordinals, streams.get(2000).unwrap().ordinals), (0, 7));
+        assert_eq!(
+            (
+                copy.get(2000).unwrap().ordinals,
+                streams.get(2000).unwrap().ordinals
+            ),
+            (0, 7)
+        );
         assert!(copy.get(5001).is_none() && copy.get(0).is_none());
-        let shared = copy.chunks.iter().zip(&streams.chunks).filter(|(one, other)| Arc::ptr_eq(one, other)).count();
-        assert_eq!((shared, copy.chunks.len()), (3, 5), "the one that changed and the last are copies");
-        assert!(streams.iter().zip(1..).all(|(stream, number)| stream.id == id(number)));
+        let shared = copy
+            .chunks
+            .iter()
+            .zip(&streams.chunks)
+            .filter(|(one, other)| Arc::ptr_eq(one, other))
+            .count();
+        assert_eq!(
+            (shared, copy.chunks.len()),
+            (3, 5),
+            "the one that changed and the last are copies"
+        );
+        assert!(
+            streams
+                .iter()
+                .zip(1..)
+                .all(|(stream, number)| stream.id == id(number))
+        );
         assert!((1..=5001).all(|number| streams.get(number).unwrap().id == id(number)));
     }
 }

@@ -15,7 +15,11 @@ pub(crate) struct Arena {
 
 impl Arena {
     /// So many bytes that `fill` appends, or `None` when it says it couldn't.
-    pub(crate) fn add(&mut self, bytes: usize, fill: impl FnOnce(&mut BytesMut) -> bool) -> Option<Bytes> {
+    pub(crate) fn add(
+        &mut self,
+        bytes: usize,
+        fill: impl FnOnce(&mut BytesMut) -> bool,
+    ) -> Option<Bytes> {
         if self.free.capacity() < bytes {
             self.piece_bytes = (self.piece_bytes * 4).min(PIECE_BYTES_MAX).max(bytes);
             self.free = BytesMut::with_capacity(self.piece_bytes);

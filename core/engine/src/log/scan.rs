@@ -51,12 +51,22 @@ impl Window {
 impl<'a> Scan<'a> {
     /// From the record at `offset` up to `end`.
     pub(crate) fn new(segment: &'a Segment, offset: u64, end: u64) -> Self {
-        Self { map: segment.map(), ..Self::of_file(segment, offset, end) }
+        Self {
+            map: segment.map(),
+            ..Self::of_file(segment, offset, end)
+        }
     }
 
     /// The same, of the file alone: what is checked is what the device gives.
     pub(crate) fn of_file(segment: &'a Segment, offset: u64, end: u64) -> Self {
-        Self { segment, offset, end, read_ahead: READ_AHEAD_BYTES, map: None, window: Window::default() }
+        Self {
+            segment,
+            offset,
+            end,
+            read_ahead: READ_AHEAD_BYTES,
+            map: None,
+            window: Window::default(),
+        }
     }
 
     /// The same, reading so many bytes ahead: for one who may want no more than the first records.
@@ -118,7 +128,11 @@ impl<'a> Scan<'a> {
 
     /// The header of the next record, without stepping over it.
     pub(crate) fn peek(&mut self) -> Result<Option<record::Header>> {
-        if self.offset >= self.end { Ok(None) } else { self.small_header().map(Some) }
+        if self.offset >= self.end {
+            Ok(None)
+        } else {
+            self.small_header().map(Some)
+        }
     }
 
     /// After an error: goes to the next whole record behind the damaged place, and gives its header; to the end, and
@@ -138,10 +152,18 @@ impl<'a> Scan<'a> {
         }
         let mut found = None;
         let mut budget = SearchBudget(PASS_BYTES_MAX);
-        let searched = search(self.segment, from + aligned(1) as u64, self.end, self.end, &mut budget, |whole| {
-            found = Some(whole).filter(|whole| whole.header.has_position() && whole.header.index >= index_min);
-            found.is_none()
-        });
+        let searched = search(
+            self.segment,
+            from + aligned(1) as u64,
+            self.end,
+            self.end,
+            &mut budget,
+            |whole| {
+                found = Some(whole)
+                    .filter(|whole| whole.header.has_position() && whole.header.index >= index_min);
+                found.is_none()
+            },
+        );
         match searched {
             Ok(()) => {}
             Err(error) if is_damage(&error) => {}
@@ -153,7 +175,10 @@ impl<'a> Scan<'a> {
 
     /// The header of the next record, for one who doesn't want the body: from the map without copying what is around it.
     fn small_header(&mut self) -> Result<record::Header> {
-        let found = self.map.as_deref().and_then(|map| self.segment.header_in_map(map, self.offset, self.end));
+        let found = self
+            .map
+            .as_deref()
+            .and_then(|map| self.segment.header_in_map(map, self.offset, self.end));
         found.map_or_else(|| self.header(), Ok)
     }
 
@@ -162,13 +187,15 @@ impl<'a> Scan<'a> {
         let header = self.header()?;
         let body_start = self.offset + record::HEADER_BYTES as u64;
         let body = self.fetch(body_start, header.padded_body_bytes() as u64)?;
-        self.segment.checked(self.offset, header, self.window.bytes.slice(body))
+        self.segment
+            .checked(self.offset, header, self.window.bytes.slice(body))
     }
 
     fn header(&mut self) -> Result<record::Header> {
         let wanted = (record::HEADER_BYTES as u64).min(self.end.saturating_sub(self.offset));
         let header = self.fetch(self.offset, wanted)?;
-        self.segment.header_in(&self.window.bytes[header], self.offset, self.end)
+        self.segment
+            .header_in(&self.window.bytes[header], self.offset, self.end)
     }
 
     /// Has these bytes in the window, and says where in it.
@@ -184,11 +211,20 @@ impl<'a> Scan<'a> {
                 let ahead = length.max(self.read_ahead.min(left));
                 // What can't be read further on doesn't hide what is here.
                 let bytes = self.segment.bytes_at(offset, ahead);
-                if ahead > length { bytes.or_else(|_| self.segment.bytes_at(offset, length))? } else { bytes? }
+                if ahead > length {
+                    bytes.or_else(|_| self.segment.bytes_at(offset, length))?
+                } else {
+                    bytes?
+                }
             }
         };
-        self.window = Window { bytes, start: offset };
-        self.window.range(offset, length).ok_or_else(|| self.segment.damaged(offset, "the file ends here"))
+        self.window = Window {
+            bytes,
+            start: offset,
+        };
+        self.window
+            .range(offset, length)
+            .ok_or_else(|| self.segment.damaged(offset, "the file ends here"))
     }
 
     /// A window from the map. Of what is larger than one, reading it costs less than copying.
@@ -197,7 +233,8 @@ impl<'a> Scan<'a> {
         let wanted = (self.window.bytes.len() as u64 * 4).clamp(COPY_BYTES_MIN, COPY_BYTES_MAX);
         let wanted = usize::try_from(wanted.min(left).max(length)).ok()?;
         let mut bytes = BytesMut::new();
-        map.append(offset, wanted, &mut bytes).then(|| bytes.freeze())
+        map.append(offset, wanted, &mut bytes)
+            .then(|| bytes.freeze())
     }
 }
 
@@ -266,7 +303,9 @@ pub(crate) fn search(
     budget: &mut SearchBudget,
     mut visit: impl FnMut(Found) -> bool,
 ) -> Result<()> {
-    offset = offset.max(segment::HEADER_BYTES as u64).next_multiple_of(aligned(1) as u64);
+    offset = offset
+        .max(segment::HEADER_BYTES as u64)
+        .next_multiple_of(aligned(1) as u64);
     let mut window = Bytes::new();
     let mut window_start = offset;
     while offset < starts_before && offset + record::HEADER_BYTES as u64 <= end {
@@ -280,14 +319,19 @@ pub(crate) fn search(
             offset += zeros;
             continue;
         }
-        let bytes = window[at..].first_chunk().expect("the window was just refilled");
-        let header =
-            record::Header::decode(bytes, segment.seed, offset).filter(|header| header.frame_bytes() <= end - offset);
+        let bytes = window[at..]
+            .first_chunk()
+            .expect("the window was just refilled");
+        let header = record::Header::decode(bytes, segment.seed, offset)
+            .filter(|header| header.frame_bytes() <= end - offset);
         let whole = match header {
             Some(header) => {
                 let body_start = offset + record::HEADER_BYTES as u64;
                 budget.0 = budget.0.checked_sub(header.frame_bytes()).ok_or_else(|| {
-                    segment.damaged(offset, "too many false record headers to tell what is a record from here on")
+                    segment.damaged(
+                        offset,
+                        "too many false record headers to tell what is a record from here on",
+                    )
                 })?;
                 let body = segment.bytes_at(body_start, header.padded_body_bytes() as u64)?;
                 match segment.checked(offset, header, body) {
@@ -316,8 +360,13 @@ pub(crate) fn search(
 /// How many bytes, a multiple of the alignment and at least a block, are zero from here on, where no record can begin.
 pub(crate) fn whole_zero_units(bytes: &[u8]) -> Option<u64> {
     const BLOCK: usize = 64;
-    let blocks =
-        bytes.chunks_exact(BLOCK).take_while(|block| block.iter().fold(0, |all, byte| all | byte) == 0).count();
+    let blocks = bytes
+        .chunks_exact(BLOCK)
+        .take_while(|block| block.iter().fold(0, |all, byte| all | byte) == 0)
+        .count();
     // A record's header has a byte that isn't zero among its first 16, so one may begin in the last block only.
-    blocks.checked_sub(1).filter(|blocks| *blocks > 0).map(|blocks| (blocks * BLOCK) as u64)
+    blocks
+        .checked_sub(1)
+        .filter(|blocks| *blocks > 0)
+        .map(|blocks| (blocks * BLOCK) as u64)
 }

@@ -48,7 +48,12 @@ struct Shared {
 impl FsStorage {
     /// The folder at `path`, which needn't exist yet.
     pub fn new(path: impl AsRef<Path>) -> Self {
-        Self { shared: Arc::new(Shared { path: path.as_ref().to_owned(), folder: OnceLock::new() }) }
+        Self {
+            shared: Arc::new(Shared {
+                path: path.as_ref().to_owned(),
+                folder: OnceLock::new(),
+            }),
+        }
     }
 
     /// The path of the folder, where it was when it was opened.
@@ -67,20 +72,26 @@ impl FsStorage {
 
 impl fmt::Debug for FsStorage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FsStorage").field("folder", &self.shared.path).finish()
+        f.debug_struct("FsStorage")
+            .field("folder", &self.shared.path)
+            .finish()
     }
 }
 
 impl Storage for FsStorage {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(WriteFile::new(self.folder()?.open_file(name, How::Create)?)))
+        Ok(Arc::new(WriteFile::new(
+            self.folder()?.open_file(name, How::Create)?,
+        )))
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         let folder = self.folder()?;
         match access {
             Access::Read => Ok(Arc::new(ReadFile::open(folder.clone(), name)?)),
-            Access::Write => Ok(Arc::new(WriteFile::new(folder.open_file(name, How::Write)?))),
+            Access::Write => Ok(Arc::new(WriteFile::new(
+                folder.open_file(name, How::Write)?,
+            ))),
         }
     }
 
@@ -106,7 +117,11 @@ impl Storage for FsStorage {
     }
 
     fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>> {
-        Ok(Box::new(Lock::take(self.folder().map_err(Err)?, name, holder)?))
+        Ok(Box::new(Lock::take(
+            self.folder().map_err(Err)?,
+            name,
+            holder,
+        )?))
     }
 
     fn describe(&self) -> String {
@@ -118,22 +133,44 @@ impl Storage for FsStorage {
     }
 
     fn is_inside(&self, other: &dyn Storage) -> bool {
-        other.folder_path().is_some_and(|other| is_inside(&self.shared.path, other))
+        other
+            .folder_path()
+            .is_some_and(|other| is_inside(&self.shared.path, other))
     }
 
-    #[allow(clippy::disallowed_methods, reason = "this is the one place that reaches the file system")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reaches the file system"
+    )]
     fn boot_id(&self) -> Option<[u8; 16]> {
-        let text = with_descriptors(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id")).ok()?;
-        text.trim().parse::<uuid::Uuid>().ok().map(uuid::Uuid::into_bytes)
+        let text =
+            with_descriptors(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id")).ok()?;
+        text.trim()
+            .parse::<uuid::Uuid>()
+            .ok()
+            .map(uuid::Uuid::into_bytes)
     }
 }
 
 /// Whether a folder, which needn't be there yet, is another one or lies inside it. Links are followed as far as the path
 /// leads somewhere; the rest of it would be made there.
-#[allow(clippy::disallowed_methods, reason = "this is the one place that reaches the file system")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reaches the file system"
+)]
 fn is_inside(folder: &Path, other: &Path) -> bool {
-    let named = |path: &Path| if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() };
-    let Ok(other) = named(other).canonicalize() else { return false };
-    let found = folder.ancestors().find_map(|folder| named(folder).canonicalize().ok());
+    let named = |path: &Path| {
+        if path.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            path.to_owned()
+        }
+    };
+    let Ok(other) = named(other).canonicalize() else {
+        return false;
+    };
+    let found = folder
+        .ancestors()
+        .find_map(|folder| named(folder).canonicalize().ok());
     found.is_some_and(|folder| folder.starts_with(&other))
 }

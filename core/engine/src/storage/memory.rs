@@ -42,7 +42,10 @@ impl Storage for MemoryStorage {
     }
 
     fn open(&self, name: &str, _access: Access) -> io::Result<Arc<dyn File>> {
-        self.files().get(name).map(|file| file.clone() as _).ok_or_else(|| Self::missing(name))
+        self.files()
+            .get(name)
+            .map(|file| file.clone() as _)
+            .ok_or_else(|| Self::missing(name))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -57,7 +60,10 @@ impl Storage for MemoryStorage {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.files().remove(name).map(|_| ()).ok_or_else(|| Self::missing(name))
+        self.files()
+            .remove(name)
+            .map(|_| ())
+            .ok_or_else(|| Self::missing(name))
     }
 
     fn sync_dir(&self) -> io::Result<()> {
@@ -74,7 +80,10 @@ impl Storage for MemoryStorage {
             return Err(Ok(other.clone()));
         }
         locked.insert(name.to_owned(), holder.to_owned());
-        Ok(Box::new(Unlock { locked: self.shared.locked.clone(), name: name.to_owned() }))
+        Ok(Box::new(Unlock {
+            locked: self.shared.locked.clone(),
+            name: name.to_owned(),
+        }))
     }
 
     fn describe(&self) -> String {
@@ -93,7 +102,10 @@ struct Unlock {
 
 impl Drop for Unlock {
     fn drop(&mut self) {
-        self.locked.lock().expect("no panic under this lock").remove(&self.name);
+        self.locked
+            .lock()
+            .expect("no panic under this lock")
+            .remove(&self.name);
     }
 }
 
@@ -106,7 +118,9 @@ impl File for MemoryFile {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let file = self.bytes.read().expect("no panic under this lock");
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let source = start.checked_add(bytes.len()).and_then(|end| file.get(start..end));
+        let source = start
+            .checked_add(bytes.len())
+            .and_then(|end| file.get(start..end));
         bytes.copy_from_slice(source.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
@@ -114,7 +128,9 @@ impl File for MemoryFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut file = self.bytes.write().expect("no panic under this lock");
         let start = usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        let end = start.checked_add(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        let end = start
+            .checked_add(bytes.len())
+            .ok_or(io::ErrorKind::FileTooLarge)?;
         if file.len() < end {
             file.resize(end, 0);
         }
@@ -128,7 +144,10 @@ impl File for MemoryFile {
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        self.bytes.write().expect("no panic under this lock").resize(length, 0);
+        self.bytes
+            .write()
+            .expect("no panic under this lock")
+            .resize(length, 0);
         Ok(())
     }
 

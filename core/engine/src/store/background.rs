@@ -68,7 +68,10 @@ struct Mail<T> {
 
 impl<T: Default> Default for Mailbox<T> {
     fn default() -> Self {
-        Self { state: Mutex::default(), changed: Condvar::new() }
+        Self {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
     }
 }
 
@@ -100,7 +103,8 @@ impl Background {
 
     /// Has the flusher lead the open group; whether there is one.
     pub(crate) fn request_flush(&self, urgency: FlushUrgency) -> bool {
-        self.flusher.send(|errand| errand.urgency = errand.urgency.max(urgency));
+        self.flusher
+            .send(|errand| errand.urgency = errand.urgency.max(urgency));
         self.start_flusher()
     }
 
@@ -118,14 +122,18 @@ impl Background {
         });
         let threads = &mut *self.threads();
         if threads.keeper.is_none() {
-            threads.keeper = threads.start("runlog-maintain", |shared| shared.background.run_maintenance(&shared));
+            threads.keeper = threads.start("runlog-maintain", |shared| {
+                shared.background.run_maintenance(&shared)
+            });
         }
     }
 
     fn start_flusher(&self) -> bool {
         let threads = &mut *self.threads();
         if threads.flusher.is_none() {
-            threads.flusher = threads.start("runlog-flusher", |shared| shared.background.flush_in_turn(&shared));
+            threads.flusher = threads.start("runlog-flusher", |shared| {
+                shared.background.flush_in_turn(&shared)
+            });
         }
         threads.flusher.is_some()
     }
@@ -174,16 +182,34 @@ impl Background {
             let due_in = shared.due_in();
             let mut mail = self.flusher.lock();
             let idle = |mail: &mut Mail<Errand>| {
-                mail.errand.urgency == FlushUrgency::Nothing && !mail.errand.is_due_new && !mail.stop
+                mail.errand.urgency == FlushUrgency::Nothing
+                    && !mail.errand.is_due_new
+                    && !mail.stop
             };
             let mut is_due = false;
             (mail, is_due) = match due_in {
-                Some(left) => wait_for(&self.flusher.changed, &self.flusher.state, mail, left, idle),
-                None => (self.flusher.changed.wait_while(mail, idle).expect("no panic under this lock"), is_due),
+                Some(left) => {
+                    wait_for(&self.flusher.changed, &self.flusher.state, mail, left, idle)
+                }
+                None => (
+                    self.flusher
+                        .changed
+                        .wait_while(mail, idle)
+                        .expect("no panic under this lock"),
+                    is_due,
+                ),
             };
             if mail.errand.urgency == FlushUrgency::Soon && !mail.stop && !is_due {
-                let idle = |mail: &mut Mail<Errand>| mail.errand.urgency != FlushUrgency::Now && !mail.stop;
-                (mail, _) = wait_for(&self.flusher.changed, &self.flusher.state, mail, GATHER, idle);
+                let idle = |mail: &mut Mail<Errand>| {
+                    mail.errand.urgency != FlushUrgency::Now && !mail.stop
+                };
+                (mail, _) = wait_for(
+                    &self.flusher.changed,
+                    &self.flusher.state,
+                    mail,
+                    GATHER,
+                    idle,
+                );
             }
             let errand = std::mem::take(&mut mail.errand);
             let stop = mail.stop;
@@ -204,7 +230,11 @@ impl Background {
         loop {
             let mail = self.keeper.lock();
             let idle = |mail: &mut Mail<MaintenanceTasks>| !mail.errand.any() && !mail.stop;
-            let mut mail = self.keeper.changed.wait_while(mail, idle).expect("no panic under this lock");
+            let mut mail = self
+                .keeper
+                .changed
+                .wait_while(mail, idle)
+                .expect("no panic under this lock");
             let chores = std::mem::take(&mut mail.errand);
             let stop = mail.stop;
             drop(mail);
@@ -237,7 +267,10 @@ impl Threads {
                 work(shared);
             }
         };
-        let handle = thread::Builder::new().name(name.to_owned()).spawn(run).ok()?;
+        let handle = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(run)
+            .ok()?;
         self.own.push(handle.thread().id());
         Some(handle)
     }

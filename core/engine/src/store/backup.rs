@@ -90,13 +90,21 @@ enum There {
 }
 
 /// Copies what is published to another place, durably.
-pub(crate) fn backup(shared: &Shared, target: &dyn Storage, holder: &str, options: BackupOptions) -> Result<Backup> {
+pub(crate) fn backup(
+    shared: &Shared,
+    target: &dyn Storage,
+    holder: &str,
+    options: BackupOptions,
+) -> Result<Backup> {
     let (sources, last_position) = sources(shared);
     let place = target.describe();
     if target.is_inside(&*shared.storage) {
         return Err(Error::new(
             ErrorKind::InvalidInput,
-            format!("{place} is inside the store's own folder, {}; give another one", shared.storage.describe()),
+            format!(
+                "{place} is inside the store's own folder, {}; give another one",
+                shared.storage.describe()
+            ),
         ));
     }
     let had = check_place(shared, target, &place)?;
@@ -104,7 +112,9 @@ pub(crate) fn backup(shared: &Shared, target: &dyn Storage, holder: &str, option
     if !had.iter().any(|name| name == files::IDENTITY) {
         checkpoints::replace_file(target, files::IDENTITY, &identity(&*shared.storage)?)?;
     }
-    let sources = sources.map_err(|error| Error::from_io(error, format!("{}: reading", shared.storage.describe())))?;
+    let sources = sources.map_err(|error| {
+        Error::from_io(error, format!("{}: reading", shared.storage.describe()))
+    })?;
     // Before anything is changed.
     let (mut plan, mut damage) = (Vec::with_capacity(sources.len()), Damage::default());
     for source in sources {
@@ -112,7 +122,9 @@ pub(crate) fn backup(shared: &Shared, target: &dyn Storage, holder: &str, option
         plan.push((source, there));
     }
     let newest = plan.last().map(|(source, _)| source.name.as_str());
-    let is_beyond = |name: &&String| name.ends_with(SEGMENT) && newest.is_none_or(|newest| name.as_str() > newest);
+    let is_beyond = |name: &&String| {
+        name.ends_with(SEGMENT) && newest.is_none_or(|newest| name.as_str() > newest)
+    };
     if let Some(later) = had.iter().find(is_beyond) {
         return Err(Error::new(
             ErrorKind::Conflict,
@@ -120,9 +132,14 @@ pub(crate) fn backup(shared: &Shared, target: &dyn Storage, holder: &str, option
         ));
     }
     let done = copy_all(&plan, target, &had, &mut damage)?;
-    target.sync_dir().map_err(|error| Error::from_io(error, format!("{place}: making its names durable")))?;
+    target
+        .sync_dir()
+        .map_err(|error| Error::from_io(error, format!("{place}: making its names durable")))?;
     damage.check(&place)?;
-    Ok(Backup { last_position, ..done })
+    Ok(Backup {
+        last_position,
+        ..done
+    })
 }
 
 impl Damage {
@@ -135,14 +152,17 @@ impl Damage {
 
     /// An error where there is any.
     fn check(self, place: &str) -> Result<()> {
-        let Some(first) = self.first else { return Ok(()) };
+        let Some(first) = self.first else {
+            return Ok(());
+        };
         let others = match self.segments - 1 {
             0 => String::new(),
             1 => "; 1 more segment is damaged".to_owned(),
             others => format!("; {others} more segments are damaged"),
         };
-        let message =
-            format!("{place}: everything was copied, but the store is damaged, and so is its copy: {first}{others}");
+        let message = format!(
+            "{place}: everything was copied, but the store is damaged, and so is its copy: {first}{others}"
+        );
         Err(Error::new(ErrorKind::Damaged, message))
     }
 }
@@ -152,9 +172,19 @@ fn sources(shared: &Shared) -> (std::io::Result<Vec<Source>>, Position) {
     let durable = shared.durable();
     let source = |segment: &Arc<Segment>| {
         let data_end = durable.end_of(segment);
-        let end = if segment.trailer().is_some() { segment.file.len()? } else { data_end };
+        let end = if segment.trailer().is_some() {
+            segment.file.len()?
+        } else {
+            data_end
+        };
         let (name, file) = (segment.name.clone(), Arc::clone(&segment.file));
-        Ok(Source { name, segment: Arc::clone(segment), file, data_end, end })
+        Ok(Source {
+            name,
+            segment: Arc::clone(segment),
+            file,
+            data_end,
+            end,
+        })
     };
     let sources: std::io::Result<Vec<Source>> = durable.segments.iter().map(source).collect();
     (sources, Position(durable.next_position - 1))
@@ -162,10 +192,15 @@ fn sources(shared: &Shared) -> (std::io::Result<Vec<Source>>, Position) {
 
 /// The files that the target has; refuses one that is no place for a backup of this store.
 fn check_place(shared: &Shared, target: &dyn Storage, place: &str) -> Result<Vec<String>> {
-    let failed = |error: std::io::Error, what: &str| Error::from_io(error, format!("{place}: {what}"));
-    target.create_dir().map_err(|error| failed(error, "making the folder"))?;
+    let failed =
+        |error: std::io::Error, what: &str| Error::from_io(error, format!("{place}: {what}"));
+    target
+        .create_dir()
+        .map_err(|error| failed(error, "making the folder"))?;
     let identity = identity(&*shared.storage)?;
-    let had = target.list().map_err(|error| failed(error, "listing its files"))?;
+    let had = target
+        .list()
+        .map_err(|error| failed(error, "listing its files"))?;
     let is_backup = had.iter().any(|name| name == files::IDENTITY);
     if is_backup && self::identity(target)? != identity {
         return Err(Error::new(
@@ -187,16 +222,24 @@ fn check_place(shared: &Shared, target: &dyn Storage, place: &str) -> Result<Vec
     if let Some(name) = had.iter().find(|name| writers.contains(&name.as_str())) {
         return Err(Error::new(
             ErrorKind::Conflict,
-            format!("{place} was opened for writing since it was made, for it has {name}; give an empty folder"),
+            format!(
+                "{place} was opened for writing since it was made, for it has {name}; give an empty folder"
+            ),
         ));
     }
     Ok(had)
 }
 
 /// Copies what the target hasn't, segment by segment.
-fn copy_all(plan: &[(Source, There)], target: &dyn Storage, had: &[String], damage: &mut Damage) -> Result<Backup> {
+fn copy_all(
+    plan: &[(Source, There)],
+    target: &dyn Storage,
+    had: &[String],
+    damage: &mut Damage,
+) -> Result<Backup> {
     let place = target.describe();
-    let failed = |error: std::io::Error, what: &str| Error::from_io(error, format!("{place}: {what}"));
+    let failed =
+        |error: std::io::Error, what: &str| Error::from_io(error, format!("{place}: {what}"));
     let mut done = Backup::default();
     // A segment to be sealed, and whether what was copied of it is sound.
     let mut unsealed: Option<(&Source, bool)> = None;
@@ -206,7 +249,8 @@ fn copy_all(plan: &[(Source, There)], target: &dyn Storage, had: &[String], dama
             copy(source, HEADER_BYTES as u64, target, *there).map_err(copying)??;
         }
         if let Some((before, is_sound)) = unsealed.take() {
-            let found = seal(before, target).map_err(|error| failed(error, &format!("sealing {}", before.name)))?;
+            let found = seal(before, target)
+                .map_err(|error| failed(error, &format!("sealing {}", before.name)))?;
             damage.add(found.filter(|_| is_sound));
         }
         if *there == There::Same {
@@ -214,8 +258,14 @@ fn copy_all(plan: &[(Source, There)], target: &dyn Storage, had: &[String], dama
             continue;
         }
         // No segment but the last two may lack what seals it, whatever breaks the backup off.
-        let is_followed = had.iter().any(|name| name.ends_with(SEGMENT) && *name > source.name);
-        let end = if is_followed { source.end } else { source.data_end };
+        let is_followed = had
+            .iter()
+            .any(|name| name.ends_with(SEGMENT) && *name > source.name);
+        let end = if is_followed {
+            source.end
+        } else {
+            source.data_end
+        };
         let found = copy(source, end, target, *there).map_err(copying)??;
         unsealed = Some((source, found.is_none())).filter(|_| end < source.end);
         damage.add(found);
@@ -232,7 +282,12 @@ fn identity(storage: &dyn Storage) -> Result<Vec<u8>> {
         file.read_at(0, &mut bytes)?;
         Ok(bytes)
     };
-    read().map_err(|error| Error::from_io(error, format!("{}: reading {}", storage.describe(), files::IDENTITY)))
+    read().map_err(|error| {
+        Error::from_io(
+            error,
+            format!("{}: reading {}", storage.describe(), files::IDENTITY),
+        )
+    })
 }
 
 fn header(file: &dyn File) -> std::io::Result<Vec<u8>> {
@@ -251,11 +306,14 @@ fn check_there(
 ) -> Result<There> {
     let (place, name) = (target.describe(), &source.name);
     let there = there(source, target, had, options);
-    let (there, found) = there.map_err(|error| Error::from_io(error, format!("{place}: reading {name}")))?;
+    let (there, found) =
+        there.map_err(|error| Error::from_io(error, format!("{place}: reading {name}")))?;
     match (there, found) {
         (There::Ahead, _) => Err(Error::new(
             ErrorKind::Conflict,
-            format!("{place}: {name} has what this store hasn't, or is damaged; verify it, or give an empty folder"),
+            format!(
+                "{place}: {name} has what this store hasn't, or is damaged; verify it, or give an empty folder"
+            ),
         )),
         (There::Damaged, Some(error)) => Err(only_copy(source, target, &error)),
         (there, found) => {
@@ -290,8 +348,9 @@ fn there(
     }
     let there = target.open(&source.name, Access::Read)?;
     let is_whole = there.len()? == source.end;
-    let is_sealed_alike =
-        is_whole && source.data_end < source.end && tail(source, &*there)? == tail(source, &*source.file)?;
+    let is_sealed_alike = is_whole
+        && source.data_end < source.end
+        && tail(source, &*there)? == tail(source, &*source.file)?;
     if !is_sealed_alike && is_ahead(source, &*there)? {
         return Ok((There::Ahead, None));
     }
@@ -368,7 +427,10 @@ fn seal(source: &Source, target: &dyn Storage) -> std::io::Result<Option<Error>>
 /// ones tell of all.
 fn is_ahead(source: &Source, there: &dyn File) -> std::io::Result<bool> {
     let length = there.len()?;
-    if length > source.end || length < HEADER_BYTES as u64 || header(there)? != header(&*source.file)? {
+    if length > source.end
+        || length < HEADER_BYTES as u64
+        || header(there)? != header(&*source.file)?
+    {
         return Ok(true);
     }
     let end = length.min(source.data_end);
@@ -378,13 +440,20 @@ fn is_ahead(source: &Source, there: &dyn File) -> std::io::Result<bool> {
 
 /// Copies a segment up to an offset, under another name until that is done, and gives its damage. The inner error is of
 /// damage that would take the place of what may be whole.
-fn copy(source: &Source, end: u64, target: &dyn Storage, had: There) -> std::io::Result<Result<Option<Error>>> {
+fn copy(
+    source: &Source,
+    end: u64,
+    target: &dyn Storage,
+    had: There,
+) -> std::io::Result<Result<Option<Error>>> {
     let unfinished = format!("{}{}", source.name, files::UNFINISHED);
     let write = || {
         let file = target.create(&unfinished)?;
         let (mut at, mut chunk, mut check) = (0, vec![0; CHUNK_BYTES], Check::new(source));
         while at < end {
-            let length = usize::try_from(end - at).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+            let length = usize::try_from(end - at)
+                .unwrap_or(usize::MAX)
+                .min(CHUNK_BYTES);
             source.file.read_at(at, &mut chunk[..length])?;
             check.take(&chunk[..length]);
             file.write_at(at, &chunk[..length])?;

@@ -11,8 +11,13 @@ use crate::{
 
 /// The segments whose files are there, in order.
 pub(crate) fn segment_ids(storage: &dyn Storage) -> Result<Vec<SegmentId>> {
-    let names = storage.list().map_err(|error| Error::from_io(error, format!("listing {}", storage.describe())))?;
-    let mut ids: Vec<_> = names.iter().filter_map(|name| files::segment_of_name(name)).collect();
+    let names = storage
+        .list()
+        .map_err(|error| Error::from_io(error, format!("listing {}", storage.describe())))?;
+    let mut ids: Vec<_> = names
+        .iter()
+        .filter_map(|name| files::segment_of_name(name))
+        .collect();
     ids.sort_unstable();
     Ok(ids)
 }
@@ -34,18 +39,27 @@ pub(crate) fn open_segments(
                 return Err(missing(storage, expected));
             }
             // Only the last is appended to; who seals one opens it anew.
-            let access = if Some(id) == ids.last() { access } else { Access::Read };
+            let access = if Some(id) == ids.last() {
+                access
+            } else {
+                Access::Read
+            };
             let segment = Segment::open(storage, *id, access, store)?;
             match segments.last() {
                 Some(before) => follows(before, &segment)?,
                 None if segment.header.predecessor_end == 0 => {}
-                None => return Err(segment.damaged(0, "the first segment's header names one before it")),
+                None => {
+                    return Err(segment.damaged(0, "the first segment's header names one before it"));
+                }
             }
             segments.push(Arc::new(segment));
         }
         // A segment is sealed only once the next has its name. A writer may have named and sealed since the folder was
         // listed; then the next is there now.
-        if segments.last().is_none_or(|segment| segment.trailer().is_none()) {
+        if segments
+            .last()
+            .is_none_or(|segment| segment.trailer().is_none())
+        {
             break;
         }
         ids = segment_ids(storage)?;
@@ -63,17 +77,28 @@ pub(crate) fn open_segments(
 }
 
 fn next_id(segments: &[Arc<Segment>]) -> SegmentId {
-    SegmentId(segments.last().map_or(1, |segment| segment.id().0.saturating_add(1)))
+    SegmentId(
+        segments
+            .last()
+            .map_or(1, |segment| segment.id().0.saturating_add(1)),
+    )
 }
 
 fn missing(storage: &dyn Storage, id: SegmentId) -> Error {
-    let message = format!("{}: {} is missing; {MENDABLE}", storage.describe(), files::segment_name(id));
+    let message = format!(
+        "{}: {} is missing; {MENDABLE}",
+        storage.describe(),
+        files::segment_name(id)
+    );
     Error::new(ErrorKind::Damaged, message)
 }
 
 fn missing_last(storage: &dyn Storage, id: SegmentId) -> Error {
     let (place, name) = (storage.describe(), files::segment_name(id));
-    Error::new(ErrorKind::Damaged, format!("{place}: {name} is missing, the last of the log; {MENDABLE}"))
+    Error::new(
+        ErrorKind::Damaged,
+        format!("{place}: {name} is missing, the last of the log; {MENDABLE}"),
+    )
 }
 
 const MENDABLE: &str = "restore it, or `runlog verify --repair` goes on with what is there";
@@ -83,7 +108,10 @@ fn follows(before: &Segment, segment: &Segment) -> Result<()> {
     let next_position = before.trailer().map(|trailer| trailer.next_position);
     let end = before.trailer().map(|trailer| trailer.data_end);
     // An older copy of the file, from a backup, has another index block. So has one that a repair made again.
-    let index_crc = before.trailer().filter(|trailer| !trailer.repaired).map(|trailer| trailer.index_crc);
+    let index_crc = before
+        .trailer()
+        .filter(|trailer| !trailer.repaired)
+        .map(|trailer| trailer.index_crc);
     if header.predecessor_salt != before.header.salt
         || next_position.is_some_and(|position| position > header.base_position)
         || end.is_some_and(|end| end != header.predecessor_end)

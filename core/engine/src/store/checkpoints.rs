@@ -23,7 +23,9 @@ impl Shared {
     pub(crate) fn save_checkpoint(&self) -> Result<()> {
         let (end, active, streams, redacted, index) = {
             let durable = self.durable();
-            let Some(active) = durable.active() else { return Ok(()) };
+            let Some(active) = durable.active() else {
+                return Ok(());
+            };
             let end = End {
                 store: self.identity.store,
                 segment: active.id().0,
@@ -33,7 +35,10 @@ impl Shared {
                 time_last_ms: durable.last_time_ms,
                 next_position: durable.next_position,
                 epoch: self.epoch,
-                time_first_ms: durable.active_index.times_ms().map_or(durable.last_time_ms, |times| times.0),
+                time_first_ms: durable
+                    .active_index
+                    .times_ms()
+                    .map_or(durable.last_time_ms, |times| times.0),
             };
             if self.saved().end == Some((end.segment, end.offset)) {
                 return Ok(());
@@ -51,7 +56,8 @@ impl Shared {
         let next_stream = u32::try_from(streams.len() + 1).unwrap_or(u32::MAX);
         let index = encode_index(&active, &streams, index, end.offset, next_stream);
         let bytes = checkpoint::encode(end, &streams, redacted, index.bytes);
-        self.checkpoint_bytes.store(bytes.len() as u64, Ordering::Relaxed);
+        self.checkpoint_bytes
+            .store(bytes.len() as u64, Ordering::Relaxed);
         if bytes.len() as u64 > limits::CHECKPOINT_BYTES_MAX {
             // Nobody would read it back.
             return Ok(());

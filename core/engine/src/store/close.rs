@@ -14,9 +14,17 @@ struct Closing<'a> {
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
         let shared = self.shared;
-        shared.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        shared
+            .lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(writer) = &shared.writer {
-            let end = writer.lock().unwrap_or_else(PoisonError::into_inner).phase.end_closing();
+            let end = writer
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .phase
+                .end_closing();
             shared.watch.close();
             end.settle(Ok(())).wake();
         }
@@ -72,10 +80,12 @@ impl Shared {
         let ended = flushed.and_then(|()| match save() {
             // The room that the file gives back may be enough. If not, the next opening takes longer, and doesn't call the
             // store closed cleanly: no reason to fail, for all that was acknowledged is safe.
-            Err(error) if error.kind() == ErrorKind::StorageFull => match self.cut().and_then(|()| save()) {
-                Err(error) if error.kind() != ErrorKind::StorageFull => Err(error),
-                _ => Ok(()),
-            },
+            Err(error) if error.kind() == ErrorKind::StorageFull => {
+                match self.cut().and_then(|()| save()) {
+                    Err(error) if error.kind() != ErrorKind::StorageFull => Err(error),
+                    _ => Ok(()),
+                }
+            }
             saved => saved.and_then(|()| self.cut()),
         });
         self.end_checkpoints();
@@ -117,13 +127,23 @@ impl Shared {
             }
             Ok(())
         };
-        cut().map_err(|error| Error::from_io(error, format!("giving back the unused room of {}", active.name)))
+        cut().map_err(|error| {
+            Error::from_io(
+                error,
+                format!("giving back the unused room of {}", active.name),
+            )
+        })
     }
 
     /// Leaves the store to the process that opened it, whose lock and threads these are.
     fn abandon(&self) {
         // To release the lock here would release it there.
-        std::mem::forget(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+        std::mem::forget(
+            self.lock
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
         self.background.abandon();
     }
 }

@@ -24,11 +24,21 @@ pub struct Commit {
 
 impl Commit {
     pub(crate) fn done(store: Store, appended: Appended) -> Self {
-        Self { store, group: None, slot: Slot::default(), appended }
+        Self {
+            store,
+            group: None,
+            slot: Slot::default(),
+            appended,
+        }
     }
 
     pub(crate) fn staged(store: Store, group: Arc<Group>, appended: Appended) -> Self {
-        Self { store, group: Some(group), slot: Slot::default(), appended }
+        Self {
+            store,
+            group: Some(group),
+            slot: Slot::default(),
+            appended,
+        }
     }
 
     /// What the batch becomes once it is acknowledged: its positions are settled already.
@@ -54,8 +64,15 @@ impl Future for Commit {
     type Output = Result<Appended>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { store, group, slot, appended } = self.get_mut();
-        let Some(group) = group else { return Poll::Ready(Ok(appended.clone())) };
+        let Self {
+            store,
+            group,
+            slot,
+            appended,
+        } = self.get_mut();
+        let Some(group) = group else {
+            return Poll::Ready(Ok(appended.clone()));
+        };
         let result = match group.poll(slot, context.waker()) {
             Some(result) => Some(result),
             None => {
@@ -65,7 +82,10 @@ impl Future for Commit {
                 }
                 shared.flush_if_due();
                 if let Ok(writer) = shared.writer()
-                    && writer.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.group, group))
+                    && writer
+                        .open
+                        .as_ref()
+                        .is_some_and(|open| Arc::ptr_eq(&open.group, group))
                 {
                     shared.request_flush(writer, FlushUrgency::Now);
                 }

@@ -12,7 +12,10 @@ pub(crate) struct Due {
 impl Due {
     /// So many milliseconds from now on.
     pub(crate) fn after(now_ms: u64, interval_ms: u32) -> Self {
-        Self { since_ms: now_ms, at_ms: now_ms.saturating_add(u64::from(interval_ms)) }
+        Self {
+            since_ms: now_ms,
+            at_ms: now_ms.saturating_add(u64::from(interval_ms)),
+        }
     }
 
     /// The one that is over first.
@@ -25,7 +28,11 @@ impl Due {
 
     /// How long it is still. A clock that was turned back tells nothing; then it is over.
     pub(crate) fn left(&self, now_ms: u64) -> Duration {
-        if now_ms < self.since_ms { Duration::ZERO } else { Duration::from_millis(self.at_ms.saturating_sub(now_ms)) }
+        if now_ms < self.since_ms {
+            Duration::ZERO
+        } else {
+            Duration::from_millis(self.at_ms.saturating_sub(now_ms))
+        }
     }
 
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {

@@ -81,13 +81,18 @@ impl Durable {
     }
 
     pub(crate) fn segment(&self, id: SegmentId) -> Option<&Arc<Segment>> {
-        let index = self.segments.binary_search_by_key(&id, |segment| segment.id()).ok()?;
+        let index = self
+            .segments
+            .binary_search_by_key(&id, |segment| segment.id())
+            .ok()?;
         Some(&self.segments[index])
     }
 
     /// Where the published records of a segment end.
     pub(crate) fn end_of(&self, segment: &Segment) -> u64 {
-        segment.trailer().map_or(self.end, |trailer| trailer.data_end)
+        segment
+            .trailer()
+            .map_or(self.end, |trailer| trailer.data_end)
     }
 
     /// The segment that holds a position that was published.
@@ -95,7 +100,9 @@ impl Durable {
         if position == 0 || position >= self.next_position {
             return None;
         }
-        let index = self.segments.partition_point(|segment| segment.header.base_position <= position);
+        let index = self
+            .segments
+            .partition_point(|segment| segment.header.base_position <= position);
         self.segments.get(index.checked_sub(1)?)
     }
 
@@ -107,28 +114,58 @@ impl Durable {
     /// The records of a stream beside this one that are in the same segment.
     pub(crate) fn run(&self, source: u32, ordinal: u32) -> Result<Run> {
         let unknown = || {
-            let message = format!("the directory names no segment for record {ordinal} of stream number {source}");
+            let message = format!(
+                "the directory names no segment for record {ordinal} of stream number {source}"
+            );
             Error::new(ErrorKind::Damaged, message)
         };
         let stream = self.directory.stream(source).ok_or_else(unknown)?.id;
-        let (id, ordinals) = self.directory.segment_of(source, ordinal).ok_or_else(unknown)?;
+        let (id, ordinals) = self
+            .directory
+            .segment_of(source, ordinal)
+            .ok_or_else(unknown)?;
         let segment = self.segment(id).ok_or_else(|| missing(id))?;
-        Ok(Run { segment: segment.clone(), end: self.end_of(segment), stream, source, ordinals })
+        Ok(Run {
+            segment: segment.clone(),
+            end: self.end_of(segment),
+            stream,
+            source,
+            ordinals,
+        })
     }
 
     /// Where a record of a run is.
     pub(crate) fn spot_in(&self, run: &Run, ordinal: u32) -> Result<Spot> {
-        let Run { segment, end, stream, source, .. } = run;
+        let Run {
+            segment,
+            end,
+            stream,
+            source,
+            ..
+        } = run;
         let offset = match segment.trailer() {
             Some(_) => None,
-            None => Some(self.active_index.posting(*source, ordinal).ok_or_else(|| lacks(segment, *source, ordinal))?),
+            None => Some(
+                self.active_index
+                    .posting(*source, ordinal)
+                    .ok_or_else(|| lacks(segment, *source, ordinal))?,
+            ),
         };
-        Ok(Spot { segment: segment.clone(), end: *end, stream: *stream, source: *source, ordinal, offset })
+        Ok(Spot {
+            segment: segment.clone(),
+            end: *end,
+            stream: *stream,
+            source: *source,
+            ordinal,
+            offset,
+        })
     }
 
     /// Publishes records of the active segment: they end at `end`.
     pub(crate) fn publish(&mut self, entries: Entries, end: u64) -> Result<()> {
-        let Some(active) = self.active().cloned() else { return Err(missing(SegmentId(0))) };
+        let Some(active) = self.active().cloned() else {
+            return Err(missing(SegmentId(0)));
+        };
         let segment = active.id();
         let mut steps = entries.steps;
         for entry in &entries.records {
@@ -140,9 +177,17 @@ impl Durable {
             }
             match (entry.step as usize).checked_sub(1) {
                 None => {
-                    let ordinal = self.directory.apply_data(entry.stream, entry.sequence, segment)?;
-                    if !self.active_index.add_data(entry.stream, ordinal, entry.offset) {
-                        return Err(active.damaged(entry.offset, "the index of the segment contradicts the directory"));
+                    let ordinal =
+                        self.directory
+                            .apply_data(entry.stream, entry.sequence, segment)?;
+                    if !self
+                        .active_index
+                        .add_data(entry.stream, ordinal, entry.offset)
+                    {
+                        return Err(active.damaged(
+                            entry.offset,
+                            "the index of the segment contradicts the directory",
+                        ));
                     }
                 }
                 Some(index) => {
@@ -153,7 +198,10 @@ impl Durable {
                 }
             }
         }
-        entries.keys.into_iter().for_each(|key| self.active_index.add_key(key));
+        entries
+            .keys
+            .into_iter()
+            .for_each(|key| self.active_index.add_key(key));
         self.next_position += entries.records.len() as u64;
         self.end = end;
         Ok(())
@@ -167,7 +215,9 @@ impl Durable {
             let header = &frame.header;
             if !header.has_position() {
                 if header.kind == record::MARK {
-                    let epoch = frame.parts().and_then(|(_, payload)| record::engine::decode_mark(&payload));
+                    let epoch = frame
+                        .parts()
+                        .and_then(|(_, payload)| record::engine::decode_mark(&payload));
                     self.epoch = self.epoch.max(epoch.unwrap_or(0));
                 }
                 self.end = frame.end();
@@ -184,20 +234,32 @@ impl Durable {
             if header.is_skipped() {
                 entry.step = SKIPPED;
             } else if !header.kind.is_data() {
-                let Some(step) = self.step_of(frame) else { return damaged("engine record with impossible content") };
+                let Some(step) = self.step_of(frame) else {
+                    return damaged("engine record with impossible content");
+                };
                 entries.steps.push(step);
                 entry.step = u32::try_from(entries.steps.len()).expect("a batch is bounded");
             }
             if header.flags.has(Flags::KEY) {
-                let Some(key) = frame.key() else { return damaged("record with an impossible key") };
-                entries.keys.push(KeyRow { stream: header.stream, hash: self.key_hash(key), offset: frames[0].offset });
+                let Some(key) = frame.key() else {
+                    return damaged("record with an impossible key");
+                };
+                entries.keys.push(KeyRow {
+                    stream: header.stream,
+                    hash: self.key_hash(key),
+                    offset: frames[0].offset,
+                });
             }
             entries.records.push(entry);
             // One by one, because a step may only be judged against the state just before it.
             let end = frame.end();
-            self.publish(std::mem::take(&mut entries), end).map_err(|error| {
-                Error::new(error.kind(), format!("{}: offset {}: {error}", segment.name, frame.offset))
-            })?;
+            self.publish(std::mem::take(&mut entries), end)
+                .map_err(|error| {
+                    Error::new(
+                        error.kind(),
+                        format!("{}: offset {}: {error}", segment.name, frame.offset),
+                    )
+                })?;
         }
         Ok(())
     }
@@ -216,7 +278,11 @@ impl Durable {
             target: 0,
             id: [0; 16],
         };
-        let last = |number: u32| self.directory.stream(number).map(|stream| stream.last_sequence());
+        let last = |number: u32| {
+            self.directory
+                .stream(number)
+                .map(|stream| stream.last_sequence())
+        };
         let possible = match header.kind {
             Kind::CREATE => {
                 step.id = record::engine::decode_create(body.payload)?;
@@ -282,11 +348,17 @@ impl Spot {
             return Ok(offset);
         }
         let id = self.segment.id();
-        if kept.as_ref().is_none_or(|(segment, _, row)| (*segment, row.stream) != (id, self.source)) {
+        if kept
+            .as_ref()
+            .is_none_or(|(segment, _, row)| (*segment, row.stream) != (id, self.source))
+        {
             let block = self.segment.block()?;
-            *kept = block.and_then(|block| block.find_stream(self.source).map(|row| (id, block, row)));
+            *kept =
+                block.and_then(|block| block.find_stream(self.source).map(|row| (id, block, row)));
         }
-        let offset = kept.as_ref().and_then(|(_, block, row)| block.posting(row, self.ordinal));
+        let offset = kept
+            .as_ref()
+            .and_then(|(_, block, row)| block.posting(row, self.ordinal));
         offset.ok_or_else(|| lacks(&self.segment, self.source, self.ordinal))
     }
 
@@ -303,9 +375,15 @@ impl Spot {
 
 fn lacks(segment: &Segment, source: u32, ordinal: u32) -> Error {
     let end = segment.trailer().map_or(0, |trailer| trailer.data_end);
-    segment.damaged(end, format!("the index lacks record {ordinal} of stream number {source}"))
+    segment.damaged(
+        end,
+        format!("the index lacks record {ordinal} of stream number {source}"),
+    )
 }
 
 pub(crate) fn missing(id: SegmentId) -> Error {
-    Error::new(ErrorKind::Damaged, format!("segment {id} is missing from the store"))
+    Error::new(
+        ErrorKind::Damaged,
+        format!("segment {id} is missing from the store"),
+    )
 }

@@ -32,14 +32,24 @@ pub(crate) fn read(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<End
 
 /// The same, where one that doesn't check is told.
 pub(crate) fn read_damaged(storage: &dyn Storage) -> Result<Option<End>> {
-    let failed = |error| Error::from_io(error, format!("{}: reading {}", storage.describe(), files::END));
+    let failed = |error| {
+        Error::from_io(
+            error,
+            format!("{}: reading {}", storage.describe(), files::END),
+        )
+    };
     let file = match storage.open(files::END, Access::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
     let length = file.len().map_err(failed)?;
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(2 * files::END_BYTES)];
+    let mut bytes = vec![
+        0;
+        usize::try_from(length)
+            .unwrap_or(usize::MAX)
+            .min(2 * files::END_BYTES)
+    ];
     file.read_at(0, &mut bytes).map_err(failed)?;
     End::decode(&bytes, &storage.describe()).map(Some)
 }
@@ -48,7 +58,8 @@ pub(crate) fn read_damaged(storage: &dyn Storage) -> Result<Option<End>> {
 pub(crate) fn check(segments: &[Arc<Segment>], end: &End) -> Result<()> {
     let name = files::segment_name(end.segment);
     let Some(segment) = segments.iter().find(|segment| segment.id() == end.segment) else {
-        let message = format!("{name} is missing: the store was closed when the log had reached it");
+        let message =
+            format!("{name} is missing: the store was closed when the log had reached it");
         return Err(Error::new(ErrorKind::Damaged, message));
     };
     if segment.header.salt != end.salt {
@@ -56,14 +67,24 @@ pub(crate) fn check(segments: &[Arc<Segment>], end: &End) -> Result<()> {
     }
     let length = match segment.trailer() {
         Some(trailer) => trailer.data_end,
-        None => segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {name}")))?,
+        None => segment
+            .file
+            .len()
+            .map_err(|error| Error::from_io(error, format!("measuring {name}")))?,
     };
     if length < end.offset || end.offset < HEADER_BYTES as u64 {
-        let message = format!("it ends here, but reached {} when the store was closed", end.offset);
+        let message = format!(
+            "it ends here, but reached {} when the store was closed",
+            end.offset
+        );
         return Err(segment.damaged(length, message));
     }
-    let Some((offset, crc)) = end.last_record else { return Ok(()) };
-    let frame = segment.frame(offset, end.offset).map_err(|error| match error.kind() {
+    let Some((offset, crc)) = end.last_record else {
+        return Ok(());
+    };
+    let frame =
+        segment.frame(offset, end.offset).map_err(|error| {
+            match error.kind() {
         ErrorKind::Damaged => segment.damaged(
             offset,
             format!(
@@ -72,10 +93,13 @@ pub(crate) fn check(segments: &[Arc<Segment>], end: &End) -> Result<()> {
             ),
         ),
         _ => error,
-    })?;
+    }
+        })?;
     let found = frame.header.crc_field(segment.seed, offset);
     if found != crc {
-        let message = format!("the last record when the store was closed had the CRC {crc:08x}, found {found:08x}");
+        let message = format!(
+            "the last record when the store was closed had the CRC {crc:08x}, found {found:08x}"
+        );
         return Err(segment.damaged(offset, message));
     }
     Ok(())
@@ -86,7 +110,9 @@ impl Shared {
     pub(crate) fn mark_end(&self) -> Result<()> {
         let end = {
             let durable = self.durable();
-            let Some(active) = durable.active() else { return Ok(()) };
+            let Some(active) = durable.active() else {
+                return Ok(());
+            };
             if self.marked_end == Some((active.id(), durable.end)) {
                 return Ok(());
             }

@@ -10,7 +10,9 @@ use super::{
     place::{Place, position_of},
     shared::Shared,
 };
-use crate::{Batch, Error, ErrorKind, Expected, Op, Position, Result, StreamId, format::record::Header};
+use crate::{
+    Batch, Error, ErrorKind, Expected, Op, Position, Result, StreamId, format::record::Header,
+};
 
 /// What was read for a batch.
 #[derive(Default)]
@@ -48,11 +50,17 @@ impl From<Error> for Stop {
 
 impl Facts {
     pub(crate) fn header(&self, position: Position) -> std::result::Result<Header, Stop> {
-        self.headers.get(&position.0).copied().ok_or(Stop::Read(Need::Header(position)))
+        self.headers
+            .get(&position.0)
+            .copied()
+            .ok_or(Stop::Read(Need::Header(position)))
     }
 
     pub(crate) fn position(&self, source: u32, ordinal: u32) -> std::result::Result<u64, Stop> {
-        self.positions.get(&(source, ordinal)).copied().ok_or(Stop::Read(Need::Position(source, ordinal)))
+        self.positions
+            .get(&(source, ordinal))
+            .copied()
+            .ok_or(Stop::Read(Need::Position(source, ordinal)))
     }
 
     /// Reads the records that a batch redacts, as far as they are published.
@@ -72,13 +80,20 @@ impl Facts {
                 self.read_header(shared, position)?;
                 // Else the batch would ask for it for ever.
                 let is_read = self.headers.contains_key(&position.0);
-                let lost = || Error::new(ErrorKind::Damaged, format!("position {position} can't be found any more"));
+                let lost = || {
+                    Error::new(
+                        ErrorKind::Damaged,
+                        format!("position {position} can't be found any more"),
+                    )
+                };
                 is_read.then_some(()).ok_or_else(lost)
             }
             Need::Position(source, ordinal) => {
                 self.read_position(shared, source, ordinal)?;
                 let expecting = batch.ops.iter().filter_map(stream_expected_at);
-                expecting.into_iter().try_for_each(|stream| self.read_last(shared, &stream))
+                expecting
+                    .into_iter()
+                    .try_for_each(|stream| self.read_last(shared, &stream))
             }
         }
     }
@@ -87,7 +102,9 @@ impl Facts {
         if self.headers.contains_key(&position.0) {
             return Ok(());
         }
-        let Some(place) = Place::of(&shared.durable(), position.0) else { return Ok(()) };
+        let Some(place) = Place::of(&shared.durable(), position.0) else {
+            return Ok(());
+        };
         self.headers.insert(position.0, place.frame()?.header);
         Ok(())
     }
@@ -102,7 +119,9 @@ impl Facts {
                 directory.resolve(number, last)
             })
         };
-        last.map_or(Ok(()), |(source, ordinal)| self.read_position(shared, source, ordinal))
+        last.map_or(Ok(()), |(source, ordinal)| {
+            self.read_position(shared, source, ordinal)
+        })
     }
 
     fn read_position(&mut self, shared: &Shared, source: u32, ordinal: u32) -> Result<()> {
@@ -111,7 +130,8 @@ impl Facts {
         }
         let spot = shared.durable().spot(source, ordinal)?;
         let frame = spot.frame()?;
-        self.positions.insert((source, ordinal), position_of(&spot.segment, &frame));
+        self.positions
+            .insert((source, ordinal), position_of(&spot.segment, &frame));
         Ok(())
     }
 }
@@ -119,11 +139,30 @@ impl Facts {
 /// The stream whose last record a step expects at a position.
 fn stream_expected_at(op: &Op<'_>) -> Option<StreamId> {
     match op {
-        Op::Append { stream, expected: Expected::At(_), .. }
-        | Op::Truncate { stream, expected: Expected::At(_), .. }
-        | Op::Fork { parent: stream, expected: Expected::At(_), .. }
-        | Op::Snapshot { stream, expected: Expected::At(_), .. }
-        | Op::Delete { stream, expected: Expected::At(_) } => Some(*stream),
+        Op::Append {
+            stream,
+            expected: Expected::At(_),
+            ..
+        }
+        | Op::Truncate {
+            stream,
+            expected: Expected::At(_),
+            ..
+        }
+        | Op::Fork {
+            parent: stream,
+            expected: Expected::At(_),
+            ..
+        }
+        | Op::Snapshot {
+            stream,
+            expected: Expected::At(_),
+            ..
+        }
+        | Op::Delete {
+            stream,
+            expected: Expected::At(_),
+        } => Some(*stream),
         _ => None,
     }
 }

@@ -19,7 +19,11 @@ impl Shared {
         let (segment, goal) = (writer.active.id(), writer.end);
         loop {
             writer.phase.check_failure()?;
-            let reached = if sync { writer.synced_end } else { writer.written_end };
+            let reached = if sync {
+                writer.synced_end
+            } else {
+                writer.written_end
+            };
             // Batches may have been refused meanwhile. A segment was flushed when it was turned from.
             if reached >= goal.min(writer.end) || writer.active.id() != segment {
                 return Ok(());
@@ -58,7 +62,10 @@ impl Shared {
         let flushed = if unproven {
             recover::make_durable(&segment, from, to)
         } else {
-            segment.file.sync().map_err(|error| Error::from_io(error, format!("flushing {}", segment.name)))
+            segment
+                .file
+                .sync()
+                .map_err(|error| Error::from_io(error, format!("flushing {}", segment.name)))
         };
         let mut writer = self.writer()?;
         match &flushed {

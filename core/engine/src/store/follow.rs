@@ -25,7 +25,12 @@ struct Following {
 
 impl Follower {
     pub(crate) fn new(seen: Option<Watermark>) -> Self {
-        Self { state: Mutex::new(Following { seen, file: WatermarkReader::default() }) }
+        Self {
+            state: Mutex::new(Following {
+                seen,
+                file: WatermarkReader::default(),
+            }),
+        }
     }
 }
 
@@ -38,8 +43,12 @@ impl Shared {
             return Ok(());
         };
         let mut state = follower.state.lock().expect("no panic under this lock");
-        let found = state.file.read(&*self.storage, &self.identity.store, &self.boot)?;
-        let Some(watermark) = found.filter(|found| state.seen.as_ref() != Some(found)) else { return Ok(()) };
+        let found = state
+            .file
+            .read(&*self.storage, &self.identity.store, &self.boot)?;
+        let Some(watermark) = found.filter(|found| state.seen.as_ref() != Some(found)) else {
+            return Ok(());
+        };
         self.follow_to(&watermark)?;
         state.seen = Some(watermark);
         self.watch.advance(self.durable().next_position - 1);
@@ -51,7 +60,12 @@ impl Shared {
         loop {
             let Some(active) = durable.active().cloned() else {
                 // The store had no segment yet when it was opened.
-                let first = Segment::open(&*self.storage, SegmentId(1), Access::Read, &self.identity.store)?;
+                let first = Segment::open(
+                    &*self.storage,
+                    SegmentId(1),
+                    Access::Read,
+                    &self.identity.store,
+                )?;
                 durable.segments.push(Arc::new(first));
                 continue;
             };
@@ -63,9 +77,17 @@ impl Shared {
                 }
                 return Ok(());
             }
-            let sealed = Segment::open(&*self.storage, active.id(), Access::Read, &self.identity.store)?;
+            let sealed = Segment::open(
+                &*self.storage,
+                active.id(),
+                Access::Read,
+                &self.identity.store,
+            )?;
             let Some(end) = sealed.trailer().map(|trailer| trailer.data_end) else {
-                return Err(sealed.damaged(from, "the writer went on to the next segment, but this one is not sealed"));
+                return Err(sealed.damaged(
+                    from,
+                    "the writer went on to the next segment, but this one is not sealed",
+                ));
             };
             recover::scan_batches(&mut durable, &active, from, end)?;
             check_end(&active, durable.end, end)?;
@@ -87,6 +109,9 @@ fn check_end(segment: &Segment, end: u64, expected: u64) -> Result<()> {
     if end == expected {
         return Ok(());
     }
-    let error: Error = segment.damaged(end, format!("records end here, but the writer published up to {expected}"));
+    let error: Error = segment.damaged(
+        end,
+        format!("records end here, but the writer published up to {expected}"),
+    );
     Err(error)
 }

@@ -57,12 +57,17 @@ fn closed_with_segments(segments: u64) -> Arc<MemoryStorage> {
 }
 
 fn kind_of_opening(storage: &Arc<MemoryStorage>, options: OpenOptions) -> Option<ErrorKind> {
-    Store::open_on(storage.clone(), options).err().map(|error| error.kind())
+    Store::open_on(storage.clone(), options)
+        .err()
+        .map(|error| error.kind())
 }
 
 /// The bytes of a whole record that a build wrote which knows more than this one.
 fn record_of(segment: &Header, offset: u64, index: u32, kind: Kind, flags: u8) -> Vec<u8> {
-    let body = Body { payload: b"from the future", ..Body::default() };
+    let body = Body {
+        payload: b"from the future",
+        ..Body::default()
+    };
     let header = record::Header {
         kind,
         flags: Flags(flags),
@@ -81,7 +86,11 @@ fn record_of(segment: &Header, offset: u64, index: u32, kind: Kind, flags: u8) -
 
 #[test]
 fn record_of_a_newer_build_is_refused_by_name_and_never_overwritten() {
-    for (kind, flags, word) in [(3, 3 | 32, "flag 32"), (3, 3 | 128, "flag 128"), (137, 3, "kind 137")] {
+    for (kind, flags, word) in [
+        (3, 3 | 32, "flag 32"),
+        (3, 3 | 128, "flag 128"),
+        (137, 3, "kind 137"),
+    ] {
         let storage = closed(3);
         let mut bytes = bytes_of(&*storage, FIRST);
         let header = header_of(&*storage, FIRST);
@@ -108,7 +117,10 @@ fn record_that_may_be_skipped_has_a_position_and_is_left_out() {
     let store = Store::open_on(storage.clone(), options()).unwrap();
     assert_eq!(store.last_position().unwrap(), Position(5));
     assert_eq!(payloads(&store, stream(1)).len(), 3);
-    assert_eq!(append(&store, stream(1), "after").last_position, Position(6));
+    assert_eq!(
+        append(&store, stream(1), "after").last_position,
+        Position(6)
+    );
     drop(store);
     let store = Store::open_on(storage, options()).unwrap();
     assert_eq!(payloads(&store, stream(1)).len(), 4);
@@ -124,13 +136,28 @@ fn reserved_bytes_and_features_of_a_newer_build_are_refused_by_name() {
         let crc = crate::checksum::crc(&bytes);
         bytes.extend_from_slice(&crc.to_le_bytes());
         put(&*storage, files::IDENTITY, &bytes);
-        (kind_of_opening(&storage, options()), kind_of_opening(&storage, options().read_only()))
+        (
+            kind_of_opening(&storage, options()),
+            kind_of_opening(&storage, options().read_only()),
+        )
     };
     let unsupported = Some(ErrorKind::UnsupportedVersion);
-    assert_eq!(changed(40, 1), (unsupported, unsupported), "an incompatible feature");
-    assert_eq!(changed(48, 1), (unsupported, None), "a read-only compatible feature");
+    assert_eq!(
+        changed(40, 1),
+        (unsupported, unsupported),
+        "an incompatible feature"
+    );
+    assert_eq!(
+        changed(48, 1),
+        (unsupported, None),
+        "a read-only compatible feature"
+    );
     assert_eq!(changed(56, 1), (None, None), "a compatible feature");
-    assert_eq!(changed(100, 1), (unsupported, unsupported), "a reserved byte");
+    assert_eq!(
+        changed(100, 1),
+        (unsupported, unsupported),
+        "a reserved byte"
+    );
     assert_eq!(changed(8, 2), (unsupported, unsupported), "a version");
 }
 
@@ -159,7 +186,11 @@ fn lost_end_of_a_closed_store_is_told_when_it_is_opened() {
         let storage = closed(20);
         let mut bytes = bytes_of(&*storage, FIRST);
         let record_bytes = bytes.len() - HEADER_BYTES;
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss
+        )]
         let start = HEADER_BYTES + (record_bytes as f64 * from) as usize;
         bytes[start..].fill(0);
         put(&*storage, FIRST, &bytes);
@@ -200,7 +231,10 @@ fn end_that_does_not_check_vouches_for_nothing_and_one_of_a_newer_build_is_refus
     let crc = crate::checksum::crc(&bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
     put(&*storage, files::END, &bytes);
-    assert_eq!(kind_of_opening(&storage, options()), Some(ErrorKind::UnsupportedVersion));
+    assert_eq!(
+        kind_of_opening(&storage, options()),
+        Some(ErrorKind::UnsupportedVersion)
+    );
 }
 
 #[test]
@@ -214,7 +248,10 @@ fn older_copy_of_a_sealed_segment_is_told() {
     put(&*storage, "00000003.seg", &bytes);
     let error = Store::open_on(storage, options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
-    assert!(error.to_string().contains("does not follow 00000002.seg"), "{error}");
+    assert!(
+        error.to_string().contains("does not follow 00000002.seg"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -226,7 +263,10 @@ fn writers_are_told_apart_by_their_epochs() {
         assert_eq!(store.shared().epoch, epoch);
         store.close().unwrap();
         let end = End::decode(&bytes_of(&*storage, files::END), "x").unwrap();
-        assert_eq!((end.epoch, end.next_position), (epoch, u64::from(epoch) + 2));
+        assert_eq!(
+            (end.epoch, end.next_position),
+            (epoch, u64::from(epoch) + 2)
+        );
     }
     // As after crashes that left nothing but the log: its marks tell.
     for name in [files::END, files::CHECKPOINT, files::WATERMARK] {
@@ -234,9 +274,16 @@ fn writers_are_told_apart_by_their_epochs() {
     }
     let store = Store::open_on(storage, options()).unwrap();
     assert_eq!(store.shared().epoch, 4);
-    let positions: Vec<_> = store.scan(Position::FIRST).unwrap().map(|record| record.unwrap().position.0).collect();
+    let positions: Vec<_> = store
+        .scan(Position::FIRST)
+        .unwrap()
+        .map(|record| record.unwrap().position.0)
+        .collect();
     assert_eq!(positions, [1, 2, 3, 4], "marks have no positions");
-    assert_eq!(store.record(Position(4)).unwrap().unwrap().sequence, Sequence(3));
+    assert_eq!(
+        store.record(Position(4)).unwrap().unwrap().sequence,
+        Sequence(3)
+    );
 }
 
 #[test]
@@ -267,7 +314,11 @@ fn file_longer_than_a_segment_is_refused_without_being_read() {
         }
         fn open(&self, name: &str, access: Access) -> std::io::Result<Arc<dyn File>> {
             let file = self.0.open(name, access)?;
-            Ok(if name == FIRST { Arc::new(LongFile(file)) } else { file })
+            Ok(if name == FIRST {
+                Arc::new(LongFile(file))
+            } else {
+                file
+            })
         }
         fn list(&self) -> std::io::Result<Vec<String>> {
             self.0.list()
@@ -284,7 +335,11 @@ fn file_longer_than_a_segment_is_refused_without_being_read() {
         fn create_dir(&self) -> std::io::Result<()> {
             self.0.create_dir()
         }
-        fn lock(&self, name: &str, holder: &str) -> std::result::Result<Box<dyn Send + Sync>, std::io::Result<String>> {
+        fn lock(
+            &self,
+            name: &str,
+            holder: &str,
+        ) -> std::result::Result<Box<dyn Send + Sync>, std::io::Result<String>> {
             self.0.lock(name, holder)
         }
         fn describe(&self) -> String {
@@ -297,7 +352,10 @@ fn file_longer_than_a_segment_is_refused_without_being_read() {
     let storage = closed(3);
     let error = Store::open_on(Arc::new(Long((*storage).clone())), options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
-    assert!(error.to_string().contains("a segment has at most"), "{error}");
+    assert!(
+        error.to_string().contains("a segment has at most"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -305,13 +363,19 @@ fn watermark_that_a_writer_cannot_open_is_told_at_once() {
     let folder = tempfile::tempdir().unwrap();
     drop(Store::open(folder.path(), options()).unwrap());
     let watermark = folder.path().join(files::WATERMARK);
-    #[allow(clippy::disallowed_methods, reason = "a test changes the folder itself")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a test changes the folder itself"
+    )]
     {
         std::fs::remove_file(&watermark).unwrap();
         std::fs::create_dir(&watermark).unwrap();
     }
     let error = Store::open(folder.path(), options()).unwrap_err();
-    assert!(error.to_string().contains("WATERMARK is a folder"), "{error}");
+    assert!(
+        error.to_string().contains("WATERMARK is a folder"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -323,7 +387,10 @@ fn reader_refuses_the_watermark_of_a_newer_build() {
     let crc = crate::checksum::crc(&bytes[..WATERMARK_BYTES - 4]);
     bytes[WATERMARK_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
     put(&*storage, files::WATERMARK, &bytes);
-    assert_eq!(kind_of_opening(&storage, options().read_only()), Some(ErrorKind::UnsupportedVersion));
+    assert_eq!(
+        kind_of_opening(&storage, options().read_only()),
+        Some(ErrorKind::UnsupportedVersion)
+    );
 }
 
 #[test]
@@ -353,7 +420,11 @@ fn reader_without_a_boot_id_is_not_held_back_by_a_watermark_that_outlived_a_loss
         fn create_dir(&self) -> std::io::Result<()> {
             self.0.create_dir()
         }
-        fn lock(&self, name: &str, holder: &str) -> std::result::Result<Box<dyn Send + Sync>, std::io::Result<String>> {
+        fn lock(
+            &self,
+            name: &str,
+            holder: &str,
+        ) -> std::result::Result<Box<dyn Send + Sync>, std::io::Result<String>> {
             self.0.lock(name, holder)
         }
         fn describe(&self) -> String {
@@ -377,7 +448,10 @@ fn reader_without_a_boot_id_is_not_held_back_by_a_watermark_that_outlived_a_loss
         put(&crashed, &name, &bytes_of(&storage, &name));
     }
     put(&crashed, files::WATERMARK, &old);
-    assert_eq!(Watermark::decode(&old).unwrap().unwrap().segment, SegmentId(1));
+    assert_eq!(
+        Watermark::decode(&old).unwrap().unwrap().segment,
+        SegmentId(1)
+    );
     let reader = Store::open_on(Arc::new(crashed), options().read_only()).unwrap();
     // All but the last, whose durability no later record proves.
     assert_eq!(payloads(&reader, stream(1)).len(), 9);
@@ -394,5 +468,9 @@ fn lost_identity_says_how_to_make_it_again() {
     let header = header_of(&*storage, FIRST);
     bytes[30] ^= 1;
     let identity = Identity::decode(&bytes, "x").unwrap();
-    assert_eq!((identity.store, identity.hash_key), (header.store, header.hash_key), "a segment has all of it");
+    assert_eq!(
+        (identity.store, identity.hash_key),
+        (header.store, header.hash_key),
+        "a segment has all of it"
+    );
 }

@@ -67,12 +67,20 @@ impl Group {
 
     /// The outcome, once there is one.
     pub(crate) fn result(&self) -> Option<Result<()>> {
-        if self.flag.load(Ordering::Acquire) == DONE { self.state().result.clone() } else { None }
+        if self.flag.load(Ordering::Acquire) == DONE {
+            self.state().result.clone()
+        } else {
+            None
+        }
     }
 
     /// Why a waiting thread need not wait any longer.
     fn woken(&self) -> Option<Woken> {
-        if self.flag.compare_exchange(LEAD, PENDING, Ordering::AcqRel, Ordering::Acquire) == Ok(LEAD) {
+        if self
+            .flag
+            .compare_exchange(LEAD, PENDING, Ordering::AcqRel, Ordering::Acquire)
+            == Ok(LEAD)
+        {
             return Some(Woken::Lead);
         }
         self.result().map(Woken::Done)
@@ -146,7 +154,10 @@ impl Group {
         let mut state = self.state();
         state.result = Some(result);
         self.flag.store(DONE, Ordering::Release);
-        Waiters { threads: std::mem::take(&mut state.threads), wakers: std::mem::take(&mut state.wakers) }
+        Waiters {
+            threads: std::mem::take(&mut state.threads),
+            wakers: std::mem::take(&mut state.wakers),
+        }
     }
 }
 
@@ -234,9 +245,16 @@ impl OpenGroup {
     /// while the group before was being flushed says no more than that one did. After this, only the last group of the log is
     /// one that nothing behind it proves durable.
     pub(crate) fn prove(&mut self, synced_end: u64, salt: u32) {
-        let Some(last) = self.last.as_mut().filter(|last| last.header.watermark < synced_end) else { return };
+        let Some(last) = self
+            .last
+            .as_mut()
+            .filter(|last| last.header.watermark < synced_end)
+        else {
+            return;
+        };
         last.header.watermark = synced_end;
-        self.bytes[last.at..last.at + record::HEADER_BYTES].copy_from_slice(&last.header.encode(salt, last.offset));
+        self.bytes[last.at..last.at + record::HEADER_BYTES]
+            .copy_from_slice(&last.header.encode(salt, last.offset));
     }
 
     /// Writes it into a file that has room up to `capacity`, and flushes it if one of its batches asks for that, together
@@ -256,13 +274,18 @@ impl OpenGroup {
             _ => file.write_at(self.start, self.staged()),
         };
         written.map_err(Unwritten::of_these_bytes)?;
-        if self.sync && earlier_unsynced { file.sync().map_err(Unwritten::Failed) } else { Ok(()) }
+        if self.sync && earlier_unsynced {
+            file.sync().map_err(Unwritten::Failed)
+        } else {
+            Ok(())
+        }
     }
 
     /// Fills up the last page with zeros.
     fn pad(&mut self) {
         let end = self.end();
-        let padding = usize::try_from(end.next_multiple_of(PAGE_BYTES) - end).expect("less than a page");
+        let padding =
+            usize::try_from(end.next_multiple_of(PAGE_BYTES) - end).expect("less than a page");
         self.bytes.resize(self.bytes.len() + padding, 0);
     }
 }
@@ -279,13 +302,20 @@ impl Unwritten {
     /// A failure that concerns the bytes of the group alone: they were written, and flushed only if all before them was
     /// flushed already.
     fn of_these_bytes(error: io::Error) -> Self {
-        if is_full(&error) { Self::Full(error) } else { Self::Failed(error) }
+        if is_full(&error) {
+            Self::Full(error)
+        } else {
+            Self::Failed(error)
+        }
     }
 }
 
 /// Whether an error says that there is no room.
 pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 /// The error that waiters of a failed group get: what they wrote may or may not be there.
@@ -303,7 +333,9 @@ pub(crate) fn outcome_unknown(cause: &Error) -> Error {
 pub(crate) fn refused(cause: &Error) -> Error {
     Error::new(
         crate::ErrorKind::StorageFull,
-        format!("no room is left, and nothing of this append was written; free some space and go on: {cause}"),
+        format!(
+            "no room is left, and nothing of this append was written; free some space and go on: {cause}"
+        ),
     )
 }
 
@@ -337,7 +369,11 @@ mod tests {
         assert_eq!(group.state().compared, 2 * slots.len());
         group.settle(Ok(())).wake();
         assert_eq!(usize::from(woken.0.load(Ordering::SeqCst)), slots.len());
-        assert!(slots.iter_mut().all(|slot| group.poll(slot, &waker).is_some()));
+        assert!(
+            slots
+                .iter_mut()
+                .all(|slot| group.poll(slot, &waker).is_some())
+        );
     }
 
     #[test]
@@ -347,6 +383,9 @@ mod tests {
         assert!(group.poll(&mut slot, &before.clone().into()).is_none());
         assert!(group.poll(&mut slot, &after.clone().into()).is_none());
         group.settle(Ok(())).wake();
-        assert_eq!([before, after].map(|woken| woken.0.load(Ordering::SeqCst)), [0, 1]);
+        assert_eq!(
+            [before, after].map(|woken| woken.0.load(Ordering::SeqCst)),
+            [0, 1]
+        );
     }
 }

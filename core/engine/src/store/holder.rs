@@ -6,13 +6,22 @@ use super::OpenOptions;
 
 /// The process, its program, and since when it has the store.
 #[cfg(not(target_family = "wasm"))]
-#[allow(clippy::disallowed_methods, reason = "names this process, and decides nothing")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "names this process, and decides nothing"
+)]
 pub(super) fn holder(options: &OpenOptions) -> String {
     let program = std::env::current_exe().ok();
-    let program = program.as_deref().and_then(std::path::Path::file_name).map(|name| name.to_string_lossy());
+    let program = program
+        .as_deref()
+        .and_then(std::path::Path::file_name)
+        .map(|name| name.to_string_lossy());
     let (process, since) = (std::process::id(), utc(options.host.now_ms()));
     // The system frees the lock when the process ends, so the file is never stale.
-    format!("process {process} ({}), since {since}", program.as_deref().unwrap_or("unknown program"))
+    format!(
+        "process {process} ({}), since {since}",
+        program.as_deref().unwrap_or("unknown program")
+    )
 }
 
 /// As above, where there are no processes.
@@ -23,7 +32,8 @@ pub(super) fn holder(options: &OpenOptions) -> String {
 
 /// A time as people write it, in UTC: `2026-01-03 09:00:00 UTC`.
 fn utc(ms: u64) -> String {
-    let ((year, month, day), (hour, minute, second)) = (date_from_days(ms / DAY_MS), time_of_day(ms));
+    let ((year, month, day), (hour, minute, second)) =
+        (date_from_days(ms / DAY_MS), time_of_day(ms));
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 

@@ -60,7 +60,9 @@ enum Answer {
 
 impl KeyCache {
     fn answer(&mut self, stream: u32, hash: u64, active: SegmentId) -> Answer {
-        let Some(known) = self.streams.get_mut(&stream) else { return Answer::Gather(SegmentId(0)) };
+        let Some(known) = self.streams.get_mut(&stream) else {
+            return Answer::Gather(SegmentId(0));
+        };
         self.uses += 1;
         self.by_use.remove(&known.used);
         self.by_use.insert(self.uses, stream);
@@ -74,12 +76,20 @@ impl KeyCache {
     }
 
     /// Adds what was gathered of the segments from `from` up to `active`.
-    fn add(&mut self, stream: u32, from: SegmentId, active: SegmentId, gathered: Option<HashSet<u64>>) {
+    fn add(
+        &mut self,
+        stream: u32,
+        from: SegmentId,
+        active: SegmentId,
+        gathered: Option<HashSet<u64>>,
+    ) {
         let before = self.remove(stream);
         let known_before = before.as_ref().map_or(SegmentId(0), |known| known.before);
         if known_before != from {
             // Another thread was here first; what it found is right too.
-            before.into_iter().for_each(|known| self.insert(stream, known));
+            before
+                .into_iter()
+                .for_each(|known| self.insert(stream, known));
             return;
         }
         let mut hashes = before.map_or_else(|| Some(HashSet::new()), |known| known.hashes);
@@ -89,7 +99,14 @@ impl KeyCache {
         });
         let hashes = hashes.filter(|hashes| hashes.len() <= HASHES_MAX / 2);
         self.uses += 1;
-        self.insert(stream, Known { hashes, before: active, used: self.uses });
+        self.insert(
+            stream,
+            Known {
+                hashes,
+                before: active,
+                used: self.uses,
+            },
+        );
         while self.cost > HASHES_MAX
             && let Some((_, oldest)) = self.by_use.first_key_value()
         {
@@ -119,7 +136,12 @@ impl Shared {
 
     /// Where sealed segments before `active` may have a stream's key: the segment, and the offset of the batch. It may read
     /// index blocks, so no lock is held.
-    pub(crate) fn sealed_keys(&self, stream: u32, hash: u64, active: SegmentId) -> Result<Vec<(Arc<Segment>, u64)>> {
+    pub(crate) fn sealed_keys(
+        &self,
+        stream: u32,
+        hash: u64,
+        active: SegmentId,
+    ) -> Result<Vec<(Arc<Segment>, u64)>> {
         loop {
             let answer = self.key_cache().answer(stream, hash, active);
             match answer {
@@ -128,7 +150,11 @@ impl Shared {
                     let mut places = Vec::new();
                     for segment in self.segments_of(stream, SegmentId(0), active).iter().rev() {
                         if let Some(block) = segment.block()? {
-                            places.extend(block.keys(stream, hash).map(|offset| (segment.clone(), offset)));
+                            places.extend(
+                                block
+                                    .keys(stream, hash)
+                                    .map(|offset| (segment.clone(), offset)),
+                            );
                         }
                     }
                     return Ok(places);
@@ -144,14 +170,27 @@ impl Shared {
     /// The segments from `from` up to `active`, not included, that a stream has records in.
     fn segments_of(&self, stream: u32, from: SegmentId, active: SegmentId) -> Vec<Arc<Segment>> {
         let durable = self.durable();
-        let runs = durable.directory.stream(stream).map_or(&[][..], |stream| &stream.runs);
+        let runs = durable
+            .directory
+            .stream(stream)
+            .map_or(&[][..], |stream| &stream.runs);
         let first = runs.partition_point(|run| run.segment < from);
-        let wanted = runs.iter().skip(first).take_while(|run| run.segment < active);
-        wanted.filter_map(|run| durable.segment(run.segment).cloned()).collect()
+        let wanted = runs
+            .iter()
+            .skip(first)
+            .take_while(|run| run.segment < active);
+        wanted
+            .filter_map(|run| durable.segment(run.segment).cloned())
+            .collect()
     }
 
     /// The hashes of a stream's keys in these segments; `None` when they are too many.
-    fn gather(&self, stream: u32, from: SegmentId, active: SegmentId) -> Result<Option<HashSet<u64>>> {
+    fn gather(
+        &self,
+        stream: u32,
+        from: SegmentId,
+        active: SegmentId,
+    ) -> Result<Option<HashSet<u64>>> {
         let mut hashes = HashSet::new();
         for segment in self.segments_of(stream, from, active) {
             if let Some(block) = segment.block()? {

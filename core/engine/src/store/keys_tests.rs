@@ -1,8 +1,15 @@
 use super::*;
-use crate::{Appended, Batch, Expected, NewRecord, Op, OpenOptions, Preallocation, Store, StreamId, log::segment};
+use crate::{
+    Appended, Batch, Expected, NewRecord, Op, OpenOptions, Preallocation, Store, StreamId,
+    log::segment,
+};
 
 fn options() -> OpenOptions {
-    OpenOptions { segment_bytes_max: 64 << 10, preallocation: Preallocation::None, ..OpenOptions::default() }
+    OpenOptions {
+        segment_bytes_max: 64 << 10,
+        preallocation: Preallocation::None,
+        ..OpenOptions::default()
+    }
 }
 
 fn stream(number: u8) -> StreamId {
@@ -12,8 +19,14 @@ fn stream(number: u8) -> StreamId {
 fn append(store: &Store, to: u8, key: &str, bytes: usize) -> Appended {
     let payload = vec![7; bytes];
     let records = vec![NewRecord::data(&payload)];
-    let op = Op::Append { stream: stream(to), expected: Expected::Any, records };
-    store.commit(&Batch::new(vec![op]).with_key(key.as_bytes())).unwrap()
+    let op = Op::Append {
+        stream: stream(to),
+        expected: Expected::Any,
+        records,
+    };
+    store
+        .commit(&Batch::new(vec![op]).with_key(key.as_bytes()))
+        .unwrap()
 }
 
 #[test]
@@ -29,7 +42,11 @@ fn key_is_told_from_others_without_a_look_into_the_segments() {
         assert!(!append(&store, 1, &format!("another {number}"), 1).repeated);
     }
     let turns = 1;
-    assert!(segment::BLOCK_LOOKS.get() <= 2 * turns, "{} looks", segment::BLOCK_LOOKS.get());
+    assert!(
+        segment::BLOCK_LOOKS.get() <= 2 * turns,
+        "{} looks",
+        segment::BLOCK_LOOKS.get()
+    );
     for number in (0..60).rev() {
         assert!(append(&store, 1, &format!("key {number}"), 1).repeated);
     }
@@ -38,7 +55,11 @@ fn key_is_told_from_others_without_a_look_into_the_segments() {
 #[test]
 fn cache_keeps_what_was_asked_for_last_and_no_more_than_it_may() {
     let mut cache = KeyCache::default();
-    let hashes = |stream: u32| (0..100_000).map(|hash| hash * 1000 + u64::from(stream)).collect::<HashSet<u64>>();
+    let hashes = |stream: u32| {
+        (0..100_000)
+            .map(|hash| hash * 1000 + u64::from(stream))
+            .collect::<HashSet<u64>>()
+    };
     for stream in 1..=20 {
         cache.add(stream, SegmentId(0), SegmentId(5), Some(hashes(stream)));
         assert!(cache.cost <= HASHES_MAX);
@@ -47,15 +68,28 @@ fn cache_keeps_what_was_asked_for_last_and_no_more_than_it_may() {
         assert!(matches!(cache.answer(1, 2, SegmentId(5)), Answer::Absent));
     }
     assert_eq!(cache.by_use.len(), cache.streams.len());
-    assert!(cache.streams.contains_key(&1) && cache.streams.contains_key(&20) && !cache.streams.contains_key(&2));
-    assert!(matches!(cache.answer(20, 7, SegmentId(9)), Answer::Gather(SegmentId(5))));
+    assert!(
+        cache.streams.contains_key(&1)
+            && cache.streams.contains_key(&20)
+            && !cache.streams.contains_key(&2)
+    );
+    assert!(matches!(
+        cache.answer(20, 7, SegmentId(9)),
+        Answer::Gather(SegmentId(5))
+    ));
     cache.add(20, SegmentId(5), SegmentId(9), Some(HashSet::from([7])));
     assert!(matches!(cache.answer(20, 7, SegmentId(9)), Answer::Ask));
     assert!(matches!(cache.answer(20, 20, SegmentId(9)), Answer::Ask));
     cache.add(20, SegmentId(5), SegmentId(9), Some(HashSet::from([8])));
-    assert!(matches!(cache.answer(20, 8, SegmentId(9)), Answer::Absent), "it was gathered by another thread already");
+    assert!(
+        matches!(cache.answer(20, 8, SegmentId(9)), Answer::Absent),
+        "it was gathered by another thread already"
+    );
     cache.add(21, SegmentId(0), SegmentId(9), None);
-    assert!(matches!(cache.answer(21, 8, SegmentId(9)), Answer::Ask), "too many to keep");
+    assert!(
+        matches!(cache.answer(21, 8, SegmentId(9)), Answer::Ask),
+        "too many to keep"
+    );
 }
 
 #[test]

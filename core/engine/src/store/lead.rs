@@ -93,7 +93,10 @@ impl Shared {
         let (mut yields, mut fruitless) = (0, 0);
         loop {
             let waiters = writer.open.as_ref().map_or(u32::MAX, |open| open.waiters);
-            if waiters >= writer.threads_seen || fruitless == FRUITLESS_YIELDS_MAX || yields == YIELDS_MAX {
+            if waiters >= writer.threads_seen
+                || fruitless == FRUITLESS_YIELDS_MAX
+                || yields == YIELDS_MAX
+            {
                 break;
             }
             yields += 1;
@@ -101,7 +104,10 @@ impl Shared {
             thread::yield_now();
             let Ok(again) = self.writer() else { return };
             writer = again;
-            let more = writer.open.as_ref().is_some_and(|open| open.waiters > waiters);
+            let more = writer
+                .open
+                .as_ref()
+                .is_some_and(|open| open.waiters > waiters);
             fruitless = if more { 0 } else { fruitless + 1 };
         }
         writer.phase.end_gathering();
@@ -121,7 +127,9 @@ impl Shared {
     /// Has the flusher thread see to the open group, or where there is none does so here.
     pub(crate) fn request_flush(&self, mut writer: MutexGuard<'_, Writer>, urgency: FlushUrgency) {
         let is_idle = writer.phase.is_idle();
-        let Some(open) = writer.open.as_mut().filter(|open| open.urgency < urgency) else { return };
+        let Some(open) = writer.open.as_mut().filter(|open| open.urgency < urgency) else {
+            return;
+        };
         open.urgency = urgency;
         // Otherwise whoever is at it sees to it when that is over.
         if is_idle && self.has_to_lead(urgency, writer) {
@@ -150,7 +158,9 @@ impl Shared {
 
     /// Whether the group behind it is left to this thread.
     fn lead_once(&self, mut writer: MutexGuard<'_, Writer>) -> bool {
-        let Some(mut open) = writer.open.take() else { return false };
+        let Some(mut open) = writer.open.take() else {
+            return false;
+        };
         let group = open.group.clone();
         writer.phase.start_writing(group.clone());
         let under_way = UnderWay::new(self);
@@ -167,7 +177,9 @@ impl Shared {
         if let Written::Published(position) = &written {
             self.write_watermark(place.segment.id(), end, *position);
         }
-        let Ok(mut writer) = self.writer() else { return false };
+        let Ok(mut writer) = self.writer() else {
+            return false;
+        };
         match written {
             Written::Published(position) => {
                 let due_before = writer.due;
@@ -204,8 +216,13 @@ impl Shared {
             return Written::Failed(error);
         }
         let (segment, start, end) = (&place.segment, open.start, open.end());
-        let told = |error| Error::from_io(error, format!("writing {} at offset {start}", segment.name));
-        match open.write_to(&*segment.file, place.capacity, place.synced_end < place.written_end) {
+        let told =
+            |error| Error::from_io(error, format!("writing {} at offset {start}", segment.name));
+        match open.write_to(
+            &*segment.file,
+            place.capacity,
+            place.synced_end < place.written_end,
+        ) {
             Ok(()) => {}
             Err(Unwritten::Full(error)) => {
                 return match cut_back(&*segment.file, place.written_end, end) {
@@ -224,35 +241,54 @@ impl Shared {
 
     /// What is due when the active segment has reached an end.
     fn chores(&self, writer: &mut Writer, end: u64) -> MaintenanceTasks {
-        let make_spare = end > writer.capacity / 2 && !std::mem::replace(&mut writer.spare_asked, true);
+        let make_spare =
+            end > writer.capacity / 2 && !std::mem::replace(&mut writer.spare_asked, true);
         // Saving one flushes; where appends don't, it is left to the turn of the segment.
-        let save_checkpoint = writer.synced_end == end && writer.ask_for_checkpoint(end, self.checkpoint_step());
-        MaintenanceTasks { make_spare, save_checkpoint }
+        let save_checkpoint =
+            writer.synced_end == end && writer.ask_for_checkpoint(end, self.checkpoint_step());
+        MaintenanceTasks {
+            make_spare,
+            save_checkpoint,
+        }
     }
 
     /// A checkpoint is saved after so many bytes.
     pub(crate) fn checkpoint_step(&self) -> u64 {
-        CHECKPOINT_EVERY_BYTES.max(self.checkpoint_bytes.load(Ordering::Relaxed).saturating_mul(8))
+        CHECKPOINT_EVERY_BYTES.max(
+            self.checkpoint_bytes
+                .load(Ordering::Relaxed)
+                .saturating_mul(8),
+        )
     }
 
     /// Gives the lead to one who waits for the open group, or has the flusher thread see to it; whether there is neither, and
     /// this thread has to lead again.
     pub(crate) fn hand_over(&self, mut writer: MutexGuard<'_, Writer>) -> bool {
-        let Some(open) = &mut writer.open else { return false };
+        let Some(open) = &mut writer.open else {
+            return false;
+        };
         if open.waiters > 0 {
             let group = open.group.clone();
             drop(writer);
             group.offer_lead();
             return false;
         }
-        let urgency =
-            if open.staged().len() >= FLUSH_BYTES { FlushUrgency::Now } else { open.urgency.max(FlushUrgency::Soon) };
+        let urgency = if open.staged().len() >= FLUSH_BYTES {
+            FlushUrgency::Now
+        } else {
+            open.urgency.max(FlushUrgency::Soon)
+        };
         open.urgency = urgency;
         self.has_to_lead(urgency, writer)
     }
 
     /// Poisons the writer: a write or a flush failed, and nothing can tell what of it is on the device.
-    pub(crate) fn fail(&self, writer: MutexGuard<'_, Writer>, under_way: UnderWay<'_>, error: &Error) {
+    pub(crate) fn fail(
+        &self,
+        writer: MutexGuard<'_, Writer>,
+        under_way: UnderWay<'_>,
+        error: &Error,
+    ) {
         under_way.end();
         self.poison(writer, error);
     }
@@ -263,7 +299,8 @@ impl Shared {
         let behind = writer.open.take().map(|open| open.group);
         let groups = [Some(writer.phase.end()), behind];
         // Both have their result before anyone is woken, who may then close the store.
-        let waiters = groups.map(|group| group.map(|group| group.settle(Err(outcome_unknown(error)))));
+        let waiters =
+            groups.map(|group| group.map(|group| group.settle(Err(outcome_unknown(error)))));
         drop(writer);
         waiters.into_iter().flatten().for_each(Waiters::wake);
     }
@@ -300,5 +337,8 @@ fn cut_back(file: &dyn File, start: u64, end: u64) -> std::io::Result<()> {
 }
 
 fn is_open(writer: &Writer, group: &Arc<Group>) -> bool {
-    writer.open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.group, group))
+    writer
+        .open
+        .as_ref()
+        .is_some_and(|open| Arc::ptr_eq(&open.group, group))
 }

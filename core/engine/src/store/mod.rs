@@ -57,8 +57,8 @@ pub use stat::Stat;
 pub use verify::{Problem, Verification, verify, verify_with};
 
 use crate::{
-    Appended, Batch, Expected, NewRecord, Op, Position, ReadOptions, Record, Result, Sequence, Snapshot, StreamId,
-    StreamInfo, storage::Storage,
+    Appended, Batch, Expected, NewRecord, Op, Position, ReadOptions, Record, Result, Sequence,
+    Snapshot, StreamId, StreamInfo, storage::Storage,
 };
 use shared::{Outcome, Shared, Waiting};
 
@@ -103,7 +103,9 @@ impl Drop for Handle {
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("place", &self.shared().storage.describe()).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("place", &self.shared().storage.describe())
+            .finish_non_exhaustive()
     }
 }
 
@@ -139,7 +141,9 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_on(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
         let (shared, recovery) = open::open(storage, options)?;
-        Ok(Self { handle: Arc::new(Handle { shared, recovery }) })
+        Ok(Self {
+            handle: Arc::new(Handle { shared, recovery }),
+        })
     }
 
     fn shared(&self) -> &Arc<Shared> {
@@ -165,8 +169,17 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::commit`].
-    pub fn append(&self, stream: StreamId, expected: Expected, records: &[NewRecord<'_>]) -> Result<Appended> {
-        self.commit(&Batch::new(vec![Op::Append { stream, expected, records: records.to_vec() }]))
+    pub fn append(
+        &self,
+        stream: StreamId,
+        expected: Expected,
+        records: &[NewRecord<'_>],
+    ) -> Result<Appended> {
+        self.commit(&Batch::new(vec![Op::Append {
+            stream,
+            expected,
+            records: records.to_vec(),
+        }]))
     }
 
     /// Does the steps of a batch, all or none; returns once they are as durable as was asked.
@@ -203,7 +216,9 @@ impl Store {
     pub fn stage(&self, batch: &Batch<'_>) -> Result<Commit> {
         Ok(match self.shared().stage(batch, Waiting::Nobody)? {
             Outcome::Done(appended) => Commit::done(self.clone(), appended),
-            Outcome::Staged(group, staged) => Commit::staged(self.clone(), group, shared::appended(staged)),
+            Outcome::Staged(group, staged) => {
+                Commit::staged(self.clone(), group, shared::appended(staged))
+            }
         })
     }
 
@@ -249,7 +264,11 @@ impl Store {
     /// # Errors
     /// As [`Store::commit`].
     pub fn truncate(&self, stream: StreamId, after: Sequence) -> Result<Appended> {
-        self.commit(&Batch::new(vec![Op::Truncate { stream, expected: Expected::Any, after }]))
+        self.commit(&Batch::new(vec![Op::Truncate {
+            stream,
+            expected: Expected::Any,
+            after,
+        }]))
     }
 
     /// Makes a stream that shares another's records up to a sequence. O(1) in the number of records.
@@ -257,15 +276,31 @@ impl Store {
     /// # Errors
     /// As [`Store::commit`].
     pub fn fork(&self, parent: StreamId, at: Sequence, child: StreamId) -> Result<Appended> {
-        self.commit(&Batch::new(vec![Op::Fork { parent, expected: Expected::Any, at, child }]))
+        self.commit(&Batch::new(vec![Op::Fork {
+            parent,
+            expected: Expected::Any,
+            at,
+            child,
+        }]))
     }
 
     /// Saves a state at a sequence of a stream.
     ///
     /// # Errors
     /// As [`Store::commit`].
-    pub fn snapshot(&self, stream: StreamId, sequence: Sequence, payload: &[u8]) -> Result<Appended> {
-        self.commit(&Batch::new(vec![Op::Snapshot { stream, expected: Expected::Any, sequence, meta: &[], payload }]))
+    pub fn snapshot(
+        &self,
+        stream: StreamId,
+        sequence: Sequence,
+        payload: &[u8],
+    ) -> Result<Appended> {
+        self.commit(&Batch::new(vec![Op::Snapshot {
+            stream,
+            expected: Expected::Any,
+            sequence,
+            meta: &[],
+            payload,
+        }]))
     }
 
     /// Deletes a stream. Forks of it keep what they share.
@@ -273,7 +308,10 @@ impl Store {
     /// # Errors
     /// As [`Store::commit`].
     pub fn delete(&self, stream: StreamId) -> Result<Appended> {
-        self.commit(&Batch::new(vec![Op::Delete { stream, expected: Expected::Any }]))
+        self.commit(&Batch::new(vec![Op::Delete {
+            stream,
+            expected: Expected::Any,
+        }]))
     }
 
     /// Takes the payload of a record out of every read, forks included. Its bytes stay on disk until the
@@ -318,7 +356,9 @@ impl Store {
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io).
     pub fn record(&self, position: Position) -> Result<Option<Record>> {
         self.shared().refresh()?;
-        let Some(place) = place::Place::of(&self.shared().durable(), position.0) else { return Ok(None) };
+        let Some(place) = place::Place::of(&self.shared().durable(), position.0) else {
+            return Ok(None);
+        };
         let frame = place.frame()?;
         read::record_in(&self.shared().durable(), &place.segment, frame).map(Some)
     }
@@ -331,7 +371,10 @@ impl Store {
     pub fn stream(&self, stream: StreamId) -> Result<Option<StreamInfo>> {
         self.shared().refresh()?;
         let durable = self.shared().durable();
-        let found = durable.directory.number(&stream).and_then(|number| durable.directory.stream(number));
+        let found = durable
+            .directory
+            .number(&stream)
+            .and_then(|number| durable.directory.stream(number));
         Ok(found.filter(|found| !found.deleted).map(info))
     }
 
@@ -342,7 +385,13 @@ impl Store {
     pub fn streams(&self) -> Result<Vec<StreamInfo>> {
         self.shared().refresh()?;
         let durable = self.shared().durable();
-        Ok(durable.directory.streams().iter().filter(|stream| !stream.deleted).map(info).collect())
+        Ok(durable
+            .directory
+            .streams()
+            .iter()
+            .filter(|stream| !stream.deleted)
+            .map(info)
+            .collect())
     }
 
     /// The newest snapshot of a stream at or before a sequence that isn't redacted.
@@ -350,7 +399,11 @@ impl Store {
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that isn't there;
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io).
-    pub fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> Result<Option<Snapshot>> {
+    pub fn latest_snapshot(
+        &self,
+        stream: StreamId,
+        at_or_before: Sequence,
+    ) -> Result<Option<Snapshot>> {
         self.shared().refresh()?;
         read::latest_snapshot(self.shared(), &stream, at_or_before)
     }
@@ -394,7 +447,10 @@ impl Store {
                 return Poll::Ready(Ok(Position(position)));
             }
             if is_closed {
-                return Poll::Ready(Err(crate::Error::new(crate::ErrorKind::Closed, "the store is closed")));
+                return Poll::Ready(Err(crate::Error::new(
+                    crate::ErrorKind::Closed,
+                    "the store is closed",
+                )));
             }
             // Looked at again after the waker is in place, which a close wakes.
             if !self.shared().is_closed() {
@@ -430,7 +486,10 @@ impl Store {
 }
 
 fn info(stream: &crate::index::directory::Stream) -> StreamInfo {
-    StreamInfo { id: stream.id, last_sequence: Sequence(u64::from(stream.last_sequence())) }
+    StreamInfo {
+        id: stream.id,
+        last_sequence: Sequence(u64::from(stream.last_sequence())),
+    }
 }
 
 #[cfg(test)]

@@ -31,7 +31,10 @@ use crate::{
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Opens or makes a store.
-pub(crate) fn open(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<Shared>, Recovery)> {
+pub(crate) fn open(
+    storage: Arc<dyn Storage>,
+    options: OpenOptions,
+) -> Result<(Arc<Shared>, Recovery)> {
     let bounds = limits::SEGMENT_BYTES_MIN..=limits::SEGMENT_BYTES_MAX;
     if !bounds.contains(&options.segment_bytes_max) {
         return Err(Error::new(
@@ -59,7 +62,9 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
         (Folder::Other(name), _) => return Err(not_a_store(&place, name)),
         (Folder::Missing | Folder::Empty, Missing::Fail) => return Err(no_store(&place)),
         (Folder::Missing | Folder::Empty, Missing::Create) => {
-            storage.create_dir().map_err(|error| Error::from_io(error, format!("making the folder {place}")))?;
+            storage
+                .create_dir()
+                .map_err(|error| Error::from_io(error, format!("making the folder {place}")))?;
             let lock = in_time(&options, || lock(&*storage, &holder(&options)))?;
             // Another process may have made it while this one waited.
             if !matches!(state_of(&*storage)?, Folder::Store) {
@@ -67,7 +72,12 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
                 store.copy_from_slice(options.host.new_id().as_bytes());
                 options.host.random(&mut hash_key);
                 let created_ms = options.host.now_ms();
-                let identity = Identity { store, created_ms, features: Features::default(), hash_key };
+                let identity = Identity {
+                    store,
+                    created_ms,
+                    features: Features::default(),
+                    hash_key,
+                };
                 checkpoints::replace_file(&*storage, files::IDENTITY, &identity.encode())?;
                 is_new = true;
             }
@@ -75,25 +85,51 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
         }
     };
     let identity = read_identity(&*storage)?;
-    identity.features.check_writable(&format!("{place}: {}", files::IDENTITY))?;
+    identity
+        .features
+        .check_writable(&format!("{place}: {}", files::IDENTITY))?;
     let lock = Box::new((lock, in_time(&options, || lock_identity(&*storage))?));
     remove_unfinished(&*storage)?;
     let published = watermark::read_proven(&*storage, &identity.store)?;
-    let mut loaded = recover::load(&*storage, &identity, Access::Write, LoadMode::Writer(published))?;
+    let mut loaded = recover::load(
+        &*storage,
+        &identity,
+        Access::Write,
+        LoadMode::Writer(published),
+    )?;
     for segment in &loaded.durable.segments {
         segment.header.features.check_writable(&segment.name)?;
     }
     let watermark = WatermarkFile::open(&*storage)?;
     loaded.plan.apply(&*storage, &mut loaded.durable)?;
     // No crash left a store that wasn't there.
-    let report = Recovery { clean: loaded.report.clean || is_new, ..loaded.report };
-    let proven_end = loaded.plan.unproven.map_or(loaded.durable.end, |(from, _)| from);
-    let shared = shared(storage, options, identity, loaded, Role::Writer(lock, watermark));
+    let report = Recovery {
+        clean: loaded.report.clean || is_new,
+        ..loaded.report
+    };
+    let proven_end = loaded
+        .plan
+        .unproven
+        .map_or(loaded.durable.end, |(from, _)| from);
+    let shared = shared(
+        storage,
+        options,
+        identity,
+        loaded,
+        Role::Writer(lock, watermark),
+    );
     let shared = Arc::new(with_writer(shared, proven_end)?);
     shared.background.attach(&shared);
     let (segment, end, position) = {
         let durable = shared.durable();
-        (durable.active().map(|active| active.id()).unwrap_or_default(), durable.end, durable.next_position - 1)
+        (
+            durable
+                .active()
+                .map(|active| active.id())
+                .unwrap_or_default(),
+            durable.end,
+            durable.next_position - 1,
+        )
     };
     shared.watch.advance(position);
     shared.write_watermark(segment, end, position);
@@ -110,7 +146,13 @@ fn open_reader(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
     let identity = read_identity(&*storage)?;
     let (loaded, seen) = load_beside_a_writer(&*storage, &identity)?;
     let report = loaded.report;
-    let shared = Arc::new(shared(storage, options, identity, loaded, Role::Reader(Follower::new(seen))));
+    let shared = Arc::new(shared(
+        storage,
+        options,
+        identity,
+        loaded,
+        Role::Reader(Follower::new(seen)),
+    ));
     shared.background.attach(&shared);
     shared.watch.advance(shared.durable().next_position - 1);
     Ok((shared, report))
@@ -120,12 +162,17 @@ fn open_reader(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
 ///
 /// A writer may turn to a new segment meanwhile; then what was read doesn't fit together, and is read again. An error is
 /// told only if nothing of the store moved while it was met: then no writer was the cause of it.
-pub(crate) fn load_beside_a_writer(storage: &dyn Storage, identity: &Identity) -> Result<(Loaded, Option<Watermark>)> {
+pub(crate) fn load_beside_a_writer(
+    storage: &dyn Storage,
+    identity: &Identity,
+) -> Result<(Loaded, Option<Watermark>)> {
     loop {
         let before = Moving::look(storage, identity)?;
         let seen = before.watermark;
         let error = match recover::load(storage, identity, Access::Read, LoadMode::Reader(seen)) {
-            Ok(loaded) if storage.boot_id().is_some() || seen.is_none() => return Ok((loaded, seen)),
+            Ok(loaded) if storage.boot_id().is_some() || seen.is_none() => {
+                return Ok((loaded, seen));
+            }
             Ok(_) => match load_without_boot_id(storage, identity, seen) {
                 Ok(loaded) => return Ok(loaded),
                 Err(error) => error,
@@ -156,9 +203,18 @@ impl Moving {
     pub(crate) fn look(storage: &dyn Storage, identity: &Identity) -> Result<Self> {
         let mut ids = chain::segment_ids(storage)?;
         ids.drain(..ids.len().saturating_sub(2));
-        let length = |id: &SegmentId| storage.open(&files::segment_name(*id), Access::Read).ok()?.len().ok();
+        let length = |id: &SegmentId| {
+            storage
+                .open(&files::segment_name(*id), Access::Read)
+                .ok()?
+                .len()
+                .ok()
+        };
         let last_segments = ids.iter().map(|id| (*id, length(id))).collect();
-        Ok(Self { watermark: watermark::read(storage, &identity.store)?, last_segments })
+        Ok(Self {
+            watermark: watermark::read(storage, &identity.store)?,
+            last_segments,
+        })
     }
 }
 
@@ -170,12 +226,21 @@ fn load_without_boot_id(
     seen: Option<Watermark>,
 ) -> Result<(Loaded, Option<Watermark>)> {
     let all = recover::load(storage, identity, Access::Read, LoadMode::Reader(None))?;
-    let proven = all.proven.filter(|proven| seen.is_none_or(|seen| *proven > (seen.segment, seen.offset)));
+    let proven = all
+        .proven
+        .filter(|proven| seen.is_none_or(|seen| *proven > (seen.segment, seen.offset)));
     let limit = match (seen, proven) {
-        (Some(seen), Some((segment, offset))) => Some(Watermark { segment, offset, ..seen }),
+        (Some(seen), Some((segment, offset))) => Some(Watermark {
+            segment,
+            offset,
+            ..seen
+        }),
         _ => seen,
     };
-    Ok((recover::load(storage, identity, Access::Read, LoadMode::Reader(limit))?, limit))
+    Ok((
+        recover::load(storage, identity, Access::Read, LoadMode::Reader(limit))?,
+        limit,
+    ))
 }
 
 /// What a handle of a store is, and what only such a one has.
@@ -184,7 +249,13 @@ enum Role {
     Reader(Follower),
 }
 
-fn shared(storage: Arc<dyn Storage>, options: OpenOptions, identity: Identity, loaded: Loaded, role: Role) -> Shared {
+fn shared(
+    storage: Arc<dyn Storage>,
+    options: OpenOptions,
+    identity: Identity,
+    loaded: Loaded,
+    role: Role,
+) -> Shared {
     let boot = storage.boot_id().unwrap_or_default();
     let checkpoint = storage.open(files::CHECKPOINT, Access::Read);
     let checkpoint_bytes = checkpoint.and_then(|file| file.len()).unwrap_or(0);
@@ -210,7 +281,10 @@ fn shared(storage: Arc<dyn Storage>, options: OpenOptions, identity: Identity, l
         lock: Mutex::new(lock),
         spare: Mutex::new(Spare::None),
         spare_changed: Condvar::new(),
-        saved: Mutex::new(Saved { end: loaded.checkpoint_end, is_over: false }),
+        saved: Mutex::new(Saved {
+            end: loaded.checkpoint_end,
+            is_over: false,
+        }),
         checkpoint_bytes: AtomicU64::new(checkpoint_bytes),
         keys: Mutex::default(),
         is_due_unwatched: AtomicBool::new(false),
@@ -222,13 +296,20 @@ fn with_writer(mut shared: Shared, proven_end: u64) -> Result<Shared> {
     let active = shared.durable().active().cloned();
     let (active, capacity, extendable) = match active {
         Some(active) => {
-            let length =
-                active.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", active.name)))?;
+            let length = active
+                .file
+                .len()
+                .map_err(|error| Error::from_io(error, format!("measuring {}", active.name)))?;
             (active, length, true)
         }
         None => {
             let made = shared.first_segment()?;
-            shared.durable.get_mut().expect("no panic under this lock").segments.push(made.segment.clone());
+            shared
+                .durable
+                .get_mut()
+                .expect("no panic under this lock")
+                .segments
+                .push(made.segment.clone());
             (made.segment, made.capacity, made.is_short)
         }
     };
@@ -261,16 +342,25 @@ fn state_of(storage: &dyn Storage) -> Result<Folder> {
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
             return Err(Error::new(
                 ErrorKind::NotAStore,
-                format!("{} is a file; a runlog store is a folder", storage.describe()),
+                format!(
+                    "{} is a file; a runlog store is a folder",
+                    storage.describe()
+                ),
             ));
         }
-        Err(error) => return Err(Error::from_io(error, format!("listing {}", storage.describe()))),
+        Err(error) => {
+            return Err(Error::from_io(
+                error,
+                format!("listing {}", storage.describe()),
+            ));
+        }
     };
     if names.iter().any(|name| name == files::IDENTITY) {
         return Ok(Folder::Store);
     }
-    let leftover =
-        |name: &&String| *name == files::LOCK || *name == &format!("{}{}", files::IDENTITY, files::UNFINISHED);
+    let leftover = |name: &&String| {
+        *name == files::LOCK || *name == &format!("{}{}", files::IDENTITY, files::UNFINISHED)
+    };
     Ok(match names.iter().find(|name| !leftover(name)) {
         Some(name) => Folder::Other(name.clone()),
         None => Folder::Empty,
@@ -301,8 +391,12 @@ pub(crate) fn read_identity(storage: &dyn Storage) -> Result<Identity> {
         std::io::ErrorKind::NotFound => no_store(&place),
         _ => Error::from_io(error, format!("{place}: reading {}", files::IDENTITY)),
     };
-    let file = storage.open(files::IDENTITY, Access::Read).map_err(failed)?;
-    let length = usize::try_from(file.len().map_err(failed)?).unwrap_or(usize::MAX).min(4096);
+    let file = storage
+        .open(files::IDENTITY, Access::Read)
+        .map_err(failed)?;
+    let length = usize::try_from(file.len().map_err(failed)?)
+        .unwrap_or(usize::MAX)
+        .min(4096);
     let mut bytes = vec![0; length];
     file.read_at(0, &mut bytes).map_err(failed)?;
     Identity::decode(&bytes, &place)
@@ -359,9 +453,16 @@ pub(crate) fn lock_identity(storage: &dyn Storage) -> Result<Option<Box<dyn Send
 
 /// Removes files that a crash left unfinished. They were never part of the store.
 fn remove_unfinished(storage: &dyn Storage) -> Result<()> {
-    let names = storage.list().map_err(|error| Error::from_io(error, format!("listing {}", storage.describe())))?;
-    for name in names.iter().filter(|name| name.ends_with(files::UNFINISHED)) {
-        storage.remove(name).map_err(|error| Error::from_io(error, format!("removing the unfinished {name}")))?;
+    let names = storage
+        .list()
+        .map_err(|error| Error::from_io(error, format!("listing {}", storage.describe())))?;
+    for name in names
+        .iter()
+        .filter(|name| name.ends_with(files::UNFINISHED))
+    {
+        storage
+            .remove(name)
+            .map_err(|error| Error::from_io(error, format!("removing the unfinished {name}")))?;
     }
     Ok(())
 }

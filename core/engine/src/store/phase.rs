@@ -125,7 +125,9 @@ impl Phase {
     pub(crate) fn under_way(&self) -> Option<&Arc<Group>> {
         match &self.activity {
             Activity::Idle | Activity::Gathering => None,
-            Activity::Writing(group) | Activity::Flushing(group) | Activity::MakingRoom(group) => Some(group),
+            Activity::Writing(group) | Activity::Flushing(group) | Activity::MakingRoom(group) => {
+                Some(group)
+            }
         }
     }
 
@@ -136,13 +138,19 @@ impl Phase {
 
     /// From `Gathering` to `Idle`; the same thread leads next.
     pub(crate) fn end_gathering(&mut self) {
-        assert!(self.is_gathering(), "a thread ends the gathering of another");
+        assert!(
+            self.is_gathering(),
+            "a thread ends the gathering of another"
+        );
         self.activity = Activity::Idle;
     }
 
     /// From `Idle` to `Writing`.
     pub(crate) fn start_writing(&mut self, group: Arc<Group>) {
-        assert!(self.may_write(), "a group is written after a failure or a close");
+        assert!(
+            self.may_write(),
+            "a group is written after a failure or a close"
+        );
         self.leave_idle(Activity::Writing(group));
     }
 
@@ -154,7 +162,10 @@ impl Phase {
 
     /// From `Idle` to `MakingRoom`.
     pub(crate) fn start_making_room(&mut self) {
-        assert!(self.check().is_ok(), "room is made for a batch that isn't taken");
+        assert!(
+            self.check().is_ok(),
+            "room is made for a batch that isn't taken"
+        );
         self.leave_idle(Activity::MakingRoom(Arc::default()));
     }
 
@@ -163,7 +174,9 @@ impl Phase {
     #[must_use]
     pub(crate) fn end(&mut self) -> Arc<Group> {
         match std::mem::take(&mut self.activity) {
-            Activity::Writing(group) | Activity::Flushing(group) | Activity::MakingRoom(group) => group,
+            Activity::Writing(group) | Activity::Flushing(group) | Activity::MakingRoom(group) => {
+                group
+            }
             Activity::Idle | Activity::Gathering => panic!("what isn't under way has ended"),
         }
     }
@@ -190,7 +203,9 @@ impl Phase {
     pub(crate) fn check(&self) -> Result<()> {
         match self.standing {
             Standing::Open => self.check_failure(),
-            Standing::Closing { .. } | Standing::Closed => Err(Error::new(ErrorKind::Closed, "the store is closed")),
+            Standing::Closing { .. } | Standing::Closed => {
+                Err(Error::new(ErrorKind::Closed, "the store is closed"))
+            }
         }
     }
 
@@ -200,7 +215,9 @@ impl Phase {
             None => Ok(()),
             Some(cause) => Err(Error::new(
                 ErrorKind::Poisoned,
-                format!("a write failed earlier, so nothing more is appended until the store is reopened: {cause}"),
+                format!(
+                    "a write failed earlier, so nothing more is appended until the store is reopened: {cause}"
+                ),
             )),
         }
     }
@@ -209,10 +226,16 @@ impl Phase {
     pub(crate) fn start_closing(&mut self, own: ThreadId) -> Close {
         match &self.standing {
             Standing::Open => {
-                self.standing = Standing::Closing { by: own, end: Arc::default() };
+                self.standing = Standing::Closing {
+                    by: own,
+                    end: Arc::default(),
+                };
                 Close::Do
             }
-            Standing::Closing { by, end } => Close::Wait { by: *by, end: end.clone() },
+            Standing::Closing { by, end } => Close::Wait {
+                by: *by,
+                end: end.clone(),
+            },
             Standing::Closed => Close::Nothing,
         }
     }
@@ -221,7 +244,9 @@ impl Phase {
     pub(crate) fn end_closing(&mut self) -> Arc<Group> {
         match std::mem::replace(&mut self.standing, Standing::Closed) {
             Standing::Closing { end, .. } => end,
-            Standing::Open | Standing::Closed => panic!("a store that isn't being closed is closed"),
+            Standing::Open | Standing::Closed => {
+                panic!("a store that isn't being closed is closed")
+            }
         }
     }
 }
@@ -240,18 +265,33 @@ mod tests {
         let refused = phase.check().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Poisoned);
         assert!(refused.to_string().contains("first"), "{refused}");
-        assert!(matches!(phase.start_closing(thread::current().id()), Close::Do));
+        assert!(matches!(
+            phase.start_closing(thread::current().id()),
+            Close::Do
+        ));
         assert_eq!(phase.check().unwrap_err().kind(), ErrorKind::Closed);
-        assert_eq!(phase.check_failure().unwrap_err().kind(), ErrorKind::Poisoned);
-        assert!(matches!(phase.start_closing(thread::current().id()), Close::Wait { .. }));
+        assert_eq!(
+            phase.check_failure().unwrap_err().kind(),
+            ErrorKind::Poisoned
+        );
+        assert!(matches!(
+            phase.start_closing(thread::current().id()),
+            Close::Wait { .. }
+        ));
         let _ = phase.end_closing();
-        assert!(matches!(phase.start_closing(thread::current().id()), Close::Nothing));
+        assert!(matches!(
+            phase.start_closing(thread::current().id()),
+            Close::Nothing
+        ));
     }
 
     #[test]
     fn what_is_in_line_is_written_while_the_store_is_being_closed() {
         let mut phase = Phase::default();
-        assert!(matches!(phase.start_closing(thread::current().id()), Close::Do));
+        assert!(matches!(
+            phase.start_closing(thread::current().id()),
+            Close::Do
+        ));
         phase.start_writing(Arc::default());
         let _ = phase.end();
         phase.start_flushing();

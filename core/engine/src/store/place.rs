@@ -35,13 +35,21 @@ impl Place {
             None => (durable.next_position, durable.active_index.sample(index)),
         };
         let end = durable.end_of(segment);
-        (position < end_position).then(|| Self { segment: segment.clone(), position, end, end_position, sample })
+        (position < end_position).then(|| Self {
+            segment: segment.clone(),
+            position,
+            end,
+            end_position,
+            sample,
+        })
     }
 
     /// The first published position from `position` on, and where it is.
     pub(crate) fn of_next(durable: &Durable, position: u64) -> Option<Self> {
         Self::of(durable, position).or_else(|| {
-            let after = durable.segments.partition_point(|segment| segment.header.base_position <= position);
+            let after = durable
+                .segments
+                .partition_point(|segment| segment.header.base_position <= position);
             Self::of(durable, durable.segments.get(after)?.header.base_position)
         })
     }
@@ -49,10 +57,15 @@ impl Place {
     /// A scan that stands at the record; where damage hides it, at the next whole one.
     pub(crate) fn scan(&self, read_ahead: u64) -> Result<Scan<'_>> {
         let wanted = index_in(&self.segment, self.position);
-        let start = SampleRow { index: 0, offset: HEADER_BYTES as u64 };
+        let start = SampleRow {
+            index: 0,
+            offset: HEADER_BYTES as u64,
+        };
         let sample = match (self.sample, self.segment.block()) {
             (Some(sample), _) => sample,
-            (None, Ok(block)) => block.and_then(|block| block.sample(wanted)).unwrap_or(start),
+            (None, Ok(block)) => block
+                .and_then(|block| block.sample(wanted))
+                .unwrap_or(start),
             // The records don't need the index block to be read, only to be found soon.
             (None, Err(error)) if is_damage(&error) => start,
             (None, Err(error)) => return Err(error),
@@ -64,18 +77,22 @@ impl Place {
             let stepped = match scan.peek() {
                 Ok(None) => break,
                 Ok(Some(header)) if header.has_position() && header.index >= wanted => break,
-                Ok(Some(header)) if header.index < index => {
-                    Err(self.segment.damaged(scan.offset(), format!("expected record {index} here")))
-                }
-                Ok(Some(header)) => scan.step_over().map(|()| header.index + u32::from(header.has_position())),
+                Ok(Some(header)) if header.index < index => Err(self
+                    .segment
+                    .damaged(scan.offset(), format!("expected record {index} here"))),
+                Ok(Some(header)) => scan
+                    .step_over()
+                    .map(|()| header.index + u32::from(header.has_position())),
                 Err(error) => Err(error),
             };
             index = match stepped {
                 Ok(index) => index,
-                Err(error) if is_damage(&error) => match scan.pass_damage(index.saturating_add(1))? {
-                    Some(header) => header.index,
-                    None => break,
-                },
+                Err(error) if is_damage(&error) => {
+                    match scan.pass_damage(index.saturating_add(1))? {
+                        Some(header) => header.index,
+                        None => break,
+                    }
+                }
                 Err(error) => return Err(error),
             };
         }
@@ -87,10 +104,17 @@ impl Place {
         let mut scan = self.scan(READ_BYTES)?;
         let offset = scan.offset();
         let lost = || self.segment.damaged(offset, "no record can be found here");
-        let frame = scan.next().and_then(|frame| frame.ok_or_else(lost)).map_err(|error| self.unreadable(&error))?;
+        let frame = scan
+            .next()
+            .and_then(|frame| frame.ok_or_else(lost))
+            .map_err(|error| self.unreadable(&error))?;
         match position_of(&self.segment, &frame) {
             found if found == self.position => Ok(frame),
-            found => Err(self.unreadable(&self.segment.damaged(offset, format!("found position {found}")))),
+            found => Err(self.unreadable(
+                &self
+                    .segment
+                    .damaged(offset, format!("found position {found}")),
+            )),
         }
     }
 
@@ -102,12 +126,18 @@ impl Place {
 
 /// That the record with a position can't be read, and why.
 pub(crate) fn unreadable(position: u64, error: &Error) -> Error {
-    Error::new(error.kind(), format!("position {position} can't be read: {error}"))
+    Error::new(
+        error.kind(),
+        format!("position {position} can't be read: {error}"),
+    )
 }
 
 /// The position of a record in its segment.
 pub(crate) fn position_of(segment: &Segment, frame: &Frame) -> u64 {
-    segment.header.base_position.saturating_add(u64::from(frame.header.index))
+    segment
+        .header
+        .base_position
+        .saturating_add(u64::from(frame.header.index))
 }
 
 /// A position's place in its segment.

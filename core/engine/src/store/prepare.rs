@@ -6,7 +6,9 @@ use crate::{
         index,
         record::{self, Body},
     },
-    limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, KEY_BYTES_MAX, META_BYTES_MAX, PAYLOAD_BYTES_MAX},
+    limits::{
+        BATCH_BYTES_MAX, BATCH_RECORDS_MAX, KEY_BYTES_MAX, META_BYTES_MAX, PAYLOAD_BYTES_MAX,
+    },
 };
 
 /// A batch within the limits.
@@ -29,7 +31,10 @@ pub(crate) struct PreparedBody {
 impl PreparedBody {
     pub(crate) fn of(body: &Body<'_>) -> Self {
         let bytes = u32::try_from(body.encoded_bytes()).expect("the parts were checked");
-        Self { bytes, crc: body.crc() }
+        Self {
+            bytes,
+            crc: body.crc(),
+        }
     }
 }
 
@@ -37,15 +42,28 @@ impl PreparedBody {
 pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
     let mut key = match batch.key {
         Some(key) if key.is_empty() || key.len() > KEY_BYTES_MAX => {
-            return Err(too_large("an idempotency key", key.len(), "from 1 to", KEY_BYTES_MAX));
+            return Err(too_large(
+                "an idempotency key",
+                key.len(),
+                "from 1 to",
+                KEY_BYTES_MAX,
+            ));
         }
         key => key.unwrap_or(&[]),
     };
-    let mut prepared = Prepared { bodies: Vec::new(), bytes_max: 0, index_bytes_max: 0 };
+    let mut prepared = Prepared {
+        bodies: Vec::new(),
+        bytes_max: 0,
+        index_bytes_max: 0,
+    };
     let mut records_max = 0;
     for op in &batch.ops {
         match op {
-            Op::Append { stream, expected, records } => {
+            Op::Append {
+                stream,
+                expected,
+                records,
+            } => {
                 let is_told = matches!(expected, Expected::Last(_) | Expected::Absent);
                 if records.is_empty() && batch.key.is_some() && !is_told {
                     return Err(nothing_to_tell(stream));
@@ -64,13 +82,22 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
             }
             Op::Snapshot { meta, payload, .. } => {
                 check_parts(meta, payload)?;
-                let body = Body { key: &[], meta, payload };
+                let body = Body {
+                    key: &[],
+                    meta,
+                    payload,
+                };
                 add_step(&mut prepared, body.encoded_bytes());
                 records_max += 1;
             }
             Op::Redact { reason, .. } => {
                 if reason.len() > META_BYTES_MAX {
-                    return Err(too_large("the reason of a redaction", reason.len(), "at most", META_BYTES_MAX));
+                    return Err(too_large(
+                        "the reason of a redaction",
+                        reason.len(),
+                        "at most",
+                        META_BYTES_MAX,
+                    ));
                 }
                 add_step(&mut prepared, 8 + reason.len());
                 records_max += 1;
@@ -121,23 +148,43 @@ fn checked_body<'a>(record: &NewRecord<'a>, key: &'a [u8]) -> Result<Body<'a>> {
     if !record.kind.is_data() {
         return Err(Error::new(
             ErrorKind::InvalidInput,
-            format!("kind {} is the engine's own; records of data have kinds below 128", record.kind.0),
+            format!(
+                "kind {} is the engine's own; records of data have kinds below 128",
+                record.kind.0
+            ),
         ));
     }
     check_parts(record.meta, record.payload)?;
-    Ok(Body { key, meta: record.meta, payload: record.payload })
+    Ok(Body {
+        key,
+        meta: record.meta,
+        payload: record.payload,
+    })
 }
 
 fn check_parts(meta: &[u8], payload: &[u8]) -> Result<()> {
     if meta.len() > META_BYTES_MAX {
-        return Err(too_large("the metadata of a record", meta.len(), "at most", META_BYTES_MAX));
+        return Err(too_large(
+            "the metadata of a record",
+            meta.len(),
+            "at most",
+            META_BYTES_MAX,
+        ));
     }
     if payload.len() > PAYLOAD_BYTES_MAX {
-        return Err(too_large("the payload of a record", payload.len(), "at most", PAYLOAD_BYTES_MAX));
+        return Err(too_large(
+            "the payload of a record",
+            payload.len(),
+            "at most",
+            PAYLOAD_BYTES_MAX,
+        ));
     }
     Ok(())
 }
 
 fn too_large(what: &str, found: usize, bound: &str, limit: usize) -> Error {
-    Error::new(ErrorKind::TooLarge, format!("{what} is {found} bytes long; it can be {bound} {limit} bytes"))
+    Error::new(
+        ErrorKind::TooLarge,
+        format!("{what} is {found} bytes long; it can be {bound} {limit} bytes"),
+    )
 }

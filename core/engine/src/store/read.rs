@@ -10,7 +10,8 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    Direction, Error, ErrorKind, Kind, Position, ReadOptions, Record, Result, SegmentId, Sequence, Snapshot, StreamId,
+    Direction, Error, ErrorKind, Kind, Position, ReadOptions, Record, Result, SegmentId, Sequence,
+    Snapshot, StreamId,
     format::record,
     index::{
         directory::Stream,
@@ -80,19 +81,33 @@ impl Todo {
             Some(range) => range,
             None if self.first > self.last => return None,
             None => {
-                let at = if direction == Direction::Forward { self.first } else { self.last };
+                let at = if direction == Direction::Forward {
+                    self.first
+                } else {
+                    self.last
+                };
                 let range = self.view.range_at(at)?.between(self.first, self.last)?;
                 // Sequences end before the highest number there is.
                 match direction {
-                    Direction::Forward => self.first = range.first_sequence.saturating_add(range.count),
+                    Direction::Forward => {
+                        self.first = range.first_sequence.saturating_add(range.count)
+                    }
                     Direction::Backward => self.last = range.first_sequence - 1,
                 }
                 range
             }
         };
         range.count = range.count.checked_sub(1)?;
-        let step = if direction == Direction::Forward { 0 } else { range.count };
-        let next = (range.first_sequence.saturating_add(step), range.source, range.first_ordinal.saturating_add(step));
+        let step = if direction == Direction::Forward {
+            0
+        } else {
+            range.count
+        };
+        let next = (
+            range.first_sequence.saturating_add(step),
+            range.source,
+            range.first_ordinal.saturating_add(step),
+        );
         if direction == Direction::Forward {
             range.first_sequence = range.first_sequence.saturating_add(1);
             range.first_ordinal = range.first_ordinal.saturating_add(1);
@@ -129,23 +144,36 @@ impl Together {
     /// The bytes from a record on, when its header is among them.
     fn from(&self, located: &Located) -> Option<Bytes> {
         let at = usize::try_from(located.offset.checked_sub(self.start)?).ok()?;
-        let is_there = Arc::ptr_eq(&self.segment, &located.segment) && at + record::HEADER_BYTES <= self.bytes.len();
+        let is_there = Arc::ptr_eq(&self.segment, &located.segment)
+            && at + record::HEADER_BYTES <= self.bytes.len();
         is_there.then(|| self.bytes.slice(at..))
     }
 }
 
 impl Reader {
-    pub(crate) fn new(shared: Arc<Shared>, stream: &StreamId, options: ReadOptions) -> Result<Self> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        stream: &StreamId,
+        options: ReadOptions,
+    ) -> Result<Self> {
         let durable = shared.durable();
         let (number, stream) = existing(&durable, stream)?;
         let bound = |sequence: Sequence| u32::try_from(sequence.0).unwrap_or(u32::MAX);
         let view = stream.view(number);
-        let (first, last) = (bound(options.first).max(1), bound(options.last).min(view.last_sequence()));
+        let (first, last) = (
+            bound(options.first).max(1),
+            bound(options.last).min(view.last_sequence()),
+        );
         let redacted = durable.directory.redacted().clone();
         drop(durable);
         Ok(Self {
             shared,
-            todo: Todo { view, first, last, range: None },
+            todo: Todo {
+                view,
+                first,
+                last,
+                range: None,
+            },
             direction: options.direction,
             kinds: options.kinds,
             remaining: options.limit,
@@ -165,13 +193,21 @@ impl Reader {
     /// which offsets, for which index blocks may have to be read.
     fn fill_window(&mut self) {
         // Of records that a filter may drop, more than are wanted are looked up.
-        let wanted = if self.kinds.is_empty() { self.remaining } else { self.remaining.saturating_mul(4) };
-        let wanted = usize::try_from(wanted).unwrap_or(WINDOW_RECORDS).min(WINDOW_RECORDS);
+        let wanted = if self.kinds.is_empty() {
+            self.remaining
+        } else {
+            self.remaining.saturating_mul(4)
+        };
+        let wanted = usize::try_from(wanted)
+            .unwrap_or(WINDOW_RECORDS)
+            .min(WINDOW_RECORDS);
         let durable = self.shared.durable();
         let mut spots = Vec::with_capacity(wanted);
         let mut run: Option<Run> = None;
         while spots.len() < wanted {
-            let Some((sequence, source, ordinal)) = self.todo.next(self.direction) else { break };
+            let Some((sequence, source, ordinal)) = self.todo.next(self.direction) else {
+                break;
+            };
             let spot = match run.take().filter(|run| run.has(source, ordinal)) {
                 Some(known) => Ok(known),
                 None => durable.run(source, ordinal),
@@ -197,8 +233,21 @@ impl Reader {
                 self.lost = Some(spot.segment.id());
             }
         })?;
-        let Spot { segment, end, stream, source, .. } = spot;
-        Ok(Some(Located { segment, end, offset, source, stream, sequence }))
+        let Spot {
+            segment,
+            end,
+            stream,
+            source,
+            ..
+        } = spot;
+        Ok(Some(Located {
+            segment,
+            end,
+            offset,
+            source,
+            stream,
+            sequence,
+        }))
     }
 
     /// Has the operating system fetch the window's records together: cold and scattered, they would cost a
@@ -224,10 +273,16 @@ impl Reader {
             let found = segment.frame_in_map(&*map, located.offset, located.end, &mut self.arena);
             return found.map_or_else(|| segment.frame(located.offset, located.end), Ok);
         }
-        let mut bytes = self.together.as_ref().and_then(|together| together.from(located));
+        let mut bytes = self
+            .together
+            .as_ref()
+            .and_then(|together| together.from(located));
         if bytes.is_none() {
             self.together = self.read_together(located);
-            bytes = self.together.as_ref().and_then(|together| together.from(located));
+            bytes = self
+                .together
+                .as_ref()
+                .and_then(|together| together.from(located));
         }
         match bytes {
             Some(bytes) => segment.frame_in(bytes, located.offset, located.end),
@@ -236,8 +291,15 @@ impl Reader {
     }
 
     fn map_of(&mut self, segment: &Arc<Segment>) -> Option<Arc<dyn Map>> {
-        if self.mapped.as_ref().is_none_or(|mapped| !Arc::ptr_eq(&mapped.segment, segment)) {
-            self.mapped = Some(Mapped { segment: segment.clone(), map: segment.map() });
+        if self
+            .mapped
+            .as_ref()
+            .is_none_or(|mapped| !Arc::ptr_eq(&mapped.segment, segment))
+        {
+            self.mapped = Some(Mapped {
+                segment: segment.clone(),
+                map: segment.map(),
+            });
         }
         self.mapped.as_ref().and_then(|mapped| mapped.map.clone())
     }
@@ -250,7 +312,10 @@ impl Reader {
         for next in self.window.iter().flatten() {
             let (low, high) = (start.min(next.offset), end.max(next.offset + READ_BYTES));
             let is_close = next.offset + READ_BYTES >= start && next.offset <= end;
-            if !is_close || !Arc::ptr_eq(&next.segment, &first.segment) || high - low > TOGETHER_BYTES_MAX {
+            if !is_close
+                || !Arc::ptr_eq(&next.segment, &first.segment)
+                || high - low > TOGETHER_BYTES_MAX
+            {
                 break;
             }
             (start, end) = (low, high);
@@ -258,8 +323,15 @@ impl Reader {
         if end - start == READ_BYTES {
             return None;
         }
-        let bytes = first.segment.bytes_at(start, end.min(first.end).checked_sub(start)?).ok()?;
-        Some(Together { segment: first.segment.clone(), start, bytes })
+        let bytes = first
+            .segment
+            .bytes_at(start, end.min(first.end).checked_sub(start)?)
+            .ok()?;
+        Some(Together {
+            segment: first.segment.clone(),
+            start,
+            bytes,
+        })
     }
 
     fn read(&mut self) -> Result<Option<Record>> {
@@ -267,7 +339,9 @@ impl Reader {
             if self.window.is_empty() {
                 self.fill_window();
             }
-            let Some(located) = self.window.pop_front().transpose()? else { break };
+            let Some(located) = self.window.pop_front().transpose()? else {
+                break;
+            };
             let frame = self.frame(&located)?;
             if (frame.header.stream, frame.header.sequence) != (located.source, located.sequence) {
                 let message = format!(
@@ -294,8 +368,13 @@ impl Iterator for Reader {
             return None;
         }
         let next = self.read().transpose();
-        self.damaged = if matches!(&next, Some(Err(_))) { self.damaged + 1 } else { 0 };
-        self.ended = matches!(&next, Some(Err(error)) if !is_damage(error)) || self.damaged == DAMAGED_MAX;
+        self.damaged = if matches!(&next, Some(Err(_))) {
+            self.damaged + 1
+        } else {
+            0
+        };
+        self.ended =
+            matches!(&next, Some(Err(error)) if !is_damage(error)) || self.damaged == DAMAGED_MAX;
         next
     }
 }
@@ -313,23 +392,42 @@ pub(crate) fn existing<'d>(durable: &'d Durable, stream: &StreamId) -> Result<(u
 #[inline]
 pub(crate) fn record_in(durable: &Durable, segment: &Segment, frame: Frame) -> Result<Record> {
     let number = frame.header.stream;
-    let stream = durable.directory.stream(number).map(|stream| stream.id).ok_or_else(|| {
-        segment.damaged(frame.offset, format!("record of stream number {number}, which was never created"))
-    })?;
+    let stream = durable
+        .directory
+        .stream(number)
+        .map(|stream| stream.id)
+        .ok_or_else(|| {
+            segment.damaged(
+                frame.offset,
+                format!("record of stream number {number}, which was never created"),
+            )
+        })?;
     record(stream, durable.directory.redacted(), segment, frame)
 }
 
 #[inline]
-fn record(stream: StreamId, redacted: &Redacted, segment: &Segment, frame: Frame) -> Result<Record> {
+fn record(
+    stream: StreamId,
+    redacted: &Redacted,
+    segment: &Segment,
+    frame: Frame,
+) -> Result<Record> {
     let header = frame.header;
     let position = position_of(segment, &frame);
     let redacted = redacted.contains(position);
-    let (meta, payload) = if redacted { Default::default() } else { parts(segment, frame)? };
+    let (meta, payload) = if redacted {
+        Default::default()
+    } else {
+        parts(segment, frame)?
+    };
     Ok(Record {
         stream,
         sequence: Sequence(u64::from(header.sequence)),
         position: Position(position),
-        time_ms: segment.header.base_time_ms.saturating_add(u64::from(header.time_delta_ms)),
+        time_ms: segment
+            .header
+            .base_time_ms
+            .saturating_add(u64::from(header.time_delta_ms)),
         kind: header.kind,
         redacted,
         meta,
@@ -340,22 +438,36 @@ fn record(stream: StreamId, redacted: &Redacted, segment: &Segment, frame: Frame
 #[inline]
 fn parts(segment: &Segment, frame: Frame) -> Result<(Bytes, Bytes)> {
     let offset = frame.offset;
-    let contradiction = || segment.damaged(offset, "the lengths in the record's body contradict each other");
+    let contradiction = || {
+        segment.damaged(
+            offset,
+            "the lengths in the record's body contradict each other",
+        )
+    };
     frame.into_parts().ok_or_else(contradiction)
 }
 
 /// The newest snapshot of a stream at or before a sequence that isn't redacted.
-pub(crate) fn latest_snapshot(shared: &Shared, stream: &StreamId, at_or_before: Sequence) -> Result<Option<Snapshot>> {
+pub(crate) fn latest_snapshot(
+    shared: &Shared,
+    stream: &StreamId,
+    at_or_before: Sequence,
+) -> Result<Option<Snapshot>> {
     let bound = u32::try_from(at_or_before.0).unwrap_or(u32::MAX);
     // Whether one is redacted is known by its position, which its record tells.
     let mut redacted = Vec::new();
     loop {
         let durable = shared.durable();
         let (number, _) = existing(&durable, stream)?;
-        let Some(found) = durable.directory.latest_snapshot(number, bound, &redacted) else { return Ok(None) };
+        let Some(found) = durable.directory.latest_snapshot(number, bound, &redacted) else {
+            return Ok(None);
+        };
         let id = found.location.segment;
         let segment = durable.segment(id).cloned().ok_or_else(|| missing(id))?;
-        let (end, known) = (durable.end_of(&segment), durable.directory.redacted().clone());
+        let (end, known) = (
+            durable.end_of(&segment),
+            durable.directory.redacted().clone(),
+        );
         drop(durable);
         let frame = segment.frame(found.location.offset, end)?;
         let header = frame.header;
@@ -371,7 +483,10 @@ pub(crate) fn latest_snapshot(shared: &Shared, stream: &StreamId, at_or_before: 
         return Ok(Some(Snapshot {
             sequence: Sequence(u64::from(header.sequence)),
             position: Position(position),
-            time_ms: segment.header.base_time_ms.saturating_add(u64::from(header.time_delta_ms)),
+            time_ms: segment
+                .header
+                .base_time_ms
+                .saturating_add(u64::from(header.time_delta_ms)),
             meta,
             payload,
         }));

@@ -9,7 +9,11 @@ use crate::{
 };
 
 fn options() -> OpenOptions {
-    OpenOptions { segment_bytes_max: 256 << 10, preallocation: Preallocation::None, ..OpenOptions::default() }
+    OpenOptions {
+        segment_bytes_max: 256 << 10,
+        preallocation: Preallocation::None,
+        ..OpenOptions::default()
+    }
 }
 
 fn stream(number: u8) -> StreamId {
@@ -18,7 +22,9 @@ fn stream(number: u8) -> StreamId {
 
 /// What a reader gives.
 fn told(results: impl Iterator<Item = Result<Record>>) -> Vec<std::result::Result<Record, String>> {
-    results.map(|result| result.map_err(|error| error.to_string())).collect()
+    results
+        .map(|result| result.map_err(|error| error.to_string()))
+        .collect()
 }
 
 /// The records of a read, each read by itself.
@@ -31,9 +37,14 @@ impl Alone {
             if reader.window.is_empty() {
                 reader.fill_window();
             }
-            let Some(located) = reader.window.pop_front().transpose()? else { break };
+            let Some(located) = reader.window.pop_front().transpose()? else {
+                break;
+            };
             let frame = located.segment.frame(located.offset, located.end)?;
-            assert_eq!((frame.header.stream, frame.header.sequence), (located.source, located.sequence));
+            assert_eq!(
+                (frame.header.stream, frame.header.sequence),
+                (located.source, located.sequence)
+            );
             if reader.kinds.is_empty() || reader.kinds.contains(&frame.header.kind) {
                 reader.remaining -= 1;
                 return record_in(&reader.shared.durable(), &located.segment, frame).map(Some);
@@ -54,32 +65,65 @@ impl Iterator for Alone {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Append { stream: u8, kind: u8, bytes: usize, count: usize },
-    Truncate { stream: u8, after: u64 },
-    Fork { parent: u8, at: u64, child: u8 },
+    Append {
+        stream: u8,
+        kind: u8,
+        bytes: usize,
+        count: usize,
+    },
+    Truncate {
+        stream: u8,
+        after: u64,
+    },
+    Fork {
+        parent: u8,
+        at: u64,
+        child: u8,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let bytes = prop_oneof![8 => 0..200_usize, 4 => 200..5000_usize, 1 => Just(4072_usize), 1 => 60_000..200_000_usize];
-    let append = (0..3_u8, 0..3_u8, bytes, 1..12_usize).prop_map(|(stream, kind, bytes, count)| Step::Append {
-        stream,
-        kind,
-        bytes,
-        count: count.min(1 + 200_000 / (bytes + 1)),
+    let append = (0..3_u8, 0..3_u8, bytes, 1..12_usize).prop_map(|(stream, kind, bytes, count)| {
+        Step::Append {
+            stream,
+            kind,
+            bytes,
+            count: count.min(1 + 200_000 / (bytes + 1)),
+        }
     });
-    let truncate = (0..3_u8, 0..40_u64).prop_map(|(stream, after)| Step::Truncate { stream, after });
-    let fork = (0..3_u8, 0..40_u64, 3..6_u8).prop_map(|(parent, at, child)| Step::Fork { parent, at, child });
+    let truncate =
+        (0..3_u8, 0..40_u64).prop_map(|(stream, after)| Step::Truncate { stream, after });
+    let fork = (0..3_u8, 0..40_u64, 3..6_u8).prop_map(|(parent, at, child)| Step::Fork {
+        parent,
+        at,
+        child,
+    });
     prop::collection::vec(prop_oneof![10 => append, 1 => truncate, 1 => fork], 1..40)
 }
 
 fn reads() -> impl Strategy<Value = Vec<(u8, ReadOptions)>> {
-    let kinds = prop_oneof![3 => Just(vec![]), 1 => Just(vec![Kind(1)]), 1 => Just(vec![Kind(0), Kind(2)])];
+    let kinds =
+        prop_oneof![3 => Just(vec![]), 1 => Just(vec![Kind(1)]), 1 => Just(vec![Kind(0), Kind(2)])];
     let last = prop_oneof![Just(u64::MAX), 0..100_u64];
     let limit = prop_oneof![3 => Just(u64::MAX), 1 => 0..20_u64];
     let read = (0..6_u8, 0..60_u64, last, any::<bool>(), kinds, limit).prop_map(
         |(stream, first, last, backward, kinds, limit)| {
-            let direction = if backward { Direction::Backward } else { Direction::Forward };
-            (stream, ReadOptions { first: Sequence(first), last: Sequence(last), direction, kinds, limit })
+            let direction = if backward {
+                Direction::Backward
+            } else {
+                Direction::Forward
+            };
+            (
+                stream,
+                ReadOptions {
+                    first: Sequence(first),
+                    last: Sequence(last),
+                    direction,
+                    kinds,
+                    limit,
+                },
+            )
         },
     );
     prop::collection::vec(read, 1..12)
@@ -91,16 +135,34 @@ fn store_of(storage: &MemoryStorage, steps: &[Step]) -> Store {
         let expected = Expected::Any;
         // What can't be done where a stream isn't there is left out.
         let _ = match *step {
-            Step::Append { stream: to, kind, bytes, count } => {
-                let payload: Vec<u8> = (0..bytes).map(|at| ((at * 31 + index) % 251).try_into().unwrap()).collect();
-                let record = NewRecord { kind: Kind(kind), meta: &payload[..bytes.min(9)], payload: &payload };
+            Step::Append {
+                stream: to,
+                kind,
+                bytes,
+                count,
+            } => {
+                let payload: Vec<u8> = (0..bytes)
+                    .map(|at| ((at * 31 + index) % 251).try_into().unwrap())
+                    .collect();
+                let record = NewRecord {
+                    kind: Kind(kind),
+                    meta: &payload[..bytes.min(9)],
+                    payload: &payload,
+                };
                 store.append(stream(to), expected, &vec![record; count])
             }
-            Step::Truncate { stream: of, after } => {
-                store.commit(&Batch::new(vec![Op::Truncate { stream: stream(of), expected, after: Sequence(after) }]))
-            }
+            Step::Truncate { stream: of, after } => store.commit(&Batch::new(vec![Op::Truncate {
+                stream: stream(of),
+                expected,
+                after: Sequence(after),
+            }])),
             Step::Fork { parent, at, child } => {
-                let fork = Op::Fork { parent: stream(parent), expected, at: Sequence(at), child: stream(child) };
+                let fork = Op::Fork {
+                    parent: stream(parent),
+                    expected,
+                    at: Sequence(at),
+                    child: stream(child),
+                };
                 store.commit(&Batch::new(vec![fork]))
             }
         };
@@ -113,7 +175,10 @@ type Both = [Vec<std::result::Result<Record, String>>; 2];
 
 fn both(store: &Store, of: u8, options: &ReadOptions) -> Option<Both> {
     let together = told(store.read(stream(of), options.clone()).ok()?);
-    Some([together, told(Alone(store.read(stream(of), options.clone()).ok()?))])
+    Some([
+        together,
+        told(Alone(store.read(stream(of), options.clone()).ok()?)),
+    ])
 }
 
 proptest! {
@@ -166,24 +231,48 @@ fn a_stream_is_read_as_it_was_while_it_is_written_and_its_segments_are_sealed() 
     let in_memory = Store::in_memory(options()).unwrap();
     for store in [in_memory, on_disk] {
         let payload = |sequence: u64| {
-            vec![u8::try_from(sequence % 251).unwrap(); usize::try_from(sequence * 7919 % 3000).unwrap()]
+            vec![
+                u8::try_from(sequence % 251).unwrap();
+                usize::try_from(sequence * 7919 % 3000).unwrap()
+            ]
         };
-        store.append(stream(1), Expected::Any, &[NewRecord::data(&payload(1))]).unwrap();
+        store
+            .append(stream(1), Expected::Any, &[NewRecord::data(&payload(1))])
+            .unwrap();
         thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 for sequence in 2..=700 {
-                    store.append(stream(1), Expected::Any, &[NewRecord::data(&payload(sequence))]).unwrap();
+                    store
+                        .append(
+                            stream(1),
+                            Expected::Any,
+                            &[NewRecord::data(&payload(sequence))],
+                        )
+                        .unwrap();
                     if sequence % 3 == 0 {
-                        store.append(stream(2), Expected::Any, &[NewRecord::data(b"between")]).unwrap();
+                        store
+                            .append(stream(2), Expected::Any, &[NewRecord::data(b"between")])
+                            .unwrap();
                     }
                 }
             });
             let mut backward = false;
             while !writer.is_finished() {
                 backward = !backward;
-                let direction = if backward { Direction::Backward } else { Direction::Forward };
-                let options = ReadOptions { direction, ..ReadOptions::default() };
-                let mut found: Vec<_> = store.read(stream(1), options).unwrap().collect::<Result<_>>().unwrap();
+                let direction = if backward {
+                    Direction::Backward
+                } else {
+                    Direction::Forward
+                };
+                let options = ReadOptions {
+                    direction,
+                    ..ReadOptions::default()
+                };
+                let mut found: Vec<_> = store
+                    .read(stream(1), options)
+                    .unwrap()
+                    .collect::<Result<_>>()
+                    .unwrap();
                 if backward {
                     found.reverse();
                 }

@@ -86,7 +86,12 @@ struct SealPlan {
 }
 
 /// Reads the log. `limit` is how far the writer has published, for a reader beside one.
-pub(crate) fn load(storage: &dyn Storage, identity: &Identity, access: Access, mode: LoadMode) -> Result<Loaded> {
+pub(crate) fn load(
+    storage: &dyn Storage,
+    identity: &Identity,
+    access: Access,
+    mode: LoadMode,
+) -> Result<Loaded> {
     let store = &identity.store;
     let limit = match mode {
         LoadMode::Reader(watermark) => watermark,
@@ -95,11 +100,14 @@ pub(crate) fn load(storage: &dyn Storage, identity: &Identity, access: Access, m
     let segments = open_segments(storage, store, access, limit.map(|limit| limit.segment))?;
     let found = read_checkpoint(storage)?.filter(|checkpoint| checkpoint.end.store == *store);
     let found = found.filter(|found| limit.is_none_or(|limit| covers(&limit, &found.end)));
-    let checkpoint_end = found.as_ref().map(|found| (found.end.segment, found.end.offset));
+    let checkpoint_end = found
+        .as_ref()
+        .map(|found| (found.end.segment, found.end.offset));
     if let Some(found) = &found {
         check_reached(&segments, found)?;
     }
-    let end = end::read(storage, store)?.filter(|end| limit.is_none_or(|limit| end.is_within(&limit)));
+    let end =
+        end::read(storage, store)?.filter(|end| limit.is_none_or(|limit| end.is_within(&limit)));
     if let Some(end) = &end {
         end::check(&segments, end)?;
     }
@@ -110,21 +118,38 @@ pub(crate) fn load(storage: &dyn Storage, identity: &Identity, access: Access, m
         found.as_ref().map(|found| found.end.epoch),
     ];
     durable.epoch = epochs.into_iter().flatten().max().unwrap_or(0);
-    let mut loader = Loader { durable, plan: Plan::default(), report: Recovery::default(), limit, mode, proven: None };
+    let mut loader = Loader {
+        durable,
+        plan: Plan::default(),
+        report: Recovery::default(),
+        limit,
+        mode,
+        proven: None,
+    };
     let resume = found.and_then(|found| loader.resume(found, &segments));
     let (first, offset) = resume.unwrap_or((0, HEADER_BYTES as u64));
-    if let Some(open) = segments[..first].iter().find(|segment| segment.trailer().is_none()) {
+    if let Some(open) = segments[..first]
+        .iter()
+        .find(|segment| segment.trailer().is_none())
+    {
         return Err(no_index(open));
     }
     loader.durable.segments = segments[..first].to_vec();
     for (index, segment) in segments.iter().enumerate().skip(first) {
-        let from = if index == first { offset } else { HEADER_BYTES as u64 };
+        let from = if index == first {
+            offset
+        } else {
+            HEADER_BYTES as u64
+        };
         loader.segment(segment, segments.get(index + 1), from)?;
     }
     if let LoadMode::Writer(Some(watermark)) = mode {
         check_published(&loader.durable, &watermark)?;
     }
-    let stands = loader.durable.active().map(|active| (active.id(), loader.durable.end));
+    let stands = loader
+        .durable
+        .active()
+        .map(|active| (active.id(), loader.durable.end));
     let marked_end = end.map(|end| (end.segment, end.offset));
     loader.report.clean &= stands.is_none() || marked_end == stands;
     Ok(Loaded {
@@ -148,7 +173,9 @@ pub(crate) enum LoadMode {
 
 /// What was published is in the operating system's memory at least, unless the machine was started anew.
 fn check_published(durable: &Durable, watermark: &Watermark) -> Result<()> {
-    let end = durable.active().map_or((SegmentId(0), 0), |active| (active.id(), durable.end_of(active)));
+    let end = durable.active().map_or((SegmentId(0), 0), |active| {
+        (active.id(), durable.end_of(active))
+    });
     if end >= (watermark.segment, watermark.offset) {
         return Ok(());
     }
@@ -176,7 +203,12 @@ struct Loader {
 
 impl Loader {
     /// Applies one segment from an offset on.
-    fn segment(&mut self, segment: &Arc<Segment>, next: Option<&Arc<Segment>>, from: u64) -> Result<()> {
+    fn segment(
+        &mut self,
+        segment: &Arc<Segment>,
+        next: Option<&Arc<Segment>>,
+        from: u64,
+    ) -> Result<()> {
         let fresh = from == HEADER_BYTES as u64;
         if fresh {
             self.durable.active_index = MemoryIndex::default();
@@ -210,7 +242,9 @@ impl Loader {
     }
 
     fn sealed(&mut self, segment: &Arc<Segment>, trailer: &Trailer, from: u64) -> Result<()> {
-        let Some(block) = segment.block()? else { return Ok(()) };
+        let Some(block) = segment.block()? else {
+            return Ok(());
+        };
         self.report.index_blocks_read += 1;
         apply_block(&mut self.durable, segment.id(), &block, from)?;
         self.durable.next_position = trailer.next_position;
@@ -224,18 +258,35 @@ impl Loader {
 
     /// The segment before the last, which a crash kept from being sealed: its records were flushed, and the
     /// next one's header says where they end.
-    fn half_sealed(&mut self, segment: &Arc<Segment>, next: &Arc<Segment>, from: u64) -> Result<()> {
+    fn half_sealed(
+        &mut self,
+        segment: &Arc<Segment>,
+        next: &Arc<Segment>,
+        from: u64,
+    ) -> Result<()> {
         let end = next.header.predecessor_end;
         let scanned = scan_batches(&mut self.durable, segment, from, end)?;
         self.report.records_scanned += scanned.records;
         if self.durable.end != end {
-            let what = scanned.stopped.map_or_else(|| "records end too early".to_owned(), |error| error.to_string());
-            let message = format!("records were durable up to {end}, as {} says: {what}", next.name);
+            let what = scanned.stopped.map_or_else(
+                || "records end too early".to_owned(),
+                |error| error.to_string(),
+            );
+            let message = format!(
+                "records were durable up to {end}, as {} says: {what}",
+                next.name
+            );
             return Err(segment.damaged(self.durable.end, message));
         }
         let memory = std::mem::take(&mut self.durable.active_index);
         let streams = self.durable.directory.streams();
-        let index = segments::encode_index(segment, streams, memory.copy(), end, next.header.next_stream);
+        let index = segments::encode_index(
+            segment,
+            streams,
+            memory.copy(),
+            end,
+            next.header.next_stream,
+        );
         if index.crc != next.header.predecessor_index_crc {
             let message = format!(
                 "the index made from its records has the CRC {:08x}, but {} names {:08x}",
@@ -247,23 +298,41 @@ impl Loader {
         if let Some(last) = self.durable.segments.last_mut() {
             *last = Arc::new(segment.with_index(end, index.bytes.clone())?);
         }
-        self.plan.seals.push(SealPlan { segment: segment.clone(), end, index: index.bytes });
+        self.plan.seals.push(SealPlan {
+            segment: segment.clone(),
+            end,
+            index: index.bytes,
+        });
         Ok(())
     }
 
     /// The last segment: its records end at the last whole batch.
     fn active(&mut self, segment: &Arc<Segment>, from: u64) -> Result<()> {
-        let length =
-            segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
+        let length = segment
+            .file
+            .len()
+            .map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
         segment.file.will_read(from, length.saturating_sub(from));
-        let limit = self.limit.filter(|limit| limit.segment == segment.id()).map(|limit| limit.offset);
-        let scanned = scan_batches(&mut self.durable, segment, from, limit.unwrap_or(length).min(length))?;
+        let limit = self
+            .limit
+            .filter(|limit| limit.segment == segment.id())
+            .map(|limit| limit.offset);
+        let scanned = scan_batches(
+            &mut self.durable,
+            segment,
+            from,
+            limit.unwrap_or(length).min(length),
+        )?;
         self.report.records_scanned += scanned.records;
         let end = self.durable.end;
         if let Some(limit) = limit {
             if end != limit {
-                let what = scanned.stopped.map_or_else(|| "records end too early".to_owned(), |e| e.to_string());
-                return Err(segment.damaged(end, format!("the writer published up to {limit}: {what}")));
+                let what = scanned
+                    .stopped
+                    .map_or_else(|| "records end too early".to_owned(), |e| e.to_string());
+                return Err(
+                    segment.damaged(end, format!("the writer published up to {limit}: {what}"))
+                );
             }
             return Ok(());
         }
@@ -280,7 +349,9 @@ impl Loader {
         if end > from {
             self.plan.unproven = (proven < end).then_some((proven, end));
             self.plan.shown = match self.mode {
-                LoadMode::Writer(Some(watermark)) if watermark.segment == segment.id() => watermark.offset.min(end),
+                LoadMode::Writer(Some(watermark)) if watermark.segment == segment.id() => {
+                    watermark.offset.min(end)
+                }
                 _ => 0,
             };
         }
@@ -289,10 +360,23 @@ impl Loader {
 }
 
 /// Applies what the index block of a sealed segment says, from an offset on.
-pub(crate) fn apply_block(durable: &mut Durable, segment: SegmentId, block: &Block, from: u64) -> Result<()> {
-    let whole = |error: Error| Error::new(error.kind(), format!("{}: {error}", files::segment_name(segment)));
+pub(crate) fn apply_block(
+    durable: &mut Durable,
+    segment: SegmentId,
+    block: &Block,
+    from: u64,
+) -> Result<()> {
+    let whole = |error: Error| {
+        Error::new(
+            error.kind(),
+            format!("{}: {error}", files::segment_name(segment)),
+        )
+    };
     for step in block.steps().filter(|step| step.offset >= from) {
-        durable.directory.apply_step(&step, segment).map_err(whole)?;
+        durable
+            .directory
+            .apply_step(&step, segment)
+            .map_err(whole)?;
     }
     for row in block.stream_rows() {
         durable.directory.apply_row(&row, segment).map_err(whole)?;
@@ -311,8 +395,17 @@ pub(crate) struct Scanned {
 
 /// Publishes whole batches from an offset on, up to `end` or to the first bytes that are no record that
 /// could follow. `durable.end` then tells where the last whole batch ends.
-pub(crate) fn scan_batches(durable: &mut Durable, segment: &Arc<Segment>, from: u64, end: u64) -> Result<Scanned> {
-    let mut scanned = Scanned { records: 0, watermark: 0, stopped: None };
+pub(crate) fn scan_batches(
+    durable: &mut Durable,
+    segment: &Arc<Segment>,
+    from: u64,
+    end: u64,
+) -> Result<Scanned> {
+    let mut scanned = Scanned {
+        records: 0,
+        watermark: 0,
+        stopped: None,
+    };
     let mut scan = Scan::new(segment, from, end);
     let mut batch: Vec<Frame> = Vec::new();
     let mut batch_bytes = 0;
@@ -330,16 +423,23 @@ pub(crate) fn scan_batches(durable: &mut Durable, segment: &Arc<Segment>, from: 
             batch_bytes = 0;
         }
         batch_bytes += frame.header.frame_bytes();
-        if let ControlFlow::Break(error) = continues(durable, segment, &batch, &frame, batch_bytes) {
+        if let ControlFlow::Break(error) = continues(durable, segment, &batch, &frame, batch_bytes)
+        {
             scanned.stopped = Some(error);
             return Ok(scanned);
         }
         let last = frame.header.flags.has(Flags::BATCH_LAST);
         batch.push(frame);
         if last {
-            scanned.watermark = batch.iter().map(|frame| frame.header.watermark).fold(scanned.watermark, u64::max);
+            scanned.watermark = batch
+                .iter()
+                .map(|frame| frame.header.watermark)
+                .fold(scanned.watermark, u64::max);
             durable.publish_frames(segment, &batch)?;
-            scanned.records += batch.iter().filter(|frame| frame.header.has_position()).count() as u64;
+            scanned.records += batch
+                .iter()
+                .filter(|frame| frame.header.has_position())
+                .count() as u64;
             batch.clear();
         }
     }
@@ -358,7 +458,10 @@ fn continues(
     let first = flags.has(Flags::BATCH_FIRST);
     let alone = frame.header.has_position() || (first && flags.has(Flags::BATCH_LAST));
     if u64::from(frame.header.index) != index || first != batch.is_empty() || !alone {
-        let message = format!("expected record {index} of the segment, found record {}", frame.header.index);
+        let message = format!(
+            "expected record {index} of the segment, found record {}",
+            frame.header.index
+        );
         return ControlFlow::Break(segment.damaged(frame.offset, message));
     }
     // Checked before the batch is kept: one that never ends would be kept whole.
@@ -378,14 +481,24 @@ pub(crate) fn check_torn(
     stopped: Option<Error>,
 ) -> Result<()> {
     let mut proof = None;
-    scan::search(segment, end, torn_end, length, &mut SearchBudget::of(length), |found| {
-        if found.header.watermark > end {
-            proof = Some(found);
-        }
-        proof.is_none()
-    })?;
+    scan::search(
+        segment,
+        end,
+        torn_end,
+        length,
+        &mut SearchBudget::of(length),
+        |found| {
+            if found.header.watermark > end {
+                proof = Some(found);
+            }
+            proof.is_none()
+        },
+    )?;
     let Some(proof) = proof else { return Ok(()) };
-    let what = stopped.map_or_else(|| "records end too early".to_owned(), |error| error.to_string());
+    let what = stopped.map_or_else(
+        || "records end too early".to_owned(),
+        |error| error.to_string(),
+    );
     Err(segment.damaged(
         end,
         format!(
@@ -404,11 +517,16 @@ impl Plan {
         if is_empty {
             // A process that ended between naming the last segment and flushing its name left no record there. The name has
             // to be durable before the segment before is sealed, and before a record is acknowledged.
-            storage.sync_dir().map_err(|error| Error::from_io(error, format!("flushing {}", storage.describe())))?;
+            storage.sync_dir().map_err(|error| {
+                Error::from_io(error, format!("flushing {}", storage.describe()))
+            })?;
         }
         for plan in self.seals.drain(..) {
             let sealed = segments::seal(storage, &plan.segment, plan.end, &plan.index)?;
-            let place = durable.segments.iter().position(|segment| segment.id() == sealed.id());
+            let place = durable
+                .segments
+                .iter()
+                .position(|segment| segment.id() == sealed.id());
             if let Some(place) = place {
                 durable.segments[place] = Arc::new(sealed);
             }
@@ -416,7 +534,9 @@ impl Plan {
         if let (true, [.., before, _]) = (is_empty && !sealed_now, &durable.segments[..]) {
             make_seal_durable(storage, before)?;
         }
-        let Some(active) = durable.active() else { return Ok(()) };
+        let Some(active) = durable.active() else {
+            return Ok(());
+        };
         let failed = |error| Error::from_io(error, format!("mending the tail of {}", active.name));
         if let Some((from, to)) = self.zero {
             cut(active, from, to).map_err(failed)?;
@@ -439,15 +559,26 @@ impl Plan {
 
 /// Makes the seal of a segment durable: only a record in the next one proves that it is.
 fn make_seal_durable(storage: &dyn Storage, segment: &Segment) -> Result<()> {
-    let Some(trailer) = segment.trailer() else { return Ok(()) };
+    let Some(trailer) = segment.trailer() else {
+        return Ok(());
+    };
     let writable = Segment::open(storage, segment.id(), Access::Write, &segment.header.store)?;
-    make_durable(&writable, trailer.data_end, trailer.data_end + trailer.block_bytes())
+    make_durable(
+        &writable,
+        trailer.data_end,
+        trailer.data_end + trailer.block_bytes(),
+    )
 }
 
 /// Makes bytes durable that nothing proves durable: writes them again and flushes them, because after a failed
 /// flush the operating system may have them in memory only, and believe them flushed.
 pub(crate) fn make_durable(segment: &Segment, mut from: u64, to: u64) -> Result<()> {
-    let failed = |error| Error::from_io(error, format!("making the tail of {} durable", segment.name));
+    let failed = |error| {
+        Error::from_io(
+            error,
+            format!("making the tail of {} durable", segment.name),
+        )
+    };
     while from < to {
         let bytes = segment.bytes_at(from, PIECE_BYTES.min(to - from))?;
         segment.file.write_at(from, &bytes).map_err(failed)?;

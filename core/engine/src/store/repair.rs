@@ -73,15 +73,26 @@ pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: &dyn Host) -> Resu
         Ok(_) => true,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
         Err(error) => {
-            return Err(Error::from_io(error, format!("{}: opening {}", storage.describe(), files::IDENTITY)));
+            return Err(Error::from_io(
+                error,
+                format!("{}: opening {}", storage.describe(), files::IDENTITY),
+            ));
         }
     };
-    let identity_lock = if is_named { open::lock_identity(storage)? } else { None };
+    let identity_lock = if is_named {
+        open::lock_identity(storage)?
+    } else {
+        None
+    };
     let mut repair = Repair::default();
     // What was damaged in several places may show some of it only when the rest is mended.
     for _ in 0..ROUNDS_MAX {
         let sources = Sources::read(storage)?;
-        sources.identity.features.check_writable(&format!("{}: {}", storage.describe(), files::IDENTITY))?;
+        sources.identity.features.check_writable(&format!(
+            "{}: {}",
+            storage.describe(),
+            files::IDENTITY
+        ))?;
         let mode = LoadMode::Writer(sources.watermark);
         let view = match recover::load(storage, &sources.identity, Access::Read, mode) {
             Ok(loaded) => View::Opened(Box::new(loaded)),

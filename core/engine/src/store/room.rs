@@ -40,7 +40,11 @@ enum Room {
 
 impl Shared {
     /// Makes room in the active segment or turns to a new one. Nothing is under way, and nothing is staged.
-    pub(crate) fn rotate_or_wait(&self, mut writer: MutexGuard<'_, Writer>, prepared: &Prepared) -> Result<()> {
+    pub(crate) fn rotate_or_wait(
+        &self,
+        mut writer: MutexGuard<'_, Writer>,
+        prepared: &Prepared,
+    ) -> Result<()> {
         assert!(writer.open.is_none(), "room is made while a group gathers");
         writer.phase.start_making_room();
         let under_way = UnderWay::new(self);
@@ -59,7 +63,11 @@ impl Shared {
         drop(writer);
         // Whatever is done to the active segment's file ends in a flush. If that one failed, nobody could tell which bytes it
         // concerned; so what was only written is flushed before, by a flush of its own.
-        let flushed = if is_unsynced { flush(&needed.active) } else { Ok(()) };
+        let flushed = if is_unsynced {
+            flush(&needed.active)
+        } else {
+            Ok(())
+        };
         let is_flushed = flushed.is_ok();
         let made = flushed.and_then(|()| self.extend_or_turn(&needed));
         let mut writer = self.writer()?;
@@ -74,7 +82,8 @@ impl Shared {
             Ok(Room::Turned(made)) => {
                 writer.switch_to(made.segment, made.capacity);
                 writer.extendable = made.is_short;
-                let save_checkpoint = writer.ask_for_checkpoint(HEADER_BYTES as u64, self.checkpoint_step());
+                let save_checkpoint =
+                    writer.ask_for_checkpoint(HEADER_BYTES as u64, self.checkpoint_step());
                 (Ok(()), save_checkpoint)
             }
             Err(Failure::Harmless(error)) => (Err(error), false),
@@ -88,7 +97,10 @@ impl Shared {
         drop(writer);
         waiters.wake();
         if save_checkpoint {
-            self.keep(MaintenanceTasks { make_spare: false, save_checkpoint });
+            self.keep(MaintenanceTasks {
+                make_spare: false,
+                save_checkpoint,
+            });
         }
         result
     }
@@ -97,30 +109,45 @@ impl Shared {
         if needed.may_extend && needed.active_bytes <= self.options.segment_bytes_max {
             return self.extend(needed);
         }
-        let header = self.next_header(&needed.active, needed.end, needed.position, needed.last_time_ms);
-        self.rotate_to(&needed.active, header, needed.end, needed.fresh_bytes).map(Room::Turned)
+        let header = self.next_header(
+            &needed.active,
+            needed.end,
+            needed.position,
+            needed.last_time_ms,
+        );
+        self.rotate_to(&needed.active, header, needed.end, needed.fresh_bytes)
+            .map(Room::Turned)
     }
 
     /// Makes the active segment's file longer: by as much as a small store usually grows, or if there is no room for that,
     /// by what the batch needs.
     fn extend(&self, needed: &Needed) -> std::result::Result<Room, Failure> {
         let from = needed.capacity.max(needed.end);
-        let usual = (from + FIRST_SEGMENT_BYTES).max(needed.active_bytes).min(self.options.segment_bytes_max);
+        let usual = (from + FIRST_SEGMENT_BYTES)
+            .max(needed.active_bytes)
+            .min(self.options.segment_bytes_max);
         let mut to = usual;
         let mut extended = self.allocate(&*needed.active.file, from, to);
         if extended.as_ref().is_err_and(is_full) && needed.active_bytes < usual {
             to = needed.active_bytes;
             extended = self.allocate(&*needed.active.file, from, to);
         }
-        extended.map(|()| Room::Extended(to, to < usual)).map_err(|error| {
-            let is_full = is_full(&error);
-            let error = self.no_room(error, &needed.active.name, from, to);
-            if is_full { Failure::Harmless(error) } else { Failure::Poisoning(error) }
-        })
+        extended
+            .map(|()| Room::Extended(to, to < usual))
+            .map_err(|error| {
+                let is_full = is_full(&error);
+                let error = self.no_room(error, &needed.active.name, from, to);
+                if is_full {
+                    Failure::Harmless(error)
+                } else {
+                    Failure::Poisoning(error)
+                }
+            })
     }
 }
 
 fn flush(segment: &Segment) -> std::result::Result<(), Failure> {
-    let failed = |error| Failure::Poisoning(Error::from_io(error, format!("flushing {}", segment.name)));
+    let failed =
+        |error| Failure::Poisoning(Error::from_io(error, format!("flushing {}", segment.name)));
     segment.file.sync().map_err(failed)
 }

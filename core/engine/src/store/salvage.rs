@@ -95,7 +95,10 @@ const SECTOR_BYTES: usize = 4096;
 /// # Errors
 /// [`NotFound`](ErrorKind::NotFound) when there is no folder, and [`Io`](ErrorKind::Io) when it can't be listed. What can't be
 /// read of a file is left out, and noted.
-pub fn salvage(storage: &dyn Storage, visit: &mut dyn FnMut(Salvaged) -> ControlFlow<()>) -> Result<Salvage> {
+pub fn salvage(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Salvaged) -> ControlFlow<()>,
+) -> Result<Salvage> {
     let mut summary = Salvage::default();
     let mut found: Vec<Remains> = Vec::new();
     for place in places(storage)? {
@@ -109,8 +112,12 @@ pub fn salvage(storage: &dyn Storage, visit: &mut dyn FnMut(Salvaged) -> Control
     let mut known = Known::default();
     if let Ok(Some(checkpoint)) = recover::read_checkpoint(storage) {
         let streams = checkpoint.directory.streams().iter().zip(1..);
-        known.ids.extend(streams.map(|(stream, number)| (number, *stream.id.as_bytes())));
-        known.redacted.extend(checkpoint.directory.redacted().to_vec());
+        known
+            .ids
+            .extend(streams.map(|(stream, number)| (number, *stream.id.as_bytes())));
+        known
+            .redacted
+            .extend(checkpoint.directory.redacted().to_vec());
     }
     found.iter().try_for_each(|remains| known.add(remains))?;
     for remains in &found {
@@ -139,7 +146,10 @@ struct Place {
 
 fn places(storage: &dyn Storage) -> Result<Vec<Place>> {
     let names = storage.list().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("no folder {}", storage.describe())),
+        std::io::ErrorKind::NotFound => Error::new(
+            ErrorKind::NotFound,
+            format!("no folder {}", storage.describe()),
+        ),
         _ => Error::from_io(error, format!("listing {}", storage.describe())),
     })?;
     let mut places: Vec<_> = names.into_iter().filter_map(place_of).collect();
@@ -149,12 +159,22 @@ fn places(storage: &dyn Storage) -> Result<Vec<Place>> {
 
 fn place_of(name: String) -> Option<Place> {
     if let Some(segment) = files::segment_of_name(&name) {
-        return Some(Place { segment, is_cut: false, offset: 0, name });
+        return Some(Place {
+            segment,
+            is_cut: false,
+            offset: 0,
+            name,
+        });
     }
     let mut numbers = name.strip_prefix("cut-")?.strip_suffix(".bin")?.split('-');
     let (segment, offset) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
     let is_possible = offset <= limits::SEGMENT_BYTES_MAX && offset % 8 == 0;
-    is_possible.then_some(Place { segment: SegmentId(segment), is_cut: true, offset, name })
+    is_possible.then_some(Place {
+        segment: SegmentId(segment),
+        is_cut: true,
+        offset,
+        name,
+    })
 }
 
 /// One file with records.
@@ -173,42 +193,84 @@ struct Remains {
 }
 
 impl Remains {
-    fn open(storage: &dyn Storage, place: Place, before: &[Self], summary: &mut Salvage) -> Result<Self> {
+    fn open(
+        storage: &dyn Storage,
+        place: Place,
+        before: &[Self],
+        summary: &mut Salvage,
+    ) -> Result<Self> {
         let failed = |error| Error::from_io(error, format!("opening {}", place.name));
         let file = storage.open(&place.name, Access::Read).map_err(failed)?;
         let length = file.len().map_err(failed)?;
         if length > limits::SEGMENT_BYTES_MAX {
             let limit = limits::SEGMENT_BYTES_MAX;
-            note(summary, format!("{}: {length} bytes long; only the first {limit} can be of a segment", place.name));
+            note(
+                summary,
+                format!(
+                    "{}: {length} bytes long; only the first {limit} can be of a segment",
+                    place.name
+                ),
+            );
         }
         let end = length.min(limits::SEGMENT_BYTES_MAX);
-        let file = RawFile { file, name: place.name.clone(), failed: Cell::default() };
+        let file = RawFile {
+            file,
+            name: place.name.clone(),
+            failed: Cell::default(),
+        };
         if place.offset > 0 {
             // A part of a segment continues that one's seed.
-            let whole =
-                before.iter().rev().find(|other| other.place.segment == place.segment && other.place.offset == 0);
+            let whole = before
+                .iter()
+                .rev()
+                .find(|other| other.place.segment == place.segment && other.place.offset == 0);
             let seeds = match whole {
                 Some(whole) => whole.seeds.clone(),
                 None => some_seed(seed::find(&file, 0, end, place.offset)?, &place.name)?,
             };
             let header = whole.and_then(|whole| whole.header);
             let quiet_from = last_nonzero(&file, 0, end)?;
-            return Ok(Self { file, header, seeds, from: 0, end, quiet_from, block: None, place });
+            return Ok(Self {
+                file,
+                header,
+                seeds,
+                from: 0,
+                end,
+                quiet_from,
+                block: None,
+                place,
+            });
         }
         let start = file.read(0, end.min(HEADER_BYTES as u64))?;
         let tail = end.saturating_sub((TRAILER_BYTES + crate::format::segment::COPY_BYTES) as u64);
         let tail = file.read(tail, end - tail)?;
-        let footer = tail.split_first_chunk().map(|(copy, _)| Header::decode_copy(copy, &place.name, 0));
-        let header = Header::decode(&start, &place.name).ok().or_else(|| footer?.ok());
+        let footer = tail
+            .split_first_chunk()
+            .map(|(copy, _)| Header::decode_copy(copy, &place.name, 0));
+        let header = Header::decode(&start, &place.name)
+            .ok()
+            .or_else(|| footer?.ok());
         let seeds = match header {
             Some(header) => vec![header.seed()],
             None => {
-                note(summary, format!("{}: every copy of its header is lost", place.name));
+                note(
+                    summary,
+                    format!("{}: every copy of its header is lost", place.name),
+                );
                 some_seed(seed::find(&file, HEADER_BYTES as u64, end, 0)?, &place.name)?
             }
         };
         let from = (HEADER_BYTES as u64).min(end);
-        let mut remains = Self { file, header, seeds, from, end, quiet_from: end, block: None, place };
+        let mut remains = Self {
+            file,
+            header,
+            seeds,
+            from,
+            end,
+            quiet_from: end,
+            block: None,
+            place,
+        };
         remains.block = header.and_then(|header| remains.read_block(&header, &tail));
         remains.quiet_from = last_nonzero(&remains.file, remains.from, remains.end)?;
         Ok(remains)
@@ -217,7 +279,13 @@ impl Remains {
     /// The index block, if it checks. Behind it nothing is looked for.
     fn read_block(&mut self, header: &Header, tail: &[u8]) -> Option<Block> {
         let trailer = Trailer::decode(tail.last_chunk()?, header, self.end).ok()??;
-        let bytes = self.file.read(trailer.data_end, trailer.block_bytes() - TRAILER_BYTES as u64).ok()?;
+        let bytes = self
+            .file
+            .read(
+                trailer.data_end,
+                trailer.block_bytes() - TRAILER_BYTES as u64,
+            )
+            .ok()?;
         let block = Block::check(bytes, trailer, header.seed(), &self.place.name).ok()?;
         self.end = trailer.data_end;
         Some(block)
@@ -230,7 +298,10 @@ impl Remains {
         mut hole: impl FnMut(u64, u64),
     ) -> Result<ControlFlow<()>> {
         let shift = self.place.offset;
-        let shifted = Shifted { file: &self.file, shift };
+        let shifted = Shifted {
+            file: &self.file,
+            shift,
+        };
         let quiet = shift + self.quiet_from;
         let end = shift + self.end - self.end % 8;
         for (nth, seed) in self.seeds.iter().enumerate() {
@@ -256,13 +327,18 @@ impl Remains {
         summary: &mut Salvage,
         visit: &mut dyn FnMut(Salvaged) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let mut epoch = self.header.map(|header| header.epoch).filter(|_| !self.place.is_cut);
+        let mut epoch = self
+            .header
+            .map(|header| header.epoch)
+            .filter(|_| !self.place.is_cut);
         let (mut records, mut unnamed, mut unreadable) = (0, 0, 0);
         let mut holes = Vec::new();
         let ended = self.pieces(
             |frame| {
                 if frame.header.kind == record::MARK {
-                    let marked = frame.parts().and_then(|(_, payload)| record::engine::decode_mark(&payload));
+                    let marked = frame
+                        .parts()
+                        .and_then(|(_, payload)| record::engine::decode_mark(&payload));
                     epoch = marked.or(epoch);
                 }
                 if !frame.header.has_position() {
@@ -276,7 +352,10 @@ impl Remains {
             |from, to| {
                 unreadable += to.saturating_sub(from);
                 if to > from && holes.len() < NOTES_MAX {
-                    holes.push(format!("{}: offsets {from} to {to} hold no whole record", self.place.name));
+                    holes.push(format!(
+                        "{}: offsets {from} to {to} hold no whole record",
+                        self.place.name
+                    ));
                 }
             },
         )?;
@@ -288,7 +367,11 @@ impl Remains {
         if self.file.failed.get() > 0 {
             note(
                 summary,
-                format!("{}: {} pieces can't be read from the device", self.place.name, self.file.failed.get()),
+                format!(
+                    "{}: {} pieces can't be read from the device",
+                    self.place.name,
+                    self.file.failed.get()
+                ),
             );
         }
         Ok(ended)
@@ -296,10 +379,16 @@ impl Remains {
 
     fn salvaged(&self, frame: &Frame, known: &Known, epoch: Option<u32>) -> Salvaged {
         let header = &frame.header;
-        let position = self.header.map(|own| own.base_position.saturating_add(u64::from(header.index)));
+        let position = self
+            .header
+            .map(|own| own.base_position.saturating_add(u64::from(header.index)));
         let redacted = position.is_some_and(|position| known.redacted.contains(&position));
         // A body that this build can't take apart is given as it lies there.
-        let parts = if header.unknown().is_none() { frame.parts() } else { None };
+        let parts = if header.unknown().is_none() {
+            frame.parts()
+        } else {
+            None
+        };
         let (meta, payload) = if redacted {
             (Bytes::new(), Bytes::new())
         } else {
@@ -311,11 +400,17 @@ impl Remains {
             offset: frame.offset,
             is_cut: self.place.is_cut,
             position: position.map(Position),
-            stream: known.ids.get(&header.stream).map(|id| StreamId::from_bytes(*id)),
+            stream: known
+                .ids
+                .get(&header.stream)
+                .map(|id| StreamId::from_bytes(*id)),
             stream_number: header.stream,
             sequence: Sequence(u64::from(header.sequence)),
             kind: header.kind,
-            time_ms: self.header.map(|own| own.base_time_ms.saturating_add(u64::from(header.time_delta_ms))),
+            time_ms: self.header.map(|own| {
+                own.base_time_ms
+                    .saturating_add(u64::from(header.time_delta_ms))
+            }),
             epoch,
             key: frame.key().map(Bytes::copy_from_slice).unwrap_or_default(),
             redacted,
@@ -327,8 +422,17 @@ impl Remains {
 
 /// Seeds that were found, if there are any.
 fn some_seed(seeds: Vec<u32>, name: &str) -> Result<Vec<u32>> {
-    let nothing = || Error::new(ErrorKind::Damaged, format!("no record in {name} tells which segment it is of"));
-    if seeds.is_empty() { Err(nothing()) } else { Ok(seeds) }
+    let nothing = || {
+        Error::new(
+            ErrorKind::Damaged,
+            format!("no record in {name} tells which segment it is of"),
+        )
+    };
+    if seeds.is_empty() {
+        Err(nothing())
+    } else {
+        Ok(seeds)
+    }
 }
 
 /// The ids of streams by number, and the redacted positions: from index blocks, and where there is none from the records.
@@ -341,7 +445,8 @@ struct Known {
 impl Known {
     fn add(&mut self, remains: &Remains) -> Result<()> {
         if let Some(block) = &remains.block {
-            self.ids.extend(block.stream_rows().map(|row| (row.stream, row.id)));
+            self.ids
+                .extend(block.stream_rows().map(|row| (row.stream, row.id)));
             for step in block.steps() {
                 match step.kind {
                     Kind::CREATE | Kind::FORK => _ = self.ids.insert(step.stream, step.id),
@@ -353,13 +458,20 @@ impl Known {
         }
         let add = |frame: &Frame| {
             let number = frame.header.stream;
-            let Some((_, payload)) = frame.parts().filter(|_| frame.header.unknown().is_none()) else {
+            let Some((_, payload)) = frame.parts().filter(|_| frame.header.unknown().is_none())
+            else {
                 return ControlFlow::Continue(());
             };
             match frame.header.kind {
-                Kind::CREATE => self.ids.extend(record::engine::decode_create(&payload).map(|id| (number, id))),
-                Kind::FORK => self.ids.extend(record::engine::decode_fork(&payload).map(|(id, _)| (number, id))),
-                Kind::REDACT => self.redacted.extend(record::engine::decode_redact(&payload).map(|(target, _)| target)),
+                Kind::CREATE => self
+                    .ids
+                    .extend(record::engine::decode_create(&payload).map(|id| (number, id))),
+                Kind::FORK => self
+                    .ids
+                    .extend(record::engine::decode_fork(&payload).map(|(id, _)| (number, id))),
+                Kind::REDACT => self
+                    .redacted
+                    .extend(record::engine::decode_redact(&payload).map(|(target, _)| target)),
                 _ => {}
             }
             ControlFlow::Continue(())
@@ -378,8 +490,12 @@ struct RawFile {
 
 impl Source for RawFile {
     fn read(&self, offset: u64, length: u64) -> Result<Bytes> {
-        let length = usize::try_from(length)
-            .map_err(|_| Error::new(ErrorKind::Io, format!("{}: {length} bytes don't fit into memory", self.name)))?;
+        let length = usize::try_from(length).map_err(|_| {
+            Error::new(
+                ErrorKind::Io,
+                format!("{}: {length} bytes don't fit into memory", self.name),
+            )
+        })?;
         let mut bytes = vec![0; length];
         if self.file.read_at(offset, &mut bytes).is_ok() {
             return Ok(bytes.into());

@@ -46,7 +46,14 @@ pub struct LogReader {
 
 impl LogReader {
     pub(crate) fn new(shared: Arc<Shared>, first: Position) -> Self {
-        Self { shared, next: first.0.max(1), at: None, step: 1, batch: VecDeque::new(), ended: false }
+        Self {
+            shared,
+            next: first.0.max(1),
+            at: None,
+            step: 1,
+            batch: VecDeque::new(),
+            ended: false,
+        }
     }
 
     /// The next record, or the next error; `None` when there is nothing more yet. An error is told once, and the next call
@@ -67,13 +74,17 @@ impl LogReader {
     }
 
     fn fill(&mut self) -> Result<()> {
-        let Some(place) = Place::of_next(&self.shared.durable(), self.next) else { return Ok(()) };
+        let Some(place) = Place::of_next(&self.shared.durable(), self.next) else {
+            return Ok(());
+        };
         self.next = place.position;
         let segment = &place.segment;
         let read_ahead = self.step.saturating_mul(READ_BYTES);
         let mut scan = match self.at.take() {
             Some((id, offset, window)) if id == segment.id() => {
-                Scan::new(segment, offset, place.end).reading_ahead(read_ahead).with_window(window)
+                Scan::new(segment, offset, place.end)
+                    .reading_ahead(read_ahead)
+                    .with_window(window)
             }
             _ => place.scan(read_ahead)?,
         };
@@ -81,7 +92,9 @@ impl LogReader {
         while failed.is_none() && (frames.len() as u64) < self.step && bytes < BATCH_BYTES_MAX {
             let before = scan.offset();
             match scan.next() {
-                Ok(Some(frame)) if position_of(segment, &frame) == self.next && frame.header.is_skipped() => {
+                Ok(Some(frame))
+                    if position_of(segment, &frame) == self.next && frame.header.is_skipped() =>
+                {
                     self.next += 1;
                 }
                 Ok(Some(frame)) if position_of(segment, &frame) == self.next => {
@@ -93,7 +106,10 @@ impl LogReader {
                     let found = position_of(segment, &frame);
                     // It is read again, as the next one, if it is behind what is missing here.
                     scan = Scan::new(segment, before, place.end).reading_ahead(read_ahead);
-                    failed = Some((segment.damaged(before, format!("found position {found}")), found > self.next));
+                    failed = Some((
+                        segment.damaged(before, format!("found position {found}")),
+                        found > self.next,
+                    ));
                 }
                 Ok(None) if self.next < place.end_position => {
                     failed = Some((segment.damaged(before, "records end here"), false));
@@ -104,19 +120,31 @@ impl LogReader {
         }
         self.step = (self.step * 2).min(BATCH_RECORDS_MAX);
         let failed = failed.map(|(error, is_next_whole)| match is_damage(&error) {
-            true => self.pass(&place, &mut scan, &error, is_next_whole).unwrap_or_else(|error| error),
+            true => self
+                .pass(&place, &mut scan, &error, is_next_whole)
+                .unwrap_or_else(|error| error),
             false => unreadable(self.next, &error),
         });
         self.at = Some((segment.id(), scan.offset(), scan.into_window()));
         let durable = self.shared.durable();
-        self.batch.extend(frames.into_iter().map(|frame| read::record_in(&durable, segment, frame)));
+        self.batch.extend(
+            frames
+                .into_iter()
+                .map(|frame| read::record_in(&durable, segment, frame)),
+        );
         drop(durable);
         self.batch.extend(failed.map(Err));
         Ok(())
     }
 
     /// Goes behind what is damaged, and gives the error that tells of it.
-    fn pass(&mut self, place: &Place, scan: &mut Scan<'_>, error: &Error, is_next_whole: bool) -> Result<Error> {
+    fn pass(
+        &mut self,
+        place: &Place,
+        scan: &mut Scan<'_>,
+        error: &Error,
+        is_next_whole: bool,
+    ) -> Result<Error> {
         let lost = self.next;
         let header = if is_next_whole {
             scan.peek()?
@@ -124,9 +152,15 @@ impl LogReader {
             scan.pass_damage(index_in(&place.segment, lost).saturating_add(1))?
         };
         let base = place.segment.header.base_position;
-        let next = header.map_or(place.end_position, |header| base.saturating_add(u64::from(header.index)));
+        let next = header.map_or(place.end_position, |header| {
+            base.saturating_add(u64::from(header.index))
+        });
         self.next = next.max(lost + 1);
-        let what = format!("{}; the next position that can be read is {}", unreadable(lost, error), self.next);
+        let what = format!(
+            "{}; the next position that can be read is {}",
+            unreadable(lost, error),
+            self.next
+        );
         Ok(Error::new(ErrorKind::Damaged, what))
     }
 }
@@ -155,7 +189,10 @@ pub struct Subscription {
 
 impl Subscription {
     pub(crate) fn new(shared: Arc<Shared>, first: Position) -> Self {
-        Self { log: LogReader::new(shared.clone(), first), shared }
+        Self {
+            log: LogReader::new(shared.clone(), first),
+            shared,
+        }
     }
 
     /// The next record, or `None` when none came within `timeout`.
@@ -178,7 +215,11 @@ impl Subscription {
             if left.is_zero() || !self.shared.options.host.has_threads() {
                 return Ok(None);
             }
-            let pause = if self.shared.is_read_only() { POLL.min(left) } else { left };
+            let pause = if self.shared.is_read_only() {
+                POLL.min(left)
+            } else {
+                left
+            };
             if self.shared.watch.wait_past(self.log.next - 1, pause) {
                 left = left.saturating_sub(pause);
             }
@@ -202,7 +243,10 @@ impl Subscription {
             if is_closed {
                 return Poll::Ready(Err(closed()));
             }
-            let news = self.shared.watch.poll_past(self.log.next - 1, context.waker());
+            let news = self
+                .shared
+                .watch
+                .poll_past(self.log.next - 1, context.waker());
             // Looked at again after the waker is in place, which a close wakes.
             if news.is_none() && !self.shared.is_closed() {
                 return Poll::Pending;
@@ -218,10 +262,17 @@ impl Subscription {
         let mut left = timeout;
         loop {
             self.shared.refresh()?;
-            if self.shared.watch.position() > seen || left.is_zero() || !self.shared.options.host.has_threads() {
+            if self.shared.watch.position() > seen
+                || left.is_zero()
+                || !self.shared.options.host.has_threads()
+            {
                 return Ok(());
             }
-            let pause = if self.shared.is_read_only() { POLL.min(left) } else { left };
+            let pause = if self.shared.is_read_only() {
+                POLL.min(left)
+            } else {
+                left
+            };
             if self.shared.watch.wait_past(seen, pause) {
                 left = left.saturating_sub(pause);
             } else if self.shared.watch.position() <= seen {

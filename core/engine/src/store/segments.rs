@@ -2,7 +2,9 @@
 
 use std::io;
 
-use super::{background::MaintenanceTasks, group::is_full, options::Preallocation, recover, shared::Shared};
+use super::{
+    background::MaintenanceTasks, group::is_full, options::Preallocation, recover, shared::Shared,
+};
 use crate::{
     Durability, Error, Host, Result, SegmentId,
     format::{
@@ -47,11 +49,22 @@ pub(crate) struct Made {
 
 impl Shared {
     /// The header of the segment that follows the active one, but for the CRC of the index block between them.
-    pub(crate) fn next_header(&self, active: &Segment, end: u64, position: u64, last_time_ms: u64) -> Header {
+    pub(crate) fn next_header(
+        &self,
+        active: &Segment,
+        end: u64,
+        position: u64,
+        last_time_ms: u64,
+    ) -> Header {
         Header {
             segment: SegmentId(active.id().0 + 1),
             base_position: position,
-            base_time_ms: self.options.host.now_ms().max(last_time_ms).min(limits::TIME_MS_MAX),
+            base_time_ms: self
+                .options
+                .host
+                .now_ms()
+                .max(last_time_ms)
+                .min(limits::TIME_MS_MAX),
             predecessor_end: end,
             predecessor_salt: active.header.salt,
             next_stream: self.durable().directory.next_number(),
@@ -75,7 +88,10 @@ impl Shared {
             encode_index(active, streams, copied, end, header.next_stream)
         };
         self.reserve_index(active, end, index.bytes.len() as u64)?;
-        let header = Header { predecessor_index_crc: index.crc, ..header };
+        let header = Header {
+            predecessor_index_crc: index.crc,
+            ..header
+        };
         let made = self.make_segment(header, end, needed)?;
         let sealed = seal(&*self.storage, active, end, &index.bytes).map_err(Failure::Poisoning)?;
         let mut durable = self.durable.write().expect("no panic under this lock");
@@ -90,9 +106,22 @@ impl Shared {
 
     /// Makes sure that there is room for the index block of a segment: once the next segment has its name, it is too late to
     /// find out that there is none. Zeros behind the records are what any segment may have there.
-    fn reserve_index(&self, active: &Segment, end: u64, bytes: u64) -> std::result::Result<(), Failure> {
-        let failed = |error| Error::from_io(error, format!("making room for the index block of {}", active.name));
-        let length = active.file.len().map_err(|error| Failure::Harmless(failed(error)))?;
+    fn reserve_index(
+        &self,
+        active: &Segment,
+        end: u64,
+        bytes: u64,
+    ) -> std::result::Result<(), Failure> {
+        let failed = |error| {
+            Error::from_io(
+                error,
+                format!("making room for the index block of {}", active.name),
+            )
+        };
+        let length = active
+            .file
+            .len()
+            .map_err(|error| Failure::Harmless(failed(error)))?;
         // It was filled with zeros, unless a close gave that room back.
         if self.allocation() == Some(Allocation::ZeroFill) && length >= end + bytes {
             return Ok(());
@@ -102,34 +131,51 @@ impl Shared {
                 // Gives back what it took of the room. If that fails, the file is longer, and that is all.
                 let _ = active.file.set_len(length);
             }
-            if is_full(&error) { Failure::Harmless(failed(error)) } else { Failure::Poisoning(failed(error)) }
+            if is_full(&error) {
+                Failure::Harmless(failed(error))
+            } else {
+                Failure::Poisoning(failed(error))
+            }
         })
     }
 
     /// Makes a segment of at least `needed` bytes, under its final name once its header is durable.
-    fn make_segment(&self, header: Header, log_bytes: u64, needed: u64) -> std::result::Result<Made, Failure> {
+    fn make_segment(
+        &self,
+        header: Header,
+        log_bytes: u64,
+        needed: u64,
+    ) -> std::result::Result<Made, Failure> {
         let name = files::segment_name(header.segment);
         let unfinished = format!("{name}{}", files::UNFINISHED);
         let (spare, capacity) = self.take_spare(needed, &unfinished);
         let usual = self.segment_bytes(header.segment, log_bytes).max(needed);
-        let place = |error, what: &str| Error::from_io(error, format!("{}: {what} {name}", self.storage.describe()));
+        let place = |error, what: &str| {
+            Error::from_io(error, format!("{}: {what} {name}", self.storage.describe()))
+        };
         let make = || -> Result<(Arc<dyn File>, u64, bool)> {
             let (file, capacity, is_short) = match spare {
                 Some(file) => (file, capacity, false),
                 None => {
-                    let file = self.storage.create(&unfinished).map_err(|error| place(error, "making"))?;
+                    let file = self
+                        .storage
+                        .create(&unfinished)
+                        .map_err(|error| place(error, "making"))?;
                     let capacity = match self.allocate(&*file, 0, usual) {
                         Err(error) if is_full(&error) && needed < usual => {
                             self.allocate(&*file, 0, needed).map(|()| needed)
                         }
                         made => made.map(|()| usual),
                     };
-                    let capacity = capacity.map_err(|error| self.no_room(error, &name, 0, needed))?;
+                    let capacity =
+                        capacity.map_err(|error| self.no_room(error, &name, 0, needed))?;
                     (file, capacity, capacity < usual)
                 }
             };
-            file.write_at(0, &header.encode_both()).map_err(|error| place(error, "writing the header of"))?;
-            file.sync().map_err(|error| place(error, "flushing the header of"))?;
+            file.write_at(0, &header.encode_both())
+                .map_err(|error| place(error, "writing the header of"))?;
+            file.sync()
+                .map_err(|error| place(error, "flushing the header of"))?;
             Ok((file, capacity, is_short))
         };
         let forget = |error| {
@@ -142,19 +188,36 @@ impl Shared {
         // ends where this one says, so nothing may be appended to it any more. But a folder that is full, and has no such
         // name, will have none.
         if let Err(error) = self.storage.rename(&unfinished, &name) {
-            let has_none = || self.storage.list().is_ok_and(|names| !names.contains(&name));
+            let has_none = || {
+                self.storage
+                    .list()
+                    .is_ok_and(|names| !names.contains(&name))
+            };
             let is_harmless = is_full(&error) && has_none();
             let error = place(error, "naming");
-            return Err(if is_harmless { forget(error) } else { Failure::Poisoning(error) });
+            return Err(if is_harmless {
+                forget(error)
+            } else {
+                Failure::Poisoning(error)
+            });
         }
-        self.storage.sync_dir().map_err(|error| Failure::Poisoning(place(error, "flushing the folder with")))?;
-        Ok(Made { segment: Arc::new(Segment::unsealed(header, file)), capacity, is_short })
+        self.storage
+            .sync_dir()
+            .map_err(|error| Failure::Poisoning(place(error, "flushing the folder with")))?;
+        Ok(Made {
+            segment: Arc::new(Segment::unsealed(header, file)),
+            capacity,
+            is_short,
+        })
     }
 
     /// The size of a new segment: as large as what is before it, within bounds.
     fn segment_bytes(&self, segment: SegmentId, last_bytes: u64) -> u64 {
         let before = last_bytes.saturating_mul(u64::from(segment.0.saturating_sub(1)).min(4));
-        before.next_power_of_two().max(FIRST_SEGMENT_BYTES).min(self.options.segment_bytes_max)
+        before
+            .next_power_of_two()
+            .max(FIRST_SEGMENT_BYTES)
+            .min(self.options.segment_bytes_max)
     }
 
     fn allocation(&self) -> Option<Allocation> {
@@ -167,7 +230,9 @@ impl Shared {
 
     /// Makes room in a file, of which all is flushed.
     pub(crate) fn allocate(&self, file: &dyn File, from: u64, to: u64) -> io::Result<()> {
-        let Some(allocation) = self.allocation() else { return Ok(()) };
+        let Some(allocation) = self.allocation() else {
+            return Ok(());
+        };
         file.allocate(from, to, allocation).inspect_err(|_| {
             // Gives back what it took of the room. If that fails, the file is longer, and that is all.
             let _ = file.set_len(from);
@@ -176,7 +241,13 @@ impl Shared {
 
     pub(crate) fn no_room(&self, error: io::Error, name: &str, from: u64, to: u64) -> Error {
         let kibibytes = (to - from).div_ceil(1 << 10);
-        Error::from_io(error, format!("{}: making room for {kibibytes} KiB in {name}", self.storage.describe()))
+        Error::from_io(
+            error,
+            format!(
+                "{}: making room for {kibibytes} KiB in {name}",
+                self.storage.describe()
+            ),
+        )
     }
 
     pub(crate) fn spare(&self) -> MutexGuard<'_, Spare> {
@@ -188,10 +259,15 @@ impl Shared {
     fn take_spare(&self, needed: u64, name: &str) -> (Option<Arc<dyn File>>, u64) {
         let mut spare = self.spare();
         while matches!(*spare, Spare::Making) {
-            spare = self.spare_changed.wait(spare).expect("no panic under this lock");
+            spare = self
+                .spare_changed
+                .wait(spare)
+                .expect("no panic under this lock");
         }
         match std::mem::take(&mut *spare) {
-            Spare::Ready(file, capacity) if capacity >= needed && self.storage.rename(files::SPARE, name).is_ok() => {
+            Spare::Ready(file, capacity)
+                if capacity >= needed && self.storage.rename(files::SPARE, name).is_ok() =>
+            {
                 (Some(file), capacity)
             }
             Spare::Ready(..) => {
@@ -211,7 +287,10 @@ impl Shared {
     pub(crate) fn end_spares(&self) {
         let mut spare = self.spare();
         while matches!(*spare, Spare::Making) {
-            spare = self.spare_changed.wait(spare).expect("no panic under this lock");
+            spare = self
+                .spare_changed
+                .wait(spare)
+                .expect("no panic under this lock");
         }
         if let Spare::Ready(..) = std::mem::replace(&mut *spare, Spare::Over) {
             self.remove_spare();
@@ -232,7 +311,11 @@ impl Shared {
             let end = self.durable().end;
             self.segment_bytes(SegmentId(id.0 + 1), end.next_power_of_two())
         });
-        let made = self.storage.create(files::SPARE).ok().filter(|file| self.allocate(&**file, 0, capacity).is_ok());
+        let made = self
+            .storage
+            .create(files::SPARE)
+            .ok()
+            .filter(|file| self.allocate(&**file, 0, capacity).is_ok());
         *self.spare() = match made {
             Some(file) => Spare::Ready(file, capacity),
             None => {
@@ -254,7 +337,8 @@ impl Shared {
     pub(crate) fn first_segment(&self) -> Result<Made> {
         let header = first_header(&self.identity, &*self.options.host, self.epoch);
         let needed = HEADER_BYTES as u64 + 2 * SLACK_BYTES;
-        self.make_segment(header, 0, needed).map_err(Failure::into_error)
+        self.make_segment(header, 0, needed)
+            .map_err(Failure::into_error)
     }
 }
 
@@ -311,8 +395,14 @@ pub(crate) fn encode_index(
     end: u64,
     next_stream: u32,
 ) -> EncodedIndex {
-    let id_of = |number| streams.get(number).map_or([0; 16], |stream| *stream.id.as_bytes());
-    let times = index.times_ms.unwrap_or((segment.header.base_time_ms, segment.header.base_time_ms));
+    let id_of = |number| {
+        streams
+            .get(number)
+            .map_or([0; 16], |stream| *stream.id.as_bytes())
+    };
+    let times = index
+        .times_ms
+        .unwrap_or((segment.header.base_time_ms, segment.header.base_time_ms));
     let records = index.records;
     let header = &segment.header;
     let trailer = Trailer {
@@ -338,7 +428,12 @@ pub(crate) fn encode_index(
 }
 
 /// Ends a segment with its index block and trailer, durably, and opens it as sealed.
-pub(crate) fn seal(storage: &dyn Storage, segment: &Segment, end: u64, index: &[u8]) -> Result<Segment> {
+pub(crate) fn seal(
+    storage: &dyn Storage,
+    segment: &Segment,
+    end: u64,
+    index: &[u8],
+) -> Result<Segment> {
     let failed = |error| Error::from_io(error, format!("sealing {}", segment.name));
     let file = storage.open(&segment.name, Access::Write).map_err(failed)?;
     file.write_at(end, index).map_err(failed)?;
@@ -351,4 +446,7 @@ pub(crate) fn seal(storage: &dyn Storage, segment: &Segment, end: u64, index: &[
     Ok(sealed)
 }
 
-const _: () = assert!(limits::SEGMENT_BYTES_MIN > (HEADER_BYTES + COPY_BYTES + TRAILER_BYTES) as u64 + 2 * SLACK_BYTES);
+const _: () = assert!(
+    limits::SEGMENT_BYTES_MIN
+        > (HEADER_BYTES + COPY_BYTES + TRAILER_BYTES) as u64 + 2 * SLACK_BYTES
+);

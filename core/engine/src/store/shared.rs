@@ -79,7 +79,10 @@ impl Shared {
 
     pub(crate) fn writer(&self) -> Result<MutexGuard<'_, Writer>> {
         let writer = self.writer.as_ref().ok_or_else(|| {
-            Error::new(ErrorKind::ReadOnly, "the store is open for reading only; open it for writing to change it")
+            Error::new(
+                ErrorKind::ReadOnly,
+                "the store is open for reading only; open it for writing to change it",
+            )
         })?;
         Ok(writer.lock().expect("no panic under this lock"))
     }
@@ -145,7 +148,10 @@ impl Shared {
                 continue;
             }
             let durable = self.durable();
-            match keyed.as_ref().map_or(Ok(Standing::New), |keyed| keyed.standing(&writer, &durable))? {
+            match keyed
+                .as_ref()
+                .map_or(Ok(Standing::New), |keyed| keyed.standing(&writer, &durable))?
+            {
                 Standing::New => {}
                 Standing::LookAgain => continue,
                 Standing::Staged => {
@@ -155,7 +161,8 @@ impl Shared {
                     continue;
                 }
             }
-            let staged = match writer.stage(&durable, batch, &prepared, &facts, durability, now_ms) {
+            let staged = match writer.stage(&durable, batch, &prepared, &facts, durability, now_ms)
+            {
                 Ok(staged) => staged,
                 Err(Stop::Read(need)) => {
                     drop(durable);
@@ -169,11 +176,18 @@ impl Shared {
                     self.flush(false)?;
                     continue;
                 }
-                Err(Stop::Refused(error)) if error.kind() == ErrorKind::Conflict && !conflict_is_seen => {
+                Err(Stop::Refused(error))
+                    if error.kind() == ErrorKind::Conflict && !conflict_is_seen =>
+                {
                     // The conflict may be with what is in line, which whoever reads again doesn't see yet. So it
                     // is told only once that is published.
                     conflict_is_seen = true;
-                    let in_line = writer.open.as_ref().map(|open| &open.group).or(writer.phase.under_way()).cloned();
+                    let in_line = writer
+                        .open
+                        .as_ref()
+                        .map(|open| &open.group)
+                        .or(writer.phase.under_way())
+                        .cloned();
                     drop(durable);
                     drop(writer);
                     match in_line {
@@ -189,13 +203,18 @@ impl Shared {
                 drop(writer);
                 return self.already_done(appended(staged), durability);
             }
-            let Some(open) = &mut writer.open else { return Ok(Outcome::Done(appended(staged))) };
+            let Some(open) = &mut writer.open else {
+                return Ok(Outcome::Done(appended(staged)));
+            };
             let group = open.group.clone();
             match waiting {
                 Waiting::Thread => self.join_open(writer),
                 Waiting::Nobody => {
-                    let urgency =
-                        if open.staged().len() >= FLUSH_BYTES { FlushUrgency::Now } else { FlushUrgency::Soon };
+                    let urgency = if open.staged().len() >= FLUSH_BYTES {
+                        FlushUrgency::Now
+                    } else {
+                        FlushUrgency::Soon
+                    };
                     self.request_flush(writer, urgency);
                 }
             }
@@ -225,7 +244,12 @@ impl Shared {
     }
 
     /// Clears what stands in the way of a batch: at most a flush and a new segment.
-    fn clear(&self, writer: MutexGuard<'_, Writer>, blocker: Blocker, prepared: &Prepared) -> Result<()> {
+    fn clear(
+        &self,
+        writer: MutexGuard<'_, Writer>,
+        blocker: Blocker,
+        prepared: &Prepared,
+    ) -> Result<()> {
         if let Some(group) = self.in_the_way(&writer) {
             drop(writer);
             let _ = self.wait(&group);
@@ -244,7 +268,11 @@ impl Shared {
 
     /// What to wait for until this thread may write to the log.
     pub(crate) fn in_the_way(&self, writer: &Writer) -> Option<Arc<Group>> {
-        let gathered = writer.open.as_ref().filter(|_| writer.phase.is_gathering()).map(|open| &open.group);
+        let gathered = writer
+            .open
+            .as_ref()
+            .filter(|_| writer.phase.is_gathering())
+            .map(|open| &open.group);
         gathered.or(writer.phase.under_way()).cloned()
     }
 }
@@ -270,5 +298,10 @@ enum Blocker {
 }
 
 pub(crate) fn appended(staged: Staged) -> Appended {
-    Appended { last_position: staged.last_position, ops: staged.ops, repeated: false, truncated: false }
+    Appended {
+        last_position: staged.last_position,
+        ops: staged.ops,
+        repeated: false,
+        truncated: false,
+    }
 }

@@ -29,18 +29,26 @@ pub(crate) fn push_mark(writer: &Writer, open: &mut OpenGroup, epoch: u32) {
     let mut flags = Flags::BATCH_FIRST;
     flags.set(Flags::BATCH_LAST);
     let payload = record::engine::encode_mark(epoch, WRITER_VERSION);
-    let body = Body { payload: &payload, ..Body::default() };
+    let body = Body {
+        payload: &payload,
+        ..Body::default()
+    };
     let prepared = PreparedBody::of(&body);
     let active = &writer.active;
     let header = record::Header {
         kind: record::MARK,
         flags,
         body_bytes: prepared.bytes,
-        index: u32::try_from(writer.next_position - active.header.base_position).expect("a segment is bounded"),
+        index: u32::try_from(writer.next_position - active.header.base_position)
+            .expect("a segment is bounded"),
         stream: 0,
         sequence: 0,
-        time_delta_ms: u32::try_from(writer.last_time_ms.saturating_sub(active.header.base_time_ms))
-            .unwrap_or(u32::MAX),
+        time_delta_ms: u32::try_from(
+            writer
+                .last_time_ms
+                .saturating_sub(active.header.base_time_ms),
+        )
+        .unwrap_or(u32::MAX),
         watermark: writer.synced_end,
         body_crc: prepared.crc,
     };
@@ -78,7 +86,10 @@ impl Staging<'_, '_> {
     pub(crate) fn run(mut self, batch: &Batch<'_>, time_ms: u64) -> Result<Staged> {
         let base_time_ms = self.writer.active.header.base_time_ms;
         self.time_delta_ms = u32::try_from(time_ms.saturating_sub(base_time_ms)).map_err(|_| {
-            Error::new(ErrorKind::InvalidInput, format!("the clock says {time_ms} ms, too far from {base_time_ms} ms"))
+            Error::new(
+                ErrorKind::InvalidInput,
+                format!("the clock says {time_ms} ms, too far from {base_time_ms} ms"),
+            )
         })?;
         self.batch_start = self.open.end();
         let first = self.writer.next_position;
@@ -92,13 +103,25 @@ impl Staging<'_, '_> {
             self.open.last = Some(held);
         }
         let last_position = Position(self.writer.next_position - 1);
-        Ok(Staged { is_empty: self.writer.next_position == first, last_position, ops })
+        Ok(Staged {
+            is_empty: self.writer.next_position == first,
+            last_position,
+            ops,
+        })
     }
 
     fn op(&mut self, op: &Op<'_>) -> Result<OpResult> {
         match op {
-            Op::Append { stream, expected, records } => self.append(*stream, *expected, records),
-            Op::Truncate { stream, expected, after } => {
+            Op::Append {
+                stream,
+                expected,
+                records,
+            } => self.append(*stream, *expected, records),
+            Op::Truncate {
+                stream,
+                expected,
+                after,
+            } => {
                 let number = self.existing(stream)?;
                 let last = self.expect(stream, number, *expected)?;
                 let sequence = self.up_to(stream, *after, last, "truncate after")?;
@@ -108,9 +131,17 @@ impl Staging<'_, '_> {
                 if sequence < last {
                     head.last_position = last_position_after(sequence, position);
                 }
-                Ok(OpResult { position, last_sequence: *after })
+                Ok(OpResult {
+                    position,
+                    last_sequence: *after,
+                })
             }
-            Op::Fork { parent, expected, at, child } => {
+            Op::Fork {
+                parent,
+                expected,
+                at,
+                child,
+            } => {
                 let parent_number = self.existing(parent)?;
                 let last = self.expect(parent, parent_number, *expected)?;
                 let shared = self.head(parent_number).last_position;
@@ -130,27 +161,47 @@ impl Staging<'_, '_> {
                     Ok(_) if sequence == last => shared,
                     _ => last_position_after(sequence, position),
                 };
-                Ok(OpResult { position, last_sequence: *at })
+                Ok(OpResult {
+                    position,
+                    last_sequence: *at,
+                })
             }
-            Op::Snapshot { stream, expected, sequence, meta, payload } => {
+            Op::Snapshot {
+                stream,
+                expected,
+                sequence,
+                meta,
+                payload,
+            } => {
                 let number = self.existing(stream)?;
                 let last = self.expect(stream, number, *expected)?;
                 let at = self.up_to(stream, *sequence, last, "save a snapshot at")?;
                 let position = self.step(Kind::SNAPSHOT, number, at, meta, payload, |_| {});
-                Ok(OpResult { position, last_sequence: *sequence })
+                Ok(OpResult {
+                    position,
+                    last_sequence: *sequence,
+                })
             }
             Op::Delete { stream, expected } => {
                 let number = self.existing(stream)?;
                 self.expect(stream, number, *expected)?;
                 let position = self.step(Kind::DELETE, number, 0, &[], &[], |_| {});
                 self.change(number).deleted = true;
-                Ok(OpResult { position, last_sequence: Sequence::ZERO })
+                Ok(OpResult {
+                    position,
+                    last_sequence: Sequence::ZERO,
+                })
             }
             Op::Redact { position, reason } => self.redact(*position, reason),
         }
     }
 
-    fn append(&mut self, id: StreamId, expected: Expected, records: &[NewRecord<'_>]) -> Result<OpResult> {
+    fn append(
+        &mut self,
+        id: StreamId,
+        expected: Expected,
+        records: &[NewRecord<'_>],
+    ) -> Result<OpResult> {
         let number = match self.writer.number(self.durable, &id) {
             Some(number) => {
                 if self.head(number).deleted {
@@ -180,14 +231,22 @@ impl Staging<'_, '_> {
         let head = self.change(number);
         let last = head.last_sequence;
         let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
-        let new_last = last.checked_add(count).filter(|last| u64::from(*last) <= limits::SEQUENCE_MAX);
+        let new_last = last
+            .checked_add(count)
+            .filter(|last| u64::from(*last) <= limits::SEQUENCE_MAX);
         head.last_sequence = new_last.ok_or_else(|| {
             Error::new(
                 ErrorKind::TooLarge,
-                format!("stream {id} is full: a stream has {} sequences", limits::SEQUENCE_MAX),
+                format!(
+                    "stream {id} is full: a stream has {} sequences",
+                    limits::SEQUENCE_MAX
+                ),
             )
         })?;
-        let ordinals = head.ordinals.checked_add(count).filter(|ordinals| *ordinals <= limits::ORDINAL_MAX);
+        let ordinals = head
+            .ordinals
+            .checked_add(count)
+            .filter(|ordinals| *ordinals <= limits::ORDINAL_MAX);
         head.ordinals = ordinals.ok_or_else(|| {
             let (given, most) = (head.ordinals, limits::ORDINAL_MAX);
             let message = format!(
@@ -196,7 +255,8 @@ impl Staging<'_, '_> {
             );
             Error::new(ErrorKind::TooLarge, message)
         })?;
-        for (index, (record, sequence)) in records.iter().zip(last.saturating_add(1)..).enumerate() {
+        for (index, (record, sequence)) in records.iter().zip(last.saturating_add(1)..).enumerate()
+        {
             self.data(number, sequence, record, index == 0);
         }
         if !records.is_empty() {
@@ -204,28 +264,49 @@ impl Staging<'_, '_> {
             self.writer.heads[number as usize - 1].last_position = last_position;
         }
         let position = if records.is_empty() { first - 1 } else { first };
-        Ok(OpResult { position: Position(position), last_sequence: Sequence(u64::from(last + count)) })
+        Ok(OpResult {
+            position: Position(position),
+            last_sequence: Sequence(u64::from(last + count)),
+        })
     }
 
     fn redact(&mut self, position: Position, reason: &str) -> Result<OpResult> {
         // A position that a repair left out is none either.
         if Place::of(self.durable, position.0).is_none() {
-            return Err(Error::new(ErrorKind::NotFound, format!("no record has position {position}")).into());
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("no record has position {position}"),
+            )
+            .into());
         }
         let header = self.facts.header(position)?;
         if !header.kind.is_data() && header.kind != Kind::SNAPSHOT {
-            let message = format!("position {position} is a record of the engine, which has nothing to redact");
+            let message = format!(
+                "position {position} is a record of the engine, which has nothing to redact"
+            );
             return Err(Error::new(ErrorKind::InvalidInput, message).into());
         }
         let payload = record::engine::encode_redact(position.0, reason);
         let (stream, sequence) = (header.stream, header.sequence);
-        let at = self.step(Kind::REDACT, stream, sequence, &[], &payload, |step| step.target = position.0);
-        Ok(OpResult { position: at, last_sequence: Sequence::ZERO })
+        let at = self.step(Kind::REDACT, stream, sequence, &[], &payload, |step| {
+            step.target = position.0
+        });
+        Ok(OpResult {
+            position: at,
+            last_sequence: Sequence::ZERO,
+        })
     }
 
     fn existing(&self, id: &StreamId) -> Result<u32> {
-        let number = self.writer.number(self.durable, id).ok_or_else(|| not_found(id))?;
-        if self.head(number).deleted { Err(deleted(id).into()) } else { Ok(number) }
+        let number = self
+            .writer
+            .number(self.durable, id)
+            .ok_or_else(|| not_found(id))?;
+        if self.head(number).deleted {
+            Err(deleted(id).into())
+        } else {
+            Ok(number)
+        }
     }
 
     fn head(&self, number: u32) -> Head {
@@ -240,9 +321,14 @@ impl Staging<'_, '_> {
     }
 
     fn create(&mut self, id: StreamId) -> Result<u32> {
-        let number = u32::try_from(self.writer.heads.len() + 1).ok().filter(|number| *number <= limits::STREAMS_MAX);
+        let number = u32::try_from(self.writer.heads.len() + 1)
+            .ok()
+            .filter(|number| *number <= limits::STREAMS_MAX);
         let number = number.ok_or_else(|| {
-            Error::new(ErrorKind::TooLarge, format!("the store is full: it has {} streams", limits::STREAMS_MAX))
+            Error::new(
+                ErrorKind::TooLarge,
+                format!("the store is full: it has {} streams", limits::STREAMS_MAX),
+            )
         })?;
         self.writer.heads.push(Head::default());
         self.writer.new_ids.insert(id, number);
@@ -261,7 +347,9 @@ impl Staging<'_, '_> {
             Expected::At(position) => match self.last_position(number)? {
                 found if found == position.0 => Ok(last),
                 0 => Err(conflict_at(id, position, "it has no record").into()),
-                found => Err(conflict_at(id, position, &format!("found it at position {found}")).into()),
+                found => {
+                    Err(conflict_at(id, position, &format!("found it at position {found}")).into())
+                }
             },
             _ => Ok(last),
         }
@@ -288,7 +376,9 @@ impl Staging<'_, '_> {
         let start = self.writer.next_position - entries.records.len() as u64;
         let mut records = &entries.records[..];
         loop {
-            let is_it = |entry: &Entry| entry.step == 0 && (entry.stream, entry.sequence) == (number, sequence);
+            let is_it = |entry: &Entry| {
+                entry.step == 0 && (entry.stream, entry.sequence) == (number, sequence)
+            };
             if let Some(place) = records.iter().rposition(is_it) {
                 return Ok(start + place as u64);
             }
@@ -300,8 +390,13 @@ impl Staging<'_, '_> {
                 let step = entries.steps.get((entry.step as usize).checked_sub(1)?)?;
                 (step.kind == Kind::FORK && step.stream == number).then_some(step.other)
             };
-            let found = records.iter().enumerate().find_map(|(place, entry)| Some((place, fork(entry)?)));
-            let Some((place, parent)) = found else { return Err(Stop::Publish) };
+            let found = records
+                .iter()
+                .enumerate()
+                .find_map(|(place, entry)| Some((place, fork(entry)?)));
+            let Some((place, parent)) = found else {
+                return Err(Stop::Publish);
+            };
             (number, since) = (parent, u64::MAX);
             records = &records[..place];
         }
@@ -309,28 +404,51 @@ impl Staging<'_, '_> {
             // The record may be among those that are being written.
             return Err(Stop::Publish);
         }
-        let (source, ordinal) = self.durable.directory.resolve(number, sequence).ok_or_else(|| {
-            let message = format!("stream number {number} has no record {sequence}, which it should have");
-            Error::new(ErrorKind::Damaged, message)
-        })?;
+        let (source, ordinal) = self
+            .durable
+            .directory
+            .resolve(number, sequence)
+            .ok_or_else(|| {
+                let message = format!(
+                    "stream number {number} has no record {sequence}, which it should have"
+                );
+                Error::new(ErrorKind::Damaged, message)
+            })?;
         self.facts.position(source, ordinal)
     }
 
     fn up_to(&self, id: &StreamId, sequence: Sequence, last: u32, what: &str) -> Result<u32> {
-        u32::try_from(sequence.0).ok().filter(|sequence| *sequence <= last).ok_or_else(|| {
-            let message = format!("stream {id}: can't {what} sequence {sequence}: its last sequence is {last}");
-            Error::new(ErrorKind::InvalidInput, message).into()
-        })
+        u32::try_from(sequence.0)
+            .ok()
+            .filter(|sequence| *sequence <= last)
+            .ok_or_else(|| {
+                let message = format!(
+                    "stream {id}: can't {what} sequence {sequence}: its last sequence is {last}"
+                );
+                Error::new(ErrorKind::InvalidInput, message).into()
+            })
     }
 
     /// Stages a data record of a stream.
     fn data(&mut self, stream: u32, sequence: u32, record: &NewRecord<'_>, op_first: bool) {
-        let prepared = self.bodies.next().copied().expect("one body was prepared for each record");
+        let prepared = self
+            .bodies
+            .next()
+            .copied()
+            .expect("one body was prepared for each record");
         let key = std::mem::take(&mut self.key);
-        let body = Body { key, meta: record.meta, payload: record.payload };
+        let body = Body {
+            key,
+            meta: record.meta,
+            payload: record.payload,
+        };
         if !key.is_empty() {
             let hash = self.durable.key_hash(key);
-            self.open.entries.keys.push(KeyRow { stream, hash, offset: self.batch_start });
+            self.open.entries.keys.push(KeyRow {
+                stream,
+                hash,
+                offset: self.batch_start,
+            });
             self.writer.new_keys.insert((stream, hash));
             self.writer.index_bytes += index::KEY_ROW_BYTES as u64;
         }
@@ -355,18 +473,42 @@ impl Staging<'_, '_> {
         complete: impl FnOnce(&mut StepRow),
     ) -> Position {
         let offset = self.open.end();
-        let mut step = StepRow { kind, stream, sequence, ordinal: 0, offset, other: 0, target: 0, id: [0; 16] };
+        let mut step = StepRow {
+            kind,
+            stream,
+            sequence,
+            ordinal: 0,
+            offset,
+            other: 0,
+            target: 0,
+            id: [0; 16],
+        };
         complete(&mut step);
         self.open.entries.steps.push(step);
         let place = u32::try_from(self.open.entries.steps.len()).expect("a group is bounded");
         self.writer.index_bytes += index::STEP_ROW_BYTES as u64;
-        let body = Body { key: &[], meta, payload };
+        let body = Body {
+            key: &[],
+            meta,
+            payload,
+        };
         let prepared = PreparedBody::of(&body);
-        self.frame(kind, stream, sequence, &body, prepared, kind != Kind::CREATE, place);
+        self.frame(
+            kind,
+            stream,
+            sequence,
+            &body,
+            prepared,
+            kind != Kind::CREATE,
+            place,
+        );
         Position(self.writer.next_position - 1)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "they are the fields of one record header")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "they are the fields of one record header"
+    )]
     fn frame(
         &mut self,
         kind: Kind,
@@ -403,11 +545,19 @@ impl Staging<'_, '_> {
             watermark: self.writer.synced_end,
             body_crc: prepared.crc,
         };
-        self.open.bytes.extend_from_slice(&[0; record::HEADER_BYTES]);
+        self.open
+            .bytes
+            .extend_from_slice(&[0; record::HEADER_BYTES]);
         body.encode_into(&mut self.open.bytes);
         self.held = Some(Held { at, offset, header });
         let time_delta_ms = self.time_delta_ms;
-        self.open.entries.records.push(Entry { offset, stream, sequence, time_delta_ms, step });
+        self.open.entries.records.push(Entry {
+            offset,
+            stream,
+            sequence,
+            time_delta_ms,
+            step,
+        });
     }
 
     /// Writes the header of a frame whose flags are final.
@@ -422,23 +572,37 @@ fn not_found(id: &StreamId) -> Error {
 }
 
 pub(crate) fn deleted(id: &StreamId) -> Error {
-    Error::new(ErrorKind::NotFound, format!("stream {id} was deleted; use a new id"))
+    Error::new(
+        ErrorKind::NotFound,
+        format!("stream {id} was deleted; use a new id"),
+    )
 }
 
 fn already_exists(id: &StreamId) -> Error {
-    Error::new(ErrorKind::AlreadyExists, format!("stream {id} exists already, or was deleted; use a new id"))
+    Error::new(
+        ErrorKind::AlreadyExists,
+        format!("stream {id} exists already, or was deleted; use a new id"),
+    )
 }
 
 fn conflict(id: &StreamId, expected: Sequence, found: &str) -> Error {
-    Error::new(ErrorKind::Conflict, format!("stream {id}: expected last sequence {expected}, but it {found}"))
+    Error::new(
+        ErrorKind::Conflict,
+        format!("stream {id}: expected last sequence {expected}, but it {found}"),
+    )
 }
 
 fn conflict_at(id: &StreamId, expected: Position, found: &str) -> Error {
-    let message = format!("stream {id}: expected its last record at position {expected}, but {found}");
+    let message =
+        format!("stream {id}: expected its last record at position {expected}, but {found}");
     Error::new(ErrorKind::Conflict, message)
 }
 
 /// Where the last record is after a step that took later ones away, or shares only earlier ones.
 fn last_position_after(sequence: u32, step: Position) -> LastPosition {
-    if sequence == 0 { LastPosition::known(0) } else { LastPosition::unknown_since(step.0) }
+    if sequence == 0 {
+        LastPosition::known(0)
+    } else {
+        LastPosition::unknown_since(step.0)
+    }
 }

@@ -33,12 +33,23 @@ pub(crate) fn stat(shared: &Shared) -> Result<Stat> {
     let durable = shared.durable();
     let (mut segment_bytes, mut used_bytes) = (0, 0);
     for segment in &durable.segments {
-        let length =
-            segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
+        let length = segment
+            .file
+            .len()
+            .map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
         segment_bytes += length;
-        used_bytes += if segment.trailer().is_some() { length } else { durable.end };
+        used_bytes += if segment.trailer().is_some() {
+            length
+        } else {
+            durable.end
+        };
     }
-    let deleted = durable.directory.streams().iter().filter(|stream| stream.deleted).count() as u64;
+    let deleted = durable
+        .directory
+        .streams()
+        .iter()
+        .filter(|stream| stream.deleted)
+        .count() as u64;
     Ok(Stat {
         store: uuid::Uuid::from_bytes(shared.identity.store),
         created_ms: shared.identity.created_ms,

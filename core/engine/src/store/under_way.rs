@@ -12,7 +12,10 @@ pub(crate) struct UnderWay<'a> {
 
 impl<'a> UnderWay<'a> {
     pub(crate) fn new(shared: &'a Shared) -> Self {
-        Self { shared, has_ended: false }
+        Self {
+            shared,
+            has_ended: false,
+        }
     }
 
     /// The thread is about to leave the state itself, under the writer's lock.
@@ -28,7 +31,10 @@ impl Drop for UnderWay<'_> {
         }
         let error = Error::new(ErrorKind::Io, "the thread that wrote panicked");
         if let Some(writer) = &self.shared.writer {
-            self.shared.poison(writer.lock().unwrap_or_else(PoisonError::into_inner), &error);
+            self.shared.poison(
+                writer.lock().unwrap_or_else(PoisonError::into_inner),
+                &error,
+            );
         }
     }
 }

@@ -71,11 +71,17 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
 ///
 /// # Errors
 /// As [`verify`].
-pub fn verify_with(storage: &dyn Storage, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
+pub fn verify_with(
+    storage: &dyn Storage,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Verification> {
     // Before the segments: what these say is true of any later state of the log.
     let sources = Sources::read(storage)?;
     let view = view(storage, &sources.identity)?;
-    Ok(examine::examine(storage, sources, view, progress)?.walker.report.found)
+    Ok(examine::examine(storage, sources, view, progress)?
+        .walker
+        .report
+        .found)
 }
 
 /// What opening makes of the store: as a writer would find it; where one is at work, as far as that one has published.
@@ -91,7 +97,9 @@ fn view(storage: &dyn Storage, identity: &Identity) -> Result<View> {
         match loaded {
             Ok(loaded) => return Ok(View::Opened(Box::new(loaded))),
             // Once more: what a writer was just writing may have been read half.
-            Err(error) if error.kind() == ErrorKind::Damaged && refused.is_none() => refused = Some(error),
+            Err(error) if error.kind() == ErrorKind::Damaged && refused.is_none() => {
+                refused = Some(error)
+            }
             Err(error) if error.kind() == ErrorKind::Damaged => return Ok(View::Refused(error)),
             Err(error) => return Err(error),
         }

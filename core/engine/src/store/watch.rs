@@ -63,7 +63,8 @@ impl Watch {
         let mut waiting = self.waiting.lock().expect("no panic under this lock");
         waiting.threads += 1;
         let nothing_new = |_: &mut Waiting| self.position() <= seen && !self.is_closed();
-        let (mut waiting, is_over) = wait_for(&self.changed, &self.waiting, waiting, timeout, nothing_new);
+        let (mut waiting, is_over) =
+            wait_for(&self.changed, &self.waiting, waiting, timeout, nothing_new);
         waiting.threads -= 1;
         is_over
     }

@@ -29,7 +29,10 @@ impl WatermarkFile {
             let place = storage.describe();
             Error::from_io(
                 error,
-                format!("{place}: opening {}, by which readers in other processes follow", files::WATERMARK),
+                format!(
+                    "{place}: opening {}, by which readers in other processes follow",
+                    files::WATERMARK
+                ),
             )
         };
         let file = match storage.open(files::WATERMARK, Access::Write) {
@@ -37,11 +40,16 @@ impl WatermarkFile {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 // Whole from the start: a reader takes an empty one for none, and reads on without a limit.
                 replace_file(storage, files::WATERMARK, &[0; WATERMARK_BYTES])?;
-                storage.open(files::WATERMARK, Access::Write).map_err(failed)?
+                storage
+                    .open(files::WATERMARK, Access::Write)
+                    .map_err(failed)?
             }
             Err(error) => return Err(failed(error)),
         };
-        Ok(Self { file, failed: Mutex::default() })
+        Ok(Self {
+            file,
+            failed: Mutex::default(),
+        })
     }
 
     fn failed(&self) -> MutexGuard<'_, Option<Error>> {
@@ -54,16 +62,24 @@ impl Shared {
     /// [`watermark_failure`](Self::watermark_failure) tells; the records are safe all the same.
     pub(crate) fn write_watermark(&self, segment: SegmentId, offset: u64, position: u64) {
         let Some(own) = &self.watermark else { return };
-        let watermark =
-            Watermark { store: self.identity.store, boot: self.boot, epoch: self.epoch, segment, offset, position };
+        let watermark = Watermark {
+            store: self.identity.store,
+            boot: self.boot,
+            epoch: self.epoch,
+            segment,
+            offset,
+            position,
+        };
         let written = own.file.write_at(0, &watermark.encode());
         if written.is_ok() && own.failed().is_none() {
             return;
         }
         *own.failed() = written.err().map(|error| {
             let place = self.storage.describe();
-            let what =
-                format!("{place}: writing {}: readers in other processes don't see newer records", files::WATERMARK);
+            let what = format!(
+                "{place}: writing {}: readers in other processes don't see newer records",
+                files::WATERMARK
+            );
             Error::from_io(error, what)
         });
     }
@@ -123,7 +139,10 @@ impl WatermarkReader {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             // Without it a reader would stand still beside a writer, or go beyond it.
             Err(error) => {
-                return Err(Error::from_io(error, format!("{}: opening {}", storage.describe(), files::WATERMARK)));
+                return Err(Error::from_io(
+                    error,
+                    format!("{}: opening {}", storage.describe(), files::WATERMARK),
+                ));
             }
         };
         let found = read_whole(&*file)?.unwrap_or_default();
@@ -131,8 +150,17 @@ impl WatermarkReader {
         Ok(self.seen(found, store, boot))
     }
 
-    fn seen(&mut self, found: Option<Watermark>, store: &[u8; 16], boot: &[u8; 16]) -> Option<Watermark> {
-        self.same_seen = if found == self.last { self.same_seen.saturating_add(1) } else { 0 };
+    fn seen(
+        &mut self,
+        found: Option<Watermark>,
+        store: &[u8; 16],
+        boot: &[u8; 16],
+    ) -> Option<Watermark> {
+        self.same_seen = if found == self.last {
+            self.same_seen.saturating_add(1)
+        } else {
+            0
+        };
         self.last = found;
         found.filter(|found| found.store == *store && found.boot == *boot)
     }
@@ -151,7 +179,12 @@ fn read_whole(file: &dyn File) -> Result<std::io::Result<Option<Watermark>>> {
         // A newer build may write a longer one.
         match file.len() {
             Ok(length) if length > bytes.len() as u64 => {
-                bytes.resize(usize::try_from(length).unwrap_or(usize::MAX).min(WATERMARK_BYTES_MAX), 0);
+                bytes.resize(
+                    usize::try_from(length)
+                        .unwrap_or(usize::MAX)
+                        .min(WATERMARK_BYTES_MAX),
+                    0,
+                );
             }
             Ok(_) => {}
             Err(error) => return Ok(Err(error)),

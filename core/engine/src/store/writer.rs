@@ -15,7 +15,8 @@ use super::{
     staging::{MARK_BYTES, Staging, push_mark},
 };
 use crate::{
-    Batch, Durability, OpResult, Position, StreamId, format::index, index::directory::Stream, log::segment::Segment,
+    Batch, Durability, OpResult, Position, StreamId, format::index, index::directory::Stream,
+    log::segment::Segment,
 };
 
 /// A buffer larger than this is not kept for the next group.
@@ -104,7 +105,11 @@ impl LastPosition {
 
     /// The position, or since when it is unknown.
     pub(crate) fn get(self) -> Result<u64, u64> {
-        if self.0 & Self::UNKNOWN == 0 { Ok(self.0) } else { Err(self.0 & !Self::UNKNOWN) }
+        if self.0 & Self::UNKNOWN == 0 {
+            Ok(self.0)
+        } else {
+            Err(self.0 & !Self::UNKNOWN)
+        }
     }
 }
 
@@ -129,7 +134,12 @@ pub(crate) struct Staged {
 }
 
 impl Writer {
-    pub(crate) fn new(durable: &Durable, active: Arc<Segment>, synced_end: u64, capacity: u64) -> Self {
+    pub(crate) fn new(
+        durable: &Durable,
+        active: Arc<Segment>,
+        synced_end: u64,
+        capacity: u64,
+    ) -> Self {
         let last_time_ms = durable.last_time_ms.max(active.header.base_time_ms);
         Self {
             active,
@@ -186,7 +196,11 @@ impl Writer {
 
     /// Whether a prepared batch fits into the active segment, index block included.
     pub(crate) fn has_room(&self, prepared: &Prepared) -> bool {
-        let used = self.end + MARK_BYTES + self.index_bytes + prepared.bytes_max + prepared.index_bytes_max;
+        let used = self.end
+            + MARK_BYTES
+            + self.index_bytes
+            + prepared.bytes_max
+            + prepared.index_bytes_max;
         used <= self.capacity
     }
 
@@ -202,7 +216,10 @@ impl Writer {
 
     /// The number of a stream that exists, staged ones included.
     pub(crate) fn number(&self, durable: &Durable, id: &StreamId) -> Option<u32> {
-        durable.directory.number(id).or_else(|| self.new_ids.get(id).copied())
+        durable
+            .directory
+            .number(id)
+            .or_else(|| self.new_ids.get(id).copied())
     }
 
     /// Whether a batch with a key of this hash is staged but not published.
@@ -212,13 +229,17 @@ impl Writer {
 
     /// Whether a stream is deleted, or about to be.
     pub(crate) fn is_deleted(&self, number: u32) -> bool {
-        (number as usize).checked_sub(1).and_then(|index| self.heads.get(index)).is_some_and(|head| head.deleted)
+        (number as usize)
+            .checked_sub(1)
+            .and_then(|index| self.heads.get(index))
+            .is_some_and(|head| head.deleted)
     }
 
     /// The open group is about to be written: what is settled only then.
     pub(crate) fn prepare_to_write(&mut self, open: &mut OpenGroup, now_ms: impl FnOnce() -> u64) {
         let due = Due::earliest(open.due, self.due);
-        open.sync |= std::mem::take(&mut self.sync_asked) || due.is_some_and(|due| due.is_over(now_ms()));
+        open.sync |=
+            std::mem::take(&mut self.sync_asked) || due.is_some_and(|due| due.is_over(now_ms()));
         open.prove(self.synced_end, self.active.seed);
     }
 
@@ -246,7 +267,10 @@ impl Writer {
 
     /// Takes back all that is staged, as if it never was: what was published is all there is. Gives the group that gathered.
     pub(crate) fn take_back(&mut self, durable: &Durable) -> Option<OpenGroup> {
-        assert_eq!(self.written_end, durable.end, "what was written in good order was published");
+        assert_eq!(
+            self.written_end, durable.end,
+            "what was written in good order was published"
+        );
         self.end = self.written_end;
         self.index_bytes = durable.active_index.encoded_bytes();
         self.next_position = durable.next_position;
@@ -262,7 +286,8 @@ impl Writer {
     /// Forgets what was just published.
     fn forget_published(&mut self, durable: &Durable) {
         if !self.new_ids.is_empty() {
-            self.new_ids.retain(|id, _| durable.directory.number(id).is_none());
+            self.new_ids
+                .retain(|id, _| durable.directory.number(id).is_none());
         }
         if !self.new_keys.is_empty() {
             self.new_keys.clear();

@@ -45,7 +45,11 @@ impl AgentCatalogEvent {
             Self::Updated(definition) => (UPDATED, payload_of(definition)),
             Self::Deleted(deleted) => (DELETED, serde_json::to_vec(deleted).map_err(unwritable)),
         };
-        Ok(EncodedCatalogEvent { kind, meta: codec::encode_catalog_meta(), payload: payload? })
+        Ok(EncodedCatalogEvent {
+            kind,
+            meta: codec::encode_catalog_meta(),
+            payload: payload?,
+        })
     }
 
     /// Reads an event from the parts of a record.
@@ -97,7 +101,12 @@ pub struct ListAgents {
 impl ListAgents {
     /// The first agents of a project.
     pub fn of(project: Option<&str>) -> Self {
-        Self { project: project.map(str::to_owned), visibility: None, limit: 50, after: None }
+        Self {
+            project: project.map(str::to_owned),
+            visibility: None,
+            limit: 50,
+            after: None,
+        }
     }
 }
 
@@ -149,7 +158,9 @@ impl AgentCatalog {
         }
         let expected = self.last_sequence + 1;
         if sequence != expected {
-            return Err(Error::damaged(format!("agent event {expected} should come next, but {sequence} does")));
+            return Err(Error::damaged(format!(
+                "agent event {expected} should come next, but {sequence} does"
+            )));
         }
         match event {
             AgentCatalogEvent::Defined(definition) | AgentCatalogEvent::Updated(definition) => {
@@ -178,11 +189,25 @@ impl AgentCatalog {
 
     /// One page of a project's agents.
     pub fn list(&self, options: &ListAgents) -> AgentsPage {
-        let mut page = AgentsPage { agents: Vec::new(), next: None };
-        let Some(agents) = self.project(options.project.as_deref()) else { return page };
-        let first = options.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        for agent in agents.range::<str, _>((first, Bound::Unbounded)).map(|(_, agent)| agent) {
-            if options.visibility.is_some_and(|visibility| visibility != agent.visibility) {
+        let mut page = AgentsPage {
+            agents: Vec::new(),
+            next: None,
+        };
+        let Some(agents) = self.project(options.project.as_deref()) else {
+            return page;
+        };
+        let first = options
+            .after
+            .as_deref()
+            .map_or(Bound::Unbounded, Bound::Excluded);
+        for agent in agents
+            .range::<str, _>((first, Bound::Unbounded))
+            .map(|(_, agent)| agent)
+        {
+            if options
+                .visibility
+                .is_some_and(|visibility| visibility != agent.visibility)
+            {
                 continue;
             }
             if page.agents.len() == options.limit {
@@ -206,22 +231,33 @@ mod tests {
     use super::*;
 
     fn defined(project: Option<&str>, name: &str) -> AgentCatalogEvent {
-        let agent = AgentDefinition { project: project.map(str::to_owned), ..AgentDefinition::new(name, "") };
+        let agent = AgentDefinition {
+            project: project.map(str::to_owned),
+            ..AgentDefinition::new(name, "")
+        };
         AgentCatalogEvent::Defined(Box::new(agent))
     }
 
     #[test]
     fn events_come_back_as_they_were_written() {
-        let deleted = DeletedAgent { project: None, name: "b".into(), at_ms: 7 };
+        let deleted = DeletedAgent {
+            project: None,
+            name: "b".into(),
+            at_ms: 7,
+        };
         for event in [
             defined(Some("p"), "a"),
             AgentCatalogEvent::Updated(Box::new(AgentDefinition::new("b", "c"))),
             AgentCatalogEvent::Deleted(deleted),
         ] {
             let encoded = event.encode().unwrap();
-            assert_eq!(AgentCatalogEvent::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap(), event);
+            assert_eq!(
+                AgentCatalogEvent::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap(),
+                event
+            );
         }
-        let unknown = AgentCatalogEvent::decode(27, &codec::encode_catalog_meta(), b"{}").unwrap_err();
+        let unknown =
+            AgentCatalogEvent::decode(27, &codec::encode_catalog_meta(), b"{}").unwrap_err();
         assert_eq!(unknown.kind(), ErrorKind::UnsupportedVersion);
     }
 
@@ -233,14 +269,35 @@ mod tests {
         }
         catalog.apply(4, defined(None, "a")).unwrap();
         catalog.apply(4, defined(None, "again")).unwrap();
-        assert_eq!(catalog.apply(6, defined(None, "z")).unwrap_err().kind(), ErrorKind::Damaged);
-        let names = |page: &AgentsPage| page.agents.iter().map(|agent| agent.name.clone()).collect::<Vec<_>>();
-        let first = catalog.list(&ListAgents { limit: 2, ..ListAgents::of(Some("p")) });
-        assert_eq!((names(&first), first.next.as_deref()), (vec!["a".into(), "b".into()], Some("b")));
-        let second = catalog.list(&ListAgents { limit: 2, after: first.next, ..ListAgents::of(Some("p")) });
+        assert_eq!(
+            catalog.apply(6, defined(None, "z")).unwrap_err().kind(),
+            ErrorKind::Damaged
+        );
+        let names = |page: &AgentsPage| {
+            page.agents
+                .iter()
+                .map(|agent| agent.name.clone())
+                .collect::<Vec<_>>()
+        };
+        let first = catalog.list(&ListAgents {
+            limit: 2,
+            ..ListAgents::of(Some("p"))
+        });
+        assert_eq!(
+            (names(&first), first.next.as_deref()),
+            (vec!["a".into(), "b".into()], Some("b"))
+        );
+        let second = catalog.list(&ListAgents {
+            limit: 2,
+            after: first.next,
+            ..ListAgents::of(Some("p"))
+        });
         assert_eq!((names(&second), second.next), (vec!["c".into()], None));
         assert_eq!(names(&catalog.list(&ListAgents::of(None))), ["a"]);
-        let internal = ListAgents { visibility: Some(AgentVisibility::Internal), ..ListAgents::of(None) };
+        let internal = ListAgents {
+            visibility: Some(AgentVisibility::Internal),
+            ..ListAgents::of(None)
+        };
         assert!(catalog.list(&internal).agents.is_empty() && catalog.agent(None, "b").is_none());
     }
 

@@ -11,8 +11,9 @@ use crate::{
     chat::overlay,
     extra,
     limits::{
-        AGENT_DESCRIPTION_BYTES_MAX, AGENT_FLOW_TYPE_BYTES_MAX, AGENT_METADATA_BYTES_MAX, AGENT_NAME_BYTES_MAX,
-        AGENT_PROMPT_BYTES_MAX, AGENT_TOOLS_MAX, PROJECT_BYTES_MAX, TOOL_NAME_BYTES_MAX,
+        AGENT_DESCRIPTION_BYTES_MAX, AGENT_FLOW_TYPE_BYTES_MAX, AGENT_METADATA_BYTES_MAX,
+        AGENT_NAME_BYTES_MAX, AGENT_PROMPT_BYTES_MAX, AGENT_TOOLS_MAX, PROJECT_BYTES_MAX,
+        TOOL_NAME_BYTES_MAX,
     },
     session::check_length,
 };
@@ -21,7 +22,9 @@ use crate::{
 const FLOW_TYPE: &str = "single";
 
 /// Who is meant to use an agent. Other agents are told of all of them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentVisibility {
     /// Anybody, also from outside of the project.
@@ -57,9 +60,14 @@ impl FromStr for AgentVisibility {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|visibility| visibility.name() == name).ok_or_else(|| {
-            Error::invalid(format!("unknown visibility {name:?}; it is one of external, project, internal"))
-        })
+        Self::ALL
+            .into_iter()
+            .find(|visibility| visibility.name() == name)
+            .ok_or_else(|| {
+                Error::invalid(format!(
+                    "unknown visibility {name:?}; it is one of external, project, internal"
+                ))
+            })
     }
 }
 
@@ -101,7 +109,11 @@ pub struct AgentDefinition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_timeout_ms: Option<u64>,
     /// The steps one run of it may take; `None` is as many as it likes.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "max_steps::deserialize")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "max_steps::deserialize"
+    )]
     pub max_steps: Option<u32>,
     /// Whatever its executor needs to know beside, as JSON: a model, a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -228,11 +240,31 @@ impl AgentDefinition {
         }
         check_length("the agent's name", Some(&self.name), AGENT_NAME_BYTES_MAX)?;
         let about = |what: &str| format!("the {what} of agent {:?}", self.name);
-        check_length(&about("project"), self.project.as_deref(), PROJECT_BYTES_MAX)?;
-        check_length(&about("description"), Some(&self.description), AGENT_DESCRIPTION_BYTES_MAX)?;
-        check_length(&about("system prompt"), self.system_prompt.as_deref(), AGENT_PROMPT_BYTES_MAX)?;
-        check_length(&about("flow type"), Some(&self.flow_type), AGENT_FLOW_TYPE_BYTES_MAX)?;
-        check_length(&about("metadata"), self.metadata.as_ref().map(RawJson::as_str), AGENT_METADATA_BYTES_MAX)?;
+        check_length(
+            &about("project"),
+            self.project.as_deref(),
+            PROJECT_BYTES_MAX,
+        )?;
+        check_length(
+            &about("description"),
+            Some(&self.description),
+            AGENT_DESCRIPTION_BYTES_MAX,
+        )?;
+        check_length(
+            &about("system prompt"),
+            self.system_prompt.as_deref(),
+            AGENT_PROMPT_BYTES_MAX,
+        )?;
+        check_length(
+            &about("flow type"),
+            Some(&self.flow_type),
+            AGENT_FLOW_TYPE_BYTES_MAX,
+        )?;
+        check_length(
+            &about("metadata"),
+            self.metadata.as_ref().map(RawJson::as_str),
+            AGENT_METADATA_BYTES_MAX,
+        )?;
         if self.tools.len() > AGENT_TOOLS_MAX {
             let count = self.tools.len();
             return Err(Error::too_large(format!(
@@ -261,8 +293,10 @@ mod tests {
 
     #[test]
     fn a_summary_does_not_tell_the_prompt() {
-        let agent =
-            AgentDefinition { system_prompt: Some("SECRET".into()), ..AgentDefinition::new("coder", "Writes code.") };
+        let agent = AgentDefinition {
+            system_prompt: Some("SECRET".into()),
+            ..AgentDefinition::new("coder", "Writes code.")
+        };
         let json = serde_json::to_string(&agent.to_summary()).unwrap();
         assert_eq!(
             json,
@@ -274,14 +308,32 @@ mod tests {
     fn updates_change_some_fields_and_keep_the_others() {
         // A field of a newer build stays, and can be changed; another isn't made.
         let extra = Map::from_iter([("colour".to_owned(), Value::from("blue"))]);
-        let agent = AgentDefinition { max_steps: Some(5), extra, ..AgentDefinition::new("coder", "Writes code.") };
-        let updates = Updates::parse(r#"{"description":"Writes Rust.","max_steps":null,"colour":"red"}"#).unwrap();
+        let agent = AgentDefinition {
+            max_steps: Some(5),
+            extra,
+            ..AgentDefinition::new("coder", "Writes code.")
+        };
+        let updates =
+            Updates::parse(r#"{"description":"Writes Rust.","max_steps":null,"colour":"red"}"#)
+                .unwrap();
         let updated = agent.with_updates(&updates).unwrap();
-        assert_eq!((updated.description.as_str(), updated.max_steps), ("Writes Rust.", None));
-        assert_eq!((updated.name.as_str(), &updated.extra["colour"]), ("coder", &Value::from("red")));
-        for refused in [r#"{"name":"other"}"#, r#"{"max_steps":0}"#, r#"{"visibility":"secret"}"#, r#"{"max_step":5}"#]
-        {
-            let error = agent.with_updates(&Updates::parse(refused).unwrap()).unwrap_err();
+        assert_eq!(
+            (updated.description.as_str(), updated.max_steps),
+            ("Writes Rust.", None)
+        );
+        assert_eq!(
+            (updated.name.as_str(), &updated.extra["colour"]),
+            ("coder", &Value::from("red"))
+        );
+        for refused in [
+            r#"{"name":"other"}"#,
+            r#"{"max_steps":0}"#,
+            r#"{"visibility":"secret"}"#,
+            r#"{"max_step":5}"#,
+        ] {
+            let error = agent
+                .with_updates(&Updates::parse(refused).unwrap())
+                .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{refused}");
         }
     }
@@ -289,15 +341,37 @@ mod tests {
     #[test]
     fn a_field_over_its_limit_is_refused() {
         let agent = AgentDefinition::new("coder", "");
-        assert_eq!(AgentDefinition::new("", "").check().unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(
+            AgentDefinition::new("", "").check().unwrap_err().kind(),
+            ErrorKind::InvalidInput
+        );
         for over in [
-            AgentDefinition { tools: vec!["t".into(); AGENT_TOOLS_MAX + 1], ..agent.clone() },
-            AgentDefinition { tools: vec!["t".repeat(TOOL_NAME_BYTES_MAX + 1)], ..agent.clone() },
-            AgentDefinition { system_prompt: Some("x".repeat(AGENT_PROMPT_BYTES_MAX + 1)), ..agent.clone() },
-            AgentDefinition { name: "n".repeat(AGENT_NAME_BYTES_MAX + 1), ..agent.clone() },
+            AgentDefinition {
+                tools: vec!["t".into(); AGENT_TOOLS_MAX + 1],
+                ..agent.clone()
+            },
+            AgentDefinition {
+                tools: vec!["t".repeat(TOOL_NAME_BYTES_MAX + 1)],
+                ..agent.clone()
+            },
+            AgentDefinition {
+                system_prompt: Some("x".repeat(AGENT_PROMPT_BYTES_MAX + 1)),
+                ..agent.clone()
+            },
+            AgentDefinition {
+                name: "n".repeat(AGENT_NAME_BYTES_MAX + 1),
+                ..agent.clone()
+            },
         ] {
             assert_eq!(over.check().unwrap_err().kind(), ErrorKind::TooLarge);
         }
-        assert!(AgentDefinition { tools: vec!["t".into(); AGENT_TOOLS_MAX], ..agent }.check().is_ok());
+        assert!(
+            AgentDefinition {
+                tools: vec!["t".into(); AGENT_TOOLS_MAX],
+                ..agent
+            }
+            .check()
+            .is_ok()
+        );
     }
 }

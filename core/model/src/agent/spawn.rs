@@ -59,7 +59,11 @@ impl SpawnRecord {
     /// As [`RunEvent::decode`](crate::RunEvent::decode).
     pub fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Self> {
         let version = codec::decode_run_meta(meta)?;
-        if kind == SPAWNED { read(version, kind, payload) } else { Err(unknown_kind(kind)) }
+        if kind == SPAWNED {
+            read(version, kind, payload)
+        } else {
+            Err(unknown_kind(kind))
+        }
     }
 }
 
@@ -87,7 +91,11 @@ impl SpaceRecord {
     /// As [`RunEvent::decode`](crate::RunEvent::decode).
     pub fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Self> {
         let version = codec::decode_run_meta(meta)?;
-        if kind == SPACE_SAVED { read(version, kind, payload) } else { Err(unknown_kind(kind)) }
+        if kind == SPACE_SAVED {
+            read(version, kind, payload)
+        } else {
+            Err(unknown_kind(kind))
+        }
     }
 }
 
@@ -110,21 +118,38 @@ mod tests {
         let record = SpawnRecord {
             call_id: "call_1".into(),
             count: 2,
-            agents: vec![agent(0, Some(RunId(Uuid::from_u128(1))), None), agent(1, None, Some("no such agent"))],
+            agents: vec![
+                agent(0, Some(RunId(Uuid::from_u128(1))), None),
+                agent(1, None, Some("no such agent")),
+            ],
             at_ms: 1_000,
         };
         let encoded = record.encode().unwrap();
-        assert_eq!(SpawnRecord::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap(), record);
         assert_eq!(
-            SpawnRecord::decode(SPACE_SAVED, &encoded.meta, b"{}").unwrap_err().kind(),
+            SpawnRecord::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap(),
+            record
+        );
+        assert_eq!(
+            SpawnRecord::decode(SPACE_SAVED, &encoded.meta, b"{}")
+                .unwrap_err()
+                .kind(),
             ErrorKind::UnsupportedVersion
         );
 
         let mut space = Space::new();
         space.set("key", RawJson::string("value"));
-        let record = SpaceRecord { space: space.snapshot(), at_ms: 1_000 };
+        let record = SpaceRecord {
+            space: space.snapshot(),
+            at_ms: 1_000,
+        };
         let encoded = record.encode().unwrap();
-        assert_eq!(encoded.payload, br#"{"space":{"key":"value"},"at_ms":1000}"#);
-        assert_eq!(SpaceRecord::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap(), record);
+        assert_eq!(
+            encoded.payload,
+            br#"{"space":{"key":"value"},"at_ms":1000}"#
+        );
+        assert_eq!(
+            SpaceRecord::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap(),
+            record
+        );
     }
 }

@@ -94,8 +94,14 @@ impl Catalog {
     pub fn chat_session(&self, chat_id: &str) -> Option<&Session> {
         // Spelt in another way it is a name like any other: an id is what the caller gave.
         let is_spelt_so = |id: &SessionId| id.to_string() == chat_id;
-        let by_id = chat_id.parse::<SessionId>().ok().filter(is_spelt_so).and_then(|id| self.session(id));
-        by_id.filter(|session| session.deleted_at_ms.is_none()).or_else(|| self.session_named(chat_id))
+        let by_id = chat_id
+            .parse::<SessionId>()
+            .ok()
+            .filter(is_spelt_so)
+            .and_then(|id| self.session(id));
+        by_id
+            .filter(|session| session.deleted_at_ms.is_none())
+            .or_else(|| self.session_named(chat_id))
     }
 
     /// The names of the sessions that were deleted.
@@ -109,7 +115,12 @@ impl Catalog {
 
     /// The sessions that aren't deleted, the newest first.
     pub fn live_sessions(&self) -> impl Iterator<Item = &Session> {
-        self.listed.all().iter().rev().filter_map(|created| self.made_at(*created)).map(|entry| &entry.session)
+        self.listed
+            .all()
+            .iter()
+            .rev()
+            .filter_map(|created| self.made_at(*created))
+            .map(|entry| &entry.session)
     }
 
     /// A session as a chat, deleted or not.
@@ -126,20 +137,38 @@ impl Catalog {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a page larger than [`CHAT_PAGE_MAX`], or a cursor in an
     /// order that has none.
-    pub fn chats(&self, filter: &ChatFilter, before: Option<ChatPlace>) -> Result<(ChatList, Option<ChatPlace>)> {
-        let pagesize = if filter.pagesize == 0 { PAGESIZE } else { filter.pagesize };
+    pub fn chats(
+        &self,
+        filter: &ChatFilter,
+        before: Option<ChatPlace>,
+    ) -> Result<(ChatList, Option<ChatPlace>)> {
+        let pagesize = if filter.pagesize == 0 {
+            PAGESIZE
+        } else {
+            filter.pagesize
+        };
         if pagesize > CHAT_PAGE_MAX {
-            return Err(Error::invalid(format!("a page has at most {CHAT_PAGE_MAX} chats, not {pagesize}")));
+            return Err(Error::invalid(format!(
+                "a page has at most {CHAT_PAGE_MAX} chats, not {pagesize}"
+            )));
         }
         if before.is_some() && filter.order != ChatOrder::Created {
-            return Err(Error::invalid("only the order `created` has a cursor; give a page number"));
+            return Err(Error::invalid(
+                "only the order `created` has a cursor; give a page number",
+            ));
         }
-        let words: Vec<String> =
-            filter.keywords.iter().flat_map(|words| words.split_whitespace()).map(str::to_lowercase).collect();
+        let words: Vec<String> = filter
+            .keywords
+            .iter()
+            .flat_map(|words| words.split_whitespace())
+            .map(str::to_lowercase)
+            .collect();
         let (mut found, mut counted) = (self.narrowest(filter), Created::new());
         if filter.fields().count() > 1 || !words.is_empty() {
-            let admits =
-                |created: &&u64| self.made_at(**created).is_some_and(|entry| filter.admits(&entry.session, &words));
+            let admits = |created: &&u64| {
+                self.made_at(**created)
+                    .is_some_and(|entry| filter.admits(&entry.session, &words))
+            };
             counted.extend(found.iter().filter(admits));
             found = &counted;
         }
@@ -148,17 +177,34 @@ impl Catalog {
             None => filter.page.saturating_sub(1).saturating_mul(pagesize),
         };
         let places: Vec<u64> = match (before, filter.order) {
-            (Some(before), _) => found.range(..before.created).rev().take(pagesize).copied().collect(),
-            (None, ChatOrder::Created) => found.iter().rev().skip(skipped).take(pagesize).copied().collect(),
+            (Some(before), _) => found
+                .range(..before.created)
+                .rev()
+                .take(pagesize)
+                .copied()
+                .collect(),
+            (None, ChatOrder::Created) => found
+                .iter()
+                .rev()
+                .skip(skipped)
+                .take(pagesize)
+                .copied()
+                .collect(),
             (None, order) => self.in_order(found, order, skipped, pagesize),
         };
-        let is_more = |last: &&u64| filter.order == ChatOrder::Created && found.range(..**last).next().is_some();
-        let next = places
-            .last()
-            .filter(is_more)
-            .map(|last| ChatPlace { created: *last, passed: skipped.saturating_add(places.len()) as u64 });
+        let is_more = |last: &&u64| {
+            filter.order == ChatOrder::Created && found.range(..**last).next().is_some()
+        };
+        let next = places.last().filter(is_more).map(|last| ChatPlace {
+            created: *last,
+            passed: skipped.saturating_add(places.len()) as u64,
+        });
         let list = ChatList {
-            data: places.iter().filter_map(|created| self.made_at(*created)).map(SessionEntry::chat).collect(),
+            data: places
+                .iter()
+                .filter_map(|created| self.made_at(*created))
+                .map(SessionEntry::chat)
+                .collect(),
             page: skipped / pagesize + 1,
             pagesize,
             pagecount: found.len().div_ceil(pagesize),
@@ -171,26 +217,49 @@ impl Catalog {
     /// The chats that the filter's narrowest field admits; all of them where it has none.
     fn narrowest(&self, filter: &ChatFilter) -> &Created {
         let lists = filter.fields().map(|field| self.listed.of(field));
-        lists.min_by_key(|list| list.len()).unwrap_or(self.listed.all())
+        lists
+            .min_by_key(|list| list.len())
+            .unwrap_or(self.listed.all())
     }
 
     /// Where some of the chats were made, in an order.
-    fn in_order(&self, found: &Created, order: ChatOrder, skipped: usize, count: usize) -> Vec<u64> {
+    fn in_order(
+        &self,
+        found: &Created,
+        order: ChatOrder,
+        skipped: usize,
+        count: usize,
+    ) -> Vec<u64> {
         let all = self.listed.all().len();
         // All chats are in order already: whether looking for the page among them is less than ordering those found.
-        if skipped.saturating_add(count).saturating_mul(all) <= found.len().saturating_mul(found.len()) {
+        if skipped.saturating_add(count).saturating_mul(all)
+            <= found.len().saturating_mul(found.len())
+        {
             let ordered: Box<dyn Iterator<Item = u64>> = match order {
                 ChatOrder::LastMessage => Box::new(self.listed.by_last_message()),
                 ChatOrder::Created | ChatOrder::Sort => Box::new(self.listed.by_sort()),
             };
-            return ordered.filter(|created| found.contains(created)).skip(skipped).take(count).collect();
+            return ordered
+                .filter(|created| found.contains(created))
+                .skip(skipped)
+                .take(count)
+                .collect();
         }
-        let mut entries: Vec<&SessionEntry> = found.iter().rev().filter_map(|created| self.made_at(*created)).collect();
+        let mut entries: Vec<&SessionEntry> = found
+            .iter()
+            .rev()
+            .filter_map(|created| self.made_at(*created))
+            .collect();
         match order {
             ChatOrder::LastMessage => entries.sort_by_key(|entry| Reverse(entry.last_message_at())),
             ChatOrder::Created | ChatOrder::Sort => entries.sort_by_key(|entry| entry.sort()),
         }
-        entries.into_iter().skip(skipped).take(count).map(|entry| entry.created).collect()
+        entries
+            .into_iter()
+            .skip(skipped)
+            .take(count)
+            .map(|entry| entry.created)
+            .collect()
     }
 }
 
@@ -204,7 +273,11 @@ impl SessionEntry {
     }
 
     pub(super) fn last_message_at(&self) -> u64 {
-        let at = self.session.chat.as_ref().and_then(|chat| chat.last_message_at);
+        let at = self
+            .session
+            .chat
+            .as_ref()
+            .and_then(|chat| chat.last_message_at);
         at.map_or(self.session.created_at_ms, |at| at.0)
     }
 }
@@ -221,16 +294,24 @@ impl ChatFilter {
 
     fn admits(&self, session: &Session, words: &[String]) -> bool {
         let chat = session.chat.as_deref();
-        let is = |wanted: &Option<String>, found: Option<&str>| wanted.is_none() || wanted.as_deref() == found;
+        let is = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.is_none() || wanted.as_deref() == found
+        };
         let has_words = || {
             let title = session.title.as_deref().unwrap_or_default().to_lowercase();
             words.iter().all(|word| title.contains(word))
         };
         session.deleted_at_ms.is_none()
             && self.status.is_none_or(|status| session.status == status)
-            && is(&self.user_id, chat.and_then(|chat| chat.created_by.as_deref()))
+            && is(
+                &self.user_id,
+                chat.and_then(|chat| chat.created_by.as_deref()),
+            )
             && is(&self.team_id, chat.and_then(|chat| chat.team_id.as_deref()))
-            && is(&self.assistant_id, chat.map(|chat| chat.assistant_id.as_str()))
+            && is(
+                &self.assistant_id,
+                chat.map(|chat| chat.assistant_id.as_str()),
+            )
             && (words.is_empty() || has_words())
     }
 }

@@ -38,11 +38,23 @@ impl Checkpointed for Catalog {
         match self.items.get(place as usize) {
             Some(Item::Session(id)) => self.sessions.get(id).map_or(ROW_BYTES, |entry| {
                 let session = &entry.session;
-                let metadata = session.metadata.as_ref().map_or(0, |metadata| metadata.as_bytes().len());
-                let texts = length(&session.name) + length(&session.project) + length(&session.title) + metadata;
+                let metadata = session
+                    .metadata
+                    .as_ref()
+                    .map_or(0, |metadata| metadata.as_bytes().len());
+                let texts = length(&session.name)
+                    + length(&session.project)
+                    + length(&session.title)
+                    + metadata;
                 // What a newer build keeps in a chat may be of any size; it is measured, as it is rare.
-                let extra = session.chat.as_ref().map(|chat| &chat.extra).filter(|extra| !extra.is_empty());
-                let extra = extra.map_or(0, |extra| serde_json::to_vec(extra).map_or(0, |json| json.len()));
+                let extra = session
+                    .chat
+                    .as_ref()
+                    .map(|chat| &chat.extra)
+                    .filter(|extra| !extra.is_empty());
+                let extra = extra.map_or(0, |extra| {
+                    serde_json::to_vec(extra).map_or(0, |json| json.len())
+                });
                 ROW_BYTES * if session.chat.is_some() { 2 } else { 1 } + texts + extra
             }),
             _ => ROW_BYTES,
@@ -50,7 +62,10 @@ impl Checkpointed for Catalog {
     }
 
     fn encode_part(&self, places: &[u32]) -> Result<Vec<u8>> {
-        let items = places.iter().map(|place| Ok((*place, self.row(*place)?))).collect::<Result<Vec<_>>>()?;
+        let items = places
+            .iter()
+            .map(|place| Ok((*place, self.row(*place)?)))
+            .collect::<Result<Vec<_>>>()?;
         codec::encode_part(&CatalogPart { items })
     }
 
@@ -58,19 +73,27 @@ impl Checkpointed for Catalog {
         for (place, row) in codec::decode_part::<CatalogPart>(part)?.items {
             let expected = self.items.len();
             if place as usize != expected {
-                return Err(wrong(format!("item {expected} should come next, but item {place} does")));
+                return Err(wrong(format!(
+                    "item {expected} should come next, but item {place} does"
+                )));
             }
             let added = match row {
-                CatalogRow::Session { created, json } => self.add_nameless(created, session(&json)?),
-                CatalogRow::Instance { id, session, agent_name, parent, created_at_ms } => {
-                    self.add_instance(AgentInstance {
-                        id: InstanceId(Uuid::from_bytes(id)),
-                        session_id: SessionId(Uuid::from_bytes(session)),
-                        agent_name,
-                        parent_instance_id: parent.map(|parent| InstanceId(Uuid::from_bytes(parent))),
-                        created_at_ms,
-                    })
+                CatalogRow::Session { created, json } => {
+                    self.add_nameless(created, session(&json)?)
                 }
+                CatalogRow::Instance {
+                    id,
+                    session,
+                    agent_name,
+                    parent,
+                    created_at_ms,
+                } => self.add_instance(AgentInstance {
+                    id: InstanceId(Uuid::from_bytes(id)),
+                    session_id: SessionId(Uuid::from_bytes(session)),
+                    agent_name,
+                    parent_instance_id: parent.map(|parent| InstanceId(Uuid::from_bytes(parent))),
+                    created_at_ms,
+                }),
             };
             added.map_err(wrong)?;
         }
@@ -85,7 +108,9 @@ impl Checkpointed for Catalog {
             let (Some(Item::Session(id)), CatalogRow::Session { created, json }) =
                 (self.items.get(place as usize).copied(), row)
             else {
-                return Err(wrong(format!("item {place} is no session, and can't change")));
+                return Err(wrong(format!(
+                    "item {place} is no session, and can't change"
+                )));
             };
             let (session, entry) = (session(&json)?, self.sessions.get_mut(&id));
             match entry.filter(|entry| session.id == id && entry.created == created) {
@@ -100,7 +125,13 @@ impl Checkpointed for Catalog {
         // Only now: a name may have gone from a session that was deleted to another.
         for (id, entry) in &self.sessions {
             let session = &entry.session;
-            let Some(name) = session.name.as_ref().filter(|_| session.deleted_at_ms.is_none()) else { continue };
+            let Some(name) = session
+                .name
+                .as_ref()
+                .filter(|_| session.deleted_at_ms.is_none())
+            else {
+                continue;
+            };
             if self.by_name.insert(name.clone(), *id).is_some() {
                 return Err(wrong(format!("two sessions have the name {name:?}")));
             }
@@ -108,7 +139,9 @@ impl Checkpointed for Catalog {
         if self.by_creation.len() != self.sessions.len() {
             return Err(wrong("two sessions were made at once".to_owned()));
         }
-        self.sessions.values().for_each(|entry| self.listed.insert(entry));
+        self.sessions
+            .values()
+            .for_each(|entry| self.listed.insert(entry));
         self.last_sequence = sequence;
         Ok(())
     }
@@ -128,9 +161,13 @@ impl Catalog {
         match self.items.get(place as usize).ok_or_else(gone)? {
             Item::Session(id) => {
                 let entry = self.sessions.get(id).ok_or_else(gone)?;
-                let json = serde_json::to_vec(&entry.session)
-                    .map_err(|source| Error::invalid(format!("session {id} has no JSON form: {source}")))?;
-                Ok(CatalogRow::Session { created: entry.created, json })
+                let json = serde_json::to_vec(&entry.session).map_err(|source| {
+                    Error::invalid(format!("session {id} has no JSON form: {source}"))
+                })?;
+                Ok(CatalogRow::Session {
+                    created: entry.created,
+                    json,
+                })
             }
             Item::Instance(id) => {
                 let instance = self.instances.get(id).ok_or_else(gone)?;
@@ -138,7 +175,9 @@ impl Catalog {
                     id: *id.0.as_bytes(),
                     session: *instance.session_id.0.as_bytes(),
                     agent_name: instance.agent_name.clone(),
-                    parent: instance.parent_instance_id.map(|parent| *parent.0.as_bytes()),
+                    parent: instance
+                        .parent_instance_id
+                        .map(|parent| *parent.0.as_bytes()),
                     created_at_ms: instance.created_at_ms,
                 })
             }
@@ -147,7 +186,8 @@ impl Catalog {
 }
 
 fn session(json: &[u8]) -> Result<Session> {
-    serde_json::from_slice(json).map_err(|source| wrong(format!("a session can't be read: {source}")))
+    serde_json::from_slice(json)
+        .map_err(|source| wrong(format!("a session can't be read: {source}")))
 }
 
 fn wrong(what: impl Into<String>) -> Error {

@@ -44,13 +44,17 @@ impl Listed {
             return;
         }
         self.all.insert(created);
-        self.by_status.entry(session.status).or_default().insert(created);
+        self.by_status
+            .entry(session.status)
+            .or_default()
+            .insert(created);
         if let Some(chat) = &session.chat {
             add(&mut self.by_user, chat.created_by.as_deref(), created);
             add(&mut self.by_team, chat.team_id.as_deref(), created);
             add(&mut self.by_assistant, Some(&chat.assistant_id), created);
         }
-        self.by_last_message.insert((entry.last_message_at(), created));
+        self.by_last_message
+            .insert((entry.last_message_at(), created));
         self.by_sort.insert((entry.sort(), Reverse(created)));
     }
 
@@ -65,9 +69,14 @@ impl Listed {
         if let Some(chat) = &session.chat {
             take(&mut self.by_user, chat.created_by.as_deref(), created);
             take(&mut self.by_team, chat.team_id.as_deref(), created);
-            take(&mut self.by_assistant, Some(chat.assistant_id.as_str()), created);
+            take(
+                &mut self.by_assistant,
+                Some(chat.assistant_id.as_str()),
+                created,
+            );
         }
-        self.by_last_message.remove(&(entry.last_message_at(), created));
+        self.by_last_message
+            .remove(&(entry.last_message_at(), created));
         self.by_sort.remove(&(entry.sort(), Reverse(created)));
     }
 
@@ -89,7 +98,10 @@ impl Listed {
 
     /// The one with the latest message first, of those alike the newest.
     pub(super) fn by_last_message(&self) -> impl Iterator<Item = u64> + '_ {
-        self.by_last_message.iter().rev().map(|(_, created)| *created)
+        self.by_last_message
+            .iter()
+            .rev()
+            .map(|(_, created)| *created)
     }
 
     /// By the `sort` field, the lowest first, of those alike the newest.
@@ -114,7 +126,9 @@ where
     Value: Hash + Eq + ?Sized,
 {
     let Some(value) = value else { return };
-    let Some(list) = lists.get_mut(value) else { return };
+    let Some(list) = lists.get_mut(value) else {
+        return;
+    };
     list.remove(&created);
     if list.is_empty() {
         lists.remove(value);

@@ -8,12 +8,16 @@ use crate::{
 /// Checks the length of a text in characters.
 pub(super) fn length(what: &str, text: Option<&str>, chars_max: usize) -> Result<()> {
     // A character has at least one byte, so that most texts needn't be counted.
-    let Some(text) = text.filter(|text| text.len() > chars_max) else { return Ok(()) };
+    let Some(text) = text.filter(|text| text.len() > chars_max) else {
+        return Ok(());
+    };
     let chars = text.chars().count();
     if chars <= chars_max {
         return Ok(());
     }
-    Err(Error::too_large(format!("{what} has {chars} characters, at most {chars_max} are allowed; shorten it")))
+    Err(Error::too_large(format!(
+        "{what} has {chars} characters, at most {chars_max} are allowed; shorten it"
+    )))
 }
 
 /// Checks that a text is there, and its length.
@@ -27,9 +31,10 @@ pub(super) fn required(what: &str, text: &str, chars_max: usize) -> Result<()> {
 /// Checks that a JSON value is an object.
 pub(super) fn object(what: &str, json: Option<&RawJson>) -> Result<()> {
     match json {
-        Some(json) if !json.as_str().trim_start().starts_with('{') => {
-            Err(Error::invalid(format!("{what} should be a JSON object, but is {}", short(json.as_str()))))
-        }
+        Some(json) if !json.as_str().trim_start().starts_with('{') => Err(Error::invalid(format!(
+            "{what} should be a JSON object, but is {}",
+            short(json.as_str())
+        ))),
         _ => Ok(()),
     }
 }
@@ -42,16 +47,26 @@ pub(super) fn sequence(what: &str, sequence: u64) -> Result<()> {
 /// Checks a sequence that a caller gave: it leaves room for those that the store gives after it.
 pub(super) fn given_sequence(what: &str, id: &str, sequence: u64) -> Result<()> {
     if id.is_empty() {
-        return sequence_up_to(&format!("the {what}'s sequence"), sequence, CHAT_SEQUENCE_GIVEN_MAX);
+        return sequence_up_to(
+            &format!("the {what}'s sequence"),
+            sequence,
+            CHAT_SEQUENCE_GIVEN_MAX,
+        );
     }
-    sequence_up_to(&format!("the sequence of {what} {id:?}"), sequence, CHAT_SEQUENCE_GIVEN_MAX)
+    sequence_up_to(
+        &format!("the sequence of {what} {id:?}"),
+        sequence,
+        CHAT_SEQUENCE_GIVEN_MAX,
+    )
 }
 
 fn sequence_up_to(what: &str, sequence: u64, max: u64) -> Result<()> {
     if sequence <= max {
         return Ok(());
     }
-    Err(Error::invalid(format!("{what} is {sequence}, at most {max} is allowed; 0 is the next one")))
+    Err(Error::invalid(format!(
+        "{what} is {sequence}, at most {max} is allowed; 0 is the next one"
+    )))
 }
 
 fn short(text: &str) -> String {

@@ -8,8 +8,12 @@ const FNV_PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 /// What an id becomes in a copy: always the same, another in each copy, and none that there was before.
 pub fn id_in_copy(copy: Uuid, id: &str) -> String {
     let bytes = copy.as_bytes().iter().chain(id.as_bytes());
-    let hash = bytes.fold(FNV_OFFSET, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(FNV_PRIME));
-    Builder::from_custom_bytes(hash.to_be_bytes()).into_uuid().to_string()
+    let hash = bytes.fold(FNV_OFFSET, |hash, byte| {
+        (hash ^ u128::from(*byte)).wrapping_mul(FNV_PRIME)
+    });
+    Builder::from_custom_bytes(hash.to_be_bytes())
+        .into_uuid()
+        .to_string()
 }
 
 #[cfg(test)]

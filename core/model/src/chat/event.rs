@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ChatMessage, Error, ErrorKind, Result, SessionId, Step, Timestamp, Updates, codec, limits::CHAT_EVENT_BYTES_MAX,
+    ChatMessage, Error, ErrorKind, Result, SessionId, Step, Timestamp, Updates, codec,
+    limits::CHAT_EVENT_BYTES_MAX,
 };
 
 pub(super) const MESSAGE_SAVED: u8 = 64;
@@ -106,29 +107,62 @@ impl ChatEvent {
                 message.id = None;
                 (MESSAGE_SAVED, serde_json::to_vec(&message))
             }
-            Self::MessageUpdated { message_id, at, updates } => {
-                (MESSAGE_UPDATED, serde_json::to_vec(&MessageUpdated { message_id, at, updates }))
-            }
-            Self::MessagesDeleted { message_ids, at } => {
-                (MESSAGES_DELETED, serde_json::to_vec(&MessagesDeleted { message_ids, at }))
-            }
+            Self::MessageUpdated {
+                message_id,
+                at,
+                updates,
+            } => (
+                MESSAGE_UPDATED,
+                serde_json::to_vec(&MessageUpdated {
+                    message_id,
+                    at,
+                    updates,
+                }),
+            ),
+            Self::MessagesDeleted { message_ids, at } => (
+                MESSAGES_DELETED,
+                serde_json::to_vec(&MessagesDeleted { message_ids, at }),
+            ),
             Self::StepSaved(mut step) => {
                 step.id = None;
                 (STEP_SAVED, serde_json::to_vec(&step))
             }
-            Self::StepUpdated { step_id, at, updates } => {
-                (STEP_UPDATED, serde_json::to_vec(&StepUpdated { step_id, at, updates }))
-            }
-            Self::Copied { session_id, chat_id } => (CHAT_COPIED, serde_json::to_vec(&Copied { session_id, chat_id })),
+            Self::StepUpdated {
+                step_id,
+                at,
+                updates,
+            } => (
+                STEP_UPDATED,
+                serde_json::to_vec(&StepUpdated {
+                    step_id,
+                    at,
+                    updates,
+                }),
+            ),
+            Self::Copied {
+                session_id,
+                chat_id,
+            } => (
+                CHAT_COPIED,
+                serde_json::to_vec(&Copied {
+                    session_id,
+                    chat_id,
+                }),
+            ),
         };
-        let payload = payload.map_err(|source| Error::invalid(format!("a chat event has no JSON form: {source}")))?;
+        let payload = payload
+            .map_err(|source| Error::invalid(format!("a chat event has no JSON form: {source}")))?;
         if payload.len() > CHAT_EVENT_BYTES_MAX {
             return Err(Error::too_large(format!(
                 "a message or step has {} bytes of JSON, at most {CHAT_EVENT_BYTES_MAX} are allowed; keep large content elsewhere",
                 payload.len()
             )));
         }
-        Ok(EncodedChatEvent { kind, meta: codec::encode_chat_meta(), payload })
+        Ok(EncodedChatEvent {
+            kind,
+            meta: codec::encode_chat_meta(),
+            payload,
+        })
     }
 
     /// Reads an event from the parts of a record.
@@ -140,22 +174,54 @@ impl ChatEvent {
         let payload = codec::open_chat(meta, payload)?;
         let event = match kind {
             MESSAGE_SAVED => serde_json::from_slice(&payload).map(Self::MessageSaved),
-            MESSAGE_UPDATED => serde_json::from_slice(&payload)
-                .map(|MessageUpdated { message_id, at, updates }| Self::MessageUpdated { message_id, at, updates }),
-            MESSAGES_DELETED => serde_json::from_slice(&payload)
-                .map(|MessagesDeleted { message_ids, at }| Self::MessagesDeleted { message_ids, at }),
+            MESSAGE_UPDATED => serde_json::from_slice(&payload).map(
+                |MessageUpdated {
+                     message_id,
+                     at,
+                     updates,
+                 }| Self::MessageUpdated {
+                    message_id,
+                    at,
+                    updates,
+                },
+            ),
+            MESSAGES_DELETED => {
+                serde_json::from_slice(&payload).map(|MessagesDeleted { message_ids, at }| {
+                    Self::MessagesDeleted { message_ids, at }
+                })
+            }
             STEP_SAVED => serde_json::from_slice(&payload).map(Self::StepSaved),
-            STEP_UPDATED => serde_json::from_slice(&payload)
-                .map(|StepUpdated { step_id, at, updates }| Self::StepUpdated { step_id, at, updates }),
-            CHAT_COPIED => serde_json::from_slice(&payload)
-                .map(|Copied { session_id, chat_id }| Self::Copied { session_id, chat_id }),
+            STEP_UPDATED => serde_json::from_slice(&payload).map(
+                |StepUpdated {
+                     step_id,
+                     at,
+                     updates,
+                 }| Self::StepUpdated {
+                    step_id,
+                    at,
+                    updates,
+                },
+            ),
+            CHAT_COPIED => serde_json::from_slice(&payload).map(
+                |Copied {
+                     session_id,
+                     chat_id,
+                 }| Self::Copied {
+                    session_id,
+                    chat_id,
+                },
+            ),
             _ => {
                 return Err(Error::new(
                     ErrorKind::UnsupportedVersion,
-                    format!("chat event of kind {kind} is not known to this build; use a newer one"),
+                    format!(
+                        "chat event of kind {kind} is not known to this build; use a newer one"
+                    ),
                 ));
             }
         };
-        event.map_err(|source| Error::damaged(format!("chat event of kind {kind} can't be read: {source}")))
+        event.map_err(|source| {
+            Error::damaged(format!("chat event of kind {kind} can't be read: {source}"))
+        })
     }
 }

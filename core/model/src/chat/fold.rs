@@ -139,9 +139,16 @@ impl ChatFold {
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) when the event doesn't follow from those before it.
-    pub fn apply(&mut self, sequence: u64, position: u64, bytes: usize, event: ChatEvent) -> Result<()> {
-        self.apply_next(position, event)
-            .map_err(|error| Error::damaged(format!("chat event {sequence} doesn't follow: {error}")))?;
+    pub fn apply(
+        &mut self,
+        sequence: u64,
+        position: u64,
+        bytes: usize,
+        event: ChatEvent,
+    ) -> Result<()> {
+        self.apply_next(position, event).map_err(|error| {
+            Error::damaged(format!("chat event {sequence} doesn't follow: {error}"))
+        })?;
         self.last_sequence = sequence;
         self.bytes += bytes;
         Ok(())
@@ -150,13 +157,20 @@ impl ChatFold {
     fn apply_next(&mut self, position: u64, event: ChatEvent) -> Result<()> {
         match event {
             ChatEvent::MessageSaved(message) => self.save_message(position, message),
-            ChatEvent::MessageUpdated { message_id, at, updates } => {
+            ChatEvent::MessageUpdated {
+                message_id,
+                at,
+                updates,
+            } => {
                 // A message may be redacted or deleted: its updates then change nothing.
                 if let Some(place) = self.message_places.get(&message_id).copied()
                     && let Some(saved) = &self.messages[place]
                 {
                     let message = Box::new(saved.message.updated(&updates, at)?);
-                    let saved = SavedMessage { position: saved.position, message };
+                    let saved = SavedMessage {
+                        position: saved.position,
+                        message,
+                    };
                     self.put_message(place, Some(saved));
                     self.touched.push((position, Place::Message(place)));
                 }
@@ -170,7 +184,11 @@ impl ChatFold {
                 }
             }
             ChatEvent::StepSaved(step) => self.save_step(position, *step),
-            ChatEvent::StepUpdated { step_id, at, updates } => {
+            ChatEvent::StepUpdated {
+                step_id,
+                at,
+                updates,
+            } => {
                 if let Some(place) = self.step_places.get(&step_id).copied() {
                     let step = self.steps[place].updated(&updates, at)?;
                     self.unlink_step(place);
@@ -179,7 +197,10 @@ impl ChatFold {
                     self.touched.push((position, Place::Step(place)));
                 }
             }
-            ChatEvent::Copied { session_id, chat_id } => self.become_copy(session_id, &chat_id),
+            ChatEvent::Copied {
+                session_id,
+                chat_id,
+            } => self.become_copy(session_id, &chat_id),
         }
         Ok(())
     }
@@ -195,7 +216,8 @@ impl ChatFold {
         self.last_message_sequence = self.last_message_sequence.max(message.sequence);
         message.id = Some(position);
         let place = self.messages.len();
-        self.message_places.insert(message.message_id.clone(), place);
+        self.message_places
+            .insert(message.message_id.clone(), place);
         self.messages.push(None);
         self.put_message(place, Some(SavedMessage { position, message }));
         self.touched.push((position, Place::Message(place)));
@@ -205,7 +227,12 @@ impl ChatFold {
         if let Some(before) = &self.messages[place] {
             let order = before.order(place);
             self.message_order.remove(&order);
-            if let Some(request) = before.message.request_id.as_ref().and_then(|id| self.requests.get_mut(id)) {
+            if let Some(request) = before
+                .message
+                .request_id
+                .as_ref()
+                .and_then(|id| self.requests.get_mut(id))
+            {
                 request.messages.remove(&order);
             }
         }
@@ -214,7 +241,9 @@ impl ChatFold {
     }
 
     fn link_message(&mut self, place: usize) {
-        let Some(saved) = &self.messages[place] else { return };
+        let Some(saved) = &self.messages[place] else {
+            return;
+        };
         let order = saved.order(place);
         self.message_order.insert(order);
         if let Some(request) = &saved.message.request_id {
@@ -236,7 +265,8 @@ impl ChatFold {
                 place
             }
             None => {
-                self.step_places.insert(step.step_id.clone(), self.steps.len());
+                self.step_places
+                    .insert(step.step_id.clone(), self.steps.len());
                 self.step_positions.push(position);
                 self.steps.push(step);
                 self.steps.len() - 1
@@ -265,7 +295,9 @@ impl ChatFold {
         if step.can_resume() {
             self.open_steps.insert(place);
         }
-        entry(&mut self.requests, &step.request_id).steps.insert((step.sequence, place));
+        entry(&mut self.requests, &step.request_id)
+            .steps
+            .insert((step.sequence, place));
         entry(&mut self.stacks, &step.stack_id).insert(place);
     }
 
@@ -279,20 +311,31 @@ impl ChatFold {
         self.requests = requests
             .map(|(id, request)| {
                 let last_step_sequence = request.last_step_sequence;
-                (id_in_copy(session.0, &id), Request { last_step_sequence, ..Request::default() })
+                (
+                    id_in_copy(session.0, &id),
+                    Request {
+                        last_step_sequence,
+                        ..Request::default()
+                    },
+                )
             })
             .collect();
         for place in 0..self.messages.len() {
-            let Some(SavedMessage { message, .. }) = &mut self.messages[place] else { continue };
+            let Some(SavedMessage { message, .. }) = &mut self.messages[place] else {
+                continue;
+            };
             renew(&mut message.message_id);
             message.request_id.as_mut().map(renew);
             chat_id.clone_into(&mut message.chat_id);
-            self.message_places.insert(message.message_id.clone(), place);
+            self.message_places
+                .insert(message.message_id.clone(), place);
             self.link_message(place);
         }
         for place in 0..self.steps.len() {
             let step = &mut self.steps[place];
-            [&mut step.step_id, &mut step.request_id, &mut step.stack_id].into_iter().for_each(renew);
+            [&mut step.step_id, &mut step.request_id, &mut step.stack_id]
+                .into_iter()
+                .for_each(renew);
             step.stack_parent_id.as_mut().map(renew);
             chat_id.clone_into(&mut step.chat_id);
             self.step_places.insert(step.step_id.clone(), place);
@@ -307,11 +350,16 @@ impl ChatFold {
 
     /// The message with this id.
     pub fn message(&self, id: &str) -> Option<&ChatMessage> {
-        self.message_places.get(id).and_then(|place| self.message_at(*place))
+        self.message_places
+            .get(id)
+            .and_then(|place| self.message_at(*place))
     }
 
     fn message_at(&self, place: usize) -> Option<&ChatMessage> {
-        self.messages.get(place)?.as_ref().map(|saved| &*saved.message)
+        self.messages
+            .get(place)?
+            .as_ref()
+            .map(|saved| &*saved.message)
     }
 
     /// The messages that a filter admits, in the chat's order. Those of a request are not looked for among the others;
@@ -319,10 +367,17 @@ impl ChatFold {
     pub fn messages(&self, filter: &MessageFilter) -> Vec<&ChatMessage> {
         let nothing = BTreeSet::new();
         let order = match &filter.request_id {
-            Some(request) => self.requests.get(request).map_or(&nothing, |request| &request.messages),
+            Some(request) => self
+                .requests
+                .get(request)
+                .map_or(&nothing, |request| &request.messages),
             None => &self.message_order,
         };
-        let limit = if filter.limit == 0 { usize::MAX } else { filter.limit };
+        let limit = if filter.limit == 0 {
+            usize::MAX
+        } else {
+            filter.limit
+        };
         order
             .iter()
             .filter_map(|(.., place)| self.message_at(*place))
@@ -336,11 +391,16 @@ impl ChatFold {
     /// What was saved or changed after a position of the log and is still there, in the order of the events; some more
     /// than once.
     pub fn touched_after(&self, position: u64) -> impl Iterator<Item = Touched<'_>> {
-        let first = self.touched.partition_point(|(touched, _)| *touched <= position);
-        self.touched.iter().skip(first).filter_map(|(_, place)| match place {
-            Place::Message(place) => self.message_at(*place).map(Touched::Message),
-            Place::Step(place) => self.steps.get(*place).map(Touched::Step),
-        })
+        let first = self
+            .touched
+            .partition_point(|(touched, _)| *touched <= position);
+        self.touched
+            .iter()
+            .skip(first)
+            .filter_map(|(_, place)| match place {
+                Place::Message(place) => self.message_at(*place).map(Touched::Message),
+                Place::Step(place) => self.steps.get(*place).map(Touched::Step),
+            })
     }
 
     /// The position of the last event that saved or changed something, 0 where none did.
@@ -360,41 +420,72 @@ impl ChatFold {
 
     /// The steps that were saved after a position of the log, in that order, each with its own.
     pub fn steps_after(&self, position: u64) -> impl Iterator<Item = (u64, &Step)> {
-        let first = self.step_positions.partition_point(|saved| *saved <= position);
-        self.step_positions.iter().copied().zip(&self.steps).skip(first)
+        let first = self
+            .step_positions
+            .partition_point(|saved| *saved <= position);
+        self.step_positions
+            .iter()
+            .copied()
+            .zip(&self.steps)
+            .skip(first)
     }
 
     /// The steps of a request, in its order.
     pub fn steps_of_request(&self, request_id: &str) -> Vec<&Step> {
-        let steps = self.requests.get(request_id).into_iter().flat_map(|request| &request.steps);
+        let steps = self
+            .requests
+            .get(request_id)
+            .into_iter()
+            .flat_map(|request| &request.steps);
         steps.map(|(_, place)| &self.steps[*place]).collect()
     }
 
     /// The steps of a node of the call stack, in the order in which they were saved.
     pub fn steps_of_stack(&self, stack_id: &str) -> Vec<&Step> {
-        self.stacks.get(stack_id).into_iter().flatten().map(|place| &self.steps[*place]).collect()
+        self.stacks
+            .get(stack_id)
+            .into_iter()
+            .flatten()
+            .map(|place| &self.steps[*place])
+            .collect()
     }
 
     /// The last step that can be resumed and that no later one has made up for: a failed step that the same assistant
     /// tried again, with success, is over.
     pub fn last_resumable_step(&self) -> Option<&Step> {
-        self.open_steps.iter().rev().find(|place| !self.is_made_up_for(**place)).map(|place| &self.steps[*place])
+        self.open_steps
+            .iter()
+            .rev()
+            .find(|place| !self.is_made_up_for(**place))
+            .map(|place| &self.steps[*place])
     }
 
     /// As [`last_resumable_step`](Self::last_resumable_step), of one request.
     pub fn last_resumable_step_of(&self, request_id: &str) -> Option<&Step> {
-        let places = self.requests.get(request_id)?.steps.iter().map(|(_, place)| *place);
-        let open = places.filter(|place| self.open_steps.contains(place) && !self.is_made_up_for(*place));
+        let places = self
+            .requests
+            .get(request_id)?
+            .steps
+            .iter()
+            .map(|(_, place)| *place);
+        let open =
+            places.filter(|place| self.open_steps.contains(place) && !self.is_made_up_for(*place));
         open.max().map(|place| &self.steps[place])
     }
 
     fn is_made_up_for(&self, place: usize) -> bool {
         let step = &self.steps[place];
-        let later = self.stacks.get(&step.stack_id).into_iter().flat_map(|stack| stack.range(place + 1..));
+        let later = self
+            .stacks
+            .get(&step.stack_id)
+            .into_iter()
+            .flat_map(|stack| stack.range(place + 1..));
         let later = later.map(|place| &self.steps[*place]);
         step.status == StepStatus::Failed
             && later
-                .filter(|other| other.request_id == step.request_id && other.step_type == step.step_type)
+                .filter(|other| {
+                    other.request_id == step.request_id && other.step_type == step.step_type
+                })
                 .any(|other| other.status == StepStatus::Completed)
     }
 
@@ -443,7 +534,8 @@ fn entry<'a, V: Default>(map: &'a mut HashMap<String, V>, key: &str) -> &'a mut 
     if !map.contains_key(key) {
         map.insert(key.to_owned(), V::default());
     }
-    map.get_mut(key).expect("it was put in where it wasn't there")
+    map.get_mut(key)
+        .expect("it was put in where it wasn't there")
 }
 
 #[cfg(test)]

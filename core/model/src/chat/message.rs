@@ -134,7 +134,10 @@ impl ChatMessage {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a field that can't be changed, or a value of another
     /// type; as [`check`](Self::check).
     pub fn updated(&self, updates: &Updates, at: Timestamp) -> Result<Self> {
-        let message = Self { updated_at: at, ..overlay(self, updates, &Self::FIXED, "message")? };
+        let message = Self {
+            updated_at: at,
+            ..overlay(self, updates, &Self::FIXED, "message")?
+        };
         message.check()?;
         Ok(message)
     }
@@ -146,10 +149,18 @@ impl ChatMessage {
     /// unknown fields that couldn't be read back;
     /// [`TooLarge`](crate::ErrorKind::TooLarge) for a field over its limit.
     pub fn check(&self) -> Result<()> {
-        required("the message's type", &self.message_type, CHAT_WORD_CHARS_MAX)?;
+        required(
+            "the message's type",
+            &self.message_type,
+            CHAT_WORD_CHARS_MAX,
+        )?;
         object("the message's props", Some(&self.props))?;
         length("the message_id", Some(&self.message_id), CHAT_ID_CHARS_MAX)?;
-        length("the message's assistant_id", self.assistant_id.as_deref(), CHAT_OWNER_CHARS_MAX)?;
+        length(
+            "the message's assistant_id",
+            self.assistant_id.as_deref(),
+            CHAT_OWNER_CHARS_MAX,
+        )?;
         for (what, id) in [
             ("the message's request_id", &self.request_id),
             ("the message's block_id", &self.block_id),

@@ -34,7 +34,14 @@ pub enum StepType {
 
 impl StepType {
     /// Every type.
-    pub const ALL: [Self; 6] = [Self::Input, Self::HookCreate, Self::Llm, Self::Tool, Self::HookNext, Self::Delegate];
+    pub const ALL: [Self; 6] = [
+        Self::Input,
+        Self::HookCreate,
+        Self::Llm,
+        Self::Tool,
+        Self::HookNext,
+        Self::Delegate,
+    ];
 }
 
 /// How far a step is.
@@ -56,7 +63,13 @@ pub enum StepStatus {
 
 impl StepStatus {
     /// Every status.
-    pub const ALL: [Self; 5] = [Self::Pending, Self::Running, Self::Completed, Self::Failed, Self::Interrupted];
+    pub const ALL: [Self; 5] = [
+        Self::Pending,
+        Self::Running,
+        Self::Completed,
+        Self::Failed,
+        Self::Interrupted,
+    ];
 
     /// Whether there is something to resume: start, restart, retry or continue.
     ///
@@ -220,7 +233,10 @@ impl Step {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a field that can't be changed, or a value of another
     /// type; as [`check`](Self::check).
     pub fn updated(&self, updates: &Updates, at: Timestamp) -> Result<Self> {
-        let step = Self { updated_at: at, ..overlay(self, updates, &Self::FIXED, "step")? };
+        let step = Self {
+            updated_at: at,
+            ..overlay(self, updates, &Self::FIXED, "step")?
+        };
         step.check()?;
         Ok(step)
     }
@@ -233,9 +249,17 @@ impl Step {
     pub fn check(&self) -> Result<()> {
         length("the step_id", Some(&self.step_id), CHAT_ID_CHARS_MAX)?;
         required("the step's request_id", &self.request_id, CHAT_ID_CHARS_MAX)?;
-        required("the step's assistant_id", &self.assistant_id, CHAT_OWNER_CHARS_MAX)?;
+        required(
+            "the step's assistant_id",
+            &self.assistant_id,
+            CHAT_OWNER_CHARS_MAX,
+        )?;
         required("the step's stack_id", &self.stack_id, CHAT_ID_CHARS_MAX)?;
-        length("the step's stack_parent_id", self.stack_parent_id.as_deref(), CHAT_ID_CHARS_MAX)?;
+        length(
+            "the step's stack_parent_id",
+            self.stack_parent_id.as_deref(),
+            CHAT_ID_CHARS_MAX,
+        )?;
         object("the step's input", self.input.as_ref())?;
         object("the step's output", self.output.as_ref())?;
         object("the step's space_snapshot", self.space_snapshot.as_ref())?;

@@ -32,7 +32,9 @@ impl Updates {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't a JSON object.
     pub fn parse(json: &str) -> Result<Self> {
-        read_json(json).map_err(|told| Error::invalid(format!("updates should be a JSON object of fields: {told}")))
+        read_json(json).map_err(|told| {
+            Error::invalid(format!("updates should be a JSON object of fields: {told}"))
+        })
     }
 
     /// The same updates, with one more.
@@ -58,7 +60,9 @@ pub(crate) fn overlay<T: Serialize + DeserializeOwned>(
     let mut fields: BTreeMap<String, RawJson> = RawJson::from_value(item)?.to_value()?;
     for (field, value) in &updates.0 {
         if fixed.contains(&field.as_str()) {
-            return Err(Error::invalid(format!("{field:?} of a {what} can't be changed; leave it out of the updates")));
+            return Err(Error::invalid(format!(
+                "{field:?} of a {what} can't be changed; leave it out of the updates"
+            )));
         }
         if value.as_str() == "null" {
             fields.remove(field);
@@ -67,5 +71,6 @@ pub(crate) fn overlay<T: Serialize + DeserializeOwned>(
         }
     }
     let text = RawJson::from_value(&fields)?;
-    read_json(text.as_str()).map_err(|told| Error::invalid(format!("the updates don't make a {what}: {told}")))
+    read_json(text.as_str())
+        .map_err(|told| Error::invalid(format!("the updates don't make a {what}: {told}")))
 }

@@ -10,7 +10,8 @@ use super::{
 use crate::{
     Error, RawJson, Result, Session, SessionStatus, Timestamp, Updates, extra,
     limits::{
-        CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX, CHAT_TITLE_CHARS_MAX, CHAT_WORD_CHARS_MAX, SESSION_METADATA_BYTES_MAX,
+        CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX, CHAT_TITLE_CHARS_MAX, CHAT_WORD_CHARS_MAX,
+        SESSION_METADATA_BYTES_MAX,
     },
 };
 
@@ -81,16 +82,32 @@ pub struct Chat {
     #[serde(default)]
     pub updated_at: Timestamp,
     /// The user who made it.
-    #[serde(default, rename = "__yao_created_by", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "__yao_created_by",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub created_by: Option<String>,
     /// The user who changed it last.
-    #[serde(default, rename = "__yao_updated_by", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "__yao_updated_by",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub updated_by: Option<String>,
     /// The team it belongs to.
-    #[serde(default, rename = "__yao_team_id", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "__yao_team_id",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub team_id: Option<String>,
     /// The tenant it belongs to.
-    #[serde(default, rename = "__yao_tenant_id", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "__yao_tenant_id",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub tenant_id: Option<String>,
     /// Fields that aren't known here.
     #[serde(flatten)]
@@ -153,7 +170,13 @@ impl Default for ChatFields {
 
 impl Chat {
     /// The fields that no update changes.
-    pub const FIXED: [&'static str; 5] = ["id", "chat_id", "created_at", "__yao_created_by", "last_message_at"];
+    pub const FIXED: [&'static str; 5] = [
+        "id",
+        "chat_id",
+        "created_at",
+        "__yao_created_by",
+        "last_message_at",
+    ];
 
     /// The names of its fields in JSON.
     const NAMES: [&'static str; 18] = [
@@ -180,12 +203,21 @@ impl Chat {
     /// A chat with an assistant, everything else as S4 has it by default.
     pub fn new(assistant_id: impl Into<String>) -> Self {
         let assistant_id = assistant_id.into();
-        Self::from_parts(String::new(), ChatFields { assistant_id, ..ChatFields::default() })
+        Self::from_parts(
+            String::new(),
+            ChatFields {
+                assistant_id,
+                ..ChatFields::default()
+            },
+        )
     }
 
     /// A session as a chat; `id` is the store's number of it.
     pub fn of(session: &Session, id: u64) -> Self {
-        let chat_id = session.name.clone().unwrap_or_else(|| session.id.to_string());
+        let chat_id = session
+            .name
+            .clone()
+            .unwrap_or_else(|| session.id.to_string());
         let fields = session.chat.as_deref().cloned().unwrap_or_default();
         Self {
             id: Some(id),
@@ -226,7 +258,10 @@ impl Chat {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a field that can't be changed, or a value of another
     /// type; as [`check`](Self::check).
     pub fn updated(&self, updates: &Updates, at: Timestamp) -> Result<Self> {
-        let chat = Self { updated_at: at, ..overlay(self, updates, &Self::FIXED, "chat")? };
+        let chat = Self {
+            updated_at: at,
+            ..overlay(self, updates, &Self::FIXED, "chat")?
+        };
         chat.check()?;
         Ok(chat)
     }
@@ -238,8 +273,16 @@ impl Chat {
     /// back; [`TooLarge`](crate::ErrorKind::TooLarge) for
     /// a field over its limit.
     pub fn check(&self) -> Result<()> {
-        length("the chat's title", self.title.as_deref(), CHAT_TITLE_CHARS_MAX)?;
-        length("the chat's assistant_id", Some(&self.assistant_id), CHAT_OWNER_CHARS_MAX)?;
+        length(
+            "the chat's title",
+            self.title.as_deref(),
+            CHAT_TITLE_CHARS_MAX,
+        )?;
+        length(
+            "the chat's assistant_id",
+            Some(&self.assistant_id),
+            CHAT_OWNER_CHARS_MAX,
+        )?;
         required("the chat's mode", &self.mode, CHAT_WORD_CHARS_MAX)?;
         for (what, owner) in [
             ("the chat's __yao_created_by", &self.created_by),
@@ -258,7 +301,11 @@ impl Chat {
     /// As [`check`](Self::check); [`InvalidInput`](crate::ErrorKind::InvalidInput) when the assistant is missing.
     pub fn check_new(&self) -> Result<()> {
         length("the chat_id", Some(&self.chat_id), CHAT_ID_CHARS_MAX)?;
-        required("the chat's assistant_id", &self.assistant_id, CHAT_OWNER_CHARS_MAX)?;
+        required(
+            "the chat's assistant_id",
+            &self.assistant_id,
+            CHAT_OWNER_CHARS_MAX,
+        )?;
         self.check()
     }
 

@@ -44,15 +44,23 @@ impl Progress {
 
     /// The last checkpoint, with room for chunks that were begun since.
     pub(super) fn checkpoint(&self, items: usize) -> Checkpoint {
-        let mut checkpoint = Checkpoint { items: items as u64, ..self.written.clone() };
-        checkpoint.chunks.resize(items.div_ceil(CHUNK), Span::default());
+        let mut checkpoint = Checkpoint {
+            items: items as u64,
+            ..self.written.clone()
+        };
+        checkpoint
+            .chunks
+            .resize(items.div_ceil(CHUNK), Span::default());
         checkpoint
     }
 
     /// What to write down of so many items.
     pub(super) fn plan(&self, items: usize) -> Plan {
         let Some(changed) = self.changed_since_checkpoint() else {
-            return Plan { chunks: (0..items.div_ceil(CHUNK)).collect(), changes: Vec::new() };
+            return Plan {
+                chunks: (0..items.div_ceil(CHUNK)).collect(),
+                changes: Vec::new(),
+            };
         };
         let mut plan = Plan::default();
         let places: BTreeSet<u32> = changed.iter().copied().collect();
@@ -71,7 +79,12 @@ impl Progress {
                 plan.changes.append(&mut of_chunk);
             }
         }
-        let piled_up: u64 = self.written.changes.iter().map(|changes: &Changes| changes.items).sum();
+        let piled_up: u64 = self
+            .written
+            .changes
+            .iter()
+            .map(|changes: &Changes| changes.items)
+            .sum();
         if piled_up > items as u64 / 4 {
             self.renew_oldest(&mut plan);
         }
@@ -80,14 +93,23 @@ impl Progress {
 
     /// Has the chunks that were written longest ago written again, twice as many items as are changes now.
     fn renew_oldest(&self, plan: &mut Plan) {
-        let mut chunks: Vec<(u64, usize)> =
-            self.written.chunks.iter().enumerate().map(|(chunk, span)| (span.first, chunk)).collect();
+        let mut chunks: Vec<(u64, usize)> = self
+            .written
+            .chunks
+            .iter()
+            .enumerate()
+            .map(|(chunk, span)| (span.first, chunk))
+            .collect();
         chunks.sort_unstable();
         let wanted = plan.changes.len() * 2 / CHUNK + 1;
-        let oldest = chunks.into_iter().map(|(_, chunk)| chunk).filter(|chunk| !plan.chunks.contains(chunk));
+        let oldest = chunks
+            .into_iter()
+            .map(|(_, chunk)| chunk)
+            .filter(|chunk| !plan.chunks.contains(chunk));
         let oldest: Vec<usize> = oldest.take(wanted).collect();
         plan.chunks.extend(oldest);
-        plan.changes.retain(|place| !plan.chunks.contains(&(*place as usize / CHUNK)));
+        plan.changes
+            .retain(|place| !plan.chunks.contains(&(*place as usize / CHUNK)));
     }
 
     /// The places that events changed since the checkpoint; `None` where that isn't known.
@@ -117,8 +139,19 @@ mod tests {
     const ITEMS: usize = 2 * CHUNK + 3;
 
     fn written(items: usize, parts: &[u64]) -> Checkpoint {
-        let chunks = parts.iter().map(|part| Span { first: *part, last: *part, crc: 0 }).collect();
-        Checkpoint { items: items as u64, chunks, changes: Vec::new() }
+        let chunks = parts
+            .iter()
+            .map(|part| Span {
+                first: *part,
+                last: *part,
+                crc: 0,
+            })
+            .collect();
+        Checkpoint {
+            items: items as u64,
+            chunks,
+            changes: Vec::new(),
+        }
     }
 
     #[test]
@@ -127,7 +160,13 @@ mod tests {
         (1..=10).for_each(|sequence| progress.changed(7, sequence));
         progress.written(6, written(ITEMS, &[1, 2, 3]));
         progress.changed(9, 11);
-        assert_eq!(progress.plan(ITEMS), Plan { changes: vec![7, 9], ..Plan::default() });
+        assert_eq!(
+            progress.plan(ITEMS),
+            Plan {
+                changes: vec![7, 9],
+                ..Plan::default()
+            }
+        );
         progress.written(10, written(ITEMS, &[1, 2, 3]));
         assert_eq!(progress.plan(ITEMS).changes, [9]);
         // An older one that comes late changes nothing.
@@ -142,7 +181,13 @@ mod tests {
         (1..=events).for_each(|sequence| progress.changed(1, sequence));
         assert_eq!(progress.plan(ITEMS).chunks.len(), 3);
         progress.written(events - 1, written(ITEMS, &[1, 2, 3]));
-        assert_eq!(progress.plan(ITEMS), Plan { changes: vec![1], ..Plan::default() });
+        assert_eq!(
+            progress.plan(ITEMS),
+            Plan {
+                changes: vec![1],
+                ..Plan::default()
+            }
+        );
         progress.written(events, written(ITEMS, &[1, 2, 3]));
         assert_eq!(progress.plan(ITEMS), Plan::default());
         progress.changed(2, events + 1);
@@ -159,10 +204,22 @@ mod tests {
             progress.changed(place, sequence);
         };
         change(&mut progress, chunk + 2);
-        assert_eq!(progress.plan(CHUNK + 3), Plan { chunks: [1].into(), changes: Vec::new() });
+        assert_eq!(
+            progress.plan(CHUNK + 3),
+            Plan {
+                chunks: [1].into(),
+                changes: Vec::new()
+            }
+        );
         (0..chunk / 2 - 1).for_each(|place| change(&mut progress, place));
         assert_eq!(progress.plan(CHUNK + 3).chunks, [1].into());
         change(&mut progress, chunk - 1);
-        assert_eq!(progress.plan(CHUNK + 3), Plan { chunks: [0, 1].into(), changes: Vec::new() });
+        assert_eq!(
+            progress.plan(CHUNK + 3),
+            Plan {
+                chunks: [0, 1].into(),
+                changes: Vec::new()
+            }
+        );
     }
 }

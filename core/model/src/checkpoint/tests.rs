@@ -5,9 +5,9 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    AgentInstance, Catalog, CatalogEvent, ChatFilter, ChatTouched, Deleted, ErrorKind, InstanceId, ListRuns,
-    ListSessions, RunCatalog, RunCatalogEvent, RunId, RunStatus, RunSummary, Session, SessionChanges, SessionDeleted,
-    SessionId, SessionStatus, SessionUpdated, codec::RunPart,
+    AgentInstance, Catalog, CatalogEvent, ChatFilter, ChatTouched, Deleted, ErrorKind, InstanceId,
+    ListRuns, ListSessions, RunCatalog, RunCatalogEvent, RunId, RunStatus, RunSummary, Session,
+    SessionChanges, SessionDeleted, SessionId, SessionStatus, SessionUpdated, codec::RunPart,
 };
 
 /// What a store keeps of a fold: the stream of parts, and the newest snapshot.
@@ -19,7 +19,11 @@ struct Disk {
 
 impl Disk {
     /// Writes a fold down, and says how many bytes of parts that took. `meanwhile` happens while it is written.
-    fn write<Fold: Checkpointed>(&mut self, fold: &mut Fold, meanwhile: impl FnOnce(&mut Fold)) -> usize {
+    fn write<Fold: Checkpointed>(
+        &mut self,
+        fold: &mut Fold,
+        meanwhile: impl FnOnce(&mut Fold),
+    ) -> usize {
         let (parts, checkpoint) = fold.checkpoint(self.parts.len() as u64 + 1).unwrap();
         let sequence = fold.last_sequence();
         meanwhile(fold);
@@ -85,7 +89,9 @@ fn session(number: u32, name: Option<u32>) -> Session {
         project: number.is_multiple_of(3).then(|| "p".to_owned()),
         title: Some(format!("title {number}")),
         status: SessionStatus::Active,
-        metadata: number.is_multiple_of(2).then(|| crate::RawJson::parse(r#"{ "b": 1.0 }"#).unwrap()),
+        metadata: number
+            .is_multiple_of(2)
+            .then(|| crate::RawJson::parse(r#"{ "b": 1.0 }"#).unwrap()),
         copied_from: None,
         created_at_ms: 1,
         updated_at_ms: 1,
@@ -100,7 +106,8 @@ impl Listed for Catalog {
         match act {
             Act::Make(how) if how % 3 > 0 || count == 0 => {
                 // Few names, so that they go from a session to the next.
-                let name = Some(how % 5).filter(|name| self.session_named(&format!("name {name}")).is_none());
+                let name = Some(how % 5)
+                    .filter(|name| self.session_named(&format!("name {name}")).is_none());
                 Some(CatalogEvent::SessionCreated(session(count, name)))
             }
             Act::Make(how) => {
@@ -120,11 +127,16 @@ impl Listed for Catalog {
                 let session = self.session(id)?;
                 let at_ms = u64::from(how);
                 Some(match how % 4 {
-                    0 if session.deleted_at_ms.is_none() => CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }),
+                    0 if session.deleted_at_ms.is_none() => {
+                        CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms })
+                    }
                     1 => CatalogEvent::SessionUpdated(SessionUpdated {
                         id,
                         at_ms,
-                        changes: SessionChanges { title: Some(format!("changed {how}")), ..SessionChanges::default() },
+                        changes: SessionChanges {
+                            title: Some(format!("changed {how}")),
+                            ..SessionChanges::default()
+                        },
                     }),
                     _ => CatalogEvent::ChatTouched(ChatTouched { id, at_ms }),
                 })
@@ -133,12 +145,32 @@ impl Listed for Catalog {
     }
 
     fn everything(&self) -> String {
-        let all = ListSessions { deleted: Deleted::Shown, limit: usize::MAX, ..ListSessions::default() };
+        let all = ListSessions {
+            deleted: Deleted::Shown,
+            limit: usize::MAX,
+            ..ListSessions::default()
+        };
         let sessions = self.list(&all, None).0;
-        let instances: Vec<_> = sessions.iter().map(|session| self.instances(session.id).collect::<Vec<_>>()).collect();
-        let names: Vec<_> = (0..5).map(|name| self.session_named(&format!("name {name}"))).collect();
-        let chats = self.chats(&ChatFilter { pagesize: 1_000, ..ChatFilter::default() }, None).unwrap();
-        format!("{} {sessions:?} {instances:?} {names:?} {chats:?}", self.last_sequence())
+        let instances: Vec<_> = sessions
+            .iter()
+            .map(|session| self.instances(session.id).collect::<Vec<_>>())
+            .collect();
+        let names: Vec<_> = (0..5)
+            .map(|name| self.session_named(&format!("name {name}")))
+            .collect();
+        let chats = self
+            .chats(
+                &ChatFilter {
+                    pagesize: 1_000,
+                    ..ChatFilter::default()
+                },
+                None,
+            )
+            .unwrap();
+        format!(
+            "{} {sessions:?} {instances:?} {names:?} {chats:?}",
+            self.last_sequence()
+        )
     }
 }
 
@@ -154,8 +186,14 @@ impl Listed for RunCatalog {
                 agent_id: ["coder", "tester", "lead"][how as usize % 3].to_owned(),
                 status: RunStatus::Running,
                 step_count: how,
-                parent_run_id: how.checked_rem(count).map(|run| RunId(id(run))).filter(|_| how.is_multiple_of(5)),
-                resumed_from: how.checked_rem(count).map(|run| RunId(id(run))).filter(|_| how % 5 == 1),
+                parent_run_id: how
+                    .checked_rem(count)
+                    .map(|run| RunId(id(run)))
+                    .filter(|_| how.is_multiple_of(5)),
+                resumed_from: how
+                    .checked_rem(count)
+                    .map(|run| RunId(id(run)))
+                    .filter(|_| how % 5 == 1),
                 created_at_ms: 1_000,
                 completed_at_ms: None,
                 duration_ms: None,
@@ -170,14 +208,35 @@ impl Listed for RunCatalog {
     }
 
     fn everything(&self) -> String {
-        let all = || ListRuns { limit: usize::MAX, ..ListRuns::default() };
+        let all = || ListRuns {
+            limit: usize::MAX,
+            ..ListRuns::default()
+        };
         let mut filters = vec![all()];
-        filters.extend(RunStatus::ALL.map(|status| ListRuns { status: Some(status), ..all() }));
-        filters.extend((0..7).map(|number| ListRuns { session_id: Some(SessionId(id(number))), ..all() }));
-        filters.extend((0..30).map(|number| ListRuns { parent_run_id: Some(RunId(id(number))), ..all() }));
-        filters.extend(["coder", "lead"].map(|agent| ListRuns { agent_id: Some(agent.to_owned()), ..all() }));
-        filters.push(ListRuns { project: Some("even".to_owned()), ..all() });
-        let lists: Vec<_> = filters.iter().map(|filter| self.list(filter, None)).collect();
+        filters.extend(RunStatus::ALL.map(|status| ListRuns {
+            status: Some(status),
+            ..all()
+        }));
+        filters.extend((0..7).map(|number| ListRuns {
+            session_id: Some(SessionId(id(number))),
+            ..all()
+        }));
+        filters.extend((0..30).map(|number| ListRuns {
+            parent_run_id: Some(RunId(id(number))),
+            ..all()
+        }));
+        filters.extend(["coder", "lead"].map(|agent| ListRuns {
+            agent_id: Some(agent.to_owned()),
+            ..all()
+        }));
+        filters.push(ListRuns {
+            project: Some("even".to_owned()),
+            ..all()
+        });
+        let lists: Vec<_> = filters
+            .iter()
+            .map(|filter| self.list(filter, None))
+            .collect();
         format!("{} {lists:?}", self.last_sequence())
     }
 }
@@ -190,11 +249,16 @@ fn is_the_same_after_each_checkpoint<Fold: Listed>(rounds: &[Vec<Act>]) {
     for (number, round) in rounds.iter().enumerate() {
         let (before, meanwhile) = round.split_at(round.len() / 3 * 2);
         before.iter().for_each(|act| fold.act(*act));
-        disk.write(&mut fold, |fold| meanwhile.iter().for_each(|act| fold.act(*act)));
+        disk.write(&mut fold, |fold| {
+            meanwhile.iter().for_each(|act| fold.act(*act))
+        });
         before.iter().for_each(|act| all.act(*act));
         let mut restored: Fold = disk.restore().unwrap();
         assert_eq!(restored.everything(), all.everything());
-        assert_eq!((restored.events_since_checkpoint(), restored.items()), (0, all.items()));
+        assert_eq!(
+            (restored.events_since_checkpoint(), restored.items()),
+            (0, all.items())
+        );
         meanwhile.iter().for_each(|act| {
             restored.act(*act);
             all.act(*act);
@@ -209,10 +273,18 @@ fn is_the_same_after_each_checkpoint<Fold: Listed>(rounds: &[Vec<Act>]) {
 
 /// Restores what a hostile hand has changed, whose CRCs are right: an error, or a fold that answers; never a panic.
 fn survives<Fold: Listed>(disk: &Disk) {
-    let Ok(mut checkpoint) = disk.checkpoint() else { return };
-    for span in checkpoint.chunks.iter_mut().chain(checkpoint.changes.iter_mut().map(|changes| &mut changes.span)) {
+    let Ok(mut checkpoint) = disk.checkpoint() else {
+        return;
+    };
+    for span in checkpoint.chunks.iter_mut().chain(
+        checkpoint
+            .changes
+            .iter_mut()
+            .map(|changes| &mut changes.span),
+    ) {
         let mut crc = crc32fast::Hasher::new();
-        span.sequences().for_each(|sequence| crc.update(disk.part(sequence)));
+        span.sequences()
+            .for_each(|sequence| crc.update(disk.part(sequence)));
         span.crc = crc.finalize();
     }
     let sequences: Vec<u64> = checkpoint.parts().flatten().collect();
@@ -333,14 +405,22 @@ fn costs_what_changed<Fold: Listed + Debug>() {
         }
         written += disk.write(&mut fold, |_| {});
         let checkpoint = disk.checkpoint().unwrap();
-        let listed: u64 = u64::from(items) + checkpoint.changes.iter().map(|changes| changes.items).sum::<u64>();
+        let listed: u64 = u64::from(items)
+            + checkpoint
+                .changes
+                .iter()
+                .map(|changes| changes.items)
+                .sum::<u64>();
         assert!(listed < u64::from(items) * 2, "{listed} of {items} items");
     }
     // Each changed item once, its share of the chunks that are written again, and a chunk more for each checkpoint.
     let places: Vec<u32> = (0..items).collect();
     let per_item = fold.encode_part(&places).unwrap().len() / items as usize;
     let most = changed * per_item * 4 + 400 * CHUNK * per_item;
-    assert!(written < most, "{written} bytes for {changed} changes of {per_item} bytes");
+    assert!(
+        written < most,
+        "{written} bytes for {changed} changes of {per_item} bytes"
+    );
     let restored: Fold = disk.restore().unwrap();
     assert_eq!(restored.everything(), fold.everything());
 }
@@ -364,7 +444,10 @@ fn what_did_not_change_is_not_written() {
     disk.write(&mut fold, |_| {});
     assert_eq!(disk.parts.len(), before + 1);
     let part: RunPart = codec::decode_part(disk.parts.last().unwrap()).unwrap();
-    assert_eq!(part.runs.iter().map(|run| run.place).collect::<Vec<_>>(), [7]);
+    assert_eq!(
+        part.runs.iter().map(|run| run.place).collect::<Vec<_>>(),
+        [7]
+    );
 }
 
 #[test]
@@ -372,9 +455,14 @@ fn a_checkpoint_of_other_parts_is_refused() {
     let (_, disk) = many::<RunCatalog>(20);
     let checkpoint = disk.checkpoint().unwrap();
     let parts = || disk.parts.iter().map(Vec::as_slice);
-    let restore = |checkpoint: &Checkpoint, parts: Vec<&[u8]>| RunCatalog::restore(5, checkpoint.clone(), parts);
+    let restore = |checkpoint: &Checkpoint, parts: Vec<&[u8]>| {
+        RunCatalog::restore(5, checkpoint.clone(), parts)
+    };
     restore(&checkpoint, parts().collect()).unwrap();
-    let fewer = Checkpoint { items: 19, ..checkpoint.clone() };
+    let fewer = Checkpoint {
+        items: 19,
+        ..checkpoint.clone()
+    };
     let refused = [
         restore(&fewer, parts().collect()),
         restore(&checkpoint, parts().skip(1).collect()),
@@ -387,10 +475,25 @@ fn a_checkpoint_of_other_parts_is_refused() {
     assert_eq!(of_sessions.unwrap_err().kind(), ErrorKind::Damaged);
 
     let (meta, payload) = checkpoint.encode().unwrap();
-    assert_eq!(Checkpoint::decode(&[3], &payload, 9).unwrap_err().kind(), ErrorKind::UnsupportedVersion);
-    assert_eq!(Checkpoint::decode(&meta, &payload, 2).unwrap_err().kind(), ErrorKind::Damaged, "more than there are");
-    for (meta, payload) in [(&meta[..], &b"{}"[..]), (&meta[..4], &payload), (&meta[..1], &payload), (&[], &payload)] {
-        assert_eq!(Checkpoint::decode(meta, payload, 9).unwrap_err().kind(), ErrorKind::Damaged);
+    assert_eq!(
+        Checkpoint::decode(&[3], &payload, 9).unwrap_err().kind(),
+        ErrorKind::UnsupportedVersion
+    );
+    assert_eq!(
+        Checkpoint::decode(&meta, &payload, 2).unwrap_err().kind(),
+        ErrorKind::Damaged,
+        "more than there are"
+    );
+    for (meta, payload) in [
+        (&meta[..], &b"{}"[..]),
+        (&meta[..4], &payload),
+        (&meta[..1], &payload),
+        (&[], &payload),
+    ] {
+        assert_eq!(
+            Checkpoint::decode(meta, payload, 9).unwrap_err().kind(),
+            ErrorKind::Damaged
+        );
     }
     let empty = Catalog::restore(5, Checkpoint::default(), []);
     assert_eq!(empty.unwrap_err().kind(), ErrorKind::Damaged);
@@ -401,11 +504,19 @@ fn large_items_get_parts_of_their_own() {
     let mut catalog = Catalog::new();
     let metadata = crate::RawJson::string(&"x".repeat(700 << 10));
     for number in 0..4 {
-        let large = Session { metadata: Some(metadata.clone()), ..session(number, None) };
-        catalog.apply(u64::from(number) + 1, CatalogEvent::SessionCreated(large)).unwrap();
+        let large = Session {
+            metadata: Some(metadata.clone()),
+            ..session(number, None)
+        };
+        catalog
+            .apply(u64::from(number) + 1, CatalogEvent::SessionCreated(large))
+            .unwrap();
     }
     let mut disk = Disk::default();
     disk.write(&mut catalog, |_| {});
     assert_eq!(disk.parts.len(), 4);
-    assert_eq!(disk.restore::<Catalog>().unwrap().everything(), catalog.everything());
+    assert_eq!(
+        disk.restore::<Catalog>().unwrap().everything(),
+        catalog.everything()
+    );
 }

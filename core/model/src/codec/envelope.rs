@@ -26,7 +26,9 @@ pub fn encode_chat_meta() -> Vec<u8> {
 /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for a version that this build doesn't know,
 /// [`Damaged`](ErrorKind::Damaged) for metadata that isn't an envelope.
 pub fn open_chat<'a>(meta: &[u8], payload: &'a [u8]) -> Result<Cow<'a, [u8]>> {
-    open(meta, payload, CHAT_VERSION, "chat event", |_, payload| payload)
+    open(meta, payload, CHAT_VERSION, "chat event", |_, payload| {
+        payload
+    })
 }
 
 /// Writes the envelope of a flow event or a run snapshot.
@@ -39,7 +41,9 @@ pub fn encode_flow_meta() -> Vec<u8> {
 /// # Errors
 /// As [`open_chat`].
 pub fn open_flow<'a>(meta: &[u8], payload: &'a [u8]) -> Result<Cow<'a, [u8]>> {
-    open(meta, payload, FLOW_VERSION, "flow event", |_, payload| payload)
+    open(meta, payload, FLOW_VERSION, "flow event", |_, payload| {
+        payload
+    })
 }
 
 /// `upcast(version, payload)` turns a payload of `version` into one of the next.
@@ -52,15 +56,23 @@ fn open<'a>(
 ) -> Result<Cow<'a, [u8]>> {
     let [version] = meta else {
         let length = meta.len();
-        return Err(Error::damaged(format!("the metadata of a {what} should be 1 byte, but has {length}")));
+        return Err(Error::damaged(format!(
+            "the metadata of a {what} should be 1 byte, but has {length}"
+        )));
     };
     if *version == 0 || *version > newest {
         return Err(Error::new(
             ErrorKind::UnsupportedVersion,
-            format!("a {what} has version {version}, this build reads versions 1 to {newest}; use a newer build"),
+            format!(
+                "a {what} has version {version}, this build reads versions 1 to {newest}; use a newer build"
+            ),
         ));
     }
-    Ok((*version..newest).fold(Cow::Borrowed(payload), |payload, version| upcast(version, payload)))
+    Ok(
+        (*version..newest).fold(Cow::Borrowed(payload), |payload, version| {
+            upcast(version, payload)
+        }),
+    )
 }
 
 #[cfg(test)]
@@ -69,18 +81,26 @@ mod tests {
 
     #[test]
     fn an_older_payload_is_upcast_step_by_step() {
-        let upcast = |version, payload: Cow<'_, [u8]>| Cow::Owned([&payload, &[b'0' + version][..]].concat());
+        let upcast = |version, payload: Cow<'_, [u8]>| {
+            Cow::Owned([&payload, &[b'0' + version][..]].concat())
+        };
         assert_eq!(&*open(&[1], b"v", 3, "test", upcast).unwrap(), b"v12");
         assert_eq!(&*open(&[3], b"v", 3, "test", upcast).unwrap(), b"v");
     }
 
     #[test]
     fn a_version_from_the_future_is_refused_by_name() {
-        for error in [open_chat(&[2], b"{}").unwrap_err(), open_flow(&[0], b"{}").unwrap_err()] {
+        for error in [
+            open_chat(&[2], b"{}").unwrap_err(),
+            open_flow(&[0], b"{}").unwrap_err(),
+        ] {
             assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
         }
         for meta in [&b""[..], &[1, 1]] {
-            assert_eq!(open_chat(meta, b"{}").unwrap_err().kind(), ErrorKind::Damaged);
+            assert_eq!(
+                open_chat(meta, b"{}").unwrap_err().kind(),
+                ErrorKind::Damaged
+            );
         }
     }
 }

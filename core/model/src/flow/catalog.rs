@@ -25,7 +25,14 @@ const NONE: u32 = u32::MAX;
 
 /// What a flow's [status](crate::RunSnapshot::status) says once the flow is over. A flow of any other status, whatever the
 /// words, counts as one that goes on, so that nothing that is to be resumed is left out.
-pub const FLOW_FINAL_STATUSES: [&str; 6] = ["completed", "complete", "done", "failed", "cancelled", "aborted"];
+pub const FLOW_FINAL_STATUSES: [&str; 6] = [
+    "completed",
+    "complete",
+    "done",
+    "failed",
+    "cancelled",
+    "aborted",
+];
 
 /// One entry of the flows catalog, written together with the snapshot that it tells of.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -62,7 +69,11 @@ impl FlowCatalogEvent {
     /// As [`RunEvent::decode`](crate::RunEvent::decode).
     pub fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Self> {
         let version = codec::decode_run_meta(meta)?;
-        if kind == SAVED { read(version, kind, payload) } else { Err(unknown_kind(kind)) }
+        if kind == SAVED {
+            read(version, kind, payload)
+        } else {
+            Err(unknown_kind(kind))
+        }
     }
 }
 
@@ -109,7 +120,13 @@ pub struct ListFlows {
 
 impl Default for ListFlows {
     fn default() -> Self {
-        Self { status: None, parent_run_id: None, resumable: false, limit: 50, cursor: None }
+        Self {
+            status: None,
+            parent_run_id: None,
+            resumable: false,
+            limit: 50,
+            cursor: None,
+        }
     }
 }
 
@@ -194,7 +211,9 @@ impl FlowCatalog {
         }
         let expected = self.last_sequence + 1;
         if sequence != expected {
-            return Err(Error::damaged(format!("flows event {expected} should come next, but {sequence} does")));
+            return Err(Error::damaged(format!(
+                "flows event {expected} should come next, but {sequence} does"
+            )));
         }
         // Two handles may both find that a flow isn't listed yet: the second event only says the status again.
         let place = match self.place(event.run_id) {
@@ -211,7 +230,10 @@ impl FlowCatalog {
     }
 
     fn insert(&mut self, event: &FlowCatalogEvent) -> Result<u32> {
-        let resumed_from = event.resumed_from.and_then(|id| self.place(id)).unwrap_or(NONE);
+        let resumed_from = event
+            .resumed_from
+            .and_then(|id| self.place(id))
+            .unwrap_or(NONE);
         let status = self.number(&event.status);
         self.add(Entry {
             id: event.run_id.0,
@@ -226,7 +248,10 @@ impl FlowCatalog {
     }
 
     fn add(&mut self, entry: Entry) -> Result<u32> {
-        let place = self.entries.push(entry).ok_or_else(|| Error::damaged("there are too many flows"))?;
+        let place = self
+            .entries
+            .push(entry)
+            .ok_or_else(|| Error::damaged("there are too many flows"))?;
         self.by_id.insert(entry.id, place);
         if let Some(parent) = entry.parent {
             self.by_parent.entry(parent).or_default().push(place);
@@ -240,7 +265,9 @@ impl FlowCatalog {
     }
 
     fn change(&mut self, place: u32, status: u32, at_ms: u64) {
-        let Some(entry) = self.entries.get_mut(place) else { return };
+        let Some(entry) = self.entries.get_mut(place) else {
+            return;
+        };
         let before = std::mem::replace(&mut entry.status, status);
         entry.updated_at_ms = at_ms;
         if let Some((_, flows)) = self.statuses.get_mut(before as usize) {
@@ -251,9 +278,14 @@ impl FlowCatalog {
 
     /// Puts a flow into the sets that its status makes it be in.
     fn enlist(&mut self, place: u32, status: u32) {
-        let Some((name, flows)) = self.statuses.get_mut(status as usize) else { return };
+        let Some((name, flows)) = self.statuses.get_mut(status as usize) else {
+            return;
+        };
         flows.insert(place);
-        let is_superseded = self.entries.get(place).is_some_and(|entry| entry.resumed_by != NONE);
+        let is_superseded = self
+            .entries
+            .get(place)
+            .is_some_and(|entry| entry.resumed_by != NONE);
         if is_superseded || FLOW_FINAL_STATUSES.contains(&&**name) {
             self.open.remove(&place);
         } else {
@@ -272,7 +304,8 @@ impl FlowCatalog {
     }
 
     fn place(&self, id: RunId) -> Option<u32> {
-        self.by_id.find(id.0, |place| self.entries.get(place).map(|entry| entry.id))
+        self.by_id
+            .find(id.0, |place| self.entries.get(place).map(|entry| entry.id))
     }
 
     /// The flow with this id, as far as the catalog knows it.
@@ -295,10 +328,19 @@ impl FlowCatalog {
         before: Option<u32>,
         tell: impl Fn(FlowSummary) -> FlowSummary,
     ) -> FlowsPage {
-        let mut page = FlowsPage { flows: Vec::new(), next: None };
+        let mut page = FlowsPage {
+            flows: Vec::new(),
+            next: None,
+        };
         let mut last = None;
         for place in self.walk(filter, before.unwrap_or(NONE)) {
-            let Some(flow) = self.summary(place).map(&tell).filter(|flow| admits(filter, flow)) else { continue };
+            let Some(flow) = self
+                .summary(place)
+                .map(&tell)
+                .filter(|flow| admits(filter, flow))
+            else {
+                continue;
+            };
             if page.flows.len() == filter.limit {
                 page.next = last;
                 break;
@@ -313,20 +355,40 @@ impl FlowCatalog {
     fn walk(&self, filter: &ListFlows, before: u32) -> Box<dyn Iterator<Item = u32> + '_> {
         let none = const { &BTreeSet::new() };
         let of_status = filter.status.as_deref().map(|status| {
-            let number = self.numbers.get(status).and_then(|number| self.statuses.get(*number as usize));
+            let number = self
+                .numbers
+                .get(status)
+                .and_then(|number| self.statuses.get(*number as usize));
             number.map_or(none, |(_, flows)| flows)
         });
         let open = filter.resumable.then_some(&self.open);
-        let set = of_status.into_iter().chain(open).min_by_key(|flows| flows.len());
-        let children = filter.parent_run_id.map(|parent| self.by_parent.get(&parent.0).map_or(&[][..], Vec::as_slice));
+        let set = of_status
+            .into_iter()
+            .chain(open)
+            .min_by_key(|flows| flows.len());
+        let children = filter
+            .parent_run_id
+            .map(|parent| self.by_parent.get(&parent.0).map_or(&[][..], Vec::as_slice));
         match (children, set) {
-            (Some(children), None) => Box::new(children.iter().rev().copied().filter(move |place| *place < before)),
-            (Some(children), Some(set)) if children.len() <= set.len() => {
-                Box::new(children.iter().rev().copied().filter(move |place| *place < before))
-            }
+            (Some(children), None) => Box::new(
+                children
+                    .iter()
+                    .rev()
+                    .copied()
+                    .filter(move |place| *place < before),
+            ),
+            (Some(children), Some(set)) if children.len() <= set.len() => Box::new(
+                children
+                    .iter()
+                    .rev()
+                    .copied()
+                    .filter(move |place| *place < before),
+            ),
             (_, Some(set)) => Box::new(set.range(..before).rev().copied()),
             (None, None) => {
-                let end = u32::try_from(self.entries.len()).unwrap_or(NONE).min(before);
+                let end = u32::try_from(self.entries.len())
+                    .unwrap_or(NONE)
+                    .min(before);
                 Box::new((0..end).rev())
             }
         }
@@ -352,8 +414,13 @@ impl FlowCatalog {
 }
 
 fn admits(filter: &ListFlows, flow: &FlowSummary) -> bool {
-    filter.status.as_ref().is_none_or(|status| flow.status == *status)
-        && filter.parent_run_id.is_none_or(|parent| flow.parent_run_id == Some(parent))
+    filter
+        .status
+        .as_ref()
+        .is_none_or(|status| flow.status == *status)
+        && filter
+            .parent_run_id
+            .is_none_or(|parent| flow.parent_run_id == Some(parent))
         && (!filter.resumable || !flow.is_over && flow.is_live != Some(true))
 }
 

@@ -30,12 +30,19 @@ pub struct RuntimeCommand {
 impl RuntimeCommand {
     /// A command of a type, to no run in particular.
     pub fn new(command_type: impl Into<String>) -> Self {
-        Self { command_type: command_type.into(), run_id: None, fields: Map::new() }
+        Self {
+            command_type: command_type.into(),
+            run_id: None,
+            fields: Map::new(),
+        }
     }
 
     /// A message for a run.
     pub fn send(run_id: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { run_id: Some(run_id.into()), ..Self::new("send").with_message(Some(message.into())) }
+        Self {
+            run_id: Some(run_id.into()),
+            ..Self::new("send").with_message(Some(message.into()))
+        }
     }
 
     /// Asks to resume, with a message or without.

@@ -28,7 +28,14 @@ pub enum FlowEventKind {
 
 impl FlowEventKind {
     /// Every family.
-    pub const ALL: [Self; 6] = [Self::Agent, Self::Delta, Self::Flow, Self::Node, Self::Edge, Self::Command];
+    pub const ALL: [Self; 6] = [
+        Self::Agent,
+        Self::Delta,
+        Self::Flow,
+        Self::Node,
+        Self::Edge,
+        Self::Command,
+    ];
 
     /// The kind byte of its records, one of 96 to 111.
     pub const fn byte(self) -> u8 {
@@ -140,7 +147,9 @@ impl RuntimeEvent {
             _ => true,
         };
         if !prompt_fits {
-            return Err(Error::invalid("the prompt of agent:start should be a string or an array of messages"));
+            return Err(Error::invalid(
+                "the prompt of agent:start should be a string or an array of messages",
+            ));
         }
         Ok(event)
     }
@@ -165,7 +174,12 @@ impl RuntimeEvent {
     }
 
     fn glance(json: RawJson) -> Result<Self> {
-        let Head { event_type, node_id, run_id, timestamp } = json.to_value()?;
+        let Head {
+            event_type,
+            node_id,
+            run_id,
+            timestamp,
+        } = json.to_value()?;
         let kind = FlowEventKind::of_type(&event_type).ok_or_else(|| {
             let event_type: String = event_type.chars().take(CHAT_ID_CHARS_MAX).collect();
             Error::new(
@@ -176,6 +190,13 @@ impl RuntimeEvent {
                 ),
             )
         })?;
-        Ok(Self { kind, event_type, node_id, run_id, timestamp, json })
+        Ok(Self {
+            kind,
+            event_type,
+            node_id,
+            run_id,
+            timestamp,
+            json,
+        })
     }
 }

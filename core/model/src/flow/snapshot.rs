@@ -79,12 +79,24 @@ pub struct RunSnapshot {
 
 impl RunSnapshot {
     /// The names of its fields in JSON.
-    const NAMES: [&'static str; 9] =
-        ["runId", "status", "outputs", "state", "nodeStatus", "edgeStatus", "loopCounters", "inbox", "agentSessions"];
+    const NAMES: [&'static str; 9] = [
+        "runId",
+        "status",
+        "outputs",
+        "state",
+        "nodeStatus",
+        "edgeStatus",
+        "loopCounters",
+        "inbox",
+        "agentSessions",
+    ];
 
     /// The state of a flow that hasn't begun: empty, agent sessions too.
     pub fn new(status: impl Into<String>) -> Self {
-        Self { status: status.into(), ..Self::default() }
+        Self {
+            status: status.into(),
+            ..Self::default()
+        }
     }
 
     /// The snapshot as metadata and payload.
@@ -126,7 +138,9 @@ impl RunSnapshot {
     /// [`Damaged`](crate::ErrorKind::Damaged) for anything that is no run snapshot.
     pub fn decode(meta: &[u8], payload: &[u8]) -> Result<Self> {
         let Some((&RUN_SNAPSHOT, meta)) = meta.split_last() else {
-            return Err(Error::damaged("the latest snapshot of the stream is no run snapshot"));
+            return Err(Error::damaged(
+                "the latest snapshot of the stream is no run snapshot",
+            ));
         };
         let payload = codec::open_flow(meta, payload)?;
         serde_json::from_slice(&payload)
@@ -135,7 +149,10 @@ impl RunSnapshot {
 
     /// The nodes that were running, in the order of their names.
     pub fn running(&self) -> impl Iterator<Item = &str> {
-        let running = self.node_status.iter().filter(|(_, status)| **status == NodeStatus::Running);
+        let running = self
+            .node_status
+            .iter()
+            .filter(|(_, status)| **status == NodeStatus::Running);
         running.map(|(node, _)| node.as_str())
     }
 }

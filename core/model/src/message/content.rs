@@ -10,7 +10,13 @@ use crate::{
 };
 
 /// What an assistant's message may consist of where it has no content and asks for no tool call.
-const INSTEAD_OF_CONTENT: [&str; 5] = ["refusal", "audio", "reasoning", "reasoning_content", "reasoning_details"];
+const INSTEAD_OF_CONTENT: [&str; 5] = [
+    "refusal",
+    "audio",
+    "reasoning",
+    "reasoning_content",
+    "reasoning_details",
+];
 
 /// Refuses a content that is missing, `null`, a number or a boolean. An assistant's may be missing where the message asks
 /// for tool calls, or says something in another field; a tool's may be any value, for it is what the tool gave.
@@ -35,7 +41,9 @@ pub(super) fn check(json: &RawJson, envelope: &Envelope<'_>, role: Role) -> Resu
 }
 
 fn says_something_else(json: &RawJson) -> Result<bool> {
-    Ok(fields(json.as_str(), "a message", INSTEAD_OF_CONTENT)?.iter().any(Option::is_some))
+    Ok(fields(json.as_str(), "a message", INSTEAD_OF_CONTENT)?
+        .iter()
+        .any(Option::is_some))
 }
 
 fn missing(json: &RawJson, role: Role) -> Result<Error> {
@@ -48,5 +56,7 @@ fn missing(json: &RawJson, role: Role) -> Result<Error> {
     } else {
         "give a string, or an array of content parts"
     };
-    Ok(Error::invalid(format!("the {role} message has no content, and no provider takes one without; {what}")))
+    Ok(Error::invalid(format!(
+        "the {role} message has no content, and no provider takes one without; {what}"
+    )))
 }

@@ -37,7 +37,12 @@ impl Checkpointed for RunCatalog {
 
     fn item_bytes(&self, place: u32) -> usize {
         let entry = self.entries.get(place);
-        let names = entry.map(|entry| (self.agents.name(entry.agent), self.projects.name(entry.project)));
+        let names = entry.map(|entry| {
+            (
+                self.agents.name(entry.agent),
+                self.projects.name(entry.project),
+            )
+        });
         let (agent, project) = names.unwrap_or_default();
         // Most names are in the part already.
         ROW_BYTES + (agent.map_or(0, str::len) + project.map_or(0, str::len)) / 4
@@ -51,7 +56,8 @@ impl Checkpointed for RunCatalog {
         let part: RunPart = codec::decode_part(part)?;
         let mut numbers = vec![(None, None); part.names.len()];
         for row in &part.runs {
-            self.add_row(row, &part.names, &mut numbers).map_err(wrong)?;
+            self.add_row(row, &part.names, &mut numbers)
+                .map_err(wrong)?;
         }
         Ok(())
     }
@@ -91,7 +97,10 @@ impl RunCatalog {
             }))
         };
         let link = |place: u32| (place != NONE).then_some(place);
-        for (place, entry) in places.iter().filter_map(|place| Some((*place, self.entries.get(*place)?))) {
+        for (place, entry) in places
+            .iter()
+            .filter_map(|place| Some((*place, self.entries.get(*place)?)))
+        {
             runs.push(RunRow {
                 place,
                 id: *entry.id.as_bytes(),
@@ -118,20 +127,32 @@ impl RunCatalog {
         names: &[String],
         numbers: &mut [(Option<u32>, Option<u32>)],
     ) -> std::result::Result<(), String> {
-        let name_of = |number: u32| names.get(number as usize).ok_or_else(|| format!("no name {number}"));
-        let (agent_name, project_name) = (name_of(row.agent)?, row.project.map(name_of).transpose()?);
+        let name_of = |number: u32| {
+            names
+                .get(number as usize)
+                .ok_or_else(|| format!("no name {number}"))
+        };
+        let (agent_name, project_name) =
+            (name_of(row.agent)?, row.project.map(name_of).transpose()?);
         let count = self.len();
         if row.place as usize != count {
-            return Err(format!("run {count} should come next, but run {} does", row.place));
+            return Err(format!(
+                "run {count} should come next, but run {} does",
+                row.place
+            ));
         }
         let link = |place: Option<u32>| match place {
             None => Ok(NONE),
             Some(place) if (place as usize) < count => Ok(place),
             Some(place) => Err(format!("a run names run {place}, which comes after it")),
         };
-        let agent = *numbers[row.agent as usize].0.get_or_insert_with(|| self.agents.number(agent_name));
+        let agent = *numbers[row.agent as usize]
+            .0
+            .get_or_insert_with(|| self.agents.number(agent_name));
         let project = match (row.project, project_name) {
-            (Some(number), Some(name)) => *numbers[number as usize].1.get_or_insert_with(|| self.projects.number(name)),
+            (Some(number), Some(name)) => *numbers[number as usize]
+                .1
+                .get_or_insert_with(|| self.projects.number(name)),
             _ => NONE,
         };
         let entry = Entry {

@@ -44,9 +44,19 @@ impl RunCatalogEvent {
     pub fn encode(&self) -> Result<EncodedRunEvent> {
         match self {
             Self::Created(run) => EncodedRunEvent::of(CREATED, run),
-            Self::StatusChanged { id, status, step_count, at_ms } => EncodedRunEvent::of(
+            Self::StatusChanged {
+                id,
+                status,
+                step_count,
+                at_ms,
+            } => EncodedRunEvent::of(
                 STATUS_CHANGED,
-                &StatusChanged { id: *id, status: *status, step_count: *step_count, at_ms: *at_ms },
+                &StatusChanged {
+                    id: *id,
+                    status: *status,
+                    step_count: *step_count,
+                    at_ms: *at_ms,
+                },
             ),
         }
     }
@@ -59,9 +69,21 @@ impl RunCatalogEvent {
         let version = codec::decode_run_meta(meta)?;
         match kind {
             CREATED => read(version, kind, payload).map(Self::Created),
-            STATUS_CHANGED => read(version, kind, payload).map(|StatusChanged { id, status, step_count, at_ms }| {
-                Self::StatusChanged { id, status, step_count, at_ms }
-            }),
+            STATUS_CHANGED => read(version, kind, payload).map(
+                |StatusChanged {
+                     id,
+                     status,
+                     step_count,
+                     at_ms,
+                 }| {
+                    Self::StatusChanged {
+                        id,
+                        status,
+                        step_count,
+                        at_ms,
+                    }
+                },
+            ),
             _ => Err(unknown_kind(kind)),
         }
     }

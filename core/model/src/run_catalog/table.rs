@@ -15,7 +15,10 @@ pub(crate) struct Chunked<T> {
 
 impl<T> Default for Chunked<T> {
     fn default() -> Self {
-        Self { chunks: Vec::new(), len: 0 }
+        Self {
+            chunks: Vec::new(),
+            len: 0,
+        }
     }
 }
 
@@ -36,9 +39,12 @@ impl<T> Chunked<T> {
 
     /// Adds a value, and says its place; `None` when there is none left.
     pub(crate) fn push(&mut self, value: T) -> Option<u32> {
-        let place = u32::try_from(self.len).ok().filter(|place| *place < u32::MAX)?;
+        let place = u32::try_from(self.len)
+            .ok()
+            .filter(|place| *place < u32::MAX)?;
         if self.len.is_multiple_of(CHUNK) {
-            self.chunks.push(Vec::with_capacity(if self.len == 0 { 16 } else { CHUNK }));
+            self.chunks
+                .push(Vec::with_capacity(if self.len == 0 { 16 } else { CHUNK }));
         }
         self.chunks.last_mut()?.push(value);
         self.len += 1;
@@ -83,9 +89,14 @@ impl IdIndex {
         if (self.count + 1) * 4 > self.slots.len() * 3 {
             let grown = (self.slots.len() * 2).max(16);
             let old = std::mem::replace(&mut self.slots, vec![Slot::default(); grown]);
-            old.into_iter().filter(|slot| slot.place > 0).for_each(|slot| self.put(slot));
+            old.into_iter()
+                .filter(|slot| slot.place > 0)
+                .for_each(|slot| self.put(slot));
         }
-        self.put(Slot { hash: self.hash(id), place: place + 1 });
+        self.put(Slot {
+            hash: self.hash(id),
+            place: place + 1,
+        });
         self.count += 1;
     }
 
@@ -98,7 +109,10 @@ impl IdIndex {
         self.slots[at] = slot;
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "any half of a hash is as good as the other")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "any half of a hash is as good as the other"
+    )]
     fn hash(&self, id: Uuid) -> u32 {
         self.hasher.hash_one(id.as_u128()) as u32
     }

@@ -13,7 +13,12 @@ fn run(number: u32) -> RunSummary {
         project: number.is_multiple_of(2).then(|| "even".to_owned()),
         session_id: SessionId(Uuid::from_u128(u128::from(number / 4))),
         instance_id: InstanceId(Uuid::from_u128(u128::from(number) << 32)),
-        agent_id: if number.is_multiple_of(3) { "coder" } else { "tester" }.into(),
+        agent_id: if number.is_multiple_of(3) {
+            "coder"
+        } else {
+            "tester"
+        }
+        .into(),
         status: RunStatus::Running,
         step_count: number,
         parent_run_id: (number % 5 == 4).then(|| id(number - 4)),
@@ -25,7 +30,12 @@ fn run(number: u32) -> RunSummary {
 }
 
 fn ended(number: u32, status: RunStatus) -> RunCatalogEvent {
-    RunCatalogEvent::StatusChanged { id: id(number), status, step_count: number + 2, at_ms: 2_000 + u64::from(number) }
+    RunCatalogEvent::StatusChanged {
+        id: id(number),
+        status,
+        step_count: number + 2,
+        at_ms: 2_000 + u64::from(number),
+    }
 }
 
 fn catalog(runs: u32) -> RunCatalog {
@@ -63,13 +73,22 @@ fn all(catalog: &RunCatalog, filter: &ListRuns) -> Vec<RunSummary> {
 
 /// The same by looking at every run.
 fn slowly(catalog: &RunCatalog, runs: u32, filter: &ListRuns) -> Vec<RunSummary> {
-    let all = (0..runs).rev().map(|number| catalog.run(id(number)).unwrap().run);
+    let all = (0..runs)
+        .rev()
+        .map(|number| catalog.run(id(number)).unwrap().run);
     let fits = |run: &RunSummary| {
         filter.status.is_none_or(|status| run.status == status)
-            && filter.agent_id.as_ref().is_none_or(|agent| run.agent_id == *agent)
+            && filter
+                .agent_id
+                .as_ref()
+                .is_none_or(|agent| run.agent_id == *agent)
             && filter.project.is_none_or_same(&run.project)
-            && filter.session_id.is_none_or(|session| run.session_id == session)
-            && filter.parent_run_id.is_none_or(|parent| run.parent_run_id == Some(parent))
+            && filter
+                .session_id
+                .is_none_or(|session| run.session_id == session)
+            && filter
+                .parent_run_id
+                .is_none_or(|parent| run.parent_run_id == Some(parent))
     };
     all.filter(fits).collect()
 }
@@ -93,15 +112,17 @@ fn filters() -> impl Strategy<Value = ListRuns> {
         proptest::option::of(Just("even".to_owned())),
         1..9_usize,
     )
-        .prop_map(|(status, agent, parent, session, project, limit)| ListRuns {
-            status,
-            agent_id: agent.map(str::to_owned),
-            parent_run_id: parent.map(id),
-            session_id: session.map(|session| SessionId(Uuid::from_u128(session))),
-            project,
-            limit,
-            cursor: None,
-        })
+        .prop_map(
+            |(status, agent, parent, session, project, limit)| ListRuns {
+                status,
+                agent_id: agent.map(str::to_owned),
+                parent_run_id: parent.map(id),
+                session_id: session.map(|session| SessionId(Uuid::from_u128(session))),
+                project,
+                limit,
+                cursor: None,
+            },
+        )
 }
 
 proptest! {
@@ -115,7 +136,11 @@ proptest! {
 #[test]
 fn pages_stay_right_while_runs_are_made() {
     let mut catalog = catalog(20);
-    let filter = ListRuns { agent_id: Some("coder".into()), limit: 3, ..ListRuns::default() };
+    let filter = ListRuns {
+        agent_id: Some("coder".into()),
+        limit: 3,
+        ..ListRuns::default()
+    };
     let before = all(&catalog, &filter);
     let first = catalog.list(&filter, None);
     for number in 20..30 {
@@ -129,22 +154,47 @@ fn pages_stay_right_while_runs_are_made() {
 fn a_status_tells_times_and_steps() {
     let catalog = catalog(3);
     let completed = catalog.run(id(1)).unwrap().run;
-    assert_eq!((completed.step_count, completed.completed_at_ms), (3, Some(2_001)));
+    assert_eq!(
+        (completed.step_count, completed.completed_at_ms),
+        (3, Some(2_001))
+    );
     assert_eq!(completed.duration_ms, Some(1_000));
     let paused = catalog.run(id(2)).unwrap().run;
-    assert_eq!((paused.completed_at_ms, paused.duration_ms), (None, Some(1_000)));
-    assert_eq!(catalog.with_status(RunStatus::Running).collect::<Vec<_>>(), [id(0)]);
+    assert_eq!(
+        (paused.completed_at_ms, paused.duration_ms),
+        (None, Some(1_000))
+    );
+    assert_eq!(
+        catalog.with_status(RunStatus::Running).collect::<Vec<_>>(),
+        [id(0)]
+    );
 }
 
 #[test]
 fn an_event_that_does_not_follow_is_damage() {
     let mut catalog = catalog(4);
     let next = catalog.last_sequence() + 1;
-    let stranger = RunSummary { parent_run_id: Some(id(999)), ..run(4) };
-    let events = [RunCatalogEvent::Created(run(0)), ended(999, RunStatus::Failed), RunCatalogEvent::Created(stranger)];
+    let stranger = RunSummary {
+        parent_run_id: Some(id(999)),
+        ..run(4)
+    };
+    let events = [
+        RunCatalogEvent::Created(run(0)),
+        ended(999, RunStatus::Failed),
+        RunCatalogEvent::Created(stranger),
+    ];
     for event in events {
-        assert_eq!(catalog.apply(next, &event).unwrap_err().kind(), ErrorKind::Damaged);
+        assert_eq!(
+            catalog.apply(next, &event).unwrap_err().kind(),
+            ErrorKind::Damaged
+        );
     }
-    assert_eq!(catalog.apply(next + 1, &RunCatalogEvent::Created(run(5))).unwrap_err().kind(), ErrorKind::Damaged);
+    assert_eq!(
+        catalog
+            .apply(next + 1, &RunCatalogEvent::Created(run(5)))
+            .unwrap_err()
+            .kind(),
+        ErrorKind::Damaged
+    );
     assert_eq!((catalog.len(), catalog.last_sequence()), (4, next - 1));
 }

@@ -33,7 +33,12 @@ pub(super) struct ListLine {
 }
 
 pub(super) fn check(store: &Store, source: &mut dyn BufRead) -> Result<Plan> {
-    let mut checker = Checker { store, plan: Plan::default(), ahead: Ahead::default(), runs: HashMap::new() };
+    let mut checker = Checker {
+        store,
+        plan: Plan::default(),
+        ahead: Ahead::default(),
+        runs: HashMap::new(),
+    };
     each_line(source, |number, line| checker.take(number, line))?;
     let mut plan = checker.plan;
     check_forks(&mut plan);
@@ -45,8 +50,11 @@ pub(super) fn check(store: &Store, source: &mut dyn BufRead) -> Result<Plan> {
             break;
         }
     }
-    plan.listed =
-        plan.lists.iter().filter(|line| line.is_there && !plan.conflicts.contains_key(&line.group)).count() as u64;
+    plan.listed = plan
+        .lists
+        .iter()
+        .filter(|line| line.is_there && !plan.conflicts.contains_key(&line.group))
+        .count() as u64;
     name_sessions(&mut plan);
     Ok(plan)
 }
@@ -80,9 +88,13 @@ impl Checker<'_> {
 
     fn stream(&mut self, number: u64, line: StreamLine) -> Result<()> {
         if List::of_stream(line.id).is_some() || is_derived(line.id) {
-            return Err(refused(number, &format!("the stream {} is the store's own", line.id)));
+            return Err(refused(
+                number,
+                &format!("the stream {} is the store's own", line.id),
+            ));
         }
-        let there = block_on(self.store.backend().stream(line.id))?.map(|info| info.last_sequence.0);
+        let there =
+            block_on(self.store.backend().stream(line.id))?.map(|info| info.last_sequence.0);
         let shared = match line.parent {
             Some((parent, at)) => match self.plan.streams.get(&parent) {
                 Some(state) if at > 0 && at <= state.seen => at,
@@ -96,18 +108,35 @@ impl Checker<'_> {
             None => 0,
         };
         if self.plan.streams.contains_key(&line.id) {
-            return Err(refused(number, &format!("the stream {} comes twice", line.id)));
+            return Err(refused(
+                number,
+                &format!("the stream {} comes twice", line.id),
+            ));
         }
         let group = line.session.map_or(Group::Stream(line.id), Group::Session);
         if there.is_some_and(|there| there < shared) {
-            let what =
-                format!("the store has only {} of the {shared} records that {} shares", there.unwrap_or(0), line.id);
-            self.plan.conflicts.entry(group.clone()).or_insert((number, what));
+            let what = format!(
+                "the store has only {} of the {shared} records that {} shares",
+                there.unwrap_or(0),
+                line.id
+            );
+            self.plan
+                .conflicts
+                .entry(group.clone())
+                .or_insert((number, what));
         }
         let is_context = line.of == "context";
         let (seen, alike) = (shared, shared);
         let parent = line.parent;
-        let state = State { group, is_context, there, seen, alike, parent, begins_with_snapshot: false };
+        let state = State {
+            group,
+            is_context,
+            there,
+            seen,
+            alike,
+            parent,
+            begins_with_snapshot: false,
+        };
         self.plan.streams.insert(line.id, state);
         self.plan.order.push(line.id);
         Ok(())
@@ -118,26 +147,45 @@ impl Checker<'_> {
             return Err(refused(number, "a record before the line of its stream"));
         };
         if line.sequence != state.seen + 1 {
-            let what = format!("expected record {} of stream {}, found {}", state.seen + 1, line.stream, line.sequence);
+            let what = format!(
+                "expected record {} of stream {}, found {}",
+                state.seen + 1,
+                line.stream,
+                line.sequence
+            );
             return Err(refused(number, &what));
         }
         state.seen = line.sequence;
-        if state.there.is_none_or(|there| line.sequence > there) || self.plan.conflicts.contains_key(&state.group) {
+        if state.there.is_none_or(|there| line.sequence > there)
+            || self.plan.conflicts.contains_key(&state.group)
+        {
             return Ok(());
         }
         let there = self.ahead.record(self.store, line.stream, line.sequence)?;
         match there {
             Some(there) if is_same(&there, &line, state.is_context) => {
                 state.alike = state.alike.max(line.sequence);
-                if line.redacted && !there.redacted && there.payload.is_empty() && there.meta.is_empty() {
+                if line.redacted
+                    && !there.redacted
+                    && there.payload.is_empty()
+                    && there.meta.is_empty()
+                {
                     self.plan.to_redact.push(there.position);
                 }
             }
             _ => {
-                let of = if state.is_context { "context" } else { "stream" };
-                let what =
-                    format!("the store has something else in {of} {}, from sequence {} on", line.stream, line.sequence);
-                self.plan.conflicts.insert(state.group.clone(), (number, what));
+                let of = if state.is_context {
+                    "context"
+                } else {
+                    "stream"
+                };
+                let what = format!(
+                    "the store has something else in {of} {}, from sequence {} on",
+                    line.stream, line.sequence
+                );
+                self.plan
+                    .conflicts
+                    .insert(state.group.clone(), (number, what));
             }
         }
         Ok(())
@@ -152,7 +200,11 @@ impl Checker<'_> {
             Subject::Session(id) => Group::Session(*id),
             Subject::Agent(project, name) => Group::Agent(project.clone(), name.clone()),
             // One with an id of its own goes with its stream.
-            Subject::Flow(id) => self.runs.get(id).cloned().unwrap_or(Group::Stream(StreamId(id.0))),
+            Subject::Flow(id) => self
+                .runs
+                .get(id)
+                .cloned()
+                .unwrap_or(Group::Stream(StreamId(id.0))),
             Subject::Run(id) => {
                 if let ListEvent::Run(RunCatalogEvent::Created(run)) = &event {
                     self.runs.insert(run.id, Group::Session(run.session_id));
@@ -161,7 +213,15 @@ impl Checker<'_> {
                 group.ok_or_else(|| refused(number, &format!("run {id} was not created before")))?
             }
         };
-        self.plan.lists.push(ListLine { number, list, subject, group, event, record, is_there: false });
+        self.plan.lists.push(ListLine {
+            number,
+            list,
+            subject,
+            group,
+            event,
+            record,
+            is_there: false,
+        });
         Ok(())
     }
 }
@@ -177,24 +237,52 @@ struct Ahead {
 impl Ahead {
     fn record(&mut self, store: &Store, stream: StreamId, sequence: u64) -> Result<Option<Record>> {
         let is_next = self.of == Some(stream);
-        while self.records.front().is_some_and(|record| is_next && record.sequence.0 < sequence) {
+        while self
+            .records
+            .front()
+            .is_some_and(|record| is_next && record.sequence.0 < sequence)
+        {
             self.records.pop_front();
         }
         if !is_next || self.records.is_empty() {
-            self.limit = if is_next { (self.limit * 2).min(PAGE_RECORDS_MAX) } else { 2 };
-            let options = ReadOptions { first: Sequence(sequence), limit: self.limit, ..ReadOptions::default() };
+            self.limit = if is_next {
+                (self.limit * 2).min(PAGE_RECORDS_MAX)
+            } else {
+                2
+            };
+            let options = ReadOptions {
+                first: Sequence(sequence),
+                limit: self.limit,
+                ..ReadOptions::default()
+            };
             self.of = Some(stream);
-            self.records = block_on(store.backend().read(stream, options))?.records.into();
+            self.records = block_on(store.backend().read(stream, options))?
+                .records
+                .into();
         }
-        Ok(self.records.front().filter(|record| record.sequence.0 == sequence).cloned())
+        Ok(self
+            .records
+            .front()
+            .filter(|record| record.sequence.0 == sequence)
+            .cloned())
     }
 }
 
 /// A copy can be made where the store has, or gets, what it shares.
 fn check_forks(plan: &mut Plan) {
     for id in &plan.order {
-        let Some(State { group, there: None, parent: Some((parent, at)), .. }) = plan.streams.get(id) else { continue };
-        let Some(of) = plan.streams.get(parent) else { continue };
+        let Some(State {
+            group,
+            there: None,
+            parent: Some((parent, at)),
+            ..
+        }) = plan.streams.get(id)
+        else {
+            continue;
+        };
+        let Some(of) = plan.streams.get(parent) else {
+            continue;
+        };
         if of.alike.min(of.there.unwrap_or_default()) >= *at {
             continue;
         }
@@ -211,7 +299,10 @@ fn check_lists(store: &Store, plan: &mut Plan) -> Result<()> {
     let mut lines_of: HashMap<Subject, VecDeque<usize>> = HashMap::new();
     for (index, line) in plan.lists.iter_mut().enumerate() {
         line.is_there = false;
-        lines_of.entry(line.subject.clone()).or_default().push_back(index);
+        lines_of
+            .entry(line.subject.clone())
+            .or_default()
+            .push_back(index);
     }
     let (mut sessions, mut runs) = (Catalog::new(), RunCatalog::new());
     for list in List::ALL {
@@ -225,8 +316,13 @@ fn check_lists(store: &Store, plan: &mut Plan) -> Result<()> {
                 {
                     line.is_there = is_same(there, &line.record, false);
                     if !line.is_there {
-                        let what = format!("the store's list of {} has something else of it", list.name());
-                        plan.conflicts.entry(line.group.clone()).or_insert((line.number, what));
+                        let what = format!(
+                            "the store's list of {} has something else of it",
+                            list.name()
+                        );
+                        plan.conflicts
+                            .entry(line.group.clone())
+                            .or_insert((line.number, what));
                     }
                 }
                 plan.known.insert(subject);
@@ -238,8 +334,11 @@ fn check_lists(store: &Store, plan: &mut Plan) -> Result<()> {
         if line.is_there || plan.conflicts.contains_key(&line.group) {
             continue;
         }
-        if let Err(why) = fits(&sessions, &line.event).and_then(|()| fold(&mut sessions, &mut runs, &line.event)) {
-            plan.conflicts.insert(line.group.clone(), (line.number, why.to_string()));
+        if let Err(why) =
+            fits(&sessions, &line.event).and_then(|()| fold(&mut sessions, &mut runs, &line.event))
+        {
+            plan.conflicts
+                .insert(line.group.clone(), (line.number, why.to_string()));
         }
     }
     Ok(())
@@ -251,12 +350,18 @@ fn fits(sessions: &Catalog, event: &ListEvent) -> Result<()> {
         && let Some(name) = &session.name
         && let Some(other) = sessions.session_named(name)
     {
-        return Err(Error::invalid(format!("the store has another session of the name {name:?}, {}", other.id)));
+        return Err(Error::invalid(format!(
+            "the store has another session of the name {name:?}, {}",
+            other.id
+        )));
     }
     if let ListEvent::Run(RunCatalogEvent::Created(run)) = event
         && sessions.instance(run.instance_id).is_none()
     {
-        return Err(Error::invalid(format!("run {} is of an agent instance that is not there", run.id)));
+        return Err(Error::invalid(format!(
+            "run {} is of an agent instance that is not there",
+            run.id
+        )));
     }
     Ok(())
 }

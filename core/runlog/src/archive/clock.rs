@@ -37,12 +37,16 @@ pub struct ImportClock {
 impl ImportClock {
     /// A clock that tells the host's time, until an import says otherwise.
     pub fn new(host: Arc<dyn Host>) -> Arc<Self> {
-        Arc::new(Self { host, at_ms: AtomicU64::new(0) })
+        Arc::new(Self {
+            host,
+            at_ms: AtomicU64::new(0),
+        })
     }
 
     /// Has the clock stand still, at the host's time at the latest: a log that was once in the future stays there.
     pub fn stand_at(&self, at_ms: u64) {
-        self.at_ms.store(at_ms.min(self.host.now_ms()), Ordering::Relaxed);
+        self.at_ms
+            .store(at_ms.min(self.host.now_ms()), Ordering::Relaxed);
     }
 
     /// Has the clock tell the host's time.
@@ -78,6 +82,8 @@ impl Host for ImportClock {
 
 impl std::fmt::Debug for ImportClock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ImportClock").field("at_ms", &self.at_ms).finish_non_exhaustive()
+        f.debug_struct("ImportClock")
+            .field("at_ms", &self.at_ms)
+            .finish_non_exhaustive()
     }
 }

@@ -12,7 +12,9 @@ use runlog_model::{CatalogEvent, RunCatalogEvent, RunId, SessionId};
 use super::{
     Exported, What,
     lines::{Counts, Line, RecordLine, StreamLine, encode},
-    lists::{List, ListEvent, Subject, each_record, is_derived, record_at, streams_of, what_of_context},
+    lists::{
+        List, ListEvent, Subject, each_record, is_derived, record_at, streams_of, what_of_context,
+    },
 };
 use crate::{Error, ErrorKind, Result, Store};
 
@@ -49,16 +51,35 @@ pub fn export<E: From<Error>>(
     }
     write(&encode(&Line::End(merge.counts), None))?;
     let sessions = owners.sessions.iter().map(|(id, _)| *id);
-    let sessions = sessions.filter(|id| chosen.as_ref().is_none_or(|chosen| chosen.contains(id))).collect();
-    let Counts { streams, records, snapshots } = merge.counts;
-    Ok(Exported { sessions, streams, records, snapshots })
+    let sessions = sessions
+        .filter(|id| chosen.as_ref().is_none_or(|chosen| chosen.contains(id)))
+        .collect();
+    let Counts {
+        streams,
+        records,
+        snapshots,
+    } = merge.counts;
+    Ok(Exported {
+        sessions,
+        streams,
+        records,
+        snapshots,
+    })
 }
 
 /// Up to where the log is read, and the streams there are.
 fn extent(store: &Store) -> Result<(Position, Vec<StreamId>)> {
     if let Some(embedded) = store.embedded() {
         let bound = embedded.engine().last_position()?;
-        return Ok((bound, embedded.engine().streams()?.into_iter().map(|info| info.id).collect()));
+        return Ok((
+            bound,
+            embedded
+                .engine()
+                .streams()?
+                .into_iter()
+                .map(|info| info.id)
+                .collect(),
+        ));
     }
     let (mut bound, mut all, mut known) = (Position::ZERO, Vec::new(), HashSet::new());
     let mut next = Some(Position::FIRST);
@@ -97,12 +118,20 @@ impl Owners {
                     ListEvent::Session(CatalogEvent::InstanceCreated(instance)) => {
                         let stream = StreamId(instance.id.as_uuid());
                         owners.instances.insert(stream, instance.session_id);
-                        owners.of_session.entry(instance.session_id).or_default().push(stream);
+                        owners
+                            .of_session
+                            .entry(instance.session_id)
+                            .or_default()
+                            .push(stream);
                     }
                     ListEvent::Run(RunCatalogEvent::Created(run)) => {
                         let relatives = [run.parent_run_id, run.resumed_from];
                         owners.runs.insert(run.id, (run.session_id, relatives));
-                        owners.of_session.entry(run.session_id).or_default().push(StreamId(run.id.as_uuid()));
+                        owners
+                            .of_session
+                            .entry(run.session_id)
+                            .or_default()
+                            .push(StreamId(run.id.as_uuid()));
                     }
                     _ => {}
                 }
@@ -128,7 +157,9 @@ impl Owners {
         while let Some(id) = chosen.get(next).copied() {
             next += 1;
             for stream in self.of_session.get(&id).into_iter().flatten() {
-                let Some((_, relatives)) = self.runs.get(&RunId(stream.0)) else { continue };
+                let Some((_, relatives)) = self.runs.get(&RunId(stream.0)) else {
+                    continue;
+                };
                 for run in relatives.iter().flatten() {
                     let session = self.runs.get(run).map(|(session, _)| *session);
                     chosen.extend(session.filter(|session| known.insert(*session)));
@@ -141,8 +172,10 @@ impl Owners {
     /// The streams to write, each with what it is.
     fn streams(&self, all: &[StreamId], chosen: Option<&[SessionId]>) -> Vec<Planned> {
         let made_at: HashMap<SessionId, u64> = self.sessions.iter().copied().collect();
-        let beside: HashMap<StreamId, (SessionId, &'static str)> =
-            made_at.keys().flat_map(|id| streams_of(*id).map(|(stream, of)| (stream, (*id, of)))).collect();
+        let beside: HashMap<StreamId, (SessionId, &'static str)> = made_at
+            .keys()
+            .flat_map(|id| streams_of(*id).map(|(stream, of)| (stream, (*id, of))))
+            .collect();
         let planned = |stream: StreamId| {
             let (session, of) = if let Some((session, of)) = beside.get(&stream) {
                 (Some(*session), *of)
@@ -153,17 +186,34 @@ impl Owners {
             } else {
                 (None, "stream")
             };
-            let made_at = session.and_then(|session| made_at.get(&session)).copied().unwrap_or_default();
-            Planned { id: stream, of, session, made_at, fork: None, inherited: 0, last: 0, is_told: false, written: 0 }
+            let made_at = session
+                .and_then(|session| made_at.get(&session))
+                .copied()
+                .unwrap_or_default();
+            Planned {
+                id: stream,
+                of,
+                session,
+                made_at,
+                fork: None,
+                inherited: 0,
+                last: 0,
+                is_told: false,
+                written: 0,
+            }
         };
-        let is_data = |stream: &StreamId| List::of_stream(*stream).is_none() && !is_derived(*stream);
+        let is_data =
+            |stream: &StreamId| List::of_stream(*stream).is_none() && !is_derived(*stream);
         match chosen {
             None => all.iter().copied().filter(is_data).map(planned).collect(),
             Some(chosen) => chosen
                 .iter()
                 .flat_map(|id| {
                     let own = self.of_session.get(id).into_iter().flatten().copied();
-                    streams_of(*id).map(|(stream, _)| stream).into_iter().chain(own)
+                    streams_of(*id)
+                        .map(|(stream, _)| stream)
+                        .into_iter()
+                        .chain(own)
                 })
                 .map(planned)
                 .collect(),
@@ -210,10 +260,16 @@ struct Merge {
 impl Merge {
     fn plan(store: &Store, bound: Position, streams: Vec<Planned>) -> Result<Self> {
         let chosen: HashSet<StreamId> = streams.iter().map(|stream| stream.id).collect();
-        let mut merge =
-            Self { streams: Vec::new(), places: HashMap::new(), heap: BinaryHeap::new(), counts: Counts::default() };
+        let mut merge = Self {
+            streams: Vec::new(),
+            places: HashMap::new(),
+            heap: BinaryHeap::new(),
+            counts: Counts::default(),
+        };
         for mut stream in streams {
-            let Some(info) = block_on(store.backend().stream(stream.id))? else { continue };
+            let Some(info) = block_on(store.backend().stream(stream.id))? else {
+                continue;
+            };
             stream.last = info.last_sequence.0;
             let first = record_at(store, stream.id, 1)?.filter(|first| first.position <= bound);
             if first.is_none() && stream.last > 0 {
@@ -232,7 +288,13 @@ impl Merge {
     }
 
     /// Finds where a stream's lines come.
-    fn begin(&mut self, store: &Store, bound: Position, stream: Planned, is_empty: bool) -> Result<()> {
+    fn begin(
+        &mut self,
+        store: &Store,
+        bound: Position,
+        stream: Planned,
+        is_empty: bool,
+    ) -> Result<()> {
         let index = self.streams.len();
         let mut first = 1;
         if let Some((_, at)) = stream.fork {
@@ -243,7 +305,9 @@ impl Merge {
             }
             first = at + 1;
         }
-        if let Some(record) = record_at(store, stream.id, first)?.filter(|record| record.position <= bound) {
+        if let Some(record) =
+            record_at(store, stream.id, first)?.filter(|record| record.position <= bound)
+        {
             self.heap.push(Reverse((stream.key(&record), index, first)));
         }
         let mut at = Sequence::MAX;
@@ -259,16 +323,23 @@ impl Merge {
             if snapshot.position <= bound && !is_parents {
                 let mut key = (snapshot.position.0, 0, Step::Snapshot);
                 if sequence.0 <= stream.inherited {
-                    key = (stream.made_at.max(snapshot.position.0), snapshot.position.0, Step::Snapshot);
+                    key = (
+                        stream.made_at.max(snapshot.position.0),
+                        snapshot.position.0,
+                        Step::Snapshot,
+                    );
                 }
                 self.heap.push(Reverse((key, index, sequence.0)));
             }
-            let Some(before) = sequence.0.checked_sub(1) else { break };
+            let Some(before) = sequence.0.checked_sub(1) else {
+                break;
+            };
             at = Sequence(before);
         }
         if is_empty {
             // It has no time of its own, so it comes after what has.
-            self.heap.push(Reverse(((u64::MAX, 0, Step::Fork), index, 0)));
+            self.heap
+                .push(Reverse(((u64::MAX, 0, Step::Fork), index, 0)));
         }
         self.places.insert(stream.id, index);
         self.streams.push(stream);
@@ -306,19 +377,33 @@ impl Merge {
         index: usize,
         write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let written = |id| self.places.get(&id).and_then(|place| self.streams.get(*place)).map_or(0, |it| it.written);
+        let written = |id| {
+            self.places
+                .get(&id)
+                .and_then(|place| self.streams.get(*place))
+                .map_or(0, |it| it.written)
+        };
         let shared = self.streams.get(index).and_then(|stream| stream.fork);
         let is_lost = shared.is_some_and(|(parent, at)| written(parent) < at);
-        let Some(stream) = self.streams.get_mut(index).filter(|stream| !stream.is_told) else { return Ok(()) };
+        let Some(stream) = self.streams.get_mut(index).filter(|stream| !stream.is_told) else {
+            return Ok(());
+        };
         if is_lost {
-            let what =
-                format!("what {} shares with another stream was truncated meanwhile; export it again", stream.id);
+            let what = format!(
+                "what {} shares with another stream was truncated meanwhile; export it again",
+                stream.id
+            );
             return Err(Error::new(ErrorKind::Conflict, what).into());
         }
         stream.is_told = true;
         stream.written = stream.fork.map_or(0, |(_, at)| at);
         self.counts.streams += 1;
-        let line = StreamLine { id: stream.id, of: stream.of.to_owned(), session: stream.session, parent: stream.fork };
+        let line = StreamLine {
+            id: stream.id,
+            of: stream.of.to_owned(),
+            session: stream.session,
+            parent: stream.fork,
+        };
         write(&encode(&Line::Stream(line), None))
     }
 
@@ -332,8 +417,14 @@ impl Merge {
         limit: u64,
         write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<bool, E> {
-        let Some(stream) = self.streams.get_mut(index) else { return Ok(true) };
-        let options = ReadOptions { first: Sequence(first), limit, ..ReadOptions::default() };
+        let Some(stream) = self.streams.get_mut(index) else {
+            return Ok(true);
+        };
+        let options = ReadOptions {
+            first: Sequence(first),
+            limit,
+            ..ReadOptions::default()
+        };
         let page = block_on(store.backend().read(stream.id, options))?;
         let mut next = page.next.map(|next| next.0);
         let mut is_whole = true;
@@ -343,17 +434,27 @@ impl Merge {
                 return Ok(true);
             }
             let is_first = record.sequence.0 == first;
-            if !is_first && self.heap.peek().is_some_and(|Reverse((other, ..))| *other < key) {
+            if !is_first
+                && self
+                    .heap
+                    .peek()
+                    .is_some_and(|Reverse((other, ..))| *other < key)
+            {
                 (next, is_whole) = (Some(record.sequence.0), false);
                 break;
             }
-            let what = if stream.of == "context" { what_of_context(record.kind.0) } else { None };
+            let what = if stream.of == "context" {
+                what_of_context(record.kind.0)
+            } else {
+                None
+            };
             write(&encode(&Line::Record(line_of(stream.id, record)), what))?;
             stream.written = record.sequence.0;
             self.counts.records += 1;
         }
         if let Some(next) = next
-            && let Some(record) = record_at(store, stream.id, next)?.filter(|record| record.position <= bound)
+            && let Some(record) =
+                record_at(store, stream.id, next)?.filter(|record| record.position <= bound)
         {
             self.heap.push(Reverse((stream.key(&record), index, next)));
         }
@@ -367,9 +468,16 @@ impl Merge {
         sequence: u64,
         write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let Some(stream) = self.streams.get(index) else { return Ok(()) };
-        let found = block_on(store.backend().latest_snapshot(stream.id, Sequence(sequence)))?;
-        let found = found.filter(|snapshot| snapshot.sequence.0 == sequence && sequence <= stream.written);
+        let Some(stream) = self.streams.get(index) else {
+            return Ok(());
+        };
+        let found = block_on(
+            store
+                .backend()
+                .latest_snapshot(stream.id, Sequence(sequence)),
+        )?;
+        let found =
+            found.filter(|snapshot| snapshot.sequence.0 == sequence && sequence <= stream.written);
         let Some(snapshot) = found else { return Ok(()) };
         let line = RecordLine {
             stream: stream.id,
@@ -398,23 +506,35 @@ impl Planned {
 
 /// Up to which sequence the records of a stream are others', found by halving: they are its first.
 fn inherited(store: &Store, stream: &Planned) -> Result<u64> {
-    halve(stream.last, |sequence| Ok(record_at(store, stream.id, sequence)?.is_some_and(|it| it.stream != stream.id)))
+    halve(stream.last, |sequence| {
+        Ok(record_at(store, stream.id, sequence)?.is_some_and(|it| it.stream != stream.id))
+    })
 }
 
 /// The stream of the archive whose first records these still are, and how many.
-fn shared(store: &Store, stream: &Planned, chosen: &HashSet<StreamId>) -> Result<Option<(StreamId, u64)>> {
-    let Some(last) = record_at(store, stream.id, stream.inherited)? else { return Ok(None) };
+fn shared(
+    store: &Store,
+    stream: &Planned,
+    chosen: &HashSet<StreamId>,
+) -> Result<Option<(StreamId, u64)>> {
+    let Some(last) = record_at(store, stream.id, stream.inherited)? else {
+        return Ok(None);
+    };
     let parent = last.stream;
     if !chosen.contains(&parent) {
         return Ok(None);
     }
     // What a stream has at a place, and hasn't lost by a truncation since, comes after what it had there before.
     let at = halve(stream.inherited, |sequence| {
-        let (own, other) = (record_at(store, stream.id, sequence)?, record_at(store, parent, sequence)?);
+        let (own, other) = (
+            record_at(store, stream.id, sequence)?,
+            record_at(store, parent, sequence)?,
+        );
         Ok(own.is_some_and(|own| other.is_some_and(|other| own.position == other.position)))
     })?;
     // The parent's own line has to come first, which it does where the last shared record is its own.
-    let is_parents = at > 0 && record_at(store, parent, at)?.is_some_and(|record| record.stream == parent);
+    let is_parents =
+        at > 0 && record_at(store, parent, at)?.is_some_and(|record| record.stream == parent);
     Ok(is_parents.then_some((parent, at)))
 }
 
@@ -459,12 +579,17 @@ fn write_list<E: From<Error>>(
         let event = list.decode(record.kind.0, &record.meta, &record.payload)?;
         let session = match event.subject() {
             Subject::Session(id) => Some(id),
-            Subject::Run(id) | Subject::Flow(id) => owners.runs.get(&id).map(|(session, _)| *session),
+            Subject::Run(id) | Subject::Flow(id) => {
+                owners.runs.get(&id).map(|(session, _)| *session)
+            }
             Subject::Agent(..) => None,
         };
         if chosen.is_none_or(|chosen| session.is_some_and(|session| chosen.contains(&session))) {
             count += 1;
-            write(&encode(&Line::Record(line_of(list.stream(), record)), Some(event.what())))?;
+            write(&encode(
+                &Line::Record(line_of(list.stream(), record)),
+                Some(event.what()),
+            ))?;
         }
         Ok::<(), E>(())
     })?;

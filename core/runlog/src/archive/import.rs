@@ -105,7 +105,9 @@ pub fn import(
 ) -> Result<Imported> {
     let importing = &store.as_async().shared.folds.importing;
     // It guards no value that a panic could leave broken: what is in the store is always whole batches.
-    let _alone = importing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = importing
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     let plan = check::check(store, source()?.as_mut())?;
     if strict && let Some((line, what)) = plan.conflicts.values().min() {
         let message = format!("line {line}: {what}; nothing was written");
@@ -115,35 +117,55 @@ pub fn import(
     imported.skipped += plan.listed;
     let mut conflicts: Vec<_> = plan.conflicts.values().collect();
     conflicts.sort();
-    imported.conflicts =
-        conflicts.into_iter().map(|(line, what)| Conflict { line: *line, what: what.clone() }).collect();
+    imported.conflicts = conflicts
+        .into_iter()
+        .map(|(line, what)| Conflict {
+            line: *line,
+            what: what.clone(),
+        })
+        .collect();
     Ok(imported)
 }
 
 impl Plan {
     /// What becomes of the sessions of the archive.
     pub(super) fn outcomes(&self, changed: &HashSet<Group>) -> Vec<ImportedSession> {
-        let begun: HashSet<&Group> =
-            self.streams.values().filter(|state| state.there.is_some_and(|it| it > 0)).map(|it| &it.group).collect();
+        let begun: HashSet<&Group> = self
+            .streams
+            .values()
+            .filter(|state| state.there.is_some_and(|it| it > 0))
+            .map(|it| &it.group)
+            .collect();
         let mut sessions: Vec<ImportedSession> = Vec::new();
         let mut places: HashMap<SessionId, usize> = HashMap::new();
         for line in &self.lists {
-            let Subject::Session(id) = line.subject else { continue };
+            let Subject::Session(id) = line.subject else {
+                continue;
+            };
             let place = *places.entry(id).or_insert_with(|| {
                 let group = Group::Session(id);
                 let outcome = if self.conflicts.contains_key(&group) {
                     Outcome::Conflict
                 } else if self.known.contains(&Subject::Session(id)) {
-                    if changed.contains(&group) { Outcome::Continued } else { Outcome::Unchanged }
+                    if changed.contains(&group) {
+                        Outcome::Continued
+                    } else {
+                        Outcome::Unchanged
+                    }
                 } else if begun.contains(&group) {
                     Outcome::Completed
                 } else {
                     Outcome::Created
                 };
-                sessions.push(ImportedSession { id, name: None, outcome });
+                sessions.push(ImportedSession {
+                    id,
+                    name: None,
+                    outcome,
+                });
                 sessions.len() - 1
             });
-            if let ListEvent::Session(runlog_model::CatalogEvent::SessionCreated(session)) = &line.event
+            if let ListEvent::Session(runlog_model::CatalogEvent::SessionCreated(session)) =
+                &line.event
                 && let Some(found) = sessions.get_mut(place)
             {
                 found.name.clone_from(&session.name);

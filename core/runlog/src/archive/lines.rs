@@ -111,7 +111,11 @@ struct Fields<'a> {
 /// The line, with its line break. `what` names the kind of a record, for those who read the file.
 pub(super) fn encode(line: &Line, what: Option<&str>) -> Vec<u8> {
     let fields = match line {
-        Line::Archive => Fields { runlog: "archive".into(), version: Some(ARCHIVE_VERSION), ..Fields::default() },
+        Line::Archive => Fields {
+            runlog: "archive".into(),
+            version: Some(ARCHIVE_VERSION),
+            ..Fields::default()
+        },
         Line::Stream(stream) => Fields {
             runlog: "stream".into(),
             stream: Some(stream.id.0),
@@ -121,9 +125,11 @@ pub(super) fn encode(line: &Line, what: Option<&str>) -> Vec<u8> {
             at: stream.parent.map(|(_, at)| at),
             ..Fields::default()
         },
-        Line::Record(record) => {
-            Fields { what: what.map(Cow::Borrowed), kind: Some(record.kind.0), ..fields_of("record", record) }
-        }
+        Line::Record(record) => Fields {
+            what: what.map(Cow::Borrowed),
+            kind: Some(record.kind.0),
+            ..fields_of("record", record)
+        },
         Line::Snapshot(snapshot) => fields_of("snapshot", snapshot),
         Line::End(counts) => Fields {
             runlog: "end".into(),
@@ -155,7 +161,10 @@ fn fields_of<'a>(runlog: &'static str, record: &'a RecordLine) -> Fields<'a> {
         Ok(text) => match serde_json::from_str::<&RawValue>(text) {
             // Byte for byte: white space around it would be lost, and a line break in it would end the line.
             Ok(json) if json.get() == text && is_one_line(text) => fields.payload = Some(json),
-            _ if text.chars().all(|it| matches!(it, '\n' | '\r' | '\t') || !it.is_ascii_control()) => {
+            _ if text
+                .chars()
+                .all(|it| matches!(it, '\n' | '\r' | '\t') || !it.is_ascii_control()) =>
+            {
                 fields.payload_text = Some(text.into());
             }
             _ => fields.payload_base64 = Some(BASE64_STANDARD.encode(&record.payload).into()),
@@ -168,13 +177,20 @@ fn fields_of<'a>(runlog: &'static str, record: &'a RecordLine) -> Fields<'a> {
 /// Reads a line.
 pub(super) fn decode(line: &[u8]) -> Result<Line, String> {
     let fields: Fields<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let missing = |name: &str| format!("a line of the kind `{}` without `{name}`", short(&fields.runlog));
+    let missing = |name: &str| {
+        format!(
+            "a line of the kind `{}` without `{name}`",
+            short(&fields.runlog)
+        )
+    };
     let stream = || fields.stream.map(StreamId).ok_or_else(|| missing("stream"));
     Ok(match &*fields.runlog {
         "archive" => match fields.version.ok_or_else(|| missing("version"))? {
             ARCHIVE_VERSION => Line::Archive,
             other => {
-                return Err(format!("version {other} of a runlog export, but only {ARCHIVE_VERSION} is known"));
+                return Err(format!(
+                    "version {other} of a runlog export, but only {ARCHIVE_VERSION} is known"
+                ));
             }
         },
         "stream" => Line::Stream(StreamLine {
@@ -189,7 +205,11 @@ pub(super) fn decode(line: &[u8]) -> Result<Line, String> {
         }),
         "record" | "snapshot" => {
             let is_snapshot = fields.runlog == "snapshot";
-            let kind = if is_snapshot { Kind::SNAPSHOT } else { Kind(fields.kind.ok_or_else(|| missing("kind"))?) };
+            let kind = if is_snapshot {
+                Kind::SNAPSHOT
+            } else {
+                Kind(fields.kind.ok_or_else(|| missing("kind"))?)
+            };
             if !is_snapshot && !kind.is_data() {
                 return Err(format!("a record can't be of the kind {}", kind.0));
             }
@@ -197,25 +217,40 @@ pub(super) fn decode(line: &[u8]) -> Result<Line, String> {
                 stream: stream()?,
                 sequence: fields.sequence.ok_or_else(|| missing("sequence"))?,
                 position: fields.position.ok_or_else(|| missing("position"))?,
-                time_ms: fields.time_ms.filter(|it| *it <= limits::TIME_MS_MAX).ok_or_else(|| missing("time_ms"))?,
+                time_ms: fields
+                    .time_ms
+                    .filter(|it| *it <= limits::TIME_MS_MAX)
+                    .ok_or_else(|| missing("time_ms"))?,
                 kind,
                 redacted: fields.redacted,
                 meta: bytes_of("meta", fields.meta.as_deref(), limits::META_BYTES_MAX)?.into(),
                 payload: payload_of(&fields)?.into(),
             };
-            if is_snapshot { Line::Snapshot(record) } else { Line::Record(record) }
+            if is_snapshot {
+                Line::Snapshot(record)
+            } else {
+                Line::Record(record)
+            }
         }
         "end" => Line::End(Counts {
             streams: fields.streams.ok_or_else(|| missing("streams"))?,
             records: fields.records.ok_or_else(|| missing("records"))?,
             snapshots: fields.snapshots.ok_or_else(|| missing("snapshots"))?,
         }),
-        other => return Err(format!("a line of the kind `{}` is not known; a newer runlog may read it", short(other))),
+        other => {
+            return Err(format!(
+                "a line of the kind `{}` is not known; a newer runlog may read it",
+                short(other)
+            ));
+        }
     })
 }
 
 fn short(text: &str) -> String {
-    text.chars().filter(|it| !it.is_control()).take(40).collect()
+    text.chars()
+        .filter(|it| !it.is_control())
+        .take(40)
+        .collect()
 }
 
 fn payload_of(fields: &Fields<'_>) -> Result<Vec<u8>, String> {
@@ -223,17 +258,29 @@ fn payload_of(fields: &Fields<'_>) -> Result<Vec<u8>, String> {
         (None, None, None) => Vec::new(),
         (Some(json), None, None) => json.get().as_bytes().to_vec(),
         (None, Some(text), None) => text.as_bytes().to_vec(),
-        (None, None, Some(text)) => bytes_of("payload_base64", Some(text), limits::PAYLOAD_BYTES_MAX)?,
-        _ => return Err("more than one of `payload`, `payload_text` and `payload_base64`".to_owned()),
+        (None, None, Some(text)) => {
+            bytes_of("payload_base64", Some(text), limits::PAYLOAD_BYTES_MAX)?
+        }
+        _ => {
+            return Err(
+                "more than one of `payload`, `payload_text` and `payload_base64`".to_owned(),
+            );
+        }
     };
     if payload.len() > limits::PAYLOAD_BYTES_MAX {
-        return Err(format!("a payload of {} bytes; at most {} are allowed", payload.len(), limits::PAYLOAD_BYTES_MAX));
+        return Err(format!(
+            "a payload of {} bytes; at most {} are allowed",
+            payload.len(),
+            limits::PAYLOAD_BYTES_MAX
+        ));
     }
     Ok(payload)
 }
 
 fn bytes_of(name: &str, text: Option<&str>, bytes_max: usize) -> Result<Vec<u8>, String> {
-    let Some(text) = text else { return Ok(Vec::new()) };
+    let Some(text) = text else {
+        return Ok(Vec::new());
+    };
     BASE64_STANDARD
         .decode(text)
         .ok()
@@ -271,7 +318,10 @@ mod tests {
         ] {
             let line = encode(&Line::Record(record(payload)), Some("user_message"));
             let text = std::str::from_utf8(&line).unwrap();
-            assert!(text.contains(written) && text.trim_end().lines().count() == 1, "{text}");
+            assert!(
+                text.contains(written) && text.trim_end().lines().count() == 1,
+                "{text}"
+            );
             assert_eq!(decode(&line), Ok(Line::Record(record(payload))));
         }
     }
@@ -282,7 +332,10 @@ mod tests {
             (r#"{"runlog":"archive","version":3}"#, "version 3"),
             (r#"{"runlog":"record"}"#, "without `kind`"),
             (r#"{"runlog":"record","kind":130}"#, "kind 130"),
-            (r#"{"runlog":"stream","stream":"00000000-0000-0000-0000-000000000007","at":1}"#, "belong together"),
+            (
+                r#"{"runlog":"stream","stream":"00000000-0000-0000-0000-000000000007","at":1}"#,
+                "belong together",
+            ),
             (r#"{"runlog":"other"}"#, "not known"),
             ("1", "invalid type"),
         ] {

@@ -3,12 +3,14 @@
 use pollster::block_on;
 use runlog_log::{Position, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{
-    AgentCatalogEvent, CatalogEvent, ContextEventKind, FlowCatalogEvent, RunCatalogEvent, RunId, SessionId, codec,
+    AgentCatalogEvent, CatalogEvent, ContextEventKind, FlowCatalogEvent, RunCatalogEvent, RunId,
+    SessionId, codec,
 };
 
 use super::lines::RecordLine;
 use crate::{
-    AGENTS_STREAM, CATALOG_STREAM, Error, ErrorKind, FLOWS_STREAM, RUNS_STREAM, Result, Store, catalog, flows, runs,
+    AGENTS_STREAM, CATALOG_STREAM, Error, ErrorKind, FLOWS_STREAM, RUNS_STREAM, Result, Store,
+    catalog, flows, runs,
     transcript::{keep::aside_stream, marks_stream},
 };
 
@@ -98,7 +100,9 @@ impl ListEvent {
                 AgentCatalogEvent::Defined(agent) | AgentCatalogEvent::Updated(agent) => {
                     Subject::Agent(agent.project.clone(), agent.name.clone())
                 }
-                AgentCatalogEvent::Deleted(agent) => Subject::Agent(agent.project.clone(), agent.name.clone()),
+                AgentCatalogEvent::Deleted(agent) => {
+                    Subject::Agent(agent.project.clone(), agent.name.clone())
+                }
             },
         }
     }
@@ -140,13 +144,22 @@ pub(super) fn what_of_context(kind: u8) -> Option<&'static str> {
 
 /// Streams that are derived from the lists, and never in an archive.
 pub(super) fn is_derived(stream: StreamId) -> bool {
-    [catalog::PARTS_STREAM, runs::PARTS_STREAM, flows::PARTS_STREAM].contains(&stream)
+    [
+        catalog::PARTS_STREAM,
+        runs::PARTS_STREAM,
+        flows::PARTS_STREAM,
+    ]
+    .contains(&stream)
 }
 
 /// The streams that a session has beside the contexts of its instances and its runs, and what they are.
 pub(super) fn streams_of(session: SessionId) -> [(StreamId, &'static str); 3] {
     let chat = StreamId(session.as_uuid());
-    [(chat, "chat"), (aside_stream(session), "aside"), (marks_stream(session), "import")]
+    [
+        (chat, "chat"),
+        (aside_stream(session), "aside"),
+        (marks_stream(session), "import"),
+    ]
 }
 
 /// Gives every record of a stream up to a position, a page in memory at a time; none when there is no such stream.
@@ -158,7 +171,10 @@ pub(super) fn each_record<E: From<Error>>(
 ) -> std::result::Result<(), E> {
     let mut next = Some(Sequence::FIRST);
     while let Some(first) = next {
-        let options = ReadOptions { first, ..ReadOptions::default() };
+        let options = ReadOptions {
+            first,
+            ..ReadOptions::default()
+        };
         let page = match block_on(store.backend().read(stream, options)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             page => page?,
@@ -177,7 +193,12 @@ pub(super) fn each_record<E: From<Error>>(
 /// The record at a sequence of a stream, if there is one.
 pub(super) fn record_at(store: &Store, stream: StreamId, sequence: u64) -> Result<Option<Record>> {
     let one = Sequence(sequence);
-    let options = ReadOptions { first: one, last: one, limit: 1, ..ReadOptions::default() };
+    let options = ReadOptions {
+        first: one,
+        last: one,
+        limit: 1,
+        ..ReadOptions::default()
+    };
     match block_on(store.backend().read(stream, options)) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         page => Ok(page?.records.into_iter().next()),
@@ -189,14 +210,20 @@ pub(super) fn is_same(there: &Record, line: &RecordLine, is_context: bool) -> bo
     let is_same_meta = || {
         let timed = |meta, time_ms| timed_meta(meta, time_ms).filter(|_| is_context);
         there.meta == line.meta
-            || timed(&there.meta, there.time_ms).is_some_and(|own| timed(&line.meta, line.time_ms) == Some(own))
+            || timed(&there.meta, there.time_ms)
+                .is_some_and(|own| timed(&line.meta, line.time_ms) == Some(own))
     };
-    there.kind == line.kind && (there.redacted || line.redacted || (there.payload == line.payload && is_same_meta()))
+    there.kind == line.kind
+        && (there.redacted || line.redacted || (there.payload == line.payload && is_same_meta()))
 }
 
 /// The metadata of a context's event with the time in it, where that was told by its record alone.
 pub(super) fn timed_meta(meta: &[u8], time_ms: u64) -> Option<Vec<u8>> {
     let meta = codec::decode_event_meta(meta).ok()?;
     let created_at_ms = Some(meta.created_at_ms.unwrap_or(time_ms));
-    codec::encode_event_meta(&codec::EventMeta { created_at_ms, ..meta }).ok()
+    codec::encode_event_meta(&codec::EventMeta {
+        created_at_ms,
+        ..meta
+    })
+    .ok()
 }

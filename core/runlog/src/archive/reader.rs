@@ -10,7 +10,10 @@ use crate::{Error, ErrorKind, Result};
 /// # Errors
 /// [`InvalidInput`](ErrorKind::InvalidInput) for what is no archive, has a line that can't be read, or breaks off: whoever
 /// reads takes all of it or nothing.
-pub(super) fn each_line(mut source: &mut dyn BufRead, mut visit: impl FnMut(u64, Line) -> Result<()>) -> Result<()> {
+pub(super) fn each_line(
+    mut source: &mut dyn BufRead,
+    mut visit: impl FnMut(u64, Line) -> Result<()>,
+) -> Result<()> {
     let mut bytes = Vec::new();
     let (mut number, mut open, mut is_over) = (0, None::<Counts>, false);
     loop {
@@ -19,11 +22,20 @@ pub(super) fn each_line(mut source: &mut dyn BufRead, mut visit: impl FnMut(u64,
             Ok(0) => break,
             Ok(_) => {}
             Err(error) if error.kind() == IoErrorKind::Interrupted => continue,
-            Err(error) => return Err(Error::with_source(ErrorKind::Io, format!("reading it: {error}"), error)),
+            Err(error) => {
+                return Err(Error::with_source(
+                    ErrorKind::Io,
+                    format!("reading it: {error}"),
+                    error,
+                ));
+            }
         }
         number += 1;
         if bytes.len() as u64 > LINE_BYTES_MAX {
-            return Err(refused(number, &format!("the line has more than {LINE_BYTES_MAX} bytes")));
+            return Err(refused(
+                number,
+                &format!("the line has more than {LINE_BYTES_MAX} bytes"),
+            ));
         }
         if bytes.trim_ascii().is_empty() {
             continue;
@@ -38,7 +50,10 @@ pub(super) fn each_line(mut source: &mut dyn BufRead, mut visit: impl FnMut(u64,
             }
             (Line::Archive, None) => open = Some(Counts::default()),
             (Line::Archive, Some(_)) => {
-                return Err(refused(number, "another export begins before the end of this one"));
+                return Err(refused(
+                    number,
+                    "another export begins before the end of this one",
+                ));
             }
             (_, None) => return Err(refused(number, "expected the beginning of an export")),
             (Line::Stream(_), Some(counts)) => counts.streams += 1,
@@ -46,7 +61,11 @@ pub(super) fn each_line(mut source: &mut dyn BufRead, mut visit: impl FnMut(u64,
             (Line::Snapshot(_), Some(counts)) => counts.snapshots += 1,
             (Line::End(told), Some(counts)) => {
                 if told != counts {
-                    let Counts { streams, records, snapshots } = *told;
+                    let Counts {
+                        streams,
+                        records,
+                        snapshots,
+                    } = *told;
                     let what = format!(
                         "expected {streams} streams, {records} records and {snapshots} snapshots before the end, found {}, {} and {}",
                         counts.streams, counts.records, counts.snapshots
@@ -73,7 +92,9 @@ pub fn first_time(mut source: &mut dyn BufRead) -> Result<Option<u64>> {
     for number in 1.. {
         bytes.clear();
         let read = Read::take(&mut source, LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
-        read.map_err(|error| Error::with_source(ErrorKind::Io, format!("reading it: {error}"), error))?;
+        read.map_err(|error| {
+            Error::with_source(ErrorKind::Io, format!("reading it: {error}"), error)
+        })?;
         match decode(&bytes).map_err(|why| refused(number, &why))? {
             Line::Record(line) | Line::Snapshot(line) => return Ok(Some(line.time_ms)),
             Line::End(_) => break,

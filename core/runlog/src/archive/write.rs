@@ -74,8 +74,12 @@ pub(super) fn write(
 /// Before which time nothing can be recorded, and whether that is known: that of the last record, or now where there is
 /// no other clock.
 fn last_time(store: &Store, clock: Option<&ImportClock>) -> Result<(u64, bool)> {
-    let Some(embedded) = store.embedded().filter(|_| clock.is_some()) else { return Ok((u64::MAX, true)) };
-    let last = embedded.engine().record(embedded.engine().last_position()?)?;
+    let Some(embedded) = store.embedded().filter(|_| clock.is_some()) else {
+        return Ok((u64::MAX, true));
+    };
+    let last = embedded
+        .engine()
+        .record(embedded.engine().last_position()?)?;
     Ok(last.map_or((u64::MAX, false), |last| (last.time_ms, true)))
 }
 
@@ -120,7 +124,10 @@ impl Writer<'_> {
         })?;
         self.flush()?;
         for position in &self.plan.to_redact {
-            let op = Op::Redact { position: *position, reason: REDACTED };
+            let op = Op::Redact {
+                position: *position,
+                reason: REDACTED,
+            };
             block_on(self.store.backend().commit(Batch::new(vec![op])))?;
         }
         self.lists()
@@ -133,10 +140,16 @@ impl Writer<'_> {
     }
 
     fn stream(&mut self, line: &StreamLine) -> Result<()> {
-        let Some((group, None)) = self.state(line.id) else { return Ok(()) };
+        let Some((group, None)) = self.state(line.id) else {
+            return Ok(());
+        };
         let group = group.clone();
         // The first record makes a stream, unless there is none, or something comes before it.
-        let is_empty = self.plan.streams.get(&line.id).is_some_and(|it| it.seen == 0 || it.begins_with_snapshot);
+        let is_empty = self
+            .plan
+            .streams
+            .get(&line.id)
+            .is_some_and(|it| it.seen == 0 || it.begins_with_snapshot);
         match line.parent {
             Some((parent, at)) => self.push(group, Pending::Fork(parent, at, line.id), 0),
             None if is_empty => self.push(group, Pending::Empty(line.id), 0),
@@ -146,10 +159,13 @@ impl Writer<'_> {
 
     fn record(&mut self, mut line: RecordLine) -> Result<()> {
         let envelope = self.envelope.take();
-        let Some((group, there)) = self.state(line.stream) else { return Ok(()) };
+        let Some((group, there)) = self.state(line.stream) else {
+            return Ok(());
+        };
         let group = group.clone();
-        let is_beside =
-            envelope.is_some_and(|(.., position)| matches!(line.position.checked_sub(position), Some(1 | 2)));
+        let is_beside = envelope.is_some_and(|(.., position)| {
+            matches!(line.position.checked_sub(position), Some(1 | 2))
+        });
         if is_envelope(&line) {
             self.envelope = Some((line.stream, line.sequence, line.position));
         }
@@ -160,18 +176,35 @@ impl Writer<'_> {
             }
             return Ok(());
         }
-        match self.plan.streams.get(&line.stream).filter(|state| state.is_context) {
-            Some(_) if line.kind.0 == ContextEventKind::ToolCall.byte() => self.imported.tool_calls += 1,
-            Some(_) if ContextEventKind::from_byte(line.kind.0).is_some() => self.imported.messages += 1,
+        match self
+            .plan
+            .streams
+            .get(&line.stream)
+            .filter(|state| state.is_context)
+        {
+            Some(_) if line.kind.0 == ContextEventKind::ToolCall.byte() => {
+                self.imported.tool_calls += 1
+            }
+            Some(_) if ContextEventKind::from_byte(line.kind.0).is_some() => {
+                self.imported.messages += 1
+            }
             _ => self.imported.other += 1,
         }
         if let Some((stream, sequence, _)) = envelope.filter(|_| !is_beside) {
-            self.push(group.clone(), Pending::Apart(stream, sequence), self.time_ms)?;
+            self.push(
+                group.clone(),
+                Pending::Apart(stream, sequence),
+                self.time_ms,
+            )?;
         }
         if line.redacted {
             return self.redacted(group, line);
         }
-        let is_context = self.plan.streams.get(&line.stream).is_some_and(|state| state.is_context);
+        let is_context = self
+            .plan
+            .streams
+            .get(&line.stream)
+            .is_some_and(|state| state.is_context);
         if is_context && !(self.log_ms..=self.now_ms).contains(&line.time_ms) {
             // The record can't be of its time; what it says can.
             line.meta = timed_meta(&line.meta, line.time_ms).map_or(line.meta, Into::into);
@@ -198,23 +231,30 @@ impl Writer<'_> {
         self.time_ms = line.time_ms;
         self.pending.push(Pending::Append(line.stream, vec![line]));
         let appended = self.flush()?;
-        let Some(result) = appended.as_ref().and_then(|appended| appended.ops.first()) else { return Ok(()) };
-        let op = Op::Redact { position: result.position, reason: REDACTED };
+        let Some(result) = appended.as_ref().and_then(|appended| appended.ops.first()) else {
+            return Ok(());
+        };
+        let op = Op::Redact {
+            position: result.position,
+            reason: REDACTED,
+        };
         block_on(self.store.backend().commit(Batch::new(vec![op])))?;
         Ok(())
     }
 
     fn snapshot(&mut self, line: RecordLine) -> Result<()> {
-        let Some((group, there)) = self.state(line.stream) else { return Ok(()) };
+        let Some((group, there)) = self.state(line.stream) else {
+            return Ok(());
+        };
         let group = group.clone();
         if there.is_some_and(|there| line.sequence <= there) {
             let sequence = Sequence(line.sequence);
             let found = block_on(self.store.backend().latest_snapshot(line.stream, sequence))?;
             let found = found.filter(|snapshot| snapshot.sequence == sequence);
             // One of the same sequence is what the archive has, or what the store went on to.
-            if found
-                .is_some_and(|it| (it.meta == line.meta && it.payload == line.payload) || it.time_ms >= line.time_ms)
-            {
+            if found.is_some_and(|it| {
+                (it.meta == line.meta && it.payload == line.payload) || it.time_ms >= line.time_ms
+            }) {
                 self.imported.skipped += 1;
                 return Ok(());
             }
@@ -225,7 +265,11 @@ impl Writer<'_> {
     }
 
     fn push(&mut self, group: Group, pending: Pending, time_ms: u64) -> Result<()> {
-        let bytes = if let Pending::Snapshot(line) = &pending { line.payload.len() } else { 0 };
+        let bytes = if let Pending::Snapshot(line) = &pending {
+            line.payload.len()
+        } else {
+            0
+        };
         let time_ms = if time_ms == 0 { self.time_ms } else { time_ms };
         self.make_room(time_ms, bytes)?;
         self.changed.insert(group);
@@ -261,7 +305,8 @@ impl Writer<'_> {
             clock.stand_at(self.time_ms);
         }
         // The last batch of all makes the others durable too.
-        let batch = Batch::new(pending.iter().flat_map(ops_of).collect()).with_durability(Durability::Os);
+        let batch =
+            Batch::new(pending.iter().flat_map(ops_of).collect()).with_durability(Durability::Os);
         let appended = block_on(self.store.backend().commit(batch))?;
         if let Some(embedded) = self.store.embedded().filter(|_| !self.is_told) {
             let first = embedded.engine().record(appended.last_position)?;
@@ -273,8 +318,14 @@ impl Writer<'_> {
 
     /// Has the lists say what is there now, all at once.
     fn lists(&mut self) -> Result<()> {
-        let left_out = |line: &&ListLine| line.is_there || self.plan.conflicts.contains_key(&line.group);
-        let lines: Vec<&ListLine> = self.plan.lists.iter().filter(|line| !left_out(line)).collect();
+        let left_out =
+            |line: &&ListLine| line.is_there || self.plan.conflicts.contains_key(&line.group);
+        let lines: Vec<&ListLine> = self
+            .plan
+            .lists
+            .iter()
+            .filter(|line| !left_out(line))
+            .collect();
         let mut last: HashMap<List, u64> = HashMap::new();
         for list in List::ALL {
             let info = block_on(self.store.backend().stream(list.stream()))?;
@@ -290,18 +341,37 @@ impl Writer<'_> {
             let (together, after) = rest.split_at(fitting.count().max(1));
             rest = after;
             if let Some(clock) = self.clock {
-                clock.stand_at(together.iter().map(|line| line.record.time_ms).max().unwrap_or_default());
+                clock.stand_at(
+                    together
+                        .iter()
+                        .map(|line| line.record.time_ms)
+                        .max()
+                        .unwrap_or_default(),
+                );
             }
             let mut ops = Vec::new();
             for list in List::ALL {
-                let records: Vec<_> =
-                    together.iter().filter(|line| line.list == list).map(|line| new_record(&line.record)).collect();
-                let Some(last) = last.get_mut(&list).filter(|_| !records.is_empty()) else { continue };
+                let records: Vec<_> = together
+                    .iter()
+                    .filter(|line| line.list == list)
+                    .map(|line| new_record(&line.record))
+                    .collect();
+                let Some(last) = last.get_mut(&list).filter(|_| !records.is_empty()) else {
+                    continue;
+                };
                 let expected = Expected::Last(Sequence(*last));
                 *last += records.len() as u64;
-                ops.push(Op::Append { stream: list.stream(), expected, records });
+                ops.push(Op::Append {
+                    stream: list.stream(),
+                    expected,
+                    records,
+                });
             }
-            block_on(self.store.backend().commit(Batch::new(ops).with_durability(Durability::Sync)))?;
+            block_on(
+                self.store
+                    .backend()
+                    .commit(Batch::new(ops).with_durability(Durability::Sync)),
+            )?;
         }
         self.imported.other += lines.len() as u64;
         let groups: Vec<Group> = lines.iter().map(|line| line.group.clone()).collect();
@@ -318,13 +388,26 @@ fn ops_of(pending: &Pending) -> Vec<Op<'_>> {
         Pending::Append(stream, records) => {
             let before = records.first().map_or(0, |first| first.sequence - 1);
             let expected = Expected::Last(Sequence(before));
-            vec![Op::Append { stream: *stream, expected, records: records.iter().map(new_record).collect() }]
+            vec![Op::Append {
+                stream: *stream,
+                expected,
+                records: records.iter().map(new_record).collect(),
+            }]
         }
         Pending::Empty(stream) => {
-            vec![Op::Append { stream: *stream, expected: Expected::Absent, records: Vec::new() }]
+            vec![Op::Append {
+                stream: *stream,
+                expected: Expected::Absent,
+                records: Vec::new(),
+            }]
         }
         Pending::Fork(parent, at, child) => {
-            vec![Op::Fork { parent: *parent, expected: Expected::Any, at: Sequence(*at), child: *child }]
+            vec![Op::Fork {
+                parent: *parent,
+                expected: Expected::Any,
+                at: Sequence(*at),
+                child: *child,
+            }]
         }
         Pending::Snapshot(line) => vec![Op::Snapshot {
             stream: line.stream,
@@ -334,13 +417,24 @@ fn ops_of(pending: &Pending) -> Vec<Op<'_>> {
             payload: &line.payload,
         }],
         Pending::Apart(stream, last) => {
-            let truncate = Op::Truncate { stream: *stream, expected: Expected::Any, after: Sequence(*last) };
+            let truncate = Op::Truncate {
+                stream: *stream,
+                expected: Expected::Any,
+                after: Sequence(*last),
+            };
             vec![truncate.clone(), truncate]
         }
     }
 }
 
 fn new_record(line: &RecordLine) -> NewRecord<'_> {
-    debug_assert!(line.kind < Kind::CREATE, "a line of another kind is refused when it is read");
-    NewRecord { kind: line.kind, meta: &line.meta, payload: &line.payload }
+    debug_assert!(
+        line.kind < Kind::CREATE,
+        "a line of another kind is refused when it is read"
+    );
+    NewRecord {
+        kind: line.kind,
+        meta: &line.meta,
+        payload: &line.payload,
+    }
 }

@@ -38,7 +38,12 @@ impl Agents {
     ///
     /// # Errors
     /// As [`AsyncAgents::update`].
-    pub fn update(&self, project: Option<&str>, name: &str, updates: &Updates) -> Result<AgentDefinition> {
+    pub fn update(
+        &self,
+        project: Option<&str>,
+        name: &str,
+        updates: &Updates,
+    ) -> Result<AgentDefinition> {
         block_on(self.inner.update(project, name, updates))
     }
 

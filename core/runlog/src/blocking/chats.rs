@@ -6,12 +6,14 @@ use std::{
 };
 
 use pollster::block_on;
-use runlog_model::{Chat, ChatFilter, ChatList, ChatMessage, MessageFilter, RawJson, Step, Updates};
+use runlog_model::{
+    Chat, ChatFilter, ChatList, ChatMessage, MessageFilter, RawJson, Step, Updates,
+};
 
 use super::Store;
 use crate::{
-    AsyncChatStore, AsyncRequestBuffer, ImportOptions, ImportReport, ListSteps, NewRequest, Paged, RequestDraft,
-    RequestEnd, Result, Resumption,
+    AsyncChatStore, AsyncRequestBuffer, ImportOptions, ImportReport, ListSteps, NewRequest, Paged,
+    RequestDraft, RequestEnd, Result, Resumption,
 };
 
 /// The chats of a store: sessions as their users see them, with messages and steps.
@@ -60,7 +62,9 @@ pub struct RequestBuffer {
 impl Store {
     /// The chats of this store: its sessions as their users see them.
     pub fn chats(&self) -> ChatStore {
-        ChatStore { inner: self.as_async().chats() }
+        ChatStore {
+            inner: self.as_async().chats(),
+        }
     }
 }
 
@@ -109,7 +113,11 @@ impl ChatStore {
     ///
     /// # Errors
     /// As there.
-    pub fn save_messages(&self, chat_id: &str, messages: Vec<ChatMessage>) -> Result<Vec<ChatMessage>> {
+    pub fn save_messages(
+        &self,
+        chat_id: &str,
+        messages: Vec<ChatMessage>,
+    ) -> Result<Vec<ChatMessage>> {
         block_on(self.inner.save_messages(chat_id, messages))
     }
 
@@ -205,8 +213,15 @@ impl ChatStore {
     ///
     /// # Errors
     /// As there.
-    pub fn begin_request(&self, chat_id: &str, new: NewRequest, message: ChatMessage) -> Result<RequestBuffer> {
-        Ok(RequestBuffer { inner: block_on(self.inner.begin_request(chat_id, new, message))? })
+    pub fn begin_request(
+        &self,
+        chat_id: &str,
+        new: NewRequest,
+        message: ChatMessage,
+    ) -> Result<RequestBuffer> {
+        Ok(RequestBuffer {
+            inner: block_on(self.inner.begin_request(chat_id, new, message))?,
+        })
     }
 
     /// As [`AsyncChatStore::resume`].
@@ -238,7 +253,9 @@ impl ChatStore {
     /// # Errors
     /// As there.
     pub fn go_on(&self, resumption: &Resumption) -> Result<RequestBuffer> {
-        Ok(RequestBuffer { inner: block_on(self.inner.go_on(resumption))? })
+        Ok(RequestBuffer {
+            inner: block_on(self.inner.go_on(resumption))?,
+        })
     }
 
     /// As [`AsyncChatStore::complete_resumed`].
@@ -253,7 +270,12 @@ impl ChatStore {
     ///
     /// # Errors
     /// As there.
-    pub fn complete_delegate(&self, chat_id: &str, stack_id: &str, output: &RawJson) -> Result<Step> {
+    pub fn complete_delegate(
+        &self,
+        chat_id: &str,
+        stack_id: &str,
+        output: &RawJson,
+    ) -> Result<Step> {
         block_on(self.inner.complete_delegate(chat_id, stack_id, output))
     }
 
@@ -269,7 +291,11 @@ impl ChatStore {
     ///
     /// # Errors
     /// As there.
-    pub fn import_agent_chat_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
+    pub fn import_agent_chat_with(
+        &self,
+        lines: &str,
+        options: ImportOptions,
+    ) -> Result<ImportReport> {
         block_on(self.inner.import_agent_chat_with(lines, options))
     }
 
@@ -285,7 +311,11 @@ impl ChatStore {
     ///
     /// # Errors
     /// As there.
-    pub fn import_agent_history_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
+    pub fn import_agent_history_with(
+        &self,
+        lines: &str,
+        options: ImportOptions,
+    ) -> Result<ImportReport> {
         block_on(self.inner.import_agent_history_with(lines, options))
     }
 
@@ -301,7 +331,11 @@ impl ChatStore {
     ///
     /// # Errors
     /// As there.
-    pub fn import_agent_message_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
+    pub fn import_agent_message_with(
+        &self,
+        lines: &str,
+        options: ImportOptions,
+    ) -> Result<ImportReport> {
         block_on(self.inner.import_agent_message_with(lines, options))
     }
 
@@ -317,7 +351,11 @@ impl ChatStore {
     ///
     /// # Errors
     /// As there.
-    pub fn import_agent_step_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
+    pub fn import_agent_step_with(
+        &self,
+        lines: &str,
+        options: ImportOptions,
+    ) -> Result<ImportReport> {
         block_on(self.inner.import_agent_step_with(lines, options))
     }
 }

@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use pollster::block_on;
 use runlog_log::Durability;
-use runlog_model::{FlowSummary, ListFlows, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
+use runlog_model::{
+    FlowSummary, ListFlows, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent,
+};
 
 use super::Store;
-use crate::{AsyncFlowRun, AsyncFlows, AsyncPlayback, Paged, PlaybackOptions, RecordedEvent, Result, Resumed};
+use crate::{
+    AsyncFlowRun, AsyncFlows, AsyncPlayback, Paged, PlaybackOptions, RecordedEvent, Result, Resumed,
+};
 
 /// The flows of a store: which there are, and what is to be resumed. [`AsyncFlows`] is the same for callers that await, and
 /// tells how a flow and a run have to do with each other.
@@ -47,7 +51,9 @@ impl Flows {
 impl Store {
     /// The flows of this store.
     pub fn flows(&self) -> Flows {
-        Flows { inner: self.as_async().flows() }
+        Flows {
+            inner: self.as_async().flows(),
+        }
     }
 }
 
@@ -102,7 +108,9 @@ impl FlowRun {
     /// # Errors
     /// As there.
     pub fn create(store: &Store, run: Option<RunId>) -> Result<Self> {
-        Ok(Self { inner: block_on(AsyncFlowRun::create(store.as_async(), run))? })
+        Ok(Self {
+            inner: block_on(AsyncFlowRun::create(store.as_async(), run))?,
+        })
     }
 
     /// As [`AsyncFlowRun::resume`].
@@ -119,7 +127,9 @@ impl FlowRun {
     /// # Errors
     /// As there.
     pub fn attach(store: &Store, run: RunId) -> Result<Self> {
-        Ok(Self { inner: block_on(AsyncFlowRun::attach(store.as_async(), run))? })
+        Ok(Self {
+            inner: block_on(AsyncFlowRun::attach(store.as_async(), run))?,
+        })
     }
 
     /// As [`AsyncFlowRun::waiting`].
@@ -173,7 +183,11 @@ impl FlowRun {
     ///
     /// # Errors
     /// As there.
-    pub fn record_all(&mut self, events: &[RuntimeEvent], durability: Option<Durability>) -> Result<u64> {
+    pub fn record_all(
+        &mut self,
+        events: &[RuntimeEvent],
+        durability: Option<Durability>,
+    ) -> Result<u64> {
         block_on(self.inner.record_all(events, durability))
     }
 
@@ -226,7 +240,9 @@ impl Playback {
     /// # Errors
     /// As there.
     pub fn new(store: &Store, run: RunId, options: PlaybackOptions) -> Result<Self> {
-        Ok(Self { inner: block_on(AsyncPlayback::new(store.as_async(), run, options))? })
+        Ok(Self {
+            inner: block_on(AsyncPlayback::new(store.as_async(), run, options))?,
+        })
     }
 
     /// As [`AsyncPlayback::snapshot`].

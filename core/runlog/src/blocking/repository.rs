@@ -66,7 +66,10 @@ impl ContextRepository {
         content: RawJson,
         tool_call_id: Option<&str>,
     ) -> Result<ContextEvent> {
-        block_on(self.inner.append_event(instance, kind, content, tool_call_id))
+        block_on(
+            self.inner
+                .append_event(instance, kind, content, tool_call_id),
+        )
     }
 
     /// [`append_event`](Self::append_event) with options.
@@ -82,7 +85,10 @@ impl ContextRepository {
         tool_call_id: Option<&str>,
         options: &AppendOptions,
     ) -> Result<ContextEvent> {
-        block_on(self.inner.append_event_with(instance, kind, content, tool_call_id, options))
+        block_on(
+            self.inner
+                .append_event_with(instance, kind, content, tool_call_id, options),
+        )
     }
 
     /// The events of a context from a sequence on; 0 and 1 are all of them, a sequence beyond the end is none.
@@ -91,7 +97,11 @@ impl ContextRepository {
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
-    pub fn get_events(&self, instance: InstanceId, from_sequence: u64) -> Result<Vec<ContextEvent>> {
+    pub fn get_events(
+        &self,
+        instance: InstanceId,
+        from_sequence: u64,
+    ) -> Result<Vec<ContextEvent>> {
         block_on(self.inner.get_events(instance, from_sequence))
     }
 
@@ -101,7 +111,10 @@ impl ContextRepository {
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
     pub fn events(&self, instance: InstanceId, from_sequence: u64) -> Result<Events> {
         let pages = block_on(self.inner.events(instance, from_sequence))?;
-        Ok(Events { pages, page: Vec::new().into_iter() })
+        Ok(Events {
+            pages,
+            page: Vec::new().into_iter(),
+        })
     }
 
     /// The event at a sequence of a context, `None` when the context doesn't reach it, or for sequence 0.
@@ -140,7 +153,12 @@ impl ContextRepository {
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the target has events,
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the source ends before `up_to_sequence`. Nothing is
     /// copied then.
-    pub fn copy_events(&self, source: InstanceId, target: InstanceId, up_to_sequence: Option<u64>) -> Result<u64> {
+    pub fn copy_events(
+        &self,
+        source: InstanceId,
+        target: InstanceId,
+        up_to_sequence: Option<u64>,
+    ) -> Result<u64> {
         block_on(self.inner.copy_events(source, target, up_to_sequence))
     }
 }

@@ -2,12 +2,13 @@
 
 use pollster::block_on;
 use runlog_model::{
-    DanglingToolCall, ListRuns, Message, NewMessage, RawJson, Run, RunId, RunMessage, RunSummary, ToolCall,
+    DanglingToolCall, ListRuns, Message, NewMessage, RawJson, Run, RunId, RunMessage, RunSummary,
+    ToolCall,
 };
 
 use crate::{
-    AppendOptions, AsyncRunRecorder, AsyncRuns, ListRunMessages, ListToolCalls, NewRun, Paged, Recorded, Result,
-    ResumeOptions, RunEntry, ToolOutcome,
+    AppendOptions, AsyncRunRecorder, AsyncRuns, ListRunMessages, ListToolCalls, NewRun, Paged,
+    Recorded, Result, ResumeOptions, RunEntry, ToolOutcome,
 };
 
 /// The runs of a store. [`AsyncRuns`] is the same for callers that await.
@@ -96,7 +97,12 @@ impl Runs {
     ///
     /// # Errors
     /// As [`AsyncRuns::children`].
-    pub fn children(&self, parent: RunId, limit: usize, cursor: Option<String>) -> Result<Paged<RunSummary>> {
+    pub fn children(
+        &self,
+        parent: RunId,
+        limit: usize,
+        cursor: Option<String>,
+    ) -> Result<Paged<RunSummary>> {
         block_on(self.inner.children(parent, limit, cursor))
     }
 
@@ -217,7 +223,11 @@ impl RunRecorder {
     ///
     /// # Errors
     /// As [`AsyncRunRecorder::record_raw_message_with`].
-    pub fn record_raw_message_with(&self, json: RawJson, options: &AppendOptions) -> Result<Recorded> {
+    pub fn record_raw_message_with(
+        &self,
+        json: RawJson,
+        options: &AppendOptions,
+    ) -> Result<Recorded> {
         block_on(self.inner.record_raw_message_with(json, options))
     }
 
@@ -242,7 +252,11 @@ impl RunRecorder {
     ///
     /// # Errors
     /// As [`AsyncRunRecorder::record_entries`].
-    pub fn record_entries(&self, entries: &[RunEntry], idempotency_key: Option<&str>) -> Result<Vec<Recorded>> {
+    pub fn record_entries(
+        &self,
+        entries: &[RunEntry],
+        idempotency_key: Option<&str>,
+    ) -> Result<Vec<Recorded>> {
         block_on(self.inner.record_entries(entries, idempotency_key))
     }
 

@@ -35,7 +35,9 @@ impl ContextService {
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
     pub fn new(repository: &ContextRepository, instance: InstanceId) -> Result<Self> {
-        Ok(Self { inner: block_on(AsyncContextService::new(repository.inner.clone(), instance))? })
+        Ok(Self {
+            inner: block_on(AsyncContextService::new(repository.inner.clone(), instance))?,
+        })
     }
 
     /// The instance whose context this is.
@@ -58,7 +60,11 @@ impl ContextService {
     /// # Errors
     /// As [`append_message`](Self::append_message); [`Conflict`](crate::ErrorKind::Conflict) when the context's
     /// last sequence isn't the expected one.
-    pub fn append_message_with(&self, message: NewMessage, options: &AppendOptions) -> Result<AppendResult> {
+    pub fn append_message_with(
+        &self,
+        message: NewMessage,
+        options: &AppendOptions,
+    ) -> Result<AppendResult> {
         block_on(self.inner.append_message_with(message, options))
     }
 
@@ -77,7 +83,11 @@ impl ContextService {
     /// # Errors
     /// As [`append_raw_message`](Self::append_raw_message); [`Conflict`](crate::ErrorKind::Conflict) when the
     /// context's last sequence isn't the expected one.
-    pub fn append_raw_message_with(&self, json: RawJson, options: &AppendOptions) -> Result<AppendResult> {
+    pub fn append_raw_message_with(
+        &self,
+        json: RawJson,
+        options: &AppendOptions,
+    ) -> Result<AppendResult> {
         block_on(self.inner.append_raw_message_with(json, options))
     }
 
@@ -123,7 +133,11 @@ impl ContextService {
     ///
     /// # Errors
     /// As [`ContextRepository::copy_events`].
-    pub fn copy_to_new_instance(&self, target: InstanceId, up_to_sequence: Option<u64>) -> Result<u64> {
+    pub fn copy_to_new_instance(
+        &self,
+        target: InstanceId,
+        up_to_sequence: Option<u64>,
+    ) -> Result<u64> {
         block_on(self.inner.copy_to_new_instance(target, up_to_sequence))
     }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use pollster::block_on;
 use runlog_engine::{Embedded, Wait, storage::Storage};
-use runlog_model::{AgentInstance, InstanceId, ListSessions, RunId, Session, SessionChanges, SessionId, SessionPage};
+use runlog_model::{
+    AgentInstance, InstanceId, ListSessions, RunId, Session, SessionChanges, SessionId, SessionPage,
+};
 use uuid::Uuid;
 
 use super::{Agents, ContextRepository, ContextService, Runs};
@@ -84,7 +86,9 @@ impl Store {
     #[cfg(not(target_family = "wasm"))]
     pub fn open_with(path: impl AsRef<std::path::Path>, options: StoreOptions) -> Result<Self> {
         let mode = options.mode;
-        Ok(Self { inner: AsyncStore::opened(Embedded::open(path, options, Wait::Block)?, mode)? })
+        Ok(Self {
+            inner: AsyncStore::opened(Embedded::open(path, options, Wait::Block)?, mode)?,
+        })
     }
 
     /// Opens the store in a folder for reading, beside its writer or without one. No file is changed.
@@ -102,17 +106,23 @@ impl Store {
     /// As [`AsyncStore::open`].
     pub fn open_on(storage: Arc<dyn Storage>, options: StoreOptions) -> Result<Self> {
         let mode = options.mode;
-        Ok(Self { inner: AsyncStore::opened(Embedded::open_on(storage, options, Wait::Block)?, mode)? })
+        Ok(Self {
+            inner: AsyncStore::opened(Embedded::open_on(storage, options, Wait::Block)?, mode)?,
+        })
     }
 
     /// A store on this backend, whose calls are waited for.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
-        Self { inner: AsyncStore::with_backend(backend) }
+        Self {
+            inner: AsyncStore::with_backend(backend),
+        }
     }
 
     /// A store on the engine in this process. The calling thread waits itself, whatever `embedded` says.
     pub fn with_embedded(embedded: &Embedded) -> Self {
-        Self { inner: AsyncStore::with_embedded(embedded.with_wait(Wait::Block)) }
+        Self {
+            inner: AsyncStore::with_embedded(embedded.with_wait(Wait::Block)),
+        }
     }
 
     /// The engine in this process, for what only it has. `None` on another backend.
@@ -264,7 +274,11 @@ impl Store {
     ///
     /// # Errors
     /// As [`create_session`](Self::create_session) and [`create_instance`](Self::create_instance).
-    pub fn start_session(&self, new: NewSession, agent_name: &str) -> Result<(Session, AgentInstance)> {
+    pub fn start_session(
+        &self,
+        new: NewSession,
+        agent_name: &str,
+    ) -> Result<(Session, AgentInstance)> {
         block_on(self.inner.start_session(new, agent_name))
     }
 
@@ -352,6 +366,8 @@ impl Store {
 impl AsyncStore {
     /// The same open store, for callers that wait.
     pub fn to_blocking(&self) -> Store {
-        Store { inner: self.waiting(Wait::Block) }
+        Store {
+            inner: self.waiting(Wait::Block),
+        }
     }
 }

@@ -62,7 +62,9 @@ struct Seen {
 
 impl ChatCache {
     fn folds(&self) -> MutexGuard<'_, Folds> {
-        self.folds.lock().expect("the folds of chats were left broken by a panic")
+        self.folds
+            .lock()
+            .expect("the folds of chats were left broken by a panic")
     }
 
     /// A chat's fold as far as it is kept, which others may have written to since.
@@ -71,11 +73,15 @@ impl ChatCache {
     }
 
     fn learnt(&self) -> MutexGuard<'_, Option<u64>> {
-        self.learnt.lock().expect("how far the ids of chats are known was left broken by a panic")
+        self.learnt
+            .lock()
+            .expect("how far the ids of chats are known was left broken by a panic")
     }
 
     fn ids(&self) -> MutexGuard<'_, Ids> {
-        self.ids.lock().expect("the ids of chats were left broken by a panic")
+        self.ids
+            .lock()
+            .expect("the ids of chats were left broken by a panic")
     }
 }
 
@@ -83,22 +89,33 @@ impl AsyncStore {
     /// The chat's fold, caught up.
     pub(crate) async fn chat_fold(&self, session: SessionId) -> Result<Arc<ChatFold>> {
         let stream = stream_of(session);
-        let Some(info) = self.backend().stream(stream).await? else { return Ok(Arc::default()) };
+        let Some(info) = self.backend().stream(stream).await? else {
+            return Ok(Arc::default());
+        };
         let cache = self.chat_cache();
         cache.folds().forget_unless(self.backend().redactions());
-        if let Some(fold) = cache.folds().used(session).filter(|fold| fold.last_sequence() == info.last_sequence.0) {
+        if let Some(fold) = cache
+            .folds()
+            .used(session)
+            .filter(|fold| fold.last_sequence() == info.last_sequence.0)
+        {
             return Ok(fold);
         }
         // One at a time: another would find none to catch up, and fold the whole chat.
         let turn = cache.folds().turn_of(session);
         let _alone = turn.lock().await;
-        let Some(info) = self.backend().stream(stream).await? else { return Ok(Arc::default()) };
+        let Some(info) = self.backend().stream(stream).await? else {
+            return Ok(Arc::default());
+        };
         let last = info.last_sequence.0;
         let kept = cache.folds().take(session);
-        let mut fold = kept.filter(|fold| fold.last_sequence() <= last).unwrap_or_default();
+        let mut fold = kept
+            .filter(|fold| fold.last_sequence() <= last)
+            .unwrap_or_default();
         if fold.last_sequence() < last {
             // Taken out of the cache, so that it is mostly nobody else's and isn't copied.
-            self.catch_up(stream, Arc::make_mut(&mut fold), last).await?;
+            self.catch_up(stream, Arc::make_mut(&mut fold), last)
+                .await?;
         }
         cache.folds().keep(session, &fold);
         Ok(fold)
@@ -108,7 +125,12 @@ impl AsyncStore {
         let mut next = Some(Sequence(fold.last_sequence()).next());
         while let Some(first) = next {
             let kinds = ChatEvent::KINDS.map(Kind).collect();
-            let options = ReadOptions { first, last: Sequence(last), kinds, ..ReadOptions::default() };
+            let options = ReadOptions {
+                first,
+                last: Sequence(last),
+                kinds,
+                ..ReadOptions::default()
+            };
             let page = self.backend().read(stream, options).await?;
             next = page.next;
             for record in page.records {
@@ -118,10 +140,14 @@ impl AsyncStore {
                     continue;
                 }
                 let event = ChatEvent::decode(record.kind.0, &record.meta, &record.payload);
-                let applied = event.and_then(|event| fold.apply(sequence, position, record.payload.len(), event));
+                let applied = event
+                    .and_then(|event| fold.apply(sequence, position, record.payload.len(), event));
                 applied.map_err(|error| {
                     let error = error;
-                    Error::new(error.kind(), format!("chat {}, event {sequence}: {error}", stream.0))
+                    Error::new(
+                        error.kind(),
+                        format!("chat {}, event {sequence}: {error}", stream.0),
+                    )
                 })?;
             }
         }
@@ -140,7 +166,10 @@ impl AsyncStore {
         let mut found = self.live_chats_with(of, id).into_iter();
         match (found.next(), found.next()) {
             (Some(session), None) => Ok(session),
-            (None, _) => Err(Error::not_found(format!("no chat has a {} {id:?}", of.name()))),
+            (None, _) => Err(Error::not_found(format!(
+                "no chat has a {} {id:?}",
+                of.name()
+            ))),
             (Some(one), Some(other)) => Err(Error::new(
                 crate::ErrorKind::Ambiguous,
                 format!(
@@ -158,22 +187,38 @@ impl AsyncStore {
     ///
     /// # Errors
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when another chat has it.
-    pub(crate) async fn check_id_elsewhere(&self, session: SessionId, of: IdOf, id: &str) -> Result<()> {
+    pub(crate) async fn check_id_elsewhere(
+        &self,
+        session: SessionId,
+        of: IdOf,
+        id: &str,
+    ) -> Result<()> {
         if self.chat_cache().learnt().is_none() {
             return Ok(());
         }
         self.learn_changed().await?;
-        match self.live_chats_with(of, id).into_iter().find(|other| *other != session) {
+        match self
+            .live_chats_with(of, id)
+            .into_iter()
+            .find(|other| *other != session)
+        {
             None => Ok(()),
             Some(other) => Err(Error::new(
                 crate::ErrorKind::AlreadyExists,
-                format!("chat {:?} has a {} {id:?}; ids are unique in a store", self.chat_name(other), of.name()),
+                format!(
+                    "chat {:?} has a {} {id:?}; ids are unique in a store",
+                    self.chat_name(other),
+                    of.name()
+                ),
             )),
         }
     }
 
     fn chat_name(&self, session: SessionId) -> String {
-        let chat = self.shared.catalog.with_state(|catalog| catalog.chat(session));
+        let chat = self
+            .shared
+            .catalog
+            .with_state(|catalog| catalog.chat(session));
         chat.map_or_else(|| session.to_string(), |chat| chat.chat_id)
     }
 
@@ -198,15 +243,23 @@ impl AsyncStore {
 impl AsyncStore {
     fn live_chats_with(&self, of: IdOf, id: &str) -> Vec<SessionId> {
         let found = self.chat_cache().ids().find(of, id);
-        self.shared.catalog.with_state(|catalog| live_of(catalog, found))
+        self.shared
+            .catalog
+            .with_state(|catalog| live_of(catalog, found))
     }
 
     /// Looks through what the chats got since they were looked through.
     async fn learn_ids(&self, chats: Vec<SessionId>) -> Result<()> {
         let cache = self.chat_cache();
         for session in chats {
-            let Some(info) = self.backend().stream(stream_of(session)).await? else { continue };
-            let seen = cache.ids().seen.get(&session).map(|seen| seen.last_sequence);
+            let Some(info) = self.backend().stream(stream_of(session)).await? else {
+                continue;
+            };
+            let seen = cache
+                .ids()
+                .seen
+                .get(&session)
+                .map(|seen| seen.last_sequence);
             if seen != Some(info.last_sequence.0) {
                 let fold = self.chat_fold(session).await?;
                 cache.ids().learn(session, &fold);
@@ -262,13 +315,21 @@ impl Folds {
 
     fn keep(&mut self, session: SessionId, fold: &Arc<ChatFold>) {
         self.uses += 1;
-        let further = self.kept.get(&session).is_none_or(|(_, kept)| kept.last_sequence() <= fold.last_sequence());
+        let further = self
+            .kept
+            .get(&session)
+            .is_none_or(|(_, kept)| kept.last_sequence() <= fold.last_sequence());
         if further {
             self.kept.insert(session, (self.uses, Arc::clone(fold)));
         }
         // The last one stays, however large: each call in its chat would make it again.
-        while self.kept.len() > FOLDS_MAX || (self.bytes() > FOLDS_BYTES_MAX && self.kept.len() > 1) {
-            let oldest = self.kept.iter().min_by_key(|(_, (used, _))| *used).map(|(session, _)| *session);
+        while self.kept.len() > FOLDS_MAX || (self.bytes() > FOLDS_BYTES_MAX && self.kept.len() > 1)
+        {
+            let oldest = self
+                .kept
+                .iter()
+                .min_by_key(|(_, (used, _))| *used)
+                .map(|(session, _)| *session);
             let Some(oldest) = oldest else { break };
             self.kept.remove(&oldest);
         }
@@ -281,7 +342,10 @@ impl Folds {
 
 impl Ids {
     fn find(&self, of: IdOf, id: &str) -> Vec<SessionId> {
-        self.chats.get(&(of, id.to_owned())).cloned().unwrap_or_default()
+        self.chats
+            .get(&(of, id.to_owned()))
+            .cloned()
+            .unwrap_or_default()
     }
 
     fn learn(&mut self, session: SessionId, fold: &ChatFold) {
@@ -293,7 +357,10 @@ impl Ids {
             match touched {
                 Touched::Message(message) => {
                     self.name(session, IdOf::Message, &message.message_id);
-                    message.request_id.iter().for_each(|request| self.name(session, IdOf::Request, request));
+                    message
+                        .request_id
+                        .iter()
+                        .for_each(|request| self.name(session, IdOf::Request, request));
                 }
                 Touched::Step(step) => {
                     self.name(session, IdOf::Step, &step.step_id);
@@ -302,7 +369,10 @@ impl Ids {
                 }
             }
         }
-        let seen = Seen { last_sequence: fold.last_sequence(), position: fold.touched_at() };
+        let seen = Seen {
+            last_sequence: fold.last_sequence(),
+            position: fold.touched_at(),
+        };
         self.seen.insert(session, seen);
     }
 
@@ -316,7 +386,11 @@ impl Ids {
 
 /// Those of some sessions that aren't deleted.
 fn live_of(catalog: &Catalog, mut sessions: Vec<SessionId>) -> Vec<SessionId> {
-    sessions.retain(|id| catalog.session(*id).is_some_and(|session| session.deleted_at_ms.is_none()));
+    sessions.retain(|id| {
+        catalog
+            .session(*id)
+            .is_some_and(|session| session.deleted_at_ms.is_none())
+    });
     sessions
 }
 

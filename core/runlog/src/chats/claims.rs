@@ -31,15 +31,21 @@ impl Claims {
     pub(super) fn take(self: &Arc<Self>, chat: SessionId, request_id: &str) -> Result<Claim> {
         let request = (chat, request_id.to_owned());
         if !self.taken().insert(request.clone()) {
-            let message =
-                format!("request {request_id:?} is under way, and somebody is at work on it; wait until it ends");
+            let message = format!(
+                "request {request_id:?} is under way, and somebody is at work on it; wait until it ends"
+            );
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        Ok(Claim { claims: Arc::clone(self), request })
+        Ok(Claim {
+            claims: Arc::clone(self),
+            request,
+        })
     }
 
     fn taken(&self) -> MutexGuard<'_, HashSet<(SessionId, String)>> {
-        self.taken.lock().expect("the list of requests under way was left broken by a panic")
+        self.taken
+            .lock()
+            .expect("the list of requests under way was left broken by a panic")
     }
 }
 

@@ -41,26 +41,54 @@ impl AsyncStore {
         chat_id: String,
         point: Option<Point>,
     ) -> Result<Option<CopiedChat>> {
-        let Some(info) = self.backend().stream(stream_of(source)).await? else { return Ok(None) };
+        let Some(info) = self.backend().stream(stream_of(source)).await? else {
+            return Ok(None);
+        };
         let at = match point {
-            Some(point) => self.saved_by_then(source, info.last_sequence, point).await?,
+            Some(point) => {
+                self.saved_by_then(source, info.last_sequence, point)
+                    .await?
+            }
             None => info.last_sequence,
         };
         if at == Sequence::ZERO {
             return Ok(None);
         }
-        let mark = ChatEvent::Copied { session_id: copy, chat_id }.encode()?;
-        let last_message_at = if point.is_some() { self.last_message_at(source, at).await? } else { None };
-        Ok(Some(CopiedChat { source, copy, at, mark, last_message_at }))
+        let mark = ChatEvent::Copied {
+            session_id: copy,
+            chat_id,
+        }
+        .encode()?;
+        let last_message_at = if point.is_some() {
+            self.last_message_at(source, at).await?
+        } else {
+            None
+        };
+        Ok(Some(CopiedChat {
+            source,
+            copy,
+            at,
+            mark,
+            last_message_at,
+        }))
     }
 
     /// The last sequence of a chat that belongs to a point: found by halving, since positions grow with sequences, and
     /// then read on from there.
-    async fn saved_by_then(&self, source: SessionId, last: Sequence, point: Point) -> Result<Sequence> {
+    async fn saved_by_then(
+        &self,
+        source: SessionId,
+        last: Sequence,
+        point: Point,
+    ) -> Result<Sequence> {
         let (mut first, mut end) = (1, last.0 + 1);
         while first < end {
             let middle = Sequence(first + (end - first) / 2);
-            let one = ReadOptions { first: middle, last: middle, ..ReadOptions::default() };
+            let one = ReadOptions {
+                first: middle,
+                last: middle,
+                ..ReadOptions::default()
+            };
             let page = self.backend().read(stream_of(source), one).await?;
             match page.records.first() {
                 Some(record) if record.position.0 <= point.last => first = middle.0 + 1,
@@ -69,7 +97,12 @@ impl AsyncStore {
         }
         let (mut at, mut next) = (Sequence(first - 1), Some(Sequence(first)));
         while let Some(first) = next.filter(|first| *first <= last) {
-            let options = ReadOptions { first, last, limit: FEW, ..ReadOptions::default() };
+            let options = ReadOptions {
+                first,
+                last,
+                limit: FEW,
+                ..ReadOptions::default()
+            };
             let page = self.backend().read(stream_of(source), options).await?;
             next = page.next;
             for record in &page.records {
@@ -88,10 +121,18 @@ impl AsyncStore {
         let mut next = Some(at);
         while let Some(last) = next {
             let direction = Direction::Backward;
-            let options = ReadOptions { last, direction, limit: FEW, ..ReadOptions::default() };
+            let options = ReadOptions {
+                last,
+                direction,
+                limit: FEW,
+                ..ReadOptions::default()
+            };
             let page = self.backend().read(stream_of(source), options).await?;
             next = page.next;
-            let saved = page.records.iter().find(|record| saved_by(record).is_some());
+            let saved = page
+                .records
+                .iter()
+                .find(|record| saved_by(record).is_some());
             if let Some(record) = saved {
                 return Ok(Some(Timestamp(record.time_ms)));
             }
@@ -104,11 +145,28 @@ impl CopiedChat {
     /// What makes the copy.
     pub(crate) fn ops(&self) -> [Op<'_>; 2] {
         let (parent, child) = (stream_of(self.source), stream_of(self.copy));
-        let EncodedChatEvent { kind, meta, payload } = &self.mark;
-        let records = vec![NewRecord { kind: Kind(*kind), meta, payload }];
+        let EncodedChatEvent {
+            kind,
+            meta,
+            payload,
+        } = &self.mark;
+        let records = vec![NewRecord {
+            kind: Kind(*kind),
+            meta,
+            payload,
+        }];
         [
-            Op::Fork { parent, expected: Expected::Any, at: self.at, child },
-            Op::Append { stream: child, expected: Expected::Last(self.at), records },
+            Op::Fork {
+                parent,
+                expected: Expected::Any,
+                at: self.at,
+                child,
+            },
+            Op::Append {
+                stream: child,
+                expected: Expected::Last(self.at),
+                records,
+            },
         ]
     }
 }

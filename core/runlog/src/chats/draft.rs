@@ -6,13 +6,13 @@ use std::{
 };
 
 use runlog_model::{
-    ChatEvent, ChatFold, ChatMessage, ChatRole, RawJson, Space, Step, StepStatus, StepType, Timestamp,
-    limits::STACK_DEPTH_MAX,
+    ChatEvent, ChatFold, ChatMessage, ChatRole, RawJson, Space, Step, StepStatus, StepType,
+    Timestamp, limits::STACK_DEPTH_MAX,
 };
 
 use super::sizes::{
-    self, CONTENT_BYTES_MAX, ERROR_CHARS_MAX, REQUEST_BYTES_MAX, REQUEST_RECORDS_MAX, message_bytes, step_bytes,
-    text_bytes,
+    self, CONTENT_BYTES_MAX, ERROR_CHARS_MAX, REQUEST_BYTES_MAX, REQUEST_RECORDS_MAX,
+    message_bytes, step_bytes, text_bytes,
 };
 use crate::{Error, ErrorKind, Result, backend::Backend};
 
@@ -30,7 +30,10 @@ pub struct NewRequest {
 impl NewRequest {
     /// A request for an assistant, with fresh ids.
     pub fn new(assistant_id: impl Into<String>) -> Self {
-        Self { assistant_id: assistant_id.into(), ..Self::default() }
+        Self {
+            assistant_id: assistant_id.into(),
+            ..Self::default()
+        }
     }
 }
 
@@ -158,20 +161,32 @@ impl RequestDraft {
         }
         let id = message.message_id.clone();
         if self.message_indexes.contains_key(&id) {
-            return Err(super::store::already_exists("message", &id, "append or replace changes it"));
+            return Err(super::store::already_exists(
+                "message",
+                &id,
+                "append or replace changes it",
+            ));
         }
         self.check_count()?;
         message.chat_id.clone_from(&self.chat_id);
-        message.request_id.get_or_insert_with(|| self.request_id.clone());
+        message
+            .request_id
+            .get_or_insert_with(|| self.request_id.clone());
         if message.role == ChatRole::Assistant {
-            message.assistant_id.get_or_insert_with(|| self.top().assistant_id.clone());
+            message
+                .assistant_id
+                .get_or_insert_with(|| self.top().assistant_id.clone());
         }
         message.created_at = message.created_at.or(self.now());
         message.updated_at = message.updated_at.or(message.created_at);
         let bytes = message_bytes(&message);
         self.make_room(0, bytes)?;
         self.message_indexes.insert(id.clone(), self.messages.len());
-        self.messages.push(Buffered { message, bytes, appended: String::new() });
+        self.messages.push(Buffered {
+            message,
+            bytes,
+            appended: String::new(),
+        });
         Ok(id)
     }
 
@@ -206,11 +221,19 @@ impl RequestDraft {
         let now = self.now();
         let buffered = self.message_mut(message_id)?;
         let before = buffered.bytes;
-        let message = ChatMessage { props, updated_at: now, ..buffered.message.clone() };
+        let message = ChatMessage {
+            props,
+            updated_at: now,
+            ..buffered.message.clone()
+        };
         message.check()?;
         let bytes = message_bytes(&message);
         self.make_room(before, bytes)?;
-        *self.message_mut(message_id)? = Buffered { message, bytes, appended: String::new() };
+        *self.message_mut(message_id)? = Buffered {
+            message,
+            bytes,
+            appended: String::new(),
+        };
         Ok(())
     }
 
@@ -221,12 +244,17 @@ impl RequestDraft {
     /// it can't be saved.
     pub fn start_step(&mut self, step_type: StepType, input: RawJson) -> Result<String> {
         let now = self.now();
-        let StackNode { stack_id, assistant_id } = self.top();
+        let StackNode {
+            stack_id,
+            assistant_id,
+        } = self.top();
         let depth = self.stack.len() - 1;
         let step = Step {
             step_id: self.backend.new_id().to_string(),
             chat_id: self.chat_id.clone(),
-            stack_parent_id: depth.checked_sub(1).map(|parent| self.stack[parent].stack_id.clone()),
+            stack_parent_id: depth
+                .checked_sub(1)
+                .map(|parent| self.stack[parent].stack_id.clone()),
             stack_depth: u32::try_from(depth).expect("the stack's depth is bounded"),
             status: StepStatus::Running,
             input: Some(input),
@@ -273,9 +301,18 @@ impl RequestDraft {
         let index = index.ok_or_else(|| super::store::not_found("step", step_id))?;
         let step = &self.steps[index];
         if step.status != StepStatus::Running {
-            return Err(Error::invalid(format!("step {step_id:?} is {} already", step.status)));
+            return Err(Error::invalid(format!(
+                "step {step_id:?} is {} already",
+                step.status
+            )));
         }
-        let ended = Step { status, output, error, updated_at: now, ..step.clone() };
+        let ended = Step {
+            status,
+            output,
+            error,
+            updated_at: now,
+            ..step.clone()
+        };
         ended.check()?;
         self.make_room(step_bytes(&self.steps[index]), step_bytes(&ended))?;
         self.steps[index] = ended;
@@ -295,7 +332,11 @@ impl RequestDraft {
     ///
     /// # Errors
     /// As [`enter`](Self::enter).
-    pub fn enter_as(&mut self, assistant_id: impl Into<String>, stack_id: impl Into<String>) -> Result<String> {
+    pub fn enter_as(
+        &mut self,
+        assistant_id: impl Into<String>,
+        stack_id: impl Into<String>,
+    ) -> Result<String> {
         if self.stack.len() >= STACK_DEPTH_MAX {
             return Err(Error::new(
                 ErrorKind::TooLarge,
@@ -303,7 +344,10 @@ impl RequestDraft {
             ));
         }
         let (stack_id, assistant_id) = (stack_id.into(), assistant_id.into());
-        self.stack.push(StackNode { stack_id: stack_id.clone(), assistant_id });
+        self.stack.push(StackNode {
+            stack_id: stack_id.clone(),
+            assistant_id,
+        });
         Ok(stack_id)
     }
 
@@ -313,7 +357,9 @@ impl RequestDraft {
     /// [`InvalidInput`](ErrorKind::InvalidInput) at the root.
     pub fn leave(&mut self) -> Result<()> {
         if self.stack.len() == 1 {
-            return Err(Error::invalid("the root assistant has no caller to return to; end the request instead"));
+            return Err(Error::invalid(
+                "the root assistant has no caller to return to; end the request instead",
+            ));
         }
         self.stack.pop();
         Ok(())
@@ -326,31 +372,49 @@ impl RequestDraft {
 
     /// Refuses messages whose ids the chat has.
     pub(super) fn check_ids(&self, chat: &ChatFold) -> Result<()> {
-        self.given_ids.iter().try_for_each(|id| check_free_in(chat, id))
+        self.given_ids
+            .iter()
+            .try_for_each(|id| check_free_in(chat, id))
     }
 
     /// What is to be written when the request ends so.
     pub(super) fn events(&self, end: &RequestEnd) -> Vec<ChatEvent> {
         let now = self.now();
         let untold = self.untold(end, now);
-        let steps =
-            settled(&self.steps, end, now).into_iter().chain(untold).map(|step| ChatEvent::StepSaved(Box::new(step)));
-        let messages = self.messages.iter().map(|buffered| ChatEvent::MessageSaved(Box::new(buffered.finished())));
+        let steps = settled(&self.steps, end, now)
+            .into_iter()
+            .chain(untold)
+            .map(|step| ChatEvent::StepSaved(Box::new(step)));
+        let messages = self
+            .messages
+            .iter()
+            .map(|buffered| ChatEvent::MessageSaved(Box::new(buffered.finished())));
         messages.chain(steps).collect()
     }
 
     /// A step that keeps the error of a request that failed while none was under way: it would be told nowhere else.
     fn untold(&self, end: &RequestEnd, now: Timestamp) -> Option<Step> {
-        let RequestEnd::Failed(error) = end else { return None };
-        if self.steps.iter().any(|step| step.status == StepStatus::Running) {
+        let RequestEnd::Failed(error) = end else {
+            return None;
+        };
+        if self
+            .steps
+            .iter()
+            .any(|step| step.status == StepStatus::Running)
+        {
             return None;
         }
-        let StackNode { stack_id, assistant_id } = self.top();
+        let StackNode {
+            stack_id,
+            assistant_id,
+        } = self.top();
         let depth = self.stack.len() - 1;
         Some(Step {
             step_id: self.backend.new_id().to_string(),
             chat_id: self.chat_id.clone(),
-            stack_parent_id: depth.checked_sub(1).map(|parent| self.stack[parent].stack_id.clone()),
+            stack_parent_id: depth
+                .checked_sub(1)
+                .map(|parent| self.stack[parent].stack_id.clone()),
             stack_depth: u32::try_from(depth).unwrap_or(u32::MAX),
             status: StepStatus::Failed,
             error: Some(error.chars().take(ERROR_CHARS_MAX).collect()),
@@ -371,7 +435,10 @@ impl RequestDraft {
     }
 
     fn message_mut(&mut self, id: &str) -> Result<&mut Buffered> {
-        let index = self.message_indexes.get(id).ok_or_else(|| super::store::not_found("message", id))?;
+        let index = self
+            .message_indexes
+            .get(id)
+            .ok_or_else(|| super::store::not_found("message", id))?;
         Ok(&mut self.messages[*index])
     }
 
@@ -394,7 +461,9 @@ impl RequestDraft {
         if self.messages.len() + self.steps.len() >= REQUEST_RECORDS_MAX {
             return Err(Error::new(
                 ErrorKind::TooLarge,
-                format!("a request has at most {REQUEST_RECORDS_MAX} messages and steps; end it and begin another"),
+                format!(
+                    "a request has at most {REQUEST_RECORDS_MAX} messages and steps; end it and begin another"
+                ),
             ));
         }
         Ok(())
@@ -408,8 +477,12 @@ impl Buffered {
         if !self.appended.is_empty()
             && let Ok((mut props, content)) = content_of(&message)
         {
-            props.insert("content".to_owned(), RawJson::string(&(content + &self.appended)));
-            message.props = RawJson::from_value(&props).expect("keys are strings and values are JSON");
+            props.insert(
+                "content".to_owned(),
+                RawJson::string(&(content + &self.appended)),
+            );
+            message.props =
+                RawJson::from_value(&props).expect("keys are strings and values are JSON");
         }
         message
     }
@@ -419,16 +492,24 @@ impl Buffered {
 pub(super) fn check_free_in(chat: &ChatFold, id: &str) -> Result<()> {
     match chat.message(id) {
         None => Ok(()),
-        Some(_) => Err(super::store::already_exists("message", id, "update_message changes it")),
+        Some(_) => Err(super::store::already_exists(
+            "message",
+            id,
+            "update_message changes it",
+        )),
     }
 }
 
 fn content_of(message: &ChatMessage) -> Result<(BTreeMap<String, RawJson>, String)> {
     let props: BTreeMap<String, RawJson> = message.props.to_value()?;
-    let content = props.get("content").map_or_else(|| Ok(String::new()), RawJson::to_value);
+    let content = props
+        .get("content")
+        .map_or_else(|| Ok(String::new()), RawJson::to_value);
     let content = content.map_err(|_| {
         let id = &message.message_id;
-        Error::invalid(format!("the content of message {id:?} isn't text, so that none can be appended; replace it"))
+        Error::invalid(format!(
+            "the content of message {id:?} isn't text, so that none can be appended; replace it"
+        ))
     })?;
     Ok((props, content))
 }
@@ -437,14 +518,18 @@ fn content_of(message: &ChatMessage) -> Result<(BTreeMap<String, RawJson>, Strin
 /// is completed when that one is resumed and returns.
 fn settled(steps: &[Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
     let running = |step: &&Step| step.status == StepStatus::Running;
-    let waited_for: HashSet<&str> =
-        steps.iter().filter(running).filter_map(|step| step.stack_parent_id.as_deref()).collect();
+    let waited_for: HashSet<&str> = steps
+        .iter()
+        .filter(running)
+        .filter_map(|step| step.stack_parent_id.as_deref())
+        .collect();
     // All of them are told the error, and together they must fit the batch.
     let running_count = steps.iter().filter(running).count().max(1);
     let chars_max = sizes::error_chars_max(running_count);
     let settle = |step: &Step| {
         let mut step = step.clone();
-        let waits = step.step_type == StepType::Delegate && waited_for.contains(step.stack_id.as_str());
+        let waits =
+            step.step_type == StepType::Delegate && waited_for.contains(step.stack_id.as_str());
         if step.status != StepStatus::Running || (waits && *end != RequestEnd::Completed) {
             return step;
         }

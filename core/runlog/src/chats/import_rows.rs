@@ -7,7 +7,8 @@ use std::{
 };
 
 use runlog_model::{
-    CatalogEvent, Chat, ChatEvent, ChatFold, ChatMessage, RawJson, Session, SessionId, Step, Timestamp, read_json,
+    CatalogEvent, Chat, ChatEvent, ChatFold, ChatMessage, RawJson, Session, SessionId, Step,
+    Timestamp, read_json,
 };
 use serde::de::DeserializeOwned;
 
@@ -159,13 +160,25 @@ struct Sequences<'r> {
 
 impl<'r> Sequences<'r> {
     fn new(fold: &'r ChatFold) -> Self {
-        Self { fold, taken: HashMap::new(), last: fold.last_message_sequence() }
+        Self {
+            fold,
+            taken: HashMap::new(),
+            last: fold.last_message_sequence(),
+        }
     }
 
     /// Gives a message its sequence as the chat will: the one that it has, or for 0 the next.
     fn take(&mut self, id: &'r str, sequence: u64) -> Result<()> {
-        let sequence = if sequence == 0 { self.last + 1 } else { sequence };
-        let there = || self.fold.message_with_sequence(sequence).map(|message| message.message_id.as_str());
+        let sequence = if sequence == 0 {
+            self.last + 1
+        } else {
+            sequence
+        };
+        let there = || {
+            self.fold
+                .message_with_sequence(sequence)
+                .map(|message| message.message_id.as_str())
+        };
         if let Some(other) = self.taken.get(&sequence).copied().or_else(there) {
             let what = format!(
                 "message {id:?} has sequence {sequence}, which message {other:?} of the chat has already; give it another, or \
@@ -188,7 +201,8 @@ struct Chosen {
 
 impl Chosen {
     fn of<T: Record>(rows: &[ReadRow<T>], fold: &ChatFold) -> Self {
-        let (mut chosen, mut ids, mut chat) = (Self::default(), HashSet::new(), Sequences::new(fold));
+        let (mut chosen, mut ids, mut chat) =
+            (Self::default(), HashSet::new(), Sequences::new(fold));
         for ReadRow { line, record, .. } in rows.iter().filter(|row| ids.insert(row.record.id())) {
             match record.event(&mut chat) {
                 Ok(event) => chosen.events.extend(event),
@@ -211,14 +225,19 @@ impl AsyncChatStore {
     /// # Errors
     /// Those of the storage; what was imported so far stays.
     pub async fn import_agent_message(&self, lines: &str) -> Result<ImportReport> {
-        self.import_agent_message_with(lines, ImportOptions::default()).await
+        self.import_agent_message_with(lines, ImportOptions::default())
+            .await
     }
 
     /// [`import_agent_message`](Self::import_agent_message) with options.
     ///
     /// # Errors
     /// As [`import_agent_message`](Self::import_agent_message).
-    pub async fn import_agent_message_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
+    pub async fn import_agent_message_with(
+        &self,
+        lines: &str,
+        options: ImportOptions,
+    ) -> Result<ImportReport> {
         self.import_rows::<ChatMessage>(lines, options).await
     }
 
@@ -228,18 +247,27 @@ impl AsyncChatStore {
     /// # Errors
     /// As [`import_agent_message`](Self::import_agent_message).
     pub async fn import_agent_step(&self, lines: &str) -> Result<ImportReport> {
-        self.import_agent_step_with(lines, ImportOptions::default()).await
+        self.import_agent_step_with(lines, ImportOptions::default())
+            .await
     }
 
     /// [`import_agent_step`](Self::import_agent_step) with options.
     ///
     /// # Errors
     /// As [`import_agent_message`](Self::import_agent_message).
-    pub async fn import_agent_step_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
+    pub async fn import_agent_step_with(
+        &self,
+        lines: &str,
+        options: ImportOptions,
+    ) -> Result<ImportReport> {
         self.import_rows::<Step>(lines, options).await
     }
 
-    async fn import_rows<T: Record>(&self, lines: &str, options: ImportOptions) -> Result<ImportReport> {
+    async fn import_rows<T: Record>(
+        &self,
+        lines: &str,
+        options: ImportOptions,
+    ) -> Result<ImportReport> {
         let mut report = ImportReport::default();
         let mut chats: Vec<OfChat<T>> = Vec::new();
         let mut places = HashMap::new();
@@ -248,16 +276,24 @@ impl AsyncChatStore {
             if report.is_over(options) {
                 break;
             }
-            let read = record_of::<T>(text).and_then(|record| record.map(|record| self.checked(record)).transpose());
+            let read = record_of::<T>(text)
+                .and_then(|record| record.map(|record| self.checked(record)).transpose());
             match read {
                 Ok(None) => deleted.push(line),
                 Ok(Some(record)) => {
                     let chat_id = record.chat_id().to_owned();
                     let place = *places.entry(chat_id.clone()).or_insert_with(|| {
-                        chats.push(OfChat { chat_id, rows: Vec::new() });
+                        chats.push(OfChat {
+                            chat_id,
+                            rows: Vec::new(),
+                        });
                         chats.len() - 1
                     });
-                    chats[place].rows.push(ReadRow { line, record, bytes: text.len() });
+                    chats[place].rows.push(ReadRow {
+                        line,
+                        record,
+                        bytes: text.len(),
+                    });
                 }
                 Err(error) => report.leave_out(line, &error),
             }
@@ -268,7 +304,9 @@ impl AsyncChatStore {
             report.issues.clear();
             report.leave_out(line, &error);
             deleted.retain(|deleted| *deleted < line);
-            chats.iter_mut().for_each(|chat| chat.rows.retain(|row| row.line < line));
+            chats
+                .iter_mut()
+                .for_each(|chat| chat.rows.retain(|row| row.line < line));
             chats.retain(|chat| !chat.rows.is_empty());
         }
         report.skipped += deleted.len();
@@ -286,7 +324,10 @@ impl AsyncChatStore {
     }
 
     /// The first line that can be read and can't be written, as the chats are now.
-    async fn first_left_out<T: Record>(&self, chats: &[OfChat<T>]) -> Result<Option<(usize, Error)>> {
+    async fn first_left_out<T: Record>(
+        &self,
+        chats: &[OfChat<T>],
+    ) -> Result<Option<(usize, Error)>> {
         let mut first: Option<(usize, Error)> = None;
         for chat in chats {
             let fold = match self.session_id(&chat.chat_id).await {
@@ -295,7 +336,8 @@ impl AsyncChatStore {
                 Err(error) => return Err(error),
             };
             let issue = Chosen::of(&chat.rows, &fold).issues.into_iter().next();
-            let is_first = |(line, _): &(usize, Error)| first.as_ref().is_none_or(|(first, _)| line < first);
+            let is_first =
+                |(line, _): &(usize, Error)| first.as_ref().is_none_or(|(first, _)| line < first);
             if let Some(issue) = issue.filter(is_first) {
                 first = Some(issue);
             }
@@ -309,9 +351,15 @@ impl AsyncChatStore {
         if chat_id.is_empty() {
             return Err(Error::invalid(format!("the {} has no chat_id", T::NAME)));
         }
-        let assistant_id = record.assistant_id().filter(|id| !id.is_empty()).map(str::to_owned);
+        let assistant_id = record
+            .assistant_id()
+            .filter(|id| !id.is_empty())
+            .map(str::to_owned);
         // What the chat would be refused for is told of the line.
-        self.session_of(Chat { chat_id: chat_id.clone(), ..Chat::new(assistant_id.as_deref().unwrap_or("unknown")) })?;
+        self.session_of(Chat {
+            chat_id: chat_id.clone(),
+            ..Chat::new(assistant_id.as_deref().unwrap_or("unknown"))
+        })?;
         record.completed(self, &chat_id)
     }
 
@@ -321,7 +369,10 @@ impl AsyncChatStore {
         chats: &[OfChat<T>],
         report: &mut ImportReport,
     ) -> Result<Vec<Option<SessionId>>> {
-        let planned = chats.iter().map(|chat| self.session_for(chat)).collect::<Result<Vec<Session>>>()?;
+        let planned = chats
+            .iter()
+            .map(|chat| self.session_for(chat))
+            .collect::<Result<Vec<Session>>>()?;
         let change = self.store.shared.catalog.change(|catalog| {
             let deleted = catalog.deleted_names();
             let (mut events, mut sessions) = (Vec::new(), Vec::with_capacity(chats.len()));
@@ -330,7 +381,10 @@ impl AsyncChatStore {
                     sessions.push(Some(there.id));
                     continue;
                 }
-                let was_deleted = session.name.as_deref().is_some_and(|name| deleted.contains(name));
+                let was_deleted = session
+                    .name
+                    .as_deref()
+                    .is_some_and(|name| deleted.contains(name));
                 let is_new = !was_deleted && check_free(catalog, session).is_ok();
                 sessions.push(is_new.then_some(session.id));
                 if is_new {
@@ -338,7 +392,14 @@ impl AsyncChatStore {
                 }
             }
             let made = events.len();
-            Ok((Change { events, guard: Guard::Unchanged, ..Change::default() }, (sessions, made)))
+            Ok((
+                Change {
+                    events,
+                    guard: Guard::Unchanged,
+                    ..Change::default()
+                },
+                (sessions, made),
+            ))
         });
         let (sessions, made) = change.await?;
         report.chats += made;
@@ -347,9 +408,18 @@ impl AsyncChatStore {
 
     fn session_for<T: Record>(&self, chat: &OfChat<T>) -> Result<Session> {
         let rows = || chat.rows.iter().map(|row| &row.record);
-        let assistant_id = rows().find_map(|record| record.assistant_id().filter(|id| !id.is_empty()));
-        let created_at = rows().map(T::created_at).filter(|at| !at.is_unset()).min().unwrap_or(Timestamp::UNSET);
-        let new = Chat { chat_id: chat.chat_id.clone(), created_at, ..Chat::new(assistant_id.unwrap_or("unknown")) };
+        let assistant_id =
+            rows().find_map(|record| record.assistant_id().filter(|id| !id.is_empty()));
+        let created_at = rows()
+            .map(T::created_at)
+            .filter(|at| !at.is_unset())
+            .min()
+            .unwrap_or(Timestamp::UNSET);
+        let new = Chat {
+            chat_id: chat.chat_id.clone(),
+            created_at,
+            ..Chat::new(assistant_id.unwrap_or("unknown"))
+        };
         let mut session = self.session_of(new)?;
         if assistant_id.is_none()
             && let Some(fields) = &mut session.chat
@@ -372,7 +442,12 @@ impl AsyncChatStore {
                 bytes += row.bytes;
                 bytes <= BATCH_BYTES
             };
-            let count = rest.iter().take(BATCH_RECORDS).take_while(fits).count().max(1);
+            let count = rest
+                .iter()
+                .take(BATCH_RECORDS)
+                .take_while(fits)
+                .count()
+                .max(1);
             let (batch, after) = rest.split_at(count);
             rest = after;
             let done = Mutex::new((0, Vec::new()));
@@ -385,7 +460,9 @@ impl AsyncChatStore {
             let (imported, issues) = done.into_inner().expect("nobody else has it");
             report.imported += imported;
             report.skipped += count - imported - issues.len();
-            issues.iter().for_each(|(line, error)| report.leave_out(*line, error));
+            issues
+                .iter()
+                .for_each(|(line, error)| report.leave_out(*line, error));
         }
         Ok(())
     }
@@ -394,15 +471,22 @@ impl AsyncChatStore {
 /// What a line of a table is; `None` for a row that was deleted.
 fn record_of<T: Record>(text: &str) -> Result<Option<T>> {
     let row = read_json::<Row>(text);
-    let mut row = row.map_err(|told| Error::invalid(format!("the line is no JSON object: {told}")))?;
-    row.retain(|name, value| value.as_str() != "null" && !(name.ends_with("_at") && is_no_time(value)));
+    let mut row =
+        row.map_err(|told| Error::invalid(format!("the line is no JSON object: {told}")))?;
+    row.retain(|name, value| {
+        value.as_str() != "null" && !(name.ends_with("_at") && is_no_time(value))
+    });
     if row.contains_key("deleted_at") {
         return Ok(None);
     }
     let old_id = row.remove("id");
     for (name, value) in &mut row {
         let text = || value.to_value::<String>().ok();
-        if IDS.contains(&name.as_str()) && value.as_str().starts_with(|first: char| first.is_ascii_digit()) {
+        if IDS.contains(&name.as_str())
+            && value
+                .as_str()
+                .starts_with(|first: char| first.is_ascii_digit())
+        {
             *value = RawJson::string(value.as_str());
         } else if JSON.contains(&name.as_str())
             && let Some(inner) = text().and_then(|text| RawJson::parse(text).ok())
@@ -418,12 +502,19 @@ fn record_of<T: Record>(text: &str) -> Result<Option<T>> {
         return Err(Error::invalid(format!("the {} has no {}", T::NAME, T::ID)));
     }
     let record = read_json::<T>(RawJson::from_value(&row)?.as_str());
-    let mut record = record.map_err(|told| Error::invalid(format!("the line doesn't make a {}: {told}", T::NAME)))?;
+    let mut record = record
+        .map_err(|told| Error::invalid(format!("the line doesn't make a {}: {told}", T::NAME)))?;
     if record.id().is_empty() {
-        return Err(Error::invalid(format!("the {} of the {} is empty", T::ID, T::NAME)));
+        return Err(Error::invalid(format!(
+            "the {} of the {} is empty",
+            T::ID,
+            T::NAME
+        )));
     }
     if let Some(old_id) = old_id {
-        record.extra().insert("old_id".to_owned(), old_id.to_value()?);
+        record
+            .extra()
+            .insert("old_id".to_owned(), old_id.to_value()?);
     }
     Ok(Some(record))
 }

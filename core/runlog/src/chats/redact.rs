@@ -52,22 +52,41 @@ impl AsyncChatStore {
     pub async fn redact_message(&self, message_id: &str, reason: &str) -> Result<()> {
         let chat = self.store.chat_with(IdOf::Message, message_id).await?;
         let fold = self.store.chat_fold(chat).await?;
-        let message = fold.message(message_id).and_then(|_| fold.kept_message(Some(message_id), 0));
+        let message = fold
+            .message(message_id)
+            .and_then(|_| fold.kept_message(Some(message_id), 0));
         let saved_at = message.and_then(|message| message.positions.first().copied());
         let saved_at = saved_at.ok_or_else(|| not_found("message", message_id))?;
         drop(fold);
 
         let at = Timestamp(self.store.backend().now_ms());
         let (mut positions, mut gone) = (BTreeSet::new(), Vec::new());
-        let named = Shared { chat, id: Some(message_id.to_owned()), saved_at };
+        let named = Shared {
+            chat,
+            id: Some(message_id.to_owned()),
+            saved_at,
+        };
         for (chat, message) in self.sharing(named).await? {
             positions.extend(message.positions);
             // Its id is known no more once it is redacted: that it was there is told apart.
-            let deleted = message.id.map(|id| ChatEvent::MessagesDeleted { message_ids: vec![id], at });
-            gone.extend(deleted.map(|deleted| Prepared::new(chat, vec![deleted], at.0)).transpose()?);
+            let deleted = message.id.map(|id| ChatEvent::MessagesDeleted {
+                message_ids: vec![id],
+                at,
+            });
+            gone.extend(
+                deleted
+                    .map(|deleted| Prepared::new(chat, vec![deleted], at.0))
+                    .transpose()?,
+            );
         }
-        let mut ops: Vec<Op<'_>> = gone.iter().flat_map(|prepared| prepared.ops(Expected::Any)).collect();
-        ops.extend(positions.into_iter().map(|position| Op::Redact { position: Position(position), reason }));
+        let mut ops: Vec<Op<'_>> = gone
+            .iter()
+            .flat_map(|prepared| prepared.ops(Expected::Any))
+            .collect();
+        ops.extend(positions.into_iter().map(|position| Op::Redact {
+            position: Position(position),
+            reason,
+        }));
         self.store.backend().commit(Batch::new(ops)).await.map(drop)
     }
 
@@ -77,20 +96,38 @@ impl AsyncChatStore {
         let mut next = vec![self.first_saved(named).await?];
         // An archive that was imported may claim that two sessions are copies of each other.
         let mut seen = HashSet::new();
-        while let Some(Shared { chat, mut id, mut saved_at }) = next.pop() {
+        while let Some(Shared {
+            chat,
+            mut id,
+            mut saved_at,
+        }) = next.pop()
+        {
             if !seen.insert(chat) {
                 continue;
             }
-            let kept = self.store.chat_fold(chat).await?.kept_message(id.as_deref(), saved_at);
+            let kept = self
+                .store
+                .chat_fold(chat)
+                .await?
+                .kept_message(id.as_deref(), saved_at);
             if let Some(kept) = kept {
                 id = kept.id.clone().or(id);
                 saved_at = kept.positions.first().copied().unwrap_or(saved_at);
                 found.push((chat, kept));
             }
-            let copies = self.store.shared.catalog.read(|catalog| catalog.copies_of(chat)).await?;
+            let copies = self
+                .store
+                .shared
+                .catalog
+                .read(|catalog| catalog.copies_of(chat))
+                .await?;
             next.extend(copies.into_iter().map(|copy| {
                 let id = id.as_deref().map(|id| id_in_copy(copy.0, id));
-                Shared { chat: copy, id, saved_at }
+                Shared {
+                    chat: copy,
+                    id,
+                    saved_at,
+                }
             }));
         }
         Ok(found)
@@ -101,14 +138,28 @@ impl AsyncChatStore {
         let mut seen = HashSet::from([message.chat]);
         loop {
             let chat = message.chat;
-            let source = self.store.shared.catalog.read(|catalog| catalog.session(chat)?.copied_from).await?;
-            let Some(source) = source.filter(|source| seen.insert(*source)) else { return Ok(message) };
+            let source = self
+                .store
+                .shared
+                .catalog
+                .read(|catalog| catalog.session(chat)?.copied_from)
+                .await?;
+            let Some(source) = source.filter(|source| seen.insert(*source)) else {
+                return Ok(message);
+            };
             let fold = self.store.chat_fold(source).await?;
             // An imported copy may have records of its own, which are told by the id alone.
-            let by_id = || fold.kept_message(Some(fold.id_of_copied(chat, message.id.as_deref()?)?), 0);
-            let Some(kept) = fold.kept_message(None, message.saved_at).or_else(by_id) else { return Ok(message) };
+            let by_id =
+                || fold.kept_message(Some(fold.id_of_copied(chat, message.id.as_deref()?)?), 0);
+            let Some(kept) = fold.kept_message(None, message.saved_at).or_else(by_id) else {
+                return Ok(message);
+            };
             let saved_at = kept.positions.first().copied().unwrap_or(message.saved_at);
-            message = Shared { chat: source, id: kept.id, saved_at };
+            message = Shared {
+                chat: source,
+                id: kept.id,
+                saved_at,
+            };
         }
     }
 }

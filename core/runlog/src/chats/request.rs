@@ -78,12 +78,20 @@ impl AsyncChatStore {
         mut message: ChatMessage,
     ) -> Result<AsyncRequestBuffer> {
         if message.role != ChatRole::User {
-            return Err(Error::invalid("a request begins with a message of role \"user\""));
+            return Err(Error::invalid(
+                "a request begins with a message of role \"user\"",
+            ));
         }
         let backend = self.store.backend();
         let fresh = || backend.new_id().to_string();
-        let request_id = new.request_id.or_else(|| message.request_id.take()).unwrap_or_else(fresh);
-        let node = StackNode { stack_id: new.stack_id.unwrap_or_else(fresh), assistant_id: new.assistant_id };
+        let request_id = new
+            .request_id
+            .or_else(|| message.request_id.take())
+            .unwrap_or_else(fresh);
+        let node = StackNode {
+            stack_id: new.stack_id.unwrap_or_else(fresh),
+            assistant_id: new.assistant_id,
+        };
         check_names(&request_id, &node)?;
         message.request_id = Some(request_id.clone());
         let session = self.session_id(chat_id).await?;
@@ -112,15 +120,25 @@ impl AsyncChatStore {
     /// resumed; [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile.
     pub async fn go_on(&self, resumption: &Resumption) -> Result<AsyncRequestBuffer> {
         let session = self.session_id(&resumption.step.chat_id).await?;
-        let claim = self.store.claims().take(session, &resumption.step.request_id)?;
+        let claim = self
+            .store
+            .claims()
+            .take(session, &resumption.step.request_id)?;
         let fold = self.store.chat_fold(session).await?;
         check_resumable(&fold, &resumption.step)?;
-        let stack = resumption
-            .stack
-            .iter()
-            .map(|level| StackNode { stack_id: level.stack_id.clone(), assistant_id: level.assistant_id.clone() });
+        let stack = resumption.stack.iter().map(|level| StackNode {
+            stack_id: level.stack_id.clone(),
+            assistant_id: level.assistant_id.clone(),
+        });
         let (step, space) = (resumption.step.clone(), resumption.space.clone());
-        Ok(self.buffer(session, step.request_id.clone(), stack.collect(), space, Some(step), claim))
+        Ok(self.buffer(
+            session,
+            step.request_id.clone(),
+            stack.collect(),
+            space,
+            Some(step),
+            claim,
+        ))
     }
 
     fn buffer(
@@ -136,7 +154,15 @@ impl AsyncChatStore {
         let key = *backend.new_id().as_bytes();
         let draft = RequestDraft::new(backend, self.chat_id_of(session), request_id, stack, space);
         let claim = Some(claim);
-        AsyncRequestBuffer { store: self.store.clone(), session, draft, key, written: false, resumed, claim }
+        AsyncRequestBuffer {
+            store: self.store.clone(),
+            session,
+            draft,
+            key,
+            written: false,
+            resumed,
+            claim,
+        }
     }
 }
 
@@ -169,14 +195,17 @@ impl AsyncRequestBuffer {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it was written already; else those of the storage.
     pub async fn finish(&mut self, end: RequestEnd) -> Result<()> {
         if self.written {
-            return Err(Error::invalid("the request has ended already; begin another"));
+            return Err(Error::invalid(
+                "the request has ended already; begin another",
+            ));
         }
         let mut also = Vec::new();
         if self.draft.has_given_ids() || self.resumed.is_some() {
             let fold = self.store.chat_fold(self.session).await?;
             self.draft.check_ids(&fold)?;
             if let (Some(resumed), RequestEnd::Completed) = (&self.resumed, &end) {
-                also = ended_with_request(&fold, resumed, Timestamp(self.store.backend().now_ms()))?;
+                also =
+                    ended_with_request(&fold, resumed, Timestamp(self.store.backend().now_ms()))?;
             }
         }
         if let Some(prepared) = self.prepared(&end, also)? {
@@ -191,7 +220,10 @@ impl AsyncRequestBuffer {
     }
 
     fn prepared(&self, end: &RequestEnd, also: Vec<ChatEvent>) -> Result<Option<Prepared>> {
-        self.store.shared.catalog.with_state(|catalog| live_session(catalog, self.session).map(drop))?;
+        self.store
+            .shared
+            .catalog
+            .with_state(|catalog| live_session(catalog, self.session).map(drop))?;
         let mut events = self.draft.events(end);
         events.extend(also);
         if events.is_empty() {
@@ -220,9 +252,14 @@ impl Drop for AsyncRequestBuffer {
         if self.written {
             return;
         }
-        let end =
-            if panicking() { RequestEnd::Failed("the request panicked".to_owned()) } else { RequestEnd::Interrupted };
-        let Ok(Some(prepared)) = self.prepared(&end, Vec::new()) else { return };
+        let end = if panicking() {
+            RequestEnd::Failed("the request panicked".to_owned())
+        } else {
+            RequestEnd::Interrupted
+        };
+        let Ok(Some(prepared)) = self.prepared(&end, Vec::new()) else {
+            return;
+        };
         let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
         // Nobody is left to be told of an error.
         let _ = match self.store.embedded() {
@@ -234,7 +271,9 @@ impl Drop for AsyncRequestBuffer {
 
 impl fmt::Debug for AsyncRequestBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncRequestBuffer").field("request_id", &self.draft.request_id()).finish_non_exhaustive()
+        f.debug_struct("AsyncRequestBuffer")
+            .field("request_id", &self.draft.request_id())
+            .finish_non_exhaustive()
     }
 }
 
@@ -245,7 +284,10 @@ fn panicking() -> bool {
 /// Commits from a thread that can't give way. A backend in this process is ready at the first poll.
 fn wait_for(backend: &dyn Backend, batch: Batch<'_>) -> Result<()> {
     let mut commit = pin!(backend.commit(batch));
-    if let Poll::Ready(done) = commit.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    if let Poll::Ready(done) = commit
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
         return done.map(drop);
     }
     #[cfg(not(target_family = "wasm"))]
@@ -254,11 +296,19 @@ fn wait_for(backend: &dyn Backend, batch: Batch<'_>) -> Result<()> {
     }
     #[cfg(target_family = "wasm")]
     {
-        Err(Error::invalid("a thread can't be blocked here; end the request with finish"))
+        Err(Error::invalid(
+            "a thread can't be blocked here; end the request with finish",
+        ))
     }
 }
 
 fn check_names(request_id: &str, node: &StackNode) -> Result<()> {
     use runlog_model::{Step, StepType};
-    Step::new(request_id, &node.assistant_id, &node.stack_id, StepType::Input).check()
+    Step::new(
+        request_id,
+        &node.assistant_id,
+        &node.stack_id,
+        StepType::Input,
+    )
+    .check()
 }

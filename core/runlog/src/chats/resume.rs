@@ -1,6 +1,8 @@
 //! Resuming an interrupted request, nested calls included.
 
-use runlog_model::{ChatEvent, ChatFold, RawJson, SessionId, Space, Step, StepStatus, StepType, Timestamp, Updates};
+use runlog_model::{
+    ChatEvent, ChatFold, RawJson, SessionId, Space, Step, StepStatus, StepType, Timestamp, Updates,
+};
 
 use super::{AsyncChatStore, cache::IdOf, store::not_found};
 use crate::{Error, ErrorKind, Result};
@@ -66,7 +68,10 @@ impl Resumption {
 
     /// The nodes of the call stack, the root first.
     pub fn stack_path(&self) -> Vec<&str> {
-        self.stack.iter().map(|level| level.stack_id.as_str()).collect()
+        self.stack
+            .iter()
+            .map(|level| level.stack_id.as_str())
+            .collect()
     }
 
     /// Whether an assistant called the one that goes on.
@@ -86,7 +91,9 @@ impl AsyncChatStore {
     pub async fn resume(&self, chat_id: &str) -> Result<Option<Resumption>> {
         let session = self.session_id(chat_id).await?;
         let fold = self.store.chat_fold(session).await?;
-        fold.last_resumable_step().map(|step| resumption(&fold, step)).transpose()
+        fold.last_resumable_step()
+            .map(|step| resumption(&fold, step))
+            .transpose()
     }
 
     /// As [`resume`](Self::resume), of one request: an older one that was interrupted too, say. `None` when it is
@@ -99,7 +106,9 @@ impl AsyncChatStore {
         check_given(request_id)?;
         let session = self.store.chat_with(IdOf::Request, request_id).await?;
         let fold = self.store.chat_fold(session).await?;
-        fold.last_resumable_step_of(request_id).map(|step| resumption(&fold, step)).transpose()
+        fold.last_resumable_step_of(request_id)
+            .map(|step| resumption(&fold, step))
+            .transpose()
     }
 
     /// Tells that an interrupted request isn't to be resumed any more: the user asked again, say. Its steps keep their
@@ -133,9 +142,15 @@ impl AsyncChatStore {
         let at = Timestamp(self.store.backend().now_ms());
         let updates = Updates::new().with("dismissed_at", RawJson::from_value(&at)?);
         let plan = |fold: &ChatFold| {
-            let open = fold.steps_of_request(request_id).into_iter().filter(|step| step.can_resume());
-            let dismissed =
-                |step: &Step| ChatEvent::StepUpdated { step_id: step.step_id.clone(), at, updates: updates.clone() };
+            let open = fold
+                .steps_of_request(request_id)
+                .into_iter()
+                .filter(|step| step.can_resume());
+            let dismissed = |step: &Step| ChatEvent::StepUpdated {
+                step_id: step.step_id.clone(),
+                at,
+                updates: updates.clone(),
+            };
             Ok(open.map(dismissed).collect())
         };
         self.write_steps(session, plan).await
@@ -149,12 +164,19 @@ impl AsyncChatStore {
     /// # Errors
     /// [`Conflict`](ErrorKind::Conflict) when the step was completed meanwhile, [`NotFound`](ErrorKind::NotFound)
     /// when the chat was deleted; [`InvalidInput`](ErrorKind::InvalidInput) when the output isn't a JSON object.
-    pub async fn complete_resumed(&self, resumption: &Resumption, output: &RawJson) -> Result<Vec<Step>> {
+    pub async fn complete_resumed(
+        &self,
+        resumption: &Resumption,
+        output: &RawJson,
+    ) -> Result<Vec<Step>> {
         let id = resumption.step.step_id.as_str();
         let at = Timestamp(self.store.backend().now_ms());
         let plan = |fold: &ChatFold| {
             let step = fold.step(id).ok_or_else(|| not_found("step", id))?;
-            let caller = step.stack_parent_id.as_deref().and_then(|stack| waiting_in(fold, stack));
+            let caller = step
+                .stack_parent_id
+                .as_deref()
+                .and_then(|stack| waiting_in(fold, stack));
             let mut events = vec![completed(step, output.clone(), at)?];
             for other in fold.steps_of_stack(&step.stack_id) {
                 let same = other.step_type == step.step_type && other.input == step.input;
@@ -177,14 +199,22 @@ impl AsyncChatStore {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or no step waits for the node.
-    pub async fn complete_delegate(&self, chat_id: &str, stack_id: &str, output: &RawJson) -> Result<Step> {
+    pub async fn complete_delegate(
+        &self,
+        chat_id: &str,
+        stack_id: &str,
+        output: &RawJson,
+    ) -> Result<Step> {
         let at = Timestamp(self.store.backend().now_ms());
         let plan = |fold: &ChatFold| {
             let below = fold.steps_of_stack(stack_id);
-            let parent = below.first().and_then(|step| step.stack_parent_id.as_deref());
+            let parent = below
+                .first()
+                .and_then(|step| step.stack_parent_id.as_deref());
             let waiting = parent.and_then(|stack| waiting_in(fold, stack));
-            let waiting = waiting
-                .ok_or_else(|| Error::not_found(format!("no delegate step waits for the stack {stack_id:?}")))?;
+            let waiting = waiting.ok_or_else(|| {
+                Error::not_found(format!("no delegate step waits for the stack {stack_id:?}"))
+            })?;
             Ok(vec![completed(waiting, response(output)?, at)?])
         };
         let session = self.session_id(chat_id).await?;
@@ -231,17 +261,40 @@ fn resumption(fold: &ChatFold, step: &Step) -> Result<Resumption> {
     }
     let path = fold.stack_path(&step.stack_id)?.unwrap_or_default();
     let level = |stack_id: String| {
-        let steps: Vec<Step> = fold.steps_of_stack(&stack_id).into_iter().cloned().collect();
-        let waiting = if stack_id == step.stack_id { None } else { waiting_in(fold, &stack_id).cloned() };
-        let assistant_id = steps.first().map(|step| step.assistant_id.clone()).unwrap_or_default();
-        StackLevel { stack_id, assistant_id, steps, waiting }
+        let steps: Vec<Step> = fold
+            .steps_of_stack(&stack_id)
+            .into_iter()
+            .cloned()
+            .collect();
+        let waiting = if stack_id == step.stack_id {
+            None
+        } else {
+            waiting_in(fold, &stack_id).cloned()
+        };
+        let assistant_id = steps
+            .first()
+            .map(|step| step.assistant_id.clone())
+            .unwrap_or_default();
+        StackLevel {
+            stack_id,
+            assistant_id,
+            steps,
+            waiting,
+        }
     };
-    Ok(Resumption { step: step.clone(), space, stack: path.into_iter().map(level).collect() })
+    Ok(Resumption {
+        step: step.clone(),
+        space,
+        stack: path.into_iter().map(level).collect(),
+    })
 }
 
 /// Refuses to go on from a step that isn't where its request is to be resumed any more.
 pub(super) fn check_resumable(fold: &ChatFold, step: &Step) -> Result<()> {
-    if fold.last_resumable_step_of(&step.request_id).is_some_and(|last| last.step_id == step.step_id) {
+    if fold
+        .last_resumable_step_of(&step.request_id)
+        .is_some_and(|last| last.step_id == step.step_id)
+    {
         return Ok(());
     }
     let (id, request) = (&step.step_id, &step.request_id);
@@ -257,18 +310,31 @@ pub(super) fn check_resumable(fold: &ChatFold, step: &Step) -> Result<()> {
 /// The delegate step of a node that waits for an assistant it called.
 fn waiting_in<'a>(fold: &'a ChatFold, stack_id: &str) -> Option<&'a Step> {
     let steps = fold.steps_of_stack(stack_id).into_iter().rev();
-    steps.into_iter().find(|step| step.step_type == StepType::Delegate && step.status.can_resume())
+    steps
+        .into_iter()
+        .find(|step| step.step_type == StepType::Delegate && step.status.can_resume())
 }
 
 /// What ends a resumption without an output: the steps of the resumed one's request and place in the stack that could
 /// be resumed are completed, earlier tries among them.
-pub(super) fn ended_with_request(fold: &ChatFold, resumed: &Step, at: Timestamp) -> Result<Vec<ChatEvent>> {
-    let updates = Updates::new().with("status", RawJson::string("completed")).with("error", RawJson::null());
+pub(super) fn ended_with_request(
+    fold: &ChatFold,
+    resumed: &Step,
+    at: Timestamp,
+) -> Result<Vec<ChatEvent>> {
+    let updates = Updates::new()
+        .with("status", RawJson::string("completed"))
+        .with("error", RawJson::null());
     let open = fold.steps_of_stack(&resumed.stack_id).into_iter();
-    let open = open.filter(|step| step.request_id == resumed.request_id && step.status.can_resume());
+    let open =
+        open.filter(|step| step.request_id == resumed.request_id && step.status.can_resume());
     let events = open.map(|step| {
         step.updated(&updates, at)?;
-        Ok(ChatEvent::StepUpdated { step_id: step.step_id.clone(), at, updates: updates.clone() })
+        Ok(ChatEvent::StepUpdated {
+            step_id: step.step_id.clone(),
+            at,
+            updates: updates.clone(),
+        })
     });
     events.collect()
 }
@@ -279,7 +345,10 @@ fn completed(step: &Step, output: RawJson, at: Timestamp) -> Result<ChatEvent> {
     if !step.status.can_resume() && !lacks_output {
         return Err(Error::new(
             ErrorKind::Conflict,
-            format!("step {:?} was completed meanwhile; resume the chat anew", step.step_id),
+            format!(
+                "step {:?} was completed meanwhile; resume the chat anew",
+                step.step_id
+            ),
         ));
     }
     let updates = Updates::new()
@@ -287,7 +356,11 @@ fn completed(step: &Step, output: RawJson, at: Timestamp) -> Result<ChatEvent> {
         .with("output", output)
         .with("error", RawJson::null());
     step.updated(&updates, at)?;
-    Ok(ChatEvent::StepUpdated { step_id: step.step_id.clone(), at, updates })
+    Ok(ChatEvent::StepUpdated {
+        step_id: step.step_id.clone(),
+        at,
+        updates,
+    })
 }
 
 fn response(output: &RawJson) -> Result<RawJson> {

@@ -28,21 +28,40 @@ pub(super) fn error_chars_max(step_count: usize) -> usize {
 
 /// What a message takes as JSON, at most.
 pub(super) fn message_bytes(message: &ChatMessage) -> usize {
-    let ids = [&message.request_id, &message.block_id, &message.thread_id, &message.assistant_id];
+    let ids = [
+        &message.request_id,
+        &message.block_id,
+        &message.thread_id,
+        &message.assistant_id,
+    ];
     let texts = [&message.message_id, &message.chat_id, &message.message_type];
     let texts = texts.into_iter().chain(ids.into_iter().flatten());
-    let json = message.props.as_bytes().len() + length(message.metadata.as_ref()) + extra(&message.extra);
+    let json =
+        message.props.as_bytes().len() + length(message.metadata.as_ref()) + extra(&message.extra);
     ROW_BYTES + json + texts.map(|text| text_bytes(text)).sum::<usize>()
 }
 
 /// What a step takes as JSON, at most.
 pub(super) fn step_bytes(step: &Step) -> usize {
-    let texts = [&step.step_id, &step.chat_id, &step.request_id, &step.assistant_id, &step.stack_id];
-    let texts = texts.into_iter().chain([&step.stack_parent_id, &step.error].into_iter().flatten());
-    let json: usize = [&step.input, &step.output, &step.space_snapshot, &step.metadata]
+    let texts = [
+        &step.step_id,
+        &step.chat_id,
+        &step.request_id,
+        &step.assistant_id,
+        &step.stack_id,
+    ];
+    let texts = texts
         .into_iter()
-        .map(|json| length(json.as_ref()))
-        .sum();
+        .chain([&step.stack_parent_id, &step.error].into_iter().flatten());
+    let json: usize = [
+        &step.input,
+        &step.output,
+        &step.space_snapshot,
+        &step.metadata,
+    ]
+    .into_iter()
+    .map(|json| length(json.as_ref()))
+    .sum();
     ROW_BYTES + json + extra(&step.extra) + texts.map(|text| text_bytes(text)).sum::<usize>()
 }
 
@@ -61,12 +80,18 @@ fn length(json: Option<&RawJson>) -> usize {
 }
 
 fn extra(fields: &serde_json::Map<String, serde_json::Value>) -> usize {
-    if fields.is_empty() { 0 } else { serde_json::to_string(fields).map_or(0, |text| text.len()) }
+    if fields.is_empty() {
+        0
+    } else {
+        serde_json::to_string(fields).map_or(0, |text| text.len())
+    }
 }
 
 pub(super) fn too_large(bytes: usize, max: usize) -> Error {
     Error::new(
         ErrorKind::TooLarge,
-        format!("the request would gather {bytes} bytes, at most {max} are allowed; keep large content elsewhere"),
+        format!(
+            "the request would gather {bytes} bytes, at most {max} are allowed; keep large content elsewhere"
+        ),
     )
 }

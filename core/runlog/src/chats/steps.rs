@@ -47,15 +47,29 @@ pub struct ListSteps {
 
 impl Default for ListSteps {
     fn default() -> Self {
-        Self { request_id: None, stack_id: None, step_type: None, status: None, limit: 50, cursor: None }
+        Self {
+            request_id: None,
+            stack_id: None,
+            step_type: None,
+            status: None,
+            limit: 50,
+            cursor: None,
+        }
     }
 }
 
 impl ListSteps {
     fn admits(&self, step: &Step) -> bool {
-        self.request_id.as_ref().is_none_or(|request| step.request_id == *request)
-            && self.stack_id.as_ref().is_none_or(|stack| step.stack_id == *stack)
-            && self.step_type.is_none_or(|step_type| step.step_type == step_type)
+        self.request_id
+            .as_ref()
+            .is_none_or(|request| step.request_id == *request)
+            && self
+                .stack_id
+                .as_ref()
+                .is_none_or(|stack| step.stack_id == *stack)
+            && self
+                .step_type
+                .is_none_or(|step_type| step.step_type == step_type)
             && self.status.is_none_or(|status| step.status == status)
     }
 }
@@ -69,18 +83,33 @@ impl AsyncChatStore {
     pub async fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Paged<Step>> {
         check_limit(options.limit)?;
         let session = self.session_id(chat_id).await?;
-        let ListSteps { request_id, stack_id, step_type, status, .. } = options;
+        let ListSteps {
+            request_id,
+            stack_id,
+            step_type,
+            status,
+            ..
+        } = options;
         let filter = (session, request_id, stack_id, step_type, status);
         let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::Steps, &filter)?;
         let fold = self.store.chat_fold(session).await?;
-        let mut page = Paged { items: Vec::new(), next: None };
+        let mut page = Paged {
+            items: Vec::new(),
+            next: None,
+        };
         let mut last = 0;
         for (position, step) in fold.steps_after(cursor.map_or(0, |cursor| cursor.first)) {
             if !options.admits(step) {
                 continue;
             }
             if page.items.len() == options.limit {
-                page.next = Some(Cursor { first: last, second: 0 }.encode(CursorKind::Steps, &filter));
+                page.next = Some(
+                    Cursor {
+                        first: last,
+                        second: 0,
+                    }
+                    .encode(CursorKind::Steps, &filter),
+                );
                 break;
             }
             page.items.push(step.clone());
@@ -97,7 +126,9 @@ impl AsyncChatStore {
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for a step id that is taken;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when they are of several chats, or a field is refused.
     pub async fn save_steps(&self, steps: Vec<Step>) -> Result<Vec<Step>> {
-        let Some(first) = steps.first() else { return Ok(Vec::new()) };
+        let Some(first) = steps.first() else {
+            return Ok(Vec::new());
+        };
         let session = self.session_id(&first.chat_id).await?;
         let named = first.chat_id.clone();
         let chat = self.chat_id_of(session);
@@ -112,14 +143,24 @@ impl AsyncChatStore {
             let mut taken = HashSet::new();
             for step in &completed {
                 if fold.step(&step.step_id).is_some() || !taken.insert(&step.step_id) {
-                    return Err(already_exists("step", &step.step_id, "update_step changes it"));
+                    return Err(already_exists(
+                        "step",
+                        &step.step_id,
+                        "update_step changes it",
+                    ));
                 }
             }
-            Ok(completed.iter().map(|step| ChatEvent::StepSaved(Box::new(step.clone()))).collect())
+            Ok(completed
+                .iter()
+                .map(|step| ChatEvent::StepSaved(Box::new(step.clone())))
+                .collect())
         })
         .await?;
         let fold = self.store.chat_fold(session).await?;
-        Ok(completed.iter().filter_map(|step| fold.step(&step.step_id).cloned()).collect())
+        Ok(completed
+            .iter()
+            .filter_map(|step| fold.step(&step.step_id).cloned())
+            .collect())
     }
 
     pub(super) fn complete_step(&self, mut step: Step, chat: &str) -> Result<Step> {
@@ -143,16 +184,24 @@ impl AsyncChatStore {
         let session = self.store.chat_with(IdOf::Step, step_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
         self.write(session, |fold| {
-            let step = fold.step(step_id).ok_or_else(|| not_found("step", step_id))?;
+            let step = fold
+                .step(step_id)
+                .ok_or_else(|| not_found("step", step_id))?;
             let updated = step.updated(updates, at)?;
             if updated.sequence != step.sequence {
                 updated.check_new()?;
             }
-            Ok(vec![ChatEvent::StepUpdated { step_id: step_id.to_owned(), at, updates: updates.clone() }])
+            Ok(vec![ChatEvent::StepUpdated {
+                step_id: step_id.to_owned(),
+                at,
+                updates: updates.clone(),
+            }])
         })
         .await?;
         let fold = self.store.chat_fold(session).await?;
-        fold.step(step_id).cloned().ok_or_else(|| not_found("step", step_id))
+        fold.step(step_id)
+            .cloned()
+            .ok_or_else(|| not_found("step", step_id))
     }
 
     /// The steps of a request, in its order.
@@ -161,7 +210,14 @@ impl AsyncChatStore {
     /// [`NotFound`](crate::ErrorKind::NotFound) when no chat has the request.
     pub async fn get_steps(&self, request_id: &str) -> Result<Vec<Step>> {
         let session = self.store.chat_with(IdOf::Request, request_id).await?;
-        Ok(self.store.chat_fold(session).await?.steps_of_request(request_id).into_iter().cloned().collect())
+        Ok(self
+            .store
+            .chat_fold(session)
+            .await?
+            .steps_of_request(request_id)
+            .into_iter()
+            .cloned()
+            .collect())
     }
 
     /// The chat's last step that isn't completed; `None` when there is nothing to resume.
@@ -170,7 +226,12 @@ impl AsyncChatStore {
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted.
     pub async fn get_last_incomplete_step(&self, chat_id: &str) -> Result<Option<Step>> {
         let session = self.session_id(chat_id).await?;
-        Ok(self.store.chat_fold(session).await?.last_incomplete_step().cloned())
+        Ok(self
+            .store
+            .chat_fold(session)
+            .await?
+            .last_incomplete_step()
+            .cloned())
     }
 
     /// The steps of a node of the call stack, in their order.
@@ -179,7 +240,14 @@ impl AsyncChatStore {
     /// [`NotFound`](crate::ErrorKind::NotFound) when no chat has the node.
     pub async fn get_steps_by_stack_id(&self, stack_id: &str) -> Result<Vec<Step>> {
         let session = self.store.chat_with(IdOf::Stack, stack_id).await?;
-        Ok(self.store.chat_fold(session).await?.steps_of_stack(stack_id).into_iter().cloned().collect())
+        Ok(self
+            .store
+            .chat_fold(session)
+            .await?
+            .steps_of_stack(stack_id)
+            .into_iter()
+            .cloned()
+            .collect())
     }
 
     /// The nodes of the call stack from the root to this one.

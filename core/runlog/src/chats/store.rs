@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Sequence};
 use runlog_model::{
-    CatalogEvent, Chat, ChatEvent, ChatFilter, ChatFold, ChatList, ChatMessage, ChatPlace, ChatTouched, ChatUpdated,
-    EncodedChatEvent, MessageFilter, Session, SessionId, Timestamp, Updates,
+    CatalogEvent, Chat, ChatEvent, ChatFilter, ChatFold, ChatList, ChatMessage, ChatPlace,
+    ChatTouched, ChatUpdated, EncodedChatEvent, MessageFilter, Session, SessionId, Timestamp,
+    Updates,
 };
 
 use super::cache::{IdOf, stream_of};
@@ -37,7 +38,9 @@ pub struct AsyncChatStore {
 impl AsyncStore {
     /// The chats of this store: its sessions as their users see them.
     pub fn chats(&self) -> AsyncChatStore {
-        AsyncChatStore { store: self.clone() }
+        AsyncChatStore {
+            store: self.clone(),
+        }
     }
 }
 
@@ -53,16 +56,31 @@ impl AsyncChatStore {
     pub async fn create_chat(&self, chat: Chat) -> Result<Chat> {
         let is_given = !chat.chat_id.is_empty();
         let session = self.session_of(chat)?;
-        check_unused(&**self.store.backend(), Some(session.id.as_uuid()).filter(|_| is_given)).await?;
+        check_unused(
+            &**self.store.backend(),
+            Some(session.id.as_uuid()).filter(|_| is_given),
+        )
+        .await?;
         // Whatever id the caller gave, another may be giving it at the same time.
-        let guard = if is_given { Guard::Unchanged } else { Guard::Any };
+        let guard = if is_given {
+            Guard::Unchanged
+        } else {
+            Guard::Any
+        };
         self.store
             .shared
             .catalog
             .change(|catalog| {
                 check_free(catalog, &session)?;
                 let events = vec![CatalogEvent::SessionCreated(session.clone())];
-                Ok((Change { events, guard, ..Change::default() }, ()))
+                Ok((
+                    Change {
+                        events,
+                        guard,
+                        ..Change::default()
+                    },
+                    (),
+                ))
             })
             .await?;
         self.get_chat(&session.id.to_string()).await
@@ -70,7 +88,11 @@ impl AsyncChatStore {
 
     pub(super) fn session_of(&self, chat: Chat) -> Result<Session> {
         chat.check_new()?;
-        let id: Option<SessionId> = chat.chat_id.parse().ok().filter(|id: &SessionId| id.to_string() == chat.chat_id);
+        let id: Option<SessionId> = chat
+            .chat_id
+            .parse()
+            .ok()
+            .filter(|id: &SessionId| id.to_string() == chat.chat_id);
         let new = NewSession {
             id,
             name: Some(chat.chat_id.clone()).filter(|name| id.is_none() && !name.is_empty()),
@@ -90,7 +112,11 @@ impl AsyncChatStore {
     /// [`NotFound`](ErrorKind::NotFound) when there is none, or it was deleted.
     pub async fn get_chat(&self, chat_id: &str) -> Result<Chat> {
         let id = self.session_id(chat_id).await?;
-        let chat = self.store.shared.catalog.with_state(|catalog| catalog.chat(id));
+        let chat = self
+            .store
+            .shared
+            .catalog
+            .with_state(|catalog| catalog.chat(id));
         chat.ok_or_else(|| chat_not_found(chat_id))
     }
 
@@ -105,12 +131,26 @@ impl AsyncChatStore {
             .shared
             .catalog
             .change(|catalog| {
-                let session = catalog.chat_session(chat_id).ok_or_else(|| chat_not_found(chat_id))?;
+                let session = catalog
+                    .chat_session(chat_id)
+                    .ok_or_else(|| chat_not_found(chat_id))?;
                 let mut changed = session.clone();
-                Chat::of(session, 0).updated(updates, Timestamp(at_ms))?.write_to(&mut changed);
+                Chat::of(session, 0)
+                    .updated(updates, Timestamp(at_ms))?
+                    .write_to(&mut changed);
                 changed.check()?;
-                let updated = ChatUpdated { id: session.id, at_ms, updates: updates.clone() };
-                Ok((Change { events: vec![CatalogEvent::ChatUpdated(updated)], ..Change::default() }, ()))
+                let updated = ChatUpdated {
+                    id: session.id,
+                    at_ms,
+                    updates: updates.clone(),
+                };
+                Ok((
+                    Change {
+                        events: vec![CatalogEvent::ChatUpdated(updated)],
+                        ..Change::default()
+                    },
+                    (),
+                ))
             })
             .await?;
         self.get_chat(chat_id).await
@@ -132,12 +172,31 @@ impl AsyncChatStore {
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a page that is too large, a cursor of another list, or one in an
     /// order that has none.
     pub async fn list_chats(&self, filter: &ChatFilter) -> Result<ChatList> {
-        let ChatFilter { user_id, team_id, assistant_id, status, keywords, order, .. } = filter;
+        let ChatFilter {
+            user_id,
+            team_id,
+            assistant_id,
+            status,
+            keywords,
+            order,
+            ..
+        } = filter;
         let bound = (user_id, team_id, assistant_id, status, keywords, order);
         let before = Cursor::read(filter.cursor.as_deref(), CursorKind::Chats, &bound)?;
-        let before = before.map(|Cursor { first, second }| ChatPlace { created: first, passed: second });
-        let (list, next) = self.store.shared.catalog.read(|catalog| catalog.chats(filter, before)).await??;
-        let next = next.map(|place| Cursor { first: place.created, second: place.passed });
+        let before = before.map(|Cursor { first, second }| ChatPlace {
+            created: first,
+            passed: second,
+        });
+        let (list, next) = self
+            .store
+            .shared
+            .catalog
+            .read(|catalog| catalog.chats(filter, before))
+            .await??;
+        let next = next.map(|place| Cursor {
+            first: place.created,
+            second: place.passed,
+        });
         let next = next.map(|cursor| cursor.encode(CursorKind::Chats, &bound));
         Ok(ChatList { next, ..list })
     }
@@ -152,7 +211,11 @@ impl AsyncChatStore {
     /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted;
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) for a message id that is taken;
     /// [`InvalidInput`](ErrorKind::InvalidInput) or [`TooLarge`](ErrorKind::TooLarge) for a field that is refused.
-    pub async fn save_messages(&self, chat_id: &str, messages: Vec<ChatMessage>) -> Result<Vec<ChatMessage>> {
+    pub async fn save_messages(
+        &self,
+        chat_id: &str,
+        messages: Vec<ChatMessage>,
+    ) -> Result<Vec<ChatMessage>> {
         let session = self.session_id(chat_id).await?;
         self.save_messages_if(session, messages, |_| Ok(())).await
     }
@@ -165,8 +228,13 @@ impl AsyncChatStore {
         check: impl Fn(&ChatFold) -> Result<()>,
     ) -> Result<Vec<ChatMessage>> {
         let chat = self.chat_id_of(session);
-        for message in messages.iter().filter(|message| !message.message_id.is_empty()) {
-            self.store.check_id_elsewhere(session, IdOf::Message, &message.message_id).await?;
+        for message in messages
+            .iter()
+            .filter(|message| !message.message_id.is_empty())
+        {
+            self.store
+                .check_id_elsewhere(session, IdOf::Message, &message.message_id)
+                .await?;
         }
         let messages = messages
             .into_iter()
@@ -181,21 +249,33 @@ impl AsyncChatStore {
                     return Err(already_exists("message", id, "update_message changes it"));
                 }
             }
-            Ok(messages.iter().map(|message| ChatEvent::MessageSaved(Box::new(message.clone()))).collect())
+            Ok(messages
+                .iter()
+                .map(|message| ChatEvent::MessageSaved(Box::new(message.clone())))
+                .collect())
         })
         .await?;
         let fold = self.store.chat_fold(session).await?;
-        Ok(messages.iter().filter_map(|message| fold.message(&message.message_id).cloned()).collect())
+        Ok(messages
+            .iter()
+            .filter_map(|message| fold.message(&message.message_id).cloned())
+            .collect())
     }
 
-    pub(super) fn complete_message(&self, mut message: ChatMessage, chat: &str) -> Result<ChatMessage> {
+    pub(super) fn complete_message(
+        &self,
+        mut message: ChatMessage,
+        chat: &str,
+    ) -> Result<ChatMessage> {
         check_chat("message", &message.chat_id, chat)?;
         message.check_new()?;
         if message.message_id.is_empty() {
             message.message_id = self.store.backend().new_id().to_string();
         }
         chat.clone_into(&mut message.chat_id);
-        message.created_at = message.created_at.or(Timestamp(self.store.backend().now_ms()));
+        message.created_at = message
+            .created_at
+            .or(Timestamp(self.store.backend().now_ms()));
         message.updated_at = message.updated_at.or(message.created_at);
         Ok(message)
     }
@@ -204,9 +284,20 @@ impl AsyncChatStore {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted.
-    pub async fn get_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<Vec<ChatMessage>> {
+    pub async fn get_messages(
+        &self,
+        chat_id: &str,
+        filter: &MessageFilter,
+    ) -> Result<Vec<ChatMessage>> {
         let session = self.session_id(chat_id).await?;
-        Ok(self.store.chat_fold(session).await?.messages(filter).into_iter().cloned().collect())
+        Ok(self
+            .store
+            .chat_fold(session)
+            .await?
+            .messages(filter)
+            .into_iter()
+            .cloned()
+            .collect())
     }
 
     /// Changes fields of a message. Durable when it returns.
@@ -219,17 +310,25 @@ impl AsyncChatStore {
         let session = self.store.chat_with(IdOf::Message, message_id).await?;
         let at = Timestamp(self.store.backend().now_ms());
         self.write(session, |fold| {
-            let message = fold.message(message_id).ok_or_else(|| not_found("message", message_id))?;
+            let message = fold
+                .message(message_id)
+                .ok_or_else(|| not_found("message", message_id))?;
             let updated = message.updated(updates, at)?;
             if updated.sequence != message.sequence {
                 updated.check_new()?;
             }
             let (message_id, updates) = (message_id.to_owned(), updates.clone());
-            Ok(vec![ChatEvent::MessageUpdated { message_id, at, updates }])
+            Ok(vec![ChatEvent::MessageUpdated {
+                message_id,
+                at,
+                updates,
+            }])
         })
         .await?;
         let fold = self.store.chat_fold(session).await?;
-        fold.message(message_id).cloned().ok_or_else(|| not_found("message", message_id))
+        fold.message(message_id)
+            .cloned()
+            .ok_or_else(|| not_found("message", message_id))
     }
 
     /// Deletes messages of a chat: all of them or none. Their events stay in the log. Durable when it returns.
@@ -254,12 +353,20 @@ impl AsyncChatStore {
 
     /// The session of a chat that isn't deleted.
     pub(super) async fn session_id(&self, chat_id: &str) -> Result<SessionId> {
-        let found = self.store.shared.catalog.read(|catalog| catalog.chat_session(chat_id).map(|session| session.id));
+        let found = self
+            .store
+            .shared
+            .catalog
+            .read(|catalog| catalog.chat_session(chat_id).map(|session| session.id));
         found.await?.ok_or_else(|| chat_not_found(chat_id))
     }
 
     pub(super) fn chat_id_of(&self, session: SessionId) -> String {
-        let chat = self.store.shared.catalog.with_state(|catalog| catalog.chat(session));
+        let chat = self
+            .store
+            .shared
+            .catalog
+            .with_state(|catalog| catalog.chat(session));
         chat.map_or_else(|| session.to_string(), |chat| chat.chat_id)
     }
 
@@ -270,10 +377,19 @@ impl AsyncChatStore {
         session: SessionId,
         decide: impl Fn(&ChatFold) -> Result<Vec<ChatEvent>>,
     ) -> Result<()> {
-        let mut attempts = self.store.shared.folds.queues.attempts(&**self.store.backend(), stream_of(session)).await;
+        let mut attempts = self
+            .store
+            .shared
+            .folds
+            .queues
+            .attempts(&**self.store.backend(), stream_of(session))
+            .await;
         loop {
-            let live =
-                self.store.shared.catalog.read(|catalog| crate::lookup::live_session(catalog, session).map(drop));
+            let live = self
+                .store
+                .shared
+                .catalog
+                .read(|catalog| crate::lookup::live_session(catalog, session).map(drop));
             live.await??;
             let fold = self.store.chat_fold(session).await?;
             let events = decide(&fold)?;
@@ -310,10 +426,19 @@ impl Prepared {
             ChatEvent::StepSaved(_) => Some(0),
             _ => None,
         });
-        let touched = made.max().map(|at_ms| CatalogEvent::ChatTouched(ChatTouched { id: session, at_ms }).encode());
+        let touched = made
+            .max()
+            .map(|at_ms| CatalogEvent::ChatTouched(ChatTouched { id: session, at_ms }).encode());
         let touch = touched.transpose()?;
-        let events = events.into_iter().map(ChatEvent::encode).collect::<Result<_>>()?;
-        Ok(Self { session, events, touch })
+        let events = events
+            .into_iter()
+            .map(ChatEvent::encode)
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            session,
+            events,
+            touch,
+        })
     }
 
     /// Has the catalog take in what it was told.
@@ -329,10 +454,22 @@ impl Prepared {
             meta: &event.meta,
             payload: &event.payload,
         });
-        let mut ops = vec![Op::Append { stream: stream_of(self.session), expected, records: records.collect() }];
+        let mut ops = vec![Op::Append {
+            stream: stream_of(self.session),
+            expected,
+            records: records.collect(),
+        }];
         if let Some(touch) = &self.touch {
-            let records = vec![NewRecord { kind: Kind(touch.kind), meta: &touch.meta, payload: &touch.payload }];
-            ops.push(Op::Append { stream: CATALOG_STREAM, expected: Expected::Any, records });
+            let records = vec![NewRecord {
+                kind: Kind(touch.kind),
+                meta: &touch.meta,
+                payload: &touch.payload,
+            }];
+            ops.push(Op::Append {
+                stream: CATALOG_STREAM,
+                expected: Expected::Any,
+                records,
+            });
         }
         ops
     }
@@ -343,11 +480,16 @@ pub(super) fn not_found(what: &str, id: &str) -> Error {
 }
 
 pub(super) fn chat_not_found(chat_id: &str) -> Error {
-    Error::not_found(format!("no chat {chat_id:?}, or it was deleted; make it with create_chat"))
+    Error::not_found(format!(
+        "no chat {chat_id:?}, or it was deleted; make it with create_chat"
+    ))
 }
 
 pub(super) fn already_exists(what: &str, id: &str, instead: &str) -> Error {
-    Error::new(ErrorKind::AlreadyExists, format!("the chat has a {what} {id:?} already; {instead}"))
+    Error::new(
+        ErrorKind::AlreadyExists,
+        format!("the chat has a {what} {id:?} already; {instead}"),
+    )
 }
 
 /// Checks that what is saved doesn't say it is in another chat.
@@ -355,5 +497,7 @@ pub(super) fn check_chat(what: &str, found: &str, chat: &str) -> Result<()> {
     if found.is_empty() || found == chat {
         return Ok(());
     }
-    Err(Error::invalid(format!("the {what} says it is in chat {found:?}, but is saved in {chat:?}")))
+    Err(Error::invalid(format!(
+        "the {what} says it is in chat {found:?}, but is saved in {chat:?}"
+    )))
 }

@@ -20,9 +20,23 @@ pub(crate) struct CarriedFlow {
 impl CarriedFlow {
     /// What is written of it in the batch that makes the new run, behind the run's creation.
     pub(crate) fn ops(&self) -> [Op<'_>; 2] {
-        let Self { stream, meta, payload, listed } = self;
+        let Self {
+            stream,
+            meta,
+            payload,
+            listed,
+        } = self;
         let (stream, expected, sequence) = (*stream, Expected::Any, Sequence::FIRST);
-        [Op::Snapshot { stream, expected, sequence, meta, payload }, listing(listed)]
+        [
+            Op::Snapshot {
+                stream,
+                expected,
+                sequence,
+                meta,
+                payload,
+            },
+            listing(listed),
+        ]
     }
 }
 
@@ -30,7 +44,9 @@ impl AsyncStore {
     /// The flow of a paused run, if it has one, for the run that goes on from it: its state, with the commands that
     /// wait. Those for the paused run are the new one's.
     pub(crate) async fn carried_flow(&self, old: &Run, new: &Run) -> Result<Option<CarriedFlow>> {
-        let Some((covered, mut state)) = load_snapshot(self, old.id, Sequence::MAX).await? else { return Ok(None) };
+        let Some((covered, mut state)) = load_snapshot(self, old.id, Sequence::MAX).await? else {
+            return Ok(None);
+        };
         receive_since(self, old.id, covered, &mut state).await?;
         let (old_id, new_id) = (old.id.to_string(), new.id.to_string());
         for command in &mut state.inbox {
@@ -38,7 +54,10 @@ impl AsyncStore {
                 command.run_id = Some(new_id.clone());
             }
         }
-        let state = RunSnapshot { run_id: Some(new_id), ..state };
+        let state = RunSnapshot {
+            run_id: Some(new_id),
+            ..state
+        };
         let (meta, payload) = state.encode()?;
         let listed = FlowCatalogEvent {
             run_id: new.id,
@@ -49,7 +68,12 @@ impl AsyncStore {
             at_ms: new.created_at_ms,
         };
         let payload = payload.as_bytes().to_vec();
-        Ok(Some(CarriedFlow { stream: stream_of(new.id), meta, payload, listed: listed.encode()? }))
+        Ok(Some(CarriedFlow {
+            stream: stream_of(new.id),
+            meta,
+            payload,
+            listed: listed.encode()?,
+        }))
     }
 
     /// Checks that a flow takes something: that it isn't the flow of a run that has paused or ended. To be asked with the
@@ -67,9 +91,13 @@ impl AsyncStore {
     async fn closed_flow(&self, run: RunId, status: RunStatus) -> Result<Error> {
         let resumed_by = self.runs().get(run).await?.and_then(|run| run.resumed_by);
         let message = match (status, resumed_by) {
-            (_, Some(by)) => format!("run {run} was resumed as run {by}, and its flow goes on as the flow of that one"),
+            (_, Some(by)) => format!(
+                "run {run} was resumed as run {by}, and its flow goes on as the flow of that one"
+            ),
             (RunStatus::Paused, None) => {
-                format!("run {run} is paused, and its flow with it; resume the run, which carries its flow over")
+                format!(
+                    "run {run} is paused, and its flow with it; resume the run, which carries its flow over"
+                )
             }
             _ => format!("run {run} is {status}, and its flow can't go on; begin another"),
         };

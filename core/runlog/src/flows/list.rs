@@ -9,7 +9,8 @@ use std::{
 
 use runlog_log::{Expected, NewRecord, Op, StreamId};
 use runlog_model::{
-    EncodedRunEvent, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows, RunCatalog, RunId, RunStatus,
+    EncodedRunEvent, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows, RunCatalog, RunId,
+    RunStatus,
 };
 
 use crate::{
@@ -68,7 +69,10 @@ impl FlowsShared {
     /// Has the flow count as one that somebody is at work on, until what this gives is dropped.
     pub(super) fn live(self: &Arc<Self>, id: RunId) -> LiveGuard {
         *self.live_flows().entry(id).or_default() += 1;
-        LiveGuard { shared: Arc::clone(self), id }
+        LiveGuard {
+            shared: Arc::clone(self),
+            id,
+        }
     }
 
     fn is_live(&self, id: RunId) -> bool {
@@ -76,7 +80,9 @@ impl FlowsShared {
     }
 
     fn live_flows(&self) -> MutexGuard<'_, HashMap<RunId, usize>> {
-        self.live.lock().expect("the list of live flows was left broken by a panic")
+        self.live
+            .lock()
+            .expect("the list of live flows was left broken by a panic")
     }
 }
 
@@ -100,8 +106,15 @@ impl Drop for LiveGuard {
 
 impl FlowsReader {
     pub(crate) fn new(backend: Arc<dyn Backend>, shared: Arc<FlowsShared>) -> Self {
-        let streams = Streams { events: FLOWS_STREAM, parts: PARTS_STREAM, event: "flows event" };
-        Self { projection: Projection::new(backend, streams, Arc::clone(&shared.catalog)), shared }
+        let streams = Streams {
+            events: FLOWS_STREAM,
+            parts: PARTS_STREAM,
+            event: "flows event",
+        };
+        Self {
+            projection: Projection::new(backend, streams, Arc::clone(&shared.catalog)),
+            shared,
+        }
     }
 
     pub(super) fn shared(&self) -> &Arc<FlowsShared> {
@@ -117,16 +130,31 @@ impl FlowsReader {
 impl AsyncStore {
     /// The flows of this store.
     pub fn flows(&self) -> AsyncFlows {
-        AsyncFlows { store: self.clone() }
+        AsyncFlows {
+            store: self.clone(),
+        }
     }
 
     /// What the catalog of flows is told when a snapshot of this status is saved; `None` where it says so already.
-    pub(crate) async fn listed_flow(&self, run: RunId, status: &str) -> Result<Option<EncodedRunEvent>> {
-        let listed = self.shared.flows.projection.read(|flows| flows.flow(run)).await?;
+    pub(crate) async fn listed_flow(
+        &self,
+        run: RunId,
+        status: &str,
+    ) -> Result<Option<EncodedRunEvent>> {
+        let listed = self
+            .shared
+            .flows
+            .projection
+            .read(|flows| flows.flow(run))
+            .await?;
         if listed.as_ref().is_some_and(|flow| flow.status == status) {
             return Ok(None);
         }
-        let known = self.runs().index().read(|runs| runs.run(run).map(|placed| placed.run)).await?;
+        let known = self
+            .runs()
+            .index()
+            .read(|runs| runs.run(run).map(|placed| placed.run))
+            .await?;
         let event = FlowCatalogEvent {
             run_id: run,
             status: status.to_owned(),
@@ -143,7 +171,11 @@ impl AsyncStore {
 /// The step of a batch that tells the catalog of flows.
 pub(crate) fn listing(event: &EncodedRunEvent) -> Op<'_> {
     let records: Vec<NewRecord<'_>> = vec![run_record(event)];
-    Op::Append { stream: FLOWS_STREAM, expected: Expected::Any, records }
+    Op::Append {
+        stream: FLOWS_STREAM,
+        expected: Expected::Any,
+        records,
+    }
 }
 
 impl AsyncFlows {
@@ -168,10 +200,21 @@ impl AsyncFlows {
             .store
             .runs()
             .index()
-            .read(|runs| self.with_state(|flows| flows.list(options, before, |flow| self.told(runs, flow))))
+            .read(|runs| {
+                self.with_state(|flows| flows.list(options, before, |flow| self.told(runs, flow)))
+            })
             .await?;
-        let next = page.next.map(|place| Cursor { first: place.into(), second: 0 }.encode(Kind::Flows, &filter));
-        Ok(Paged { items: page.flows, next })
+        let next = page.next.map(|place| {
+            Cursor {
+                first: place.into(),
+                second: 0,
+            }
+            .encode(Kind::Flows, &filter)
+        });
+        Ok(Paged {
+            items: page.flows,
+            next,
+        })
     }
 
     /// The flow of a run, or with this id of its own; `None` where there is none.
@@ -180,7 +223,10 @@ impl AsyncFlows {
     /// Those of reading the store.
     pub async fn get(&self, id: RunId) -> Result<Option<FlowSummary>> {
         self.store.shared.flows.projection.catch_up().await?;
-        let get = |runs: &RunCatalog| self.with_state(|flows| flows.flow(id)).map(|flow| self.told(runs, flow));
+        let get = |runs: &RunCatalog| {
+            self.with_state(|flows| flows.flow(id))
+                .map(|flow| self.told(runs, flow))
+        };
         self.store.runs().index().read(get).await
     }
 
@@ -197,8 +243,17 @@ impl AsyncFlows {
             let of_run = || self.store.runs().index().shared().is_live(flow.run_id);
             is_known.then(|| self.store.shared.flows.shared.is_live(flow.run_id) || of_run())
         };
-        let is_live = if is_over || run_status == Some(RunStatus::Paused) { Some(false) } else { is_working() };
-        FlowSummary { run_status, is_over, is_live, ..flow }
+        let is_live = if is_over || run_status == Some(RunStatus::Paused) {
+            Some(false)
+        } else {
+            is_working()
+        };
+        FlowSummary {
+            run_status,
+            is_over,
+            is_live,
+            ..flow
+        }
     }
 }
 

@@ -73,7 +73,12 @@ pub struct AsyncPlayback {
 
 impl Default for PlaybackOptions {
     fn default() -> Self {
-        Self { first: 1, last: None, types: Vec::new(), speed: Speed::Recorded }
+        Self {
+            first: 1,
+            last: None,
+            types: Vec::new(),
+            speed: Speed::Recorded,
+        }
     }
 }
 
@@ -87,7 +92,9 @@ impl AsyncPlayback {
         if let Speed::Multiple(times) = options.speed
             && !(times.is_finite() && times > 0.0)
         {
-            return Err(Error::invalid(format!("a flow is played back at more than 0 times its speed, not {times}")));
+            return Err(Error::invalid(format!(
+                "a flow is played back at more than 0 times its speed, not {times}"
+            )));
         }
         if store.backend().stream(stream_of(run)).await?.is_none() {
             return Err(Error::not_found(format!("no run {run}")));
@@ -95,7 +102,15 @@ impl AsyncPlayback {
         let last = options.last.map_or(Sequence::MAX, Sequence);
         let snapshot = state_at(store, run, last).await?;
         let next = Some(Sequence(options.first));
-        Ok(Self { store: store.clone(), run, options, snapshot, next, ready: VecDeque::new(), before_ms: None })
+        Ok(Self {
+            store: store.clone(),
+            run,
+            options,
+            snapshot,
+            next,
+            ready: VecDeque::new(),
+            before_ms: None,
+        })
     }
 
     /// The latest state of the flow, up to the last sequence asked for: its latest snapshot, with the commands received
@@ -114,7 +129,9 @@ impl AsyncPlayback {
                 let delay = self.delay_of(&event);
                 return Ok(Some((delay, event)));
             }
-            let Some(first) = self.next else { return Ok(None) };
+            let Some(first) = self.next else {
+                return Ok(None);
+            };
             self.read_page(first).await?;
         }
     }
@@ -127,16 +144,28 @@ impl AsyncPlayback {
             limit: PAGE_EVENTS,
             ..ReadOptions::default()
         };
-        let page = self.store.backend().read(stream_of(self.run), options).await?;
+        let page = self
+            .store
+            .backend()
+            .read(stream_of(self.run), options)
+            .await?;
         self.next = page.next;
         for record in page.records.into_iter().filter(|record| !record.redacted) {
             let event = RuntimeEvent::decode(&record.meta, &record.payload).map_err(|error| {
                 let error = error;
-                Error::new(error.kind(), format!("run {}, event {}: {error}", self.run, record.sequence))
+                Error::new(
+                    error.kind(),
+                    format!("run {}, event {}: {error}", self.run, record.sequence),
+                )
             })?;
             if self.options.admits(&event.event_type) {
                 let (sequence, position) = (record.sequence.0, record.position.0);
-                self.ready.push_back(RecordedEvent { sequence, position, recorded_at_ms: record.time_ms, event });
+                self.ready.push_back(RecordedEvent {
+                    sequence,
+                    position,
+                    recorded_at_ms: record.time_ms,
+                    event,
+                });
             }
         }
         Ok(())

@@ -2,12 +2,18 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use runlog_log::{Appended, Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
-use runlog_model::{FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent};
+use runlog_log::{
+    Appended, Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId,
+};
+use runlog_model::{
+    FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent,
+};
 use serde::{Deserialize, Serialize};
 
 use super::list::{LiveGuard, listing};
-use crate::{AsyncStore, Error, ErrorKind, Result, journal::ATTEMPTS_MAX, lookup::check_id, runs::Gate};
+use crate::{
+    AsyncStore, Error, ErrorKind, Result, journal::ATTEMPTS_MAX, lookup::check_id, runs::Gate,
+};
 
 /// What a node that was running is resumed with where nothing else is said.
 const CONTINUE: &str = "continue";
@@ -88,16 +94,26 @@ impl AsyncFlowRun {
     /// [`WrongStatus`](ErrorKind::WrongStatus) for a run that isn't running.
     pub async fn create(store: &AsyncStore, run: Option<RunId>) -> Result<Self> {
         let run = run.unwrap_or_else(|| RunId(store.backend().new_id()));
-        let state = RunSnapshot { run_id: Some(run.to_string()), ..RunSnapshot::new("running") };
+        let state = RunSnapshot {
+            run_id: Some(run.to_string()),
+            ..RunSnapshot::new("running")
+        };
         let stream = stream_of(run);
-        store.shared.catalog.read(|catalog| check_id(catalog, run.as_uuid())).await??;
+        store
+            .shared
+            .catalog
+            .read(|catalog| check_id(catalog, run.as_uuid()))
+            .await??;
         let (meta, payload) = state.encode()?;
         let gate = store.runs().index().shared().gate(run);
         let _pass = gate.pass().await;
         let mut attempt = 1;
         loop {
             if load_snapshot(store, run, Sequence::MAX).await?.is_some() {
-                return Err(Error::new(ErrorKind::AlreadyExists, format!("run {run} has a flow already; resume it")));
+                return Err(Error::new(
+                    ErrorKind::AlreadyExists,
+                    format!("run {run} has a flow already; resume it"),
+                ));
             }
             let (last, expected) = match store.backend().stream(stream).await? {
                 Some(info) => (info.last_sequence, Expected::Last(info.last_sequence)),
@@ -107,7 +123,11 @@ impl AsyncFlowRun {
             let listed = store.listed_flow(run, &state.status).await?;
             let mut ops = vec![
                 // Sees to it that nobody begins the same flow.
-                Op::Append { stream, expected, records: Vec::new() },
+                Op::Append {
+                    stream,
+                    expected,
+                    records: Vec::new(),
+                },
                 Op::Snapshot {
                     stream,
                     expected: Expected::Any,
@@ -123,16 +143,30 @@ impl AsyncFlowRun {
                     return Ok(Self::of(store, run, state, last.0));
                 }
                 // The run's recorder went on.
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => attempt += 1,
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
+                    attempt += 1
+                }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    pub(super) fn of(store: &AsyncStore, run: RunId, state: RunSnapshot, last_sequence: u64) -> Self {
+    pub(super) fn of(
+        store: &AsyncStore,
+        run: RunId,
+        state: RunSnapshot,
+        last_sequence: u64,
+    ) -> Self {
         let live = store.shared.flows.shared().live(run);
         let gate = store.runs().index().shared().gate(run);
-        Self { store: store.clone(), run, state, last_sequence, gate, _live: live }
+        Self {
+            store: store.clone(),
+            run,
+            state,
+            last_sequence,
+            gate,
+            _live: live,
+        }
     }
 
     /// The state of a flow as it is now: its latest snapshot, with the commands received since in its inbox. For
@@ -156,22 +190,33 @@ impl AsyncFlowRun {
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when the run has no snapshot, [`Damaged`](ErrorKind::Damaged) when it can't be
     /// read, [`WrongStatus`](ErrorKind::WrongStatus) when the flow is that of a run that isn't running.
-    pub async fn resume(store: &AsyncStore, run: RunId, message: Option<&str>) -> Result<(Self, Resumed)> {
+    pub async fn resume(
+        store: &AsyncStore,
+        run: RunId,
+        message: Option<&str>,
+    ) -> Result<(Self, Resumed)> {
         let loaded = load_snapshot(store, run, Sequence::MAX).await?;
-        let (covered, mut state) =
-            loaded.ok_or_else(|| Error::not_found(format!("run {run} has no snapshot to resume a flow from")))?;
+        let (covered, mut state) = loaded.ok_or_else(|| {
+            Error::not_found(format!("run {run} has no snapshot to resume a flow from"))
+        })?;
         let last = receive_since(store, run, covered, &mut state).await?;
         let mut flow = Self::of(store, run, state, last);
 
         let mut events = Vec::new();
         if let Some(message) = message {
-            let command = RuntimeCommand { run_id: Some(run.to_string()), ..RuntimeCommand::resume(Some(message)) };
-            events.push(flow.received(&RawJson::from_value(&command)?, command.run_id.clone(), None)?);
+            let command = RuntimeCommand {
+                run_id: Some(run.to_string()),
+                ..RuntimeCommand::resume(Some(message))
+            };
+            events.push(flow.received(
+                &RawJson::from_value(&command)?,
+                command.run_id.clone(),
+                None,
+            )?);
             flow.state.inbox.push(command);
         }
         let (now, id) = (store.backend().now_ms(), run.to_string());
-        let resumed =
-            serde_json::json!({"type": "flow:resumed", "runId": id, "timestamp": now, "fromSequence": covered});
+        let resumed = serde_json::json!({"type": "flow:resumed", "runId": id, "timestamp": now, "fromSequence": covered});
         events.push(RuntimeEvent::of_json(RawJson::from_value(&resumed)?)?);
         let sequence = flow.record_all(&events, None).await?;
         let running = flow.running_nodes();
@@ -184,16 +229,25 @@ impl AsyncFlowRun {
         if nodes.is_empty() {
             return Vec::new();
         }
-        let is_resume = |command: &RuntimeCommand| command.command_type == "resume" && command.message().is_some();
+        let is_resume = |command: &RuntimeCommand| {
+            command.command_type == "resume" && command.message().is_some()
+        };
         let waiting = self.state.inbox.iter().rposition(is_resume);
         let command = waiting.map(|index| self.state.inbox.remove(index));
-        let prompt = command.as_ref().and_then(RuntimeCommand::message).unwrap_or(CONTINUE);
+        let prompt = command
+            .as_ref()
+            .and_then(RuntimeCommand::message)
+            .unwrap_or(CONTINUE);
         let sessions = &self.state.agent_sessions;
         nodes
             .into_iter()
             .map(|node_id| {
                 let session_id = sessions.get(&node_id).cloned();
-                RunningNode { node_id, session_id, prompt: prompt.to_owned() }
+                RunningNode {
+                    node_id,
+                    session_id,
+                    prompt: prompt.to_owned(),
+                }
             })
             .collect()
     }
@@ -227,7 +281,11 @@ impl AsyncFlowRun {
     ///
     /// # Errors
     /// Those of the storage.
-    pub async fn record_all(&mut self, events: &[RuntimeEvent], durability: Option<Durability>) -> Result<u64> {
+    pub async fn record_all(
+        &mut self,
+        events: &[RuntimeEvent],
+        durability: Option<Durability>,
+    ) -> Result<u64> {
         let recorded = self.record_groups(&[events], durability).await?;
         Ok(recorded.last().copied().unwrap_or(self.last_sequence))
     }
@@ -246,17 +304,43 @@ impl AsyncFlowRun {
         let metas: Vec<Vec<u8>> = events().map(RuntimeEvent::encode_meta).collect();
         let records = events().zip(&metas).map(|(event, meta)| {
             let kind = Kind(event.kind.byte());
-            NewRecord { kind, meta, payload: event.json.as_bytes() }
+            NewRecord {
+                kind,
+                meta,
+                payload: event.json.as_bytes(),
+            }
         });
         let records: Vec<_> = records.collect();
         let count = records.len() as u64;
-        let append = Op::Append { stream: stream_of(self.run), expected: Expected::Exists, records };
-        let appended = self.commit(Batch { ops: vec![append], key: None, durability }).await?;
-        let last = appended.ops.first().map_or(self.last_sequence, |result| result.last_sequence.0);
+        let append = Op::Append {
+            stream: stream_of(self.run),
+            expected: Expected::Exists,
+            records,
+        };
+        let appended = self
+            .commit(Batch {
+                ops: vec![append],
+                key: None,
+                durability,
+            })
+            .await?;
+        let last = appended
+            .ops
+            .first()
+            .map_or(self.last_sequence, |result| result.last_sequence.0);
         // What others wrote in between: their commands come before what was recorded now. It is recorded; where that
         // can't be read, the next call tries again.
         let before = last.saturating_sub(count);
-        if receive(&self.store, self.run, self.last_sequence, before, &mut self.state).await.is_ok() {
+        if receive(
+            &self.store,
+            self.run,
+            self.last_sequence,
+            before,
+            &mut self.state,
+        )
+        .await
+        .is_ok()
+        {
             self.last_sequence = last;
         }
         let sequence_of = |recorded: &mut u64, events: &&[RuntimeEvent]| {
@@ -271,7 +355,8 @@ impl AsyncFlowRun {
     /// # Errors
     /// Those of reading the store.
     pub async fn refresh(&mut self) -> Result<()> {
-        self.last_sequence = receive_since(&self.store, self.run, self.last_sequence, &mut self.state).await?;
+        self.last_sequence =
+            receive_since(&self.store, self.run, self.last_sequence, &mut self.state).await?;
         Ok(())
     }
 
@@ -286,10 +371,17 @@ impl AsyncFlowRun {
         let sequence = Sequence(self.last_sequence);
         let (stream, expected) = (stream_of(self.run), Expected::Any);
         let listed = self.store.listed_flow(self.run, &self.state.status).await?;
-        let mut ops = vec![Op::Snapshot { stream, expected, sequence, meta, payload }];
+        let mut ops = vec![Op::Snapshot {
+            stream,
+            expected,
+            sequence,
+            meta,
+            payload,
+        }];
         ops.extend(listed.as_ref().map(listing));
         // What a flow is resumed from is on the device, whatever the store's setting.
-        self.commit(Batch::new(ops).with_durability(Durability::Sync)).await?;
+        self.commit(Batch::new(ops).with_durability(Durability::Sync))
+            .await?;
         if listed.is_some() {
             self.store.shared.flows.after_commit().await;
         }
@@ -303,8 +395,12 @@ impl AsyncFlowRun {
     /// As [`save_snapshot`](Self::save_snapshot). The state is as before then.
     pub async fn start_agent(&mut self, node_id: &str, session_id: &str) -> Result<()> {
         let before = self.state.clone();
-        self.state.agent_sessions.insert(node_id.to_owned(), session_id.to_owned());
-        self.state.node_status.insert(node_id.to_owned(), NodeStatus::Running);
+        self.state
+            .agent_sessions
+            .insert(node_id.to_owned(), session_id.to_owned());
+        self.state
+            .node_status
+            .insert(node_id.to_owned(), NodeStatus::Running);
         let saved = self.save_snapshot().await;
         if saved.is_err() {
             self.state = before;
@@ -320,7 +416,9 @@ impl AsyncFlowRun {
     pub async fn finish_node(&mut self, node_id: &str, output: serde_json::Value) -> Result<()> {
         let before = self.state.clone();
         self.state.outputs.insert(node_id.to_owned(), output);
-        self.state.node_status.insert(node_id.to_owned(), NodeStatus::Done);
+        self.state
+            .node_status
+            .insert(node_id.to_owned(), NodeStatus::Done);
         let saved = self.save_snapshot().await;
         if saved.is_err() {
             self.state = before;
@@ -365,8 +463,13 @@ impl AsyncFlowRun {
 
     /// A run of the store that isn't this flow's has an inbox of its own, which doesn't look into the flow's.
     async fn check_addressee(&self, command: &RuntimeCommand) -> Result<()> {
-        let named = command.run_id.as_deref().and_then(|id| id.parse::<RunId>().ok());
-        let Some(named) = named.filter(|named| *named != self.run) else { return Ok(()) };
+        let named = command
+            .run_id
+            .as_deref()
+            .and_then(|id| id.parse::<RunId>().ok());
+        let Some(named) = named.filter(|named| *named != self.run) else {
+            return Ok(());
+        };
         if self.store.runs().is_unfinished(named).await? {
             return Err(Error::invalid(format!(
                 "run {named} is not part of the flow of run {}, and would never see the command: send it by the \
@@ -381,7 +484,9 @@ impl AsyncFlowRun {
     /// brings them back: they are delivered at least once.
     pub fn take_inbox(&mut self, run_id: &str) -> Vec<RuntimeCommand> {
         let inbox = std::mem::take(&mut self.state.inbox);
-        let (taken, left) = inbox.into_iter().partition(|command| command.run_id.as_deref() == Some(run_id));
+        let (taken, left) = inbox
+            .into_iter()
+            .partition(|command| command.run_id.as_deref() == Some(run_id));
         self.state.inbox = left;
         taken
     }
@@ -389,12 +494,19 @@ impl AsyncFlowRun {
     /// Takes the commands that wait for no run in particular, such as `resume`.
     pub fn take_own_inbox(&mut self) -> Vec<RuntimeCommand> {
         let inbox = std::mem::take(&mut self.state.inbox);
-        let (taken, left) = inbox.into_iter().partition(|command| command.run_id.is_none());
+        let (taken, left) = inbox
+            .into_iter()
+            .partition(|command| command.run_id.is_none());
         self.state.inbox = left;
         taken
     }
 
-    fn received(&self, command: &RawJson, run_id: Option<String>, error: Option<String>) -> Result<RuntimeEvent> {
+    fn received(
+        &self,
+        command: &RawJson,
+        run_id: Option<String>,
+        error: Option<String>,
+    ) -> Result<RuntimeEvent> {
         command_received(command, run_id, error, self.store.backend().now_ms())
     }
 }
@@ -407,7 +519,13 @@ pub(crate) fn command_received(
     timestamp: u64,
 ) -> Result<RuntimeEvent> {
     let event_type = "command:received".to_owned();
-    let event = CommandReceived { event_type, run_id, timestamp, command: command.clone(), error };
+    let event = CommandReceived {
+        event_type,
+        run_id,
+        timestamp,
+        command: command.clone(),
+        error,
+    };
     RuntimeEvent::of_json(RawJson::from_value(&event)?)
 }
 
@@ -430,7 +548,9 @@ pub(crate) async fn load_snapshot(
             let state = RunSnapshot::decode(&snapshot.meta, &snapshot.payload)?;
             return Ok(Some((snapshot.sequence.0, state)));
         }
-        let Some(before) = snapshot.sequence.0.checked_sub(1) else { return Ok(None) };
+        let Some(before) = snapshot.sequence.0.checked_sub(1) else {
+            return Ok(None);
+        };
         at = Sequence(before);
     }
 }
@@ -442,33 +562,62 @@ pub(crate) async fn receive_since(
     covered: u64,
     state: &mut RunSnapshot,
 ) -> Result<u64> {
-    let last = store.backend().stream(stream_of(run)).await?.map_or(0, |info| info.last_sequence.0);
+    let last = store
+        .backend()
+        .stream(stream_of(run))
+        .await?
+        .map_or(0, |info| info.last_sequence.0);
     receive(store, run, covered, last, state).await?;
     Ok(last)
 }
 
 /// The state of a flow at a sequence: the latest snapshot, and the commands received since. `None` without a snapshot.
-pub(super) async fn state_at(store: &AsyncStore, run: RunId, last: Sequence) -> Result<Option<RunSnapshot>> {
-    let Some((covered, mut state)) = load_snapshot(store, run, last).await? else { return Ok(None) };
-    let end = store.backend().stream(stream_of(run)).await?.map_or(0, |info| info.last_sequence.0);
+pub(super) async fn state_at(
+    store: &AsyncStore,
+    run: RunId,
+    last: Sequence,
+) -> Result<Option<RunSnapshot>> {
+    let Some((covered, mut state)) = load_snapshot(store, run, last).await? else {
+        return Ok(None);
+    };
+    let end = store
+        .backend()
+        .stream(stream_of(run))
+        .await?
+        .map_or(0, |info| info.last_sequence.0);
     receive(store, run, covered, end.min(last.0), &mut state).await?;
     Ok(Some(state))
 }
 
 /// Puts the commands of a range of the run's stream, after `covered` and up to `last`, into the inbox.
-async fn receive(store: &AsyncStore, run: RunId, covered: u64, last: u64, state: &mut RunSnapshot) -> Result<()> {
+async fn receive(
+    store: &AsyncStore,
+    run: RunId,
+    covered: u64,
+    last: u64,
+    state: &mut RunSnapshot,
+) -> Result<()> {
     let mut next = Some(Sequence(covered).next());
     while let Some(first) = next.filter(|first| first.0 <= last) {
         let kinds = vec![Kind(FlowEventKind::Command.byte())];
-        let options = ReadOptions { first, last: Sequence(last), kinds, ..ReadOptions::default() };
+        let options = ReadOptions {
+            first,
+            last: Sequence(last),
+            kinds,
+            ..ReadOptions::default()
+        };
         let page = store.backend().read(stream_of(run), options).await?;
         next = page.next;
         for record in page.records.iter().filter(|record| !record.redacted) {
             let event = RuntimeEvent::decode(&record.meta, &record.payload)?;
             // An event that the caller recorded by hand may have another shape; it is for those who look on.
-            let Ok(received) = event.json.to_value::<CommandReceived>() else { continue };
+            let Ok(received) = event.json.to_value::<CommandReceived>() else {
+                continue;
+            };
             let command = received.command.to_value::<RuntimeCommand>().ok();
-            state.inbox.extend(command.filter(|command| received.error.is_none() && command.check().is_ok()));
+            state.inbox.extend(
+                command.filter(|command| received.error.is_none() && command.check().is_ok()),
+            );
         }
     }
     Ok(())
@@ -477,7 +626,10 @@ async fn receive(store: &AsyncStore, run: RunId, covered: u64, last: u64, state:
 impl fmt::Debug for AsyncFlowRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sessions: &BTreeMap<String, String> = &self.state.agent_sessions;
-        f.debug_struct("AsyncFlowRun").field("run", &self.run).field("sessions", sessions).finish_non_exhaustive()
+        f.debug_struct("AsyncFlowRun")
+            .field("run", &self.run)
+            .field("sessions", sessions)
+            .finish_non_exhaustive()
     }
 }
 

@@ -18,8 +18,8 @@ impl AsyncFlowRun {
     /// read.
     pub async fn attach(store: &AsyncStore, run: RunId) -> Result<Self> {
         let loaded = load_snapshot(store, run, Sequence::MAX).await?;
-        let (covered, mut state) =
-            loaded.ok_or_else(|| Error::not_found(format!("run {run} has no snapshot of a flow")))?;
+        let (covered, mut state) = loaded
+            .ok_or_else(|| Error::not_found(format!("run {run} has no snapshot of a flow")))?;
         let last = receive_since(store, run, covered, &mut state).await?;
         Ok(Self::of(store, run, state, last))
     }

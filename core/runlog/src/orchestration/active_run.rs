@@ -13,7 +13,9 @@ use std::{
 };
 
 use runlog_model::{AgentDefinition, RunId, RunStatus, pause_reason};
-use tokio::sync::{OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore};
+use tokio::sync::{
+    OwnedRwLockWriteGuard, OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{SpawnResult, inbox::Inbox, space::SharedSpace};
@@ -105,7 +107,14 @@ impl ActiveRun {
     }
 
     fn made(beginning: Beginning, parent: Option<&Arc<Self>>, is_external: bool) -> Self {
-        let Beginning { recorder, definition, task, depth, space, inbox } = beginning;
+        let Beginning {
+            recorder,
+            definition,
+            task,
+            depth,
+            space,
+            inbox,
+        } = beginning;
         let token = parent.map_or_else(CancellationToken::new, |parent| parent.token.child_token());
         Self {
             recorder,
@@ -179,7 +188,9 @@ impl ActiveRun {
         let mut slot = locked(&self.slot);
         slot.waits += 1;
         slot.lent |= slot.permit.take().is_some();
-        Waiting { live: Arc::clone(self) }
+        Waiting {
+            live: Arc::clone(self),
+        }
     }
 
     /// Whether it has to wait for its turn before it works again.
@@ -213,7 +224,11 @@ impl ActiveRun {
 
     /// Whether it is about to be paused, by itself or with a run above it.
     pub(super) fn is_pausing(&self) -> bool {
-        self.is_pausing.load(Ordering::Acquire) || self.parent.upgrade().is_some_and(|parent| parent.is_pausing())
+        self.is_pausing.load(Ordering::Acquire)
+            || self
+                .parent
+                .upgrade()
+                .is_some_and(|parent| parent.is_pausing())
     }
 
     pub(super) fn fail(&self, error: Error) {
@@ -251,7 +266,11 @@ impl ActiveRun {
             return self.result();
         }
         let pause_reason = Some(pause_reason::PARENT.to_owned());
-        SpawnResult { status: RunStatus::Paused, pause_reason, ..SpawnResult::of(self.recorder.run()) }
+        SpawnResult {
+            status: RunStatus::Paused,
+            pause_reason,
+            ..SpawnResult::of(self.recorder.run())
+        }
     }
 
     /// What became of it, as far as that is written.

@@ -7,7 +7,8 @@ use std::{
 
 use runlog_log::{Batch, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
 use runlog_model::{
-    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentsPage, DeletedAgent, ListAgents, Updates,
+    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentsPage, DeletedAgent,
+    ListAgents, Updates,
 };
 
 use crate::{AsyncStore, Error, ErrorKind, Result};
@@ -45,7 +46,9 @@ pub(crate) struct AgentsFold {
 impl AgentsFold {
     /// The lock is never held across a wait.
     fn locked(&self) -> MutexGuard<'_, AgentCatalog> {
-        self.catalog.lock().expect("the catalog of agents was left broken by a panic")
+        self.catalog
+            .lock()
+            .expect("the catalog of agents was left broken by a panic")
     }
 }
 
@@ -65,15 +68,23 @@ impl AsyncAgents {
             if catalog.agent(project, &definition.name).is_some() {
                 return Err(Error::new(
                     ErrorKind::AlreadyExists,
-                    format!("agent {:?} is defined already; update it, or choose another name", definition.name),
+                    format!(
+                        "agent {:?} is defined already; update it, or choose another name",
+                        definition.name
+                    ),
                 ));
             }
             definition.check_known(None)?;
-            let definition = AgentDefinition { created_at_ms: now_ms, updated_at_ms: now_ms, ..definition.clone() };
+            let definition = AgentDefinition {
+                created_at_ms: now_ms,
+                updated_at_ms: now_ms,
+                ..definition.clone()
+            };
             Ok(Some(AgentCatalogEvent::Defined(Box::new(definition))))
         })
         .await?;
-        self.expect(definition.project.as_deref(), &definition.name).await
+        self.expect(definition.project.as_deref(), &definition.name)
+            .await
     }
 
     /// Changes some fields of a definition; runs that have begun are not concerned. Durable when it returns.
@@ -81,10 +92,20 @@ impl AsyncAgents {
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when there is no such agent, [`InvalidInput`](ErrorKind::InvalidInput) or
     /// [`TooLarge`](ErrorKind::TooLarge) for a field that is refused or can't be changed.
-    pub async fn update(&self, project: Option<&str>, name: &str, updates: &Updates) -> Result<AgentDefinition> {
+    pub async fn update(
+        &self,
+        project: Option<&str>,
+        name: &str,
+        updates: &Updates,
+    ) -> Result<AgentDefinition> {
         self.change(|catalog, now_ms| {
-            let agent = catalog.agent(project, name).ok_or_else(|| missing(project, name))?;
-            let updated = AgentDefinition { updated_at_ms: now_ms, ..agent.with_updates(updates)? };
+            let agent = catalog
+                .agent(project, name)
+                .ok_or_else(|| missing(project, name))?;
+            let updated = AgentDefinition {
+                updated_at_ms: now_ms,
+                ..agent.with_updates(updates)?
+            };
             Ok(Some(AgentCatalogEvent::Updated(Box::new(updated))))
         })
         .await?;
@@ -102,17 +123,29 @@ impl AsyncAgents {
             let found = catalog.agent(definition.project.as_deref(), &definition.name);
             definition.check_known(found)?;
             let Some(found) = found else {
-                let definition = AgentDefinition { created_at_ms, updated_at_ms, ..definition.clone() };
+                let definition = AgentDefinition {
+                    created_at_ms,
+                    updated_at_ms,
+                    ..definition.clone()
+                };
                 return Ok(Some(AgentCatalogEvent::Defined(Box::new(definition))));
             };
             let (created_at_ms, updated_before) = (found.created_at_ms, found.updated_at_ms);
-            let unchanged =
-                AgentDefinition { created_at_ms, updated_at_ms: updated_before, ..definition.clone() } == *found;
-            let updated = AgentDefinition { created_at_ms, updated_at_ms, ..definition.clone() };
+            let unchanged = AgentDefinition {
+                created_at_ms,
+                updated_at_ms: updated_before,
+                ..definition.clone()
+            } == *found;
+            let updated = AgentDefinition {
+                created_at_ms,
+                updated_at_ms,
+                ..definition.clone()
+            };
             Ok((!unchanged).then(|| AgentCatalogEvent::Updated(Box::new(updated))))
         })
         .await?;
-        self.expect(definition.project.as_deref(), &definition.name).await
+        self.expect(definition.project.as_deref(), &definition.name)
+            .await
     }
 
     /// Deletes a definition: it is in no list any more, and its agent can't be spawned, started or resumed until it is
@@ -122,8 +155,14 @@ impl AsyncAgents {
     /// [`NotFound`](ErrorKind::NotFound) when there is no such agent.
     pub async fn delete(&self, project: Option<&str>, name: &str) -> Result<()> {
         self.change(|catalog, at_ms| {
-            catalog.agent(project, name).ok_or_else(|| missing(project, name))?;
-            let deleted = DeletedAgent { project: project.map(str::to_owned), name: name.to_owned(), at_ms };
+            catalog
+                .agent(project, name)
+                .ok_or_else(|| missing(project, name))?;
+            let deleted = DeletedAgent {
+                project: project.map(str::to_owned),
+                name: name.to_owned(),
+                at_ms,
+            };
             Ok(Some(AgentCatalogEvent::Deleted(deleted)))
         })
         .await
@@ -144,7 +183,9 @@ impl AsyncAgents {
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a limit of 0; else those of reading the store.
     pub async fn list(&self, options: &ListAgents) -> Result<AgentsPage> {
         if options.limit == 0 {
-            return Err(Error::invalid("a page of 0 agents lists nothing; give a limit of at least 1"));
+            return Err(Error::invalid(
+                "a page of 0 agents lists nothing; give a limit of at least 1",
+            ));
         }
         self.catch_up().await?;
         Ok(self.fold().locked().list(options))
@@ -157,7 +198,12 @@ impl AsyncAgents {
     /// Those of reading the store.
     pub async fn list_available_agents(&self, project: Option<&str>) -> Result<Vec<AgentSummary>> {
         self.catch_up().await?;
-        Ok(self.fold().locked().agents(project).map(AgentDefinition::to_summary).collect())
+        Ok(self
+            .fold()
+            .locked()
+            .agents(project)
+            .map(AgentDefinition::to_summary)
+            .collect())
     }
 
     fn fold(&self) -> &AgentsFold {
@@ -166,14 +212,25 @@ impl AsyncAgents {
 
     /// The agent that a change was just made for.
     async fn expect(&self, project: Option<&str>, name: &str) -> Result<AgentDefinition> {
-        self.get(project, name).await?.ok_or_else(|| missing(project, name))
+        self.get(project, name)
+            .await?
+            .ok_or_else(|| missing(project, name))
     }
 
     /// Catches up, decides what to write, and writes it if nobody changed a definition in between; else decides
     /// anew.
-    async fn change(&self, decide: impl Fn(&AgentCatalog, u64) -> Result<Option<AgentCatalogEvent>>) -> Result<()> {
+    async fn change(
+        &self,
+        decide: impl Fn(&AgentCatalog, u64) -> Result<Option<AgentCatalogEvent>>,
+    ) -> Result<()> {
         let backend = self.store.backend();
-        let mut attempts = self.store.shared.folds.queues.attempts(&**backend, AGENTS_STREAM).await;
+        let mut attempts = self
+            .store
+            .shared
+            .folds
+            .queues
+            .attempts(&**backend, AGENTS_STREAM)
+            .await;
         loop {
             self.catch_up().await?;
             let (last, event) = {
@@ -182,9 +239,17 @@ impl AsyncAgents {
             };
             let Some(event) = event else { return Ok(()) };
             let encoded = event.encode()?;
-            let record = NewRecord { kind: Kind(encoded.kind), meta: &encoded.meta, payload: &encoded.payload };
+            let record = NewRecord {
+                kind: Kind(encoded.kind),
+                meta: &encoded.meta,
+                payload: &encoded.payload,
+            };
             let expected = Expected::Last(Sequence(last));
-            let append = Op::Append { stream: AGENTS_STREAM, expected, records: vec![record] };
+            let append = Op::Append {
+                stream: AGENTS_STREAM,
+                expected,
+                records: vec![record],
+            };
             match backend.commit(Batch::new(vec![append])).await {
                 Ok(_) => return Ok(()),
                 Err(error) => attempts.again(error).await?,
@@ -194,19 +259,34 @@ impl AsyncAgents {
 
     async fn catch_up(&self) -> Result<()> {
         let backend = self.store.backend();
-        let Some(info) = backend.stream(AGENTS_STREAM).await? else { return Ok(()) };
+        let Some(info) = backend.stream(AGENTS_STREAM).await? else {
+            return Ok(());
+        };
         let mut next = Some(Sequence(self.fold().locked().last_sequence()).next());
         while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
-            let page = backend.read(AGENTS_STREAM, ReadOptions { first, ..ReadOptions::default() }).await?;
+            let page = backend
+                .read(
+                    AGENTS_STREAM,
+                    ReadOptions {
+                        first,
+                        ..ReadOptions::default()
+                    },
+                )
+                .await?;
             next = page.next;
             let mut catalog = self.fold().locked();
             for record in &page.records {
                 let event = AgentCatalogEvent::decode(record.kind.0, &record.meta, &record.payload);
                 // What another task applied meanwhile changes nothing.
-                event.and_then(|event| catalog.apply(record.sequence.0, event)).map_err(|error| {
-                    let error = error;
-                    Error::new(error.kind(), format!("agent event {}: {error}", record.sequence))
-                })?;
+                event
+                    .and_then(|event| catalog.apply(record.sequence.0, event))
+                    .map_err(|error| {
+                        let error = error;
+                        Error::new(
+                            error.kind(),
+                            format!("agent event {}: {error}", record.sequence),
+                        )
+                    })?;
             }
         }
         Ok(())
@@ -215,7 +295,9 @@ impl AsyncAgents {
 
 fn missing(project: Option<&str>, name: &str) -> Error {
     let place = project.map_or_else(String::new, |project| format!(" in project {project:?}"));
-    Error::not_found(format!("no agent {name:?} is defined{place}; define it, or ask list_available_agents"))
+    Error::not_found(format!(
+        "no agent {name:?} is defined{place}; define it, or ask list_available_agents"
+    ))
 }
 
 impl fmt::Debug for AsyncAgents {

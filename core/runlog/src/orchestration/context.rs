@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc};
 
 use runlog_log::{Batch, Durability, Expected, Op, ReadOptions, Sequence};
 use runlog_model::{
-    AgentDefinition, AgentSummary, EncodedRunEvent, Message, NewMessage, RawJson, Run, RunId, RunSnapshot,
-    RuntimeCommand, RuntimeEvent, SPACE_SAVED, SpaceRecord,
+    AgentDefinition, AgentSummary, EncodedRunEvent, Message, NewMessage, RawJson, Run, RunId,
+    RunSnapshot, RuntimeCommand, RuntimeEvent, SPACE_SAVED, SpaceRecord,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -65,7 +65,10 @@ impl RunContext {
 
     /// What the agent is: its prompt, its tools, its bounds.
     pub fn definition(&self) -> &AgentDefinition {
-        self.live.definition.as_deref().expect("a run that an executor works on has a definition")
+        self.live
+            .definition
+            .as_deref()
+            .expect("a run that an executor works on has a definition")
     }
 
     /// What it was asked to do. For a run that was resumed, what it was told beside to continue.
@@ -89,7 +92,11 @@ impl RunContext {
     /// # Errors
     /// Those of reading the store.
     pub async fn messages(&self) -> Result<Vec<Message>> {
-        let context = self.inner.store.context(self.live.recorder.run().instance_id).await?;
+        let context = self
+            .inner
+            .store
+            .context(self.live.recorder.run().instance_id)
+            .await?;
         context.get_messages().await
     }
 
@@ -101,7 +108,10 @@ impl RunContext {
     pub async fn next_step(&self) -> Result<u32> {
         let _pass = self.live.write_guard().await;
         let step = self.live.recorder.next_step().await;
-        if step.as_ref().is_err_and(|error| error.kind() == ErrorKind::LimitReached) {
+        if step
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::LimitReached)
+        {
             self.live.spent.cancel();
         }
         step
@@ -120,8 +130,18 @@ impl RunContext {
     /// # Errors
     /// As [`record_message`](Self::record_message).
     pub async fn record_raw_message(&self, json: RawJson) -> Result<Recorded> {
-        let durability = self.inner.is_broken(Defect::AcknowledgesEarly).then_some(Durability::Os);
-        self.record_raw_message_with(json, &AppendOptions { durability, ..AppendOptions::default() }).await
+        let durability = self
+            .inner
+            .is_broken(Defect::AcknowledgesEarly)
+            .then_some(Durability::Os);
+        self.record_raw_message_with(
+            json,
+            &AppendOptions {
+                durability,
+                ..AppendOptions::default()
+            },
+        )
+        .await
     }
 
     /// [`record_raw_message`](Self::record_raw_message) with options. Run and step are the run's own.
@@ -129,12 +149,27 @@ impl RunContext {
     /// # Errors
     /// As [`record_message`](Self::record_message); [`Conflict`](ErrorKind::Conflict) when the context's last
     /// sequence isn't the expected one.
-    pub async fn record_raw_message_with(&self, json: RawJson, options: &AppendOptions) -> Result<Recorded> {
-        let message = RawMessage { json: json.clone(), event: options.event.clone() };
+    pub async fn record_raw_message_with(
+        &self,
+        json: RawJson,
+        options: &AppendOptions,
+    ) -> Result<Recorded> {
+        let message = RawMessage {
+            json: json.clone(),
+            event: options.event.clone(),
+        };
         let _pass = self.live.write_guard().await;
         let events = self.unsaved_space()?;
-        let extras = BatchExtras { run_events: &events.records, ops: &[], durability: None };
-        let recorded = self.live.recorder.record_with(&[message], options, &extras).await;
+        let extras = BatchExtras {
+            run_events: &events.records,
+            ops: &[],
+            durability: None,
+        };
+        let recorded = self
+            .live
+            .recorder
+            .record_with(&[message], options, &extras)
+            .await;
         if recorded.is_err() && self.inner.is_broken(Defect::WritesLate) {
             self.inner.write_late(&self.live, json).await?;
         }
@@ -150,8 +185,16 @@ impl RunContext {
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
         let _pass = self.live.write_guard().await;
         let events = self.unsaved_space()?;
-        let extras = BatchExtras { run_events: &events.records, ops: &[], durability: None };
-        let recorded = self.live.recorder.record_tool_result_with(outcome, &extras).await?;
+        let extras = BatchExtras {
+            run_events: &events.records,
+            ops: &[],
+            durability: None,
+        };
+        let recorded = self
+            .live
+            .recorder
+            .record_tool_result_with(outcome, &extras)
+            .await?;
         events.are_saved(&self.live.space);
         Ok(recorded)
     }
@@ -161,7 +204,11 @@ impl RunContext {
     /// # Errors
     /// As [`record_message`](Self::record_message); [`InvalidInput`](ErrorKind::InvalidInput) when an outcome answers no
     /// call of the message.
-    pub async fn record_tool_call(&self, message: RawJson, outcomes: &[ToolOutcome]) -> Result<Recorded> {
+    pub async fn record_tool_call(
+        &self,
+        message: RawJson,
+        outcomes: &[ToolOutcome],
+    ) -> Result<Recorded> {
         let _pass = self.live.write_guard().await;
         self.live.recorder.record_tool_call(message, outcomes).await
     }
@@ -181,8 +228,16 @@ impl RunContext {
     pub async fn record_events(&self, events: &[RuntimeEvent]) -> Result<()> {
         let events: Vec<EncodedRunEvent> = events.iter().map(encoded).collect();
         let _pass = self.live.write_guard().await;
-        let extras = BatchExtras { run_events: &events, ops: &[], durability: None };
-        self.live.recorder.record_with(&[], &AppendOptions::default(), &extras).await.map(|_| ())
+        let extras = BatchExtras {
+            run_events: &events,
+            ops: &[],
+            durability: None,
+        };
+        self.live
+            .recorder
+            .record_with(&[], &AppendOptions::default(), &extras)
+            .await
+            .map(|_| ())
     }
 
     /// Saves a state, from which whoever goes on with the run can begin. The commands that wait are kept in it,
@@ -200,16 +255,28 @@ impl RunContext {
         let (meta, payload) = state.encode()?;
         let (run, sequence) = self.live.recorder.run_at();
         if run.status != runlog_model::RunStatus::Running {
-            return Err(Error::new(ErrorKind::WrongStatus, format!("run {} is {}", run.id, run.status)));
+            return Err(Error::new(
+                ErrorKind::WrongStatus,
+                format!("run {} is {}", run.id, run.status),
+            ));
         }
         let (meta, payload) = (&meta[..], payload.as_bytes());
         let (stream, expected) = (run_stream(run.id), Expected::Any);
         let store = &self.inner.store;
         let listed = store.listed_flow(run.id, &state.status).await?;
-        let mut ops = vec![Op::Snapshot { stream, expected, sequence, meta, payload }];
+        let mut ops = vec![Op::Snapshot {
+            stream,
+            expected,
+            sequence,
+            meta,
+            payload,
+        }];
         ops.extend(listed.as_ref().map(listing));
         // What a run goes on from is on the device, whatever the store's setting.
-        store.backend().commit(Batch::new(ops).with_durability(Durability::Sync)).await?;
+        store
+            .backend()
+            .commit(Batch::new(ops).with_durability(Durability::Sync))
+            .await?;
         if listed.is_some() {
             store.shared.flows.after_commit().await;
         }
@@ -223,10 +290,17 @@ impl RunContext {
     pub async fn snapshot(&self) -> Result<Option<RunSnapshot>> {
         let mut next = Some(self.run_id());
         while let Some(id) = next {
-            if let Some((_, snapshot)) = load_snapshot(&self.inner.store, id, Sequence::MAX).await? {
+            if let Some((_, snapshot)) = load_snapshot(&self.inner.store, id, Sequence::MAX).await?
+            {
                 return Ok(Some(snapshot));
             }
-            next = self.inner.store.runs().get(id).await?.and_then(|run| run.resumed_from);
+            next = self
+                .inner
+                .store
+                .runs()
+                .get(id)
+                .await?
+                .and_then(|run| run.resumed_from);
         }
         Ok(None)
     }
@@ -263,7 +337,9 @@ impl RunContext {
         tool_call_id: impl Into<String>,
         requests: Vec<SpawnRequest>,
     ) -> Result<Vec<SpawnResult>> {
-        self.inner.spawn_agents(&self.live, Some(tool_call_id.into()), requests).await
+        self.inner
+            .spawn_agents(&self.live, Some(tool_call_id.into()), requests)
+            .await
     }
 
     /// What there is to spawn.
@@ -272,7 +348,11 @@ impl RunContext {
     /// Those of reading the store.
     pub async fn list_available_agents(&self) -> Result<Vec<AgentSummary>> {
         let project = self.live.recorder.run().project;
-        self.inner.store.agents().list_available_agents(project.as_deref()).await
+        self.inner
+            .store
+            .agents()
+            .list_available_agents(project.as_deref())
+            .await
     }
 
     /// Does what a model's call of one of the [tools](super::tool_definitions) asks for, and records the result in the
@@ -288,7 +368,9 @@ impl RunContext {
         name: &str,
         arguments: &RawJson,
     ) -> Result<Option<ToolReply>> {
-        self.inner.answer_tool_call(&self.live, tool_call_id, name, arguments).await
+        self.inner
+            .answer_tool_call(&self.live, tool_call_id, name, arguments)
+            .await
     }
 
     /// Whether it is to stop: it was cancelled, its time is up, or the run above it ended.
@@ -308,7 +390,10 @@ impl RunContext {
 
     fn unsaved_space(&self) -> Result<UnsavedSpace> {
         let unsaved = self.live.space.unsaved(self.inner.now_ms())?;
-        let records = unsaved.iter().map(|unsaved| unsaved.record.clone()).collect();
+        let records = unsaved
+            .iter()
+            .map(|unsaved| unsaved.record.clone())
+            .collect();
         Ok(UnsavedSpace { records, unsaved })
     }
 }
@@ -346,16 +431,27 @@ impl Inner {
             return Err(not_here(id));
         }
         let event = command_received(command, Some(id.to_string()), None, self.now_ms())?;
-        let extras = BatchExtras { run_events: &[encoded(&event)], ops: &[], durability: None };
-        live.recorder.record_with(&[], &AppendOptions::default(), &extras).await?;
-        live.inbox.push(RuntimeCommand { run_id: Some(id.to_string()), ..read });
+        let extras = BatchExtras {
+            run_events: &[encoded(&event)],
+            ops: &[],
+            durability: None,
+        };
+        live.recorder
+            .record_with(&[], &AppendOptions::default(), &extras)
+            .await?;
+        live.inbox.push(RuntimeCommand {
+            run_id: Some(id.to_string()),
+            ..read
+        });
         Ok(())
     }
 
     /// What a paused run left for the one that goes on from it: the commands that nobody took since its snapshot, and
     /// the space as it wrote it down last.
     pub(super) async fn left_by(&self, id: RunId) -> Result<Left> {
-        let (covered, mut state) = load_snapshot(&self.store, id, Sequence::MAX).await?.unwrap_or_default();
+        let (covered, mut state) = load_snapshot(&self.store, id, Sequence::MAX)
+            .await?
+            .unwrap_or_default();
         receive_since(&self.store, id, covered, &mut state).await?;
         let newest = ReadOptions {
             direction: runlog_log::Direction::Backward,
@@ -368,17 +464,26 @@ impl Inner {
             let decoded = SpaceRecord::decode(record.kind.0, &record.meta, &record.payload);
             decoded.map(|space| (record.position.0, space))
         });
-        Ok(Left { commands: state.inbox, space: space.transpose()? })
+        Ok(Left {
+            commands: state.inbox,
+            space: space.transpose()?,
+        })
     }
 }
 
 /// A flow's event as a record of the run's stream.
 fn encoded(event: &RuntimeEvent) -> EncodedRunEvent {
-    EncodedRunEvent { kind: event.kind.byte(), meta: event.encode_meta(), payload: event.json.as_bytes().to_vec() }
+    EncodedRunEvent {
+        kind: event.kind.byte(),
+        meta: event.encode_meta(),
+        payload: event.json.as_bytes().to_vec(),
+    }
 }
 
 impl fmt::Debug for RunContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunContext").field("run_id", &self.run_id()).finish_non_exhaustive()
+        f.debug_struct("RunContext")
+            .field("run_id", &self.run_id())
+            .finish_non_exhaustive()
     }
 }

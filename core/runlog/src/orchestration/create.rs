@@ -2,8 +2,8 @@
 
 use runlog_log::{Expected, Op};
 use runlog_model::{
-    AgentInstance, CatalogEvent, EncodedCatalogEvent, EncodedRunEvent, EventOptions, InstanceId, NewContextEvent,
-    NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
+    AgentInstance, CatalogEvent, EncodedCatalogEvent, EncodedRunEvent, EventOptions, InstanceId,
+    NewContextEvent, NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
 };
 
 use super::SpawnRequest;
@@ -66,12 +66,19 @@ impl NewChild {
             duration_ms: None,
             extra: serde_json::Map::new(),
         };
-        let options = EventOptions { run_id: Some(run.id), step_number: Some(0), ..EventOptions::default() };
+        let options = EventOptions {
+            run_id: Some(run.id),
+            step_number: Some(0),
+            ..EventOptions::default()
+        };
         let mut messages = Vec::new();
         for message in first_messages(definition, &request.task) {
             messages.extend(NewContextEvent::of_message(message.to_json()?, &options)?);
         }
-        let metas = messages.iter().map(NewContextEvent::encode_meta).collect::<Result<_>>()?;
+        let metas = messages
+            .iter()
+            .map(NewContextEvent::encode_meta)
+            .collect::<Result<_>>()?;
         Ok(Self {
             instance: CatalogEvent::InstanceCreated(instance).encode()?,
             own: RunEvent::Created(Box::new(run.clone())).encode()?,
@@ -84,7 +91,11 @@ impl NewChild {
 
     /// What its records take, about.
     pub(super) fn bytes(&self) -> usize {
-        let messages: usize = self.messages.iter().map(|message| message.content.as_bytes().len()).sum();
+        let messages: usize = self
+            .messages
+            .iter()
+            .map(|message| message.content.as_bytes().len())
+            .sum();
         OWN_BYTES + messages
     }
 }
@@ -97,16 +108,41 @@ pub(super) fn first_messages(definition: &AgentDefinition, task: &str) -> Vec<Ne
 
 /// The steps of a batch that makes children.
 pub(super) fn creation_ops(children: &[NewChild]) -> Vec<Op<'_>> {
-    let instances = children.iter().map(|child| catalog_record(&child.instance)).collect();
-    let mut ops = vec![Op::Append { stream: CATALOG_STREAM, expected: Expected::Any, records: instances }];
+    let instances = children
+        .iter()
+        .map(|child| catalog_record(&child.instance))
+        .collect();
+    let mut ops = vec![Op::Append {
+        stream: CATALOG_STREAM,
+        expected: Expected::Any,
+        records: instances,
+    }];
     for child in children {
         // The creation comes first: the run's messages are those after it.
         let (stream, expected) = (run_stream(child.run.id), Expected::Absent);
-        ops.push(Op::Append { stream, expected, records: vec![run_record(&child.own)] });
-        let (stream, expected) = (repository::stream_of(child.run.instance_id), Expected::Absent);
-        ops.push(Op::Append { stream, expected, records: stored_events(&child.messages, &child.metas) });
+        ops.push(Op::Append {
+            stream,
+            expected,
+            records: vec![run_record(&child.own)],
+        });
+        let (stream, expected) = (
+            repository::stream_of(child.run.instance_id),
+            Expected::Absent,
+        );
+        ops.push(Op::Append {
+            stream,
+            expected,
+            records: stored_events(&child.messages, &child.metas),
+        });
     }
-    let listed = children.iter().map(|child| run_record(&child.listed)).collect();
-    ops.push(Op::Append { stream: RUNS_STREAM, expected: Expected::Any, records: listed });
+    let listed = children
+        .iter()
+        .map(|child| run_record(&child.listed))
+        .collect();
+    ops.push(Op::Append {
+        stream: RUNS_STREAM,
+        expected: Expected::Any,
+        records: listed,
+    });
     ops
 }

@@ -9,7 +9,10 @@ use crate::{AppendOptions, Result};
 
 /// What an orchestrator does wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(not(feature = "broken-orchestrator"), expect(unreachable_pub, reason = "it is public with the feature"))]
+#[cfg_attr(
+    not(feature = "broken-orchestrator"),
+    expect(unreachable_pub, reason = "it is public with the feature")
+)]
 pub enum Defect {
     /// What a run records after its end gets into its context.
     WritesLate,
@@ -73,15 +76,30 @@ impl Inner {
     /// Writes to the context of a run, whatever became of the run.
     pub(super) async fn write_late(&self, live: &ActiveRun, json: RawJson) -> Result<()> {
         let run = live.recorder.run();
-        let event = EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
-        let options = AppendOptions { event, ..AppendOptions::default() };
-        self.store.context(run.instance_id).await?.append_raw_message_with(json, &options).await.map(|_| ())
+        let event = EventOptions {
+            run_id: Some(run.id),
+            step_number: Some(run.step_count),
+            ..EventOptions::default()
+        };
+        let options = AppendOptions {
+            event,
+            ..AppendOptions::default()
+        };
+        self.store
+            .context(run.instance_id)
+            .await?
+            .append_raw_message_with(json, &options)
+            .await
+            .map(|_| ())
     }
 
     /// Makes children in a batch of their own.
     pub(super) async fn split_off(&self, ops: &mut Vec<Op<'_>>) -> Result<()> {
         if !ops.is_empty() {
-            self.store.backend().commit(Batch::new(std::mem::take(ops))).await?;
+            self.store
+                .backend()
+                .commit(Batch::new(std::mem::take(ops)))
+                .await?;
         }
         Ok(())
     }

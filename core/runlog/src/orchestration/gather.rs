@@ -4,7 +4,8 @@ use runlog_log::Durability;
 use runlog_model::{EncodedRunEvent, NewMessage, RawJson};
 
 use super::{
-    SpawnResult, active_run::ActiveRun, defect::Defect, orchestrator::Inner, report::recorded_results, spawn::Place,
+    SpawnResult, active_run::ActiveRun, defect::Defect, orchestrator::Inner,
+    report::recorded_results, spawn::Place,
 };
 use crate::{ErrorKind, Result, ToolOutcome, runs::BatchExtras};
 
@@ -27,7 +28,8 @@ impl Inner {
             });
         }
         // The end of the run is written behind it and waited for, and this with that: a tree is stopped with one flush.
-        self.record_results(parent, call_id, &results, began_ms, Some(Durability::Os)).await
+        self.record_results(parent, call_id, &results, began_ms, Some(Durability::Os))
+            .await
     }
 
     /// Waits for every sub-agent of a call, and records what became of them in the parent's context.
@@ -48,7 +50,8 @@ impl Inner {
                 }
             });
         }
-        self.record_results(parent, call_id, &results, began_ms, None).await?;
+        self.record_results(parent, call_id, &results, began_ms, None)
+            .await?;
         Ok(results)
     }
 
@@ -65,9 +68,20 @@ impl Inner {
         let outcome = ToolOutcome::completed(call_id, output).took_ms(took_ms);
         let _pass = parent.write_guard().await;
         let unsaved = parent.space.unsaved(self.now_ms())?;
-        let events: Vec<EncodedRunEvent> = unsaved.iter().map(|unsaved| unsaved.record.clone()).collect();
-        let extras = BatchExtras { run_events: &events, ops: &[], durability };
-        match parent.recorder.record_tool_result_with(&outcome, &extras).await {
+        let events: Vec<EncodedRunEvent> = unsaved
+            .iter()
+            .map(|unsaved| unsaved.record.clone())
+            .collect();
+        let extras = BatchExtras {
+            run_events: &events,
+            ops: &[],
+            durability,
+        };
+        match parent
+            .recorder
+            .record_tool_result_with(&outcome, &extras)
+            .await
+        {
             Ok(_) => {
                 if let Some(unsaved) = &unsaved {
                     parent.space.saved(unsaved);
@@ -85,7 +99,13 @@ impl Inner {
 
     /// A second result, which a recorder would refuse.
     async fn record_again(&self, parent: &ActiveRun, call_id: &str) -> Result<()> {
-        let context = self.store.context(parent.recorder.run().instance_id).await?;
-        context.append_message(NewMessage::tool(call_id, "again")).await.map(drop)
+        let context = self
+            .store
+            .context(parent.recorder.run().instance_id)
+            .await?;
+        context
+            .append_message(NewMessage::tool(call_id, "again"))
+            .await
+            .map(drop)
     }
 }

@@ -19,7 +19,11 @@ pub(super) struct Inbox {
 
 impl Inbox {
     pub(super) fn new(waiting: Vec<RuntimeCommand>, commands_max: usize) -> Self {
-        Self { commands: Mutex::new(waiting.into()), arrived: Notify::new(), commands_max }
+        Self {
+            commands: Mutex::new(waiting.into()),
+            arrived: Notify::new(),
+            commands_max,
+        }
     }
 
     /// Refuses what would be one too many.
@@ -30,7 +34,9 @@ impl Inbox {
         let max = self.commands_max;
         Err(Error::new(
             ErrorKind::LimitReached,
-            format!("{max} commands wait for the run already; let it take some before more are sent"),
+            format!(
+                "{max} commands wait for the run already; let it take some before more are sent"
+            ),
         ))
     }
 
@@ -66,7 +72,9 @@ impl Inbox {
 
     /// The lock is never held across a wait.
     fn commands(&self) -> MutexGuard<'_, VecDeque<RuntimeCommand>> {
-        self.commands.lock().expect("an inbox was left broken by a panic")
+        self.commands
+            .lock()
+            .expect("an inbox was left broken by a panic")
     }
 }
 
@@ -79,7 +87,10 @@ mod tests {
         let inbox = Inbox::new(vec![RuntimeCommand::new("first")], 2);
         inbox.check_room().unwrap();
         inbox.push(RuntimeCommand::new("second"));
-        assert_eq!(inbox.check_room().unwrap_err().kind(), ErrorKind::LimitReached);
+        assert_eq!(
+            inbox.check_room().unwrap_err().kind(),
+            ErrorKind::LimitReached
+        );
         assert_eq!(inbox.waiting().len(), 2);
         assert_eq!(pollster::block_on(inbox.next()).command_type, "first");
         assert_eq!(pollster::block_on(inbox.next()).command_type, "second");

@@ -56,7 +56,11 @@ impl Timer {
                 waker.wake();
             }
         });
-        Self { id: set_timeout(&tell, ms), state, _tell: tell }
+        Self {
+            id: set_timeout(&tell, ms),
+            state,
+            _tell: tell,
+        }
     }
 
     async fn over(&self) {

@@ -44,4 +44,7 @@ pub use runtime::TokioRuntime;
 pub use runtime::{MaybeSend, MaybeSync, Runtime, Task};
 pub use space::SharedSpace;
 pub use supervise::ResumeReport;
-pub use tools::{LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, ToolDefinition, ToolReply, spawn_requests, tool_definitions};
+pub use tools::{
+    LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, ToolDefinition, ToolReply, spawn_requests,
+    tool_definitions,
+};

@@ -12,7 +12,8 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Executor, OrchestratorOptions, ResumeReport, Runtime, SpawnRequest, SpawnResult, StartAgent, Task,
+    Executor, OrchestratorOptions, ResumeReport, Runtime, SpawnRequest, SpawnResult, StartAgent,
+    Task,
     active_run::{ActiveRun, Beginning},
     inbox::Inbox,
     space::SharedSpace,
@@ -90,7 +91,10 @@ impl Orchestrator {
     /// An orchestrator of a store, whose tasks a runtime runs.
     #[cfg_attr(
         target_family = "wasm",
-        expect(clippy::arc_with_non_send_sync, reason = "there it isn't sent; elsewhere it is Send and Sync")
+        expect(
+            clippy::arc_with_non_send_sync,
+            reason = "there it isn't sent; elsewhere it is Send and Sync"
+        )
     )]
     pub fn new(store: AsyncStore, runtime: impl Runtime, options: OrchestratorOptions) -> Self {
         let slots = options.concurrent_max.clamp(1, Semaphore::MAX_PERMITS);
@@ -106,7 +110,9 @@ impl Orchestrator {
             #[cfg(feature = "broken-orchestrator")]
             defect: std::sync::OnceLock::new(),
         };
-        Self { inner: Arc::new(inner) }
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     pub(super) fn of(inner: Arc<Inner>) -> Self {
@@ -131,7 +137,10 @@ impl Orchestrator {
     /// Has an executor do the work of the agents of a name, in every project. It takes the place of the one before;
     /// runs that are under way go on with theirs.
     pub fn register(&self, agent_name: impl Into<String>, executor: impl Executor) {
-        self.inner.executors().by_agent.insert(agent_name.into(), Arc::new(executor));
+        self.inner
+            .executors()
+            .by_agent
+            .insert(agent_name.into(), Arc::new(executor));
     }
 
     /// Has an executor do the work of every agent that has none of its own.
@@ -146,7 +155,10 @@ impl Orchestrator {
     /// [`LimitReached`](ErrorKind::LimitReached) when too many runs are under way.
     pub async fn start(&self, start: StartAgent) -> Result<RunHandle> {
         let live = self.inner.start(start).await?;
-        Ok(RunHandle { inner: Arc::clone(&self.inner), live })
+        Ok(RunHandle {
+            inner: Arc::clone(&self.inner),
+            live,
+        })
     }
 
     /// Goes on with a paused run, as its agent. The new run is durable when it returns, and about to begin.
@@ -154,9 +166,17 @@ impl Orchestrator {
     /// # Errors
     /// As [`AsyncRuns::resume`](crate::AsyncRuns::resume); [`NotFound`](ErrorKind::NotFound) when the agent isn't
     /// defined, or has no executor.
-    pub async fn resume(&self, run_id: RunId, options: &ResumeOptions, timeout: Option<Duration>) -> Result<RunHandle> {
+    pub async fn resume(
+        &self,
+        run_id: RunId,
+        options: &ResumeOptions,
+        timeout: Option<Duration>,
+    ) -> Result<RunHandle> {
         let live = self.inner.resume(run_id, options, timeout).await?;
-        Ok(RunHandle { inner: Arc::clone(&self.inner), live })
+        Ok(RunHandle {
+            inner: Arc::clone(&self.inner),
+            live,
+        })
     }
 
     /// Goes on with every run that a crash cut off, once, and waits until all of them have ended; to be called once
@@ -170,7 +190,9 @@ impl Orchestrator {
     /// Those of reading the store. What hinders one run is told in the report.
     pub async fn resume_all(&self) -> Result<ResumeReport> {
         let inner = Arc::clone(&self.inner);
-        self.inner.to_the_end(async move { inner.resume_all().await }).await?
+        self.inner
+            .to_the_end(async move { inner.resume_all().await })
+            .await?
     }
 
     /// Spawns sub-agents of a run that is running, all at once, and waits for all of them; what became of each comes
@@ -186,7 +208,11 @@ impl Orchestrator {
     /// isn't running or is being stopped, [`TooLarge`](ErrorKind::TooLarge) for too many requests,
     /// [`LimitReached`](ErrorKind::LimitReached) when agents have spawned agents too deeply, or too many runs are
     /// under way. Nothing is spawned then.
-    pub async fn spawn_agents(&self, parent: RunId, requests: Vec<SpawnRequest>) -> Result<Vec<SpawnResult>> {
+    pub async fn spawn_agents(
+        &self,
+        parent: RunId,
+        requests: Vec<SpawnRequest>,
+    ) -> Result<Vec<SpawnResult>> {
         let parent = self.inner.live_or_outside(parent).await?;
         self.inner.spawn_agents(parent.live(), None, requests).await
     }
@@ -203,7 +229,9 @@ impl Orchestrator {
         requests: Vec<SpawnRequest>,
     ) -> Result<Vec<SpawnResult>> {
         let parent = self.inner.live_or_outside(parent).await?;
-        self.inner.spawn_agents(parent.live(), Some(tool_call_id.into()), requests).await
+        self.inner
+            .spawn_agents(parent.live(), Some(tool_call_id.into()), requests)
+            .await
     }
 
     /// Whether there is an executor that does the work of an agent of this name.
@@ -217,7 +245,11 @@ impl Orchestrator {
     /// # Errors
     /// Those of reading the store.
     pub async fn list_available_agents(&self, project: Option<&str>) -> Result<Vec<AgentSummary>> {
-        self.inner.store.agents().list_available_agents(project).await
+        self.inner
+            .store
+            .agents()
+            .list_available_agents(project)
+            .await
     }
 
     /// Cancels a run and all below it, also those that are paused; `cancelled` is durable for all of them when it
@@ -239,8 +271,14 @@ impl Orchestrator {
     /// [`NotFound`](ErrorKind::NotFound) when there is no such run; else those of the storage.
     pub async fn pause(&self, run_id: RunId, reason: &str) -> Result<()> {
         let run = self.inner.live_or_outside(run_id).await?;
-        let (inner, live, reason) = (Arc::clone(&self.inner), Arc::clone(run.live()), reason.to_owned());
-        self.inner.to_the_end(async move { inner.pause(live, reason).await }).await?
+        let (inner, live, reason) = (
+            Arc::clone(&self.inner),
+            Arc::clone(run.live()),
+            reason.to_owned(),
+        );
+        self.inner
+            .to_the_end(async move { inner.pause(live, reason).await })
+            .await?
     }
 
     /// Sends a command to a run that is under way here: it is recorded in the run's stream, and waits in its inbox.
@@ -258,7 +296,10 @@ impl Orchestrator {
     /// The run, when it is under way here.
     pub fn handle(&self, run_id: RunId) -> Option<RunHandle> {
         let live = self.inner.live(run_id)?;
-        Some(RunHandle { inner: Arc::clone(&self.inner), live })
+        Some(RunHandle {
+            inner: Arc::clone(&self.inner),
+            live,
+        })
     }
 
     /// How many runs are under way here, those that wait for their turn included.
@@ -298,7 +339,9 @@ impl RunHandle {
     /// it ran on is gone. The run is still `running` then, and paused by the next opening of the store.
     pub async fn wait(&self) -> Result<SpawnResult> {
         self.live.ended.cancelled().await;
-        self.live.failure().map_or_else(|| Ok(self.live.result()), Err)
+        self.live
+            .failure()
+            .map_or_else(|| Ok(self.live.result()), Err)
     }
 
     /// As [`Orchestrator::cancel`].
@@ -343,7 +386,12 @@ impl Inner {
             // Nobody may wait for it any more.
             let _ = done.send(work.await);
         });
-        is_done.await.map_err(|_| Error::new(ErrorKind::Closed, "the runtime that the agents run on was shut down"))
+        is_done.await.map_err(|_| {
+            Error::new(
+                ErrorKind::Closed,
+                "the runtime that the agents run on was shut down",
+            )
+        })
     }
 
     pub(super) fn sleep(&self, duration: Duration) -> Task {
@@ -358,28 +406,43 @@ impl Inner {
     ) -> Result<(Arc<AgentDefinition>, Arc<dyn Executor>)> {
         let definition = self.store.agents().get(project, name).await?;
         let definition = definition.ok_or_else(|| {
-            let place = project.map_or_else(String::new, |project| format!(" in project {project:?}"));
-            Error::not_found(format!("no agent {name:?} is defined{place}; list_available_agents tells which are"))
+            let place =
+                project.map_or_else(String::new, |project| format!(" in project {project:?}"));
+            Error::not_found(format!(
+                "no agent {name:?} is defined{place}; list_available_agents tells which are"
+            ))
         })?;
         let executors = self.executors();
-        let executor = executors.by_agent.get(name).or(executors.of_others.as_ref()).ok_or_else(|| {
-            Error::not_found(format!("agent {name:?} is defined, but no executor is registered for it"))
-        })?;
+        let executor = executors
+            .by_agent
+            .get(name)
+            .or(executors.of_others.as_ref())
+            .ok_or_else(|| {
+                Error::not_found(format!(
+                    "agent {name:?} is defined, but no executor is registered for it"
+                ))
+            })?;
         Ok((Arc::new(definition), Arc::clone(executor)))
     }
 
     fn executors(&self) -> MutexGuard<'_, Executors> {
-        self.executors.lock().expect("the list of executors was left broken by a panic")
+        self.executors
+            .lock()
+            .expect("the list of executors was left broken by a panic")
     }
 
     /// The lock is never held across a wait.
     pub(super) fn live_runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<ActiveRun>>> {
-        self.live.lock().expect("the list of live runs was left broken by a panic")
+        self.live
+            .lock()
+            .expect("the list of live runs was left broken by a panic")
     }
 
     /// The lock is never held across a wait.
     pub(super) fn arrivals(&self) -> MutexGuard<'_, HashMap<RunId, CancellationToken>> {
-        self.arrivals.lock().expect("the list of starting runs was left broken by a panic")
+        self.arrivals
+            .lock()
+            .expect("the list of starting runs was left broken by a panic")
     }
 
     pub(super) fn live(&self, id: RunId) -> Option<Arc<ActiveRun>> {
@@ -400,7 +463,9 @@ impl Inner {
         }
         Err(Error::new(
             ErrorKind::LimitReached,
-            format!("{live} runs are under way, and {count} more would be over the limit of {max}; wait for some"),
+            format!(
+                "{live} runs are under way, and {count} more would be over the limit of {max}; wait for some"
+            ),
         ))
     }
 
@@ -408,7 +473,10 @@ impl Inner {
     pub(super) async fn live_or_outside(self: &Arc<Self>, id: RunId) -> Result<Entered> {
         let (recorder, depth) = loop {
             if let Some(live) = self.arrived(id).await {
-                return Ok(Entered { inner: Arc::clone(self), live });
+                return Ok(Entered {
+                    inner: Arc::clone(self),
+                    live,
+                });
             }
             let recorder = self.store.runs().recorder(id).await?;
             let depth = self.depth_of(recorder.run().parent_run_id).await?;
@@ -426,7 +494,10 @@ impl Inner {
         };
         let live = ActiveRun::outside(beginning);
         let live = Arc::clone(self.live_runs().entry(id).or_insert(live));
-        Ok(Entered { inner: Arc::clone(self), live })
+        Ok(Entered {
+            inner: Arc::clone(self),
+            live,
+        })
     }
 
     /// Takes a run out that somebody else works on, once the caller is the last to care.
@@ -451,17 +522,24 @@ impl Inner {
 }
 
 pub(super) fn not_here(run_id: RunId) -> Error {
-    Error::new(ErrorKind::WrongStatus, format!("run {run_id} isn't under way here; resume it to go on with it"))
+    Error::new(
+        ErrorKind::WrongStatus,
+        format!("run {run_id} isn't under way here; resume it to go on with it"),
+    )
 }
 
 impl fmt::Debug for Orchestrator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Orchestrator").field("live", &self.live_count()).finish_non_exhaustive()
+        f.debug_struct("Orchestrator")
+            .field("live", &self.live_count())
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for RunHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunHandle").field("run_id", &self.run_id()).finish_non_exhaustive()
+        f.debug_struct("RunHandle")
+            .field("run_id", &self.run_id())
+            .finish_non_exhaustive()
     }
 }

@@ -17,17 +17,26 @@ struct Arguments<'a> {
 }
 
 /// The message that asks for the tool call, where no model did.
-pub(super) fn call_message(style: ToolStyle, call_id: &str, requests: &[SpawnRequest]) -> Result<RawJson> {
+pub(super) fn call_message(
+    style: ToolStyle,
+    call_id: &str,
+    requests: &[SpawnRequest],
+) -> Result<RawJson> {
     let arguments = RawJson::from_value(&Arguments { requests })?;
     let (id, name) = (RawJson::string(call_id), RawJson::string(SPAWN_AGENTS));
-    let part =
-        |input| format!("{{\"type\":\"tool-call\",\"toolCallId\":{id},\"toolName\":{name},\"{input}\":{arguments}}}");
+    let part = |input| {
+        format!(
+            "{{\"type\":\"tool-call\",\"toolCallId\":{id},\"toolName\":{name},\"{input}\":{arguments}}}"
+        )
+    };
     let block = match style {
         ToolStyle::OpenAi | ToolStyle::Function => {
             let call = NewToolCall::new(call_id, SPAWN_AGENTS, arguments.as_str());
             return NewMessage::assistant("").with_tool_calls([call]).to_json();
         }
-        ToolStyle::Anthropic => format!("{{\"type\":\"tool_use\",\"id\":{id},\"name\":{name},\"input\":{arguments}}}"),
+        ToolStyle::Anthropic => {
+            format!("{{\"type\":\"tool_use\",\"id\":{id},\"name\":{name},\"input\":{arguments}}}")
+        }
         ToolStyle::AiSdk => part("input"),
         ToolStyle::AiSdk4 => part("args"),
     };
@@ -37,14 +46,21 @@ pub(super) fn call_message(style: ToolStyle, call_id: &str, requests: &[SpawnReq
 /// The results as the tool's output: a JSON array. Long texts are cut where all of them would be too much.
 pub(super) fn recorded_results(results: &[SpawnResult]) -> Result<String> {
     let texts = |result: &SpawnResult| {
-        [&result.summary, &result.error, &result.pause_reason].into_iter().flatten().map(String::len).sum::<usize>()
+        [&result.summary, &result.error, &result.pause_reason]
+            .into_iter()
+            .flatten()
+            .map(String::len)
+            .sum::<usize>()
     };
     let total: usize = results.iter().map(texts).sum();
     let json = if total <= RESULTS_BYTES_MAX {
         serde_json::to_string(results)
     } else {
         let bytes_max = (RESULTS_BYTES_MAX / results.len().max(1)).max(TEXT_BYTES_MIN);
-        let cut: Vec<SpawnResult> = results.iter().map(|result| cut(result, bytes_max)).collect();
+        let cut: Vec<SpawnResult> = results
+            .iter()
+            .map(|result| cut(result, bytes_max))
+            .collect();
         serde_json::to_string(&cut)
     };
     json.map_err(|source| Error::invalid(format!("the results have no JSON form: {source}")))
@@ -65,7 +81,10 @@ pub(super) fn clip(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
     }
-    let end = (0..=bytes_max.saturating_sub(32)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let end = (0..=bytes_max.saturating_sub(32))
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
     let (kept, left_out) = text.split_at(end);
     format!("{kept}… ({} bytes more)", left_out.len())
 }
@@ -86,7 +105,11 @@ mod tests {
         ] {
             let calls = tool_calls_of(&call_message(style, "c1", &requests).unwrap()).unwrap();
             assert_eq!((calls[0].id.as_deref(), calls[0].style), (Some("c1"), read));
-            assert!(calls[0].arguments.as_str().contains("agent_name"), "{}", calls[0].arguments);
+            assert!(
+                calls[0].arguments.as_str().contains("agent_name"),
+                "{}",
+                calls[0].arguments
+            );
         }
     }
 
@@ -98,6 +121,10 @@ mod tests {
         let few = recorded_results(&vec![result.clone(); 2]).unwrap();
         assert!(few.len() > 400_000);
         let many = recorded_results(&vec![result; 1_000]).unwrap();
-        assert!(many.len() < 2 * RESULTS_BYTES_MAX && many.contains("bytes more"), "{}", many.len());
+        assert!(
+            many.len() < 2 * RESULTS_BYTES_MAX && many.contains("bytes more"),
+            "{}",
+            many.len()
+        );
     }
 }

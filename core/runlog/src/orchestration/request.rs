@@ -31,7 +31,11 @@ pub struct SpawnRequest {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "seconds")]
     pub timeout: Option<Duration>,
     /// The steps that this run may take, where that is less than its definition says.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "max_steps::deserialize")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "max_steps::deserialize"
+    )]
     pub max_steps: Option<u32>,
     /// The paused run to go on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,13 +61,19 @@ impl SpawnRequest {
     /// A request that can't be read, and why: it alone is refused, and the others of its call are done. For those who
     /// read requests that models wrote.
     pub fn unreadable(agent_name: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { unreadable: Some(why.into()), ..Self::new(agent_name, "") }
+        Self {
+            unreadable: Some(why.into()),
+            ..Self::new(agent_name, "")
+        }
     }
 
     /// A request as a model wrote it, [unreadable](Self::unreadable) ones included.
     pub fn of_json(value: &serde_json::Value) -> Self {
         read_value(value).unwrap_or_else(|why| {
-            let name = value.get("agent_name").and_then(serde_json::Value::as_str).unwrap_or_default();
+            let name = value
+                .get("agent_name")
+                .and_then(serde_json::Value::as_str)
+                .unwrap_or_default();
             Self::unreadable(name, why)
         })
     }
@@ -77,7 +87,10 @@ impl SpawnRequest {
 
     /// A run that goes on from a paused one.
     pub fn resume(agent_name: impl Into<String>, run_id: RunId) -> Self {
-        Self { resume_run_id: Some(run_id), ..Self::new(agent_name, "") }
+        Self {
+            resume_run_id: Some(run_id),
+            ..Self::new(agent_name, "")
+        }
     }
 
     /// The same, bounded by a time.
@@ -103,18 +116,29 @@ impl SpawnRequest {
 mod seconds {
     use super::*;
 
-    pub(super) fn serialize<S: Serializer>(timeout: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        timeout: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         match timeout {
-            Some(timeout) if timeout.subsec_nanos() == 0 => serializer.serialize_u64(timeout.as_secs()),
+            Some(timeout) if timeout.subsec_nanos() == 0 => {
+                serializer.serialize_u64(timeout.as_secs())
+            }
             Some(timeout) => serializer.serialize_f64(timeout.as_secs_f64()),
             None => serializer.serialize_none(),
         }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-        let Some(seconds) = Option::<f64>::deserialize(deserializer)? else { return Ok(None) };
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let Some(seconds) = Option::<f64>::deserialize(deserializer)? else {
+            return Ok(None);
+        };
         let timeout = Duration::try_from_secs_f64(seconds);
-        timeout.map(Some).map_err(|error| D::Error::custom(format_args!("timeout is no number of seconds: {error}")))
+        timeout.map(Some).map_err(|error| {
+            D::Error::custom(format_args!("timeout is no number of seconds: {error}"))
+        })
     }
 }
 
@@ -208,7 +232,12 @@ impl StartAgent {
     /// An agent in a new session of no project.
     pub fn new(agent_name: impl Into<String>, task: impl Into<String>) -> Self {
         let place = StartPlace::NewSession(NewSession::default());
-        Self { agent_name: agent_name.into(), task: task.into(), place, timeout: None }
+        Self {
+            agent_name: agent_name.into(),
+            task: task.into(),
+            place,
+            timeout: None,
+        }
     }
 
     /// The same, in another place.
@@ -270,14 +299,24 @@ mod tests {
 
     #[test]
     fn a_timeout_is_seconds_in_json() {
-        let parse = |json: &str| serde_json::from_str::<SpawnRequest>(json).map(|request| request.timeout);
+        let parse =
+            |json: &str| serde_json::from_str::<SpawnRequest>(json).map(|request| request.timeout);
         assert_eq!(parse(r#"{"agent_name":"a","task":"t"}"#).unwrap(), None);
         assert_eq!(parse(r#"{"agent_name":"a","timeout":null}"#).unwrap(), None);
-        assert_eq!(parse(r#"{"agent_name":"a","timeout":0.25}"#).unwrap(), Some(Duration::from_millis(250)));
+        assert_eq!(
+            parse(r#"{"agent_name":"a","timeout":0.25}"#).unwrap(),
+            Some(Duration::from_millis(250))
+        );
         for wrong in ["-1", "1e300", "\"5\""] {
-            assert!(parse(&format!(r#"{{"agent_name":"a","timeout":{wrong}}}"#)).is_err(), "{wrong}");
+            assert!(
+                parse(&format!(r#"{{"agent_name":"a","timeout":{wrong}}}"#)).is_err(),
+                "{wrong}"
+            );
         }
         let request = SpawnRequest::new("a", "t").with_timeout(Duration::from_secs(5));
-        assert_eq!(serde_json::to_string(&request).unwrap(), r#"{"agent_name":"a","task":"t","timeout":5}"#);
+        assert_eq!(
+            serde_json::to_string(&request).unwrap(),
+            r#"{"agent_name":"a","task":"t","timeout":5}"#
+        );
     }
 }

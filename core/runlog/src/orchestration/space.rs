@@ -102,8 +102,15 @@ impl SharedSpace {
                 ),
             ));
         }
-        let record = SpaceRecord { space, at_ms: now_ms }.encode()?;
-        Ok(Some(Unsaved { record, version: state.version }))
+        let record = SpaceRecord {
+            space,
+            at_ms: now_ms,
+        }
+        .encode()?;
+        Ok(Some(Unsaved {
+            record,
+            version: state.version,
+        }))
     }
 
     /// Notes that it is written down.
@@ -124,7 +131,9 @@ impl SharedSpace {
 
     /// The lock is never held across a wait.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("a space was left broken by a panic")
+        self.state
+            .lock()
+            .expect("a space was left broken by a panic")
     }
 }
 
@@ -150,10 +159,16 @@ mod tests {
     #[test]
     fn the_newest_that_was_written_down_counts() {
         let space = SharedSpace::default();
-        let record = |json: &str| SpaceRecord { space: RawJson::parse(json.to_owned()).unwrap(), at_ms: 1 };
+        let record = |json: &str| SpaceRecord {
+            space: RawJson::parse(json.to_owned()).unwrap(),
+            at_ms: 1,
+        };
         space.take_in(9, &record(r#"{"a":"new"}"#)).unwrap();
         space.take_in(5, &record(r#"{"a":"old"}"#)).unwrap();
         assert_eq!(space.get("a"), Some(RawJson::string("new")));
-        assert!(space.unsaved(1).unwrap().is_none(), "what was read needn't be written");
+        assert!(
+            space.unsaved(1).unwrap().is_none(),
+            "what was read needn't be written"
+        );
     }
 }

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::Either;
 use runlog_model::{
-    AgentDefinition, EncodedRunEvent, Run, RunId, RunStatus, RuntimeCommand, SpawnRecord, SpawnedAgent, max_steps,
+    AgentDefinition, EncodedRunEvent, Run, RunId, RunStatus, RuntimeCommand, SpawnRecord,
+    SpawnedAgent, max_steps,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +21,8 @@ use super::{
     work::first,
 };
 use crate::{
-    AppendOptions, AsyncRunRecorder, Continuation, Error, ErrorKind, RawMessage, Result, ResumeOptions,
+    AppendOptions, AsyncRunRecorder, Continuation, Error, ErrorKind, RawMessage, Result,
+    ResumeOptions,
     lookup::live_session,
     runs::{BatchExtras, ResumeExtras, ResumedBy},
 };
@@ -98,11 +100,16 @@ impl Inner {
             return Ok(Vec::new());
         }
         let (inner, of) = (Arc::clone(self), Arc::clone(parent));
-        let signals = Signals { unwanted: CancellationToken::new(), begun: CancellationToken::new() };
+        let signals = Signals {
+            unwanted: CancellationToken::new(),
+            begun: CancellationToken::new(),
+        };
         let told = signals.clone();
         // Not cut off in the middle, so that what is written is also begun, and what ends is also recorded.
         let results = self.to_the_end(async move {
-            let results = Arc::clone(&inner).spawn_and_gather(&of, call_id, requests, told).await;
+            let results = Arc::clone(&inner)
+                .spawn_and_gather(&of, call_id, requests, told)
+                .await;
             inner.leave(&of);
             results
         });
@@ -134,7 +141,11 @@ impl Inner {
         if let Some(id) = &call_id {
             parent.recorder.check_unanswered(id).await?;
         }
-        let Written { call_id, places, works } = self.write(parent, call_id, requests).await?;
+        let Written {
+            call_id,
+            places,
+            works,
+        } = self.write(parent, call_id, requests).await?;
         let children: Vec<_> = works.iter().map(|(live, ..)| Arc::clone(live)).collect();
         for (live, executor, timeout) in works {
             self.begin(live, executor, timeout, None);
@@ -146,17 +157,31 @@ impl Inner {
                 child.ended.cancelled().await;
             }
         };
-        match first(signals.unwanted.run_until_cancelled(ended), parent.token.cancelled()).await {
+        match first(
+            signals.unwanted.run_until_cancelled(ended),
+            parent.token.cancelled(),
+        )
+        .await
+        {
             Either::Left(Some(())) => {}
             // Whoever stops the parent stops them too.
             _ if parent.token.is_cancelled() => {
                 if parent.is_pausing() {
-                    self.record_pausing(parent, &call_id, &places, began_ms).await?;
+                    self.record_pausing(parent, &call_id, &places, began_ms)
+                        .await?;
                 }
                 return Err(stopped(parent.id()));
             }
             // Nobody waits for them any more.
-            _ => self.end(children.into_iter().map(|child| (child, Ending::Cancelled)).collect()).await?,
+            _ => {
+                self.end(
+                    children
+                        .into_iter()
+                        .map(|child| (child, Ending::Cancelled))
+                        .collect(),
+                )
+                .await?
+            }
         }
         let results = self.gather(parent, &call_id, places, began_ms).await;
         waiting.over(&self.slots).await;
@@ -172,7 +197,9 @@ impl Inner {
     ) -> Result<Written> {
         let _pass = parent.spawn_guard().await;
         self.check(parent, requests.len()).await?;
-        let id = call_id.clone().unwrap_or_else(|| format!("call_{}", self.store.backend().new_id().simple()));
+        let id = call_id
+            .clone()
+            .unwrap_or_else(|| format!("call_{}", self.store.backend().new_id().simple()));
         let mut call = Call {
             parent,
             id,
@@ -183,10 +210,18 @@ impl Inner {
             works: Vec::new(),
         };
         match self.write_call(&mut call).await {
-            Ok(()) => Ok(Written { call_id: call.id, places: call.places, works: call.works }),
+            Ok(()) => Ok(Written {
+                call_id: call.id,
+                places: call.places,
+                works: call.works,
+            }),
             Err(error) => {
                 // What was written is not begun. Its end may not be writable either: it is paused by the next opening.
-                let made: Vec<_> = call.works.into_iter().map(|(live, ..)| (live, Ending::Cancelled)).collect();
+                let made: Vec<_> = call
+                    .works
+                    .into_iter()
+                    .map(|(live, ..)| (live, Ending::Cancelled))
+                    .collect();
                 made.iter().for_each(|(live, _)| live.over.cancel());
                 let _ = self.end(made).await;
                 Err(error)
@@ -200,7 +235,9 @@ impl Inner {
             let max = options.spawn_max;
             return Err(Error::new(
                 ErrorKind::TooLarge,
-                format!("{count} sub-agents are asked for at once, at most {max} are allowed; ask for fewer"),
+                format!(
+                    "{count} sub-agents are asked for at once, at most {max} are allowed; ask for fewer"
+                ),
             ));
         }
         if parent.depth >= options.depth_max {
@@ -219,11 +256,18 @@ impl Inner {
         if run.status != RunStatus::Running {
             return Err(Error::new(
                 ErrorKind::WrongStatus,
-                format!("run {} is {}, and can't spawn sub-agents", run.id, run.status),
+                format!(
+                    "run {} is {}, and can't spawn sub-agents",
+                    run.id, run.status
+                ),
             ));
         }
         self.check_room(count)?;
-        self.store.shared.catalog.read(|catalog| live_session(catalog, run.session_id).map(|_| ())).await?
+        self.store
+            .shared
+            .catalog
+            .read(|catalog| live_session(catalog, run.session_id).map(|_| ()))
+            .await?
     }
 
     async fn write_call(self: &Arc<Self>, call: &mut Call<'_>) -> Result<()> {
@@ -260,41 +304,69 @@ impl Inner {
         if let Some(why) = &request.unreadable {
             return Err(Error::invalid(why.clone()));
         }
-        let (definition, executor) = self.agent(parent.project.as_deref(), &request.agent_name).await?;
+        let (definition, executor) = self
+            .agent(parent.project.as_deref(), &request.agent_name)
+            .await?;
         if request.timeout == Some(Duration::ZERO) {
-            return Err(Error::invalid("a timeout of 0 leaves no time to work; give more, or leave it out"));
+            return Err(Error::invalid(
+                "a timeout of 0 leaves no time to work; give more, or leave it out",
+            ));
         }
         max_steps::check(request.max_steps)?;
         if request.task.len() > TASK_BYTES_MAX {
             let length = request.task.len();
             return Err(Error::new(
                 ErrorKind::TooLarge,
-                format!("the task has {length} bytes, at most {TASK_BYTES_MAX} are allowed; shorten it"),
+                format!(
+                    "the task has {length} bytes, at most {TASK_BYTES_MAX} are allowed; shorten it"
+                ),
             ));
         }
-        let timeout = request.timeout.or(definition.default_timeout_ms.map(Duration::from_millis));
+        let timeout = request
+            .timeout
+            .or(definition.default_timeout_ms.map(Duration::from_millis));
         let what = match request.resume_run_id {
             Some(id) => {
                 self.check_resumable(parent, &definition, id).await?;
                 What::Resumed(id, request.task.clone())
             }
             None if request.task.trim().is_empty() => {
-                return Err(Error::invalid("the task is empty; say what the agent is to do"));
+                return Err(Error::invalid(
+                    "the task is empty; say what the agent is to do",
+                ));
             }
             None => {
                 let backend = self.store.backend().as_ref();
-                What::New(Box::new(NewChild::new(backend, parent, &definition, request)?))
+                What::New(Box::new(NewChild::new(
+                    backend,
+                    parent,
+                    &definition,
+                    request,
+                )?))
             }
         };
-        Ok(Planned { index, definition, executor, timeout, what })
+        Ok(Planned {
+            index,
+            definition,
+            executor,
+            timeout,
+            what,
+        })
     }
 
     /// Refuses early, and so on record, most of what resuming would refuse.
-    async fn check_resumable(&self, parent: &Run, definition: &AgentDefinition, id: RunId) -> Result<()> {
+    async fn check_resumable(
+        &self,
+        parent: &Run,
+        definition: &AgentDefinition,
+        id: RunId,
+    ) -> Result<()> {
         let run = self.store.runs().get(id).await?;
         let run = run.ok_or_else(|| Error::not_found(format!("no run {id} to resume")))?;
         if run.project != parent.project {
-            return Err(Error::invalid(format!("run {id} belongs to another project, and can't be resumed from here")));
+            return Err(Error::invalid(format!(
+                "run {id} belongs to another project, and can't be resumed from here"
+            )));
         }
         if run.agent_id != definition.name {
             return Err(Error::invalid(format!(
@@ -307,8 +379,18 @@ impl Inner {
 
     /// Makes new sub-agents, and tells of what was refused before them, as one batch.
     async fn write_new(self: &Arc<Self>, call: &mut Call<'_>, planned: Vec<Planned>) -> Result<()> {
-        let (mut children, mut rest) = (Vec::with_capacity(planned.len()), Vec::with_capacity(planned.len()));
-        for Planned { index, definition, executor, timeout, what } in planned {
+        let (mut children, mut rest) = (
+            Vec::with_capacity(planned.len()),
+            Vec::with_capacity(planned.len()),
+        );
+        for Planned {
+            index,
+            definition,
+            executor,
+            timeout,
+            what,
+        } in planned
+        {
             if let What::New(child) = what {
                 call.untold.push(call.told(index, child.run.id, timeout));
                 children.push(*child);
@@ -316,29 +398,59 @@ impl Inner {
             }
         }
         let record = call.record(self.now_ms())?;
-        let message = (!call.is_recorded).then(|| call_message(self.options.tool_style, &call.id, call.requests));
-        let messages: Vec<RawMessage> = message.transpose()?.into_iter().map(RawMessage::from).collect();
+        let message = (!call.is_recorded)
+            .then(|| call_message(self.options.tool_style, &call.id, call.requests));
+        let messages: Vec<RawMessage> = message
+            .transpose()?
+            .into_iter()
+            .map(RawMessage::from)
+            .collect();
         let _arriving = self.starting(children.iter().map(|child| child.run.id).collect());
         // From before they are there, so that a recovery at the same time doesn't take them for orphans.
         let runs = self.store.runs();
-        let recorders = children.iter().map(|child| runs.recorder_of_new(&child.run)).collect::<Result<Vec<_>>>()?;
-        let mut ops = if children.is_empty() { Vec::new() } else { creation_ops(&children) };
+        let recorders = children
+            .iter()
+            .map(|child| runs.recorder_of_new(&child.run))
+            .collect::<Result<Vec<_>>>()?;
+        let mut ops = if children.is_empty() {
+            Vec::new()
+        } else {
+            creation_ops(&children)
+        };
         if self.is_broken(Defect::SplitsSpawn) {
             self.split_off(&mut ops).await?;
         }
         let unsaved = call.parent.space.unsaved(self.now_ms())?;
         let mut run_events = vec![record];
         run_events.extend(unsaved.iter().map(|unsaved| unsaved.record.clone()));
-        let extras = BatchExtras { run_events: &run_events, ops: &ops, durability: None };
-        let recorded = call.parent.recorder.record_with(&messages, &AppendOptions::default(), &extras).await;
-        recorded.map_err(|error| if messages.is_empty() { error } else { of_own_call(error) })?;
+        let extras = BatchExtras {
+            run_events: &run_events,
+            ops: &ops,
+            durability: None,
+        };
+        let recorded = call
+            .parent
+            .recorder
+            .record_with(&messages, &AppendOptions::default(), &extras)
+            .await;
+        recorded.map_err(|error| {
+            if messages.is_empty() {
+                error
+            } else {
+                of_own_call(error)
+            }
+        })?;
         if let Some(unsaved) = &unsaved {
             call.parent.space.saved(unsaved);
         }
         call.is_recorded = true;
         call.untold.clear();
         for (recorder, (index, definition, executor, timeout)) in recorders.into_iter().zip(rest) {
-            let task = call.requests.get(index).map(|request| request.task.clone()).unwrap_or_default();
+            let task = call
+                .requests
+                .get(index)
+                .map(|request| request.task.clone())
+                .unwrap_or_default();
             let live = self.join(call.parent, (recorder, definition, task), Vec::new());
             call.begin(index, live, executor, timeout);
         }
@@ -348,18 +460,34 @@ impl Inner {
 
     /// Resumes a run as a sub-agent, which is one batch. What refuses it is told to the caller alone.
     async fn write_resumed(self: &Arc<Self>, call: &mut Call<'_>, planned: Planned) -> Result<()> {
-        let Planned { index, definition, executor, timeout, what: What::Resumed(id, task) } = planned else {
+        let Planned {
+            index,
+            definition,
+            executor,
+            timeout,
+            what: What::Resumed(id, task),
+        } = planned
+        else {
             return Ok(());
         };
         let new_id = RunId(self.store.backend().new_id());
         call.untold.push(call.told(index, new_id, timeout));
         let record = call.record(self.now_ms())?;
         call.untold.clear();
-        let parent = ResumedBy { recorder: &call.parent.recorder, record: &record, allowed: &[RunStatus::Running] };
-        let extras = ResumeExtras { parent: Some(parent) };
+        let parent = ResumedBy {
+            recorder: &call.parent.recorder,
+            record: &record,
+            allowed: &[RunStatus::Running],
+        };
+        let extras = ResumeExtras {
+            parent: Some(parent),
+        };
         let options = ResumeOptions {
             message: Continuation::Task(task.clone()),
-            max_steps: call.requests.get(index).and_then(|request| request.steps_of(&definition)),
+            max_steps: call
+                .requests
+                .get(index)
+                .and_then(|request| request.steps_of(&definition)),
             max_total_steps: self.options.max_total_steps,
             id: Some(new_id),
             parent_run_id: Some(call.parent.id()),
@@ -367,7 +495,12 @@ impl Inner {
         };
         let left = self.left_by(id).await?;
         let _arriving = self.starting(vec![new_id]);
-        match self.store.runs().resume_with_extras(id, &options, &extras).await {
+        match self
+            .store
+            .runs()
+            .resume_with_extras(id, &options, &extras)
+            .await
+        {
             Ok(resumed) => {
                 let waiting = left.take_over(&call.parent.space)?;
                 let live = self.join(call.parent, (resumed.recorder, definition, task), waiting);
@@ -403,22 +536,38 @@ impl Inner {
 
 impl Call<'_> {
     fn agent_name(&self, index: usize) -> &str {
-        self.requests.get(index).map_or("", |request| &request.agent_name)
+        self.requests
+            .get(index)
+            .map_or("", |request| &request.agent_name)
     }
 
     fn told(&self, index: usize, run_id: RunId, timeout: Option<Duration>) -> SpawnedAgent {
-        let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
-        SpawnedAgent { run_id: Some(run_id), timeout_ms, ..self.spawned(index) }
+        let timeout_ms =
+            timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        SpawnedAgent {
+            run_id: Some(run_id),
+            timeout_ms,
+            ..self.spawned(index)
+        }
     }
 
     fn spawned(&self, index: usize) -> SpawnedAgent {
         let agent_name = self.agent_name(index).to_owned();
         let index = u32::try_from(index).unwrap_or(u32::MAX);
-        SpawnedAgent { index, agent_name, run_id: None, timeout_ms: None, error: None }
+        SpawnedAgent {
+            index,
+            agent_name,
+            run_id: None,
+            timeout_ms: None,
+            error: None,
+        }
     }
 
     fn refuse(&mut self, index: usize, error: &Error) {
-        let told = SpawnedAgent { error: Some(error.to_string()), ..self.spawned(index) };
+        let told = SpawnedAgent {
+            error: Some(error.to_string()),
+            ..self.spawned(index)
+        };
         self.untold.push(told);
         self.places[index] = Some(Place::Refused(self.refused(index, error)));
     }
@@ -429,11 +578,22 @@ impl Call<'_> {
 
     fn record(&self, at_ms: u64) -> Result<EncodedRunEvent> {
         let count = u32::try_from(self.requests.len()).unwrap_or(u32::MAX);
-        let record = SpawnRecord { call_id: self.id.clone(), count, agents: self.untold.clone(), at_ms };
+        let record = SpawnRecord {
+            call_id: self.id.clone(),
+            count,
+            agents: self.untold.clone(),
+            at_ms,
+        };
         record.encode()
     }
 
-    fn begin(&mut self, index: usize, live: Arc<ActiveRun>, executor: Arc<dyn Executor>, timeout: Option<Duration>) {
+    fn begin(
+        &mut self,
+        index: usize,
+        live: Arc<ActiveRun>,
+        executor: Arc<dyn Executor>,
+        timeout: Option<Duration>,
+    ) {
         self.places[index] = Some(Place::Spawned(Arc::clone(&live)));
         self.works.push((live, executor, timeout));
     }
@@ -442,7 +602,10 @@ impl Call<'_> {
 /// Whether an error is about more than the one request.
 fn is_fatal(error: &Error) -> bool {
     use ErrorKind::{Closed, Damaged, Io, OutcomeUnknown, Poisoned, ReadOnly, StorageFull};
-    matches!(error.kind(), Closed | Damaged | Io | OutcomeUnknown | Poisoned | ReadOnly | StorageFull)
+    matches!(
+        error.kind(),
+        Closed | Damaged | Io | OutcomeUnknown | Poisoned | ReadOnly | StorageFull
+    )
 }
 
 /// Code that spawns makes the tool call itself, which stands in the context like a model's.
@@ -452,9 +615,16 @@ fn of_own_call(error: Error) -> Error {
     }
     let instead = "what code spawns is recorded as a tool call of its own: spawn all of it at once, or give the calls of \
                    one message";
-    Error::with_source(ErrorKind::InvalidInput, format!("{error}; {instead}"), error)
+    Error::with_source(
+        ErrorKind::InvalidInput,
+        format!("{error}; {instead}"),
+        error,
+    )
 }
 
 fn stopped(run: RunId) -> Error {
-    Error::new(ErrorKind::WrongStatus, format!("run {run} is being stopped, and its sub-agents with it"))
+    Error::new(
+        ErrorKind::WrongStatus,
+        format!("run {run} is being stopped, and its sub-agents with it"),
+    )
 }

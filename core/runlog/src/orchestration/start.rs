@@ -17,11 +17,17 @@ impl Inner {
     pub(super) async fn start(self: &Arc<Self>, start: StartAgent) -> Result<Arc<ActiveRun>> {
         let inner = Arc::clone(self);
         // Not cut off in the middle, so that what is written is also begun.
-        self.to_the_end(async move { inner.start_now(start).await }).await?
+        self.to_the_end(async move { inner.start_now(start).await })
+            .await?
     }
 
     async fn start_now(self: Arc<Self>, start: StartAgent) -> Result<Arc<ActiveRun>> {
-        let StartAgent { agent_name, task, place, timeout } = start;
+        let StartAgent {
+            agent_name,
+            task,
+            place,
+            timeout,
+        } = start;
         let project = self.project_of(&place).await?;
         let (definition, executor) = self.agent(project.as_deref(), &agent_name).await?;
         self.check_room(1)?;
@@ -36,7 +42,10 @@ impl Inner {
                 RunPlace::Instance(id)
             }
         };
-        let messages = messages.iter().map(NewMessage::to_json).collect::<Result<_>>()?;
+        let messages = messages
+            .iter()
+            .map(NewMessage::to_json)
+            .collect::<Result<_>>()?;
         let id = RunId(self.store.backend().new_id());
         let _arriving = self.starting(vec![id]);
         let new = NewRun {
@@ -69,7 +78,9 @@ impl Inner {
             StartPlace::Instance(id) => self.store.known_instance(*id).await?.session_id,
         };
         let found = self.store.get_session(session).await?;
-        found.map(|session| session.project).ok_or_else(|| Error::not_found(format!("no session {session}")))
+        found
+            .map(|session| session.project)
+            .ok_or_else(|| Error::not_found(format!("no session {session}")))
     }
 
     pub(super) async fn resume(
@@ -79,7 +90,8 @@ impl Inner {
         timeout: Option<Duration>,
     ) -> Result<Arc<ActiveRun>> {
         let (inner, options) = (Arc::clone(self), options.clone());
-        self.to_the_end(async move { inner.resume_now(id, options, timeout).await }).await?
+        self.to_the_end(async move { inner.resume_now(id, options, timeout).await })
+            .await?
     }
 
     async fn resume_now(
@@ -88,7 +100,12 @@ impl Inner {
         mut options: ResumeOptions,
         timeout: Option<Duration>,
     ) -> Result<Arc<ActiveRun>> {
-        let run = self.store.runs().get(id).await?.ok_or_else(|| Error::not_found(format!("no run {id}")))?;
+        let run = self
+            .store
+            .runs()
+            .get(id)
+            .await?
+            .ok_or_else(|| Error::not_found(format!("no run {id}")))?;
         let (definition, executor) = self.agent(run.project.as_deref(), &run.agent_id).await?;
         self.check_room(1)?;
         options.max_steps = options.max_steps.or(definition.max_steps);
@@ -99,7 +116,9 @@ impl Inner {
             Continuation::Default | Continuation::Nothing => None,
         };
         let left = self.left_by(id).await?;
-        let new_id = *options.id.get_or_insert_with(|| RunId(self.store.backend().new_id()));
+        let new_id = *options
+            .id
+            .get_or_insert_with(|| RunId(self.store.backend().new_id()));
         let _arriving = self.starting(vec![new_id]);
         let resumed = self.store.runs().resume(id, &options).await?;
         let space = SharedSpace::default();

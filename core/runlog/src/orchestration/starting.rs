@@ -20,8 +20,13 @@ pub(super) struct StartingRuns {
 impl Inner {
     pub(super) fn starting(self: &Arc<Self>, runs: Vec<RunId>) -> StartingRuns {
         let started = CancellationToken::new();
-        self.arrivals().extend(runs.iter().map(|run| (*run, started.clone())));
-        StartingRuns { inner: Arc::clone(self), runs, started }
+        self.arrivals()
+            .extend(runs.iter().map(|run| (*run, started.clone())));
+        StartingRuns {
+            inner: Arc::clone(self),
+            runs,
+            started,
+        }
     }
 
     /// The run, when it is under way here, or is about to be.

@@ -57,7 +57,9 @@ impl Inner {
             return live.failure().map_or(Ok(()), Err);
         }
         live.pausing();
-        let ended = self.end(vec![(Arc::clone(&live), Ending::Paused(reason))]).await;
+        let ended = self
+            .end(vec![(Arc::clone(&live), Ending::Paused(reason))])
+            .await;
         live.recorder.refresh().await?;
         // Somebody else may have ended it meanwhile.
         if is_over(&live) { Ok(()) } else { ended }
@@ -69,11 +71,15 @@ impl Inner {
             if let Err(refused) = check_not_resumed(&live) {
                 // An agent that doesn't know it may still be at work, to no purpose.
                 if !live.is_external {
-                    inner.end(vec![(live, Ending::Paused(String::new()))]).await?;
+                    inner
+                        .end(vec![(live, Ending::Paused(String::new()))])
+                        .await?;
                 }
                 return Err(refused);
             }
-            inner.end(vec![(Arc::clone(&live), Ending::Cancelled)]).await?;
+            inner
+                .end(vec![(Arc::clone(&live), Ending::Cancelled)])
+                .await?;
             // It may have been resumed in the meantime.
             live.recorder.refresh().await?;
             check_not_resumed(&live)
@@ -124,7 +130,13 @@ impl Inner {
             }
             // Those that go on from a crash before their parent does are below it in the log alone, and so are those
             // that somebody resumes by themselves. A failure to read is told when the ends are written.
-            for id in self.store.runs().unfinished_below(live.id()).await.unwrap_or_default() {
+            for id in self
+                .store
+                .runs()
+                .unfinished_below(live.id())
+                .await
+                .unwrap_or_default()
+            {
                 if let Some(apart) = self.arrived(id).await {
                     apart.token.cancel();
                     roots.push(apart);
@@ -139,7 +151,10 @@ impl Inner {
         live.leave();
         let mut runs = self.live_runs();
         // Another may stand for the run by now.
-        if runs.get(&live.id()).is_some_and(|known| std::ptr::eq(&**known, live)) {
+        if runs
+            .get(&live.id())
+            .is_some_and(|known| std::ptr::eq(&**known, live))
+        {
             runs.remove(&live.id());
         }
         drop(runs);
@@ -210,7 +225,11 @@ impl Inner {
         tree
     }
 
-    async fn write_ends(&self, ends: &[(Arc<ActiveRun>, Ending)], tree: &[Arc<ActiveRun>]) -> Result<Written> {
+    async fn write_ends(
+        &self,
+        ends: &[(Arc<ActiveRun>, Ending)],
+        tree: &[Arc<ActiveRun>],
+    ) -> Result<Written> {
         // Whoever spawns writes to the stream of the parent: what is below is looked for again when one has moved.
         for _ in 0..ATTEMPTS_MAX {
             if let Some(written) = self.try_write_ends(ends, tree).await? {
@@ -228,7 +247,10 @@ impl Inner {
     ) -> Result<Option<Written>> {
         let runs = self.store.runs();
         // One that was resumed meanwhile can't be cancelled any more, and what is below it isn't either.
-        let ends: Vec<_> = ends.iter().filter(|(live, ending)| !is_resumed(live, ending)).collect();
+        let ends: Vec<_> = ends
+            .iter()
+            .filter(|(live, ending)| !is_resumed(live, ending))
+            .collect();
         let mut changes = Vec::with_capacity(tree.len());
         let mut known: HashSet<RunId> = HashSet::new();
         for (live, ending) in &ends {
@@ -243,17 +265,25 @@ impl Inner {
             changes.push(change);
         }
         // What was stopped in the middle of its work can be gone on with if what spawned it can.
-        let with_root = match ends.iter().all(|(_, ending)| matches!(ending, Ending::Paused(_))) {
+        let with_root = match ends
+            .iter()
+            .all(|(_, ending)| matches!(ending, Ending::Paused(_)))
+        {
             true => RunStatus::Paused,
             false => RunStatus::Cancelled,
         };
-        let all = if self.is_broken(Defect::ForgetsSubAgents) { &[][..] } else { tree };
+        let all = if self.is_broken(Defect::ForgetsSubAgents) {
+            &[][..]
+        } else {
+            tree
+        };
         for live in all {
             // One that has paused meanwhile is left to those below, who are cancelled when this is.
             if live.recorder.run().status == RunStatus::Running {
                 if known.insert(live.id()) {
                     let mut change = NewStatus::new(live.recorder.clone(), with_root);
-                    change.pause_reason = (with_root == RunStatus::Paused).then(|| pause_reason::PARENT.to_owned());
+                    change.pause_reason =
+                        (with_root == RunStatus::Paused).then(|| pause_reason::PARENT.to_owned());
                     changes.push(change);
                 }
             } else if self.is_broken(Defect::LeavesPaused) {
@@ -261,7 +291,10 @@ impl Inner {
             }
         }
         let in_tree: HashSet<RunId> = tree.iter().map(|live| live.id()).collect();
-        for (live, _) in ends.iter().filter(|(_, ending)| matches!(ending, Ending::Cancelled)) {
+        for (live, _) in ends
+            .iter()
+            .filter(|(_, ending)| matches!(ending, Ending::Cancelled))
+        {
             // Until there is nothing new: a run that was resumed since it was listed can't be cancelled any more, but
             // the one that goes on from it is listed by now.
             loop {
@@ -274,12 +307,18 @@ impl Inner {
                     if !in_tree.contains(&id) && (self.is_arriving(id) || self.live(id).is_some()) {
                         return Ok(Some(Written::NotAll));
                     }
-                    changes.push(NewStatus::new(runs.recorder(id).await?, RunStatus::Cancelled));
+                    changes.push(NewStatus::new(
+                        runs.recorder(id).await?,
+                        RunStatus::Cancelled,
+                    ));
                 }
             }
         }
         let unsaved = match ends.first() {
-            Some((live, _)) => live.space.unsaved(self.now_ms())?.map(|unsaved| (live, unsaved)),
+            Some((live, _)) => live
+                .space
+                .unsaved(self.now_ms())?
+                .map(|unsaved| (live, unsaved)),
             None => None,
         };
         if let (Some((_, unsaved)), Some(change)) = (&unsaved, changes.first_mut()) {
@@ -299,7 +338,9 @@ fn is_over(live: &ActiveRun) -> bool {
 
 fn check_not_resumed(live: &ActiveRun) -> Result<()> {
     let run = live.recorder.run();
-    let Some(by) = run.resumed_by else { return Ok(()) };
+    let Some(by) = run.resumed_by else {
+        return Ok(());
+    };
     let message = format!("run {} was resumed as run {by}; cancel that one", run.id);
     Err(Error::new(ErrorKind::WrongStatus, message))
 }
@@ -309,7 +350,10 @@ fn is_resumed(live: &ActiveRun, ending: &Ending) -> bool {
 }
 
 fn moved() -> Error {
-    Error::new(ErrorKind::Conflict, "others wrote to the runs each time that their end was to be written")
+    Error::new(
+        ErrorKind::Conflict,
+        "others wrote to the runs each time that their end was to be written",
+    )
 }
 
 fn clipped(text: &str) -> String {

@@ -28,13 +28,21 @@ pub struct ToolDefinition {
 impl ToolDefinition {
     /// As an entry of the `tools` of a request to OpenAI.
     pub fn to_openai(&self) -> Value {
-        let Self { name, description, input_schema } = self;
+        let Self {
+            name,
+            description,
+            input_schema,
+        } = self;
         json!({"type": "function", "function": {"name": name, "description": description, "parameters": input_schema}})
     }
 
     /// As an entry of the `tools` of a request to Anthropic.
     pub fn to_anthropic(&self) -> Value {
-        let Self { name, description, input_schema } = self;
+        let Self {
+            name,
+            description,
+            input_schema,
+        } = self;
         json!({"name": name, "description": description, "input_schema": input_schema})
     }
 }
@@ -147,7 +155,9 @@ pub fn spawn_requests(arguments: &RawJson) -> Result<Vec<SpawnRequest>> {
         .map(|requests| requests.iter().map(SpawnRequest::of_json).collect())
         .map_err(|error| Error::invalid(format!("the arguments of {SPAWN_AGENTS}: {error}")))?;
     if requests.is_empty() {
-        return Err(Error::invalid("no request is given; ask for at least one agent"));
+        return Err(Error::invalid(
+            "no request is given; ask for at least one agent",
+        ));
     }
     Ok(requests)
 }
@@ -173,17 +183,26 @@ impl Inner {
         let answer = match name {
             LIST_AVAILABLE_AGENTS => {
                 let project = live.recorder.run().project;
-                let agents = self.store.agents().list_available_agents(project.as_deref()).await?;
+                let agents = self
+                    .store
+                    .agents()
+                    .list_available_agents(project.as_deref())
+                    .await?;
                 Ok(RawJson::from_value(&Listed { agents })?)
             }
             SPAWN_AGENTS => match spawn_requests(arguments) {
                 Ok(requests) => {
-                    let spawned = self.spawn_agents(live, Some(tool_call_id.to_owned()), requests).await;
+                    let spawned = self
+                        .spawn_agents(live, Some(tool_call_id.to_owned()), requests)
+                        .await;
                     match spawned {
                         // It is recorded with the results.
                         Ok(results) => {
                             let output = RawJson::parse(recorded_results(&results)?)?;
-                            return Ok(Some(ToolReply { output, is_error: false }));
+                            return Ok(Some(ToolReply {
+                                output,
+                                is_error: false,
+                            }));
                         }
                         Err(error) if is_the_models(&error) => Err(error),
                         Err(error) => return Err(error),
@@ -203,14 +222,19 @@ impl Inner {
             true => ToolOutcome::error(tool_call_id, content),
         };
         let _pass = live.write_guard().await;
-        live.recorder.record_tool_result_with(&outcome, &BatchExtras::default()).await?;
+        live.recorder
+            .record_tool_result_with(&outcome, &BatchExtras::default())
+            .await?;
         Ok(Some(ToolReply { output, is_error }))
     }
 }
 
 /// Whether an error is about what the model asked for.
 fn is_the_models(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::TooLarge | ErrorKind::LimitReached)
+    matches!(
+        error.kind(),
+        ErrorKind::InvalidInput | ErrorKind::TooLarge | ErrorKind::LimitReached
+    )
 }
 
 fn refusal(error: &Error) -> RawJson {
@@ -228,8 +252,14 @@ mod tests {
         let named = format!("{{\"requests\":{requests}}}");
         let expected = [SpawnRequest::new("a", "t")];
         for arguments in [requests.to_owned(), named.clone()] {
-            assert_eq!(spawn_requests(&RawJson::parse(arguments.clone()).unwrap()).unwrap(), expected);
-            assert_eq!(spawn_requests(&RawJson::string(&arguments)).unwrap(), expected);
+            assert_eq!(
+                spawn_requests(&RawJson::parse(arguments.clone()).unwrap()).unwrap(),
+                expected
+            );
+            assert_eq!(
+                spawn_requests(&RawJson::string(&arguments)).unwrap(),
+                expected
+            );
         }
     }
 
@@ -237,10 +267,22 @@ mod tests {
     fn what_is_wrong_with_one_request_is_told_of_it_alone() {
         for (request, says) in [
             (r#"{"task":"t"}"#, "`agent_name` is missing"),
-            (r#"{"agent_name":"a","task":"t","resume_run_id":"x"}"#, r#"`resume_run_id`: "x" is not an id"#),
-            (r#"{"agent_name":"a","task":"t","timeout":"30s"}"#, r#"`timeout`: "30s" is not a number"#),
-            (r#"{"agent_name":"a","task":"t","timeout":-1}"#, "timeout is no number of seconds"),
-            (r#"{"agent_name":"a","task":"t","max_step":1}"#, "`max_step` is not a field"),
+            (
+                r#"{"agent_name":"a","task":"t","resume_run_id":"x"}"#,
+                r#"`resume_run_id`: "x" is not an id"#,
+            ),
+            (
+                r#"{"agent_name":"a","task":"t","timeout":"30s"}"#,
+                r#"`timeout`: "30s" is not a number"#,
+            ),
+            (
+                r#"{"agent_name":"a","task":"t","timeout":-1}"#,
+                "timeout is no number of seconds",
+            ),
+            (
+                r#"{"agent_name":"a","task":"t","max_step":1}"#,
+                "`max_step` is not a field",
+            ),
             ("7", "7 is not an object"),
         ] {
             let arguments = format!(r#"[{request},{{"agent_name":"a","task":"t"}}]"#);
@@ -253,9 +295,12 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_arguments_is_told() {
-        for (arguments, says) in
-            [("{}", "requests"), (r#"{"requests":[]}"#, "at least one"), (r#"[]"#, "at least one"), ("5", "requests")]
-        {
+        for (arguments, says) in [
+            ("{}", "requests"),
+            (r#"{"requests":[]}"#, "at least one"),
+            (r#"[]"#, "at least one"),
+            ("5", "requests"),
+        ] {
             let error = spawn_requests(&RawJson::parse(arguments).unwrap()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{arguments}");
             assert!(error.to_string().contains(says), "{arguments}: {error}");

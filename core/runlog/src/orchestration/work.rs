@@ -13,7 +13,10 @@ use futures_util::{FutureExt, future::Either};
 use runlog_model::pause_reason;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{AgentEnd, Executor, RunContext, active_run::ActiveRun, defect::Defect, orchestrator::Inner, stop::Ending};
+use super::{
+    AgentEnd, Executor, RunContext, active_run::ActiveRun, defect::Defect, orchestrator::Inner,
+    stop::Ending,
+};
 use crate::{Error, ErrorKind};
 
 impl Inner {
@@ -27,7 +30,10 @@ impl Inner {
     ) {
         let inner = Arc::clone(self);
         self.spawn_task(async move {
-            let unended = FailOnDrop { inner: Arc::clone(&inner), live: Some(Arc::clone(&live)) };
+            let unended = FailOnDrop {
+                inner: Arc::clone(&inner),
+                live: Some(Arc::clone(&live)),
+            };
             let ending = inner.work(&live, executor, timeout, permit).await;
             live.stop_working();
             live.over.cancel();
@@ -52,7 +58,11 @@ impl Inner {
     ) -> Option<Ending> {
         let permit = match permit {
             Some(permit) => permit,
-            None => live.token.run_until_cancelled(Arc::clone(&self.slots).acquire_owned()).await?.ok()?,
+            None => live
+                .token
+                .run_until_cancelled(Arc::clone(&self.slots).acquire_owned())
+                .await?
+                .ok()?,
         };
         if self.is_broken(Defect::IgnoresTurns) {
             drop(permit);
@@ -76,7 +86,11 @@ impl Inner {
             time.await;
             pause_reason::TIMEOUT
         };
-        let ended = first(&mut execution, first(live.token.cancelled(), first(spent, time))).await;
+        let ended = first(
+            &mut execution,
+            first(live.token.cancelled(), first(spent, time)),
+        )
+        .await;
         let ending = match ended {
             // Somebody stops it at this moment.
             Either::Left(_) if live.token.is_cancelled() || !live.ends_itself() => None,
@@ -84,7 +98,9 @@ impl Inner {
                 Ok(Ok(AgentEnd::Completed(summary))) => Ending::Completed(summary),
                 Ok(Ok(AgentEnd::Paused(reason))) => Ending::Paused(reason),
                 Ok(Err(error)) => Ending::Failed(error.to_string()),
-                Err(panic) => Ending::Failed(format!("the agent panicked: {}", message_of(&*panic))),
+                Err(panic) => {
+                    Ending::Failed(format!("the agent panicked: {}", message_of(&*panic)))
+                }
             }),
             Either::Right(Either::Left(())) => {
                 first(&mut execution, live.abandoned.cancelled()).await;
@@ -119,7 +135,10 @@ impl FailOnDrop {
 impl Drop for FailOnDrop {
     fn drop(&mut self) {
         if let Some(live) = self.live.take() {
-            live.fail(Error::new(ErrorKind::Closed, "the runtime that the agent ran on was shut down"));
+            live.fail(Error::new(
+                ErrorKind::Closed,
+                "the runtime that the agent ran on was shut down",
+            ));
             live.over.cancel();
             self.inner.forget(&live);
         }
@@ -136,5 +155,6 @@ pub(super) async fn first<A: Future, B: Future>(one: A, other: B) -> Either<A::O
 
 fn message_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("with something that is no text")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("with something that is no text")
 }

@@ -44,15 +44,24 @@ pub(crate) struct NewStatus {
 impl NewStatus {
     /// A status with nothing to say about it.
     pub(crate) fn new(recorder: AsyncRunRecorder, status: RunStatus) -> Self {
-        Self { recorder, status, summary: None, error_message: None, pause_reason: None, before: Vec::new() }
+        Self {
+            recorder,
+            status,
+            summary: None,
+            error_message: None,
+            pause_reason: None,
+            before: Vec::new(),
+        }
     }
 
     fn plan(&self) -> Result<PlannedChange> {
-        let mut planned = self.recorder.plan_change(self.status, |change: &mut StatusChange| {
-            change.summary.clone_from(&self.summary);
-            change.error_message.clone_from(&self.error_message);
-            change.pause_reason.clone_from(&self.pause_reason);
-        })?;
+        let mut planned = self
+            .recorder
+            .plan_change(self.status, |change: &mut StatusChange| {
+                change.summary.clone_from(&self.summary);
+                change.error_message.clone_from(&self.error_message);
+                change.pause_reason.clone_from(&self.pause_reason);
+            })?;
         planned.own.splice(0..0, self.before.iter().cloned());
         Ok(planned)
     }
@@ -68,8 +77,15 @@ pub(crate) fn ops_of_changes(changes: &[PlannedChange]) -> Vec<Op<'_>> {
             records: change.own.iter().map(record).collect(),
         })
         .collect();
-    let records = changes.iter().map(|change| record(&change.listed)).collect();
-    ops.push(Op::Append { stream: RUNS_STREAM, expected: Expected::Any, records });
+    let records = changes
+        .iter()
+        .map(|change| record(&change.listed))
+        .collect();
+    ops.push(Op::Append {
+        stream: RUNS_STREAM,
+        expected: Expected::Any,
+        records,
+    });
     ops
 }
 
@@ -81,22 +97,33 @@ impl AsyncRuns {
 
     /// The runs of a status, oldest first.
     pub(crate) async fn with_status(&self, status: RunStatus) -> Result<Vec<RunId>> {
-        self.index().read(|runs| runs.with_status(status).collect()).await
+        self.index()
+            .read(|runs| runs.with_status(status).collect())
+            .await
     }
 
     /// The status of a run; `None` for what is no run.
     pub(crate) async fn status(&self, id: RunId) -> Result<Option<RunStatus>> {
-        self.index().read(|runs: &RunCatalog| runs.run(id).map(|placed| placed.run.status)).await
+        self.index()
+            .read(|runs: &RunCatalog| runs.run(id).map(|placed| placed.run.status))
+            .await
     }
 
     /// Whether it is a run, and not over.
     pub(crate) async fn is_unfinished(&self, id: RunId) -> Result<bool> {
-        self.index().read(|runs| runs.run(id).is_some_and(|placed| !placed.run.status.is_final())).await
+        self.index()
+            .read(|runs| {
+                runs.run(id)
+                    .is_some_and(|placed| !placed.run.status.is_final())
+            })
+            .await
     }
 
     /// The run that spawned a run.
     pub(crate) async fn parent_of(&self, id: RunId) -> Result<Option<RunId>> {
-        self.index().read(|runs| runs.run(id).and_then(|placed| placed.run.parent_run_id)).await
+        self.index()
+            .read(|runs| runs.run(id).and_then(|placed| placed.run.parent_run_id))
+            .await
     }
 
     /// The runs below a run, and below those it goes on from, that aren't over; parents before their children.
@@ -110,7 +137,11 @@ impl AsyncRuns {
                     // a run may be below it, so that a run can be come upon again.
                     let before = runs.run(parent).and_then(|placed| placed.run.resumed_from);
                     parents.extend(before.filter(|before| known.insert(*before)));
-                    let children = ListRuns { parent_run_id: Some(parent), limit: usize::MAX, ..ListRuns::default() };
+                    let children = ListRuns {
+                        parent_run_id: Some(parent),
+                        limit: usize::MAX,
+                        ..ListRuns::default()
+                    };
                     for child in runs.list(&children, None).runs {
                         if !known.insert(child.id) {
                             continue;
@@ -141,14 +172,22 @@ impl AsyncRuns {
             return Ok(true);
         }
         // In one order, so that none waits for another that waits for it.
-        let mut gates: Vec<_> = changes.iter().map(|change| (change.recorder.id(), change.recorder.gate())).collect();
+        let mut gates: Vec<_> = changes
+            .iter()
+            .map(|change| (change.recorder.id(), change.recorder.gate()))
+            .collect();
         gates.sort_by_key(|(id, _)| *id);
         gates.dedup_by_key(|(id, _)| *id);
         let mut closed = Vec::with_capacity(gates.len());
         for (_, gate) in gates {
             closed.push(gate.close().await);
         }
-        let is_written = match self.store.backend().commit(Batch::new(ops_of_changes(&planned))).await {
+        let is_written = match self
+            .store
+            .backend()
+            .commit(Batch::new(ops_of_changes(&planned)))
+            .await
+        {
             Ok(_) => true,
             Err(error) if error.kind() == ErrorKind::Conflict => false,
             Err(error) => return Err(error),

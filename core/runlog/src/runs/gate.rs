@@ -34,12 +34,18 @@ impl Gates {
             lock
         });
         drop(of_runs);
-        Gate { gates: Arc::clone(self), id, lock }
+        Gate {
+            gates: Arc::clone(self),
+            id,
+            lock,
+        }
     }
 
     /// The lock is never held across a wait.
     fn of_runs(&self) -> MutexGuard<'_, HashMap<RunId, Weak<RwLock<()>>>> {
-        self.of_runs.lock().expect("the list of gates was left broken by a panic")
+        self.of_runs
+            .lock()
+            .expect("the list of gates was left broken by a panic")
     }
 }
 

@@ -2,8 +2,8 @@
 
 use runlog_log::{Position, Sequence};
 use runlog_model::{
-    ContextEvent, ContextEventKind, InstanceId, ListRuns, Run, RunId, RunMessage, RunStatus, RunSummary, ToolCall,
-    ToolCallFold, ToolCallStatus,
+    ContextEvent, ContextEventKind, InstanceId, ListRuns, Run, RunId, RunMessage, RunStatus,
+    RunSummary, ToolCall, ToolCallFold, ToolCallStatus,
 };
 use serde::Serialize;
 
@@ -37,7 +37,11 @@ pub struct ListRunMessages {
 
 impl Default for ListRunMessages {
     fn default() -> Self {
-        Self { step_number: None, limit: 50, cursor: None }
+        Self {
+            step_number: None,
+            limit: 50,
+            cursor: None,
+        }
     }
 }
 
@@ -67,7 +71,12 @@ pub struct ListToolCalls {
 
 impl Default for ListToolCalls {
     fn default() -> Self {
-        Self { tool_name: None, status: None, limit: 50, cursor: None }
+        Self {
+            tool_name: None,
+            status: None,
+            limit: 50,
+            cursor: None,
+        }
     }
 }
 
@@ -78,17 +87,33 @@ impl AsyncRuns {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
     pub async fn list(&self, options: &ListRuns) -> Result<Paged<RunSummary>> {
         check_limit(options.limit)?;
-        let ListRuns { status, agent_id, parent_run_id, session_id, project, .. } = options;
+        let ListRuns {
+            status,
+            agent_id,
+            parent_run_id,
+            session_id,
+            project,
+            ..
+        } = options;
         let filter = (status, agent_id, parent_run_id, session_id, project);
         let cursor = Cursor::read(options.cursor.as_deref(), Kind::Runs, &filter)?;
         let before = cursor.map(|cursor| u32::try_from(cursor.first)).transpose();
         let before = before.map_err(|_| Error::invalid("the cursor names no place of the list"))?;
         let page = self.index().read(|runs| runs.list(options, before)).await?;
         let mut runs = page.runs;
-        for run in runs.iter_mut().filter(|run| run.status == RunStatus::Running) {
+        for run in runs
+            .iter_mut()
+            .filter(|run| run.status == RunStatus::Running)
+        {
             run.step_count = self.steps_now(run.id).await?.unwrap_or(run.step_count);
         }
-        let next = page.next.map(|place| Cursor { first: place.into(), second: 0 }.encode(Kind::Runs, &filter));
+        let next = page.next.map(|place| {
+            Cursor {
+                first: place.into(),
+                second: 0,
+            }
+            .encode(Kind::Runs, &filter)
+        });
         Ok(Paged { items: runs, next })
     }
 
@@ -96,11 +121,22 @@ impl AsyncRuns {
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run; else as [`list`](Self::list).
-    pub async fn children(&self, parent: RunId, limit: usize, cursor: Option<String>) -> Result<Paged<RunSummary>> {
+    pub async fn children(
+        &self,
+        parent: RunId,
+        limit: usize,
+        cursor: Option<String>,
+    ) -> Result<Paged<RunSummary>> {
         if !self.index().read(|runs| runs.run(parent).is_some()).await? {
             return Err(missing(parent));
         }
-        self.list(&ListRuns { parent_run_id: Some(parent), limit, cursor, ..ListRuns::default() }).await
+        self.list(&ListRuns {
+            parent_run_id: Some(parent),
+            limit,
+            cursor,
+            ..ListRuns::default()
+        })
+        .await
     }
 
     /// The whole of a run, `None` when there is none of that id.
@@ -119,26 +155,47 @@ impl AsyncRuns {
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run,
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
-    pub async fn messages(&self, id: RunId, options: &ListRunMessages) -> Result<Paged<RunMessage>> {
+    pub async fn messages(
+        &self,
+        id: RunId,
+        options: &ListRunMessages,
+    ) -> Result<Paged<RunMessage>> {
         check_limit(options.limit)?;
         let filter = (id, options.step_number);
         let cursor = Cursor::read(options.cursor.as_deref(), Kind::Messages, &filter)?;
         let run = self.load(id).await?;
         let first = match cursor {
             Some(cursor) => cursor.first,
-            None => self.first_of_step(&run, options.step_number.unwrap_or(0)).await?,
+            None => {
+                self.first_of_step(&run, options.step_number.unwrap_or(0))
+                    .await?
+            }
         };
-        let mut page = Paged { items: Vec::new(), next: None };
+        let mut page = Paged {
+            items: Vec::new(),
+            next: None,
+        };
         self.each_event(&run, first, events_to_read(options.limit), |event| {
-            let Some(message) = RunMessage::of_event(event)? else { return Ok(More::Wanted) };
-            if options.step_number.is_some_and(|step| message.step_number > step) {
+            let Some(message) = RunMessage::of_event(event)? else {
+                return Ok(More::Wanted);
+            };
+            if options
+                .step_number
+                .is_some_and(|step| message.step_number > step)
+            {
                 return Ok(More::Unwanted);
             }
-            if options.step_number.is_some_and(|step| message.step_number < step) {
+            if options
+                .step_number
+                .is_some_and(|step| message.step_number < step)
+            {
                 return Ok(More::Wanted);
             }
             if page.items.len() == options.limit {
-                let cursor = Cursor { first: event.sequence_number, second: 0 };
+                let cursor = Cursor {
+                    first: event.sequence_number,
+                    second: 0,
+                };
                 page.next = Some(cursor.encode(Kind::Messages, &filter));
                 return Ok(More::Unwanted);
             }
@@ -176,21 +233,38 @@ impl AsyncRuns {
             None => (self.first_sequence(&run).await?, 0),
         };
         let mut fold = ToolCallFold::new();
-        let mut settled = Settled { options, after, looked_at: 0, found: 0 };
+        let mut settled = Settled {
+            options,
+            after,
+            looked_at: 0,
+            found: 0,
+        };
         let end = self
             .each_event(&run, first, events_to_read(options.limit), |event| {
                 fold.push(event);
-                Ok(if settled.is_full(fold.calls()) { More::Unwanted } else { More::Wanted })
+                Ok(if settled.is_full(fold.calls()) {
+                    More::Unwanted
+                } else {
+                    More::Wanted
+                })
             })
             .await?;
         self.take_late_results(&run, end, &mut fold).await?;
-        let calls = fold.finish().into_iter().filter(|call| call.sequence_number > after);
-        let mut items: Vec<ToolCall> =
-            calls.filter(|call| options.admits(call)).take(options.limit.saturating_add(1)).collect();
+        let calls = fold
+            .finish()
+            .into_iter()
+            .filter(|call| call.sequence_number > after);
+        let mut items: Vec<ToolCall> = calls
+            .filter(|call| options.admits(call))
+            .take(options.limit.saturating_add(1))
+            .collect();
         let more = items.len() > options.limit;
         items.truncate(options.limit);
         let next = items.last().filter(|_| more).map(|last| {
-            let cursor = Cursor { first: last.message_sequence, second: last.sequence_number };
+            let cursor = Cursor {
+                first: last.message_sequence,
+                second: last.sequence_number,
+            };
             cursor.encode(Kind::ToolCalls, &filter)
         });
         Ok(Paged { items, next })
@@ -203,7 +277,10 @@ impl AsyncRuns {
     pub async fn tool_call(&self, id: RunId, call_id: u64) -> Result<Option<ToolCall>> {
         let run = self.load(id).await?;
         let event = self.event_at(&run, call_id).await?;
-        let Some(event) = event.filter(|event| event.event_type == ContextEventKind::ToolCall) else { return Ok(None) };
+        let Some(event) = event.filter(|event| event.event_type == ContextEventKind::ToolCall)
+        else {
+            return Ok(None);
+        };
         // Its message comes right before the calls that it asks for.
         let mut first = event.sequence_number;
         while let Some(before) = self.own_event(&run, first.saturating_sub(1)).await? {
@@ -218,7 +295,11 @@ impl AsyncRuns {
                 fold.push(event);
                 let call = fold.calls().iter().find(|call| call.id == call_id);
                 let is_open = call.is_none_or(|call| call.status == ToolCallStatus::Pending);
-                Ok(if is_open { More::Wanted } else { More::Unwanted })
+                Ok(if is_open {
+                    More::Wanted
+                } else {
+                    More::Unwanted
+                })
             })
             .await?;
         self.take_late_results(&run, end, &mut fold).await?;
@@ -234,11 +315,18 @@ impl AsyncRuns {
         expected: usize,
         mut take: impl FnMut(&ContextEvent) -> Result<More>,
     ) -> Result<Option<u64>> {
-        let pages = self.store.contexts().events(run.run.instance_id, first).await?;
+        let pages = self
+            .store
+            .contexts()
+            .events(run.run.instance_id, first)
+            .await?;
         let mut pages = pages.beginning_with(expected as u64);
         while let Some(page) = pages.next_page().await? {
             for event in &page {
-                if run.ended_position.is_some_and(|ended| event.position > ended) {
+                if run
+                    .ended_position
+                    .is_some_and(|ended| event.position > ended)
+                {
                     return Ok(Some(event.sequence_number));
                 }
                 if run.owns(event) && matches!(take(event)?, More::Unwanted) {
@@ -250,9 +338,20 @@ impl AsyncRuns {
     }
 
     /// Looks in what came after a run for the results of calls that it left open: a tool may answer after a resume.
-    async fn take_late_results(&self, run: &LoadedRun, end: Option<u64>, fold: &mut ToolCallFold) -> Result<()> {
-        let Some(first) = end.filter(|_| fold.is_open()) else { return Ok(()) };
-        let mut pages = self.store.contexts().events(run.run.instance_id, first).await?;
+    async fn take_late_results(
+        &self,
+        run: &LoadedRun,
+        end: Option<u64>,
+        fold: &mut ToolCallFold,
+    ) -> Result<()> {
+        let Some(first) = end.filter(|_| fold.is_open()) else {
+            return Ok(());
+        };
+        let mut pages = self
+            .store
+            .contexts()
+            .events(run.run.instance_id, first)
+            .await?;
         while let Some(page) = pages.next_page().await? {
             page.iter().for_each(|event| fold.push_later(event));
             if !fold.is_open() {
@@ -310,13 +409,20 @@ impl AsyncRuns {
             return Ok(None);
         }
         let page = self.store.backend().scan(Position(position), 1).await?;
-        let record = page.records.first().filter(|record| record.position.0 == position);
-        let Some(record) = record.filter(|record| record.stream == repository::stream_of(instance)) else {
+        let record = page
+            .records
+            .first()
+            .filter(|record| record.position.0 == position);
+        let Some(record) = record.filter(|record| record.stream == repository::stream_of(instance))
+        else {
             return Ok(None);
         };
         // A truncation may have taken it, and another may have come in its place.
         let Sequence(sequence) = record.sequence;
-        Ok(self.own_event(run, sequence).await?.filter(|event| event.position == position))
+        Ok(self
+            .own_event(run, sequence)
+            .await?
+            .filter(|event| event.position == position))
     }
 
     /// The event at a sequence of the run's context, where it is the run's.
@@ -324,7 +430,11 @@ impl AsyncRuns {
         if sequence == 0 {
             return Ok(None);
         }
-        let event = self.store.contexts().event(run.run.instance_id, sequence).await?;
+        let event = self
+            .store
+            .contexts()
+            .event(run.run.instance_id, sequence)
+            .await?;
         Ok(event.filter(|event| run.owns(event)))
     }
 }
@@ -339,13 +449,17 @@ impl LoadedRun {
     fn owns(&self, event: &ContextEvent) -> bool {
         event.run_id == Some(self.run.id)
             && event.position > self.created_position
-            && self.ended_position.is_none_or(|ended| event.position < ended)
+            && self
+                .ended_position
+                .is_none_or(|ended| event.position < ended)
     }
 }
 
 impl ListToolCalls {
     fn admits(&self, call: &ToolCall) -> bool {
-        self.tool_name.as_ref().is_none_or(|name| call.tool_name == *name)
+        self.tool_name
+            .as_ref()
+            .is_none_or(|name| call.tool_name == *name)
             && self.status.is_none_or(|status| call.status == status)
     }
 }
@@ -362,9 +476,13 @@ struct Settled<'a> {
 impl Settled<'_> {
     /// Whether the page and the first call after it are there.
     fn is_full(&mut self, calls: &[ToolCall]) -> bool {
-        while let Some(call) = calls.get(self.looked_at).filter(|call| call.status != ToolCallStatus::Pending) {
+        while let Some(call) = calls
+            .get(self.looked_at)
+            .filter(|call| call.status != ToolCallStatus::Pending)
+        {
             self.looked_at += 1;
-            self.found += usize::from(call.sequence_number > self.after && self.options.admits(call));
+            self.found +=
+                usize::from(call.sequence_number > self.after && self.options.admits(call));
             if self.found > self.options.limit {
                 return true;
             }
@@ -380,7 +498,9 @@ fn events_to_read(limit: usize) -> usize {
 
 pub(crate) fn check_limit(limit: usize) -> Result<()> {
     match limit {
-        0 => Err(Error::invalid("a page of 0 lists nothing; give a limit of at least 1")),
+        0 => Err(Error::invalid(
+            "a page of 0 lists nothing; give a limit of at least 1",
+        )),
         _ => Ok(()),
     }
 }

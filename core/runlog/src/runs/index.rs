@@ -54,7 +54,10 @@ impl RunsShared {
     /// Has the run count as recorded by this process, until what this gives is dropped.
     pub(super) fn live(self: &Arc<Self>, id: RunId) -> LiveGuard {
         *self.live_runs().entry(id).or_default() += 1;
-        LiveGuard { shared: Arc::clone(self), id }
+        LiveGuard {
+            shared: Arc::clone(self),
+            id,
+        }
     }
 
     /// What keeps the writes of a run's flow, and the run's changes of status, apart.
@@ -69,7 +72,10 @@ impl RunsShared {
     /// Has a context count as taken until what this gives is dropped; `None` where it is taken.
     fn enter(self: &Arc<Self>, instance: InstanceId) -> Option<Entering> {
         let entered = self.entered().insert(instance);
-        entered.then(|| Entering { shared: Arc::clone(self), instance })
+        entered.then(|| Entering {
+            shared: Arc::clone(self),
+            instance,
+        })
     }
 
     /// The lock that puts the writes of all recorders of a context in order.
@@ -77,19 +83,29 @@ impl RunsShared {
         let mut recorded = self.recorded();
         let context = recorded.entry(instance).or_default();
         context.recorders += 1;
-        ContextOrder { shared: Arc::clone(self), instance, lock: Arc::clone(&context.lock) }
+        ContextOrder {
+            shared: Arc::clone(self),
+            instance,
+            lock: Arc::clone(&context.lock),
+        }
     }
 
     fn recorded(&self) -> MutexGuard<'_, HashMap<InstanceId, Recorded>> {
-        self.recorded.lock().expect("the list of recorded contexts was left broken by a panic")
+        self.recorded
+            .lock()
+            .expect("the list of recorded contexts was left broken by a panic")
     }
 
     fn entered(&self) -> MutexGuard<'_, HashSet<InstanceId>> {
-        self.entered.lock().expect("the list of entered contexts was left broken by a panic")
+        self.entered
+            .lock()
+            .expect("the list of entered contexts was left broken by a panic")
     }
 
     fn live_runs(&self) -> MutexGuard<'_, HashMap<RunId, usize>> {
-        self.live.lock().expect("the list of live runs was left broken by a panic")
+        self.live
+            .lock()
+            .expect("the list of live runs was left broken by a panic")
     }
 }
 
@@ -129,16 +145,23 @@ pub(super) enum Turn<'a> {
 impl ContextOrder {
     /// Whether this process has no other recorder of the context.
     pub(super) fn is_only_one(&self) -> bool {
-        self.shared.recorded().get(&self.instance).is_none_or(|context| context.recorders == 1)
+        self.shared
+            .recorded()
+            .get(&self.instance)
+            .is_none_or(|context| context.recorders == 1)
     }
 
     /// Results of tool calls may be written together, in any order. Whether any other message may stand where it
     /// would, depends on all that is written before it.
     pub(super) async fn turn(&self, is_results: bool) -> Turn<'_> {
         if is_results {
-            return Turn::Shared { _guard: self.lock.read().await };
+            return Turn::Shared {
+                _guard: self.lock.read().await,
+            };
         }
-        Turn::Alone { _guard: self.lock.write().await }
+        Turn::Alone {
+            _guard: self.lock.write().await,
+        }
     }
 }
 
@@ -171,12 +194,21 @@ impl AsyncRuns {
     /// One process writes a store, so that its own memory knows.
     pub(super) async fn enter(&self, session: SessionId, instance: InstanceId) -> Result<Entering> {
         let taken = |what: String| {
-            let instead = "wait until it is over, work in another context, or ask for it with `concurrent`";
-            Error::new(ErrorKind::WrongStatus, format!("{what} in the context of instance {instance}; {instead}"))
+            let instead =
+                "wait until it is over, work in another context, or ask for it with `concurrent`";
+            Error::new(
+                ErrorKind::WrongStatus,
+                format!("{what} in the context of instance {instance}; {instead}"),
+            )
         };
         let entering = self.index().shared().enter(instance);
-        let entering = entering.ok_or_else(|| taken("another run is just being started".to_owned()))?;
-        match self.index().read(|runs| runs.running_in(session, instance)).await? {
+        let entering =
+            entering.ok_or_else(|| taken("another run is just being started".to_owned()))?;
+        match self
+            .index()
+            .read(|runs| runs.running_in(session, instance))
+            .await?
+        {
             Some(run) => Err(taken(format!("run {run} is at work"))),
             None => Ok(entering),
         }
@@ -185,8 +217,15 @@ impl AsyncRuns {
 
 impl RunsReader {
     pub(crate) fn new(backend: Arc<dyn Backend>, shared: Arc<RunsShared>) -> Self {
-        let streams = Streams { events: RUNS_STREAM, parts: PARTS_STREAM, event: "runs event" };
-        Self { projection: Projection::new(backend, streams, Arc::clone(&shared.catalog)), shared }
+        let streams = Streams {
+            events: RUNS_STREAM,
+            parts: PARTS_STREAM,
+            event: "runs event",
+        };
+        Self {
+            projection: Projection::new(backend, streams, Arc::clone(&shared.catalog)),
+            shared,
+        }
     }
 
     pub(crate) fn shared(&self) -> &Arc<RunsShared> {

@@ -39,7 +39,11 @@ impl AsyncRuns {
         let missing = || Error::not_found(format!("no run {id}"));
         let backend = self.store.backend();
         let info = backend.stream(stream_of(id)).await?.ok_or_else(missing)?;
-        let first = ReadOptions { last: Sequence::FIRST, kinds: vec![CREATED], ..ReadOptions::default() };
+        let first = ReadOptions {
+            last: Sequence::FIRST,
+            kinds: vec![CREATED],
+            ..ReadOptions::default()
+        };
         let page = backend.read(stream_of(id), first).await?;
         // A stream of that id that isn't a run's begins with something else.
         let created = page.records.into_iter().next().ok_or_else(missing)?;
@@ -54,13 +58,20 @@ impl AsyncRuns {
             if matches!(event, RunEvent::StatusChanged(_) | RunEvent::Resumed { .. }) {
                 ended_position = Some(record.position.0);
             }
-            fold.push(event).map_err(|error| name_run(error, id, record.sequence))?;
+            fold.push(event)
+                .map_err(|error| name_run(error, id, record.sequence))?;
         }
         let run = fold.run().cloned().ok_or_else(missing)?;
         if run.status == RunStatus::Running {
             ended_position = None;
         }
-        Ok(LoadedRun { run, fold, last_sequence: info.last_sequence, created_position, ended_position })
+        Ok(LoadedRun {
+            run,
+            fold,
+            last_sequence: info.last_sequence,
+            created_position,
+            ended_position,
+        })
     }
 
     /// The last step that a run's stream tells of and what came of the run since, from the end, without its creation.
@@ -88,13 +99,26 @@ impl AsyncRuns {
     }
 
     /// Takes in what a run's stream has got since, and says where it ends now.
-    pub(super) async fn follow(&self, id: RunId, fold: &mut RunFold, after: Sequence) -> Result<Sequence> {
+    pub(super) async fn follow(
+        &self,
+        id: RunId,
+        fold: &mut RunFold,
+        after: Sequence,
+    ) -> Result<Sequence> {
         let backend = self.store.backend();
-        let info = backend.stream(stream_of(id)).await?.ok_or_else(|| Error::not_found(format!("no run {id}")))?;
+        let info = backend
+            .stream(stream_of(id))
+            .await?
+            .ok_or_else(|| Error::not_found(format!("no run {id}")))?;
         let mut next = Some(after.next());
         while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
             let kinds = RUN_EVENT_KINDS.map(Kind).to_vec();
-            let options = ReadOptions { first, last: info.last_sequence, kinds, ..ReadOptions::default() };
+            let options = ReadOptions {
+                first,
+                last: info.last_sequence,
+                kinds,
+                ..ReadOptions::default()
+            };
             let page = backend.read(stream_of(id), options).await?;
             next = page.next;
             for record in &page.records {
@@ -109,12 +133,19 @@ impl AsyncRuns {
     /// The steps that a running run has begun, from the newest event that says so.
     pub(super) async fn steps_now(&self, id: RunId) -> Result<Option<u32>> {
         let kinds = vec![STEP_STARTED];
-        let newest = ReadOptions { direction: Direction::Backward, kinds, limit: 1, ..ReadOptions::default() };
+        let newest = ReadOptions {
+            direction: Direction::Backward,
+            kinds,
+            limit: 1,
+            ..ReadOptions::default()
+        };
         let page = match self.store.backend().read(stream_of(id), newest).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             page => page?,
         };
-        let Some(record) = page.records.first() else { return Ok(None) };
+        let Some(record) = page.records.first() else {
+            return Ok(None);
+        };
         match RunEvent::decode(record.kind.0, &record.meta, &record.payload) {
             Ok(RunEvent::StepStarted { step_number, .. }) => Ok(Some(step_number)),
             Ok(_) => Ok(None),
@@ -124,5 +155,8 @@ impl AsyncRuns {
 }
 
 fn name_run(error: Error, id: RunId, sequence: Sequence) -> Error {
-    Error::new(error.kind(), format!("event {sequence} of run {id}: {error}"))
+    Error::new(
+        error.kind(),
+        format!("event {sequence} of run {id}: {error}"),
+    )
 }

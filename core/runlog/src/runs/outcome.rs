@@ -15,7 +15,10 @@ pub(super) struct AnsweredCall {
 
 impl From<&ToolCallRequest> for AnsweredCall {
     fn from(call: &ToolCallRequest) -> Self {
-        Self { style: call.style, name: call.name.clone() }
+        Self {
+            style: call.style,
+            name: call.name.clone(),
+        }
     }
 }
 
@@ -43,12 +46,20 @@ pub struct ToolOutcome {
 impl ToolOutcome {
     /// The output of a tool that did what it was asked to.
     pub fn completed(tool_call_id: impl Into<String>, output: RawJson) -> Self {
-        Self { tool_call_id: tool_call_id.into(), output, status: ToolCallStatus::Completed, duration_ms: None }
+        Self {
+            tool_call_id: tool_call_id.into(),
+            output,
+            status: ToolCallStatus::Completed,
+            duration_ms: None,
+        }
     }
 
     /// The details of a tool's error.
     pub fn error(tool_call_id: impl Into<String>, output: RawJson) -> Self {
-        Self { status: ToolCallStatus::Error, ..Self::completed(tool_call_id, output) }
+        Self {
+            status: ToolCallStatus::Error,
+            ..Self::completed(tool_call_id, output)
+        }
     }
 
     /// The same, with the time the tool took.
@@ -79,7 +90,11 @@ impl ToolOutcome {
                     (false, false) => "json",
                     (false, true) => "error-json",
                 };
-                part_message(&id, &call.name, &format!("\"output\":{{\"type\":\"{kind}\",\"value\":{output}}}"))
+                part_message(
+                    &id,
+                    &call.name,
+                    &format!("\"output\":{{\"type\":\"{kind}\",\"value\":{output}}}"),
+                )
             }
             ToolStyle::AiSdk4 => {
                 let mark = if is_error { ",\"isError\":true" } else { "" };
@@ -98,9 +113,9 @@ impl ToolOutcome {
     /// Refuses what is no outcome yet.
     pub(super) fn check(&self) -> Result<()> {
         match self.status {
-            ToolCallStatus::Pending => {
-                Err(Error::invalid("an outcome is completed or error; record it once there is one"))
-            }
+            ToolCallStatus::Pending => Err(Error::invalid(
+                "an outcome is completed or error; record it once there is one",
+            )),
             ToolCallStatus::Completed | ToolCallStatus::Error => Ok(()),
         }
     }

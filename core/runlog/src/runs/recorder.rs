@@ -13,8 +13,8 @@ use std::{
 
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
-    EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunEvent, RunFold, RunId, RunStatus, pause_reason,
-    tool_calls_of,
+    EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunEvent, RunFold, RunId, RunStatus,
+    pause_reason, tool_calls_of,
 };
 use serde::Serialize;
 
@@ -32,7 +32,9 @@ use super::{
     outcome::AnsweredCall,
     start::{context_records, record},
 };
-use crate::{AppendOptions, Error, ErrorKind, RawMessage, Result, journal::ATTEMPTS_MAX, repository};
+use crate::{
+    AppendOptions, Error, ErrorKind, RawMessage, Result, journal::ATTEMPTS_MAX, repository,
+};
 
 /// Writes one run while it happens, for callers that await. [`RunRecorder`](crate::RunRecorder) is the same for
 /// callers that wait.
@@ -123,7 +125,13 @@ impl AsyncRuns {
         Ok(self.recorder_at(live, run.clone(), fold, Sequence::FIRST))
     }
 
-    fn recorder_at(&self, live: LiveGuard, run: Run, fold: RunFold, last_sequence: Sequence) -> AsyncRunRecorder {
+    fn recorder_at(
+        &self,
+        live: LiveGuard,
+        run: Run,
+        fold: RunFold,
+        last_sequence: Sequence,
+    ) -> AsyncRunRecorder {
         let inner = Inner {
             runs: self.clone(),
             _live: live,
@@ -140,7 +148,9 @@ impl AsyncRuns {
                 calls: Calls::default(),
             }),
         };
-        AsyncRunRecorder { inner: Arc::new(inner) }
+        AsyncRunRecorder {
+            inner: Arc::new(inner),
+        }
     }
 }
 
@@ -163,7 +173,10 @@ impl AsyncRunRecorder {
 
     /// The lock is never held across a wait.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().expect("a run's recorder was left broken by a panic")
+        self.inner
+            .state
+            .lock()
+            .expect("a run's recorder was left broken by a panic")
     }
 
     /// Begins the next step, and says its number, counted over all resumes. It is written with the first
@@ -189,7 +202,10 @@ impl AsyncRunRecorder {
         self.pause(pause_reason::STEP_BUDGET).await?;
         Err(Error::new(
             ErrorKind::LimitReached,
-            format!("run {} has taken the {max_steps} steps it may, and was paused; resume it to go on", self.id()),
+            format!(
+                "run {} has taken the {max_steps} steps it may, and was paused; resume it to go on",
+                self.id()
+            ),
         ))
     }
 
@@ -213,7 +229,8 @@ impl AsyncRunRecorder {
     /// # Errors
     /// As [`record_message`](Self::record_message).
     pub async fn record_raw_message(&self, json: RawJson) -> Result<Recorded> {
-        self.record_raw_message_with(json, &AppendOptions::default()).await
+        self.record_raw_message_with(json, &AppendOptions::default())
+            .await
     }
 
     /// [`record_raw_message`](Self::record_raw_message) with options. Run and step are the recorder's own.
@@ -221,8 +238,15 @@ impl AsyncRunRecorder {
     /// # Errors
     /// As [`record_message`](Self::record_message); [`Conflict`](ErrorKind::Conflict) when the context's last
     /// sequence isn't the expected one.
-    pub async fn record_raw_message_with(&self, json: RawJson, options: &AppendOptions) -> Result<Recorded> {
-        let message = RawMessage { json, event: options.event.clone() };
+    pub async fn record_raw_message_with(
+        &self,
+        json: RawJson,
+        options: &AppendOptions,
+    ) -> Result<Recorded> {
+        let message = RawMessage {
+            json,
+            event: options.event.clone(),
+        };
         self.record(&[message], options).await
     }
 
@@ -233,7 +257,8 @@ impl AsyncRunRecorder {
     /// As [`record_message`](Self::record_message): [`InvalidInput`](ErrorKind::InvalidInput) when the context has no
     /// such call, [`AlreadyExists`](ErrorKind::AlreadyExists) when the call has its result already.
     pub async fn record_tool_result(&self, outcome: &ToolOutcome) -> Result<Recorded> {
-        self.record_tool_result_with(outcome, &BatchExtras::default()).await
+        self.record_tool_result_with(outcome, &BatchExtras::default())
+            .await
     }
 
     /// [`record_tool_result`](Self::record_tool_result), and something else in the same batch.
@@ -244,7 +269,8 @@ impl AsyncRunRecorder {
     ) -> Result<Recorded> {
         outcome.check()?;
         let call = self.call_of(&outcome.tool_call_id).await?;
-        self.record_with(&[outcome.message(&call)], &AppendOptions::default(), extras).await
+        self.record_with(&[outcome.message(&call)], &AppendOptions::default(), extras)
+            .await
     }
 
     /// Records the assistant message that asked for tool calls together with what the tools gave: message,
@@ -253,12 +279,18 @@ impl AsyncRunRecorder {
     /// # Errors
     /// As [`record_message`](Self::record_message); [`InvalidInput`](ErrorKind::InvalidInput) when an outcome
     /// answers no call of the message.
-    pub async fn record_tool_call(&self, message: RawJson, outcomes: &[ToolOutcome]) -> Result<Recorded> {
+    pub async fn record_tool_call(
+        &self,
+        message: RawJson,
+        outcomes: &[ToolOutcome],
+    ) -> Result<Recorded> {
         let calls = tool_calls_of(&message)?;
         let mut messages = vec![RawMessage::from(message)];
         for outcome in outcomes {
             outcome.check()?;
-            let answered = calls.iter().find(|call| call.id.as_deref() == Some(&outcome.tool_call_id));
+            let answered = calls
+                .iter()
+                .find(|call| call.id.as_deref() == Some(&outcome.tool_call_id));
             let call = answered.map(AnsweredCall::from).ok_or_else(|| {
                 Error::invalid(format!(
                     "the message asks for no tool call {:?}, which the outcome answers",
@@ -276,7 +308,10 @@ impl AsyncRunRecorder {
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't running, [`TooLarge`](ErrorKind::TooLarge) for a
     /// reason over its limit.
     pub async fn pause(&self, reason: &str) -> Result<Run> {
-        self.change(RunStatus::Paused, |change| change.pause_reason = Some(reason.to_owned())).await
+        self.change(RunStatus::Paused, |change| {
+            change.pause_reason = Some(reason.to_owned())
+        })
+        .await
     }
 
     /// Ends the run well, with what came of it. Durable when it returns.
@@ -284,7 +319,10 @@ impl AsyncRunRecorder {
     /// # Errors
     /// As [`pause`](Self::pause).
     pub async fn complete(&self, summary: Option<&str>) -> Result<Run> {
-        self.change(RunStatus::Completed, |change| change.summary = summary.map(str::to_owned)).await
+        self.change(RunStatus::Completed, |change| {
+            change.summary = summary.map(str::to_owned)
+        })
+        .await
     }
 
     /// Ends the run with an error. Durable when it returns.
@@ -292,7 +330,10 @@ impl AsyncRunRecorder {
     /// # Errors
     /// As [`pause`](Self::pause).
     pub async fn fail(&self, error_message: &str) -> Result<Run> {
-        self.change(RunStatus::Failed, |change| change.error_message = Some(error_message.to_owned())).await
+        self.change(RunStatus::Failed, |change| {
+            change.error_message = Some(error_message.to_owned())
+        })
+        .await
     }
 
     /// Ends the run because nobody wants it any more. A paused run can be cancelled too, unless another goes on
@@ -302,11 +343,15 @@ impl AsyncRunRecorder {
     /// [`WrongStatus`](ErrorKind::WrongStatus) when the run has ended or was resumed, [`TooLarge`](ErrorKind::TooLarge)
     /// for a summary over its limit.
     pub async fn cancel(&self, summary: Option<&str>) -> Result<Run> {
-        self.change(RunStatus::Cancelled, |change| change.summary = summary.map(str::to_owned)).await
+        self.change(RunStatus::Cancelled, |change| {
+            change.summary = summary.map(str::to_owned)
+        })
+        .await
     }
 
     async fn record(&self, messages: &[RawMessage], options: &AppendOptions) -> Result<Recorded> {
-        self.record_with(messages, options, &BatchExtras::default()).await
+        self.record_with(messages, options, &BatchExtras::default())
+            .await
     }
 
     /// Records messages, and something else in the same batch. Without a message, what is said of it is that
@@ -331,16 +376,28 @@ impl AsyncRunRecorder {
                 let last = expected_of(&state, checked, key, &mut refused)?;
                 (state.run.step_count, state.recorded_step, last)
             };
-            events.iter_mut().for_each(|event| event.meta.step_number = Some(step_number));
-            let metas = events.iter().map(NewContextEvent::encode_meta).collect::<Result<Vec<_>>>()?;
+            events
+                .iter_mut()
+                .for_each(|event| event.meta.step_number = Some(step_number));
+            let metas = events
+                .iter()
+                .map(NewContextEvent::encode_meta)
+                .collect::<Result<Vec<_>>>()?;
             let at_ms = self.inner.runs.store.backend().now_ms();
-            let step = (step_number > recorded_step).then(|| RunEvent::StepStarted { step_number, at_ms }.encode());
+            let step = (step_number > recorded_step)
+                .then(|| RunEvent::StepStarted { step_number, at_ms }.encode());
             let step = step.transpose()?;
-            let expected = options.expected_last_sequence.map_or(Expected::Any, |last| Expected::Last(Sequence(last)));
+            let expected = options
+                .expected_last_sequence
+                .map_or(Expected::Any, |last| Expected::Last(Sequence(last)));
             let mut ops = Vec::with_capacity(2 + extras.ops.len());
             if !events.is_empty() {
                 let stream = repository::stream_of(instance);
-                ops.push(Op::Append { stream, expected, records: context_records(&events, &metas) });
+                ops.push(Op::Append {
+                    stream,
+                    expected,
+                    records: context_records(&events, &metas),
+                });
             }
             // Also without a record: it sees to it that the run hasn't ended.
             ops.push(Op::Append {
@@ -349,14 +406,22 @@ impl AsyncRunRecorder {
                 records: step.iter().chain(extras.run_events).map(record).collect(),
             });
             ops.extend(extras.ops.iter().cloned());
-            let batch = Batch { ops, key, durability: extras.durability.or(options.durability) };
+            let batch = Batch {
+                ops,
+                key,
+                durability: extras.durability.or(options.durability),
+            };
             match self.inner.runs.store.backend().commit(batch).await {
                 Ok(appended) => {
                     let recorded = self.recorded(&appended, &events, step_number)?;
                     if !appended.repeated {
                         taken.keep();
                     }
-                    return Ok(if appended.repeated { self.as_it_was(recorded).await? } else { recorded });
+                    return Ok(if appended.repeated {
+                        self.as_it_was(recorded).await?
+                    } else {
+                        recorded
+                    });
                 }
                 Err(error) if error.kind() == ErrorKind::Conflict && refused.is_some() => {
                     return Err(refused.unwrap_or(error));
@@ -376,22 +441,38 @@ impl AsyncRunRecorder {
     fn events_of(&self, messages: &[RawMessage]) -> Result<Vec<NewContextEvent>> {
         let mut events = Vec::new();
         for message in messages {
-            let options = EventOptions { run_id: Some(self.id()), ..message.event.clone() };
+            let options = EventOptions {
+                run_id: Some(self.id()),
+                ..message.event.clone()
+            };
             events.extend(NewContextEvent::of_message(message.json.clone(), &options)?);
         }
         Ok(events)
     }
 
-    fn recorded(&self, appended: &Appended, events: &[NewContextEvent], step_number: u32) -> Result<Recorded> {
+    fn recorded(
+        &self,
+        appended: &Appended,
+        events: &[NewContextEvent],
+        step_number: u32,
+    ) -> Result<Recorded> {
         // A repeated batch doesn't tell of steps that wrote nothing, such as that of a run whose step was told.
-        let (Some(context), run) = (appended.ops.first(), appended.ops.get(usize::from(!events.is_empty()))) else {
-            return Err(Error::new(ErrorKind::Io, "the backend acknowledged a batch without saying where it is"));
+        let (Some(context), run) = (
+            appended.ops.first(),
+            appended.ops.get(usize::from(!events.is_empty())),
+        ) else {
+            return Err(Error::new(
+                ErrorKind::Io,
+                "the backend acknowledged a batch without saying where it is",
+            ));
         };
         if let Some(run) = run.filter(|_| !appended.repeated) {
             let mut state = self.state();
             state.last_sequence = state.last_sequence.max(run.last_sequence);
             state.recorded_step = state.recorded_step.max(step_number);
-            state.calls.after_commit(events.len() as u64, context.last_sequence);
+            state
+                .calls
+                .after_commit(events.len() as u64, context.last_sequence);
         }
         Ok(Recorded {
             id: context.position.0,
@@ -410,7 +491,13 @@ impl AsyncRunRecorder {
     }
 
     async fn refresh_if_moved(&self) -> Result<()> {
-        let info = self.inner.runs.store.backend().stream(stream_of(self.id())).await?;
+        let info = self
+            .inner
+            .runs
+            .store
+            .backend()
+            .stream(stream_of(self.id()))
+            .await?;
         if info.map(|info| info.last_sequence) != Some(self.state().last_sequence) {
             self.refresh().await?;
         }
@@ -444,6 +531,8 @@ impl AsyncRunRecorder {
 
 impl fmt::Debug for AsyncRunRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncRunRecorder").field("id", &self.id()).finish_non_exhaustive()
+        f.debug_struct("AsyncRunRecorder")
+            .field("id", &self.id())
+            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,9 @@
 //! Recovery: runs that a process left `running` become `paused`.
 
 use runlog_log::{Batch, Expected, Op, Sequence};
-use runlog_model::{EncodedRunEvent, RunCatalogEvent, RunEvent, RunId, RunStatus, StatusChange, pause_reason};
+use runlog_model::{
+    EncodedRunEvent, RunCatalogEvent, RunEvent, RunId, RunStatus, StatusChange, pause_reason,
+};
 
 use super::{AsyncRuns, index::RUNS_STREAM, load::stream_of, start::record};
 use crate::{ErrorKind, Result};
@@ -28,7 +30,11 @@ impl AsyncRuns {
         let shared = self.index().shared();
         let running: Vec<RunId> = self
             .index()
-            .read(|runs| runs.with_status(RunStatus::Running).filter(|id| !shared.is_live(*id)).collect())
+            .read(|runs| {
+                runs.with_status(RunStatus::Running)
+                    .filter(|id| !shared.is_live(*id))
+                    .collect()
+            })
             .await?;
         let mut paused = Vec::new();
         for ids in running.chunks(RUNS_PER_BATCH) {
@@ -47,8 +53,15 @@ impl AsyncRuns {
                     records: vec![record(&orphan.own)],
                 })
                 .collect();
-            let records = orphans.iter().map(|orphan| record(&orphan.listed)).collect();
-            ops.push(Op::Append { stream: RUNS_STREAM, expected: Expected::Any, records });
+            let records = orphans
+                .iter()
+                .map(|orphan| record(&orphan.listed))
+                .collect();
+            ops.push(Op::Append {
+                stream: RUNS_STREAM,
+                expected: Expected::Any,
+                records,
+            });
             self.store.backend().commit(Batch::new(ops)).await?;
             paused.extend(orphans.iter().map(|orphan| orphan.id));
         }
@@ -75,8 +88,19 @@ impl AsyncRuns {
             pause_reason: Some(pause_reason::ORPHANED.to_owned()),
         };
         let (status, step_count, at_ms) = (change.status, change.step_count, change.at_ms);
-        let listed = RunCatalogEvent::StatusChanged { id, status, step_count, at_ms }.encode()?;
+        let listed = RunCatalogEvent::StatusChanged {
+            id,
+            status,
+            step_count,
+            at_ms,
+        }
+        .encode()?;
         let own = RunEvent::StatusChanged(change).encode()?;
-        Ok(Some(Orphan { id, last_sequence: loaded.last_sequence, own, listed }))
+        Ok(Some(Orphan {
+            id,
+            last_sequence: loaded.last_sequence,
+            own,
+            listed,
+        }))
     }
 }

@@ -2,8 +2,9 @@
 
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
-    ContextEvent, DanglingFold, DanglingToolCall, EncodedRunEvent, EventOptions, Message, MessageFold, NewContextEvent,
-    NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, error_results, max_steps,
+    ContextEvent, DanglingFold, DanglingToolCall, EncodedRunEvent, EventOptions, Message,
+    MessageFold, NewContextEvent, NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId,
+    RunStatus, error_results, max_steps,
 };
 
 use super::{
@@ -13,7 +14,8 @@ use super::{
     start::{context_records, creation, record},
 };
 use crate::{
-    Error, ErrorKind, RawMessage, Result, flows::CarriedFlow, journal::ATTEMPTS_MAX, lookup::check_id, repository,
+    Error, ErrorKind, RawMessage, Result, flows::CarriedFlow, journal::ATTEMPTS_MAX,
+    lookup::check_id, repository,
 };
 
 /// The steps that a run and those it was resumed from may take together before no more resume is allowed.
@@ -22,7 +24,8 @@ pub const MAX_TOTAL_STEPS_PER_RUN: u32 = 500;
 /// What the agent is told where the caller says nothing.
 const CONTINUE: &str = "Continue your work from where you left off.";
 /// What stands as the result of a call that was cut off.
-const INTERRUPTED: &str = "The tool call was interrupted: the run stopped before its result was recorded.";
+const INTERRUPTED: &str =
+    "The tool call was interrupted: the run stopped before its result was recorded.";
 
 /// How to resume a run.
 ///
@@ -173,7 +176,8 @@ impl AsyncRuns {
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a message that isn't a user's, for one that would stand between a
     /// call that is left open and its result, and for an outcome of a call that isn't open.
     pub async fn resume(&self, id: RunId, options: &ResumeOptions) -> Result<AsyncResumedRun> {
-        self.resume_with_extras(id, options, &ResumeExtras::default()).await
+        self.resume_with_extras(id, options, &ResumeExtras::default())
+            .await
     }
 
     /// [`resume`](Self::resume), and something else in the same batch.
@@ -187,10 +191,16 @@ impl AsyncRuns {
         if let Some(parent) = options.parent_run_id
             && !self.index().read(|runs| runs.run(parent).is_some()).await?
         {
-            return Err(Error::not_found(format!("no run {parent} to be the parent; start it first")));
+            return Err(Error::not_found(format!(
+                "no run {parent} to be the parent; start it first"
+            )));
         }
         if let Some(RunId(new)) = options.id {
-            self.store.shared.catalog.read(|catalog| check_id(catalog, new)).await??;
+            self.store
+                .shared
+                .catalog
+                .read(|catalog| check_id(catalog, new))
+                .await??;
         }
         let message = options.message.message()?;
         let mut attempt = 1;
@@ -204,7 +214,9 @@ impl AsyncRuns {
             let told = match &message {
                 None => Vec::new(),
                 Some((_, true)) if leaves_open(&rebuilt.dangling, &options.dangling) => Vec::new(),
-                Some(_) if leaves_open(&rebuilt.dangling, &options.dangling) => return Err(between(&rebuilt.dangling)),
+                Some(_) if leaves_open(&rebuilt.dangling, &options.dangling) => {
+                    return Err(between(&rebuilt.dangling));
+                }
                 Some((json, is_own)) => told_events(&run, json, *is_own)?,
             };
             let _alone = self.enter(run.session_id, run.instance_id).await?;
@@ -212,7 +224,10 @@ impl AsyncRuns {
             let _live = self.index().shared().live(run.id);
             let flow = self.store.carried_flow(&old.run, &run).await?;
             let at = (rebuilt.last_sequence, flow.as_ref());
-            match self.write(&old, &run, &closing, &told, at, extras.parent.as_ref()).await {
+            match self
+                .write(&old, &run, &closing, &told, at, extras.parent.as_ref())
+                .await
+            {
                 Ok(()) => return self.resumed(&run, rebuilt).await,
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
                     attempt += 1;
@@ -235,10 +250,18 @@ impl AsyncRuns {
         parent: Option<&ResumedBy<'_>>,
     ) -> Result<()> {
         let context = repository::stream_of(run.instance_id);
-        let metas =
-            |events: &[NewContextEvent]| events.iter().map(NewContextEvent::encode_meta).collect::<Result<Vec<_>>>();
+        let metas = |events: &[NewContextEvent]| {
+            events
+                .iter()
+                .map(NewContextEvent::encode_meta)
+                .collect::<Result<Vec<_>>>()
+        };
         let (closing_metas, told_metas) = (metas(closing)?, metas(told)?);
-        let resumed = RunEvent::Resumed { run_id: run.id, at_ms: run.created_at_ms }.encode()?;
+        let resumed = RunEvent::Resumed {
+            run_id: run.id,
+            at_ms: run.created_at_ms,
+        }
+        .encode()?;
         let own = RunEvent::Created(Box::new(run.clone())).encode()?;
         let listed = RunCatalogEvent::Created(run.to_summary()).encode()?;
         // In this order, a run's messages lie between its creation and its end: those that close calls before
@@ -257,19 +280,38 @@ impl AsyncRuns {
         ];
         ops.extend(creation(run, &own, &listed));
         ops.extend(flow.into_iter().flat_map(CarriedFlow::ops));
-        ops.push(Op::Append { stream: context, expected: Expected::Any, records: context_records(told, &told_metas) });
-        if let Some(ResumedBy { recorder, record: event, allowed }) = parent {
+        ops.push(Op::Append {
+            stream: context,
+            expected: Expected::Any,
+            records: context_records(told, &told_metas),
+        });
+        if let Some(ResumedBy {
+            recorder,
+            record: event,
+            allowed,
+        }) = parent
+        {
             let (parent, last) = recorder.run_at();
             if !allowed.contains(&parent.status) {
-                let message = format!("run {} is {}, and can't spawn sub-agents", parent.id, parent.status);
+                let message = format!(
+                    "run {} is {}, and can't spawn sub-agents",
+                    parent.id, parent.status
+                );
                 return Err(Error::new(ErrorKind::WrongStatus, message));
             }
             if let Some(by) = parent.resumed_by {
-                let message = format!("run {} was resumed as run {by}, and has no sub-agents any more", parent.id);
+                let message = format!(
+                    "run {} was resumed as run {by}, and has no sub-agents any more",
+                    parent.id
+                );
                 return Err(Error::new(ErrorKind::WrongStatus, message));
             }
             let (stream, expected) = (stream_of(parent.id), Expected::Last(last));
-            ops.push(Op::Append { stream, expected, records: vec![record(event)] });
+            ops.push(Op::Append {
+                stream,
+                expected,
+                records: vec![record(event)],
+            });
         }
         self.store.backend().commit(Batch::new(ops)).await?;
         if flow.is_some() {
@@ -286,13 +328,26 @@ impl AsyncRuns {
         let recorder = self.recorder(run.id).await?;
         let context = self.store.context(run.instance_id).await?;
         let mut messages = rebuilt.messages;
-        messages.extend(context.replay_from_sequence(rebuilt.last_sequence + 1).await?);
-        Ok(AsyncResumedRun { run: recorder.run(), recorder, messages, dangling: rebuilt.dangling })
+        messages.extend(
+            context
+                .replay_from_sequence(rebuilt.last_sequence + 1)
+                .await?,
+        );
+        Ok(AsyncResumedRun {
+            run: recorder.run(),
+            recorder,
+            messages,
+            dangling: rebuilt.dangling,
+        })
     }
 
     async fn rebuild(&self, old: &LoadedRun) -> Result<Rebuilt> {
         let (mut messages, mut dangling) = (MessageFold::new(), DanglingFold::new());
-        let mut rebuilt = Rebuilt { messages: Vec::new(), dangling: Vec::new(), last_sequence: 0 };
+        let mut rebuilt = Rebuilt {
+            messages: Vec::new(),
+            dangling: Vec::new(),
+            last_sequence: 0,
+        };
         let mut pages = self.store.contexts().events(old.run.instance_id, 1).await?;
         while let Some(page) = pages.next_page().await? {
             for event in &page {
@@ -341,7 +396,10 @@ pub(crate) fn check(run: &Run, max_total_steps: u32) -> Result<()> {
     if let Some(by) = run.resumed_by {
         return Err(Error::new(
             ErrorKind::WrongStatus,
-            format!("run {} was resumed already, as run {by}; resume that one once it is paused", run.id),
+            format!(
+                "run {} was resumed already, as run {by}; resume that one once it is paused",
+                run.id
+            ),
         ));
     }
     if run.step_count >= max_total_steps {
@@ -358,7 +416,9 @@ pub(crate) fn check(run: &Run, max_total_steps: u32) -> Result<()> {
 
 /// Another run's part would not be the context as it was before the pause.
 fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
-    let since = old.ended_position.is_some_and(|ended| event.position > ended);
+    let since = old
+        .ended_position
+        .is_some_and(|ended| event.position > ended);
     match event.run_id {
         Some(other) if since && other != old.run.id => Err(Error::new(
             ErrorKind::Conflict,
@@ -372,9 +432,14 @@ fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
 }
 
 fn told_events(run: &Run, json: &RawJson, is_own: bool) -> Result<Vec<NewContextEvent>> {
-    let own = EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
+    let own = EventOptions {
+        run_id: Some(run.id),
+        step_number: Some(run.step_count),
+        ..EventOptions::default()
+    };
     let mut told = NewContextEvent::of_message(json.clone(), &own)?;
-    told.iter_mut().for_each(|event| event.meta.is_continuation = is_own);
+    told.iter_mut()
+        .for_each(|event| event.meta.is_continuation = is_own);
     Ok(told)
 }
 
@@ -383,7 +448,10 @@ fn leaves_open(calls: &[DanglingToolCall], dangling: &Dangling) -> bool {
 }
 
 pub(super) fn between(calls: &[DanglingToolCall]) -> Error {
-    let names: Vec<&str> = calls.iter().map(|call| call.id.as_deref().unwrap_or(&call.name)).collect();
+    let names: Vec<&str> = calls
+        .iter()
+        .map(|call| call.id.as_deref().unwrap_or(&call.name))
+        .collect();
     Error::invalid(format!(
         "a message can't stand between tool calls and their results, and these have none: {}; have them closed or \
          answered, or leave the message out and record it after their results",
@@ -397,12 +465,25 @@ pub(super) fn closing_events(
     calls: &[DanglingToolCall],
     dangling: &Dangling,
 ) -> Result<Vec<NewContextEvent>> {
-    let options = EventOptions { run_id: Some(run.id), step_number: Some(run.step_count), ..EventOptions::default() };
-    let closing = EventOptions { tool_is_error: Some(true), ..options.clone() };
+    let options = EventOptions {
+        run_id: Some(run.id),
+        step_number: Some(run.step_count),
+        ..EventOptions::default()
+    };
+    let closing = EventOptions {
+        tool_is_error: Some(true),
+        ..options.clone()
+    };
     let mut events = Vec::new();
     let close = |calls: &[DanglingToolCall], reason| -> Result<Vec<NewContextEvent>> {
-        let results = error_results(calls, reason).into_iter().map(|json| NewContextEvent::of_message(json, &closing));
-        Ok(results.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+        let results = error_results(calls, reason)
+            .into_iter()
+            .map(|json| NewContextEvent::of_message(json, &closing));
+        Ok(results
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .flatten()
+            .collect())
     };
     match dangling {
         Dangling::Close => events = close(calls, INTERRUPTED)?,
@@ -411,20 +492,30 @@ pub(super) fn closing_events(
         Dangling::Answer(outcomes) => {
             let mut left: Vec<&ToolOutcome> = outcomes.iter().collect();
             for call in calls {
-                let answers = |outcome: &&ToolOutcome| Some(&outcome.tool_call_id) == call.id.as_ref();
+                let answers =
+                    |outcome: &&ToolOutcome| Some(&outcome.tool_call_id) == call.id.as_ref();
                 let Some(place) = left.iter().position(answers) else {
                     events.extend(close(std::slice::from_ref(call), INTERRUPTED)?);
                     continue;
                 };
                 let outcome = left.remove(place);
                 outcome.check()?;
-                let RawMessage { json, event } =
-                    outcome.message(&AnsweredCall { style: call.style, name: call.name.clone() });
-                let options = EventOptions { run_id: options.run_id, step_number: options.step_number, ..event };
+                let RawMessage { json, event } = outcome.message(&AnsweredCall {
+                    style: call.style,
+                    name: call.name.clone(),
+                });
+                let options = EventOptions {
+                    run_id: options.run_id,
+                    step_number: options.step_number,
+                    ..event
+                };
                 events.extend(NewContextEvent::of_message(json, &options)?);
             }
             if let Some(stray) = left.first() {
-                let message = format!("run {} has no open tool call {:?} to be answered", run.id, stray.tool_call_id);
+                let message = format!(
+                    "run {} has no open tool call {:?} to be answered",
+                    run.id, stray.tool_call_id
+                );
                 return Err(Error::invalid(message));
             }
         }

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Sequence};
 use runlog_model::{
-    AgentInstance, CatalogEvent, ContextEventKind, DanglingToolCall, EncodedRunEvent, EventOptions, InstanceId,
-    NewContextEvent, RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunStatus, Session, SessionId, max_steps,
+    AgentInstance, CatalogEvent, ContextEventKind, DanglingToolCall, EncodedRunEvent, EventOptions,
+    InstanceId, NewContextEvent, RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
+    Session, SessionId, max_steps,
 };
 
 use super::{
@@ -125,7 +126,9 @@ impl AsyncRuns {
         if let Some(parent) = new.parent_run_id {
             let found = self.index().read(|runs| runs.run(parent).is_some()).await?;
             if !found {
-                return Err(Error::not_found(format!("no run {parent} to be the parent; start it first")));
+                return Err(Error::not_found(format!(
+                    "no run {parent} to be the parent; start it first"
+                )));
             }
         }
         let made = self.place(&new.place).await?;
@@ -135,7 +138,10 @@ impl AsyncRuns {
         let first = initial_events(&new.messages, run.id)?;
         let (mut context, expected) = self.closing(&new, &first, &run, &made).await?;
         context.extend(first);
-        let metas = context.iter().map(NewContextEvent::encode_meta).collect::<Result<Vec<_>>>()?;
+        let metas = context
+            .iter()
+            .map(NewContextEvent::encode_meta)
+            .collect::<Result<Vec<_>>>()?;
         let own = RunEvent::Created(Box::new(run.clone())).encode()?;
         let listed = RunCatalogEvent::Created(run.to_summary()).encode()?;
 
@@ -143,19 +149,29 @@ impl AsyncRuns {
         let mut ops = creation(&run, &own, &listed);
         if !context.is_empty() {
             let stream = repository::stream_of(made.instance.id);
-            ops.push(Op::Append { stream, expected, records: context_records(&context, &metas) });
+            ops.push(Op::Append {
+                stream,
+                expected,
+                records: context_records(&context, &metas),
+            });
         }
         // From before it is there, so that a recovery at the same time doesn't take it for an orphan.
         let _live = self.index().shared().live(run.id);
         let written = if made.new_instance {
             self.write_with_place(&made, ops).await
         } else {
-            self.store.backend().commit(Batch::new(ops)).await.map(|_| ())
+            self.store
+                .backend()
+                .commit(Batch::new(ops))
+                .await
+                .map(|_| ())
         };
         written.map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists if new.id.is_some() => {
-                Error::with_source(ErrorKind::AlreadyExists, format!("run {} can't be started: {error}", run.id), error)
-            }
+            ErrorKind::AlreadyExists if new.id.is_some() => Error::with_source(
+                ErrorKind::AlreadyExists,
+                format!("run {} can't be started: {error}", run.id),
+                error,
+            ),
             _ => error,
         })?;
         self.index().after_commit().await;
@@ -167,7 +183,9 @@ impl AsyncRuns {
         if made.new_instance || new.concurrent {
             return Ok(None);
         }
-        self.enter(made.instance.session_id, made.instance.id).await.map(Some)
+        self.enter(made.instance.session_id, made.instance.id)
+            .await
+            .map(Some)
     }
 
     /// What closes the open tool calls of a context that the run's first messages would be cut off from their results
@@ -184,11 +202,23 @@ impl AsyncRuns {
             check_results(Vec::new(), first)?;
             return Ok((Vec::new(), Expected::Any));
         }
-        let (calls, last) = self.store.context(made.instance.id).await?.dangling_at().await?;
+        let (calls, last) = self
+            .store
+            .context(made.instance.id)
+            .await?
+            .dangling_at()
+            .await?;
         // The results that the messages begin with are those of open calls.
-        let results = first.iter().take_while(|event| event.kind == ContextEventKind::ToolResult);
-        let answered: Vec<_> = results.flat_map(|event| &event.meta.tools).map(|mark| &mark.tool_call_id).collect();
-        let (own, open): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| answered.contains(&&call.id));
+        let results = first
+            .iter()
+            .take_while(|event| event.kind == ContextEventKind::ToolResult);
+        let answered: Vec<_> = results
+            .flat_map(|event| &event.meta.tools)
+            .map(|mark| &mark.tool_call_id)
+            .collect();
+        let (own, open): (Vec<_>, Vec<_>) = calls
+            .into_iter()
+            .partition(|call| answered.contains(&&call.id));
         check_results(own, first)?;
         let closing = match (&new.dangling, open.as_slice()) {
             (Dangling::Report, [_, ..]) => return Err(between(&open)),
@@ -211,7 +241,14 @@ impl AsyncRuns {
                     check_instance(catalog, &made.instance)?;
                 }
                 events.push(CatalogEvent::InstanceCreated(made.instance.clone()));
-                Ok((Change { events, ops: ops.clone(), guard: made.guard }, ()))
+                Ok((
+                    Change {
+                        events,
+                        ops: ops.clone(),
+                        guard: made.guard,
+                    },
+                    (),
+                ))
             })
             .await
     }
@@ -222,7 +259,13 @@ impl AsyncRuns {
             RunPlace::Instance(id) => {
                 let instance = self.store.writable_instance(*id).await?;
                 let project = self.project_of(instance.session_id).await?;
-                Made { session: None, new_instance: false, instance, project, guard: Guard::Any }
+                Made {
+                    session: None,
+                    new_instance: false,
+                    instance,
+                    project,
+                    guard: Guard::Any,
+                }
             }
             RunPlace::NewInstance(new) => {
                 let instance = AgentInstance {
@@ -233,9 +276,19 @@ impl AsyncRuns {
                     created_at_ms: new.created_at_ms.unwrap_or_else(|| backend.now_ms()),
                 };
                 check_unused(&**backend, new.id.map(InstanceId::as_uuid)).await?;
-                let guard = if new.id.is_some() { Guard::Unchanged } else { Guard::Any };
+                let guard = if new.id.is_some() {
+                    Guard::Unchanged
+                } else {
+                    Guard::Any
+                };
                 let project = self.project_of(instance.session_id).await?;
-                Made { session: None, new_instance: true, instance, project, guard }
+                Made {
+                    session: None,
+                    new_instance: true,
+                    instance,
+                    project,
+                    guard,
+                }
             }
             RunPlace::NewSession(new, agent_name) => {
                 let session = self.store.session_from(new);
@@ -249,7 +302,13 @@ impl AsyncRuns {
                     created_at_ms: session.created_at_ms,
                 };
                 let (project, guard) = (session.project.clone(), Guard::of_new(new));
-                Made { session: Some(session), new_instance: true, instance, project, guard }
+                Made {
+                    session: Some(session),
+                    new_instance: true,
+                    instance,
+                    project,
+                    guard,
+                }
             }
         };
         made.instance.check()?;
@@ -259,7 +318,11 @@ impl AsyncRuns {
     /// Checks that an id that a caller gives to a run is that of nothing else, also of what is made with it.
     async fn check_run_id(&self, id: Option<RunId>, made: &Made) -> Result<()> {
         let Some(RunId(id)) = id else { return Ok(()) };
-        self.store.shared.catalog.read(|catalog| check_id(catalog, id)).await??;
+        self.store
+            .shared
+            .catalog
+            .read(|catalog| check_id(catalog, id))
+            .await??;
         if id == made.instance.id.as_uuid() || id == made.instance.session_id.as_uuid() {
             return Err(Error::invalid(format!(
                 "a run can't have the id {id} of its own instance or session; leave it out"
@@ -269,7 +332,9 @@ impl AsyncRuns {
     }
 
     async fn project_of(&self, session: SessionId) -> Result<Option<String>> {
-        let look = |catalog: &runlog_model::Catalog| live_session(catalog, session).map(|found| found.project.clone());
+        let look = |catalog: &runlog_model::Catalog| {
+            live_session(catalog, session).map(|found| found.project.clone())
+        };
         self.store.shared.catalog.read(look).await?
     }
 
@@ -280,7 +345,10 @@ impl AsyncRuns {
             project: new.project.clone().or_else(|| made.project.clone()),
             session_id: made.instance.session_id,
             instance_id: made.instance.id,
-            agent_id: new.agent_id.clone().unwrap_or_else(|| made.instance.agent_name.clone()),
+            agent_id: new
+                .agent_id
+                .clone()
+                .unwrap_or_else(|| made.instance.agent_name.clone()),
             status: RunStatus::Running,
             step_count: 0,
             max_steps: new.max_steps,
@@ -300,18 +368,37 @@ impl AsyncRuns {
 }
 
 /// What makes a run's stream and lists it.
-pub(super) fn creation<'a>(run: &Run, own: &'a EncodedRunEvent, listed: &'a EncodedRunEvent) -> Vec<Op<'a>> {
+pub(super) fn creation<'a>(
+    run: &Run,
+    own: &'a EncodedRunEvent,
+    listed: &'a EncodedRunEvent,
+) -> Vec<Op<'a>> {
     vec![
-        Op::Append { stream: stream_of(run.id), expected: Expected::Absent, records: vec![record(own)] },
-        Op::Append { stream: RUNS_STREAM, expected: Expected::Any, records: vec![record(listed)] },
+        Op::Append {
+            stream: stream_of(run.id),
+            expected: Expected::Absent,
+            records: vec![record(own)],
+        },
+        Op::Append {
+            stream: RUNS_STREAM,
+            expected: Expected::Any,
+            records: vec![record(listed)],
+        },
     ]
 }
 
 pub(crate) fn record(event: &EncodedRunEvent) -> NewRecord<'_> {
-    NewRecord { kind: Kind(event.kind), meta: &event.meta, payload: &event.payload }
+    NewRecord {
+        kind: Kind(event.kind),
+        meta: &event.meta,
+        payload: &event.payload,
+    }
 }
 
-pub(crate) fn context_records<'a>(events: &'a [NewContextEvent], metas: &'a [Vec<u8>]) -> Vec<NewRecord<'a>> {
+pub(crate) fn context_records<'a>(
+    events: &'a [NewContextEvent],
+    metas: &'a [Vec<u8>],
+) -> Vec<NewRecord<'a>> {
     let record = |(event, meta): (&'a NewContextEvent, &'a Vec<u8>)| NewRecord {
         kind: Kind(event.kind.byte()),
         meta,
@@ -327,7 +414,11 @@ fn check_results(calls: Vec<DanglingToolCall>, events: &[NewContextEvent]) -> Re
     let mut order = OpenCalls::of(calls.clone());
     for event in events {
         order.take(event)?;
-        let ids = event.meta.tools.iter().filter_map(|mark| mark.tool_call_id.as_deref());
+        let ids = event
+            .meta
+            .tools
+            .iter()
+            .filter_map(|mark| mark.tool_call_id.as_deref());
         for id in ids {
             match event.kind {
                 ContextEventKind::ToolCall => drop(open.insert(id)),
@@ -345,13 +436,21 @@ fn check_results(calls: Vec<DanglingToolCall>, events: &[NewContextEvent]) -> Re
 }
 
 fn initial_events(messages: &[RawJson], run: RunId) -> Result<Vec<NewContextEvent>> {
-    let options = EventOptions { run_id: Some(run), step_number: Some(0), ..EventOptions::default() };
+    let options = EventOptions {
+        run_id: Some(run),
+        step_number: Some(0),
+        ..EventOptions::default()
+    };
     let mut events = Vec::new();
     for (index, message) in messages.iter().enumerate() {
-        let of_message = NewContextEvent::of_message(message.clone(), &options).map_err(|error| {
-            let error = error;
-            Error::new(error.kind(), format!("message {} of the run: {error}", index + 1))
-        })?;
+        let of_message =
+            NewContextEvent::of_message(message.clone(), &options).map_err(|error| {
+                let error = error;
+                Error::new(
+                    error.kind(),
+                    format!("message {} of the run: {error}", index + 1),
+                )
+            })?;
         events.extend(of_message);
     }
     Ok(events)

@@ -24,17 +24,28 @@ pub(super) struct ChatReader {
 
 impl ChatReader {
     pub(super) fn openai(name: Option<String>) -> Self {
-        Self { format: Format::OpenAi, name, runs: 0, open: None }
+        Self {
+            format: Format::OpenAi,
+            name,
+            runs: 0,
+            open: None,
+        }
     }
 
     pub(super) fn swe_agent(name: Option<String>) -> Self {
-        Self { format: Format::SweAgent, name, runs: 0, open: None }
+        Self {
+            format: Format::SweAgent,
+            name,
+            runs: 0,
+            open: None,
+        }
     }
 
     /// What a run is called: its own id, or the source's name and its task, or its place.
     fn run_name(&self, text: &str) -> Option<String> {
         // An array of messages has no fields, and is called after its source.
-        let [id, session_id, task, trial] = fields(text, ["id", "session_id", "task_id", "trial"]).unwrap_or_default();
+        let [id, session_id, task, trial] =
+            fields(text, ["id", "session_id", "task_id", "trial"]).unwrap_or_default();
         if let Some(own) = id.or(session_id).and_then(string) {
             return Some(own);
         }
@@ -53,7 +64,9 @@ impl ChatReader {
     /// The agent whose message this is, where a source has those of several.
     fn agent_of(&self, message: &str) -> Option<String> {
         match (self.format, fields(message, ["agent"])) {
-            (Format::SweAgent, Ok([Some(agent)])) => string(agent).filter(|agent| !agent.is_empty()),
+            (Format::SweAgent, Ok([Some(agent)])) => {
+                string(agent).filter(|agent| !agent.is_empty())
+            }
             _ => None,
         }
     }
@@ -78,7 +91,9 @@ impl ChatReader {
             let instance = instance_of(session, agent, &mut agents, out);
             let time_ms = time_of(part);
             let message = accept(message::read(&raw, time_ms), part_line, column, out);
-            out.items.push(Item::Entry(entry(session, instance, part_line, &raw, time_ms, message)));
+            out.items.push(Item::Entry(entry(
+                session, instance, part_line, &raw, time_ms, message,
+            )));
         }
         if agents.is_empty() {
             instance_of(session, None, &mut agents, out);
@@ -114,7 +129,13 @@ impl ChatReader {
     /// The session and instance of messages that come a line each; begun at the first.
     fn open(&mut self, out: &mut Output) -> (usize, usize) {
         *self.open.get_or_insert_with(|| {
-            let session = out.session(self.format, Head { name: self.name.clone(), ..Head::default() });
+            let session = out.session(
+                self.format,
+                Head {
+                    name: self.name.clone(),
+                    ..Head::default()
+                },
+            );
             (session, out.instance(session, None, MAIN_AGENT.to_owned()))
         })
     }
@@ -148,10 +169,18 @@ impl Reader for ChatReader {
             (Some(messages), _) => self.run(line, value, text, messages, out),
             (None, Format::SweAgent) => match fields(text, ["trajectory"]) {
                 Ok([Some(_)]) => {
-                    out.warn(line, 1, "no `history`, so no messages; the rest is kept".to_owned());
+                    out.warn(
+                        line,
+                        1,
+                        "no `history`, so no messages; the rest is kept".to_owned(),
+                    );
                     self.run(line, value, text, "[]", out);
                 }
-                _ => out.error(line, 1, "no `history` and no `trajectory`; left out".to_owned()),
+                _ => out.error(
+                    line,
+                    1,
+                    "no `history` and no `trajectory`; left out".to_owned(),
+                ),
             },
             (None, _) => self.single(line, value, text, out),
         }
@@ -170,7 +199,10 @@ pub(super) fn messages_of(text: &str) -> Option<&str> {
         return Some(text);
     }
     let [history, messages, traj] = fields(text, ["history", "messages", "traj"]).ok()?;
-    [history, messages, traj].into_iter().flatten().find(|value| value.starts_with('['))
+    [history, messages, traj]
+        .into_iter()
+        .flatten()
+        .find(|value| value.starts_with('['))
 }
 
 /// What an agent is called when the source doesn't say.
@@ -198,7 +230,12 @@ pub(super) fn accept(
 }
 
 /// The instance of an agent; the first agent is the parent of the others.
-fn instance_of(session: usize, agent: Option<String>, agents: &mut Vec<(String, usize)>, out: &mut Output) -> usize {
+fn instance_of(
+    session: usize,
+    agent: Option<String>,
+    agents: &mut Vec<(String, usize)>,
+    out: &mut Output,
+) -> usize {
     let agent = match (agent, agents.first()) {
         (None, Some((_, instance))) => return *instance,
         (agent, _) => agent.unwrap_or_else(|| MAIN_AGENT.to_owned()),
@@ -228,7 +265,12 @@ struct Places<'a> {
 
 impl<'a> Places<'a> {
     fn new(line: u64, text: &'a str) -> Self {
-        Self { text: text.as_bytes(), at: 0, line, column: 1 }
+        Self {
+            text: text.as_bytes(),
+            at: 0,
+            line,
+            column: 1,
+        }
     }
 
     /// The line and column of the byte `at`, which is not before the one asked for last.
@@ -247,6 +289,10 @@ impl<'a> Places<'a> {
 }
 
 fn time_of(text: &str) -> Option<u64> {
-    let [timestamp, created_at, created, time] = fields(text, ["timestamp", "created_at", "created", "time"]).ok()?;
-    [timestamp, created_at, created, time].into_iter().flatten().find_map(time::from_json)
+    let [timestamp, created_at, created, time] =
+        fields(text, ["timestamp", "created_at", "created", "time"]).ok()?;
+    [timestamp, created_at, created, time]
+        .into_iter()
+        .flatten()
+        .find_map(time::from_json)
 }

@@ -56,7 +56,10 @@ struct Task {
 
 impl ClaudeReader {
     pub(super) fn new(name: Option<String>) -> Self {
-        Self { name, ..Self::default() }
+        Self {
+            name,
+            ..Self::default()
+        }
     }
 
     /// The place in `sessions` of the session called `id`; begun when it is new.
@@ -65,10 +68,22 @@ impl ClaudeReader {
             return *place;
         }
         let name = id.clone().or_else(|| self.name.clone());
-        let number = out.session(Format::ClaudeCode, Head { name, ..Head::default() });
+        let number = out.session(
+            Format::ClaudeCode,
+            Head {
+                name,
+                ..Head::default()
+            },
+        );
         let main = out.instance(number, None, MAIN_AGENT.to_owned());
         let place = self.sessions.len();
-        let state = State { number, main, sub_agents: HashMap::new(), newest_sub_agent: None, tasks: Vec::new() };
+        let state = State {
+            number,
+            main,
+            sub_agents: HashMap::new(),
+            newest_sub_agent: None,
+            tasks: Vec::new(),
+        };
         self.sessions.push(state);
         if let Some(id) = id {
             self.by_id.insert(id, place);
@@ -84,19 +99,43 @@ impl ClaudeReader {
 
     fn line(&mut self, place: usize, line: u64, value: &Bytes, out: &mut Output) {
         let text = std::str::from_utf8(value).unwrap_or_default();
-        let names = ["type", "message", "uuid", "parentUuid", "isSidechain", "agentId", "timestamp"];
-        let Ok([kind, part, uuid, parent, sidechain, agent_id, timestamp]) = fields(text, names) else {
-            out.warn(line, 1, format!("{}, where an object was expected; kept, but not as a message", kind_of(text)));
+        let names = [
+            "type",
+            "message",
+            "uuid",
+            "parentUuid",
+            "isSidechain",
+            "agentId",
+            "timestamp",
+        ];
+        let Ok([kind, part, uuid, parent, sidechain, agent_id, timestamp]) = fields(text, names)
+        else {
+            out.warn(
+                line,
+                1,
+                format!(
+                    "{}, where an object was expected; kept, but not as a message",
+                    kind_of(text)
+                ),
+            );
             return self.keep(place, line, value, None, out);
         };
         let kind = kind.and_then(string);
         if kind.is_none() {
-            out.warn(line, 1, "the line has no `type`; kept, but not as a message".to_owned());
+            out.warn(
+                line,
+                1,
+                "the line has no `type`; kept, but not as a message".to_owned(),
+            );
         }
         let time_ms = timestamp.and_then(time::from_json);
         let Some(part) = part.filter(|_| kind.is_some()) else {
             if matches!(kind.as_deref(), Some("user" | "assistant")) {
-                out.warn(line, 1, "the line has no `message`; kept, but not as a message".to_owned());
+                out.warn(
+                    line,
+                    1,
+                    "the line has no `message`; kept, but not as a message".to_owned(),
+                );
             }
             return self.keep(place, line, value, time_ms, out);
         };
@@ -126,7 +165,14 @@ impl ClaudeReader {
     /// Keeps a line that is no message.
     fn keep(&self, place: usize, line: u64, value: &Bytes, time_ms: Option<u64>, out: &mut Output) {
         let session = &self.sessions[place];
-        out.items.push(Item::Entry(entry(session.number, session.main, line, value, time_ms, None)));
+        out.items.push(Item::Entry(entry(
+            session.number,
+            session.main,
+            line,
+            value,
+            time_ms,
+            None,
+        )));
     }
 }
 
@@ -176,7 +222,10 @@ struct Link {
 impl State {
     fn sub_agent(&mut self, link: Link, message: &Bytes, out: &mut Output) -> usize {
         let key = link.agent_id.clone().or(link.parent);
-        let known = key.as_ref().and_then(|key| self.sub_agents.get(key)).copied();
+        let known = key
+            .as_ref()
+            .and_then(|key| self.sub_agents.get(key))
+            .copied();
         let full = self.sub_agents.len() >= CHAIN_MAX;
         let instance = match (known, self.newest_sub_agent.filter(|_| full)) {
             (Some(instance), _) | (None, Some(instance)) => instance,
@@ -185,7 +234,11 @@ impl State {
                     let id = link.agent_id.as_deref()?;
                     Some(format!("{SUB_AGENT} {}", shorten(id)))
                 });
-                out.instance(self.number, Some(self.main), agent.unwrap_or_else(|| SUB_AGENT.to_owned()))
+                out.instance(
+                    self.number,
+                    Some(self.main),
+                    agent.unwrap_or_else(|| SUB_AGENT.to_owned()),
+                )
             }
         };
         self.newest_sub_agent = Some(instance);
@@ -197,13 +250,24 @@ impl State {
 
     /// Remembers what the main agent gives its sub-agents to do.
     fn remember_tasks(&mut self, message: &Message) {
-        let calls = message.events.iter().filter(|event| event.kind == ContextEventKind::ToolCall);
+        let calls = message
+            .events
+            .iter()
+            .filter(|event| event.kind == ContextEventKind::ToolCall);
         let calls = calls.filter_map(|event| ToolCall::read(event.content.as_str()));
         for call in calls.filter(|call| matches!(call.name.as_str(), "Task" | "Agent")) {
-            let Ok([prompt, agent]) = fields(call.arguments, ["prompt", "subagent_type"]) else { continue };
-            let (Some(prompt), Some(agent)) = (prompt.and_then(string), agent.and_then(string)) else { continue };
+            let Ok([prompt, agent]) = fields(call.arguments, ["prompt", "subagent_type"]) else {
+                continue;
+            };
+            let (Some(prompt), Some(agent)) = (prompt.and_then(string), agent.and_then(string))
+            else {
+                continue;
+            };
             if self.tasks.len() < TASKS_MAX {
-                self.tasks.push(Task { prompt, agent: shorten(&agent) });
+                self.tasks.push(Task {
+                    prompt,
+                    agent: shorten(&agent),
+                });
             }
         }
     }

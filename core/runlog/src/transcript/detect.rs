@@ -25,12 +25,20 @@ const LINES_MAX: usize = 100;
 /// ```
 pub fn detect(bytes: &[u8]) -> Result<Format> {
     let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
-    let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let Some(first) = lines.next() else { return Err(empty()) };
+    let mut lines = bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.trim_ascii().is_empty());
+    let Some(first) = lines.next() else {
+        return Err(empty());
+    };
     let second = lines.clone().next();
     // The second line is looked at only where the first doesn't tell.
     let undecided = second.filter(|_| is_document(first, None));
-    if [Some(first), undecided].into_iter().flatten().any(|line| line.contains(&0)) {
+    if [Some(first), undecided]
+        .into_iter()
+        .flatten()
+        .any(|line| line.contains(&0))
+    {
         return Err(not_text());
     }
     if is_document(first, second) {
@@ -87,8 +95,19 @@ pub(super) fn line(line: &[u8]) -> Option<Format> {
         "uuid",
         "leafUuid",
     ];
-    let [runlog, history, trajectory, messages, traj, message, role, kind, session_id, uuid, leaf] =
-        fields(text, names).ok()?;
+    let [
+        runlog,
+        history,
+        trajectory,
+        messages,
+        traj,
+        message,
+        role,
+        kind,
+        session_id,
+        uuid,
+        leaf,
+    ] = fields(text, names).ok()?;
     let is_array = |value: Option<&str>| value.is_some_and(|value| value.starts_with('['));
     let is_object = |value: Option<&str>| value.is_some_and(|value| value.starts_with('{'));
     if runlog.is_some() {
@@ -112,14 +131,20 @@ pub(super) fn is_array_of_chats(text: &str) -> bool {
     let read = for_each_element(text, |element| {
         first.get_or_insert(element);
     });
-    let is_chat = |element: &str| element.starts_with('{') && line(element.as_bytes()) == Some(Format::OpenAi);
+    let is_chat = |element: &str| {
+        element.starts_with('{') && line(element.as_bytes()) == Some(Format::OpenAi)
+    };
     read.is_ok() && first.is_some_and(is_chat)
 }
 
 /// The format of one value over several lines. Where it is broken, its field names tell.
 pub(super) fn document(bytes: &[u8]) -> Option<Format> {
     line(bytes).or_else(|| {
-        let has = |name: &str| bytes.windows(name.len()).any(|window| window == name.as_bytes());
+        let has = |name: &str| {
+            bytes
+                .windows(name.len())
+                .any(|window| window == name.as_bytes())
+        };
         if has("\"trajectory\"") || has("\"history\"") {
             Some(Format::SweAgent)
         } else if has("\"messages\"") {
@@ -143,7 +168,9 @@ pub(super) fn unknown(bytes: &[u8]) -> Error {
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
     let formats = Format::ALL.map(Format::name).join(", ");
-    let what = format!("can't tell its format: expected one of {formats}, found text that begins with `{first}`");
+    let what = format!(
+        "can't tell its format: expected one of {formats}, found text that begins with `{first}`"
+    );
     Error::new(ErrorKind::InvalidInput, what)
 }
 

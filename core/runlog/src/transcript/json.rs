@@ -6,7 +6,9 @@
 use std::{borrow::Cow, fmt, ops::Range};
 
 use bytes::Bytes;
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::value::RawValue;
 
 /// The values of the fields called `names` in the JSON object `text`; of a repeated name, the last.
@@ -27,7 +29,10 @@ pub(super) fn fields<'a, const N: usize>(
 ///
 /// # Errors
 /// When `text` isn't one JSON array.
-pub(super) fn for_each_element<'a>(text: &'a str, each: impl FnMut(&'a str)) -> Result<(), serde_json::Error> {
+pub(super) fn for_each_element<'a>(
+    text: &'a str,
+    each: impl FnMut(&'a str),
+) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     Elements { each }.deserialize(&mut deserializer)?;
     deserializer.end()
@@ -54,7 +59,10 @@ pub(super) fn kind_of(value: &str) -> &'static str {
 /// Where `part`, a slice of `whole`, lies in it.
 pub(super) fn span(whole: &str, part: &str) -> Range<usize> {
     let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
-    assert!(start <= whole.len() && part.len() <= whole.len() - start, "not a slice of the text");
+    assert!(
+        start <= whole.len() && part.len() <= whole.len() - start,
+        "not a slice of the text"
+    );
     start..start + part.len()
 }
 

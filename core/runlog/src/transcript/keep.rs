@@ -132,7 +132,12 @@ struct Row {
 impl EntryBatch {
     /// A batch of nothing for this session.
     pub fn new(session: SessionId) -> Self {
-        Self { session, about: About::default(), rows: Vec::new(), bytes: 0 }
+        Self {
+            session,
+            about: About::default(),
+            rows: Vec::new(),
+            bytes: 0,
+        }
     }
 
     /// Adds something to the session's aside.
@@ -140,7 +145,10 @@ impl EntryBatch {
         let payload = aside.json().clone().into_bytes();
         self.bytes += payload.len();
         let stream = aside_stream(self.session);
-        self.rows.push(Row { stream, records: vec![(Kind::DATA, aside.meta(), payload)] });
+        self.rows.push(Row {
+            stream,
+            records: vec![(Kind::DATA, aside.meta(), payload)],
+        });
     }
 
     /// Adds an entry to the context of this instance, or to the session's aside.
@@ -165,11 +173,20 @@ impl EntryBatch {
     pub fn push_events(&mut self, instance: InstanceId, events: &[NewContextEvent]) -> Result<()> {
         let mut records = Vec::with_capacity(events.len());
         for event in events {
-            let meta = event.encode_meta().map_err(|error| Error::new(ErrorKind::TooLarge, error.to_string()))?;
+            let meta = event
+                .encode_meta()
+                .map_err(|error| Error::new(ErrorKind::TooLarge, error.to_string()))?;
             self.bytes += meta.len() + event.content.as_bytes().len();
-            records.push((Kind(event.kind.byte()), meta, event.content.clone().into_bytes()));
+            records.push((
+                Kind(event.kind.byte()),
+                meta,
+                event.content.clone().into_bytes(),
+            ));
         }
-        self.rows.push(Row { stream: StreamId(instance.as_uuid()), records });
+        self.rows.push(Row {
+            stream: StreamId(instance.as_uuid()),
+            records,
+        });
         Ok(())
     }
 
@@ -193,7 +210,15 @@ impl EntryBatch {
         let ops = self.rows.iter().map(|row| Op::Append {
             stream: row.stream,
             expected: Expected::Any,
-            records: row.records.iter().map(|(kind, meta, payload)| NewRecord { kind: *kind, meta, payload }).collect(),
+            records: row
+                .records
+                .iter()
+                .map(|(kind, meta, payload)| NewRecord {
+                    kind: *kind,
+                    meta,
+                    payload,
+                })
+                .collect(),
         });
         Batch::new(ops.collect())
     }

@@ -26,14 +26,20 @@ pub(super) fn read(raw: &Bytes, time_ms: Option<u64>) -> Result<Message, String>
         return Err(format!("a message is an object; this is {}", kind_of(text)));
     }
     let json = RawJson::parse(raw.clone()).map_err(|error| error.to_string())?;
-    let found = fields(text, ["content", "tool_calls", "function_call", "role"]).map_err(|error| error.to_string())?;
+    let found = fields(text, ["content", "tool_calls", "function_call", "role"])
+        .map_err(|error| error.to_string())?;
     let [content, tool_calls, function_call, role] = found;
     if content.is_none() && tool_calls.is_none() && function_call.is_none() {
         return Err("the message has no `content`".to_owned());
     }
-    let options = EventOptions { created_at_ms: time_ms, ..EventOptions::default() };
+    let options = EventOptions {
+        created_at_ms: time_ms,
+        ..EventOptions::default()
+    };
     let from_python = match tool_calls {
-        Some(literal) if literal.starts_with('"') && role == Some("\"assistant\"") => Some(python_calls(literal)?),
+        Some(literal) if literal.starts_with('"') && role == Some("\"assistant\"") => {
+            Some(python_calls(literal)?)
+        }
         _ => None,
     };
     let events = match from_python {
@@ -44,23 +50,40 @@ pub(super) fn read(raw: &Bytes, time_ms: Option<u64>) -> Result<Message, String>
     for event in &events {
         event.encode_meta().map_err(|error| error.to_string())?;
     }
-    Ok(Message { events, warning: content.and_then(odd_content) })
+    Ok(Message {
+        events,
+        warning: content.and_then(odd_content),
+    })
 }
 
 /// The message of the tool calls that SWE-agent keeps as the text of a Python literal.
 fn python_calls(literal: &str) -> Result<RawJson, String> {
     let text = string(literal).unwrap_or_default();
-    let calls = python_literal::to_json(&text)
-        .ok_or("`tool_calls` is a string, and not a Python list of tool calls as SWE-agent keeps them")?;
+    let calls = python_literal::to_json(&text).ok_or(
+        "`tool_calls` is a string, and not a Python list of tool calls as SWE-agent keeps them",
+    )?;
     let message = format!(r#"{{"role":"assistant","tool_calls":{calls}}}"#);
     RawJson::parse(message).map_err(|error| error.to_string())
 }
 
 /// The events of `message`, with the tool calls of another one.
-fn with_calls(message: RawJson, calls: RawJson, options: &EventOptions) -> runlog_model::Result<Vec<NewContextEvent>> {
-    let mut events = vec![NewContextEvent::new(ContextEventKind::AssistantMessage, message, None, options)?];
+fn with_calls(
+    message: RawJson,
+    calls: RawJson,
+    options: &EventOptions,
+) -> runlog_model::Result<Vec<NewContextEvent>> {
+    let mut events = vec![NewContextEvent::new(
+        ContextEventKind::AssistantMessage,
+        message,
+        None,
+        options,
+    )?];
     let calls = NewContextEvent::of_transcript(calls, options)?;
-    events.extend(calls.into_iter().filter(|event| event.kind == ContextEventKind::ToolCall));
+    events.extend(
+        calls
+            .into_iter()
+            .filter(|event| event.kind == ContextEventKind::ToolCall),
+    );
     Ok(events)
 }
 
@@ -73,19 +96,29 @@ fn odd_content(content: &str) -> Option<String> {
             let mut odd = None;
             let read = for_each_element(content, |block| {
                 if !block.starts_with('{') && odd.is_none() {
-                    odd = Some(format!("`content[{index}]` is {}, not an object", kind_of(block)));
+                    odd = Some(format!(
+                        "`content[{index}]` is {}, not an object",
+                        kind_of(block)
+                    ));
                 }
                 index += 1;
             });
             read.err().map(|error| error.to_string()).or(odd)
         }
-        _ => Some(format!("`content` is {}, neither text nor an array", kind_of(content))),
+        _ => Some(format!(
+            "`content` is {}, neither text nor an array",
+            kind_of(content)
+        )),
     }
 }
 
 /// A name from a hostile source, short enough for a message or an agent's name.
 pub(super) fn shorten(name: &str) -> String {
-    let mut short: String = name.chars().take(60).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let mut short: String = name
+        .chars()
+        .take(60)
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
     if short.len() < name.len() {
         short.push('…');
     }

@@ -35,7 +35,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { format: None, strict: false, name: None, line_bytes_max: LINE_BYTES_MAX }
+        Self {
+            format: None,
+            strict: false,
+            name: None,
+            line_bytes_max: LINE_BYTES_MAX,
+        }
     }
 }
 
@@ -57,8 +62,13 @@ pub fn parse(bytes: &[u8], options: Options) -> Result<Transcript> {
     let mut items = parser.push(bytes)?;
     let (format, last) = parser.finish()?;
     items.extend(last);
-    let mut transcript =
-        Transcript { format, sessions: Vec::new(), instances: Vec::new(), entries: Vec::new(), issues: Vec::new() };
+    let mut transcript = Transcript {
+        format,
+        sessions: Vec::new(),
+        instances: Vec::new(),
+        entries: Vec::new(),
+        issues: Vec::new(),
+    };
     for item in items {
         match item {
             Item::Session(session) => transcript.sessions.push(session),
@@ -95,7 +105,10 @@ pub struct Parser {
 
 enum State {
     /// Nothing told yet whether the source is lines or one value, and of which format.
-    Undecided { held: Vec<(u64, Bytes)>, held_bytes: usize },
+    Undecided {
+        held: Vec<(u64, Bytes)>,
+        held_bytes: usize,
+    },
     /// Every line is a value.
     Lines(Format, Box<dyn Reader>),
     /// The source is one value, which begins on this line.
@@ -104,20 +117,28 @@ enum State {
 
 impl std::fmt::Debug for Parser {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parser").field("line", &self.line).finish_non_exhaustive()
+        f.debug_struct("Parser")
+            .field("line", &self.line)
+            .finish_non_exhaustive()
     }
 }
 
 impl Parser {
     /// A parser at the start of a source.
     pub fn new(options: Options) -> Self {
-        let options = Options { line_bytes_max: options.line_bytes_max.min(LINE_BYTES_MAX), ..options };
+        let options = Options {
+            line_bytes_max: options.line_bytes_max.min(LINE_BYTES_MAX),
+            ..options
+        };
         Self {
             options,
             partial: BytesMut::new(),
             skipping: false,
             line: 1,
-            state: State::Undecided { held: Vec::new(), held_bytes: 0 },
+            state: State::Undecided {
+                held: Vec::new(),
+                held_bytes: 0,
+            },
             out: Output::default(),
         }
     }
@@ -159,7 +180,13 @@ impl Parser {
         if let State::Undecided { .. } = self.state {
             self.decide_at_end()?;
         }
-        let format = match std::mem::replace(&mut self.state, State::Undecided { held: Vec::new(), held_bytes: 0 }) {
+        let format = match std::mem::replace(
+            &mut self.state,
+            State::Undecided {
+                held: Vec::new(),
+                held_bytes: 0,
+            },
+        ) {
             State::Lines(format, mut reader) => {
                 reader.finish(&mut self.out);
                 format
@@ -192,7 +219,8 @@ impl Parser {
         }
         if let State::Document { bytes, .. } = &self.state {
             if bytes.len() + self.partial.len() + part.len() > max {
-                let what = format!("one JSON value of more than {max} bytes, the most that is read");
+                let what =
+                    format!("one JSON value of more than {max} bytes, the most that is read");
                 return Err(Error::new(ErrorKind::TooLarge, what));
             }
         } else if self.skipping {
@@ -201,7 +229,11 @@ impl Parser {
             self.skipping = true;
             self.partial = BytesMut::new();
             let column = max as u64 + 1;
-            self.out.error(self.line, column, format!("the line is longer than {max} bytes; left out"));
+            self.out.error(
+                self.line,
+                column,
+                format!("the line is longer than {max} bytes; left out"),
+            );
             return Ok(());
         }
         self.partial.extend_from_slice(part);
@@ -239,7 +271,9 @@ impl Parser {
 
     /// Keeps a line until the format is known, and decides when it tells.
     fn hold(&mut self, number: u64, line: Bytes) -> Result<()> {
-        let State::Undecided { held, held_bytes } = &mut self.state else { return Ok(()) };
+        let State::Undecided { held, held_bytes } = &mut self.state else {
+            return Ok(());
+        };
         *held_bytes += line.len();
         held.push((number, line));
         let (first, second) = (&held[0].1, held.get(1).map(|(_, line)| &line[..]));
@@ -249,10 +283,15 @@ impl Parser {
         if detect::is_document(first, second) {
             return self.become_document();
         }
-        let told = self.options.format.or_else(|| held.iter().rev().find_map(|(_, line)| detect::line(line)));
+        let told = self
+            .options
+            .format
+            .or_else(|| held.iter().rev().find_map(|(_, line)| detect::line(line)));
         match told {
             Some(format) => self.become_lines(format),
-            None if detect::gives_up_after(held.len()) || *held_bytes > self.options.line_bytes_max => {
+            None if detect::gives_up_after(held.len())
+                || *held_bytes > self.options.line_bytes_max =>
+            {
                 Err(detect::unknown(&held[0].1))
             }
             None => Ok(()),
@@ -262,7 +301,8 @@ impl Parser {
     fn become_lines(&mut self, format: Format) -> Result<()> {
         let reader = reader_of(format, self.options.name.clone());
         let before = std::mem::replace(&mut self.state, State::Lines(format, reader));
-        if let (State::Undecided { held, .. }, State::Lines(_, reader)) = (before, &mut self.state) {
+        if let (State::Undecided { held, .. }, State::Lines(_, reader)) = (before, &mut self.state)
+        {
             for (number, line) in held {
                 read_line(reader.as_mut(), number, &line, &mut self.out);
             }
@@ -271,7 +311,9 @@ impl Parser {
     }
 
     fn become_document(&mut self) -> Result<()> {
-        let State::Undecided { held, .. } = &self.state else { return Ok(()) };
+        let State::Undecided { held, .. } = &self.state else {
+            return Ok(());
+        };
         let mut bytes = BytesMut::new();
         let first = held.first().map_or(1, |(number, _)| *number);
         let mut at = first;
@@ -290,7 +332,9 @@ impl Parser {
 
     /// Decides when the source is over and had too little to tell.
     fn decide_at_end(&mut self) -> Result<()> {
-        let State::Undecided { held, .. } = &self.state else { return Ok(()) };
+        let State::Undecided { held, .. } = &self.state else {
+            return Ok(());
+        };
         let Some((_, first)) = held.first() else {
             let issue = self.items()?.into_iter().next();
             return Err(issue.map_or_else(detect::empty, |issue| match issue {
@@ -307,8 +351,14 @@ impl Parser {
 
     fn finish_document(&mut self, line: u64, bytes: Bytes) -> Result<Format> {
         let format = self.options.format.or_else(|| detect::document(&bytes));
-        let format =
-            format.ok_or_else(|| detect::unknown(bytes.split(|byte| *byte == b'\n').next().unwrap_or_default()))?;
+        let format = format.ok_or_else(|| {
+            detect::unknown(
+                bytes
+                    .split(|byte| *byte == b'\n')
+                    .next()
+                    .unwrap_or_default(),
+            )
+        })?;
         let mut reader = reader_of(format, self.options.name.clone());
         read_line(reader.as_mut(), line, &bytes, &mut self.out);
         reader.finish(&mut self.out);
@@ -319,8 +369,15 @@ impl Parser {
 /// What a strict reader says of the issue that it stops at: nothing was left out or kept.
 fn stopped(issue: &Issue) -> String {
     let text = issue.to_string();
-    let outcomes = ["; left out", "; kept, but not as a message", "; the rest is kept"];
-    let end = outcomes.iter().find_map(|outcome| text.strip_suffix(outcome)).unwrap_or(&text);
+    let outcomes = [
+        "; left out",
+        "; kept, but not as a message",
+        "; the rest is kept",
+    ];
+    let end = outcomes
+        .iter()
+        .find_map(|outcome| text.strip_suffix(outcome))
+        .unwrap_or(&text);
     format!("{end}; stopped here")
 }
 
@@ -346,7 +403,11 @@ fn read_line(reader: &mut dyn Reader, line: u64, bytes: &Bytes, out: &mut Output
         Err(error) => {
             let first = error.line().max(1) as u64;
             let shift = if first == 1 { indent as u64 } else { 0 };
-            out.error(line + first - 1, error.column() as u64 + shift, malformed(&error));
+            out.error(
+                line + first - 1,
+                error.column() as u64 + shift,
+                malformed(&error),
+            );
         }
     }
 }
@@ -365,6 +426,8 @@ fn malformed(error: &serde_json::Error) -> String {
 impl Transcript {
     /// Whether every line was read: there are no issues but warnings.
     pub fn is_complete(&self) -> bool {
-        self.issues.iter().all(|issue| issue.severity == Severity::Warning)
+        self.issues
+            .iter()
+            .all(|issue| issue.severity == Severity::Warning)
     }
 }

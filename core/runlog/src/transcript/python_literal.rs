@@ -6,7 +6,10 @@ const DEPTH_MAX: usize = 64;
 /// The JSON of a Python literal made of dicts, lists, tuples, strings, numbers, `True`, `False` and `None`.
 /// `None` when it is anything else.
 pub(super) fn to_json(literal: &str) -> Option<String> {
-    let mut reader = Reader { rest: literal, json: String::with_capacity(literal.len()) };
+    let mut reader = Reader {
+        rest: literal,
+        json: String::with_capacity(literal.len()),
+    };
     reader.value(0)?;
     reader.skip_space();
     reader.rest.is_empty().then_some(reader.json)
@@ -57,7 +60,11 @@ impl Reader<'_> {
             }
             first = false;
             self.skip_space();
-            let quote = self.rest.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+            let quote = self
+                .rest
+                .chars()
+                .next()
+                .filter(|c| matches!(c, '\'' | '"'))?;
             self.string(quote)?;
             if !self.eat(':') {
                 return None;
@@ -97,7 +104,10 @@ impl Reader<'_> {
     }
 
     fn word(&mut self) -> Option<()> {
-        let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c)).unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c))
+            .unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         match word {
             "True" => self.json.push_str("true"),
@@ -164,7 +174,9 @@ fn hexadecimal(chars: &mut std::str::CharIndices<'_>, count: usize) -> Option<ch
 fn octal(chars: &mut std::str::CharIndices<'_>, first: char) -> Option<char> {
     let mut code = first.to_digit(8)?;
     for _ in 0..2 {
-        let Some(digit) = chars.clone().next().and_then(|(_, c)| c.to_digit(8)) else { break };
+        let Some(digit) = chars.clone().next().and_then(|(_, c)| c.to_digit(8)) else {
+            break;
+        };
         code = code * 8 + digit;
         chars.next();
     }
@@ -181,8 +193,14 @@ mod tests {
             ("[]", "[]"),
             ("{}", "{}"),
             ("[{'a': 'b', \"c\": \"it's\"}]", r#"[{"a":"b","c":"it's"}]"#),
-            (r"'a\n\\n\'\x41\u00e9\U0001F600\0\101'", r#""a\n\\n'Aé😀\u0000A""#),
-            ("(1, -2.5, 1e-07, True, False, None,)", "[1,-2.5,1e-07,true,false,null]"),
+            (
+                r"'a\n\\n\'\x41\u00e9\U0001F600\0\101'",
+                r#""a\n\\n'Aé😀\u0000A""#,
+            ),
+            (
+                "(1, -2.5, 1e-07, True, False, None,)",
+                "[1,-2.5,1e-07,true,false,null]",
+            ),
             (r"'\d'", r#""\\d""#),
         ] {
             assert_eq!(to_json(literal).as_deref(), Some(json), "{literal}");
@@ -191,7 +209,17 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
-        for literal in ["", "'open", "[1 2]", "{'a' 1}", "{1: 2}", "nan", "[1]]", "__import__('os')", "'\\ud800'"] {
+        for literal in [
+            "",
+            "'open",
+            "[1 2]",
+            "{'a' 1}",
+            "{1: 2}",
+            "nan",
+            "[1]]",
+            "__import__('os')",
+            "'\\ud800'",
+        ] {
             assert_eq!(to_json(literal), None, "{literal}");
         }
         assert_eq!(to_json(&"[".repeat(100_000)), None);

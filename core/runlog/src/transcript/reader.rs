@@ -38,12 +38,29 @@ impl Output {
     pub(super) fn session(&mut self, format: Format, head: Head) -> usize {
         let number = self.sessions;
         self.sessions += 1;
-        let Head { id, name, wrapper, record } = head;
-        self.items.push(Item::Session(Session { number, format, id, name, wrapper, record }));
+        let Head {
+            id,
+            name,
+            wrapper,
+            record,
+        } = head;
+        self.items.push(Item::Session(Session {
+            number,
+            format,
+            id,
+            name,
+            wrapper,
+            record,
+        }));
         number
     }
 
-    pub(super) fn instance(&mut self, session: usize, parent: Option<usize>, agent: String) -> usize {
+    pub(super) fn instance(
+        &mut self,
+        session: usize,
+        parent: Option<usize>,
+        agent: String,
+    ) -> usize {
         self.recorded_instance(session, parent, agent, None)
     }
 
@@ -58,7 +75,14 @@ impl Output {
         let number = self.instances;
         self.instances += 1;
         let (id, created_at_ms) = recorded.unzip();
-        self.items.push(Item::Instance(Instance { number, session, parent, id, agent, created_at_ms }));
+        self.items.push(Item::Instance(Instance {
+            number,
+            session,
+            parent,
+            id,
+            agent,
+            created_at_ms,
+        }));
         number
     }
 
@@ -67,11 +91,21 @@ impl Output {
     }
 
     pub(super) fn warn(&mut self, line: u64, column: u64, what: String) {
-        self.items.push(Item::Issue(Issue { line, column, severity: Severity::Warning, what }));
+        self.items.push(Item::Issue(Issue {
+            line,
+            column,
+            severity: Severity::Warning,
+            what,
+        }));
     }
 
     pub(super) fn error(&mut self, line: u64, column: u64, what: String) {
-        self.items.push(Item::Issue(Issue { line, column, severity: Severity::Error, what }));
+        self.items.push(Item::Issue(Issue {
+            line,
+            column,
+            severity: Severity::Error,
+            what,
+        }));
     }
 }
 
@@ -86,7 +120,15 @@ pub(super) fn entry(
 ) -> Entry {
     let raw = RawJson::from_stored(raw.clone()).unwrap_or(RawJson::null());
     let events = message.map(|message| message.events).unwrap_or_default();
-    Entry { session, instance, line, raw, envelope: None, time_ms, events }
+    Entry {
+        session,
+        instance,
+        line,
+        raw,
+        envelope: None,
+        time_ms,
+        events,
+    }
 }
 
 /// A text that was made from JSON in a way that keeps it JSON.

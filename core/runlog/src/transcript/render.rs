@@ -26,13 +26,22 @@ use super::{
 pub fn run(wrapper: Option<&RawJson>, messages: &[RawJson]) -> Vec<u8> {
     let parts: Vec<&[u8]> = messages.iter().map(RawJson::as_bytes).collect();
     let wrapper = wrapper.map(RawJson::as_str);
-    if let Some((wrapper, array)) = wrapper.and_then(|wrapper| Some((wrapper, messages_of(wrapper)?))) {
+    if let Some((wrapper, array)) =
+        wrapper.and_then(|wrapper| Some((wrapper, messages_of(wrapper)?)))
+    {
         let mut holes = Vec::new();
-        if for_each_element(array, |hole| holes.push(span(wrapper, hole))).is_ok() && !holes.is_empty() {
+        if for_each_element(array, |hole| holes.push(span(wrapper, hole))).is_ok()
+            && !holes.is_empty()
+        {
             return template::fill(wrapper, &holes, &parts);
         }
         let place = span(wrapper, array);
-        return [&wrapper.as_bytes()[..place.start], &list(&parts), &wrapper.as_bytes()[place.end..]].concat();
+        return [
+            &wrapper.as_bytes()[..place.start],
+            &list(&parts),
+            &wrapper.as_bytes()[place.end..],
+        ]
+        .concat();
     }
     [b"{\"messages\": ", &list(&parts)[..], b"}"].concat()
 }

@@ -20,7 +20,8 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use runlog_model::{
-    AgentInstance, ContextEvent, ContextEventKind, InstanceId, NewContextEvent, RawJson, RunId, ToolResultMark,
+    AgentInstance, ContextEvent, ContextEventKind, InstanceId, NewContextEvent, RawJson, RunId,
+    ToolResultMark,
     codec::{EventMeta, ToolMark},
 };
 use serde::{Deserialize, Serialize};
@@ -49,7 +50,11 @@ pub const RUNLOG_LINES_VERSION: u32 = 1;
 /// assert_eq!(transcript.sessions[0].record.as_ref(), Some(&session));
 /// # Ok::<(), runlog::Error>(())
 /// ```
-pub fn session_line(session: &runlog_model::Session, format: Option<Format>, wrapper: Option<&RawJson>) -> Vec<u8> {
+pub fn session_line(
+    session: &runlog_model::Session,
+    format: Option<Format>,
+    wrapper: Option<&RawJson>,
+) -> Vec<u8> {
     let mut line = Line::new("session");
     line.field("version", &RUNLOG_LINES_VERSION);
     if let Some(format) = format {
@@ -145,7 +150,11 @@ impl Line {
 
     fn raw(&mut self, name: &str, value: Option<&RawJson>) {
         let Some(value) = value else { return };
-        if value.as_bytes().iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        if value
+            .as_bytes()
+            .iter()
+            .any(|byte| matches!(byte, b'\n' | b'\r'))
+        {
             return self.field(&format!("{name}_text"), &value.as_str());
         }
         self.0.extend_from_slice(format!(",\"{name}\":").as_bytes());
@@ -210,14 +219,19 @@ impl RunlogReader {
 
     fn session(&mut self, line: u64, value: &Bytes, out: &mut Output) -> Result<(), String> {
         self.close(None, out);
-        let fields: SessionFields = serde_json::from_slice(value).map_err(|error| error.to_string())?;
+        let fields: SessionFields =
+            serde_json::from_slice(value).map_err(|error| error.to_string())?;
         if fields.version > RUNLOG_LINES_VERSION {
             return Err(format!(
                 "version {} of Runlog's export, but only versions up to {RUNLOG_LINES_VERSION} are known; use a newer runlog",
                 fields.version
             ));
         }
-        let format = fields.format.as_deref().and_then(Format::from_name).unwrap_or(Format::Runlog);
+        let format = fields
+            .format
+            .as_deref()
+            .and_then(Format::from_name)
+            .unwrap_or(Format::Runlog);
         let id = fields.session.id;
         let head = Head {
             id: Some(id.0),
@@ -226,16 +240,31 @@ impl RunlogReader {
             record: Some(fields.session),
         };
         let number = out.session(format, head);
-        self.open = Some(Open { number, id, instances: HashMap::new(), entries: 0, line });
+        self.open = Some(Open {
+            number,
+            id,
+            instances: HashMap::new(),
+            entries: 0,
+            line,
+        });
         Ok(())
     }
 
     fn instance(&mut self, value: &Bytes, out: &mut Output) -> Result<(), String> {
         let open = self.open.as_mut().ok_or("an instance before any session")?;
-        let instance: &str = fields(text(value), ["instance"]).ok().and_then(|[it]| it).ok_or("no `instance`")?;
-        let instance: AgentInstance = serde_json::from_str(instance).map_err(|error| error.to_string())?;
+        let instance: &str = fields(text(value), ["instance"])
+            .ok()
+            .and_then(|[it]| it)
+            .ok_or("no `instance`")?;
+        let instance: AgentInstance =
+            serde_json::from_str(instance).map_err(|error| error.to_string())?;
         let parent = match instance.parent_instance_id {
-            Some(id) => Some(*open.instances.get(&id).ok_or_else(|| format!("the parent instance {id} is not there"))?),
+            Some(id) => Some(
+                *open
+                    .instances
+                    .get(&id)
+                    .ok_or_else(|| format!("the parent instance {id} is not there"))?,
+            ),
             None => None,
         };
         let recorded = Some((instance.id.0, instance.created_at_ms));
@@ -246,14 +275,22 @@ impl RunlogReader {
 
     fn event(&mut self, line: u64, value: &Bytes, out: &mut Output) -> Result<(), String> {
         let open = self.open.as_mut().ok_or("an event before any session")?;
-        let fields: EventFields = serde_json::from_slice(value).map_err(|error| error.to_string())?;
+        let fields: EventFields =
+            serde_json::from_slice(value).map_err(|error| error.to_string())?;
         let instance = open.instance(fields.instance_id)?;
         let content = raw(value, "content", "content_text").ok_or("no `content`")?;
         let time_ms = Some(fields.created_at_ms);
         let tools = match fields.event_type {
-            ContextEventKind::ToolResult => fields.tool_results.into_iter().map(ToolMark::from).collect(),
+            ContextEventKind::ToolResult => fields
+                .tool_results
+                .into_iter()
+                .map(ToolMark::from)
+                .collect(),
             ContextEventKind::ToolCall => {
-                vec![ToolMark { tool_call_id: fields.tool_call_id, ..ToolMark::default() }]
+                vec![ToolMark {
+                    tool_call_id: fields.tool_call_id,
+                    ..ToolMark::default()
+                }]
             }
             _ => Vec::new(),
         };
@@ -265,24 +302,45 @@ impl RunlogReader {
             tools,
             is_continuation: fields.is_continuation,
         };
-        let event = NewContextEvent { kind: fields.event_type, content: content.clone(), meta };
+        let event = NewContextEvent {
+            kind: fields.event_type,
+            content: content.clone(),
+            meta,
+        };
         event.encode_meta().map_err(|error| error.to_string())?;
         let envelope = raw(value, "envelope", "envelope_text");
         let (session, events) = (open.number, vec![event]);
         open.entries += 1;
-        out.items.push(Item::Entry(Entry { session, instance, line, raw: content, envelope, time_ms, events }));
+        out.items.push(Item::Entry(Entry {
+            session,
+            instance,
+            line,
+            raw: content,
+            envelope,
+            time_ms,
+            events,
+        }));
         Ok(())
     }
 
     fn other(&mut self, line: u64, value: &Bytes, out: &mut Output) -> Result<(), String> {
         let open = self.open.as_mut().ok_or("an entry before any session")?;
         let [id] = fields(text(value), ["instance_id"]).map_err(|error| error.to_string())?;
-        let id: InstanceId = serde_json::from_str(id.ok_or("no `instance_id`")?).map_err(|error| error.to_string())?;
+        let id: InstanceId = serde_json::from_str(id.ok_or("no `instance_id`")?)
+            .map_err(|error| error.to_string())?;
         let instance = open.instance(id)?;
         let raw = raw(value, "content", "content_text").ok_or("no `content`")?;
         let (session, events) = (open.number, Vec::new());
         open.entries += 1;
-        out.items.push(Item::Entry(Entry { session, instance, line, raw, envelope: None, time_ms: None, events }));
+        out.items.push(Item::Entry(Entry {
+            session,
+            instance,
+            line,
+            raw,
+            envelope: None,
+            time_ms: None,
+            events,
+        }));
         Ok(())
     }
 
@@ -294,9 +352,16 @@ impl RunlogReader {
             Some((line, entries)) => out.error(
                 line,
                 1,
-                format!("session {} should have {entries} entries, but {} were read", open.id, open.entries),
+                format!(
+                    "session {} should have {entries} entries, but {} were read",
+                    open.id, open.entries
+                ),
             ),
-            None => out.error(open.line, 1, format!("session {} has no end: the export broke off", open.id)),
+            None => out.error(
+                open.line,
+                1,
+                format!("session {} has no end: the export broke off", open.id),
+            ),
         }
         out.end(open.number);
     }
@@ -309,7 +374,11 @@ impl Reader for RunlogReader {
             _ => None,
         };
         let Some((what, entries)) = what else {
-            return out.error(line, 1, "no line of Runlog's export: `runlog` is missing; left out".to_owned());
+            return out.error(
+                line,
+                1,
+                "no line of Runlog's export: `runlog` is missing; left out".to_owned(),
+            );
         };
         let read = match what.as_str() {
             "session" => self.session(line, value, out),
@@ -317,11 +386,16 @@ impl Reader for RunlogReader {
             "event" => self.event(line, value, out),
             "other" => self.other(line, value, out),
             "end" => {
-                let entries = entries.and_then(|entries| entries.parse().ok()).unwrap_or_default();
+                let entries = entries
+                    .and_then(|entries| entries.parse().ok())
+                    .unwrap_or_default();
                 self.close(Some((line, entries)), out);
                 Ok(())
             }
-            unknown => Err(format!("`{}` is unknown; a newer runlog may read it", shorten(unknown))),
+            unknown => Err(format!(
+                "`{}` is unknown; a newer runlog may read it",
+                shorten(unknown)
+            )),
         };
         if let Err(why) = read {
             out.error(line, 1, format!("{why}; left out"));
@@ -335,14 +409,26 @@ impl Reader for RunlogReader {
 
 impl Open {
     fn instance(&self, id: InstanceId) -> Result<usize, String> {
-        self.instances.get(&id).copied().ok_or_else(|| format!("instance {id} is not there"))
+        self.instances
+            .get(&id)
+            .copied()
+            .ok_or_else(|| format!("instance {id} is not there"))
     }
 }
 
 impl From<ToolResultFields> for ToolMark {
     fn from(fields: ToolResultFields) -> Self {
-        let ToolResultFields { tool_call_id, is_error, duration_ms } = fields;
-        ToolResultMark { tool_call_id, is_error, duration_ms }.into()
+        let ToolResultFields {
+            tool_call_id,
+            is_error,
+            duration_ms,
+        } = fields;
+        ToolResultMark {
+            tool_call_id,
+            is_error,
+            duration_ms,
+        }
+        .into()
     }
 }
 

@@ -29,12 +29,15 @@ pub(super) fn lift(text: &str, parts: &[&str]) -> String {
 /// there are more, they follow the last one, parted in the same way. With no hole at all there is no place
 /// to put a part, and the template comes back as it is.
 pub(super) fn fill(template: &str, holes: &[Range<usize>], parts: &[&[u8]]) -> Vec<u8> {
-    let (Some(first), Some(last)) = (holes.first(), holes.last()) else { return template.as_bytes().to_vec() };
+    let (Some(first), Some(last)) = (holes.first(), holes.last()) else {
+        return template.as_bytes().to_vec();
+    };
     let separator = match holes {
         [a, b, ..] => &template[a.end..b.start],
         _ => ", ",
     };
-    let mut text = Vec::with_capacity(template.len() + parts.iter().map(|part| part.len()).sum::<usize>());
+    let mut text =
+        Vec::with_capacity(template.len() + parts.iter().map(|part| part.len()).sum::<usize>());
     text.extend_from_slice(&template.as_bytes()[..first.start]);
     let mut end = first.start;
     for (index, part) in parts.iter().enumerate() {

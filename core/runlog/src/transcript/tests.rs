@@ -8,11 +8,18 @@ fn read(text: &str) -> Transcript {
 }
 
 fn kinds(transcript: &Transcript) -> Vec<Option<ContextEventKind>> {
-    transcript.entries.iter().map(|entry| entry.events.first().map(|event| event.kind)).collect()
+    transcript
+        .entries
+        .iter()
+        .map(|entry| entry.events.first().map(|event| event.kind))
+        .collect()
 }
 
 fn strict() -> Options {
-    Options { strict: true, ..Options::default() }
+    Options {
+        strict: true,
+        ..Options::default()
+    }
 }
 
 const CLAUDE: &str = r#"{"type":"user","sessionId":"s","uuid":"1","timestamp":"2025-06-14T10:00:00Z","message":{"role":"user","content":"hi"}}"#;
@@ -23,17 +30,30 @@ fn the_format_is_told_by_the_first_line_that_says_it() {
         (r#"{"runlog":"session"}"#, Format::Runlog),
         (r#"{"messages":[]}"#, Format::OpenAi),
         (r#"{"role":"user","content":"hi"}"#, Format::OpenAi),
-        (r#"{"time":1,"message":{"role":"user","content":"hi"}}"#, Format::OpenAi),
+        (
+            r#"{"time":1,"message":{"role":"user","content":"hi"}}"#,
+            Format::OpenAi,
+        ),
         (r#"[{"role":"user","content":"hi"}]"#, Format::OpenAi),
-        (r#"[{"task_id":1,"traj":[{"role":"user","content":"hi"}]}]"#, Format::OpenAi),
+        (
+            r#"[{"task_id":1,"traj":[{"role":"user","content":"hi"}]}]"#,
+            Format::OpenAi,
+        ),
         ("{\n \"messages\": [\n ]\n}", Format::OpenAi),
         ("\u{feff}{\"history\":[]}", Format::SweAgent),
         ("{\n  \"trajectory\": [],\n  \"broken", Format::SweAgent),
-        ("\n\n42\n[1]\n{\"silly\":1}\n{\"type\":\"summary\",\"leafUuid\":\"x\"}\n", Format::ClaudeCode),
+        (
+            "\n\n42\n[1]\n{\"silly\":1}\n{\"type\":\"summary\",\"leafUuid\":\"x\"}\n",
+            Format::ClaudeCode,
+        ),
         (CLAUDE, Format::ClaudeCode),
     ] {
         assert_eq!(detect(text.as_bytes()).unwrap(), expected, "{text}");
-        assert_eq!(parse(text.as_bytes(), Options::default()).unwrap().format, expected, "{text}");
+        assert_eq!(
+            parse(text.as_bytes(), Options::default()).unwrap().format,
+            expected,
+            "{text}"
+        );
     }
 }
 
@@ -61,13 +81,26 @@ fn a_malformed_line_is_told_with_its_place_and_the_rest_goes_on() {
     let text = format!("{CLAUDE}\n  {{\"type\":\"user\",\"sess\n{{\"a\":tru}}\n{CLAUDE}\n");
     let transcript = read(&text);
     assert_eq!(transcript.entries.len(), 2);
-    let places: Vec<_> = transcript.issues.iter().map(|issue| (issue.line, issue.column, issue.severity)).collect();
+    let places: Vec<_> = transcript
+        .issues
+        .iter()
+        .map(|issue| (issue.line, issue.column, issue.severity))
+        .collect();
     assert_eq!(places, [(2, 22, Severity::Error), (3, 9, Severity::Error)]);
-    assert!(transcript.issues[0].what.contains("breaks off"), "{:?}", transcript.issues[0]);
+    assert!(
+        transcript.issues[0].what.contains("breaks off"),
+        "{:?}",
+        transcript.issues[0]
+    );
     assert!(!transcript.is_complete());
 
     let error = parse(text.as_bytes(), strict()).unwrap_err();
-    assert!(error.to_string().starts_with("line 2, column 22: the JSON breaks off"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("line 2, column 22: the JSON breaks off"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -76,7 +109,10 @@ fn text_that_is_not_utf8_is_a_malformed_line() {
     text.extend_from_slice(b"{\"type\":\"\xff\"}\n");
     let transcript = parse(&text, Options::default()).unwrap();
     assert_eq!(transcript.entries.len(), 1);
-    assert_eq!((transcript.issues[0].line, transcript.issues[0].column), (2, 10));
+    assert_eq!(
+        (transcript.issues[0].line, transcript.issues[0].column),
+        (2, 10)
+    );
 }
 
 #[test]
@@ -92,26 +128,52 @@ fn a_line_that_is_no_message_is_kept_with_a_warning() {
     ];
     let transcript = read(&lines.join("\n"));
     let message = Some(ContextEventKind::UserMessage);
-    assert_eq!(kinds(&transcript), [message, None, None, None, None, message, None]);
-    assert_eq!(transcript.issues.iter().map(|issue| issue.line).collect::<Vec<_>>(), [2, 3, 4, 5, 6, 7]);
+    assert_eq!(
+        kinds(&transcript),
+        [message, None, None, None, None, message, None]
+    );
+    assert_eq!(
+        transcript
+            .issues
+            .iter()
+            .map(|issue| issue.line)
+            .collect::<Vec<_>>(),
+        [2, 3, 4, 5, 6, 7]
+    );
     assert!(transcript.is_complete());
     for (entry, line) in transcript.entries.iter().zip(lines) {
-        assert_eq!(render::line(entry.envelope.as_ref(), &entry.raw), line.as_bytes());
+        assert_eq!(
+            render::line(entry.envelope.as_ref(), &entry.raw),
+            line.as_bytes()
+        );
     }
-    let error = parse(lines.join("\n").as_bytes(), strict()).unwrap_err().to_string();
-    assert!(error.starts_with("line 2, column 42: the message has no `content`"), "{error}");
+    let error = parse(lines.join("\n").as_bytes(), strict())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("line 2, column 42: the message has no `content`"),
+        "{error}"
+    );
 }
 
 #[test]
 fn lines_before_the_first_session_belong_to_it() {
-    let transcript = read(&format!("{{\"type\":\"summary\",\"leafUuid\":\"x\"}}\n{CLAUDE}"));
+    let transcript = read(&format!(
+        "{{\"type\":\"summary\",\"leafUuid\":\"x\"}}\n{CLAUDE}"
+    ));
     assert_eq!(transcript.sessions.len(), 1);
-    assert_eq!(kinds(&transcript), [None, Some(ContextEventKind::UserMessage)]);
+    assert_eq!(
+        kinds(&transcript),
+        [None, Some(ContextEventKind::UserMessage)]
+    );
 }
 
 #[test]
 fn a_file_without_any_session_is_called_after_its_source() {
-    let options = Options { name: Some("notes".to_owned()), ..Options::default() };
+    let options = Options {
+        name: Some("notes".to_owned()),
+        ..Options::default()
+    };
     let transcript = parse(br#"{"type":"summary","leafUuid":"x"}"#, options).unwrap();
     assert_eq!(transcript.sessions[0].name.as_deref(), Some("notes"));
     assert_eq!(transcript.entries.len(), 1);
@@ -132,14 +194,38 @@ fn sub_agents_are_told_apart_by_their_id_or_their_chain() {
         line("b", r#""isSidechain":true,"parentUuid":null"#, "other"),
         line("a2", r#""isSidechain":true,"parentUuid":"a""#, "more"),
         line("b2", r#""isSidechain":true,"parentUuid":"b""#, "more"),
-        line("c", r#""isSidechain":true,"parentUuid":null,"agentId":"7f""#, "by id"),
-        line("c2", r#""isSidechain":true,"parentUuid":"zz","agentId":"7f""#, "by id"),
+        line(
+            "c",
+            r#""isSidechain":true,"parentUuid":null,"agentId":"7f""#,
+            "by id",
+        ),
+        line(
+            "c2",
+            r#""isSidechain":true,"parentUuid":"zz","agentId":"7f""#,
+            "by id",
+        ),
     ]
     .join("\n");
     let transcript = read(&text);
-    let agents: Vec<_> = transcript.instances.iter().map(|it| (it.agent.as_str(), it.parent)).collect();
-    assert_eq!(agents, [("claude-code", None), ("finder", Some(0)), ("sub-agent", Some(0)), ("sub-agent 7f", Some(0))]);
-    let instances: Vec<_> = transcript.entries.iter().map(|entry| entry.instance).collect();
+    let agents: Vec<_> = transcript
+        .instances
+        .iter()
+        .map(|it| (it.agent.as_str(), it.parent))
+        .collect();
+    assert_eq!(
+        agents,
+        [
+            ("claude-code", None),
+            ("finder", Some(0)),
+            ("sub-agent", Some(0)),
+            ("sub-agent 7f", Some(0))
+        ]
+    );
+    let instances: Vec<_> = transcript
+        .entries
+        .iter()
+        .map(|entry| entry.instance)
+        .collect();
     assert_eq!(instances, [0, 0, 1, 2, 1, 2, 3, 3]);
 }
 
@@ -147,8 +233,10 @@ fn sub_agents_are_told_apart_by_their_id_or_their_chain() {
 fn tool_calls_keep_id_name_and_argument_string() {
     let arguments = r#"{"b": 1.0,  "a":"\u00e9\n"}"#;
     let quoted = serde_json::to_string(arguments).unwrap();
-    let python =
-        format!(r"[{{'function': {{'arguments': '{}', 'name': 'f'}}, 'id': 'c'}}]", arguments.replace('\\', "\\\\"));
+    let python = format!(
+        r"[{{'function': {{'arguments': '{}', 'name': 'f'}}, 'id': 'c'}}]",
+        arguments.replace('\\', "\\\\")
+    );
     let python = serde_json::to_string(&python).unwrap();
     for (text, expected) in [
         (
@@ -163,12 +251,20 @@ fn tool_calls_keep_id_name_and_argument_string() {
             ),
             arguments,
         ),
-        (format!(r#"{{"history":[{{"role":"assistant","content":"x","tool_calls":{python}}}]}}"#), quoted.as_str()),
+        (
+            format!(
+                r#"{{"history":[{{"role":"assistant","content":"x","tool_calls":{python}}}]}}"#
+            ),
+            quoted.as_str(),
+        ),
     ] {
         let transcript = read(&text);
         let calls: Vec<_> = transcript.entries[0].tool_calls().collect();
         assert_eq!(calls.len(), 1, "{text}");
-        assert_eq!((calls[0].id.as_deref(), calls[0].name.as_str()), (Some("c"), "f"));
+        assert_eq!(
+            (calls[0].id.as_deref(), calls[0].name.as_str()),
+            (Some("c"), "f")
+        );
         assert_eq!(calls[0].arguments_text(), arguments, "{text}");
         if !text.contains("history") {
             assert_eq!(calls[0].arguments, expected);
@@ -183,17 +279,31 @@ fn several_results_in_one_message_are_all_read() {
     assert_eq!(kinds(&transcript), [Some(ContextEventKind::ToolResult)]);
     let marks = &transcript.entries[0].events[0].meta.tools;
     assert_eq!(marks.len(), 2);
-    assert_eq!((marks[1].tool_call_id.as_deref(), marks[1].is_error), (Some("b"), true));
+    assert_eq!(
+        (marks[1].tool_call_id.as_deref(), marks[1].is_error),
+        (Some("b"), true)
+    );
 }
 
 #[test]
 fn a_run_is_called_by_its_own_id_or_by_the_source_and_its_place() {
-    let options = || Options { name: Some("base".to_owned()), ..Options::default() };
+    let options = || Options {
+        name: Some("base".to_owned()),
+        ..Options::default()
+    };
     let names = |text: &str| -> Vec<_> {
-        parse(text.as_bytes(), options()).unwrap().sessions.into_iter().filter_map(|it| it.name).collect()
+        parse(text.as_bytes(), options())
+            .unwrap()
+            .sessions
+            .into_iter()
+            .filter_map(|it| it.name)
+            .collect()
     };
     assert_eq!(names(r#"{"messages":[]}"#), ["base"]);
-    assert_eq!(names("{\"messages\":[]}\n{\"messages\":[]}"), ["base", "base/2"]);
+    assert_eq!(
+        names("{\"messages\":[]}\n{\"messages\":[]}"),
+        ["base", "base/2"]
+    );
     assert_eq!(
         names("{\"task_id\":4,\"messages\":[]}\n{\"task_id\":4,\"trial\":1,\"messages\":[]}"),
         ["base/4", "base/4.1"]
@@ -212,7 +322,11 @@ fn a_run_comes_back_byte_for_byte_with_what_stood_around_it() {
         r#"[{"role":"user","content":"a"}]"#,
     ] {
         let transcript = read(text);
-        let messages: Vec<_> = transcript.entries.iter().map(|entry| entry.raw.clone()).collect();
+        let messages: Vec<_> = transcript
+            .entries
+            .iter()
+            .map(|entry| entry.raw.clone())
+            .collect();
         let back = render::run(transcript.sessions[0].wrapper.as_ref(), &messages);
         assert_eq!(String::from_utf8(back).unwrap(), text);
     }
@@ -220,21 +334,31 @@ fn a_run_comes_back_byte_for_byte_with_what_stood_around_it() {
 
 #[test]
 fn a_run_that_grew_or_shrank_is_still_one_value() {
-    let transcript =
-        read(r#"{"messages": [{"role": "user", "content": "a"},  {"role": "user", "content": "b"}], "reward": 1}"#);
+    let transcript = read(
+        r#"{"messages": [{"role": "user", "content": "a"},  {"role": "user", "content": "b"}], "reward": 1}"#,
+    );
     let wrapper = transcript.sessions[0].wrapper.as_ref();
     let message = |text: &str| RawJson::parse(text.to_owned()).unwrap();
     let run = |messages: &[RawJson]| String::from_utf8(render::run(wrapper, messages)).unwrap();
-    assert_eq!(run(&[message("1"), message("2"), message("3")]), r#"{"messages": [1,  2,  3], "reward": 1}"#);
+    assert_eq!(
+        run(&[message("1"), message("2"), message("3")]),
+        r#"{"messages": [1,  2,  3], "reward": 1}"#
+    );
     assert_eq!(run(&[message("1")]), r#"{"messages": [1], "reward": 1}"#);
     assert_eq!(run(&[]), r#"{"messages": [], "reward": 1}"#);
-    assert_eq!(render::run(None, &[message("1"), message("2")]), br#"{"messages": [1, 2]}"#);
+    assert_eq!(
+        render::run(None, &[message("1"), message("2")]),
+        br#"{"messages": [1, 2]}"#
+    );
 }
 
 #[test]
 fn a_line_of_the_longest_length_is_read_and_a_longer_one_is_told() {
     let fits = r#"{"role":"user","content":"1"}"#;
-    let options = Options { line_bytes_max: fits.len(), ..Options::default() };
+    let options = Options {
+        line_bytes_max: fits.len(),
+        ..Options::default()
+    };
     let text = format!("{fits}\n{fits} \n{fits}");
     for piece_bytes in [1, 7, 1000] {
         let mut parser = Parser::new(options.clone());
@@ -243,12 +367,21 @@ fn a_line_of_the_longest_length_is_read_and_a_longer_one_is_told() {
             items.extend(parser.push(piece).unwrap());
         }
         items.extend(parser.finish().unwrap().1);
-        assert_eq!(items.iter().filter(|item| matches!(item, Item::Entry(_))).count(), 2);
+        assert_eq!(
+            items
+                .iter()
+                .filter(|item| matches!(item, Item::Entry(_)))
+                .count(),
+            2
+        );
         let issue = items.iter().find_map(|item| match item {
             Item::Issue(issue) => Some(issue),
             _ => None,
         });
-        assert_eq!(issue.map(|issue| (issue.line, issue.column, issue.severity)), Some((2, 30, Severity::Error)));
+        assert_eq!(
+            issue.map(|issue| (issue.line, issue.column, issue.severity)),
+            Some((2, 30, Severity::Error))
+        );
     }
     let document = format!("{{\n\"messages\": [\n{}1]}}", "1,\n".repeat(20));
     let error = parse(document.as_bytes(), options).unwrap_err();
@@ -281,20 +414,35 @@ fn own_export(transcript: &Transcript) -> Vec<u8> {
             let json = serde_json::json!({"id": id, "name": session.name, "created_at_ms": 5, "updated_at_ms": 6});
             serde_json::from_value(json).unwrap()
         });
-        lines.extend(runlog_lines::session_line(&fields, Some(session.format), session.wrapper.as_ref()));
+        lines.extend(runlog_lines::session_line(
+            &fields,
+            Some(session.format),
+            session.wrapper.as_ref(),
+        ));
         let mut last_of = std::collections::HashMap::<usize, u64>::new();
-        for instance in transcript.instances.iter().filter(|it| it.session == session.number) {
-            let id_of = |number: usize| transcript.instances[number].id.unwrap_or_else(|| uuid(2, number));
+        for instance in transcript
+            .instances
+            .iter()
+            .filter(|it| it.session == session.number)
+        {
+            let id_of = |number: usize| {
+                transcript.instances[number]
+                    .id
+                    .unwrap_or_else(|| uuid(2, number))
+            };
             let json = serde_json::json!({
                 "id": id_of(instance.number), "session_id": id, "agent_name": instance.agent,
                 "parent_instance_id": instance.parent.map(id_of), "created_at_ms": 5,
             });
-            lines.extend(runlog_lines::instance_line(&serde_json::from_value(json).unwrap()));
+            lines.extend(runlog_lines::instance_line(
+                &serde_json::from_value(json).unwrap(),
+            ));
         }
         let mut entries = 0;
         for entry in transcript.entries_of(session.number) {
             let instance = &transcript.instances[entry.instance];
-            let instance_id = runlog_model::InstanceId(instance.id.unwrap_or_else(|| uuid(2, instance.number)));
+            let instance_id =
+                runlog_model::InstanceId(instance.id.unwrap_or_else(|| uuid(2, instance.number)));
             if entry.events.is_empty() {
                 entries += 1;
                 lines.extend(runlog_lines::other_line(instance_id, &entry.raw));
@@ -337,9 +485,16 @@ fn an_own_export_read_and_written_again_is_equal() {
         let export = own_export(&first);
         let second = parse(&export, strict()).unwrap();
         assert_eq!(second.format, Format::Runlog);
-        assert_eq!(String::from_utf8(own_export(&second)).unwrap(), String::from_utf8(export).unwrap());
+        assert_eq!(
+            String::from_utf8(own_export(&second)).unwrap(),
+            String::from_utf8(export).unwrap()
+        );
         let events = |transcript: &Transcript| -> Vec<_> {
-            transcript.entries.iter().flat_map(|it| it.events.iter().map(|it| (it.kind, it.content.clone()))).collect()
+            transcript
+                .entries
+                .iter()
+                .flat_map(|it| it.events.iter().map(|it| (it.kind, it.content.clone())))
+                .collect()
         };
         assert_eq!(events(&first), events(&second));
     }
@@ -351,11 +506,29 @@ fn an_own_export_that_broke_off_is_told() {
     let lines: Vec<&[u8]> = export.split_inclusive(|byte| *byte == b'\n').collect();
     assert_eq!(lines.len(), 4);
     let without_end = parse(&lines[..3].concat(), Options::default()).unwrap();
-    assert!(without_end.issues[0].what.contains("has no end"), "{:?}", without_end.issues);
-    let without_event = parse(&[lines[0], lines[1], lines[3]].concat(), Options::default()).unwrap();
-    assert!(without_event.issues[0].what.contains("should have 1 entries, but 0"), "{:?}", without_event.issues);
-    let newer = String::from_utf8(export.clone()).unwrap().replace("\"version\":1", "\"version\":2");
-    assert!(parse(newer.as_bytes(), strict()).unwrap_err().to_string().contains("use a newer runlog"));
+    assert!(
+        without_end.issues[0].what.contains("has no end"),
+        "{:?}",
+        without_end.issues
+    );
+    let without_event =
+        parse(&[lines[0], lines[1], lines[3]].concat(), Options::default()).unwrap();
+    assert!(
+        without_event.issues[0]
+            .what
+            .contains("should have 1 entries, but 0"),
+        "{:?}",
+        without_event.issues
+    );
+    let newer = String::from_utf8(export.clone())
+        .unwrap()
+        .replace("\"version\":1", "\"version\":2");
+    assert!(
+        parse(newer.as_bytes(), strict())
+            .unwrap_err()
+            .to_string()
+            .contains("use a newer runlog")
+    );
 }
 
 /// Text that gets past the first look: lines of pieces of real ones.

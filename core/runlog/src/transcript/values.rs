@@ -160,7 +160,11 @@ impl<'a> ToolCall<'a> {
     /// Reads the content of a tool_call event. `None` when it is none.
     pub fn read(content: &'a str) -> Option<Self> {
         let [id, name, arguments] = json::fields(content, ["id", "name", "arguments"]).ok()?;
-        Some(Self { id: id.and_then(json::string), name: json::string(name?)?, arguments: arguments.unwrap_or("null") })
+        Some(Self {
+            id: id.and_then(json::string),
+            name: json::string(name?)?,
+            arguments: arguments.unwrap_or("null"),
+        })
     }
 
     /// The argument string byte for byte: the text inside the string, or the JSON itself.
@@ -193,7 +197,11 @@ pub struct Issue {
 
 impl fmt::Display for Issue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.what)
+        write!(
+            f,
+            "line {}, column {}: {}",
+            self.line, self.column, self.what
+        )
     }
 }
 
@@ -215,6 +223,8 @@ pub struct Transcript {
 impl Transcript {
     /// The entries of one session, in the order of the source.
     pub fn entries_of(&self, session: usize) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(move |entry| entry.session == session)
+        self.entries
+            .iter()
+            .filter(move |entry| entry.session == session)
     }
 }

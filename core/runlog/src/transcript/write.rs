@@ -6,7 +6,9 @@
 //! again finds the mark, and knows that there is something to complete.
 
 use runlog_log::{Batch, Direction, Expected, Kind, NewRecord, Op, ReadOptions, StreamId};
-use runlog_model::{AgentInstance, Catalog, CatalogEvent, SessionChanges, SessionId, SessionStatus, SessionUpdated};
+use runlog_model::{
+    AgentInstance, Catalog, CatalogEvent, SessionChanges, SessionId, SessionStatus, SessionUpdated,
+};
 use uuid::Uuid;
 
 use super::keep::EntryBatch;
@@ -53,7 +55,10 @@ pub(super) struct About {
 
 impl About {
     pub(super) fn is_empty(&self) -> bool {
-        self.new_session.is_none() && self.new_instances.is_empty() && !self.is_archived && self.mark.is_none()
+        self.new_session.is_none()
+            && self.new_instances.is_empty()
+            && !self.is_archived
+            && self.mark.is_none()
     }
 }
 
@@ -61,12 +66,18 @@ impl About {
 impl EntryBatch {
     /// Has the batch make its session; the id is the one that the batch is for.
     pub fn create_session(&mut self, new: NewSession) {
-        self.about.new_session = Some(NewSession { id: Some(self.session), ..new });
+        self.about.new_session = Some(NewSession {
+            id: Some(self.session),
+            ..new
+        });
     }
 
     /// Has the batch make an instance of its session. Those that it hangs on come before it.
     pub fn create_instance(&mut self, instance: AgentInstance) {
-        self.about.new_instances.push(AgentInstance { session_id: self.session, ..instance });
+        self.about.new_instances.push(AgentInstance {
+            session_id: self.session,
+            ..instance
+        });
     }
 
     /// Has the batch put its session away.
@@ -92,24 +103,50 @@ impl AsyncStore {
         let about = &batch.about;
         let mut ops = batch.batch().ops;
         if let Some(mark) = about.mark {
-            let record = NewRecord { kind: Kind::DATA, meta: mark.name().as_bytes(), payload: &[] };
+            let record = NewRecord {
+                kind: Kind::DATA,
+                meta: mark.name().as_bytes(),
+                payload: &[],
+            };
             let stream = marks_of(batch.session);
-            ops.push(Op::Append { stream, expected: Expected::Any, records: vec![record] });
+            ops.push(Op::Append {
+                stream,
+                expected: Expected::Any,
+                records: vec![record],
+            });
         }
         let new_session = about.new_session.as_ref().map(|new| self.session_from(new));
-        new_session.as_ref().map_or(Ok(()), runlog_model::Session::check)?;
-        about.new_instances.iter().try_for_each(AgentInstance::check)?;
-        let new_ids = new_session.iter().map(|it| it.id.0).chain(about.new_instances.iter().map(|it| it.id.0));
+        new_session
+            .as_ref()
+            .map_or(Ok(()), runlog_model::Session::check)?;
+        about
+            .new_instances
+            .iter()
+            .try_for_each(AgentInstance::check)?;
+        let new_ids = new_session
+            .iter()
+            .map(|it| it.id.0)
+            .chain(about.new_instances.iter().map(|it| it.id.0));
         for id in new_ids {
             check_unused(&**self.backend(), Some(id)).await?;
         }
         let at_ms = self.backend().now_ms();
-        let changes = SessionChanges { status: Some(SessionStatus::Archived), ..SessionChanges::default() };
-        let archived = about
-            .is_archived
-            .then(|| CatalogEvent::SessionUpdated(SessionUpdated { id: batch.session, at_ms, changes }));
+        let changes = SessionChanges {
+            status: Some(SessionStatus::Archived),
+            ..SessionChanges::default()
+        };
+        let archived = about.is_archived.then(|| {
+            CatalogEvent::SessionUpdated(SessionUpdated {
+                id: batch.session,
+                at_ms,
+                changes,
+            })
+        });
         if new_session.is_none() && about.new_instances.is_empty() && archived.is_none() {
-            self.shared.catalog.read(|catalog| live_session(catalog, batch.session).map(drop)).await??;
+            self.shared
+                .catalog
+                .read(|catalog| live_session(catalog, batch.session).map(drop))
+                .await??;
             return self.backend().commit(Batch::new(ops)).await.map(drop);
         }
         self.shared
@@ -120,10 +157,24 @@ impl AsyncStore {
                     None => live_session(catalog, batch.session).map(drop)?,
                 }
                 check_instances(catalog, &about.new_instances)?;
-                let session = new_session.iter().cloned().map(CatalogEvent::SessionCreated);
-                let instances = about.new_instances.iter().cloned().map(CatalogEvent::InstanceCreated);
+                let session = new_session
+                    .iter()
+                    .cloned()
+                    .map(CatalogEvent::SessionCreated);
+                let instances = about
+                    .new_instances
+                    .iter()
+                    .cloned()
+                    .map(CatalogEvent::InstanceCreated);
                 let events = session.chain(instances).chain(archived.clone()).collect();
-                Ok((Change { events, ops: ops.clone(), ..Change::default() }, ()))
+                Ok((
+                    Change {
+                        events,
+                        ops: ops.clone(),
+                        ..Change::default()
+                    },
+                    (),
+                ))
             })
             .await
     }
@@ -134,10 +185,16 @@ impl AsyncStore {
     /// # Errors
     /// Those of reading the store.
     pub async fn import_mark(&self, session: SessionId) -> Result<Option<ImportMark>> {
-        let newest = ReadOptions { direction: Direction::Backward, limit: 1, ..ReadOptions::default() };
+        let newest = ReadOptions {
+            direction: Direction::Backward,
+            limit: 1,
+            ..ReadOptions::default()
+        };
         match self.backend().read(marks_of(session), newest).await {
             Ok(page) => Ok(page.records.first().and_then(|record| {
-                ImportMark::ALL.into_iter().find(|mark| mark.name().as_bytes() == &record.meta[..])
+                ImportMark::ALL
+                    .into_iter()
+                    .find(|mark| mark.name().as_bytes() == &record.meta[..])
             })),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -149,7 +206,12 @@ impl AsyncStore {
     /// # Errors
     /// Those of reading the store.
     pub async fn is_id_free(&self, id: Uuid) -> Result<bool> {
-        if self.shared.catalog.read(|catalog| check_id(catalog, id).is_err()).await? {
+        if self
+            .shared
+            .catalog
+            .read(|catalog| check_id(catalog, id).is_err())
+            .await?
+        {
             return Ok(false);
         }
         match check_unused(&**self.backend(), Some(id)).await {
@@ -169,8 +231,13 @@ fn check_instances(catalog: &Catalog, new: &[AgentInstance]) -> Result<()> {
             let message = format!("the batch makes the agent instance {} twice", instance.id);
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
-        let Some(parent) = instance.parent_instance_id else { continue };
-        let found = before.iter().find(|it| it.id == parent).or_else(|| catalog.instance(parent));
+        let Some(parent) = instance.parent_instance_id else {
+            continue;
+        };
+        let found = before
+            .iter()
+            .find(|it| it.id == parent)
+            .or_else(|| catalog.instance(parent));
         if found.is_none_or(|it| it.session_id != instance.session_id) {
             return Err(Error::not_found(format!(
                 "session {} has no agent instance {parent} to be the parent; make it first",

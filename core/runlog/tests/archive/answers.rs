@@ -6,8 +6,9 @@ use std::fmt::Debug;
 
 use pollster::block_on;
 use runlog::{
-    ChatFilter, ChatOrder, Deleted, FlowRun, ListAgents, ListRunMessages, ListRuns, ListSessions, ListSteps,
-    ListToolCalls, MessageFilter, Playback, PlaybackOptions, RunStatus, SessionId, Store,
+    ChatFilter, ChatOrder, Deleted, FlowRun, ListAgents, ListRunMessages, ListRuns, ListSessions,
+    ListSteps, ListToolCalls, MessageFilter, Playback, PlaybackOptions, RunStatus, SessionId,
+    Store,
     engine::{ReadOptions, Record, Sequence, StreamId},
     transcript::keep::{aside_stream, envelope_matches},
 };
@@ -18,15 +19,34 @@ pub struct Answers(pub Vec<String>);
 impl Answers {
     pub fn of(store: &Store) -> Self {
         let mut answers = Self::default();
-        let shown = ListSessions { deleted: Deleted::Shown, limit: 1000, ..ListSessions::default() };
+        let shown = ListSessions {
+            deleted: Deleted::Shown,
+            limit: 1000,
+            ..ListSessions::default()
+        };
         let sessions = store.list_sessions(&shown).unwrap().sessions;
         answers.add("sessions", &sessions);
-        answers.add("live", &store.list_sessions(&ListSessions { limit: 1000, ..ListSessions::default() }));
+        answers.add(
+            "live",
+            &store.list_sessions(&ListSessions {
+                limit: 1000,
+                ..ListSessions::default()
+            }),
+        );
         for session in sessions {
             answers.session(store, session.id);
         }
-        for status in [None, Some(RunStatus::Paused), Some(RunStatus::Failed), Some(RunStatus::Running)] {
-            let list = ListRuns { status, limit: 1000, ..ListRuns::default() };
+        for status in [
+            None,
+            Some(RunStatus::Paused),
+            Some(RunStatus::Failed),
+            Some(RunStatus::Running),
+        ] {
+            let list = ListRuns {
+                status,
+                limit: 1000,
+                ..ListRuns::default()
+            };
             answers.add("runs", &store.runs().list(&list).unwrap().items);
         }
         answers.chats(store);
@@ -52,21 +72,35 @@ impl Answers {
         self.add("mark", &store.import_mark(id));
         let mut beside: Vec<Record> = records(store, aside_stream(id));
         for instance in &instances {
-            let mut events = store.contexts().get_events(instance.id, 1).unwrap_or_default();
+            let mut events = store
+                .contexts()
+                .get_events(instance.id, 1)
+                .unwrap_or_default();
             events.iter_mut().for_each(|event| event.position = 0);
             self.add("events", &events);
             if store.get_session(id).unwrap().is_some() {
-                self.add("messages", &store.context(instance.id).unwrap().get_messages());
-                self.add("dangling", &store.context(instance.id).unwrap().dangling_tool_calls());
+                self.add(
+                    "messages",
+                    &store.context(instance.id).unwrap().get_messages(),
+                );
+                self.add(
+                    "dangling",
+                    &store.context(instance.id).unwrap().dangling_tool_calls(),
+                );
             }
             beside.extend(records(store, StreamId(instance.id.as_uuid())));
         }
         beside.sort_by_key(|record| record.position);
         for pair in beside.windows(2) {
-            let is_pair = pair[0].meta == b"envelope"[..] && envelope_matches(pair[0].position, pair[1].position);
+            let is_pair = pair[0].meta == b"envelope"[..]
+                && envelope_matches(pair[0].position, pair[1].position);
             self.add("beside", &(is_pair, &pair[0].payload, &pair[1].payload));
         }
-        let list = ListRuns { session_id: Some(id), limit: 1000, ..ListRuns::default() };
+        let list = ListRuns {
+            session_id: Some(id),
+            limit: 1000,
+            ..ListRuns::default()
+        };
         for run in store.runs().list(&list).unwrap().items {
             self.run(store, run.id);
         }
@@ -77,15 +111,40 @@ impl Answers {
         let runs = store.runs();
         self.add("run", &runs.get(id));
         self.add("children", &runs.children(id, 100, None).unwrap().items);
-        self.add("resumable", &runs.resumable(id, 100).map_err(|error| error.kind()));
-        let mut messages =
-            runs.messages(id, &ListRunMessages { limit: 1000, ..ListRunMessages::default() }).unwrap().items;
+        self.add(
+            "resumable",
+            &runs.resumable(id, 100).map_err(|error| error.kind()),
+        );
+        let mut messages = runs
+            .messages(
+                id,
+                &ListRunMessages {
+                    limit: 1000,
+                    ..ListRunMessages::default()
+                },
+            )
+            .unwrap()
+            .items;
         messages.iter_mut().for_each(|message| message.id = 0);
         self.add("run messages", &messages);
-        let mut calls = runs.tool_calls(id, &ListToolCalls { limit: 1000, ..ListToolCalls::default() }).unwrap().items;
-        calls.iter_mut().for_each(|call| (call.id, call.message_id) = (0, None));
+        let mut calls = runs
+            .tool_calls(
+                id,
+                &ListToolCalls {
+                    limit: 1000,
+                    ..ListToolCalls::default()
+                },
+            )
+            .unwrap()
+            .items;
+        calls
+            .iter_mut()
+            .for_each(|call| (call.id, call.message_id) = (0, None));
         self.add("tool calls", &calls);
-        self.add("flow", &FlowRun::inspect(store, id).map_err(|error| error.kind()));
+        self.add(
+            "flow",
+            &FlowRun::inspect(store, id).map_err(|error| error.kind()),
+        );
         self.add("waiting", &FlowRun::waiting(store, id));
         for event in Playback::new(store, id, PlaybackOptions::default()).unwrap() {
             let (delay, mut event) = event.unwrap();
@@ -97,20 +156,42 @@ impl Answers {
     fn chats(&mut self, store: &Store) {
         let chats = store.chats();
         for order in [ChatOrder::Created, ChatOrder::LastMessage, ChatOrder::Sort] {
-            let list = chats.list_chats(&ChatFilter { order, pagesize: 100, ..ChatFilter::default() }).unwrap();
+            let list = chats
+                .list_chats(&ChatFilter {
+                    order,
+                    pagesize: 100,
+                    ..ChatFilter::default()
+                })
+                .unwrap();
             self.add("chats", &list);
             for chat in &list.data {
                 let id = &chat.chat_id;
                 let mut messages = chats.get_messages(id, &MessageFilter::default()).unwrap();
                 messages.iter_mut().for_each(|message| message.id = None);
                 self.add("chat", &(chats.get_chat(id), &messages));
-                let mut steps = chats.list_steps(id, &ListSteps { limit: 100, ..ListSteps::default() }).unwrap().items;
+                let mut steps = chats
+                    .list_steps(
+                        id,
+                        &ListSteps {
+                            limit: 100,
+                            ..ListSteps::default()
+                        },
+                    )
+                    .unwrap()
+                    .items;
                 steps.iter_mut().for_each(|step| step.id = None);
                 self.add("steps", &steps);
-                self.add("last", &chats.get_last_incomplete_step(id).unwrap().map(|step| step.step_id));
+                self.add(
+                    "last",
+                    &chats
+                        .get_last_incomplete_step(id)
+                        .unwrap()
+                        .map(|step| step.step_id),
+                );
                 for step in &steps {
                     let of_request = chats.get_steps(&step.request_id).unwrap();
-                    let of_request: Vec<_> = of_request.into_iter().map(|step| step.step_id).collect();
+                    let of_request: Vec<_> =
+                        of_request.into_iter().map(|step| step.step_id).collect();
                     self.add("stack", &(of_request, chats.get_stack_path(&step.stack_id)));
                 }
             }
@@ -119,17 +200,35 @@ impl Answers {
 
     fn stream(&mut self, store: &Store, stream: StreamId) {
         for record in records(store, stream) {
-            let Record { sequence, time_ms, kind, redacted, meta, payload, .. } = record;
+            let Record {
+                sequence,
+                time_ms,
+                kind,
+                redacted,
+                meta,
+                payload,
+                ..
+            } = record;
             // What a copy shares, or was written in its place, is older than the copy.
             let time_ms = if record.stream == stream { time_ms } else { 0 };
-            self.add("record", &(sequence, time_ms, kind, redacted, meta, payload));
+            self.add(
+                "record",
+                &(sequence, time_ms, kind, redacted, meta, payload),
+            );
         }
         self.add("stream", &block_on(store.backend().stream(stream)));
-        let snapshot = block_on(store.backend().latest_snapshot(stream, Sequence::MAX)).ok().flatten();
-        self.add("snapshot", &snapshot.map(|it| (it.sequence, it.time_ms, it.meta, it.payload)));
+        let snapshot = block_on(store.backend().latest_snapshot(stream, Sequence::MAX))
+            .ok()
+            .flatten();
+        self.add(
+            "snapshot",
+            &snapshot.map(|it| (it.sequence, it.time_ms, it.meta, it.payload)),
+        );
     }
 }
 
 pub fn records(store: &Store, stream: StreamId) -> Vec<Record> {
-    block_on(store.backend().read(stream, ReadOptions::default())).map(|page| page.records).unwrap_or_default()
+    block_on(store.backend().read(stream, ReadOptions::default()))
+        .map(|page| page.records)
+        .unwrap_or_default()
 }

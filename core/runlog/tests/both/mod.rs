@@ -10,7 +10,10 @@ pub fn in_memory(claim: impl Fn(&Store)) {
 
 pub fn on_disk(claim: impl Fn(&Store)) {
     let folder = tempfile::tempdir().unwrap();
-    let options = StoreOptions { durability: Durability::Os, ..StoreOptions::default() };
+    let options = StoreOptions {
+        durability: Durability::Os,
+        ..StoreOptions::default()
+    };
     claim(&Store::open_with(folder.path().join("store"), options).unwrap());
 }
 

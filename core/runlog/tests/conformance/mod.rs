@@ -30,7 +30,11 @@ pub fn check<F: Future<Output = ()> + Send + 'static, Place>(
     pollster::block_on(claim(backend));
     drop(place);
 
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     let (backend, place) = make();
     runtime.block_on(async { tokio::spawn(claim(backend)).await.unwrap() });
     drop(place);

@@ -9,8 +9,9 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, AgentEnd, ErrorKind, ListRuns, NewMessage, NewToolCall, OrchestratorOptions, RawJson,
-    ResumeOptions, RunContext, RunId, RunStatus, SpawnRequest, SpawnResult, StartAgent, ToolOutcome, pause_reason,
+    AgentDefinition, AgentEnd, ErrorKind, ListRuns, NewMessage, NewToolCall, OrchestratorOptions,
+    RawJson, ResumeOptions, RunContext, RunId, RunStatus, SpawnRequest, SpawnResult, StartAgent,
+    ToolOutcome, pause_reason,
 };
 
 use crate::{
@@ -38,12 +39,20 @@ claims! {
 }
 
 async fn spawn(world: &World, parent: RunId, request: SpawnRequest) -> SpawnResult {
-    world.orchestrator.spawn_agents(parent, vec![request]).await.unwrap().remove(0)
+    world
+        .orchestrator
+        .spawn_agents(parent, vec![request])
+        .await
+        .unwrap()
+        .remove(0)
 }
 
 /// An agent that takes steps until its budget or its work is done.
 async fn worker(world: &World, max_steps: u32, total: u32) {
-    let definition = AgentDefinition { max_steps: Some(max_steps), ..AgentDefinition::new("worker", "") };
+    let definition = AgentDefinition {
+        max_steps: Some(max_steps),
+        ..AgentDefinition::new("worker", "")
+    };
     world
         .agent_as(definition, move |run: RunContext| async move {
             while run.run().step_count < total {
@@ -62,8 +71,17 @@ async fn scenario_resume_a_paused_run(world: World) {
                 return Ok(AgentEnd::completed(run.messages().await?.len().to_string()));
             }
             let call = NewToolCall::new("c1", "search", "{\"q\":\"rain\"}");
-            let asked = NewMessage::assistant("Let me look.").with_tool_calls([call]).to_json()?;
-            run.record_tool_call(asked, &[ToolOutcome::completed("c1", RawJson::string("three papers"))]).await?;
+            let asked = NewMessage::assistant("Let me look.")
+                .with_tool_calls([call])
+                .to_json()?;
+            run.record_tool_call(
+                asked,
+                &[ToolOutcome::completed(
+                    "c1",
+                    RawJson::string("three papers"),
+                )],
+            )
+            .await?;
             Ok(AgentEnd::paused("lunch"))
         })
         .await;
@@ -71,11 +89,28 @@ async fn scenario_resume_a_paused_run(world: World) {
     let first = spawn(&world, parent, SpawnRequest::new("worker", "Find papers.")).await;
     assert_eq!(first.status, RunStatus::Paused);
     let before = world.context(run_of(&first)).await;
-    let second = spawn(&world, parent, SpawnRequest::resume("worker", run_of(&first))).await;
+    let second = spawn(
+        &world,
+        parent,
+        SpawnRequest::resume("worker", run_of(&first)),
+    )
+    .await;
     let after = world.context(run_of(&second)).await;
-    assert_eq!(after[..3], before, "exactly as it was before the pause, by step");
-    assert!(after[3].starts_with("{\"role\":\"user\",\"content\":\"Continue your work"), "{}", after[3]);
-    assert_eq!(second.summary.as_deref(), Some("4"), "that is what the agent saw");
+    assert_eq!(
+        after[..3],
+        before,
+        "exactly as it was before the pause, by step"
+    );
+    assert!(
+        after[3].starts_with("{\"role\":\"user\",\"content\":\"Continue your work"),
+        "{}",
+        after[3]
+    );
+    assert_eq!(
+        second.summary.as_deref(),
+        Some("4"),
+        "that is what the agent saw"
+    );
     assert_eq!(world.run(run_of(&second)).await.resumed_from, first.run_id);
     assert_eq!(world.run(run_of(&first)).await.resumed_by, second.run_id);
 }
@@ -85,7 +120,12 @@ async fn scenario_cumulative_step_counter_across_resumes(world: World) {
     let parent = world.parent().await;
     let first = spawn(&world, parent, SpawnRequest::new("worker", "t")).await;
     assert_eq!((first.status, first.steps), (RunStatus::Paused, 45));
-    let second = spawn(&world, parent, SpawnRequest::resume("worker", run_of(&first))).await;
+    let second = spawn(
+        &world,
+        parent,
+        SpawnRequest::resume("worker", run_of(&first)),
+    )
+    .await;
     assert_eq!((second.status, second.steps), (RunStatus::Completed, 46));
     let messages = world.messages(run_of(&second)).await;
     assert_eq!(messages.last().unwrap().step_number, 46);
@@ -96,9 +136,17 @@ async fn scenario_fresh_step_budget_per_resume(world: World) {
     let parent = world.parent().await;
     let mut last = spawn(&world, parent, SpawnRequest::new("worker", "t")).await;
     for total in [100, 150] {
-        last = spawn(&world, parent, SpawnRequest::resume("worker", run_of(&last))).await;
+        last = spawn(
+            &world,
+            parent,
+            SpawnRequest::resume("worker", run_of(&last)),
+        )
+        .await;
         assert_eq!((last.status, last.steps), (RunStatus::Paused, total));
-        assert_eq!(last.pause_reason.as_deref(), Some(pause_reason::STEP_BUDGET));
+        assert_eq!(
+            last.pause_reason.as_deref(),
+            Some(pause_reason::STEP_BUDGET)
+        );
         assert_eq!(world.run(run_of(&last)).await.max_steps, Some(50));
     }
 }
@@ -107,21 +155,51 @@ async fn scenario_max_total_steps_enforcement(world: World) {
     worker(&world, 250, 1_000).await;
     let parent = world.parent().await;
     let first = spawn(&world, parent, SpawnRequest::new("worker", "t")).await;
-    let second = spawn(&world, parent, SpawnRequest::resume("worker", run_of(&first))).await;
+    let second = spawn(
+        &world,
+        parent,
+        SpawnRequest::resume("worker", run_of(&first)),
+    )
+    .await;
     assert_eq!((second.status, second.steps), (RunStatus::Paused, 500));
-    let refused = spawn(&world, parent, SpawnRequest::resume("worker", run_of(&second))).await;
+    let refused = spawn(
+        &world,
+        parent,
+        SpawnRequest::resume("worker", run_of(&second)),
+    )
+    .await;
     assert_eq!((refused.status, refused.run_id), (RunStatus::Failed, None));
-    assert!(refused.error.as_deref().unwrap().contains("maximum total steps of 500"), "{refused:?}");
+    assert!(
+        refused
+            .error
+            .as_deref()
+            .unwrap()
+            .contains("maximum total steps of 500"),
+        "{refused:?}"
+    );
 }
 
 async fn scenario_resume_non_paused_run_rejected(world: World) {
-    world.agent("done", |_| async { Ok(AgentEnd::from(())) }).await;
-    world.agent("failed", |_| async { Err(runlog::Error::new(ErrorKind::Io, "no")) }).await;
+    world
+        .agent("done", |_| async { Ok(AgentEnd::from(())) })
+        .await;
+    world
+        .agent("failed", |_| async {
+            Err(runlog::Error::new(ErrorKind::Io, "no"))
+        })
+        .await;
     let parent = world.parent().await;
     for name in ["done", "failed"] {
         let ended = spawn(&world, parent, SpawnRequest::new(name, "t")).await;
         let refused = spawn(&world, parent, SpawnRequest::resume(name, run_of(&ended))).await;
-        assert!(refused.error.as_deref().unwrap().contains("only paused runs can be resumed"), "{refused:?}");
+        assert!(
+            refused
+                .error
+                .as_deref()
+                .unwrap()
+                .contains("only paused runs can be resumed"),
+            "{refused:?}"
+        );
     }
 }
 
@@ -130,7 +208,8 @@ async fn a_resumed_run_is_told_its_task_beside_to_continue(world: World) {
         .agent("worker", |run: RunContext| async move {
             match run.next_step().await? {
                 1 => {
-                    run.record_message(NewMessage::assistant("One part.")).await?;
+                    run.record_message(NewMessage::assistant("One part."))
+                        .await?;
                     Ok(AgentEnd::paused("asks"))
                 }
                 _ => Ok(AgentEnd::completed(run.task())),
@@ -143,7 +222,10 @@ async fn a_resumed_run_is_told_its_task_beside_to_continue(world: World) {
     let second = spawn(&world, parent, request).await;
     assert_eq!(second.summary.as_deref(), Some("Leave out the tests."));
     let told = world.context(run_of(&second)).await.pop().unwrap();
-    assert!(told.contains("Continue your work") && told.contains("Leave out the tests."), "{told}");
+    assert!(
+        told.contains("Continue your work") && told.contains("Leave out the tests."),
+        "{told}"
+    );
 }
 
 async fn a_run_is_resumed_by_one_of_two(world: World) {
@@ -151,30 +233,61 @@ async fn a_run_is_resumed_by_one_of_two(world: World) {
     let parent = world.parent().await;
     let first = spawn(&world, parent, SpawnRequest::new("worker", "t")).await;
     let requests = vec![SpawnRequest::resume("worker", run_of(&first)); 2];
-    let results = world.orchestrator.spawn_agents(parent, requests).await.unwrap();
+    let results = world
+        .orchestrator
+        .spawn_agents(parent, requests)
+        .await
+        .unwrap();
     let statuses: Vec<_> = results.iter().map(|result| result.status).collect();
     assert_eq!(statuses, [RunStatus::Completed, RunStatus::Failed]);
-    assert!(results[1].error.as_deref().unwrap().contains("resumed already"), "{results:?}");
+    assert!(
+        results[1]
+            .error
+            .as_deref()
+            .unwrap()
+            .contains("resumed already"),
+        "{results:?}"
+    );
 }
 
 async fn a_paused_root_is_resumed_by_its_orchestrator(world: World) {
     worker(&world, 2, 3).await;
-    let first = world.orchestrator.start(world.start("worker")).await.unwrap();
+    let first = world
+        .orchestrator
+        .start(world.start("worker"))
+        .await
+        .unwrap();
     assert_eq!(first.wait().await.unwrap().status, RunStatus::Paused);
     let options = ResumeOptions {
         message: runlog::Continuation::Message(NewMessage::user("Go on.")),
         ..ResumeOptions::default()
     };
-    let second = world.orchestrator.resume(first.run_id(), &options, None).await.unwrap();
+    let second = world
+        .orchestrator
+        .resume(first.run_id(), &options, None)
+        .await
+        .unwrap();
     assert_eq!(second.wait().await.unwrap().status, RunStatus::Completed);
-    assert!(world.context(second.run_id()).await.iter().any(|message| message.contains("Go on.")));
+    assert!(
+        world
+            .context(second.run_id())
+            .await
+            .iter()
+            .any(|message| message.contains("Go on."))
+    );
 }
 
 async fn a_snapshot_and_the_space_are_there_after_a_resume(world: World) {
     world
         .agent("worker", |run: RunContext| async move {
-            let saved = run.snapshot().await?.map_or_else(String::new, |snapshot| snapshot.status);
-            let shared = run.space().get("key").map_or_else(String::new, |value| value.to_string());
+            let saved = run
+                .snapshot()
+                .await?
+                .map_or_else(String::new, |snapshot| snapshot.status);
+            let shared = run
+                .space()
+                .get("key")
+                .map_or_else(String::new, |value| value.to_string());
             let mut snapshot = runlog::RunSnapshot::new("halfway");
             snapshot.state.insert("part".into(), 1.into());
             run.save_snapshot(&snapshot).await?;
@@ -184,15 +297,29 @@ async fn a_snapshot_and_the_space_are_there_after_a_resume(world: World) {
                 return Ok(AgentEnd::paused("later"));
             }
             // It was taken after the snapshot that the run went on from.
-            Ok(AgentEnd::completed(format!("{saved} {shared} {}", command.message().unwrap_or_default())))
+            Ok(AgentEnd::completed(format!(
+                "{saved} {shared} {}",
+                command.message().unwrap_or_default()
+            )))
         })
         .await;
-    let first = world.orchestrator.start(world.start("worker")).await.unwrap();
+    let first = world
+        .orchestrator
+        .start(world.start("worker"))
+        .await
+        .unwrap();
     let command = RawJson::parse(r#"{"type":"note","message":"Hurry!"}"#).unwrap();
     first.send(&command).await.unwrap();
     assert_eq!(first.wait().await.unwrap().status, RunStatus::Paused);
-    let second = world.orchestrator.resume(first.run_id(), &ResumeOptions::default(), None).await.unwrap();
-    assert_eq!(second.wait().await.unwrap().summary.as_deref(), Some("halfway \"value\" Hurry!"));
+    let second = world
+        .orchestrator
+        .resume(first.run_id(), &ResumeOptions::default(), None)
+        .await
+        .unwrap();
+    assert_eq!(
+        second.wait().await.unwrap().summary.as_deref(),
+        Some("halfway \"value\" Hurry!")
+    );
 }
 
 /// The world as another process finds it: the same store, whose runs nobody works on any more.
@@ -204,15 +331,26 @@ async fn what_a_crash_cut_off_goes_on_once(world: World) {
     let started = Arc::new(Mutex::new(Vec::new()));
     let world = crash_with(world, &started, 3).await;
     let report = world.orchestrator.resume_all().await.unwrap();
-    assert_eq!((report.resumed.len(), report.left.len()), (3, 0), "{report:?}");
+    assert_eq!(
+        (report.resumed.len(), report.left.len()),
+        (3, 0),
+        "{report:?}"
+    );
     for (paused, result) in &report.resumed {
-        assert_eq!((result.status, result.steps), (RunStatus::Completed, 3), "from its last recorded step");
+        assert_eq!(
+            (result.status, result.steps),
+            (RunStatus::Completed, 3),
+            "from its last recorded step"
+        );
         let run = world.run(run_of(result)).await;
         assert_eq!(run.resumed_from, Some(*paused));
     }
     assert_eq!(started.lock().unwrap().len(), 3, "each was begun once more");
     let again = world.orchestrator.resume_all().await.unwrap();
-    assert!(again.resumed.is_empty() && again.left.is_empty(), "{again:?}");
+    assert!(
+        again.resumed.is_empty() && again.left.is_empty(),
+        "{again:?}"
+    );
 }
 
 /// Runs `count` agents until they have taken two steps, and cuts them off.
@@ -224,7 +362,11 @@ async fn crash_with(world: World, started: &Arc<Mutex<Vec<RunId>>>, count: usize
         })
         .await;
     for _ in 0..count {
-        world.orchestrator.start(world.start("worker")).await.unwrap();
+        world
+            .orchestrator
+            .start(world.start("worker"))
+            .await
+            .unwrap();
     }
     until_steps(&world, "worker", 2, count).await;
     let next = next_process(&world);
@@ -266,7 +408,8 @@ async fn a_parent_goes_on_when_its_sub_agents_have(world: World) {
                     let is_second = is_second.load(Ordering::SeqCst);
                     async move {
                         steps(&run, 1).await?;
-                        run.space().set(run.depth().to_string(), RawJson::string("was here"));
+                        run.space()
+                            .set(run.depth().to_string(), RawJson::string("was here"));
                         if !is_second {
                             forever().await;
                         }
@@ -278,12 +421,15 @@ async fn a_parent_goes_on_when_its_sub_agents_have(world: World) {
                 world
                     .agent(name, move |run: RunContext| async move {
                         let context = run.messages().await?;
-                        let results = context.iter().rfind(|message| message.role == runlog::Role::Tool);
+                        let results = context
+                            .iter()
+                            .rfind(|message| message.role == runlog::Role::Tool);
                         if let Some(results) = results {
                             return Ok(AgentEnd::completed(results.json.to_string()));
                         }
                         run.next_step().await?;
-                        let two = vec![SpawnRequest::new(below, "a"), SpawnRequest::new(below, "b")];
+                        let two =
+                            vec![SpawnRequest::new(below, "a"), SpawnRequest::new(below, "b")];
                         run.spawn_agents(two).await?;
                         Ok(AgentEnd::completed("not cut off"))
                     })
@@ -298,7 +444,11 @@ async fn a_parent_goes_on_when_its_sub_agents_have(world: World) {
     is_second.store(true, Ordering::SeqCst);
     agents(&next).await;
     let report = next.orchestrator.resume_all().await.unwrap();
-    assert_eq!((report.resumed.len(), report.left.len()), (7, 0), "{report:?}");
+    assert_eq!(
+        (report.resumed.len(), report.left.len()),
+        (7, 0),
+        "{report:?}"
+    );
     let resumed = next.run(root.run_id()).await.resumed_by.unwrap();
     let run = next.run(resumed).await;
     assert_eq!(run.status, RunStatus::Completed);
@@ -312,7 +462,10 @@ async fn a_parent_goes_on_when_its_sub_agents_have(world: World) {
         assert_eq!(result.status, RunStatus::Completed);
         let run = next.run(run_of(result)).await;
         if let Some(parent) = run.parent_run_id {
-            assert_eq!(next.run(parent).await.pause_reason.as_deref(), Some(pause_reason::ORPHANED));
+            assert_eq!(
+                next.run(parent).await.pause_reason.as_deref(),
+                Some(pause_reason::ORPHANED)
+            );
         }
     }
     assert_eq!(next.orchestrator.live_count(), 0);
@@ -323,7 +476,8 @@ async fn what_ended_before_the_crash_is_told_to_the_parent(world: World) {
         .agent("leaf", |run: RunContext| async move {
             match run.task() {
                 "ends" => {
-                    run.space().set("left", RawJson::string("by the one that ended"));
+                    run.space()
+                        .set("left", RawJson::string("by the one that ended"));
                     Ok(AgentEnd::completed("ended before"))
                 }
                 _ => {
@@ -337,7 +491,13 @@ async fn what_ended_before_the_crash_is_told_to_the_parent(world: World) {
         .agent("root", |run: RunContext| async move {
             run.next_step().await?;
             let requests = ["ends", "works"].map(|task| SpawnRequest::new("leaf", task));
-            run.spawn_agents(requests.into_iter().chain([SpawnRequest::new("nobody", "t")]).collect()).await?;
+            run.spawn_agents(
+                requests
+                    .into_iter()
+                    .chain([SpawnRequest::new("nobody", "t")])
+                    .collect(),
+            )
+            .await?;
             Ok(().into())
         })
         .await;
@@ -346,7 +506,10 @@ async fn what_ended_before_the_crash_is_told_to_the_parent(world: World) {
     while world
         .store
         .runs()
-        .list(&ListRuns { status: Some(RunStatus::Completed), ..ListRuns::default() })
+        .list(&ListRuns {
+            status: Some(RunStatus::Completed),
+            ..ListRuns::default()
+        })
         .await
         .unwrap()
         .items
@@ -355,19 +518,38 @@ async fn what_ended_before_the_crash_is_told_to_the_parent(world: World) {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let next = next_process(&world);
-    next.agent("leaf", |_| async { Ok(AgentEnd::completed("went on")) }).await;
+    next.agent("leaf", |_| async { Ok(AgentEnd::completed("went on")) })
+        .await;
     next.agent("root", |run: RunContext| async move {
         let left = run.space().get("left").map(|value| value.to_string());
         let context = run.messages().await?;
-        let results = context.iter().rfind(|message| message.role == runlog::Role::Tool).unwrap();
-        Ok(AgentEnd::completed(format!("{} {}", left.unwrap_or_default(), results.json)))
+        let results = context
+            .iter()
+            .rfind(|message| message.role == runlog::Role::Tool)
+            .unwrap();
+        Ok(AgentEnd::completed(format!(
+            "{} {}",
+            left.unwrap_or_default(),
+            results.json
+        )))
     })
     .await;
     let report = next.orchestrator.resume_all().await.unwrap();
     assert_eq!(report.resumed.len(), 2, "{report:?}");
-    let summaries: Vec<_> = report.resumed.iter().filter_map(|(_, result)| result.summary.clone()).collect();
-    let root = summaries.iter().find(|summary| summary.contains("by the one")).unwrap();
-    for says in ["ended before", "went on", "no agent \\\\\\\"nobody\\\\\\\" is defined"] {
+    let summaries: Vec<_> = report
+        .resumed
+        .iter()
+        .filter_map(|(_, result)| result.summary.clone())
+        .collect();
+    let root = summaries
+        .iter()
+        .find(|summary| summary.contains("by the one"))
+        .unwrap();
+    for says in [
+        "ended before",
+        "went on",
+        "no agent \\\\\\\"nobody\\\\\\\" is defined",
+    ] {
         assert!(root.contains(says), "{root} should say {says}");
     }
 }
@@ -378,22 +560,37 @@ async fn runs_without_an_executor_are_left_as_they_are(world: World) {
     let world = crash_with(world, &started, 1).await;
     let report = world.orchestrator.resume_all().await.unwrap();
     assert_eq!(report.resumed.len(), 1);
-    let left: Vec<_> = report.left.iter().map(|(id, error)| (*id, error.kind())).collect();
+    let left: Vec<_> = report
+        .left
+        .iter()
+        .map(|(id, error)| (*id, error.kind()))
+        .collect();
     assert_eq!(left, [(by_hand, ErrorKind::NotFound)]);
     assert_eq!(world.run(by_hand).await.status, RunStatus::Paused);
 }
 
 async fn the_orchestrators_bound_of_steps_holds_for_every_resume(world: World) {
-    let world = world.bounded(OrchestratorOptions { max_total_steps: 2, ..options() });
+    let world = world.bounded(OrchestratorOptions {
+        max_total_steps: 2,
+        ..options()
+    });
     world
         .agent("worker", |run: RunContext| async move {
             steps(&run, 2).await?;
             Ok(AgentEnd::paused("lunch"))
         })
         .await;
-    let run = world.orchestrator.start(world.start("worker")).await.unwrap();
+    let run = world
+        .orchestrator
+        .start(world.start("worker"))
+        .await
+        .unwrap();
     run.wait().await.unwrap();
-    let error = world.orchestrator.resume(run.run_id(), &ResumeOptions::default(), None).await.unwrap_err();
+    let error = world
+        .orchestrator
+        .resume(run.run_id(), &ResumeOptions::default(), None)
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitReached, "{error}");
 }
 
@@ -406,18 +603,25 @@ async fn a_sub_agent_that_somebody_else_goes_on_with_is_waited_for(world: World)
         .await;
     world
         .agent("root", |run: RunContext| async move {
-            run.spawn_agents(vec![SpawnRequest::new("leaf", "t")]).await?;
+            run.spawn_agents(vec![SpawnRequest::new("leaf", "t")])
+                .await?;
             Ok(().into())
         })
         .await;
     let root = world.orchestrator.start(world.start("root")).await.unwrap();
     until_steps(&world, "leaf", 1, 1).await;
-    let below = ListRuns { parent_run_id: Some(root.run_id()), ..ListRuns::default() };
+    let below = ListRuns {
+        parent_run_id: Some(root.run_id()),
+        ..ListRuns::default()
+    };
     let leaf = world.store.runs().list(&below).await.unwrap().items[0].id;
     let next = next_process(&world);
     let go_on = leaf_that_waits(&next).await;
     next.store.recover_runs().await.unwrap();
-    next.orchestrator.resume(leaf, &ResumeOptions::default(), None).await.unwrap();
+    next.orchestrator
+        .resume(leaf, &ResumeOptions::default(), None)
+        .await
+        .unwrap();
     let report = resume_all_and_tell(&next, &go_on).await;
     assert_eq!(report.resumed.len(), 1, "{report:?}");
     let summary = report.resumed[0].1.summary.clone().unwrap();
@@ -442,7 +646,10 @@ async fn a_sub_agent_that_another_run_took_over_goes_on_below_that_one_alone(wor
         .await;
     world
         .agent("lead", |run: RunContext| async move {
-            let two = vec![SpawnRequest::new("worker", "t"), SpawnRequest::new("slow", "t")];
+            let two = vec![
+                SpawnRequest::new("worker", "t"),
+                SpawnRequest::new("slow", "t"),
+            ];
             run.spawn_agents(two).await?;
             Ok(AgentEnd::from(()))
         })
@@ -450,12 +657,21 @@ async fn a_sub_agent_that_another_run_took_over_goes_on_below_that_one_alone(wor
     world
         .agent("taker", |run: RunContext| async move {
             let worker = run.task().parse().unwrap();
-            run.spawn_agents(vec![SpawnRequest::resume("worker", worker)]).await?;
+            run.spawn_agents(vec![SpawnRequest::resume("worker", worker)])
+                .await?;
             Ok(AgentEnd::from(()))
         })
         .await;
-    let lead = world.orchestrator.start(world.start("lead")).await.unwrap().run_id();
-    let of_worker = ListRuns { agent_id: Some("worker".into()), ..ListRuns::default() };
+    let lead = world
+        .orchestrator
+        .start(world.start("lead"))
+        .await
+        .unwrap()
+        .run_id();
+    let of_worker = ListRuns {
+        agent_id: Some("worker".into()),
+        ..ListRuns::default()
+    };
     let worker = loop {
         let workers = world.store.runs().list(&of_worker).await.unwrap().items;
         if let Some(paused) = workers.iter().find(|run| run.status == RunStatus::Paused) {
@@ -463,21 +679,41 @@ async fn a_sub_agent_that_another_run_took_over_goes_on_below_that_one_alone(wor
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     };
-    let start = StartAgent { task: worker.to_string(), ..world.start("taker") };
+    let start = StartAgent {
+        task: worker.to_string(),
+        ..world.start("taker")
+    };
     let taker = world.orchestrator.start(start).await.unwrap().run_id();
     until_steps(&world, "worker", 1, 1).await;
     until_steps(&world, "slow", 1, 1).await;
 
     let next = next_process(&world);
     for agent in ["worker", "slow", "lead", "taker"] {
-        next.agent(agent, |_| async { Ok(AgentEnd::completed("done")) }).await;
+        next.agent(agent, |_| async { Ok(AgentEnd::completed("done")) })
+            .await;
     }
     let report = next.orchestrator.resume_all().await.unwrap();
-    assert_eq!((report.resumed.len(), report.left.len()), (4, 0), "{report:?}");
+    assert_eq!(
+        (report.resumed.len(), report.left.len()),
+        (4, 0),
+        "{report:?}"
+    );
     let workers = next.store.runs().list(&of_worker).await.unwrap().items;
-    assert_eq!(workers.iter().map(|run| run.parent_run_id).collect::<Vec<_>>(), [Some(taker), Some(taker), Some(lead)]);
+    assert_eq!(
+        workers
+            .iter()
+            .map(|run| run.parent_run_id)
+            .collect::<Vec<_>>(),
+        [Some(taker), Some(taker), Some(lead)]
+    );
     let told = next.context(lead).await.concat();
-    assert!(told.contains("paused") && told.contains("completed"), "the lead is told what its own became: {told}");
+    assert!(
+        told.contains("paused") && told.contains("completed"),
+        "the lead is told what its own became: {told}"
+    );
     let told = next.context(taker).await.concat();
-    assert!(!told.contains("paused") && told.contains("completed"), "{told}");
+    assert!(
+        !told.contains("paused") && told.contains("completed"),
+        "{told}"
+    );
 }

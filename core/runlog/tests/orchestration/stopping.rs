@@ -11,8 +11,8 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, AgentEnd, ErrorKind, ListRuns, NewMessage, NewRun, NewSession, RunContext, RunId, RunStatus,
-    SpawnRequest, StartAgent, engine::Position, pause_reason,
+    AgentDefinition, AgentEnd, ErrorKind, ListRuns, NewMessage, NewRun, NewSession, RunContext,
+    RunId, RunStatus, SpawnRequest, StartAgent, engine::Position, pause_reason,
 };
 
 use crate::{
@@ -49,7 +49,8 @@ async fn tree(world: &World, depth: u32, wide: usize) -> Arc<AtomicUsize> {
                 steps(&run, 1).await?;
                 at_work.fetch_add(1, Ordering::SeqCst);
                 if run.depth() < depth {
-                    run.spawn_agents((0..wide).map(|_| SpawnRequest::new("node", "t")).collect()).await?;
+                    run.spawn_agents((0..wide).map(|_| SpawnRequest::new("node", "t")).collect())
+                        .await?;
                 }
                 forever().await
             }
@@ -79,7 +80,13 @@ async fn all_below(world: &World, root: RunId) -> Vec<runlog::RunSummary> {
     let mut found = Vec::new();
     let mut parents = vec![root];
     while let Some(parent) = parents.pop() {
-        let children = world.store.runs().children(parent, 10_000, None).await.unwrap().items;
+        let children = world
+            .store
+            .runs()
+            .children(parent, 10_000, None)
+            .await
+            .unwrap()
+            .items;
         parents.extend(children.iter().map(|child| child.id));
         found.extend(children);
     }
@@ -87,7 +94,10 @@ async fn all_below(world: &World, root: RunId) -> Vec<runlog::RunSummary> {
 }
 
 async fn a_tree_of_a_thousand_is_cancelled_in_one_batch(world: World) {
-    let world = world.bounded(runlog::OrchestratorOptions { concurrent_max: 10_000, ..options() });
+    let world = world.bounded(runlog::OrchestratorOptions {
+        concurrent_max: 10_000,
+        ..options()
+    });
     // 4 + 16 + 64 + 256 + 1,024 below the root.
     let at_work = tree(&world, 5, 4).await;
     let root = world.orchestrator.start(world.start("node")).await.unwrap();
@@ -103,7 +113,12 @@ async fn a_tree_of_a_thousand_is_cancelled_in_one_batch(world: World) {
     assert_eq!(world.run(root.run_id()).await.status, RunStatus::Cancelled);
     for run in below.iter().step_by(97) {
         let messages = world.messages(run.id).await;
-        assert!(messages.iter().any(|message| message.content.as_str().contains("step 1")), "its work is readable");
+        assert!(
+            messages
+                .iter()
+                .any(|message| message.content.as_str().contains("step 1")),
+            "its work is readable"
+        );
     }
     // A record in its own stream and one in the catalog for each, and nothing else.
     assert_eq!(after - before, 2 * 1_365);
@@ -113,41 +128,91 @@ async fn a_tree_of_a_thousand_is_cancelled_in_one_batch(world: World) {
 /// The context of a run that its timeout paused, with its last words, is one that providers take; and its model learns
 /// what its sub-agents did, and which runs can be gone on with.
 async fn a_run_that_is_paused_keeps_what_its_sub_agents_did(world: World) {
-    world.agent("quick", |_| async { Ok(AgentEnd::Completed(Some("quick done".into()))) }).await;
+    world
+        .agent("quick", |_| async {
+            Ok(AgentEnd::Completed(Some("quick done".into())))
+        })
+        .await;
     world
         .agent("slow", |run: RunContext| async move {
             run.record_message(NewMessage::assistant("half")).await?;
             run.cancelled().await;
-            run.record_message(NewMessage::assistant("last words of slow")).await?;
+            run.record_message(NewMessage::assistant("last words of slow"))
+                .await?;
             Ok(().into())
         })
         .await;
     world
         .agent("lead", |run: RunContext| async move {
-            let spawned = run.spawn_agents(vec![SpawnRequest::new("quick", "t"), SpawnRequest::new("slow", "t")]).await;
+            let spawned = run
+                .spawn_agents(vec![
+                    SpawnRequest::new("quick", "t"),
+                    SpawnRequest::new("slow", "t"),
+                ])
+                .await;
             assert_eq!(spawned.unwrap_err().kind(), ErrorKind::WrongStatus);
-            run.record_message(NewMessage::assistant("my last words")).await?;
+            run.record_message(NewMessage::assistant("my last words"))
+                .await?;
             Ok(().into())
         })
         .await;
-    let start = StartAgent { timeout: Some(Duration::from_millis(300)), ..world.start("lead") };
+    let start = StartAgent {
+        timeout: Some(Duration::from_millis(300)),
+        ..world.start("lead")
+    };
     let lead = world.orchestrator.start(start).await.unwrap();
     let ended = lead.wait().await.unwrap();
-    assert_eq!((ended.status, ended.pause_reason.as_deref()), (RunStatus::Paused, Some(pause_reason::TIMEOUT)));
+    assert_eq!(
+        (ended.status, ended.pause_reason.as_deref()),
+        (RunStatus::Paused, Some(pause_reason::TIMEOUT))
+    );
 
     let below = all_below(&world, lead.run_id()).await;
-    let slow = world.run(below.iter().find(|run| run.agent_id == "slow").unwrap().id).await;
-    assert_eq!((slow.status, slow.pause_reason.as_deref()), (RunStatus::Paused, Some(pause_reason::PARENT)));
-    assert!(world.context(slow.id).await.last().unwrap().contains("last words of slow"));
+    let slow = world
+        .run(below.iter().find(|run| run.agent_id == "slow").unwrap().id)
+        .await;
+    assert_eq!(
+        (slow.status, slow.pause_reason.as_deref()),
+        (RunStatus::Paused, Some(pause_reason::PARENT))
+    );
+    assert!(
+        world
+            .context(slow.id)
+            .await
+            .last()
+            .unwrap()
+            .contains("last words of slow")
+    );
 
     let context = world.context(lead.run_id()).await;
-    let [.., call, result, words] = context.as_slice() else { panic!("{context:?}") };
-    assert!(call.contains("spawn_agents") && words.contains("my last words"), "{context:?}");
-    assert!(result.contains("\"role\":\"tool\"") && result.contains("quick done"), "{result}");
-    assert!(result.contains(&slow.id.to_string()) && result.contains("paused"), "{result}");
-    let resumed = world.store.runs().resume(lead.run_id(), &runlog::ResumeOptions::default()).await.unwrap();
+    let [.., call, result, words] = context.as_slice() else {
+        panic!("{context:?}")
+    };
+    assert!(
+        call.contains("spawn_agents") && words.contains("my last words"),
+        "{context:?}"
+    );
+    assert!(
+        result.contains("\"role\":\"tool\"") && result.contains("quick done"),
+        "{result}"
+    );
+    assert!(
+        result.contains(&slow.id.to_string()) && result.contains("paused"),
+        "{result}"
+    );
+    let resumed = world
+        .store
+        .runs()
+        .resume(lead.run_id(), &runlog::ResumeOptions::default())
+        .await
+        .unwrap();
     assert!(resumed.dangling.is_empty());
-    world.store.runs().resume(slow.id, &runlog::ResumeOptions::default()).await.unwrap();
+    world
+        .store
+        .runs()
+        .resume(slow.id, &runlog::ResumeOptions::default())
+        .await
+        .unwrap();
 }
 
 async fn agents_that_never_rest_are_cancelled_too(world: World) {
@@ -159,7 +224,8 @@ async fn agents_that_never_rest_are_cancelled_too(world: World) {
             async move {
                 at_work.fetch_add(1, Ordering::SeqCst);
                 if run.depth() == 0 {
-                    run.spawn_agents((0..50).map(|_| SpawnRequest::new("busy", "t")).collect()).await?;
+                    run.spawn_agents((0..50).map(|_| SpawnRequest::new("busy", "t")).collect())
+                        .await?;
                 }
                 loop {
                     steps(&run, 1).await?;
@@ -176,10 +242,18 @@ async fn agents_that_never_rest_are_cancelled_too(world: World) {
     for run in all_below(&world, root.run_id()).await {
         assert_eq!(run.status, RunStatus::Cancelled);
         let messages = world.messages(run.id).await;
-        assert_eq!(messages.len() as u64, 1 + u64::from(run.step_count), "steps and messages add up");
+        assert_eq!(
+            messages.len() as u64,
+            1 + u64::from(run.step_count),
+            "steps and messages add up"
+        );
     }
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert_eq!(last_position(&world).await, before, "nobody writes any more");
+    assert_eq!(
+        last_position(&world).await,
+        before,
+        "nobody writes any more"
+    );
 }
 
 /// The context of a run that was cancelled, with its last words, is one that providers take.
@@ -190,38 +264,66 @@ async fn last_words_of_a_cancelled_run_do_not_stand_behind_an_open_call(world: W
             forever().await
         })
         .await;
-    world.agent("asks", |_| async { Ok(AgentEnd::paused("asks")) }).await;
+    world
+        .agent("asks", |_| async { Ok(AgentEnd::paused("asks")) })
+        .await;
     world
         .agent("lead", |run: RunContext| async move {
-            let requests = vec![SpawnRequest::new("slow", "t"), SpawnRequest::new("asks", "t")];
+            let requests = vec![
+                SpawnRequest::new("slow", "t"),
+                SpawnRequest::new("asks", "t"),
+            ];
             let stopped = run.spawn_agents(requests).await.unwrap_err();
             assert_eq!(stopped.kind(), ErrorKind::WrongStatus);
-            let refused = run.record_message(NewMessage::assistant("my last words")).await.unwrap_err();
+            let refused = run
+                .record_message(NewMessage::assistant("my last words"))
+                .await
+                .unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::InvalidInput);
             assert!(refused.to_string().contains("spawn_agents"), "{refused}");
             forever().await
         })
         .await;
     let lead = world.orchestrator.start(world.start("lead")).await.unwrap();
-    let children = ListRuns { parent_run_id: Some(lead.run_id()), ..ListRuns::default() };
+    let children = ListRuns {
+        parent_run_id: Some(lead.run_id()),
+        ..ListRuns::default()
+    };
     // Until one of them has paused by itself, and the other is at work.
-    while !world.store.runs().list(&children).await.unwrap().items.iter().any(|run| run.status == RunStatus::Paused) {
+    while !world
+        .store
+        .runs()
+        .list(&children)
+        .await
+        .unwrap()
+        .items
+        .iter()
+        .any(|run| run.status == RunStatus::Paused)
+    {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     world.orchestrator.cancel(lead.run_id()).await.unwrap();
     assert_eq!(world.run(lead.run_id()).await.status, RunStatus::Cancelled);
     let context = world.context(lead.run_id()).await;
-    let Some(call) = context.last() else { panic!("it has no message") };
+    let Some(call) = context.last() else {
+        panic!("it has no message")
+    };
     assert!(call.contains("spawn_agents"), "{context:?}");
     let runs = world.store.runs().list(&children).await.unwrap().items;
-    assert!(runs.len() == 2 && runs.iter().all(|run| run.status == RunStatus::Cancelled), "{runs:?}");
+    assert!(
+        runs.len() == 2 && runs.iter().all(|run| run.status == RunStatus::Cancelled),
+        "{runs:?}"
+    );
 }
 
 async fn cancelling_takes_what_is_paused_below(world: World) {
-    world.agent("pauses", |_| async { Ok(AgentEnd::paused("asks")) }).await;
+    world
+        .agent("pauses", |_| async { Ok(AgentEnd::paused("asks")) })
+        .await;
     world
         .agent("lead", |run: RunContext| async move {
-            run.spawn_agents(vec![SpawnRequest::new("pauses", "t")]).await?;
+            run.spawn_agents(vec![SpawnRequest::new("pauses", "t")])
+                .await?;
             steps(&run, 1).await?;
             forever().await
         })
@@ -235,22 +337,37 @@ async fn cancelling_takes_what_is_paused_below(world: World) {
     lead.cancel().await.unwrap();
     assert_eq!(world.run(child.id).await.status, RunStatus::Cancelled);
     // A tree that nobody works on is cancelled as well.
-    let paused = world.orchestrator.start(world.start("pauses")).await.unwrap();
+    let paused = world
+        .orchestrator
+        .start(world.start("pauses"))
+        .await
+        .unwrap();
     paused.wait().await.unwrap();
     world.orchestrator.cancel(paused.run_id()).await.unwrap();
-    assert_eq!(world.run(paused.run_id()).await.status, RunStatus::Cancelled);
+    assert_eq!(
+        world.run(paused.run_id()).await.status,
+        RunStatus::Cancelled
+    );
 }
 
 async fn cancelling_leaves_what_has_ended(world: World) {
-    world.agent("done", |_| async { Ok(AgentEnd::completed("the result")) }).await;
+    world
+        .agent("done", |_| async { Ok(AgentEnd::completed("the result")) })
+        .await;
     let done = world.orchestrator.start(world.start("done")).await.unwrap();
     done.wait().await.unwrap();
     done.cancel().await.unwrap();
     world.orchestrator.cancel(done.run_id()).await.unwrap();
     let run = world.run(done.run_id()).await;
-    assert_eq!((run.status, run.summary.as_deref()), (RunStatus::Completed, Some("the result")));
+    assert_eq!(
+        (run.status, run.summary.as_deref()),
+        (RunStatus::Completed, Some("the result"))
+    );
     let nobody = RunId(world.store.backend().new_id());
-    assert_eq!(world.orchestrator.cancel(nobody).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        world.orchestrator.cancel(nobody).await.unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
 }
 
 /// A resume and a cancellation at once: whichever wins, what is below is as the one that won has it.
@@ -263,7 +380,8 @@ async fn a_cancellation_that_a_resume_outran_leaves_what_is_below(world: World) 
             let again = Arc::clone(&again);
             async move {
                 if again.load(Ordering::SeqCst) == 0 {
-                    run.spawn_agents(vec![SpawnRequest::new("worker", "t")]).await?;
+                    run.spawn_agents(vec![SpawnRequest::new("worker", "t")])
+                        .await?;
                 }
                 Ok(().into())
             }
@@ -271,7 +389,10 @@ async fn a_cancellation_that_a_resume_outran_leaves_what_is_below(world: World) 
         .await;
     for _ in 0..10 {
         is_again.store(0, Ordering::SeqCst);
-        let start = StartAgent { timeout: Some(Duration::from_millis(30)), ..world.start("lead") };
+        let start = StartAgent {
+            timeout: Some(Duration::from_millis(30)),
+            ..world.start("lead")
+        };
         let lead = world.orchestrator.start(start).await.unwrap();
         assert_eq!(lead.wait().await.unwrap().status, RunStatus::Paused);
         is_again.store(1, Ordering::SeqCst);
@@ -291,7 +412,10 @@ async fn a_cancellation_that_a_resume_outran_leaves_what_is_below(world: World) 
 }
 
 async fn cancelling_before_their_turn_ends_them_all(world: World) {
-    let world = world.bounded(runlog::OrchestratorOptions { concurrent_max: 1, ..options() });
+    let world = world.bounded(runlog::OrchestratorOptions {
+        concurrent_max: 1,
+        ..options()
+    });
     let begun = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&begun);
     world
@@ -302,7 +426,8 @@ async fn cancelling_before_their_turn_ends_them_all(world: World) {
         .await;
     world
         .agent("lead", |run: RunContext| async move {
-            run.spawn_agents((0..10).map(|_| SpawnRequest::new("worker", "t")).collect()).await?;
+            run.spawn_agents((0..10).map(|_| SpawnRequest::new("worker", "t")).collect())
+                .await?;
             Ok(().into())
         })
         .await;
@@ -310,9 +435,20 @@ async fn cancelling_before_their_turn_ends_them_all(world: World) {
     until(&begun, 1).await;
     lead.cancel().await.unwrap();
     let below = all_below(&world, lead.run_id()).await;
-    assert!(below.len() == 10 && below.iter().all(|run| run.status == RunStatus::Cancelled), "{below:?}");
-    assert_eq!(begun.load(Ordering::SeqCst), 1, "the others were never begun");
-    let next = world.orchestrator.start(world.start("worker")).await.unwrap();
+    assert!(
+        below.len() == 10 && below.iter().all(|run| run.status == RunStatus::Cancelled),
+        "{below:?}"
+    );
+    assert_eq!(
+        begun.load(Ordering::SeqCst),
+        1,
+        "the others were never begun"
+    );
+    let next = world
+        .orchestrator
+        .start(world.start("worker"))
+        .await
+        .unwrap();
     until(&begun, 2).await;
     next.cancel().await.unwrap();
 }
@@ -327,7 +463,11 @@ async fn a_run_that_ends_takes_its_sub_agents_with_it(world: World) {
     world
         .agent("hasty", |run: RunContext| async move {
             let below = run.clone();
-            let spawned = tokio::spawn(async move { below.spawn_agents(vec![SpawnRequest::new("leaf", "t")]).await });
+            let spawned = tokio::spawn(async move {
+                below
+                    .spawn_agents(vec![SpawnRequest::new("leaf", "t")])
+                    .await
+            });
             while run.orchestrator().live_count() < 2 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -335,7 +475,11 @@ async fn a_run_that_ends_takes_its_sub_agents_with_it(world: World) {
             Ok(AgentEnd::completed("doesn't wait"))
         })
         .await;
-    let hasty = world.orchestrator.start(world.start("hasty")).await.unwrap();
+    let hasty = world
+        .orchestrator
+        .start(world.start("hasty"))
+        .await
+        .unwrap();
     assert_eq!(hasty.wait().await.unwrap().status, RunStatus::Completed);
     let below = all_below(&world, hasty.run_id()).await;
     assert_eq!((below.len(), below[0].status), (1, RunStatus::Cancelled));
@@ -344,7 +488,9 @@ async fn a_run_that_ends_takes_its_sub_agents_with_it(world: World) {
 async fn a_spawn_that_nobody_waits_for_is_cancelled(world: World) {
     world.agent("leaf", |_| async { forever().await }).await;
     let parent = world.parent().await;
-    let spawn = world.orchestrator.spawn_agents(parent, vec![SpawnRequest::new("leaf", "t"); 3]);
+    let spawn = world
+        .orchestrator
+        .spawn_agents(parent, vec![SpawnRequest::new("leaf", "t"); 3]);
     // Dropped once they are at work, beside the run that spawned them.
     let at_work = async {
         while world.orchestrator.live_count() < 4 {
@@ -359,7 +505,10 @@ async fn a_spawn_that_nobody_waits_for_is_cancelled(world: World) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let below = all_below(&world, parent).await;
-    assert!(below.len() == 3 && below.iter().all(|run| run.status == RunStatus::Cancelled), "{below:?}");
+    assert!(
+        below.len() == 3 && below.iter().all(|run| run.status == RunStatus::Cancelled),
+        "{below:?}"
+    );
     let run = world.run(parent).await;
     assert_eq!(run.status, RunStatus::Running);
     until_answered(&world, parent).await;
@@ -367,11 +516,22 @@ async fn a_spawn_that_nobody_waits_for_is_cancelled(world: World) {
 
 /// Waits until the call of a spawn has its result, so that no provider refuses the context.
 async fn until_answered(world: &World, parent: RunId) {
-    let context = world.store.context(world.run(parent).await.instance_id).await.unwrap();
+    let context = world
+        .store
+        .context(world.run(parent).await.instance_id)
+        .await
+        .unwrap();
     while !context.dangling_tool_calls().await.unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert!(world.context(parent).await.last().unwrap().contains("cancelled"));
+    assert!(
+        world
+            .context(parent)
+            .await
+            .last()
+            .unwrap()
+            .contains("cancelled")
+    );
 }
 
 async fn a_run_that_was_resumed_is_not_cancelled_in_its_stead(world: World) {
@@ -383,36 +543,72 @@ async fn a_run_that_was_resumed_is_not_cancelled_in_its_stead(world: World) {
             Ok(AgentEnd::paused("asks"))
         })
         .await;
-    let first = world.orchestrator.start(world.start("worker")).await.unwrap();
+    let first = world
+        .orchestrator
+        .start(world.start("worker"))
+        .await
+        .unwrap();
     first.wait().await.unwrap();
-    let second = world.orchestrator.resume(first.run_id(), &Default::default(), None).await.unwrap();
+    let second = world
+        .orchestrator
+        .resume(first.run_id(), &Default::default(), None)
+        .await
+        .unwrap();
     let error = world.orchestrator.cancel(first.run_id()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WrongStatus);
-    assert!(error.to_string().contains(&second.run_id().to_string()), "{error}");
+    assert!(
+        error.to_string().contains(&second.run_id().to_string()),
+        "{error}"
+    );
     second.cancel().await.unwrap();
-    assert_eq!(world.orchestrator.live_count(), 0, "what was asked of the first leaves nothing behind");
+    assert_eq!(
+        world.orchestrator.live_count(),
+        0,
+        "what was asked of the first leaves nothing behind"
+    );
 }
 
 async fn a_run_of_another_hand_is_cancelled_with_those_it_spawned(world: World) {
     world.agent("leaf", |_| async { forever().await }).await;
-    let session = NewSession { project: Some(crate::support::PROJECT.into()), ..NewSession::default() };
-    let parent = world.store.runs().start(NewRun::in_new_session(session, "by hand")).await.unwrap();
+    let session = NewSession {
+        project: Some(crate::support::PROJECT.into()),
+        ..NewSession::default()
+    };
+    let parent = world
+        .store
+        .runs()
+        .start(NewRun::in_new_session(session, "by hand"))
+        .await
+        .unwrap();
     let (world_of, id) = (world.clone(), parent.id());
-    let spawn =
-        tokio::spawn(
-            async move { world_of.orchestrator.spawn_agents(id, vec![SpawnRequest::new("leaf", "t"); 2]).await },
-        );
+    let spawn = tokio::spawn(async move {
+        world_of
+            .orchestrator
+            .spawn_agents(id, vec![SpawnRequest::new("leaf", "t"); 2])
+            .await
+    });
     while all_below(&world, id).await.len() < 2 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     world.orchestrator.cancel(id).await.unwrap();
-    assert_eq!(spawn.await.unwrap().unwrap_err().kind(), ErrorKind::WrongStatus);
+    assert_eq!(
+        spawn.await.unwrap().unwrap_err().kind(),
+        ErrorKind::WrongStatus
+    );
     let late = parent.record_message(NewMessage::assistant("late")).await;
     assert_eq!(late.unwrap_err().kind(), ErrorKind::WrongStatus);
-    assert!(all_below(&world, id).await.iter().all(|run| run.status == RunStatus::Cancelled));
+    assert!(
+        all_below(&world, id)
+            .await
+            .iter()
+            .all(|run| run.status == RunStatus::Cancelled)
+    );
 }
 
-#[expect(clippy::disallowed_methods, reason = "it blocks its thread as a careless agent does")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it blocks its thread as a careless agent does"
+)]
 async fn an_agent_that_blocks_is_not_waited_for(world: World) {
     // On a runtime of one thread nothing else could happen at all.
     if tokio::runtime::Handle::current().metrics().num_workers() < 2 {
@@ -433,20 +629,31 @@ async fn an_agent_that_blocks_is_not_waited_for(world: World) {
             }
         })
         .await;
-    let handle = world.orchestrator.start(world.start("blocks")).await.unwrap();
+    let handle = world
+        .orchestrator
+        .start(world.start("blocks"))
+        .await
+        .unwrap();
     until(&blocked, 1).await;
     handle.cancel().await.unwrap();
-    assert_eq!(world.run(handle.run_id()).await.status, RunStatus::Cancelled);
+    assert_eq!(
+        world.run(handle.run_id()).await.status,
+        RunStatus::Cancelled
+    );
     assert_eq!(blocked.load(Ordering::SeqCst), 1, "it still blocks");
     tokio::time::sleep(Duration::from_millis(900)).await;
     assert_eq!(world.messages(handle.run_id()).await.len(), 1);
 }
 
 async fn dropping_the_callers_future_leaves_nothing_half_done(world: World) {
-    world.agent("leaf", |_| async { Ok(AgentEnd::from(())) }).await;
+    world
+        .agent("leaf", |_| async { Ok(AgentEnd::from(())) })
+        .await;
     let parent = world.parent().await;
     for polls in 0..12 {
-        let spawn = world.orchestrator.spawn_agents(parent, vec![SpawnRequest::new("leaf", "t"); 2]);
+        let spawn = world
+            .orchestrator
+            .spawn_agents(parent, vec![SpawnRequest::new("leaf", "t"); 2]);
         let mut spawn = Box::pin(spawn);
         for _ in 0..polls {
             let once = poll_fn(|context| Poll::Ready(spawn.as_mut().poll(context).is_ready()));
@@ -459,21 +666,35 @@ async fn dropping_the_callers_future_leaves_nothing_half_done(world: World) {
     }
     let session = world.run(parent).await.session_id;
     loop {
-        let of_session = ListRuns { session_id: Some(session), limit: 1_000, ..ListRuns::default() };
+        let of_session = ListRuns {
+            session_id: Some(session),
+            limit: 1_000,
+            ..ListRuns::default()
+        };
         let runs = world.store.runs().list(&of_session).await.unwrap().items;
-        if runs.iter().all(|run| run.id == parent || run.status != RunStatus::Running) {
+        if runs
+            .iter()
+            .all(|run| run.id == parent || run.status != RunStatus::Running)
+        {
             break;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let context = world.store.context(world.run(parent).await.instance_id).await.unwrap();
+    let context = world
+        .store
+        .context(world.run(parent).await.instance_id)
+        .await
+        .unwrap();
     while !context.dangling_tool_calls().await.unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
 async fn an_agent_whose_steps_are_spent_is_stopped(world: World) {
-    let definition = AgentDefinition { max_steps: Some(2), ..AgentDefinition::new("tireless", "") };
+    let definition = AgentDefinition {
+        max_steps: Some(2),
+        ..AgentDefinition::new("tireless", "")
+    };
     world
         .agent_as(definition, |run: RunContext| async move {
             // It never looks at what it is told.
@@ -483,9 +704,16 @@ async fn an_agent_whose_steps_are_spent_is_stopped(world: World) {
             }
         })
         .await;
-    let handle = world.orchestrator.start(world.start("tireless")).await.unwrap();
+    let handle = world
+        .orchestrator
+        .start(world.start("tireless"))
+        .await
+        .unwrap();
     let result = handle.wait().await.unwrap();
     assert_eq!((result.status, result.steps), (RunStatus::Paused, 2));
-    assert_eq!(result.pause_reason.as_deref(), Some(pause_reason::STEP_BUDGET));
+    assert_eq!(
+        result.pause_reason.as_deref(),
+        Some(pause_reason::STEP_BUDGET)
+    );
     assert_eq!(world.orchestrator.live_count(), 0);
 }

@@ -5,9 +5,9 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use runlog::{
-    AgentDefinition, AgentEnd, AsyncStore, ListRunMessages, NewMessage, NewRun, NewSession, Orchestrator,
-    OrchestratorOptions, ResumeReport, Role, Run, RunContext, RunId, RunMessage, SpawnResult, StartAgent, StoreOptions,
-    TokioRuntime, executor_fn,
+    AgentDefinition, AgentEnd, AsyncStore, ListRunMessages, NewMessage, NewRun, NewSession,
+    Orchestrator, OrchestratorOptions, ResumeReport, Role, Run, RunContext, RunId, RunMessage,
+    SpawnResult, StartAgent, StoreOptions, TokioRuntime, executor_fn,
 };
 use tempfile::TempDir;
 use tokio::sync::Notify;
@@ -31,39 +31,64 @@ macro_rules! claims {
 }
 
 pub fn in_memory<F: Future<Output = ()>>(claim: impl Fn(World) -> F) {
-    let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     tokio.block_on(async { claim(World::new(AsyncStore::in_memory(), options())).await });
 }
 
 pub fn on_disk<F: Future<Output = ()>>(claim: impl Fn(World) -> F) {
-    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .unwrap();
     tokio.block_on(async {
         let folder = Arc::new(tempfile::tempdir().unwrap());
-        let store = AsyncStore::open_with(folder.path().join("store"), StoreOptions::default()).unwrap();
-        let world = World { _folder: Some(folder), ..World::new(store, options()) };
+        let store =
+            AsyncStore::open_with(folder.path().join("store"), StoreOptions::default()).unwrap();
+        let world = World {
+            _folder: Some(folder),
+            ..World::new(store, options())
+        };
         claim(world).await;
     });
 }
 
 pub fn options() -> OrchestratorOptions {
-    OrchestratorOptions { stop_grace: Duration::from_millis(100), ..OrchestratorOptions::default() }
+    OrchestratorOptions {
+        stop_grace: Duration::from_millis(100),
+        ..OrchestratorOptions::default()
+    }
 }
 
 impl World {
     pub fn new(store: AsyncStore, options: OrchestratorOptions) -> Self {
-        let orchestrator = Orchestrator::new(store.clone(), TokioRuntime::current().unwrap(), options);
-        Self { store, orchestrator, _folder: None }
+        let orchestrator =
+            Orchestrator::new(store.clone(), TokioRuntime::current().unwrap(), options);
+        Self {
+            store,
+            orchestrator,
+            _folder: None,
+        }
     }
 
     /// The same store with other bounds.
     pub fn bounded(&self, options: OrchestratorOptions) -> Self {
-        Self { _folder: self._folder.clone(), ..Self::new(self.store.clone(), options) }
+        Self {
+            _folder: self._folder.clone(),
+            ..Self::new(self.store.clone(), options)
+        }
     }
 
     /// The world as another process finds it: the same log, of which nobody knows anything yet.
     pub fn reopened(&self, options: OrchestratorOptions) -> Self {
         let store = AsyncStore::with_backend(Arc::clone(self.store.backend()));
-        Self { _folder: self._folder.clone(), ..Self::new(store, options) }
+        Self {
+            _folder: self._folder.clone(),
+            ..Self::new(store, options)
+        }
     }
 
     /// Defines an agent, and has it do this.
@@ -72,7 +97,8 @@ impl World {
         F: Fn(RunContext) -> W + Send + Sync + 'static,
         W: Future<Output = runlog::Result<AgentEnd>> + Send + 'static,
     {
-        self.agent_as(AgentDefinition::new(name, format!("does {name}")), work).await;
+        self.agent_as(AgentDefinition::new(name, format!("does {name}")), work)
+            .await;
     }
 
     pub async fn agent_as<F, W>(&self, definition: AgentDefinition, work: F)
@@ -80,21 +106,39 @@ impl World {
         F: Fn(RunContext) -> W + Send + Sync + 'static,
         W: Future<Output = runlog::Result<AgentEnd>> + Send + 'static,
     {
-        let definition = AgentDefinition { project: Some(PROJECT.into()), ..definition };
-        self.orchestrator.register(&definition.name, executor_fn(work));
+        let definition = AgentDefinition {
+            project: Some(PROJECT.into()),
+            ..definition
+        };
+        self.orchestrator
+            .register(&definition.name, executor_fn(work));
         self.store.agents().put(definition).await.unwrap();
     }
 
     /// A run that the test itself works on.
     pub async fn parent(&self) -> RunId {
-        let session = NewSession { project: Some(PROJECT.into()), ..NewSession::default() };
-        let parent = self.store.runs().start(NewRun::in_new_session(session, "parent")).await.unwrap();
-        parent.record_message(NewMessage::user("Do it.")).await.unwrap();
+        let session = NewSession {
+            project: Some(PROJECT.into()),
+            ..NewSession::default()
+        };
+        let parent = self
+            .store
+            .runs()
+            .start(NewRun::in_new_session(session, "parent"))
+            .await
+            .unwrap();
+        parent
+            .record_message(NewMessage::user("Do it."))
+            .await
+            .unwrap();
         parent.id()
     }
 
     pub fn start(&self, agent: &str) -> StartAgent {
-        let session = NewSession { project: Some(PROJECT.into()), ..NewSession::default() };
+        let session = NewSession {
+            project: Some(PROJECT.into()),
+            ..NewSession::default()
+        };
         StartAgent::new(agent, "Do it.").at(runlog::StartPlace::NewSession(session))
     }
 
@@ -103,15 +147,28 @@ impl World {
     }
 
     pub async fn messages(&self, id: RunId) -> Vec<RunMessage> {
-        let all = ListRunMessages { limit: 10_000, ..ListRunMessages::default() };
+        let all = ListRunMessages {
+            limit: 10_000,
+            ..ListRunMessages::default()
+        };
         self.store.runs().messages(id, &all).await.unwrap().items
     }
 
     /// The texts of a run's context, as its model sees it.
     pub async fn context(&self, id: RunId) -> Vec<String> {
         let instance = self.run(id).await.instance_id;
-        let messages = self.store.context(instance).await.unwrap().get_messages().await.unwrap();
-        messages.into_iter().map(|message| message.json.to_string()).collect()
+        let messages = self
+            .store
+            .context(instance)
+            .await
+            .unwrap()
+            .get_messages()
+            .await
+            .unwrap();
+        messages
+            .into_iter()
+            .map(|message| message.json.to_string())
+            .collect()
     }
 }
 
@@ -119,7 +176,8 @@ impl World {
 pub async fn steps(run: &RunContext, count: u32) -> runlog::Result<()> {
     for _ in 0..count {
         let step = run.next_step().await?;
-        run.record_message(NewMessage::assistant(&format!("step {step}"))).await?;
+        run.record_message(NewMessage::assistant(&format!("step {step}")))
+            .await?;
     }
     Ok(())
 }
@@ -148,7 +206,10 @@ pub async fn leaf_that_waits(world: &World) -> Arc<Notify> {
     world
         .agent("root", |run: RunContext| async move {
             let context = run.messages().await?;
-            let results = context.iter().rfind(|message| message.role == Role::Tool).unwrap();
+            let results = context
+                .iter()
+                .rfind(|message| message.role == Role::Tool)
+                .unwrap();
             Ok(AgentEnd::completed(results.json.to_string()))
         })
         .await;

@@ -1,6 +1,11 @@
 //! A backend that counts what is asked of it, and can be told to refuse.
 
-#![allow(missing_docs, unreachable_pub, dead_code, reason = "a module of test binaries, each of which uses a part")]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    dead_code,
+    reason = "a module of test binaries, each of which uses a part"
+)]
 
 use std::{
     collections::HashMap,
@@ -14,7 +19,9 @@ use std::{
 use runlog::{
     Error, ErrorKind, Result,
     backend::{Backend, BackendFuture, Page},
-    engine::{Appended, Batch, Op, Position, ReadOptions, Sequence, Snapshot, StreamId, StreamInfo},
+    engine::{
+        Appended, Batch, Op, Position, ReadOptions, Sequence, Snapshot, StreamId, StreamInfo,
+    },
 };
 use uuid::Uuid;
 
@@ -82,9 +89,17 @@ impl Watched {
 
     fn admit(&self, batch: &Batch<'_>) -> Result<()> {
         let refused = *self.refused.lock().unwrap();
-        let is_refused = batch.ops.iter().any(|op| matches!(op, Op::Append { stream, .. } if Some(*stream) == refused));
+        let is_refused = batch
+            .ops
+            .iter()
+            .any(|op| matches!(op, Op::Append { stream, .. } if Some(*stream) == refused));
         let one_less = |left: u64| left.checked_sub(1);
-        if is_refused || self.batches_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_err() {
+        if is_refused
+            || self
+                .batches_left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+                .is_err()
+        {
             self.refusals.fetch_add(1, Ordering::Relaxed);
             return Err(Error::new(ErrorKind::Io, "refused"));
         }
@@ -126,14 +141,22 @@ impl Backend for Watched {
         self.inner.stream(stream)
     }
 
-    fn latest_snapshot(&self, stream: StreamId, at_or_before: Sequence) -> BackendFuture<'_, Option<Snapshot>> {
+    fn latest_snapshot(
+        &self,
+        stream: StreamId,
+        at_or_before: Sequence,
+    ) -> BackendFuture<'_, Option<Snapshot>> {
         if self.hides_snapshots.load(Ordering::Relaxed) {
             return Box::pin(std::future::ready(Ok(None)));
         }
         self.inner.latest_snapshot(stream, at_or_before)
     }
 
-    fn poll_past(&self, seen: Position, context: &mut std::task::Context<'_>) -> Poll<Result<Position>> {
+    fn poll_past(
+        &self,
+        seen: Position,
+        context: &mut std::task::Context<'_>,
+    ) -> Poll<Result<Position>> {
         self.inner.poll_past(seen, context)
     }
 

@@ -41,7 +41,11 @@ fn structure(bytes: usize, magic: &[u8; 8], fields: &[(usize, &[u8])]) -> Vec<u8
 }
 
 pub(super) fn runlog() -> Vec<u8> {
-    structure(128, b"RUNLOGST", &[(16, &STORE), (32, &77_u64.to_le_bytes()), (64, &HASH_KEY)])
+    structure(
+        128,
+        b"RUNLOGST",
+        &[(16, &STORE), (32, &77_u64.to_le_bytes()), (64, &HASH_KEY)],
+    )
 }
 
 /// A record to be written.
@@ -77,7 +81,12 @@ pub(super) fn entry(kind: u8, stream: u32, sequence: u32, payload: &[u8]) -> Ent
 }
 
 pub(super) fn data(stream: u32, sequence: u32) -> Entry {
-    entry(1, stream, sequence, format!("record {sequence} of stream {stream}").as_bytes())
+    entry(
+        1,
+        stream,
+        sequence,
+        format!("record {sequence} of stream {stream}").as_bytes(),
+    )
 }
 
 pub(super) fn make(stream: u8) -> Entry {
@@ -85,7 +94,12 @@ pub(super) fn make(stream: u8) -> Entry {
 }
 
 pub(super) fn mark(epoch: u32) -> Entry {
-    entry(135, 0, 0, &[epoch.to_le_bytes(), 0x0001_0000_u32.to_le_bytes()].concat())
+    entry(
+        135,
+        0,
+        0,
+        &[epoch.to_le_bytes(), 0x0001_0000_u32.to_le_bytes()].concat(),
+    )
 }
 
 pub(super) fn padding(bytes: usize) -> Entry {
@@ -124,7 +138,13 @@ impl Segment {
         Self::with(self.id + 1, position, self.next_stream, epoch, before)
     }
 
-    fn with(id: u32, base_position: u64, next_stream: u32, epoch: u32, before: (u64, u32, u32)) -> Self {
+    fn with(
+        id: u32,
+        base_position: u64,
+        next_stream: u32,
+        epoch: u32,
+        before: (u64, u32, u32),
+    ) -> Self {
         let uuid = [u8::try_from(id).unwrap() + 100; 16];
         let header = structure(
             512,
@@ -187,7 +207,14 @@ impl Segment {
         let index = entry.index.unwrap_or(self.index);
         let mut header = vec![0, 0, entry.kind, flags];
         let watermark = u32::try_from(entry.watermark.unwrap_or(0) / 8).unwrap();
-        for word in [length, index, entry.stream, entry.sequence, entry.time, watermark] {
+        for word in [
+            length,
+            index,
+            entry.stream,
+            entry.sequence,
+            entry.time,
+            watermark,
+        ] {
             header.extend(word.to_le_bytes());
         }
         let h = crc(self.seed, &[&offset.to_le_bytes(), &header[2..28]]);
@@ -233,7 +260,10 @@ impl Segment {
                 (12, &salt(self.id).to_le_bytes()),
                 (16, &end.to_le_bytes()),
                 (24, &self.base_position.to_le_bytes()),
-                (32, &(self.base_position + u64::from(self.index)).to_le_bytes()),
+                (
+                    32,
+                    &(self.base_position + u64::from(self.index)).to_le_bytes(),
+                ),
                 (40, &(BASE_TIME + u64::from(times.0)).to_le_bytes()),
                 (48, &(BASE_TIME + u64::from(times.1)).to_le_bytes()),
                 (56, &words),
@@ -258,7 +288,10 @@ impl Segment {
                 samples.push([index.to_le_bytes(), units(*offset).to_le_bytes()].concat());
             }
             if entry.kind < 128 {
-                streams.entry(entry.stream).or_default().push((entry.sequence, units(*offset)));
+                streams
+                    .entry(entry.stream)
+                    .or_default()
+                    .push((entry.sequence, units(*offset)));
             } else {
                 let mut step = vec![0; 48];
                 step[0] = entry.kind;
@@ -278,20 +311,35 @@ impl Segment {
         let keys: Vec<_> = keys
             .into_iter()
             .map(|(stream, hash, offset)| {
-                [&stream.to_le_bytes()[..], &offset.to_le_bytes(), &hash.to_le_bytes()].concat()
+                [
+                    &stream.to_le_bytes()[..],
+                    &offset.to_le_bytes(),
+                    &hash.to_le_bytes(),
+                ]
+                .concat()
             })
             .collect();
         let (mut rows, mut postings) = (Vec::new(), Vec::new());
         for (stream, records) in &streams {
-            let words =
-                [*stream, records[0].0, u32::try_from(records.len()).unwrap(), u32::try_from(postings.len()).unwrap()];
+            let words = [
+                *stream,
+                records[0].0,
+                u32::try_from(records.len()).unwrap(),
+                u32::try_from(postings.len()).unwrap(),
+            ];
             let mut row: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
             row.extend([u8::try_from(*stream).unwrap(); 16]);
             rows.push(row);
-            postings.extend(records.iter().map(|(_, offset)| offset.to_le_bytes().to_vec()));
+            postings.extend(
+                records
+                    .iter()
+                    .map(|(_, offset)| offset.to_le_bytes().to_vec()),
+            );
         }
         let sections = [rows, postings, samples, steps, keys];
-        let counts = sections.each_ref().map(|section| u32::try_from(section.len()).unwrap());
+        let counts = sections
+            .each_ref()
+            .map(|section| u32::try_from(section.len()).unwrap());
         let mut block = Vec::new();
         for section in sections {
             block.extend(section.concat());
@@ -305,7 +353,11 @@ impl Segment {
     pub(super) fn end(&self, epoch: u32) -> Vec<u8> {
         let last = self.written.last().map_or(0, |(_, _, offset)| *offset);
         let at = usize::try_from(last).unwrap();
-        let crc = if last == 0 { [0; 4] } else { self.bytes[at + 28..at + 32].try_into().unwrap() };
+        let crc = if last == 0 {
+            [0; 4]
+        } else {
+            self.bytes[at + 28..at + 32].try_into().unwrap()
+        };
         let next_position = self.base_position + u64::from(self.index);
         let fields: [(usize, &[u8]); 8] = [
             (16, &STORE),
@@ -337,7 +389,10 @@ impl Segment {
 
     /// CHECKPOINT of a store that has this segment alone, and in it stream 1 with so many records.
     pub(super) fn checkpoint(&self, epoch: u32, records: u32) -> Vec<u8> {
-        let mut sealed = Self { bytes: Vec::new(), ..self.clone() };
+        let mut sealed = Self {
+            bytes: Vec::new(),
+            ..self.clone()
+        };
         sealed.seal(0);
         let word = |word: u32| word.to_le_bytes().to_vec();
         let long = |long: u64| long.to_le_bytes().to_vec();
@@ -355,7 +410,14 @@ impl Segment {
         ];
         let stream = [vec![1; 16], word(records), word(1), word(1), word(0)];
         let runs = [long(1), word(1), word(1), long(0), vec![0, 0]];
-        let rest = [place.concat(), long(0), long(1), stream.concat(), runs.concat(), long(0)];
+        let rest = [
+            place.concat(),
+            long(0),
+            long(1),
+            stream.concat(),
+            runs.concat(),
+            long(0),
+        ];
         let rest = [rest.concat(), long(sealed.bytes.len() as u64), sealed.bytes].concat();
         checkpoint(&rest)
     }

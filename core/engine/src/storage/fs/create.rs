@@ -3,7 +3,10 @@
 //! A name is durable once the folder it stands in was flushed. Each folder that is made is flushed into its parent before
 //! anything is made inside it. So of folders that are found, only the lowest can lack that: whoever made it may have
 //! died in between. It is flushed into its parent too.
-#![allow(clippy::disallowed_methods, reason = "this is the one place that reaches the file system")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reaches the file system"
+)]
 
 use std::{
     fs, io,
@@ -22,21 +25,26 @@ enum Step {
 
 /// Makes a folder and those above it that are missing.
 pub(super) fn create(folder: &Path) -> io::Result<()> {
-    plan(folder, |path| path.exists()).iter().try_for_each(|step| match step {
-        Step::Make(path) => make(path),
-        Step::FlushMade(path) => flush(path),
-        Step::FlushFound(path) => match flush(path) {
-            // It is not this process's own, and may be nobody's to open, such as the folder above a mounted one.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-            flushed => flushed,
-        },
-    })
+    plan(folder, |path| path.exists())
+        .iter()
+        .try_for_each(|step| match step {
+            Step::Make(path) => make(path),
+            Step::FlushMade(path) => flush(path),
+            Step::FlushFound(path) => match flush(path) {
+                // It is not this process's own, and may be nobody's to open, such as the folder above a mounted one.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+                flushed => flushed,
+            },
+        })
 }
 
 fn plan(folder: &Path, exists: impl Fn(&Path) -> bool) -> Vec<Step> {
     let mut missing = Vec::new();
     let mut steps = Vec::new();
-    for path in folder.ancestors().filter(|path| !path.as_os_str().is_empty()) {
+    for path in folder
+        .ancestors()
+        .filter(|path| !path.as_os_str().is_empty())
+    {
         if exists(path) {
             steps.extend(holder(path).map(Step::FlushFound));
             break;
@@ -90,7 +98,9 @@ mod tests {
 
     /// The plan where these folders are there.
     fn steps(folder: &str, there: &[&str]) -> Vec<Step> {
-        plan(Path::new(folder), |path| there.iter().any(|there| path == Path::new(there)))
+        plan(Path::new(folder), |path| {
+            there.iter().any(|there| path == Path::new(there))
+        })
     }
 
     fn made(path: &str) -> Step {
@@ -107,13 +117,26 @@ mod tests {
 
     #[test]
     fn name_of_a_relative_folder_is_flushed_into_the_current_one() {
-        assert_eq!(steps("runlog-data", &[]), [made("runlog-data"), flushed(".")]);
-        assert_eq!(steps("./runlog-data", &["."]), [found("."), made("./runlog-data"), flushed(".")]);
+        assert_eq!(
+            steps("runlog-data", &[]),
+            [made("runlog-data"), flushed(".")]
+        );
+        assert_eq!(
+            steps("./runlog-data", &["."]),
+            [found("."), made("./runlog-data"), flushed(".")]
+        );
     }
 
     #[test]
     fn each_folder_that_is_made_is_flushed_into_its_parent_before_the_next() {
-        let expected = [made("a"), flushed("."), made("a/b"), flushed("a"), made("a/b/store"), flushed("a/b")];
+        let expected = [
+            made("a"),
+            flushed("."),
+            made("a/b"),
+            flushed("a"),
+            made("a/b/store"),
+            flushed("a/b"),
+        ];
         assert_eq!(steps("a/b/store", &[]), expected);
         let expected = [found("/"), made("/x/store"), flushed("/x")];
         assert_eq!(steps("/x/store", &["/x", "/"]), expected);
@@ -124,7 +147,13 @@ mod tests {
         assert_eq!(steps("runlog-data", &["runlog-data"]), [found(".")]);
         assert_eq!(steps("a/store", &["a", "a/store"]), [found("a")]);
         // One that made the first of three may have died before it flushed it.
-        let expected = [found("."), made("a/b"), flushed("a"), made("a/b/store"), flushed("a/b")];
+        let expected = [
+            found("."),
+            made("a/b"),
+            flushed("a"),
+            made("a/b/store"),
+            flushed("a/b"),
+        ];
         assert_eq!(steps("a/b/store", &["a"]), expected);
     }
 

@@ -55,9 +55,15 @@ impl AlignedBuffer {
 
 impl Direct {
     /// Writes `bytes` durably past the page cache, if it can: `None` when it can't, and nothing was written.
-    pub(super) fn write_durable(&self, file: &fs::File, offset: u64, bytes: &[u8]) -> Option<io::Result<()>> {
+    pub(super) fn write_durable(
+        &self,
+        file: &fs::File,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Option<io::Result<()>> {
         let end = offset + bytes.len() as u64;
-        if !(BYTES_MIN..=BYTES_MAX).contains(&bytes.len()) || !end.is_multiple_of(ALIGNMENT as u64) {
+        if !(BYTES_MIN..=BYTES_MAX).contains(&bytes.len()) || !end.is_multiple_of(ALIGNMENT as u64)
+        {
             self.forget();
             return None;
         }
@@ -65,7 +71,9 @@ impl Direct {
         if matches!(state.file, Handle::Unopened) {
             state.file = open(file).map_or(Handle::Refused, Handle::Open);
         }
-        let Handle::Open(direct) = &state.file else { return None };
+        let Handle::Open(direct) = &state.file else {
+            return None;
+        };
         let start = offset - offset % ALIGNMENT as u64;
         let before = usize::try_from(offset - start).expect("less than a page");
         // Where the bytes lie in memory as in the file, only the page they begin in is copied; else all of them.
@@ -77,10 +85,14 @@ impl Direct {
         } else {
             ALIGNMENT - before
         };
-        let buffer = state.buffer.get(if copied == 0 { 0 } else { before + copied });
+        let buffer = state
+            .buffer
+            .get(if copied == 0 { 0 } else { before + copied });
         if before > 0 {
             match state.last_page.take() {
-                Some((at, page)) if at == start => buffer[..before].copy_from_slice(&page[..before]),
+                Some((at, page)) if at == start => {
+                    buffer[..before].copy_from_slice(&page[..before])
+                }
                 _ => {
                     if let Err(error) = super::file::read(file, start, &mut buffer[..before]) {
                         return Some(Err(error));
@@ -92,7 +104,11 @@ impl Direct {
             buffer[before..].copy_from_slice(&bytes[..copied]);
         }
         let parts = [io::IoSlice::new(buffer), io::IoSlice::new(&bytes[copied..])];
-        let used = if copied == bytes.len() { &parts[..1] } else { &parts[usize::from(copied == 0)..] };
+        let used = if copied == bytes.len() {
+            &parts[..1]
+        } else {
+            &parts[usize::from(copied == 0)..]
+        };
         match super::file::pwrite_durable(direct, start, used) {
             Ok(true) => {
                 let last = bytes[bytes.len() - ALIGNMENT..].to_vec();
@@ -109,18 +125,30 @@ impl Direct {
 
     /// The file is about to be written through the page cache.
     pub(super) fn forget(&self) {
-        self.state.lock().expect("no panic under this lock").last_page = None;
+        self.state
+            .lock()
+            .expect("no panic under this lock")
+            .last_page = None;
     }
 }
 
 /// The same file, open for writing past the page cache; `None` where that can't be had.
-#[allow(clippy::disallowed_methods, reason = "this is the one place that reaches the file system")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reaches the file system"
+)]
 pub(super) fn open(file: &fs::File) -> Option<fs::File> {
     use std::os::fd::AsRawFd;
 
     use rustix::fs::{Mode, OFlags};
     let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-    rustix::fs::open(own, OFlags::WRONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty()).ok().map(fs::File::from)
+    rustix::fs::open(
+        own,
+        OFlags::WRONLY | OFlags::DIRECT | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .ok()
+    .map(fs::File::from)
 }
 
 #[cfg(test)]
@@ -130,8 +158,14 @@ mod tests {
 
     #[test]
     fn writes_of_both_ways_interleave_without_losing_a_byte() {
-        let path = tempfile::NamedTempFile::new_in(".").unwrap().into_temp_path();
-        let file = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let path = tempfile::NamedTempFile::new_in(".")
+            .unwrap()
+            .into_temp_path();
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
         file.set_len(1 << 20).unwrap();
         let (direct, mut expected) = (Direct::default(), vec![0; 1 << 20]);
         let mut memory = AlignedBuffer::default();
@@ -144,7 +178,11 @@ mod tests {
             };
             let end = (offset + length).next_multiple_of(ALIGNMENT);
             // Every other time the bytes lie in memory as in the file.
-            let lead = if round % 2 == 0 { offset % ALIGNMENT } else { 8 };
+            let lead = if round % 2 == 0 {
+                offset % ALIGNMENT
+            } else {
+                8
+            };
             let bytes = &mut memory.get(lead + end - offset)[lead..];
             bytes.fill(0);
             bytes[..length].fill(round);

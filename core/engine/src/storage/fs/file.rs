@@ -33,7 +33,9 @@ impl WriteFile {
     #[cfg(unix)]
     fn has_name(&self) -> io::Result<()> {
         if links(&self.file)? == 0 {
-            return Err(io::Error::other("the file was removed while it was open; open the store again"));
+            return Err(io::Error::other(
+                "the file was removed while it was open; open the store again",
+            ));
         }
         Ok(())
     }
@@ -54,14 +56,18 @@ fn links(file: &fs::File) -> io::Result<u64> {
     };
     match retry_on_intr(|| rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::NLINK)) {
         Ok(stat) if stat.stx_mask & StatxFlags::NLINK.bits() != 0 => Ok(stat.stx_nlink.into()),
-        Ok(_) | Err(Errno::NOSYS | Errno::PERM) => Ok(retry_on_intr(|| rustix::fs::fstat(file))?.st_nlink),
+        Ok(_) | Err(Errno::NOSYS | Errno::PERM) => {
+            Ok(retry_on_intr(|| rustix::fs::fstat(file))?.st_nlink)
+        }
         Err(error) => Err(error.into()),
     }
 }
 
 #[cfg(all(unix, not(target_os = "linux")))]
 fn links(file: &fs::File) -> io::Result<u64> {
-    Ok(u64::from(rustix::io::retry_on_intr(|| rustix::fs::fstat(file))?.st_nlink))
+    Ok(u64::from(
+        rustix::io::retry_on_intr(|| rustix::fs::fstat(file))?.st_nlink,
+    ))
 }
 
 impl File for WriteFile {
@@ -109,7 +115,9 @@ impl File for WriteFile {
                 io::{Errno, retry_on_intr},
             };
             // In memory it is done page by page, and a signal ends it in between.
-            match retry_on_intr(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), from, to - from)) {
+            match retry_on_intr(|| {
+                rustix::fs::fallocate(&self.file, FallocateFlags::empty(), from, to - from)
+            }) {
                 Ok(()) => {}
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.set_len(to)?,
                 Err(error) => return Err(error.into()),
@@ -200,7 +208,11 @@ pub(super) fn write(file: &fs::File, mut offset: u64, mut bytes: &[u8]) -> io::R
 /// before it wrote anything, or from a kernel or file system without such calls: no flush has failed then, so writing
 /// again and flushing is no retry of a failed flush.
 #[cfg(target_os = "linux")]
-pub(super) fn pwrite_durable(file: &fs::File, offset: u64, parts: &[io::IoSlice<'_>]) -> io::Result<bool> {
+pub(super) fn pwrite_durable(
+    file: &fs::File,
+    offset: u64,
+    parts: &[io::IoSlice<'_>],
+) -> io::Result<bool> {
     use rustix::io::{Errno, ReadWriteFlags, pwritev2};
     match pwritev2(file, parts, offset, ReadWriteFlags::DSYNC) {
         Ok(count) => Ok(count == parts.iter().map(|part| part.len()).sum::<usize>()),
@@ -219,8 +231,13 @@ fn zero_fill(file: &fs::File, from: u64, to: u64) -> io::Result<()> {
     let mut offset = from;
     while offset < to {
         let aligned = offset.is_multiple_of(alignment);
-        let end = if aligned { to } else { offset.next_multiple_of(alignment).min(to) };
-        let count = usize::try_from(end - offset).map_or(ZERO_FILL_BYTES, |rest| rest.min(ZERO_FILL_BYTES));
+        let end = if aligned {
+            to
+        } else {
+            offset.next_multiple_of(alignment).min(to)
+        };
+        let count =
+            usize::try_from(end - offset).map_or(ZERO_FILL_BYTES, |rest| rest.min(ZERO_FILL_BYTES));
         let whole = aligned && count.is_multiple_of(direct::ALIGNMENT);
         match direct.as_ref().filter(|_| whole) {
             Some(direct) if write(direct, offset, &zeros[..count]).is_ok() => {}
@@ -236,7 +253,8 @@ fn zero_fill(file: &fs::File, from: u64, to: u64) -> io::Result<()> {
     let zeros = vec![0; ZERO_FILL_BYTES];
     let mut offset = from;
     while offset < to {
-        let count = usize::try_from(to - offset).map_or(ZERO_FILL_BYTES, |rest| rest.min(ZERO_FILL_BYTES));
+        let count =
+            usize::try_from(to - offset).map_or(ZERO_FILL_BYTES, |rest| rest.min(ZERO_FILL_BYTES));
         write(file, offset, &zeros[..count])?;
         offset += count as u64;
     }

@@ -3,7 +3,10 @@
 //! On Unix it is opened once and names are looked up in what was opened, never by the path again: a folder that was
 //! moved stays the same folder, and another one made in its place is never touched. Elsewhere names are joined to
 //! the path.
-#![allow(clippy::disallowed_methods, reason = "this is the one place that reaches the file system")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reaches the file system"
+)]
 
 use std::{
     fs, io,
@@ -41,8 +44,10 @@ impl Folder {
     /// The same error, or a clear one when the folder is no longer there at all.
     fn explain(&self, error: io::Error) -> io::Error {
         if error.kind() == io::ErrorKind::NotFound && self.is_removed() {
-            let message =
-                format!("the folder {} was removed while it was open; open the store again", self.path.display());
+            let message = format!(
+                "the folder {} was removed while it was open; open the store again",
+                self.path.display()
+            );
             return io::Error::other(message);
         }
         error
@@ -62,14 +67,21 @@ mod unix {
         io::{Errno, retry_on_intr},
     };
 
-    use super::{super::handles::with_descriptors, Folder, How, Identity, Path, fs, io, not_regular};
+    use super::{
+        super::handles::with_descriptors, Folder, How, Identity, Path, fs, io, not_regular,
+    };
 
     impl Folder {
         /// Opens the folder at a path.
         pub(in super::super) fn open(path: &Path) -> io::Result<Self> {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let handle = with_descriptors(|| retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty())))?;
-            Ok(Self { path: path.to_owned(), handle: handle.into() })
+            let handle = with_descriptors(|| {
+                retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()))
+            })?;
+            Ok(Self {
+                path: path.to_owned(),
+                handle: handle.into(),
+            })
         }
 
         /// Opens a regular file; anything else is refused without waiting for it.
@@ -85,10 +97,16 @@ mod unix {
                     How::Keep => OFlags::RDWR | OFlags::CREATE,
                 };
             // An interrupted open has opened nothing, so it is tried again.
-            let open = || retry_on_intr(|| rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR));
+            let open = || {
+                retry_on_intr(|| {
+                    rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR)
+                })
+            };
             let opened: OwnedFd = with_descriptors(open).map_err(|error| {
                 // A socket can't be opened at all, a folder not for writing: the reason is what they are.
-                self.type_of(name).and_then(|found| refused(name, found)).unwrap_or_else(|| self.explain(error))
+                self.type_of(name)
+                    .and_then(|found| refused(name, found))
+                    .unwrap_or_else(|| self.explain(error))
             })?;
             let stat = retry_on_intr(|| rustix::fs::fstat(&opened))?;
             match refused(name, FileType::from_raw_mode(stat.st_mode)) {
@@ -114,7 +132,8 @@ mod unix {
                 Ok(names)
             };
             // An interrupted listing begins anew: it changes nothing.
-            let names: Vec<String> = with_descriptors(|| retry_on_intr(list)).map_err(|error| self.explain(error))?;
+            let names: Vec<String> =
+                with_descriptors(|| retry_on_intr(list)).map_err(|error| self.explain(error))?;
             // A removed folder is listed as an empty one by some file systems.
             if names.is_empty() && self.is_removed() {
                 return Err(self.explain(io::ErrorKind::NotFound.into()));
@@ -124,18 +143,24 @@ mod unix {
 
         pub(in super::super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
             // Not tried again when interrupted: it may have been done, and a second one would find nothing.
-            rustix::fs::renameat(&self.handle, from, &self.handle, to).map_err(|error| self.explain(error.into()))
+            rustix::fs::renameat(&self.handle, from, &self.handle, to)
+                .map_err(|error| self.explain(error.into()))
         }
 
         pub(in super::super) fn remove(&self, name: &str) -> io::Result<()> {
-            rustix::fs::unlinkat(&self.handle, name, AtFlags::empty()).map_err(|error| self.explain(error.into()))
+            rustix::fs::unlinkat(&self.handle, name, AtFlags::empty())
+                .map_err(|error| self.explain(error.into()))
         }
 
         /// Makes the names durable.
         pub(in super::super) fn sync(&self) -> io::Result<()> {
             super::super::file::sync_all(&self.handle)?;
             // A removed folder flushes without an error.
-            if self.is_removed() { Err(self.explain(io::ErrorKind::NotFound.into())) } else { Ok(()) }
+            if self.is_removed() {
+                Err(self.explain(io::ErrorKind::NotFound.into()))
+            } else {
+                Ok(())
+            }
         }
 
         pub(super) fn is_removed(&self) -> bool {
@@ -157,16 +182,25 @@ mod unix {
     }
 
     impl Identity {
-        #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "the types differ between systems")]
+        #[allow(
+            clippy::unnecessary_cast,
+            clippy::cast_sign_loss,
+            reason = "the types differ between systems"
+        )]
         pub(in super::super) fn of(file: &fs::File) -> io::Result<Self> {
             let stat = retry_on_intr(|| rustix::fs::fstat(file))?;
-            Ok(Self { device: stat.st_dev as u64, inode: stat.st_ino as u64 })
+            Ok(Self {
+                device: stat.st_dev as u64,
+                inode: stat.st_ino as u64,
+            })
         }
     }
 
     /// Whether an error says that the process or the system has no descriptors left.
     pub(in super::super) fn is_out_of_descriptors(error: &io::Error) -> bool {
-        [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+        [Errno::MFILE, Errno::NFILE]
+            .iter()
+            .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
     }
 }
 
@@ -179,7 +213,9 @@ impl Folder {
         if !fs::metadata(path)?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(Self { path: path.to_owned() })
+        Ok(Self {
+            path: path.to_owned(),
+        })
     }
 
     pub(super) fn open_file(&self, name: &str, how: How) -> io::Result<fs::File> {
@@ -192,12 +228,16 @@ impl Folder {
         }
         let mut options = fs::OpenOptions::new();
         options.read(true).write(how != How::Read);
-        options.create(matches!(how, How::Create | How::Keep)).truncate(how == How::Create);
+        options
+            .create(matches!(how, How::Create | How::Keep))
+            .truncate(how == How::Create);
         options.open(path).map_err(|error| self.explain(error))
     }
 
     pub(super) fn list(&self) -> io::Result<Vec<String>> {
-        fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+        fs::read_dir(&self.path)?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
     }
 
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -222,7 +262,10 @@ impl Folder {
 impl Identity {
     /// Nobody tells it portably, so every file passes for the same.
     pub(super) fn of(_file: &fs::File) -> io::Result<Self> {
-        Ok(Self { device: 0, inode: 0 })
+        Ok(Self {
+            device: 0,
+            inode: 0,
+        })
     }
 }
 

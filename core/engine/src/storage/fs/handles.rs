@@ -20,7 +20,9 @@ static OPEN: Bounded<fs::File> = Bounded::new(READ_HANDLES_MAX);
 
 /// Opens something; when the process or the system has no descriptors left, those that can be had again are closed and it
 /// is tried once more.
-pub(super) fn with_descriptors<T, E: Into<io::Error>>(open: impl Fn() -> Result<T, E>) -> io::Result<T> {
+pub(super) fn with_descriptors<T, E: Into<io::Error>>(
+    open: impl Fn() -> Result<T, E>,
+) -> io::Result<T> {
     match open().map_err(Into::into) {
         Err(error) if is_out_of_descriptors(&error) => {
             OPEN.clear();
@@ -58,12 +60,18 @@ impl ReadFile {
     fn file(&self) -> io::Result<Arc<fs::File>> {
         OPEN.get(&self.handle, || {
             let gone = |what: &str| {
-                io::Error::other(format!("{} was {what} while the store was open; open the store again", self.name))
+                io::Error::other(format!(
+                    "{} was {what} while the store was open; open the store again",
+                    self.name
+                ))
             };
-            let file = self.folder.open_file(&self.name, How::Read).map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => gone("removed"),
-                _ => error,
-            })?;
+            let file = self
+                .folder
+                .open_file(&self.name, How::Read)
+                .map_err(|error| match error.kind() {
+                    io::ErrorKind::NotFound => gone("removed"),
+                    _ => error,
+                })?;
             if Identity::of(&file)? != self.identity {
                 return Err(gone("replaced by another file"));
             }
@@ -107,11 +115,17 @@ impl File for ReadFile {
 }
 
 fn read_only(name: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, format!("{name} was opened to be read only"))
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("{name} was opened to be read only"),
+    )
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "tests change files behind the storage's back")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "tests change files behind the storage's back"
+)]
 mod tests {
     use super::*;
     use crate::storage::{Access, FsStorage, Storage};
@@ -123,12 +137,20 @@ mod tests {
         for (name, text) in [("one", b"one"), ("two", b"two")] {
             storage.create(name).unwrap().write_at(0, text).unwrap();
         }
-        let (one, two) = (storage.open("one", Access::Read).unwrap(), storage.open("two", Access::Read).unwrap());
+        let (one, two) = (
+            storage.open("one", Access::Read).unwrap(),
+            storage.open("two", Access::Read).unwrap(),
+        );
         fs::rename(folder.path().join("two"), folder.path().join("one")).unwrap();
         let mut bytes = [0; 3];
         OPEN.clear();
         let replaced = one.read_at(0, &mut bytes).unwrap_err();
-        assert!(replaced.to_string().contains("one was replaced by another file"), "{replaced}");
+        assert!(
+            replaced
+                .to_string()
+                .contains("one was replaced by another file"),
+            "{replaced}"
+        );
         let removed = two.read_at(0, &mut bytes).unwrap_err();
         assert!(removed.to_string().contains("two was removed"), "{removed}");
     }
@@ -140,7 +162,11 @@ mod tests {
         let files: Vec<_> = (0..300_u32)
             .map(|number| {
                 let name = number.to_string();
-                storage.create(&name).unwrap().write_at(0, &number.to_le_bytes()).unwrap();
+                storage
+                    .create(&name)
+                    .unwrap()
+                    .write_at(0, &number.to_le_bytes())
+                    .unwrap();
                 storage.open(&name, Access::Read).unwrap()
             })
             .collect();

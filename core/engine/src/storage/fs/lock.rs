@@ -1,5 +1,8 @@
 //! [`Lock`]: one writer at a time, by a lock on a file.
-#![allow(clippy::disallowed_methods, reason = "this is the one place that reaches the file system")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reaches the file system"
+)]
 
 use std::{fs, io};
 
@@ -21,20 +24,31 @@ pub(super) struct Lock {
 
 impl Lock {
     /// Locks a file, which is made if it isn't there; `Err(Ok(text))` when another has it.
-    pub(super) fn take(folder: &Folder, name: &str, holder: &str) -> Result<Self, io::Result<String>> {
+    pub(super) fn take(
+        folder: &Folder,
+        name: &str,
+        holder: &str,
+    ) -> Result<Self, io::Result<String>> {
         let file = folder.open_file(name, How::Keep).map_err(Err)?;
         loop {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(fs::TryLockError::WouldBlock) => return Err(content(&file)),
                 // Nothing was locked, so it is tried again.
-                Err(fs::TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(fs::TryLockError::Error(error))
+                    if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(fs::TryLockError::Error(error)) => return Err(Err(error)),
             }
         }
-        let lock = Self { file, process: std::process::id() };
+        let lock = Self {
+            file,
+            process: std::process::id(),
+        };
         if !holder.is_empty() {
-            let written = lock.file.set_len(0).and_then(|()| file::write(&lock.file, 0, holder.as_bytes()));
+            let written = lock
+                .file
+                .set_len(0)
+                .and_then(|()| file::write(&lock.file, 0, holder.as_bytes()));
             written.map_err(Err)?;
         }
         Ok(lock)
@@ -53,13 +67,15 @@ impl Drop for Lock {
 }
 
 fn content(file: &fs::File) -> io::Result<String> {
-    let length =
-        usize::try_from(file.metadata()?.len()).map_or(HOLDER_BYTES_MAX, |length| length.min(HOLDER_BYTES_MAX));
+    let length = usize::try_from(file.metadata()?.len())
+        .map_or(HOLDER_BYTES_MAX, |length| length.min(HOLDER_BYTES_MAX));
     let mut bytes = vec![0; length];
     // The holder may be writing it.
     match file::read(file, 0, &mut bytes) {
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
-        _ => Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()),
+        _ => Ok(String::from_utf8_lossy(&bytes)
+            .trim_end_matches('\0')
+            .to_owned()),
     }
 }
 
@@ -72,7 +88,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::open(place.path()).unwrap();
         let lock = Lock::take(&folder, "LOCK", "the first").unwrap();
-        assert_eq!(Lock::take(&folder, "LOCK", "").unwrap_err().unwrap(), "the first");
+        assert_eq!(
+            Lock::take(&folder, "LOCK", "").unwrap_err().unwrap(),
+            "the first"
+        );
         // As a child between fork and exec has one.
         let copy = lock.file.try_clone().unwrap();
         drop(lock);
@@ -86,9 +105,15 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::open(place.path()).unwrap();
         let lock = Lock::take(&folder, "LOCK", "the parent").unwrap();
-        let child = Lock { file: lock.file.try_clone().unwrap(), process: lock.process + 1 };
+        let child = Lock {
+            file: lock.file.try_clone().unwrap(),
+            process: lock.process + 1,
+        };
         drop(child);
-        assert_eq!(Lock::take(&folder, "LOCK", "").unwrap_err().unwrap(), "the parent");
+        assert_eq!(
+            Lock::take(&folder, "LOCK", "").unwrap_err().unwrap(),
+            "the parent"
+        );
         drop(lock);
         Lock::take(&folder, "LOCK", "").unwrap();
     }

@@ -2,7 +2,11 @@
 //!
 //! Bytes are copied out of a map and never pointed into: the file may change, shrink or become unreadable at any time,
 //! and what was given out must not. No reference to mapped memory is ever made.
-#![allow(unsafe_code, clippy::disallowed_methods, reason = "maps files, and copies from them")]
+#![allow(
+    unsafe_code,
+    clippy::disallowed_methods,
+    reason = "maps files, and copies from them"
+)]
 
 use std::{
     ffi::c_void,
@@ -62,7 +66,12 @@ impl Place {
         if self.is_refused.load(Ordering::Relaxed) {
             return None;
         }
-        let made = MAPPED.get(&self.slot, || file().and_then(|file| Mapped::new(&file)).map(|map| (map, 1)).ok_or(()));
+        let made = MAPPED.get(&self.slot, || {
+            file()
+                .and_then(|file| Mapped::new(&file))
+                .map(|map| (map, 1))
+                .ok_or(())
+        });
         let mapped = made.ok().filter(|mapped| !mapped.is_failed());
         if mapped.is_none() {
             self.is_refused.store(true, Ordering::Relaxed);
@@ -74,20 +83,36 @@ impl Place {
 fn page_bytes() -> usize {
     static PAGE_BYTES: OnceLock<usize> = OnceLock::new();
     // SAFETY: asks for a constant of the system.
-    *PAGE_BYTES.get_or_init(|| usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096))
+    *PAGE_BYTES.get_or_init(|| {
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+    })
 }
 
 impl Mapped {
     fn new(file: &fs::File) -> Option<Self> {
-        let length = usize::try_from(file.metadata().ok()?.len()).ok().filter(|length| *length > 0)?;
+        let length = usize::try_from(file.metadata().ok()?.len())
+            .ok()
+            .filter(|length| *length > 0)?;
         let whole = length.checked_next_multiple_of(page_bytes())?;
         // SAFETY: a new map at a place of the kernel's choice touches nothing that is there.
-        let start =
-            unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                length,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
         if start == libc::MAP_FAILED {
             return None;
         }
-        let mut mapped = Self { start: start.cast(), length, guard: None };
+        let mut mapped = Self {
+            start: start.cast(),
+            length,
+            guard: None,
+        };
         let address = start as usize;
         mapped.guard = Some(Guard::new(address, address.checked_add(whole)?)?);
         Some(mapped)
@@ -103,8 +128,12 @@ impl Mapped {
     /// # Safety
     /// There must be room for so many bytes at `to`, outside of the map.
     unsafe fn copy_to(&self, offset: u64, bytes: usize, to: *mut u8) -> bool {
-        let Ok(offset) = usize::try_from(offset) else { return false };
-        let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= self.length);
+        let Ok(offset) = usize::try_from(offset) else {
+            return false;
+        };
+        let is_inside = offset
+            .checked_add(bytes)
+            .is_some_and(|end| end <= self.length);
         if !is_inside || !sigbus::is_deliverable() {
             return false;
         }
@@ -119,7 +148,13 @@ impl Mapped {
     fn will_need_range(&self, offset: usize, bytes: usize) {
         let start = offset - offset % page_bytes();
         // SAFETY: the range lies inside of the map. Advice only: a refusal costs time, never correctness.
-        unsafe { libc::madvise(self.start.add(start) as *mut c_void, offset - start + bytes, libc::MADV_WILLNEED) };
+        unsafe {
+            libc::madvise(
+                self.start.add(start) as *mut c_void,
+                offset - start + bytes,
+                libc::MADV_WILLNEED,
+            )
+        };
     }
 
     /// Whether a byte can be read without waiting for the device. The kernel says yes of files that aren't the caller's.
@@ -127,7 +162,8 @@ impl Mapped {
         let mut page = 0_u8;
         let start = offset - offset % page_bytes();
         // SAFETY: asks for the state of one page of the map, which is told in one byte.
-        let asked = unsafe { libc::mincore(self.start.add(start) as *mut c_void, 1, &raw mut page) };
+        let asked =
+            unsafe { libc::mincore(self.start.add(start) as *mut c_void, 1, &raw mut page) };
         asked == 0 && page & 1 == 1
     }
 }
@@ -142,7 +178,8 @@ impl Map for Mapped {
     fn append(&self, offset: u64, bytes: usize, to: &mut BytesMut) -> bool {
         to.reserve(bytes);
         // SAFETY: room for so many was just made behind those that are there.
-        let copied = unsafe { self.copy_to(offset, bytes, to.spare_capacity_mut().as_mut_ptr().cast()) };
+        let copied =
+            unsafe { self.copy_to(offset, bytes, to.spare_capacity_mut().as_mut_ptr().cast()) };
         if copied {
             // SAFETY: so many were just written behind those that were there.
             unsafe { to.set_len(to.len() + bytes) };
@@ -153,7 +190,9 @@ impl Map for Mapped {
     #[cfg(target_arch = "x86_64")]
     fn prefetch(&self, offset: u64) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let Ok(start) = usize::try_from(offset) else { return };
+        let Ok(start) = usize::try_from(offset) else {
+            return;
+        };
         let end = start.saturating_add(PREFETCH_BYTES).min(self.length);
         for at in (start..end).step_by(LINE_BYTES) {
             // SAFETY: the address lies inside of the map. A prefetch never faults, also where the page can't be read.
@@ -162,10 +201,19 @@ impl Map for Mapped {
     }
 
     fn will_need(&self, offsets: &[u64]) {
-        let inside = |offset: &u64| usize::try_from(*offset).ok().filter(|offset| *offset < self.length);
+        let inside = |offset: &u64| {
+            usize::try_from(*offset)
+                .ok()
+                .filter(|offset| *offset < self.length)
+        };
         // A look at a few tells whether the rest is worth a call each.
         let step = (offsets.len() / PROBES).max(1);
-        if offsets.iter().step_by(step).filter_map(inside).all(|offset| self.is_in_memory(offset)) {
+        if offsets
+            .iter()
+            .step_by(step)
+            .filter_map(inside)
+            .all(|offset| self.is_in_memory(offset))
+        {
             return;
         }
         for offset in offsets.iter().filter_map(inside) {
@@ -192,8 +240,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| {
             let mut options = fs::File::options();
-            let file =
-                options.read(true).write(true).create(true).truncate(true).open(folder.path().join(name)).unwrap();
+            let file = options
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(folder.path().join(name))
+                .unwrap();
             super::super::file::write(&file, 0, &vec![7; 40_000]).unwrap();
             Arc::new(file)
         };
@@ -213,7 +266,9 @@ mod tests {
                     let mut bytes = [0; 1000];
                     for round in 0..1000 {
                         assert!(!map.copy(12_000 + place * 3000, &mut bytes));
-                        assert!(beside.copy(place * 4000 + round, &mut bytes) && bytes == [7; 1000]);
+                        assert!(
+                            beside.copy(place * 4000 + round, &mut bytes) && bytes == [7; 1000]
+                        );
                     }
                 });
             }
@@ -232,10 +287,16 @@ mod tests {
         super::super::file::write(&file, 0, &[9; 5000]).unwrap();
         // Fewer than the table takes, which other tests use too.
         let places: Vec<Place> = (0..MAPS_MAX + 100).map(|_| Place::default()).collect();
-        let held: Vec<_> = places.iter().filter_map(|place| place.get(|| Some(file.clone()))).collect();
+        let held: Vec<_> = places
+            .iter()
+            .filter_map(|place| place.get(|| Some(file.clone())))
+            .collect();
         assert_eq!(held.len(), places.len());
         let mut bytes = [0; 100];
-        assert!(held.iter().all(|map| map.copy(4900, &mut bytes) && bytes == [9; 100]));
+        assert!(
+            held.iter()
+                .all(|map| map.copy(4900, &mut bytes) && bytes == [9; 100])
+        );
         drop(held);
         assert!(Place::default().get(|| Some(file.clone())).is_some());
     }

@@ -7,7 +7,11 @@
 //! which gives an error that can be told. Every other fault goes to the handler that was there before.
 //!
 //! The handler uses atomics, `mmap` and `sigaction` only, and can run at any place of any thread.
-#![allow(unsafe_code, clippy::disallowed_methods, reason = "a signal handler that maps zeros")]
+#![allow(
+    unsafe_code,
+    clippy::disallowed_methods,
+    reason = "a signal handler that maps zeros"
+)]
 
 use std::{
     cell::Cell,
@@ -63,7 +67,10 @@ impl Entry {
     /// The range of the map that an address lies in, if it is this one's.
     fn range_with(&self, address: usize) -> Option<(usize, usize)> {
         let version = self.version.load(Ordering::SeqCst);
-        let (start, end) = (self.start.load(Ordering::SeqCst), self.end.load(Ordering::SeqCst));
+        let (start, end) = (
+            self.start.load(Ordering::SeqCst),
+            self.end.load(Ordering::SeqCst),
+        );
         let is_stable = version.is_multiple_of(2) && self.version.load(Ordering::SeqCst) == version;
         (is_stable && (start..end).contains(&address)).then_some((start, end))
     }
@@ -83,7 +90,12 @@ impl Guard {
         let first = NEXT.fetch_add(1, Ordering::Relaxed);
         let entry = (0..ENTRIES)
             .map(|index| &TABLE[first.wrapping_add(index) % ENTRIES])
-            .find(|entry| entry.is_taken.compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed).is_ok())?;
+            .find(|entry| {
+                entry
+                    .is_taken
+                    .compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed)
+                    .is_ok()
+            })?;
         entry.set(start, end);
         Some(Self { entry })
     }
@@ -167,8 +179,13 @@ fn stay_loaded() {
     // handle is given up on purpose.
     unsafe {
         let mut place: libc::Dl_info = mem::zeroed();
-        if libc::dladdr(address_of_handler() as *const c_void, &raw mut place) != 0 && !place.dli_fname.is_null() {
-            libc::dlopen(place.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
+        if libc::dladdr(address_of_handler() as *const c_void, &raw mut place) != 0
+            && !place.dli_fname.is_null()
+        {
+            libc::dlopen(
+                place.dli_fname,
+                libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE,
+            );
         }
     }
 }
@@ -189,7 +206,9 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
 /// Puts zeros in the place of the map that an address lies in; `false` when it lies in none.
 fn replace(address: usize) -> bool {
     for entry in &TABLE {
-        let Some((start, end)) = entry.range_with(address) else { continue };
+        let Some((start, end)) = entry.range_with(address) else {
+            continue;
+        };
         // First the mark, then the zeros: see `has_failed`.
         entry.failed.store(true, Ordering::SeqCst);
         // All of it, not the page alone: what is marked is never used again, and one call leaves one area of memory, of
@@ -234,7 +253,8 @@ unsafe fn hand_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
                 }
             }
             function if before.is_some_and(|before| before.sa_flags & libc::SA_SIGINFO != 0) => {
-                let function: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = mem::transmute(function);
+                let function: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                    mem::transmute(function);
                 function(signal, info, context);
             }
             function => {

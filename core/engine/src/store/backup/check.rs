@@ -27,7 +27,12 @@ pub(super) struct Check<'a> {
 
 impl<'a> Check<'a> {
     pub(super) fn new(source: &'a Source) -> Self {
-        Self { source, pending: BytesMut::new(), offset: 0, damage: None }
+        Self {
+            source,
+            pending: BytesMut::new(),
+            offset: 0,
+            damage: None,
+        }
     }
 
     /// The next bytes. Behind the first damage nothing is checked any more.
@@ -60,7 +65,9 @@ impl<'a> Check<'a> {
         let (segment, data_end) = (&self.source.segment, self.source.data_end);
         loop {
             if self.offset < HEADER_BYTES as u64 {
-                let Some(bytes) = self.next(HEADER_BYTES) else { return Ok(()) };
+                let Some(bytes) = self.next(HEADER_BYTES) else {
+                    return Ok(());
+                };
                 check_header(segment, &bytes)?;
                 continue;
             }
@@ -69,8 +76,13 @@ impl<'a> Check<'a> {
             if left == 0 || (self.pending.len() as u64) < left.min(record::HEADER_BYTES as u64) {
                 return Ok(());
             }
-            let (offset, header) = (self.offset, segment.header_in(&self.pending, self.offset, data_end)?);
-            let Some(bytes) = self.next(record::HEADER_BYTES + header.padded_body_bytes()) else { return Ok(()) };
+            let (offset, header) = (
+                self.offset,
+                segment.header_in(&self.pending, self.offset, data_end)?,
+            );
+            let Some(bytes) = self.next(record::HEADER_BYTES + header.padded_body_bytes()) else {
+                return Ok(());
+            };
             damage_of(segment.checked(offset, header, bytes.slice(record::HEADER_BYTES..)))?;
         }
     }
@@ -95,14 +107,24 @@ fn damage_of<T>(checked: Result<T>) -> Result<()> {
 
 fn check_header(segment: &Segment, bytes: &[u8]) -> Result<()> {
     for start in COPIES {
-        let copy = bytes.get(start..).and_then(|rest| rest.first_chunk::<COPY_BYTES>());
-        let copy = copy.ok_or_else(|| segment.damaged(start as u64, "the file ends before this copy of the header"))?;
+        let copy = bytes
+            .get(start..)
+            .and_then(|rest| rest.first_chunk::<COPY_BYTES>());
+        let copy = copy.ok_or_else(|| {
+            segment.damaged(start as u64, "the file ends before this copy of the header")
+        })?;
         match Header::decode_copy(copy, &segment.name, start) {
             Ok(header) if header != segment.header => {
-                return Err(segment.damaged(start as u64, "this copy of the header says something else than the other"));
+                return Err(segment.damaged(
+                    start as u64,
+                    "this copy of the header says something else than the other",
+                ));
             }
             Err(error) if is_damage(&error) => {
-                return Err(segment.damaged(start as u64, format!("a copy of the header is damaged: {error}")));
+                return Err(segment.damaged(
+                    start as u64,
+                    format!("a copy of the header is damaged: {error}"),
+                ));
             }
             _ => {}
         }
@@ -113,14 +135,25 @@ fn check_header(segment: &Segment, bytes: &[u8]) -> Result<()> {
 /// The damage of what seals a segment. One that a crash left without has nothing there that could be damaged.
 pub(super) fn check_tail(source: &Source, mut bytes: Bytes) -> Option<Error> {
     let segment = &source.segment;
-    let trailer = segment.trailer().filter(|_| segment.has_block_in_file() && !bytes.is_empty())?;
+    let trailer = segment
+        .trailer()
+        .filter(|_| segment.has_block_in_file() && !bytes.is_empty())?;
     let block = bytes.split_to(bytes.len().saturating_sub(TRAILER_BYTES));
     let offset = source.data_end + block.len() as u64;
-    let found = bytes.first_chunk().map(|bytes| Trailer::decode(bytes, &segment.header, source.end));
+    let found = bytes
+        .first_chunk()
+        .map(|bytes| Trailer::decode(bytes, &segment.header, source.end));
     match found {
         Some(Ok(Some(found))) if found == *trailer => {}
         Some(Err(error)) if !is_damage(&error) => return None,
-        _ => return Some(segment.damaged(offset, "the trailer isn't the one that the segment was opened with")),
+        _ => {
+            return Some(segment.damaged(
+                offset,
+                "the trailer isn't the one that the segment was opened with",
+            ));
+        }
     }
-    Block::check(block, *trailer, segment.seed, &segment.name).err().filter(is_damage)
+    Block::check(block, *trailer, segment.seed, &segment.name)
+        .err()
+        .filter(is_damage)
 }

@@ -23,14 +23,19 @@ pub(super) fn below(draft: &Draft, block: &Block, offset: u64) -> Option<String>
     for row in &ours.stream_rows {
         let start = row.postings_start as usize;
         let units = &ours.postings[start..start + row.count as usize];
-        let theirs = block.find_stream(row.stream).filter(|theirs| theirs.first_ordinal == row.first_ordinal);
+        let theirs = block
+            .find_stream(row.stream)
+            .filter(|theirs| theirs.first_ordinal == row.first_ordinal);
         let agrees = theirs.is_some_and(|theirs| {
-            (row.first_ordinal..)
-                .zip(units)
-                .all(|(ordinal, units)| block.posting(&theirs, ordinal) == Some(units_to_offset(*units)))
+            (row.first_ordinal..).zip(units).all(|(ordinal, units)| {
+                block.posting(&theirs, ordinal) == Some(units_to_offset(*units))
+            })
         });
         if !agrees {
-            return Some(format!("the records of stream number {} are not where it names them", row.stream));
+            return Some(format!(
+                "the records of stream number {} are not where it names them",
+                row.stream
+            ));
         }
     }
     let steps = block.steps().take(ours.steps.len());
@@ -39,22 +44,37 @@ pub(super) fn below(draft: &Draft, block: &Block, offset: u64) -> Option<String>
     }
     let named = guide::count_below(block, offset);
     let found = ours.postings.len() + ours.steps.len();
-    (named != found).then(|| format!("it names {named} records below offset {offset}, where {found} are"))
+    (named != found)
+        .then(|| format!("it names {named} records below offset {offset}, where {found} are"))
 }
 
 /// How an index block differs from what the records give, a line for each kind of difference. Where records are lost, it may
 /// have samples and keys that nobody can check.
 pub(super) fn blocks(theirs: &Parts, ours: &Parts, has_holes: bool) -> Vec<String> {
     let mut wrong = Vec::new();
-    let without_places = |row: &StreamRow| StreamRow { postings_start: 0, ..*row };
-    let rows = |parts: &Parts| parts.stream_rows.iter().map(without_places).collect::<Vec<_>>();
+    let without_places = |row: &StreamRow| StreamRow {
+        postings_start: 0,
+        ..*row
+    };
+    let rows = |parts: &Parts| {
+        parts
+            .stream_rows
+            .iter()
+            .map(without_places)
+            .collect::<Vec<_>>()
+    };
     differ(&mut wrong, "stream row", &rows(theirs), &rows(ours));
     differ(&mut wrong, "posting", &theirs.postings, &ours.postings);
     differ(&mut wrong, "step", &theirs.steps, &ours.steps);
     if has_holes {
         let place = |sample: &SampleRow| (sample.index, sample.offset);
         let samples: HashSet<_> = theirs.samples.iter().map(place).collect();
-        if ours.samples.iter().any(|sample| !samples.contains(&place(sample))) || !theirs.samples.is_sorted() {
+        if ours
+            .samples
+            .iter()
+            .any(|sample| !samples.contains(&place(sample)))
+            || !theirs.samples.is_sorted()
+        {
             wrong.push("a sample names another place than its record's".to_owned());
         }
         let named = |key: &KeyRow| (key.stream, key.hash);
@@ -69,13 +89,24 @@ pub(super) fn blocks(theirs: &Parts, ours: &Parts, has_holes: bool) -> Vec<Strin
     wrong
 }
 
-fn differ<T: PartialEq + std::fmt::Debug>(wrong: &mut Vec<String>, what: &str, theirs: &[T], ours: &[T]) {
+fn differ<T: PartialEq + std::fmt::Debug>(
+    wrong: &mut Vec<String>,
+    what: &str,
+    theirs: &[T],
+    ours: &[T],
+) {
     if theirs == ours {
         return;
     }
-    let place = theirs.iter().zip(ours).take_while(|(theirs, ours)| theirs == ours).count();
+    let place = theirs
+        .iter()
+        .zip(ours)
+        .take_while(|(theirs, ours)| theirs == ours)
+        .count();
     wrong.push(match (theirs.get(place), ours.get(place)) {
-        (Some(theirs), Some(ours)) => format!("{what} {place}: expected {ours:?}, found {theirs:?}"),
+        (Some(theirs), Some(ours)) => {
+            format!("{what} {place}: expected {ours:?}, found {theirs:?}")
+        }
         _ => format!("expected {} of: {what}; found {}", ours.len(), theirs.len()),
     });
 }
@@ -90,12 +121,37 @@ pub(super) fn trailers(theirs: &Trailer, ours: &Trailer, has_holes: bool) -> Vec
     };
     // A repair may have kept positions and streams from being given out again.
     let more = theirs.repaired && theirs.next_position >= ours.next_position;
-    number("next position", theirs.next_position, ours.next_position, more);
-    number("number of records", theirs.records.into(), ours.records.into(), has_holes);
-    number("time of the first record", theirs.time_min_ms, ours.time_min_ms, has_holes);
-    number("time of the last record", theirs.time_max_ms, ours.time_max_ms, has_holes);
+    number(
+        "next position",
+        theirs.next_position,
+        ours.next_position,
+        more,
+    );
+    number(
+        "number of records",
+        theirs.records.into(),
+        ours.records.into(),
+        has_holes,
+    );
+    number(
+        "time of the first record",
+        theirs.time_min_ms,
+        ours.time_min_ms,
+        has_holes,
+    );
+    number(
+        "time of the last record",
+        theirs.time_max_ms,
+        ours.time_max_ms,
+        has_holes,
+    );
     let more = theirs.repaired && theirs.next_stream >= ours.next_stream;
-    number("next stream", theirs.next_stream.into(), ours.next_stream.into(), more);
+    number(
+        "next stream",
+        theirs.next_stream.into(),
+        ours.next_stream.into(),
+        more,
+    );
     number("data end", theirs.data_end, ours.data_end, false);
     wrong
 }
@@ -113,9 +169,17 @@ pub(super) fn checkpoint(
     let has_records = draft.records() > 0;
     let facts = [
         ("salt", u64::from(end.salt), u64::from(segment.header.salt)),
-        ("number of records", end.records.into(), draft.records().into()),
+        (
+            "number of records",
+            end.records.into(),
+            draft.records().into(),
+        ),
         ("next position", end.next_position, seen.next_position),
-        ("time of the last record", end.time_last_ms, ours.last_time_ms),
+        (
+            "time of the last record",
+            end.time_last_ms,
+            ours.last_time_ms,
+        ),
     ];
     for (what, theirs, ours) in facts {
         if theirs != ours {
@@ -124,10 +188,16 @@ pub(super) fn checkpoint(
     }
     // The first record may be what is lost.
     if has_records && !seen.is_behind_loss && end.time_first_ms != times.0 {
-        return Some(format!("its time of the first record is {}, expected {}", end.time_first_ms, times.0));
+        return Some(format!(
+            "its time of the first record is {}, expected {}",
+            end.time_first_ms, times.0
+        ));
     }
     if end.epoch < seen.epoch {
-        return Some(format!("its epoch is {}, but the log has {}", end.epoch, seen.epoch));
+        return Some(format!(
+            "its epoch is {}, but the log has {}",
+            end.epoch, seen.epoch
+        ));
     }
     if let Some(what) = directories(&theirs.directory, &ours.directory) {
         return Some(what);
@@ -135,26 +205,49 @@ pub(super) fn checkpoint(
     let Some(block) = active_block(theirs, segment) else {
         return Some("its index of the last segment does not check".to_owned());
     };
-    let id_of = |number| ours.directory.stream(number).map_or([0; 16], |stream| *stream.id.as_bytes());
-    blocks(&block.parts(), &draft.parts(id_of), seen.is_behind_loss).into_iter().next()
+    let id_of = |number| {
+        ours.directory
+            .stream(number)
+            .map_or([0; 16], |stream| *stream.id.as_bytes())
+    };
+    blocks(&block.parts(), &draft.parts(id_of), seen.is_behind_loss)
+        .into_iter()
+        .next()
 }
 
 /// The index of the active segment that a checkpoint holds.
 pub(crate) fn active_block(checkpoint: &Checkpoint, segment: &Segment) -> Option<Block> {
-    let (block, trailer) = checkpoint.active_index.split_last_chunk::<TRAILER_BYTES>()?;
-    let length = checkpoint.end.offset.checked_add(checkpoint.active_index.len() as u64)?;
+    let (block, trailer) = checkpoint
+        .active_index
+        .split_last_chunk::<TRAILER_BYTES>()?;
+    let length = checkpoint
+        .end
+        .offset
+        .checked_add(checkpoint.active_index.len() as u64)?;
     let trailer = Trailer::decode(trailer, &segment.header, length).ok()??;
     let trailer = Some(trailer).filter(|trailer| trailer.data_end == checkpoint.end.offset)?;
-    Block::check(bytes::Bytes::copy_from_slice(block), trailer, segment.seed, &segment.name).ok()
+    Block::check(
+        bytes::Bytes::copy_from_slice(block),
+        trailer,
+        segment.seed,
+        &segment.name,
+    )
+    .ok()
 }
 
 /// How a directory differs from ours: the first difference.
 pub(super) fn directories(theirs: &Directory, ours: &Directory) -> Option<String> {
     if theirs.streams().len() != ours.streams().len() {
-        return Some(format!("it has {} streams, expected {}", theirs.streams().len(), ours.streams().len()));
+        return Some(format!(
+            "it has {} streams, expected {}",
+            theirs.streams().len(),
+            ours.streams().len()
+        ));
     }
     let mut lists = Lists::default();
-    for (number, (theirs, ours)) in (1_u32..).zip(theirs.streams().iter().zip(ours.streams().iter())) {
+    for (number, (theirs, ours)) in
+        (1_u32..).zip(theirs.streams().iter().zip(ours.streams().iter()))
+    {
         if let Some(what) = streams(theirs, ours, &mut lists) {
             return Some(format!("stream number {number} ({}): {what}", ours.id));
         }
@@ -168,16 +261,33 @@ pub(super) fn directories(theirs: &Directory, ours: &Directory) -> Option<String
 }
 
 fn streams(theirs: &Stream, ours: &Stream, lists: &mut Lists) -> Option<String> {
-    let is = |what: &str, same: bool| (!same).then(|| format!("{what} is another than the records give"));
+    let is = |what: &str, same: bool| {
+        (!same).then(|| format!("{what} is another than the records give"))
+    };
     is("its id", theirs.id == ours.id)
         .or_else(|| is("whether it was deleted", theirs.deleted == ours.deleted))
-        .or_else(|| is("the number of its records", theirs.ordinals == ours.ordinals))
+        .or_else(|| {
+            is(
+                "the number of its records",
+                theirs.ordinals == ours.ordinals,
+            )
+        })
         .or_else(|| {
             let tail = |stream: &Stream| (stream.tail_first_sequence, stream.tail_first_ordinal);
             is("where its newest records begin", tail(theirs) == tail(ours))
         })
-        .or_else(|| is("which records its sequences are", lists.of(theirs) == lists.of(ours)))
-        .or_else(|| is("in which segments its records are", theirs.runs == ours.runs))
+        .or_else(|| {
+            is(
+                "which records its sequences are",
+                lists.of(theirs) == lists.of(ours),
+            )
+        })
+        .or_else(|| {
+            is(
+                "in which segments its records are",
+                theirs.runs == ours.runs,
+            )
+        })
         .or_else(|| is("what its snapshots are", theirs.snapshots == ours.snapshots))
         .or_else(|| is("where it was forked from", theirs.forked == ours.forked))
 }
@@ -204,7 +314,12 @@ impl Lists {
         }
         for range in fresh.into_iter().rev() {
             let count = u32::try_from(self.numbers.len() + 1).unwrap_or(u32::MAX);
-            let key = (range.first_sequence, range.source, range.first_ordinal, below);
+            let key = (
+                range.first_sequence,
+                range.source,
+                range.first_ordinal,
+                below,
+            );
             below = *self.numbers.entry(key).or_insert(count);
             self.known.insert(std::sync::Arc::as_ptr(range), below);
         }

@@ -41,7 +41,10 @@ impl Row {
         self.places.iter().flat_map(|places| {
             let (each, lost) = match places {
                 Places::Each(units) => (&units[..], None),
-                Places::Lost { first, step, count } => (&[][..], Some((0..*count).map(move |nth| first + nth * step))),
+                Places::Lost { first, step, count } => (
+                    &[][..],
+                    Some((0..*count).map(move |nth| first + nth * step)),
+                ),
             };
             each.iter().copied().chain(lost.into_iter().flatten())
         })
@@ -84,21 +87,42 @@ impl Draft {
     }
 
     /// Names data records that are lost, `step` bytes from each other, and counts them.
-    pub(crate) fn add_lost_data(&mut self, stream: u32, first_ordinal: u32, count: u32, offset: u64, step: u64) {
+    pub(crate) fn add_lost_data(
+        &mut self,
+        stream: u32,
+        first_ordinal: u32,
+        count: u32,
+        offset: u64,
+        step: u64,
+    ) {
         let row = self.row(stream, first_ordinal);
         row.count = row.count.saturating_add(count);
-        row.places.push(Places::Lost { first: offset_to_units(offset), step: offset_to_units(step), count });
+        row.places.push(Places::Lost {
+            first: offset_to_units(offset),
+            step: offset_to_units(step),
+            count,
+        });
         self.records = self.records.saturating_add(count);
     }
 
     fn row(&mut self, stream: u32, first_ordinal: u32) -> &mut Row {
-        self.rows.entry(stream).or_insert_with(|| Row { first_ordinal, count: 0, places: Vec::new() })
+        self.rows.entry(stream).or_insert_with(|| Row {
+            first_ordinal,
+            count: 0,
+            places: Vec::new(),
+        })
     }
 
     /// The size of the index block, its trailer included, without making it.
     pub(crate) fn encoded_bytes(&self) -> u64 {
         let postings = self.rows.values().map(|row| row.count as usize).sum();
-        index::encoded_bytes(self.rows.len(), postings, self.samples.len(), self.steps.len(), self.keys.len())
+        index::encoded_bytes(
+            self.rows.len(),
+            postings,
+            self.samples.len(),
+            self.steps.len(),
+            self.keys.len(),
+        )
     }
 
     /// Whether a data record of the stream was named.
@@ -113,7 +137,9 @@ impl Draft {
 
     /// The step that makes a stream, to change it.
     pub(crate) fn creation_mut(&mut self, number: u32) -> Option<&mut StepRow> {
-        let is_creation = |step: &&mut StepRow| step.stream == number && matches!(step.kind, Kind::CREATE | Kind::FORK);
+        let is_creation = |step: &&mut StepRow| {
+            step.stream == number && matches!(step.kind, Kind::CREATE | Kind::FORK)
+        };
         self.steps.iter_mut().rev().find(is_creation)
     }
 
@@ -132,7 +158,8 @@ impl Draft {
 
     /// The times of the first and the last record that was found.
     pub(crate) fn times_ms(&self, header: &segment::Header) -> (u64, u64) {
-        self.times_ms.unwrap_or((header.base_time_ms, header.base_time_ms))
+        self.times_ms
+            .unwrap_or((header.base_time_ms, header.base_time_ms))
     }
 
     /// The sections; `id_of` names a stream by its number.
@@ -140,7 +167,8 @@ impl Draft {
         let mut rows: Vec<_> = self.rows.iter().collect();
         rows.sort_unstable_by_key(|(stream, _)| **stream);
         let mut postings = Vec::new();
-        let count = |length: usize| u32::try_from(length).expect("a segment holds fewer than 2^32 records");
+        let count =
+            |length: usize| u32::try_from(length).expect("a segment holds fewer than 2^32 records");
         let stream_rows = rows
             .into_iter()
             .map(|(stream, row)| {
@@ -160,7 +188,13 @@ impl Draft {
         // What is lost was named when a record behind it showed that it is.
         let mut steps = self.steps.clone();
         steps.sort_by_key(|step| step.offset);
-        Parts { stream_rows, postings, samples: self.samples.clone(), steps, keys }
+        Parts {
+            stream_rows,
+            postings,
+            samples: self.samples.clone(),
+            steps,
+            keys,
+        }
     }
 
     /// The trailer, but for the counts and the CRC that come with the block.

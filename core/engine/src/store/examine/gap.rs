@@ -55,11 +55,23 @@ pub(crate) struct Lost {
 
 impl Gap {
     pub(crate) fn new(segment: &Segment, hole: &Hole, first_position: u64, missing: u32) -> Self {
-        Self::of(segment.id(), segment.name.clone(), hole, first_position, missing)
+        Self::of(
+            segment.id(),
+            segment.name.clone(),
+            hole,
+            first_position,
+            missing,
+        )
     }
 
     /// The same in a file that isn't there.
-    pub(crate) fn of(segment: SegmentId, file: String, hole: &Hole, first_position: u64, missing: u32) -> Self {
+    pub(crate) fn of(
+        segment: SegmentId,
+        file: String,
+        hole: &Hole,
+        first_position: u64,
+        missing: u32,
+    ) -> Self {
         Self {
             segment,
             file,
@@ -79,8 +91,13 @@ impl Gap {
     pub(crate) fn add(&mut self, lost: Lost) {
         self.named += 1;
         if lost.kind.is_data() {
-            let before = self.last_data.get(&lost.stream).and_then(|place| self.lost.get_mut(*place));
-            if let Some(before) = before.filter(|before| before.last.checked_add(1) == Some(lost.first)) {
+            let before = self
+                .last_data
+                .get(&lost.stream)
+                .and_then(|place| self.lost.get_mut(*place));
+            if let Some(before) =
+                before.filter(|before| before.last.checked_add(1) == Some(lost.first))
+            {
                 before.last = lost.last;
                 return;
             }
@@ -91,12 +108,16 @@ impl Gap {
 
     /// How much it may have held of which nothing is known yet.
     pub(super) fn room(&self) -> u64 {
-        self.unnamed.min(self.to.saturating_sub(self.next_place) / PLACE_BYTES)
+        self.unnamed
+            .min(self.to.saturating_sub(self.next_place) / PLACE_BYTES)
     }
 
     /// Where its next place is.
     pub(super) fn location(&self) -> Location {
-        Location { segment: self.segment, offset: self.next_place }
+        Location {
+            segment: self.segment,
+            offset: self.next_place,
+        }
     }
 
     /// What is lost, for people.
@@ -111,14 +132,32 @@ impl Gap {
         if unknown > 0 {
             told.push(format!("{unknown} of which nothing is known"));
         }
-        let last = self.first_position.saturating_add(u64::from(self.missing.saturating_sub(1)));
+        let last = self
+            .first_position
+            .saturating_add(u64::from(self.missing.saturating_sub(1)));
         let bytes = self.to - self.from;
         match (self.missing, &told[..]) {
-            (0, []) => format!("{bytes} bytes can't be read; no record is known to be lost ({})", self.why),
-            (0, told) => format!("{bytes} bytes can't be read: lost {} ({})", told.join(", "), self.why),
-            (1, told) => format!("position {last} is lost: {} ({})", told.join(", "), self.why),
+            (0, []) => format!(
+                "{bytes} bytes can't be read; no record is known to be lost ({})",
+                self.why
+            ),
+            (0, told) => format!(
+                "{bytes} bytes can't be read: lost {} ({})",
+                told.join(", "),
+                self.why
+            ),
+            (1, told) => format!(
+                "position {last} is lost: {} ({})",
+                told.join(", "),
+                self.why
+            ),
             (_, told) => {
-                format!("positions {} to {last} are lost: {} ({})", self.first_position, told.join(", "), self.why)
+                format!(
+                    "positions {} to {last} are lost: {} ({})",
+                    self.first_position,
+                    told.join(", "),
+                    self.why
+                )
             }
         }
     }
@@ -132,10 +171,17 @@ const LOST_TOLD_MAX: usize = 20;
 impl Lost {
     pub(super) fn told(&self, directory: &Directory) -> String {
         let id = directory.stream(self.stream).map(|stream| stream.id);
-        let stream = id.map_or_else(|| format!("stream number {}", self.stream), |id| format!("stream {id}"));
+        let stream = id.map_or_else(
+            || format!("stream number {}", self.stream),
+            |id| format!("stream {id}"),
+        );
         match self.kind {
-            kind if kind.is_data() && self.first == self.last => format!("sequence {} of {stream}", self.first),
-            kind if kind.is_data() => format!("sequences {} to {} of {stream}", self.first, self.last),
+            kind if kind.is_data() && self.first == self.last => {
+                format!("sequence {} of {stream}", self.first)
+            }
+            kind if kind.is_data() => {
+                format!("sequences {} to {} of {stream}", self.first, self.last)
+            }
             Kind::CREATE => format!("the creation of {stream}"),
             Kind::FORK => format!("the fork that made {stream}"),
             Kind::TRUNCATE => format!("a truncation of {stream} after {}", self.first),

@@ -27,7 +27,10 @@ impl Named {
 
 /// What is named, and where.
 pub(super) fn named_at(named: Option<(u64, Named)>) -> String {
-    named.map_or_else(|| "nothing".to_owned(), |(offset, named)| format!("{} at offset {offset}", named.told()))
+    named.map_or_else(
+        || "nothing".to_owned(),
+        |(offset, named)| format!("{} at offset {offset}", named.told()),
+    )
 }
 
 /// The places that a block names, by rising offset.
@@ -45,20 +48,46 @@ impl Guide {
         let mut places = Vec::new();
         for row in block.stream_rows() {
             for nth in 0..row.count {
-                let Some(ordinal) = row.first_ordinal.checked_add(nth) else { break };
-                let Some(offset) = block.posting(&row, ordinal).filter(|offset| inside(*offset)) else { continue };
-                places.push((offset, Named::Data { stream: row.stream, ordinal }));
+                let Some(ordinal) = row.first_ordinal.checked_add(nth) else {
+                    break;
+                };
+                let Some(offset) = block
+                    .posting(&row, ordinal)
+                    .filter(|offset| inside(*offset))
+                else {
+                    continue;
+                };
+                places.push((
+                    offset,
+                    Named::Data {
+                        stream: row.stream,
+                        ordinal,
+                    },
+                ));
             }
         }
-        places.extend(block.steps().filter(|step| inside(step.offset)).map(|step| (step.offset, Named::Step(step))));
+        places.extend(
+            block
+                .steps()
+                .filter(|step| inside(step.offset))
+                .map(|step| (step.offset, Named::Step(step))),
+        );
         // Stable: several things at one place keep their order.
         places.sort_by_key(|(offset, _)| *offset);
-        Self { places, next: 0, end }
+        Self {
+            places,
+            next: 0,
+            end,
+        }
     }
 
     /// The next place, if it is below an offset; it is then passed.
     pub(crate) fn next_below(&mut self, offset: u64) -> Option<(u64, Named)> {
-        let place = self.places.get(self.next).copied().filter(|(at, _)| *at < offset)?;
+        let place = self
+            .places
+            .get(self.next)
+            .copied()
+            .filter(|(at, _)| *at < offset)?;
         self.next += 1;
         Some(place)
     }
@@ -72,6 +101,14 @@ impl Guide {
 /// How many of the data records and steps that a block names lie below an offset.
 pub(crate) fn count_below(block: &Block, offset: u64) -> usize {
     let parts = block.parts();
-    let data = parts.postings.iter().filter(|units| units_to_offset(**units) < offset).count();
-    data + parts.steps.iter().filter(|step| step.offset < offset).count()
+    let data = parts
+        .postings
+        .iter()
+        .filter(|units| units_to_offset(**units) < offset)
+        .count();
+    data + parts
+        .steps
+        .iter()
+        .filter(|step| step.offset < offset)
+        .count()
 }

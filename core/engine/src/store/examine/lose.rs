@@ -42,21 +42,49 @@ impl Walker {
         self.create_lost(number)?;
         self.settled.insert(number);
         // The segment's own index tells how many records the stream was given before.
-        let row = within.block.as_ref().and_then(|block| block.find_stream(number));
-        let row = row.filter(|_| !self.drafts.get(&within.id).is_some_and(|draft| draft.has_stream(number)));
-        let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
+        let row = within
+            .block
+            .as_ref()
+            .and_then(|block| block.find_stream(number));
+        let row = row.filter(|_| {
+            !self
+                .drafts
+                .get(&within.id)
+                .is_some_and(|draft| draft.has_stream(number))
+        });
+        let given = self
+            .durable
+            .directory
+            .stream(number)
+            .map_or(0, |stream| stream.ordinals);
         match row {
             Some(row) => self.lose_ranges(number, given, row.first_ordinal)?,
             None => self.lose_range_before(number, given..=u32::MAX, sequence)?,
         }
-        let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
+        let given = self
+            .durable
+            .directory
+            .stream(number)
+            .map_or(0, |stream| stream.ordinals);
         let known = match row {
-            Some(row) => Some(row.first_ordinal.checked_sub(given.saturating_add(1)).ok_or_else(|| {
-                format!("the index says {} is the first here of stream number {number}", row.first_ordinal)
-            })?),
+            Some(row) => Some(
+                row.first_ordinal
+                    .checked_sub(given.saturating_add(1))
+                    .ok_or_else(|| {
+                        format!(
+                            "the index says {} is the first here of stream number {number}",
+                            row.first_ordinal
+                        )
+                    })?,
+            ),
             None => None,
         };
-        self.begin_further_on(number, sequence.saturating_sub(1).saturating_sub(known.unwrap_or(0)));
+        self.begin_further_on(
+            number,
+            sequence
+                .saturating_sub(1)
+                .saturating_sub(known.unwrap_or(0)),
+        );
         let last = self.last_sequence(number);
         // What is lost and took no sequence was truncated.
         if let Some(known) = known.filter(|known| *known > 0)
@@ -65,7 +93,10 @@ impl Walker {
         {
             return self.lose_truncated(number, known);
         }
-        self.lose_data(number, known.unwrap_or(sequence.saturating_sub(last.saturating_add(1))))?;
+        self.lose_data(
+            number,
+            known.unwrap_or(sequence.saturating_sub(last.saturating_add(1))),
+        )?;
         if sequence <= self.last_sequence(number) {
             self.lose_truncation(number, sequence.saturating_sub(1))?;
         }
@@ -78,7 +109,11 @@ impl Walker {
             return Ok(());
         }
         self.create_lost(number)?;
-        let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
+        let given = self
+            .durable
+            .directory
+            .stream(number)
+            .map_or(0, |stream| stream.ordinals);
         self.lose_data(number, ordinal.saturating_sub(given.saturating_add(1)))
     }
 
@@ -91,7 +126,9 @@ impl Walker {
         let (made, about) = match header.kind {
             Kind::CREATE => (header.stream, None),
             Kind::FORK => {
-                let parent = frame.parts().and_then(|(_, payload)| engine::decode_fork(&payload));
+                let parent = frame
+                    .parts()
+                    .and_then(|(_, payload)| engine::decode_fork(&payload));
                 (header.stream, parent.map(|(_, parent)| parent))
             }
             _ => (header.stream.saturating_add(1), Some(header.stream)),
@@ -102,7 +139,11 @@ impl Walker {
         let Some(about) = about else { return Ok(()) };
         let given = within.given_by(frame.offset);
         if let Some(ordinal) = given {
-            let before = self.durable.directory.stream(about).map_or(0, |stream| stream.ordinals);
+            let before = self
+                .durable
+                .directory
+                .stream(about)
+                .map_or(0, |stream| stream.ordinals);
             self.lose_ranges(about, before, ordinal)?;
         }
         if header.kind == Kind::FORK {
@@ -113,19 +154,36 @@ impl Walker {
         {
             // How many records of its own it was given by then, only an index tells, at best that of the step itself; one that
             // had none was a fork.
-            let own = given.or_else(|| self.names.records_before(about)).unwrap_or(0);
+            let own = given
+                .or_else(|| self.names.records_before(about))
+                .unwrap_or(0);
             let begins = self.names.begins_behind(about).unwrap_or(0);
             self.begin_further_on(about, header.sequence.saturating_sub(own).max(begins));
             if given.is_none() {
-                let before = self.durable.directory.stream(about).map_or(0, |stream| stream.ordinals);
+                let before = self
+                    .durable
+                    .directory
+                    .stream(about)
+                    .map_or(0, |stream| stream.ordinals);
                 // What an index has of the stream from here on came later.
-                let row = within.block.as_ref().and_then(|block| block.find_stream(about));
-                let here = Location { segment: within.id, offset: frame.offset };
-                let first = row.map(|row| row.first_ordinal).or_else(|| self.names.first_behind(about, here));
+                let row = within
+                    .block
+                    .as_ref()
+                    .and_then(|block| block.find_stream(about));
+                let here = Location {
+                    segment: within.id,
+                    offset: frame.offset,
+                };
+                let first = row
+                    .map(|row| row.first_ordinal)
+                    .or_else(|| self.names.first_behind(about, here));
                 let to = first.map_or(u32::MAX, |first| first - 1);
                 self.lose_range_before(about, before..=to, header.sequence)?;
             }
-            self.lose_data(about, header.sequence.saturating_sub(self.last_sequence(about)))?;
+            self.lose_data(
+                about,
+                header.sequence.saturating_sub(self.last_sequence(about)),
+            )?;
         }
         if let Some(ordinal) = given {
             self.lose_data_up_to(about, ordinal)?;
@@ -138,13 +196,19 @@ impl Walker {
     pub(super) fn begin_segment(&mut self, segment: &Segment) {
         // Where there is no room for that, a record will tell.
         if self.open.is_some() && self.create_lost(segment.header.next_stream - 1).is_ok() {
-            let begin = Location { segment: segment.id(), offset: 0 };
+            let begin = Location {
+                segment: segment.id(),
+                offset: 0,
+            };
             self.last_creation = self.last_creation.max(begin);
         }
     }
 
     fn last_sequence(&self, number: u32) -> u32 {
-        self.durable.directory.stream(number).map_or(0, |stream| stream.last_sequence())
+        self.durable
+            .directory
+            .stream(number)
+            .map_or(0, |stream| stream.last_sequence())
     }
 
     /// Makes every stream up to a number, whose creations are lost.
@@ -159,13 +223,27 @@ impl Walker {
         }
         for number in next..=number {
             let id = self.names.id(number, &self.durable.directory);
-            let fork = self.names.fork(number).filter(|(parent, _)| self.durable.directory.stream(*parent).is_some());
-            let (kind, other, sequence) = fork.map_or((Kind::CREATE, 0, 0), |(parent, at)| (Kind::FORK, parent, at));
+            let fork = self
+                .names
+                .fork(number)
+                .filter(|(parent, _)| self.durable.directory.stream(*parent).is_some());
+            let (kind, other, sequence) = fork.map_or((Kind::CREATE, 0, 0), |(parent, at)| {
+                (Kind::FORK, parent, at)
+            });
             let mut behind = self.last_creation;
             if kind == Kind::FORK && self.lose_shared(number, other, sequence)? {
                 behind = behind.max(self.last_place(other));
             }
-            let place = self.lose_step(StepRow { kind, sequence, other, id, ..empty_step(number) }, behind)?;
+            let place = self.lose_step(
+                StepRow {
+                    kind,
+                    sequence,
+                    other,
+                    id,
+                    ..empty_step(number)
+                },
+                behind,
+            )?;
             self.names.made_up.insert(number, place);
         }
         Ok(())
@@ -173,16 +251,33 @@ impl Walker {
 
     /// Loses what a stream must have had when it was forked, and has not. Whether there was any.
     fn lose_shared(&mut self, child: u32, parent: u32, at: u32) -> Result<bool, String> {
-        let given = self.durable.directory.stream(parent).map_or(0, |stream| stream.ordinals);
+        let given = self
+            .durable
+            .directory
+            .stream(parent)
+            .map_or(0, |stream| stream.ordinals);
         self.lose_still_shared(child, parent)?;
         self.lose_data(parent, at.saturating_sub(self.last_sequence(parent)))?;
-        Ok(self.durable.directory.stream(parent).is_some_and(|stream| stream.ordinals > given))
+        Ok(self
+            .durable
+            .directory
+            .stream(parent)
+            .is_some_and(|stream| stream.ordinals > given))
     }
 
     /// Of that, what the checkpoint says that the fork still has in common with it.
     fn lose_still_shared(&mut self, child: u32, parent: u32) -> Done {
-        let given = self.durable.directory.stream(parent).map_or(0, |stream| stream.ordinals);
-        for Shared { first_sequence, first_ordinal, count } in self.names.shared(child) {
+        let given = self
+            .durable
+            .directory
+            .stream(parent)
+            .map_or(0, |stream| stream.ordinals);
+        for Shared {
+            first_sequence,
+            first_ordinal,
+            count,
+        } in self.names.shared(child)
+        {
             let is_new = first_ordinal > given;
             if is_new {
                 self.lose_range(parent, first_sequence, first_ordinal)?;
@@ -197,8 +292,14 @@ impl Walker {
     /// Makes a stream whose creation is lost a fork of an unknown one, if what is there of it begins behind `at`.
     fn begin_further_on(&mut self, number: u32, at: u32) {
         let is_fork = at > 0 && self.names.is_unknown(number);
-        let Some(location) = self.names.made_up.get(&number).copied().filter(|_| is_fork) else { return };
-        let Some(step) = self.drafts.get_mut(&location.segment).and_then(|draft| draft.creation_mut(number)) else {
+        let Some(location) = self.names.made_up.get(&number).copied().filter(|_| is_fork) else {
+            return;
+        };
+        let Some(step) = self
+            .drafts
+            .get_mut(&location.segment)
+            .and_then(|draft| draft.creation_mut(number))
+        else {
             return;
         };
         if (step.kind == Kind::CREATE || step.other == 0)
@@ -210,7 +311,11 @@ impl Walker {
 
     /// Gives data records of a stream, that are lost, places in the gaps behind the last record of the stream.
     fn lose_data(&mut self, number: u32, count: u32) -> Done {
-        let id = self.durable.directory.stream(number).map(|stream| stream.id);
+        let id = self
+            .durable
+            .directory
+            .stream(number)
+            .map(|stream| stream.id);
         // What was truncated is told by `lose_truncated`: these came later.
         let truncated = self.truncated.get(&number).copied().unwrap_or(NOWHERE);
         let behind = |walker: &Self| walker.last_place(number).max(truncated);
@@ -223,18 +328,42 @@ impl Walker {
         let mut left = count;
         while left > 0 {
             let taken = self.take_places(left, behind(self));
-            let Taken { gap, location, count } = taken.ok_or_else(|| format!("no place is left for {left} records"))?;
+            let Taken {
+                gap,
+                location,
+                count,
+            } = taken.ok_or_else(|| format!("no place is left for {left} records"))?;
             let first = self.last_sequence(number).saturating_add(1);
-            let lost = self.durable.directory.apply_lost(number, count, location.segment);
+            let lost = self
+                .durable
+                .directory
+                .apply_lost(number, count, location.segment);
             let ordinal = lost.map_err(|error| error.to_string())?;
-            self.draft(location.segment).add_lost_data(number, ordinal, count, location.offset, PLACE_BYTES);
+            self.draft(location.segment).add_lost_data(
+                number,
+                ordinal,
+                count,
+                location.offset,
+                PLACE_BYTES,
+            );
             self.note(
                 gap,
-                Lost { stream: number, kind: Kind::DATA, first, last: first.saturating_add(count - 1) },
+                Lost {
+                    stream: number,
+                    kind: Kind::DATA,
+                    first,
+                    last: first.saturating_add(count - 1),
+                },
                 count,
             );
             let last = location.offset + u64::from(count - 1) * PLACE_BYTES;
-            self.set_place(number, Location { offset: last, ..location });
+            self.set_place(
+                number,
+                Location {
+                    offset: last,
+                    ..location
+                },
+            );
             left -= count;
         }
         Ok(())
@@ -242,46 +371,117 @@ impl Walker {
 
     /// The same of records that came before the truncation that is the last step of the stream: it took them away.
     fn lose_truncated(&mut self, number: u32, count: u32) -> Done {
-        let at = self.truncated.get(&number).copied().ok_or("nothing was truncated")?;
+        let at = self
+            .truncated
+            .get(&number)
+            .copied()
+            .ok_or("nothing was truncated")?;
         let mut left = count;
         while left > 0 {
-            let Taken { gap, location, count } = self
+            let Taken {
+                gap,
+                location,
+                count,
+            } = self
                 .take_places(left, self.last_place(number))
                 .ok_or_else(|| format!("no place is left for {left} records"))?;
-            let ordinal = self.durable.directory.apply_truncated(number, count, location.segment);
+            let ordinal = self
+                .durable
+                .directory
+                .apply_truncated(number, count, location.segment);
             let ordinal = ordinal.map_err(|error| error.to_string())?;
-            self.draft(location.segment).add_lost_data(number, ordinal, count, location.offset, PLACE_BYTES);
-            let step = self.draft(at.segment).step_mut(at.offset).ok_or("a truncation that is known is another")?;
+            self.draft(location.segment).add_lost_data(
+                number,
+                ordinal,
+                count,
+                location.offset,
+                PLACE_BYTES,
+            );
+            let step = self
+                .draft(at.segment)
+                .step_mut(at.offset)
+                .ok_or("a truncation that is known is another")?;
             step.ordinal = step.ordinal.saturating_add(count);
-            self.note(gap, Lost { stream: number, kind: Kind::DATA, first: 0, last: count - 1 }, count);
+            self.note(
+                gap,
+                Lost {
+                    stream: number,
+                    kind: Kind::DATA,
+                    first: 0,
+                    last: count - 1,
+                },
+                count,
+            );
             let last = location.offset + u64::from(count - 1) * PLACE_BYTES;
-            self.last_places.insert(number, Location { offset: last, ..location });
+            self.last_places.insert(
+                number,
+                Location {
+                    offset: last,
+                    ..location
+                },
+            );
             left -= count;
         }
         Ok(())
     }
 
     fn lose_truncation(&mut self, number: u32, after: u32) -> Done {
-        let ordinal = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
-        let step = StepRow { kind: Kind::TRUNCATE, sequence: after, ordinal, ..empty_step(number) };
-        self.lose_step(step, self.last_mention(number, after)).map(drop)
+        let ordinal = self
+            .durable
+            .directory
+            .stream(number)
+            .map_or(0, |stream| stream.ordinals);
+        let step = StepRow {
+            kind: Kind::TRUNCATE,
+            sequence: after,
+            ordinal,
+            ..empty_step(number)
+        };
+        self.lose_step(step, self.last_mention(number, after))
+            .map(drop)
     }
 
     /// The place of the step, which is behind another.
     fn lose_step(&mut self, step: StepRow, behind: Location) -> Result<Location, String> {
         // What is to be gone stays gone, even where everything that is lost has been taken for something else.
         let must_stay = matches!(step.kind, Kind::REDACT | Kind::DELETE);
-        let taken = self.take_places(1, behind).or_else(|| if must_stay { self.share_place(behind) } else { None });
-        let Taken { gap, location, count } =
-            taken.ok_or_else(|| format!("a step of stream number {} would be lost before it, too", step.stream))?;
-        let step = StepRow { offset: location.offset, ..step };
+        let taken = self.take_places(1, behind).or_else(|| {
+            if must_stay {
+                self.share_place(behind)
+            } else {
+                None
+            }
+        });
+        let Taken {
+            gap,
+            location,
+            count,
+        } = taken.ok_or_else(|| {
+            format!(
+                "a step of stream number {} would be lost before it, too",
+                step.stream
+            )
+        })?;
+        let step = StepRow {
+            offset: location.offset,
+            ..step
+        };
         self.apply_step(location.segment, &step)?;
         let draft = self.draft(location.segment);
         draft.add_step(step);
         if count > 0 {
             draft.add_lost();
         }
-        self.note(gap, Lost { stream: step.stream, kind: step.kind, first: step.sequence, last: step.sequence }, 1);
+        self.note(
+            gap,
+            Lost {
+                stream: step.stream,
+                kind: step.kind,
+                first: step.sequence,
+                last: step.sequence,
+            },
+            1,
+        );
         self.step_at(&step, location);
         Ok(location)
     }
@@ -293,7 +493,12 @@ impl Walker {
         let mut done = self.create_lost(theirs.next_number().saturating_sub(1));
         for (target, (number, sequence)) in std::mem::take(&mut self.erased) {
             if !self.durable.directory.redacted().contains(target) {
-                let step = StepRow { kind: Kind::REDACT, sequence, target, ..empty_step(number) };
+                let step = StepRow {
+                    kind: Kind::REDACT,
+                    sequence,
+                    target,
+                    ..empty_step(number)
+                };
                 done = done.and(self.lose_step(step, NOWHERE).map(drop));
             }
         }
@@ -304,15 +509,27 @@ impl Walker {
     }
 
     fn catch_up_stream(&mut self, number: u32, theirs: &Stream) -> Done {
-        let ours = self.durable.directory.stream(number).filter(|ours| ours.id == theirs.id && !ours.deleted);
-        let Some(given) = ours.map(|ours| ours.ordinals) else { return Ok(()) };
+        let ours = self
+            .durable
+            .directory
+            .stream(number)
+            .filter(|ours| ours.id == theirs.id && !ours.deleted);
+        let Some(given) = ours.map(|ours| ours.ordinals) else {
+            return Ok(());
+        };
         self.lose_ranges(number, given, theirs.ordinals.saturating_add(1))?;
         self.lose_data_up_to(number, theirs.ordinals)?;
         if theirs.last_sequence() < self.last_sequence(number) {
             self.lose_truncation(number, theirs.last_sequence())?;
         }
         if theirs.deleted {
-            self.lose_step(StepRow { kind: Kind::DELETE, ..empty_step(number) }, self.last_mention(number, 0))?;
+            self.lose_step(
+                StepRow {
+                    kind: Kind::DELETE,
+                    ..empty_step(number)
+                },
+                self.last_mention(number, 0),
+            )?;
         }
         Ok(())
     }
@@ -327,15 +544,26 @@ impl Walker {
     }
 
     /// Where the checkpoint has a sequence in a range that begins in what is lost, all that came before that one is lost.
-    fn lose_range_before(&mut self, number: u32, ordinals: RangeInclusive<u32>, sequence: u32) -> Done {
+    fn lose_range_before(
+        &mut self,
+        number: u32,
+        ordinals: RangeInclusive<u32>,
+        sequence: u32,
+    ) -> Done {
         let (given, to) = ordinals.into_inner();
         // A sequence beyond those that the checkpoint has was taken back again before it was made.
-        if self.names.last_sequence(number).is_some_and(|last| last < sequence) {
+        if self
+            .names
+            .last_sequence(number)
+            .is_some_and(|last| last < sequence)
+        {
             return Ok(());
         }
         let ranges = self.names.ranges(number, given, to);
         let place = ranges.iter().rposition(|(first, _)| *first <= sequence);
-        let Some((first_sequence, first_ordinal)) = place.map(|place| ranges[place]) else { return Ok(()) };
+        let Some((first_sequence, first_ordinal)) = place.map(|place| ranges[place]) else {
+            return Ok(());
+        };
         let lost = u64::from(first_ordinal - 1 - given) + u64::from(sequence - first_sequence);
         // What was truncated since may have had the sequence, too.
         if self.room_behind(self.last_place(number)) < lost {
@@ -346,8 +574,14 @@ impl Walker {
 
     /// Loses what there was of a stream before a range of its own records that begins in what is lost.
     fn lose_range(&mut self, number: u32, first_sequence: u32, first_ordinal: u32) -> Done {
-        let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
-        if self.truncated.contains_key(&number) && first_sequence == self.last_sequence(number).saturating_add(1) {
+        let given = self
+            .durable
+            .directory
+            .stream(number)
+            .map_or(0, |stream| stream.ordinals);
+        if self.truncated.contains_key(&number)
+            && first_sequence == self.last_sequence(number).saturating_add(1)
+        {
             return self.lose_truncated(number, (first_ordinal - 1).saturating_sub(given));
         }
         self.lose_data_up_to(number, first_ordinal - 1)?;
@@ -358,33 +592,63 @@ impl Walker {
     }
 
     fn lose_data_up_to(&mut self, number: u32, ordinal: u32) -> Done {
-        let given = self.durable.directory.stream(number).map_or(0, |stream| stream.ordinals);
+        let given = self
+            .durable
+            .directory
+            .stream(number)
+            .map_or(0, |stream| stream.ordinals);
         self.lose_data(number, ordinal.saturating_sub(given))
     }
 
     /// How much may have been lost behind a place, of which nothing is known yet.
     fn room_behind(&self, behind: Location) -> u64 {
-        self.gaps.iter().filter(|gap| gap.location() >= behind).map(Gap::room).sum()
+        self.gaps
+            .iter()
+            .filter(|gap| gap.location() >= behind)
+            .map(Gap::room)
+            .sum()
     }
 
     /// Places in the first gap behind another place that has some: one behind the other, `count` at the most. The first, since
     /// the later ones are all that is left for what can only have been lost there.
     fn take_places(&mut self, count: u32, behind: Location) -> Option<Taken> {
         let is_free = |gap: &&mut Gap| gap.location() >= behind && gap.room() > 0;
-        let (place, gap) = self.gaps.iter_mut().enumerate().find(|(_, gap)| is_free(gap))?;
+        let (place, gap) = self
+            .gaps
+            .iter_mut()
+            .enumerate()
+            .find(|(_, gap)| is_free(gap))?;
         let count = u32::try_from(gap.room()).map_or(count, |room| room.min(count));
-        let location = Location { segment: gap.segment, offset: gap.next_place };
+        let location = Location {
+            segment: gap.segment,
+            offset: gap.next_place,
+        };
         gap.next_place += u64::from(count) * PLACE_BYTES;
         gap.unnamed -= u64::from(count);
-        Some(Taken { gap: place, location, count })
+        Some(Taken {
+            gap: place,
+            location,
+            count,
+        })
     }
 
     /// A place that something else has: the last of a gap.
     fn share_place(&self, behind: Location) -> Option<Taken> {
         let is_behind = |gap: &&Gap| gap.location() >= behind && gap.next_place > gap.from;
-        let (place, gap) = self.gaps.iter().enumerate().rfind(|(_, gap)| is_behind(gap))?;
-        let location = Location { segment: gap.segment, offset: gap.next_place - PLACE_BYTES };
-        Some(Taken { gap: place, location, count: 0 })
+        let (place, gap) = self
+            .gaps
+            .iter()
+            .enumerate()
+            .rfind(|(_, gap)| is_behind(gap))?;
+        let location = Location {
+            segment: gap.segment,
+            offset: gap.next_place - PLACE_BYTES,
+        };
+        Some(Taken {
+            gap: place,
+            location,
+            count: 0,
+        })
     }
 
     fn note(&mut self, gap: usize, lost: Lost, count: u32) {
@@ -401,7 +665,10 @@ impl Walker {
 
     /// The newest place where a stream had a record, or had to reach behind a sequence: where it lost that again, was later.
     fn last_mention(&self, number: u32, behind: u32) -> Location {
-        let mentioned = self.mentions.get(&number).map_or(NOWHERE, |mentions| mentions.last_behind(behind));
+        let mentioned = self
+            .mentions
+            .get(&number)
+            .map_or(NOWHERE, |mentions| mentions.last_behind(behind));
         self.last_place(number).max(mentioned)
     }
 
@@ -423,9 +690,18 @@ impl Walker {
         if step.kind == Kind::TRUNCATE && self.open.is_some() {
             self.truncated.insert(step.stream, location);
         }
-        let about = if step.kind == Kind::FORK { step.other } else { step.stream };
-        if matches!(step.kind, Kind::FORK | Kind::TRUNCATE | Kind::SNAPSHOT) && !self.gaps.is_empty() {
-            self.mentions.entry(about).or_default().add(step.sequence, location);
+        let about = if step.kind == Kind::FORK {
+            step.other
+        } else {
+            step.stream
+        };
+        if matches!(step.kind, Kind::FORK | Kind::TRUNCATE | Kind::SNAPSHOT)
+            && !self.gaps.is_empty()
+        {
+            self.mentions
+                .entry(about)
+                .or_default()
+                .add(step.sequence, location);
         }
     }
 }
@@ -437,14 +713,18 @@ pub(super) struct Mentions(Vec<(u32, Location)>);
 impl Mentions {
     /// What is said further on of a sequence as high says all that this does.
     fn add(&mut self, sequence: u32, location: Location) {
-        self.0.retain(|(other, at)| *other > sequence || *at > location);
+        self.0
+            .retain(|(other, at)| *other > sequence || *at > location);
         self.0.push((sequence, location));
     }
 
     /// The newest that speaks of a sequence behind another.
     fn last_behind(&self, sequence: u32) -> Location {
         let behind = self.0.iter().filter(|(other, _)| *other > sequence);
-        behind.map(|(_, location)| *location).max().unwrap_or(NOWHERE)
+        behind
+            .map(|(_, location)| *location)
+            .max()
+            .unwrap_or(NOWHERE)
     }
 }
 
@@ -456,13 +736,28 @@ struct Taken {
 }
 
 /// Before every record.
-pub(super) const NOWHERE: Location = Location { segment: SegmentId(0), offset: 0 };
+pub(super) const NOWHERE: Location = Location {
+    segment: SegmentId(0),
+    offset: 0,
+};
 
 /// A step of a stream of which nothing is known yet.
 fn empty_step(stream: u32) -> StepRow {
-    StepRow { kind: Kind::CREATE, stream, sequence: 0, ordinal: 0, offset: 0, other: 0, target: 0, id: [0; 16] }
+    StepRow {
+        kind: Kind::CREATE,
+        stream,
+        sequence: 0,
+        ordinal: 0,
+        offset: 0,
+        other: 0,
+        target: 0,
+        id: [0; 16],
+    }
 }
 
 fn told(id: Option<StreamId>, number: u32) -> String {
-    id.map_or_else(|| format!("stream number {number}"), |id| format!("stream {id}"))
+    id.map_or_else(
+        || format!("stream number {number}"),
+        |id| format!("stream {id}"),
+    )
 }

@@ -88,7 +88,11 @@ pub(crate) fn examine(
 ) -> Result<Examined> {
     let mut report = Report::default();
     if let Some(why) = &sources.identity_lost {
-        report.damaged(files::IDENTITY, 0, format!("{why}; everything in it but the time stands in the segments, too"));
+        report.damaged(
+            files::IDENTITY,
+            0,
+            format!("{why}; everything in it but the time stands in the segments, too"),
+        );
     }
     let (slots, loaded, refused) = match view {
         View::Opened(loaded) => (of_opened(&loaded), Some(loaded), None),
@@ -111,12 +115,23 @@ pub(crate) fn examine(
     };
     examiner.walker.stands = ends::stands(examiner.sources);
     let saved = examiner.saved.as_ref();
-    examiner.walker.to_erase.extend(saved.into_iter().flat_map(|saved| saved.directory.redacted().to_vec()));
+    examiner.walker.to_erase.extend(
+        saved
+            .into_iter()
+            .flat_map(|saved| saved.directory.redacted().to_vec()),
+    );
     for (id, why) in &slots.strays {
         let message = format!("it is no segment of this log: {why}");
-        examiner.walker.report.damaged(&files::segment_name(*id), 0, message);
+        examiner
+            .walker
+            .report
+            .damaged(&files::segment_name(*id), 0, message);
     }
-    let lengths: Vec<u64> = slots.slots.iter().map(Slot::file_bytes).collect::<Result<_>>()?;
+    let lengths: Vec<u64> = slots
+        .slots
+        .iter()
+        .map(Slot::file_bytes)
+        .collect::<Result<_>>()?;
     let (total, mut read) = (lengths.iter().sum(), 0);
     for (place, length) in lengths.iter().enumerate() {
         examiner.slot(&slots.slots, place)?;
@@ -131,34 +146,65 @@ pub(crate) fn examine(
     if refused.is_some() {
         examiner.lost_tail();
     }
-    let known = examiner.given.max(slots.stray_position.min(sources::POSITION_MAX));
+    let known = examiner
+        .given
+        .max(slots.stray_position.min(sources::POSITION_MAX));
     // Where only a checkpoint lets it open, which may be missing, it is made to open by itself.
     let mut last = examiner.parts.last_mut();
-    let has_hole = last.as_ref().is_some_and(|last| last.index_crc.is_none() && last.has_losses);
+    let has_hole = last
+        .as_ref()
+        .is_some_and(|last| last.index_crc.is_none() && last.has_losses);
     if let Some(last) = last.take_if(|_| has_hole) {
         last.needs_index = true;
     }
     if refused.is_some() || has_hole {
         examiner.go_on_behind(known);
     }
-    let Examiner { mut walker, parts, saved, next_segment, .. } = examiner;
+    let Examiner {
+        mut walker,
+        parts,
+        saved,
+        next_segment,
+        ..
+    } = examiner;
     sources.checkpoint = saved;
     let wrong = ends::check(&mut walker, &mut sources, &parts, loaded.as_deref());
     finish(storage, &mut walker, loaded.as_deref(), refused.as_ref());
-    let Slots { slots, mut strays, misnamed, .. } = slots;
+    let Slots {
+        slots,
+        mut strays,
+        misnamed,
+        ..
+    } = slots;
     strays.extend(slots.into_iter().filter_map(|slot| match slot.state {
         // Another file is made in its place.
         State::Lost(Some(unusable)) => Some((slot.id, unusable.why)),
         _ => None,
     }));
-    Ok(Examined { walker, sources, parts, strays, misnamed, wrong, next_segment })
+    Ok(Examined {
+        walker,
+        sources,
+        parts,
+        strays,
+        misnamed,
+        wrong,
+        next_segment,
+    })
 }
 
 /// The slots of a store that opens.
 fn of_opened(loaded: &Loaded) -> Slots {
-    let slot = |segment: &Arc<Segment>| Slot { id: segment.id(), state: State::Usable(segment.clone()) };
+    let slot = |segment: &Arc<Segment>| Slot {
+        id: segment.id(),
+        state: State::Usable(segment.clone()),
+    };
     let slots = loaded.durable.segments.iter().map(slot).collect();
-    Slots { slots, strays: Vec::new(), stray_position: 0, misnamed: Vec::new() }
+    Slots {
+        slots,
+        strays: Vec::new(),
+        stray_position: 0,
+        misnamed: Vec::new(),
+    }
 }
 
 /// What is known of streams whose creation may be lost.
@@ -181,7 +227,8 @@ impl Slot {
             State::Headless { file, .. } => file.len(),
             State::Lost(_) => Ok(0),
         };
-        let length = length.map_err(|error| Error::from_io(error, format!("measuring segment {}", self.id)))?;
+        let length = length
+            .map_err(|error| Error::from_io(error, format!("measuring segment {}", self.id)))?;
         Ok(length.min(limits::SEGMENT_BYTES_MAX))
     }
 
@@ -217,21 +264,27 @@ impl Examiner<'_> {
             State::Usable(segment) => {
                 let wrong = slots::wrong_copies(segment)?;
                 for (offset, what) in &wrong {
-                    self.walker.report.damaged(&segment.name, *offset as u64, what.clone());
+                    self.walker
+                        .report
+                        .damaged(&segment.name, *offset as u64, what.clone());
                 }
                 self.check_header(segment);
                 let copies = wrong.into_iter().map(|(offset, _)| offset).collect();
                 self.segment(segment, rest, copies)
             }
             State::Headless { file, seed } => {
-                let salt = next.and_then(Slot::header).map(|header| header.predecessor_salt);
+                let salt = next
+                    .and_then(Slot::header)
+                    .map(|header| header.predecessor_salt);
                 let named = named_salts(self.saved.as_ref(), self.sources.end.as_ref());
-                let named = named.into_iter().flatten().find(|(segment, _)| *segment == slot.id);
+                let named = named
+                    .into_iter()
+                    .flatten()
+                    .find(|(segment, _)| *segment == slot.id);
                 let salt = salt.or(named.map(|(_, salt)| salt)).unwrap_or(*seed);
                 let header = self.missing_header(slot.id, salt, *seed);
                 let name = files::segment_name(slot.id);
-                let message =
-                    "every copy of its header is damaged; its records tell the seed, and its neighbours the rest";
+                let message = "every copy of its header is damaged; its records tell the seed, and its neighbours the rest";
                 self.walker.report.damaged(&name, 0, message);
                 let segment = Arc::new(Segment::unsealed(header, file.clone()));
                 self.segment(&segment, rest, COPIES.to_vec())
@@ -247,13 +300,18 @@ impl Examiner<'_> {
     /// The log ends in a segment that is sealed, or has to be: it goes on in a new one, behind every position that was given.
     fn go_on_behind(&mut self, known: u64) {
         let reached = self.walker.durable.next_position.max(known);
-        let is_ended =
-            self.parts.last().is_none_or(|last| last.needs_index || last.index_crc.is_some() || last.segment.is_none());
+        let is_ended = self.parts.last().is_none_or(|last| {
+            last.needs_index || last.index_crc.is_some() || last.segment.is_none()
+        });
         if is_ended || known > self.walker.durable.next_position {
             self.next_segment = Some(reached);
-            let Some(last) = self.parts.last_mut() else { return };
+            let Some(last) = self.parts.last_mut() else {
+                return;
+            };
             last.needs_index |= last.index_crc.is_none();
-            if reached - last.header.base_position.min(reached) <= u64::from(u32::MAX) && last.needs_index {
+            if reached - last.header.base_position.min(reached) <= u64::from(u32::MAX)
+                && last.needs_index
+            {
                 last.next_position = reached;
             }
         }
@@ -267,7 +325,12 @@ fn named_salts(saved: Option<&Checkpoint>, closed: Option<&End>) -> [Option<(Seg
 }
 
 /// Tells what is left to tell.
-fn finish(storage: &dyn Storage, walker: &mut Walker, loaded: Option<&Loaded>, refused: Option<&Error>) {
+fn finish(
+    storage: &dyn Storage,
+    walker: &mut Walker,
+    loaded: Option<&Loaded>,
+    refused: Option<&Error>,
+) {
     walker.report.found.records = walker.records;
     if let Some(loaded) = loaded
         && walker.report.found.is_sound()
@@ -277,8 +340,12 @@ fn finish(storage: &dyn Storage, walker: &mut Walker, loaded: Option<&Loaded>, r
         let theirs = &loaded.durable;
         let what = compare::directories(&theirs.directory, &ours.directory).or_else(|| {
             let positions = (theirs.next_position, ours.next_position);
-            (positions.0 != positions.1)
-                .then(|| format!("it goes on with position {}, not {}", positions.0, positions.1))
+            (positions.0 != positions.1).then(|| {
+                format!(
+                    "it goes on with position {}, not {}",
+                    positions.0, positions.1
+                )
+            })
         });
         if let Some(what) = what {
             let message = format!("what opening makes of it is not what the records give: {what}");
@@ -287,11 +354,20 @@ fn finish(storage: &dyn Storage, walker: &mut Walker, loaded: Option<&Loaded>, r
     }
     for gap in &walker.gaps {
         walker.report.found.lost += gap.missing as u64;
-        walker.report.lost(&gap.file, gap.from, gap.told(&walker.durable.directory));
+        walker
+            .report
+            .lost(&gap.file, gap.from, gap.told(&walker.durable.directory));
     }
     if let Some(error) = refused
-        && walker.report.found.problems.iter().all(|problem| problem.is_loss)
+        && walker
+            .report
+            .found
+            .problems
+            .iter()
+            .all(|problem| problem.is_loss)
     {
-        walker.report.damaged(&storage.describe(), 0, error.to_string());
+        walker
+            .report
+            .damaged(&storage.describe(), 0, error.to_string());
     }
 }

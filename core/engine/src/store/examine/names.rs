@@ -37,7 +37,10 @@ pub(crate) struct Names {
 impl Names {
     /// What the checkpoint says.
     pub(crate) fn of(sources: &Sources) -> Self {
-        let mut names = Self { store: sources.identity.store, ..Self::default() };
+        let mut names = Self {
+            store: sources.identity.store,
+            ..Self::default()
+        };
         if let Some(checkpoint) = &sources.checkpoint {
             names.add_checkpoint(checkpoint);
         }
@@ -49,26 +52,43 @@ impl Names {
         for (number, stream) in (1..).zip(checkpoint.directory.streams().iter()) {
             self.ids.insert(number, *stream.id.as_bytes());
             self.lasts.insert(number, stream.last_sequence());
-            if stream.lineage.is_some() || stream.tail_first_ordinal > 1 || stream.forked.is_some() {
+            if stream.lineage.is_some() || stream.tail_first_ordinal > 1 || stream.forked.is_some()
+            {
                 self.ranges.insert(number, own_ranges(number, stream));
             }
             if let Some(forked) = stream.forked {
                 self.forks.insert(number, (forked.parent, forked.at));
-                self.shared.insert(number, shared_ranges(forked.parent, stream));
+                self.shared
+                    .insert(number, shared_ranges(forked.parent, stream));
             }
         }
     }
 
     /// Takes over what the index block of a segment says.
     pub(crate) fn add_block(&mut self, segment: &Arc<Segment>, block: &Block) {
-        self.ids.extend(block.stream_rows().map(|row| (row.stream, row.id)));
+        self.ids
+            .extend(block.stream_rows().map(|row| (row.stream, row.id)));
         for row in block.stream_rows() {
-            let known = self.firsts.get(&row.stream).map_or(u32::MAX, |first| first.ordinal);
-            let offset = block.posting(&row, row.first_ordinal).filter(|_| row.first_ordinal < known);
-            let first = offset.map(|offset| First { ordinal: row.first_ordinal, segment: segment.clone(), offset });
+            let known = self
+                .firsts
+                .get(&row.stream)
+                .map_or(u32::MAX, |first| first.ordinal);
+            let offset = block
+                .posting(&row, row.first_ordinal)
+                .filter(|_| row.first_ordinal < known);
+            let first = offset.map(|offset| First {
+                ordinal: row.first_ordinal,
+                segment: segment.clone(),
+                offset,
+            });
             self.firsts.extend(first.map(|first| (row.stream, first)));
         }
-        self.ids.extend(block.steps().filter(is_new).map(|step| (step.stream, step.id)));
+        self.ids.extend(
+            block
+                .steps()
+                .filter(is_new)
+                .map(|step| (step.stream, step.id)),
+        );
     }
 
     /// The id of a stream. Where nothing tells it, one is made up: always the same, so that a repair that was cut off and is
@@ -89,22 +109,35 @@ impl Names {
 
     /// How many records of its own a stream had before the first that an index block has.
     pub(super) fn records_before(&self, number: u32) -> Option<u32> {
-        self.firsts.get(&number).map(|first| first.ordinal.saturating_sub(1))
+        self.firsts
+            .get(&number)
+            .map(|first| first.ordinal.saturating_sub(1))
     }
 
     /// The ordinal of the first record of a stream that an index block has, if it lies behind a place.
     pub(super) fn first_behind(&self, number: u32, place: Location) -> Option<u32> {
         let first = self.firsts.get(&number)?;
-        let location = Location { segment: first.segment.id(), offset: first.offset };
+        let location = Location {
+            segment: first.segment.id(),
+            offset: first.offset,
+        };
         (location > place).then_some(first.ordinal)
     }
 
     /// Behind which sequence a stream began, if it wasn't truncated before that record.
     pub(super) fn begins_behind(&self, number: u32) -> Option<u32> {
-        let First { ordinal, segment, offset } = self.firsts.get(&number)?;
-        let bytes = segment.bytes_at(*offset, record::HEADER_BYTES as u64).ok()?;
+        let First {
+            ordinal,
+            segment,
+            offset,
+        } = self.firsts.get(&number)?;
+        let bytes = segment
+            .bytes_at(*offset, record::HEADER_BYTES as u64)
+            .ok()?;
         let header = record::Header::decode(bytes.first_chunk()?, segment.seed, *offset)?;
-        (header.stream == number).then_some(header.sequence)?.checked_sub(*ordinal)
+        (header.stream == number)
+            .then_some(header.sequence)?
+            .checked_sub(*ordinal)
     }
 
     /// Whether it isn't known how a stream was made.
@@ -115,7 +148,9 @@ impl Names {
     /// The ranges of a stream's own records that begin behind one ordinal and up to another, as the checkpoint has them.
     pub(super) fn ranges(&self, number: u32, behind: u32, to: u32) -> Vec<(u32, u32)> {
         let all = self.ranges.get(&number).into_iter().flatten();
-        all.filter(|(_, ordinal)| (behind.saturating_add(1)..=to).contains(ordinal)).copied().collect()
+        all.filter(|(_, ordinal)| (behind.saturating_add(1)..=to).contains(ordinal))
+            .copied()
+            .collect()
     }
 
     /// The last sequence of a stream, as the checkpoint has it.
@@ -129,7 +164,10 @@ impl Names {
     }
 
     pub(super) fn fork(&self, number: u32) -> Option<(u32, u32)> {
-        self.forks.get(&number).copied().filter(|(parent, _)| *parent < number)
+        self.forks
+            .get(&number)
+            .copied()
+            .filter(|(parent, _)| *parent < number)
     }
 }
 
@@ -155,7 +193,11 @@ fn shared_ranges(parent: u32, child: &Stream) -> Vec<Shared> {
         let count = above.saturating_sub(range.first_sequence);
         above = range.first_sequence;
         if range.source == parent {
-            ranges.push(Shared { first_sequence: range.first_sequence, first_ordinal: range.first_ordinal, count });
+            ranges.push(Shared {
+                first_sequence: range.first_sequence,
+                first_ordinal: range.first_ordinal,
+                count,
+            });
         }
     }
     ranges.reverse();
@@ -167,7 +209,9 @@ pub(super) fn own_ranges(number: u32, stream: &Stream) -> Vec<(u32, u32)> {
     let below = std::iter::successors(stream.lineage.as_ref(), |range| range.below());
     let below = below.take_while(|range| range.source == number);
     let tail = std::iter::once((stream.tail_first_sequence, stream.tail_first_ordinal));
-    let mut ranges: Vec<_> = tail.chain(below.map(|range| (range.first_sequence, range.first_ordinal))).collect();
+    let mut ranges: Vec<_> = tail
+        .chain(below.map(|range| (range.first_sequence, range.first_ordinal)))
+        .collect();
     ranges.reverse();
     ranges
 }

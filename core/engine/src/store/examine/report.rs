@@ -11,12 +11,22 @@ pub(crate) struct Report {
 impl Report {
     /// Something is not as it should be.
     pub(crate) fn damaged(&mut self, file: &str, offset: u64, message: impl Into<String>) {
-        self.add(Problem { file: file.to_owned(), offset, message: message.into(), is_loss: false });
+        self.add(Problem {
+            file: file.to_owned(),
+            offset,
+            message: message.into(),
+            is_loss: false,
+        });
     }
 
     /// Something can't be read, and no repair brings it back.
     pub(crate) fn lost(&mut self, file: &str, offset: u64, message: impl Into<String>) {
-        self.add(Problem { file: file.to_owned(), offset, message: message.into(), is_loss: true });
+        self.add(Problem {
+            file: file.to_owned(),
+            offset,
+            message: message.into(),
+            is_loss: true,
+        });
     }
 
     fn add(&mut self, problem: Problem) {

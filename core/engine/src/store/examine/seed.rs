@@ -27,7 +27,10 @@ const SEEDS_MAX: usize = 16;
 /// in the segment: a part of one may have been saved alone.
 pub(crate) fn find(source: &dyn Source, from: u64, end: u64, shift: u64) -> Result<Vec<u32>> {
     let header_bytes = record::HEADER_BYTES as u64;
-    let mut budget = end.saturating_sub(from).saturating_add(WINDOW_BYTES).saturating_mul(BUDGET_FACTOR);
+    let mut budget = end
+        .saturating_sub(from)
+        .saturating_add(WINDOW_BYTES)
+        .saturating_mul(BUDGET_FACTOR);
     let (mut window, mut window_start) = (bytes::Bytes::new(), 0);
     let mut offset = from;
     let mut found: Vec<(u32, u64)> = Vec::new();
@@ -41,10 +44,14 @@ pub(crate) fn find(source: &dyn Source, from: u64, end: u64, shift: u64) -> Resu
             offset += zeros;
             continue;
         }
-        let bytes = window[at..].first_chunk::<{ record::HEADER_BYTES }>().expect("it was just read");
+        let bytes = window[at..]
+            .first_chunk::<{ record::HEADER_BYTES }>()
+            .expect("it was just read");
         let mut step = aligned(1) as u64;
         if let Some(body_bytes) = plausible_body(bytes, offset + shift, end - offset) {
-            let Some(left) = budget.checked_sub(body_bytes) else { break };
+            let Some(left) = budget.checked_sub(body_bytes) else {
+                break;
+            };
             budget = left;
             let body = source.read(offset + header_bytes, body_bytes)?;
             let next = offset + header_bytes + body_bytes;
@@ -75,8 +82,10 @@ fn plausible_body(bytes: &[u8; record::HEADER_BYTES], place: u64, room: u64) -> 
     let body_bytes = aligned(body as usize) as u64;
     let is_known = kind <= record::MARK.0 && flags < 1 << 5;
     let has_stream = stream != 0 || kind >= record::PADDING.0;
-    let is_possible = is_known && has_stream && watermark <= place && !(kind < 128 && sequence == 0);
-    let fits = body as usize <= record::BODY_BYTES_MAX && body_bytes + record::HEADER_BYTES as u64 <= room;
+    let is_possible =
+        is_known && has_stream && watermark <= place && !(kind < 128 && sequence == 0);
+    let fits =
+        body as usize <= record::BODY_BYTES_MAX && body_bytes + record::HEADER_BYTES as u64 <= room;
     (is_possible && fits).then_some(body_bytes)
 }
 
@@ -103,7 +112,9 @@ fn is_confirmed(
     let header_bytes = record::HEADER_BYTES as u64;
     if end.saturating_sub(next) >= header_bytes {
         let following = source.read(next, header_bytes)?;
-        let header = following.first_chunk().and_then(|bytes| record::Header::decode(bytes, seed, next + shift));
+        let header = following
+            .first_chunk()
+            .and_then(|bytes| record::Header::decode(bytes, seed, next + shift));
         if let Some(header) = header.filter(|header| header.frame_bytes() <= end - next) {
             let body = source.read(next + header_bytes, header.padded_body_bytes() as u64)?;
             if checksum::crc(&body) == header.body_crc {
@@ -111,7 +122,10 @@ fn is_confirmed(
             }
         }
     }
-    Ok(kind == record::MARK.0 && index == 0 && flags.has(Flags::BATCH_FIRST) && flags.has(Flags::BATCH_LAST))
+    Ok(kind == record::MARK.0
+        && index == 0
+        && flags.has(Flags::BATCH_FIRST)
+        && flags.has(Flags::BATCH_LAST))
 }
 
 /// A uuid for a header whose segment has this seed: what isn't given is solved for.
@@ -132,7 +146,10 @@ mod tests {
     fn uuid_leads_to_any_seed() {
         for seed in [0, 1, 0xdead_beef, u32::MAX] {
             let uuid = uuid_for(&[7; 16], 99, seed);
-            assert_eq!(checksum::crc_of_parts(&[&[7; 16], &uuid, &99_u32.to_le_bytes()]), seed);
+            assert_eq!(
+                checksum::crc_of_parts(&[&[7; 16], &uuid, &99_u32.to_le_bytes()]),
+                seed
+            );
         }
     }
 }

@@ -45,7 +45,10 @@ pub(crate) struct Padded<'a> {
 
 impl<'a> Padded<'a> {
     pub(crate) fn new(segment: &'a Segment, file_bytes: u64) -> Self {
-        Self { segment, file_bytes }
+        Self {
+            segment,
+            file_bytes,
+        }
     }
 
     /// Where the last unit ends.
@@ -59,8 +62,14 @@ impl Source for Padded<'_> {
         if offset + length <= self.file_bytes || offset >= self.file_bytes {
             return self.segment.read(offset, length);
         }
-        let mut bytes = self.segment.read(offset, self.file_bytes - offset)?.to_vec();
-        bytes.resize(usize::try_from(length.min(self.end() - offset)).unwrap_or(usize::MAX), 0);
+        let mut bytes = self
+            .segment
+            .read(offset, self.file_bytes - offset)?
+            .to_vec();
+        bytes.resize(
+            usize::try_from(length.min(self.end() - offset)).unwrap_or(usize::MAX),
+            0,
+        );
         Ok(bytes.into())
     }
 }
@@ -98,8 +107,20 @@ pub(crate) struct Survey<'a> {
 impl<'a> Survey<'a> {
     /// From `from`, a multiple of 8, up to `end`.
     pub(crate) fn new(source: &'a dyn Source, seed: u32, from: u64, end: u64) -> Self {
-        let budget = end.saturating_sub(from).saturating_add(WINDOW_BYTES).saturating_mul(BUDGET_FACTOR);
-        Self { source, seed, offset: from, end, quiet_from: end, budget, window: Bytes::new(), window_start: 0 }
+        let budget = end
+            .saturating_sub(from)
+            .saturating_add(WINDOW_BYTES)
+            .saturating_mul(BUDGET_FACTOR);
+        Self {
+            source,
+            seed,
+            offset: from,
+            end,
+            quiet_from: end,
+            budget,
+            window: Bytes::new(),
+            window_start: 0,
+        }
     }
 
     /// The same where all bytes from an offset on are zero: no record is looked for there.
@@ -122,12 +143,18 @@ impl<'a> Survey<'a> {
             Err(why) => why,
         };
         self.offset = self.search(from + aligned(1) as u64)?;
-        Ok(Some(Piece::Hole(Hole { from, to: self.offset, why })))
+        Ok(Some(Piece::Hole(Hole {
+            from,
+            to: self.offset,
+            why,
+        })))
     }
 
     /// Where the next whole record begins, or the end.
     fn search(&mut self, mut offset: u64) -> Result<u64> {
-        while offset < self.quiet_from && self.end.saturating_sub(offset) >= record::HEADER_BYTES as u64 {
+        while offset < self.quiet_from
+            && self.end.saturating_sub(offset) >= record::HEADER_BYTES as u64
+        {
             let start = self.bytes(offset, record::HEADER_BYTES as u64)?;
             let at = usize::try_from(offset - self.window_start).unwrap_or(usize::MAX);
             if let Some(zeros) = self.window.get(at..).and_then(whole_zero_units) {
@@ -158,36 +185,53 @@ impl<'a> Survey<'a> {
     fn record_at(&mut self, offset: u64) -> Result<std::result::Result<Frame, String>> {
         let header_bytes = record::HEADER_BYTES as u64;
         if self.end - offset < header_bytes {
-            return Ok(Err(format!("only {} bytes are left, fewer than a record has", self.end - offset)));
+            return Ok(Err(format!(
+                "only {} bytes are left, fewer than a record has",
+                self.end - offset
+            )));
         }
         let bytes = self.bytes(offset, header_bytes)?;
         let Some(header) = self.header(&bytes, offset) else {
-            return Ok(Err(format!("expected a record header of this segment, found {}", hex(&bytes))));
+            return Ok(Err(format!(
+                "expected a record header of this segment, found {}",
+                hex(&bytes)
+            )));
         };
         let length = header.padded_body_bytes() as u64;
         let body = if length > LARGE_BYTES {
             self.source.read(offset + header_bytes, length)?
         } else {
-            self.bytes(offset, header_bytes + length)?.slice(record::HEADER_BYTES..)
+            self.bytes(offset, header_bytes + length)?
+                .slice(record::HEADER_BYTES..)
         };
         let crc = checksum::crc(&body);
         if crc != header.body_crc {
             self.budget = self.budget.saturating_sub(length.max(header_bytes));
-            return Ok(Err(format!("record CRC is {crc:08x}, expected {:08x}", header.body_crc)));
+            return Ok(Err(format!(
+                "record CRC is {crc:08x}, expected {:08x}",
+                header.body_crc
+            )));
         }
-        Ok(Ok(Frame { offset, header, body: body.slice(..header.body_bytes as usize) }))
+        Ok(Ok(Frame {
+            offset,
+            header,
+            body: body.slice(..header.body_bytes as usize),
+        }))
     }
 
     /// Bytes of the window, which is moved when they aren't in it.
     fn bytes(&mut self, offset: u64, length: u64) -> Result<Bytes> {
-        let inside = offset >= self.window_start && offset + length <= self.window_start + self.window.len() as u64;
+        let inside = offset >= self.window_start
+            && offset + length <= self.window_start + self.window.len() as u64;
         if !inside {
             let ahead = length.max(WINDOW_BYTES.min(self.end.saturating_sub(offset)));
             self.window = self.source.read(offset, ahead)?;
             self.window_start = offset;
         }
         let start = usize::try_from(offset - self.window_start).expect("the window is in memory");
-        Ok(self.window.slice(start..start + usize::try_from(length).expect("the window is in memory")))
+        Ok(self
+            .window
+            .slice(start..start + usize::try_from(length).expect("the window is in memory")))
     }
 }
 
@@ -198,7 +242,9 @@ pub(crate) fn last_nonzero(source: &dyn Source, from: u64, to: u64) -> Result<u6
     while end > from {
         let piece = WINDOW_BYTES.min(end - from);
         let bytes = source.read(end - piece, piece)?;
-        let zeros = bytes.rchunks(64).take_while(|block| block.iter().fold(0, |all, byte| all | byte) == 0);
+        let zeros = bytes
+            .rchunks(64)
+            .take_while(|block| block.iter().fold(0, |all, byte| all | byte) == 0);
         let left = bytes.len() - zeros.map(<[u8]>::len).sum::<usize>();
         if let Some(place) = bytes[..left].iter().rposition(|byte| *byte != 0) {
             return Ok(end - piece + place as u64 + 1);

@@ -139,9 +139,14 @@ impl Within {
         let block = self.block.as_ref()?;
         let given = self.given.get_or_insert_with(|| {
             let tells = |step: &StepRow| {
-                step.kind == Kind::TRUNCATE || step.kind == Kind::SNAPSHOT && step.other == step.stream
+                step.kind == Kind::TRUNCATE
+                    || step.kind == Kind::SNAPSHOT && step.other == step.stream
             };
-            block.steps().filter(tells).map(|step| (step.offset, step.ordinal)).collect()
+            block
+                .steps()
+                .filter(tells)
+                .map(|step| (step.offset, step.ordinal))
+                .collect()
         });
         given.get(&offset).copied()
     }
@@ -174,7 +179,12 @@ impl Walker {
     /// Reads the next segment.
     pub(crate) fn walk(&mut self, task: &Task<'_>) -> Result<Walked> {
         let segment = task.segment;
-        let walked = Walked { contradiction: None, has_holes: false, is_unknown: false, has_strays: false };
+        let walked = Walked {
+            contradiction: None,
+            has_holes: false,
+            is_unknown: false,
+            has_strays: false,
+        };
         let mut within = Within {
             id: segment.id(),
             expected: 0,
@@ -199,15 +209,24 @@ impl Walker {
                 Piece::Hole(found) => hole = Some(found),
                 Piece::Record(frame) => {
                     if let Some(unknown) = frame.header.unknown() {
-                        return Err(newer(&format!("{}: offset {}", segment.name, frame.offset), &unknown));
+                        return Err(newer(
+                            &format!("{}: offset {}", segment.name, frame.offset),
+                            &unknown,
+                        ));
                     }
                     self.next_record(task, &mut within, hole.take(), &frame);
                 }
             }
         }
         if readable_to.max(HEADER_BYTES as u64) < task.to {
-            let from = hole.as_ref().map_or(readable_to.max(HEADER_BYTES as u64), |hole| hole.from);
-            hole = Some(Hole { from, to: task.to, why: format!("the file ends at offset {}", task.file_bytes) });
+            let from = hole
+                .as_ref()
+                .map_or(readable_to.max(HEADER_BYTES as u64), |hole| hole.from);
+            hole = Some(Hole {
+                from,
+                to: task.to,
+                why: format!("the file ends at offset {}", task.file_bytes),
+            });
         }
         let end_index = task.next_position.and_then(|next| index_of(segment, next));
         if hole.is_some() || end_index.is_some_and(|end| end > within.expected) {
@@ -218,14 +237,21 @@ impl Walker {
         Ok(within.walked)
     }
 
-    fn next_record(&mut self, task: &Task<'_>, within: &mut Within, hole: Option<Hole>, frame: &Frame) {
+    fn next_record(
+        &mut self,
+        task: &Task<'_>,
+        within: &mut Within,
+        hole: Option<Hole>,
+        frame: &Frame,
+    ) {
         let index = frame.header.index;
         if index < within.expected {
             let message = format!(
                 "expected record {} of the segment, found record {index}; it is left out of its stream",
                 within.expected
             );
-            self.report.damaged(&task.segment.name, frame.offset, message);
+            self.report
+                .damaged(&task.segment.name, frame.offset, message);
             within.walked.has_strays = true;
             return;
         }
@@ -239,7 +265,10 @@ impl Walker {
     /// Notes how the log stands at an offset, if something speaks of it.
     fn stand(&mut self, segment: &Segment, within: &Within, offset: u64) {
         let seen = Seen {
-            next_position: segment.header.base_position.saturating_add(u64::from(within.expected)),
+            next_position: segment
+                .header
+                .base_position
+                .saturating_add(u64::from(within.expected)),
             last_record: within.last_record,
             epoch: self.durable.epoch,
             is_behind_loss: within.walked.has_holes,
@@ -253,12 +282,17 @@ impl Walker {
         // Its place may be within what is lost.
         let is_there = |end: &End| end.offset == offset || is_unknown && end.offset < offset;
         let is_of = |end: &End| (end.segment, end.salt) == (segment.id().0, segment.header.salt);
-        let is_met = |checkpoint: &mut Checkpoint| is_of(&checkpoint.end) && is_there(&checkpoint.end);
-        let Some(checkpoint) = self.checkpoint.take_if(is_met) else { return };
+        let is_met =
+            |checkpoint: &mut Checkpoint| is_of(&checkpoint.end) && is_there(&checkpoint.end);
+        let Some(checkpoint) = self.checkpoint.take_if(is_met) else {
+            return;
+        };
         // Where records are lost whose meaning nobody knows, the checkpoint may know more than the log.
         if !is_unknown {
             let draft = self.drafts.get(&segment.id());
-            let wrong = draft.and_then(|draft| compare::checkpoint(&checkpoint, segment, &self.durable, draft, &seen));
+            let wrong = draft.and_then(|draft| {
+                compare::checkpoint(&checkpoint, segment, &self.durable, draft, &seen)
+            });
             self.checkpoint_wrong = wrong;
         } else {
             self.checkpoint_wrong = self.catch_up(&checkpoint).err();
@@ -269,7 +303,11 @@ impl Walker {
         let (header, segment) = (&frame.header, task.segment);
         let batch = self.batch_of(task, within, frame);
         if header.time_delta_ms < within.time_delta_ms {
-            self.report.damaged(&segment.name, frame.offset, "its time is before that of the record before");
+            self.report.damaged(
+                &segment.name,
+                frame.offset,
+                "its time is before that of the record before",
+            );
         }
         within.time_delta_ms = within.time_delta_ms.max(header.time_delta_ms);
         if !header.has_position() {
@@ -279,17 +317,25 @@ impl Walker {
             return;
         }
         // The mark may be what is lost.
-        if self.marked_epoch < self.durable.epoch && self.gaps.is_empty() && !within.is_marked_late {
-            let message = format!("a record of epoch {}, before the mark of its writer", self.durable.epoch);
+        if self.marked_epoch < self.durable.epoch && self.gaps.is_empty() && !within.is_marked_late
+        {
+            let message = format!(
+                "a record of epoch {}, before the mark of its writer",
+                self.durable.epoch
+            );
             self.report.damaged(&segment.name, frame.offset, message);
             within.is_marked_late = true;
         }
         within.expected = header.index.saturating_add(1);
         within.last_record = Some((frame.offset, header.crc_field(segment.seed, frame.offset)));
         self.records += 1;
-        let position = segment.header.base_position.saturating_add(u64::from(header.index));
+        let position = segment
+            .header
+            .base_position
+            .saturating_add(u64::from(header.index));
         if self.to_erase.contains(&position) {
-            self.erased.insert(position, (header.stream, header.sequence));
+            self.erased
+                .insert(position, (header.stream, header.sequence));
         }
         self.durable.next_position = position;
         let done = match header.kind {
@@ -298,20 +344,36 @@ impl Walker {
             _ => self.step(within, frame),
         };
         if let Err(what) = done {
-            self.report.damaged(&segment.name, frame.offset, format!("{what}; it is left out of its stream"));
+            self.report.damaged(
+                &segment.name,
+                frame.offset,
+                format!("{what}; it is left out of its stream"),
+            );
             within.walked.has_strays = true;
         }
-        let time_ms = segment.header.base_time_ms.saturating_add(u64::from(header.time_delta_ms));
+        let time_ms = segment
+            .header
+            .base_time_ms
+            .saturating_add(u64::from(header.time_delta_ms));
         self.durable.last_time_ms = self.durable.last_time_ms.max(time_ms);
         self.durable.next_position = position.saturating_add(1);
-        self.draft(within.id).add_record(header.index, frame.offset, time_ms);
+        self.draft(within.id)
+            .add_record(header.index, frame.offset, time_ms);
         if header.flags.has(Flags::KEY) {
             match frame.key() {
                 Some(key) => {
-                    let row = KeyRow { stream: header.stream, hash: self.durable.key_hash(key), offset: batch };
+                    let row = KeyRow {
+                        stream: header.stream,
+                        hash: self.durable.key_hash(key),
+                        offset: batch,
+                    };
                     self.draft(within.id).add_key(row);
                 }
-                None => self.report.damaged(&segment.name, frame.offset, "a record with an impossible key"),
+                None => self.report.damaged(
+                    &segment.name,
+                    frame.offset,
+                    "a record with an impossible key",
+                ),
             }
         }
     }
@@ -323,7 +385,8 @@ impl Walker {
         let is_behind_hole = std::mem::take(&mut within.is_behind_hole);
         if !is_behind_hole && first != within.batch.is_none() {
             let message = "a batch begins inside another, or goes on after its end";
-            self.report.damaged(&task.segment.name, frame.offset, message);
+            self.report
+                .damaged(&task.segment.name, frame.offset, message);
         }
         if first || is_behind_hole {
             within.batch = None;
@@ -336,20 +399,33 @@ impl Walker {
     }
 
     fn check_batch_ended(&mut self, task: &Task<'_>, within: &Within) {
-        if let Some(begin) = within.batch.filter(|_| !within.is_behind_hole && !within.walked.is_unknown) {
-            self.report.damaged(&task.segment.name, begin, "a batch begins here and has no end");
+        if let Some(begin) = within
+            .batch
+            .filter(|_| !within.is_behind_hole && !within.walked.is_unknown)
+        {
+            self.report.damaged(
+                &task.segment.name,
+                begin,
+                "a batch begins here and has no end",
+            );
         }
     }
 
     fn mark(&mut self, task: &Task<'_>, frame: &Frame) {
-        let epoch = frame.parts().and_then(|(_, payload)| record::engine::decode_mark(&payload));
+        let epoch = frame
+            .parts()
+            .and_then(|(_, payload)| record::engine::decode_mark(&payload));
         match epoch {
             Some(epoch) if epoch >= self.durable.epoch && epoch > self.marked_epoch => {
                 (self.durable.epoch, self.marked_epoch) = (epoch, epoch);
             }
             _ => {
-                let message = format!("a mark of epoch {epoch:?}, after epoch {}", self.durable.epoch);
-                self.report.damaged(&task.segment.name, frame.offset, message);
+                let message = format!(
+                    "a mark of epoch {epoch:?}, after epoch {}",
+                    self.durable.epoch
+                );
+                self.report
+                    .damaged(&task.segment.name, frame.offset, message);
             }
         }
     }
@@ -357,54 +433,104 @@ impl Walker {
     fn data(&mut self, within: &mut Within, frame: &Frame) -> std::result::Result<(), String> {
         let (number, sequence) = (frame.header.stream, frame.header.sequence);
         self.settle(within, number, sequence)?;
-        let ordinal =
-            self.durable.directory.apply_data(number, sequence, within.id).map_err(|error| error.to_string())?;
-        self.draft(within.id).add_data(number, ordinal, frame.offset);
-        self.set_place(number, Location { segment: within.id, offset: frame.offset });
-        Self::check_named(within, frame.offset, Named::Data { stream: number, ordinal });
+        let ordinal = self
+            .durable
+            .directory
+            .apply_data(number, sequence, within.id)
+            .map_err(|error| error.to_string())?;
+        self.draft(within.id)
+            .add_data(number, ordinal, frame.offset);
+        self.set_place(
+            number,
+            Location {
+                segment: within.id,
+                offset: frame.offset,
+            },
+        );
+        Self::check_named(
+            within,
+            frame.offset,
+            Named::Data {
+                stream: number,
+                ordinal,
+            },
+        );
         Ok(())
     }
 
     fn step(&mut self, within: &mut Within, frame: &Frame) -> std::result::Result<(), String> {
         self.settle_step(within, frame)?;
-        let mut step =
-            self.durable.step_of(frame).ok_or_else(|| "an engine record with impossible content".to_owned())?;
+        let mut step = self
+            .durable
+            .step_of(frame)
+            .ok_or_else(|| "an engine record with impossible content".to_owned())?;
         self.durable.directory.complete_step(&mut step);
         self.apply_step(within.id, &step)?;
         self.draft(within.id).add_step(step);
-        self.step_at(&step, Location { segment: within.id, offset: frame.offset });
+        self.step_at(
+            &step,
+            Location {
+                segment: within.id,
+                offset: frame.offset,
+            },
+        );
         Self::check_named(within, frame.offset, Named::Step(step));
         Ok(())
     }
 
-    pub(super) fn apply_step(&mut self, segment: SegmentId, step: &StepRow) -> std::result::Result<(), String> {
-        self.durable.directory.apply_step(step, segment).map_err(|error| error.to_string())
+    pub(super) fn apply_step(
+        &mut self,
+        segment: SegmentId,
+        step: &StepRow,
+    ) -> std::result::Result<(), String> {
+        self.durable
+            .directory
+            .apply_step(step, segment)
+            .map_err(|error| error.to_string())
     }
 
     /// Holds a record against what the index names at its place, once that is followed.
     fn check_named(within: &mut Within, offset: u64, found: Named) {
-        let Some(guide) = &mut within.guide else { return };
+        let Some(guide) = &mut within.guide else {
+            return;
+        };
         if !guide.covers(offset + 1) {
             return;
         }
         match guide.next_below(offset + 1) {
             Some((at, named)) if at == offset && named == found => {}
             named => {
-                let what = format!("at offset {offset} is {}, but it names {}", found.told(), named_at(named));
+                let what = format!(
+                    "at offset {offset} is {}, but it names {}",
+                    found.told(),
+                    named_at(named)
+                );
                 within.contradict(what);
             }
         }
     }
 
     /// Goes behind bytes that can't be read, up to the record with an index at `to`.
-    fn pass(&mut self, task: &Task<'_>, within: &mut Within, hole: Option<Hole>, index: Option<u32>, to: u64) {
+    fn pass(
+        &mut self,
+        task: &Task<'_>,
+        within: &mut Within,
+        hole: Option<Hole>,
+        index: Option<u32>,
+        to: u64,
+    ) {
         let hole = hole.unwrap_or_else(|| Hole {
             from: to,
             to,
-            why: "records are missing here, without a byte between those before and behind".to_owned(),
+            why: "records are missing here, without a byte between those before and behind"
+                .to_owned(),
         });
         self.follow_index(task, within, hole.from);
-        let first_position = task.segment.header.base_position.saturating_add(u64::from(within.expected));
+        let first_position = task
+            .segment
+            .header
+            .base_position
+            .saturating_add(u64::from(within.expected));
         let missing = index.map_or(0, |index| index.saturating_sub(within.expected));
         let mut gap = Gap::new(task.segment, &hole, first_position, missing);
         let is_known = self.lose_named(within, &mut gap);
@@ -435,11 +561,16 @@ impl Walker {
 
     /// Applies what the index names in a gap. Whether it names everything there was.
     fn lose_named(&mut self, within: &mut Within, gap: &mut Gap) -> bool {
-        let Some(mut guide) = within.guide.take() else { return false };
+        let Some(mut guide) = within.guide.take() else {
+            return false;
+        };
         let mut counted = None;
         while let Some((offset, named)) = guide.next_below(gap.to) {
             let done = if offset < gap.from {
-                Err(format!("it names {} at offset {offset}, where the records have none", named.told()))
+                Err(format!(
+                    "it names {} at offset {offset}, where the records have none",
+                    named.told()
+                ))
             } else {
                 self.lose_one(within, named, offset, gap)
             };
@@ -468,25 +599,57 @@ impl Walker {
         match named {
             Named::Data { stream, ordinal } => {
                 self.settle_ordinal(stream, ordinal)?;
-                let last = self.durable.directory.stream(stream).map_or(0, |stream| stream.last_sequence());
-                let given = self.durable.directory.apply_data(stream, last.saturating_add(1), within.id);
+                let last = self
+                    .durable
+                    .directory
+                    .stream(stream)
+                    .map_or(0, |stream| stream.last_sequence());
+                let given =
+                    self.durable
+                        .directory
+                        .apply_data(stream, last.saturating_add(1), within.id);
                 let given = given.map_err(|error| error.to_string())?;
                 if given != ordinal {
-                    return Err(format!("it names record {ordinal} of stream number {stream}, expected {given}"));
+                    return Err(format!(
+                        "it names record {ordinal} of stream number {stream}, expected {given}"
+                    ));
                 }
                 self.draft(within.id).add_data(stream, ordinal, offset);
-                self.set_place(stream, Location { segment: within.id, offset });
-                gap.add(Lost { stream, kind: Kind::DATA, first: last.saturating_add(1), last: last.saturating_add(1) });
+                self.set_place(
+                    stream,
+                    Location {
+                        segment: within.id,
+                        offset,
+                    },
+                );
+                gap.add(Lost {
+                    stream,
+                    kind: Kind::DATA,
+                    first: last.saturating_add(1),
+                    last: last.saturating_add(1),
+                });
             }
             Named::Step(step) => {
-                if matches!(step.kind, Kind::CREATE | Kind::FORK) && step.stream > self.durable.directory.next_number()
+                if matches!(step.kind, Kind::CREATE | Kind::FORK)
+                    && step.stream > self.durable.directory.next_number()
                 {
                     self.create_lost(step.stream - 1)?;
                 }
                 self.apply_step(within.id, &step)?;
                 self.draft(within.id).add_step(step);
-                self.step_at(&step, Location { segment: within.id, offset });
-                gap.add(Lost { stream: step.stream, kind: step.kind, first: step.sequence, last: step.sequence });
+                self.step_at(
+                    &step,
+                    Location {
+                        segment: within.id,
+                        offset,
+                    },
+                );
+                gap.add(Lost {
+                    stream: step.stream,
+                    kind: step.kind,
+                    first: step.sequence,
+                    last: step.sequence,
+                });
             }
         }
         Ok(())

@@ -20,7 +20,12 @@ use crate::{
 };
 
 pub(crate) fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Checkpoint>> {
-    let failed = |error| Error::from_io(error, format!("{}: reading {}", storage.describe(), files::CHECKPOINT));
+    let failed = |error| {
+        Error::from_io(
+            error,
+            format!("{}: reading {}", storage.describe(), files::CHECKPOINT),
+        )
+    };
     let file = match storage.open(files::CHECKPOINT, Access::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -52,16 +57,27 @@ pub(super) fn covers(limit: &Watermark, end: &checkpoint::End) -> bool {
 /// What a checkpoint covers was durable: it must be there.
 pub(super) fn check_reached(segments: &[Arc<Segment>], found: &Checkpoint) -> Result<()> {
     let id = SegmentId(found.end.segment);
-    let segment = segments.iter().find(|segment| segment.id() == id && segment.header.salt == found.end.salt);
+    let segment = segments
+        .iter()
+        .find(|segment| segment.id() == id && segment.header.salt == found.end.salt);
     let Some(segment) = segment else {
         return Err(Error::new(
             ErrorKind::Damaged,
-            format!("{} is missing: the checkpoint says the log reached it", files::segment_name(id)),
+            format!(
+                "{} is missing: the checkpoint says the log reached it",
+                files::segment_name(id)
+            ),
         ));
     };
-    let length = segment.file.len().map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
+    let length = segment
+        .file
+        .len()
+        .map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
     if length < found.end.offset {
-        let message = format!("the file ends here, but the checkpoint says it was durable up to {}", found.end.offset);
+        let message = format!(
+            "the file ends here, but the checkpoint says it was durable up to {}",
+            found.end.offset
+        );
         return Err(segment.damaged(length, message));
     }
     Ok(())
@@ -70,31 +86,54 @@ pub(super) fn check_reached(segments: &[Arc<Segment>], found: &Checkpoint) -> Re
 impl Loader {
     /// Takes over a checkpoint: the place in `segments` of the one to go on with, and the offset. `None` when
     /// it can't be used.
-    pub(super) fn resume(&mut self, found: Checkpoint, segments: &[Arc<Segment>]) -> Option<(usize, u64)> {
-        let first = segments.iter().position(|segment| segment.id().0 == found.end.segment)?;
+    pub(super) fn resume(
+        &mut self,
+        found: Checkpoint,
+        segments: &[Arc<Segment>],
+    ) -> Option<(usize, u64)> {
+        let first = segments
+            .iter()
+            .position(|segment| segment.id().0 == found.end.segment)?;
         let segment = &segments[first];
         let (block, trailer) = found.active_index.split_last_chunk::<TRAILER_BYTES>()?;
         let length = found.end.offset + found.active_index.len() as u64;
         let trailer = Trailer::decode(trailer, &segment.header, length).ok()??;
-        let block =
-            Block::check(bytes::Bytes::copy_from_slice(block), trailer, segment.seed, files::CHECKPOINT).ok()?;
-        let times = (found.end.records > 0).then_some((found.end.time_first_ms, found.end.time_last_ms));
+        let block = Block::check(
+            bytes::Bytes::copy_from_slice(block),
+            trailer,
+            segment.seed,
+            files::CHECKPOINT,
+        )
+        .ok()?;
+        let times =
+            (found.end.records > 0).then_some((found.end.time_first_ms, found.end.time_last_ms));
         let known = |id: SegmentId| segments[..=first].iter().any(|segment| segment.id() == id);
-        let sound = found.directory.streams().iter().flat_map(|stream| &stream.runs).all(|run| known(run.segment));
+        let sound = found
+            .directory
+            .streams()
+            .iter()
+            .flat_map(|stream| &stream.runs)
+            .all(|run| known(run.segment));
         let agrees = block.stream_rows().all(|row| {
             let stream = found.directory.stream(row.stream);
             let last = row.first_ordinal.checked_add(row.count).map(|end| end - 1);
             stream.is_some_and(|stream| {
                 Some(stream.ordinals) == last
-                    && stream.runs.last() == Some(&Run { segment: segment.id(), first_ordinal: row.first_ordinal })
+                    && stream.runs.last()
+                        == Some(&Run {
+                            segment: segment.id(),
+                            first_ordinal: row.first_ordinal,
+                        })
             })
         });
-        let counted = trailer.records == found.end.records && trailer.next_position == found.end.next_position;
+        let counted = trailer.records == found.end.records
+            && trailer.next_position == found.end.next_position;
         if !sound || !agrees || !counted {
             return None;
         }
         self.durable.directory = found.directory;
-        self.durable.active_index = MemoryIndex::from_parts(block.parts(), found.end.records, times);
+        self.durable.active_index =
+            MemoryIndex::from_parts(block.parts(), found.end.records, times);
         self.durable.end = found.end.offset;
         self.durable.next_position = found.end.next_position;
         self.durable.last_time_ms = found.end.time_last_ms;

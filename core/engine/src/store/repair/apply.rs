@@ -30,22 +30,36 @@ impl Plan {
         }
         for (id, why) in &self.asides {
             let (name, aside) = (files::segment_name(*id), free_name(storage, *id, 0)?);
-            storage.rename(&name, &aside).map_err(|error| failed(storage, error, &name))?;
-            done.actions.push(format!("{name}: is no segment of this log ({why}); it is kept as {aside}"));
+            storage
+                .rename(&name, &aside)
+                .map_err(|error| failed(storage, error, &name))?;
+            done.actions.push(format!(
+                "{name}: is no segment of this log ({why}); it is kept as {aside}"
+            ));
             done.saved.push(aside);
         }
         sync_dir(storage)?;
         for copies in &self.headers {
             write_copies(storage, &copies.segment, &copies.header, &copies.offsets)?;
-            done.actions.push(format!("{}: wrote its header again", copies.segment.name));
+            done.actions
+                .push(format!("{}: wrote its header again", copies.segment.name));
         }
         for made in &self.made {
             make(storage, made)?;
             let name = files::segment_name(made.header.segment);
-            done.actions.push(format!("{name}: made an empty one in the place of the one that is lost"));
+            done.actions.push(format!(
+                "{name}: made an empty one in the place of the one that is lost"
+            ));
         }
         if let Some(next) = &self.next {
-            make(storage, &Made { header: *next, data_end: 0, index: Vec::new() })?;
+            make(
+                storage,
+                &Made {
+                    header: *next,
+                    data_end: 0,
+                    index: Vec::new(),
+                },
+            )?;
             done.actions.push(format!(
                 "{}: the log goes on here, with position {}",
                 files::segment_name(next.segment),
@@ -54,14 +68,27 @@ impl Plan {
         }
         for seal in &self.seals {
             seal.apply(storage)?;
-            let what = if seal.has_holes { "with a hole where records are lost" } else { "from its records" };
-            done.actions.push(format!("{}: made its index block again, {what}", seal.segment.name));
+            let what = if seal.has_holes {
+                "with a hole where records are lost"
+            } else {
+                "from its records"
+            };
+            done.actions.push(format!(
+                "{}: made its index block again, {what}",
+                seal.segment.name
+            ));
         }
         for (segment, length) in &self.shortened {
-            let file =
-                storage.open(&segment.name, Access::Write).map_err(|error| failed(storage, error, &segment.name))?;
-            file.set_len(*length).and_then(|()| file.sync()).map_err(|error| failed(storage, error, &segment.name))?;
-            done.actions.push(format!("{}: cut off what lies behind the length that a segment can have", segment.name));
+            let file = storage
+                .open(&segment.name, Access::Write)
+                .map_err(|error| failed(storage, error, &segment.name))?;
+            file.set_len(*length)
+                .and_then(|()| file.sync())
+                .map_err(|error| failed(storage, error, &segment.name))?;
+            done.actions.push(format!(
+                "{}: cut off what lies behind the length that a segment can have",
+                segment.name
+            ));
         }
         self.small_files(storage, done)
     }
@@ -71,20 +98,29 @@ impl Plan {
             SmallFile::Stays => {}
             SmallFile::Removed => {
                 if remove(storage, files::END)? {
-                    done.actions.push(format!("{}: removed; the next close writes it again", files::END));
+                    done.actions.push(format!(
+                        "{}: removed; the next close writes it again",
+                        files::END
+                    ));
                 }
             }
             SmallFile::Replaced(end) => replace_file(storage, files::END, &end.encode())?,
         }
         if self.removes_checkpoint && remove(storage, files::CHECKPOINT)? {
-            done.actions.push(format!("{}: removed; it is made again by itself", files::CHECKPOINT));
+            done.actions.push(format!(
+                "{}: removed; it is made again by itself",
+                files::CHECKPOINT
+            ));
         }
         if self.clears_watermark {
             clear_watermark(storage)?;
         }
         if let Some(identity) = self.identity {
             replace_file(storage, files::IDENTITY, &identity.encode())?;
-            done.actions.push(format!("{}: made it again from the segments", files::IDENTITY));
+            done.actions.push(format!(
+                "{}: made it again from the segments",
+                files::IDENTITY
+            ));
         }
         Ok(())
     }
@@ -95,14 +131,18 @@ fn failed(storage: &dyn Storage, error: std::io::Error, name: &str) -> Error {
 }
 
 fn sync_dir(storage: &dyn Storage) -> Result<()> {
-    storage.sync_dir().map_err(|error| failed(storage, error, "the folder"))
+    storage
+        .sync_dir()
+        .map_err(|error| failed(storage, error, "the folder"))
 }
 
 /// Removes a file durably; whether it was there.
 fn remove(storage: &dyn Storage, name: &str) -> Result<bool> {
     match storage.remove(name) {
         Ok(()) => sync_dir(storage).map(|()| true),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => sync_dir(storage).map(|()| false),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            sync_dir(storage).map(|()| false)
+        }
         Err(error) => Err(failed(storage, error, name)),
     }
 }
@@ -122,10 +162,14 @@ fn clear_watermark(storage: &dyn Storage) -> Result<()> {
 
 /// A name for bytes of a segment from an offset on that no file has.
 fn free_name(storage: &dyn Storage, segment: SegmentId, offset: u64) -> Result<String> {
-    let names = storage.list().map_err(|error| failed(storage, error, "the folder"))?;
+    let names = storage
+        .list()
+        .map_err(|error| failed(storage, error, "the folder"))?;
     let first = format!("cut-{:08}-{offset}.bin", segment.0);
     let others = (2_u64..).map(|nth| format!("cut-{:08}-{offset}-{nth}.bin", segment.0));
-    let free = std::iter::once(first).chain(others).find(|name| !names.contains(name));
+    let free = std::iter::once(first)
+        .chain(others)
+        .find(|name| !names.contains(name));
     Ok(free.unwrap_or_default())
 }
 
@@ -133,9 +177,16 @@ impl Save {
     /// Saves the bytes, without the zeros at their end, unless they are saved already. The name of the file.
     fn apply(&self, storage: &dyn Storage) -> Result<Option<String>> {
         let segment = &self.segment;
-        let length = segment.file.len().map_err(|error| failed(storage, error, &segment.name))?;
+        let length = segment
+            .file
+            .len()
+            .map_err(|error| failed(storage, error, &segment.name))?;
         let (from, to) = (self.from, self.to.min(length));
-        let to = if from < to { last_nonzero(&**segment, from, to)? } else { from };
+        let to = if from < to {
+            last_nonzero(&**segment, from, to)?
+        } else {
+            from
+        };
         if to <= from {
             return Ok(None);
         }
@@ -145,14 +196,20 @@ impl Save {
         }
         let name = free_name(storage, segment.id(), from)?;
         let unfinished = format!("{name}{}", files::UNFINISHED);
-        let file = storage.create(&unfinished).map_err(|error| failed(storage, error, &name))?;
+        let file = storage
+            .create(&unfinished)
+            .map_err(|error| failed(storage, error, &name))?;
         let mut at = from;
         while at < to {
             let bytes = segment.bytes_at(at, PIECE_BYTES.min(to - at))?;
-            file.write_at(at - from, &bytes).map_err(|error| failed(storage, error, &name))?;
+            file.write_at(at - from, &bytes)
+                .map_err(|error| failed(storage, error, &name))?;
             at += bytes.len() as u64;
         }
-        let named = file.sync().and_then(|()| storage.rename(&unfinished, &name)).and_then(|()| storage.sync_dir());
+        let named = file
+            .sync()
+            .and_then(|()| storage.rename(&unfinished, &name))
+            .and_then(|()| storage.sync_dir());
         named.map_err(|error| failed(storage, error, &name))?;
         Ok(Some(name))
     }
@@ -172,7 +229,8 @@ impl Save {
         while at < to {
             let bytes = self.segment.bytes_at(at, PIECE_BYTES.min(to - at))?;
             let mut saved = vec![0; bytes.len()];
-            file.read_at(at - self.from, &mut saved).map_err(|error| failed(storage, error, name))?;
+            file.read_at(at - self.from, &mut saved)
+                .map_err(|error| failed(storage, error, name))?;
             if saved != bytes {
                 return Ok(false);
             }
@@ -184,15 +242,24 @@ impl Save {
 }
 
 /// Writes copies of a header, each durable before the next.
-fn write_copies(storage: &dyn Storage, segment: &Segment, header: &Header, offsets: &[usize]) -> Result<()> {
+fn write_copies(
+    storage: &dyn Storage,
+    segment: &Segment,
+    header: &Header,
+    offsets: &[usize],
+) -> Result<()> {
     let failed = |error| failed(storage, error, &segment.name);
     let file = storage.open(&segment.name, Access::Write).map_err(failed)?;
     let copy: [u8; COPY_BYTES] = header.encode();
     for offset in offsets {
-        file.write_at(*offset as u64, &copy).and_then(|()| file.sync()).map_err(failed)?;
+        file.write_at(*offset as u64, &copy)
+            .and_then(|()| file.sync())
+            .map_err(failed)?;
     }
     if file.len().map_err(failed)? < HEADER_BYTES as u64 {
-        file.set_len(HEADER_BYTES as u64).and_then(|()| file.sync()).map_err(failed)?;
+        file.set_len(HEADER_BYTES as u64)
+            .and_then(|()| file.sync())
+            .map_err(failed)?;
     }
     Ok(())
 }
@@ -220,21 +287,43 @@ impl Seal {
         let name = &self.segment.name;
         let failed = |error| failed(storage, error, name);
         let file = storage.open(name, Access::Write).map_err(failed)?;
-        let (block, trailer) = self.index.split_at(self.index.len().saturating_sub(TRAILER_BYTES));
-        let (block_end, end) = (self.data_end + block.len() as u64, self.data_end + self.index.len() as u64);
+        let (block, trailer) = self
+            .index
+            .split_at(self.index.len().saturating_sub(TRAILER_BYTES));
+        let (block_end, end) = (
+            self.data_end + block.len() as u64,
+            self.data_end + self.index.len() as u64,
+        );
         if self.segment.trailer().is_some() {
             let length = file.len().map_err(failed)?;
-            let old = length.saturating_sub(TRAILER_BYTES as u64).max(self.data_end);
-            file.write_at(old, &[0; TRAILER_BYTES]).and_then(|()| file.sync()).map_err(failed)?;
+            let old = length
+                .saturating_sub(TRAILER_BYTES as u64)
+                .max(self.data_end);
+            file.write_at(old, &[0; TRAILER_BYTES])
+                .and_then(|()| file.sync())
+                .map_err(failed)?;
         }
         file.write_at(self.data_end, block).map_err(failed)?;
-        file.write_at(block_end, &[0; TRAILER_BYTES]).map_err(failed)?;
-        file.set_len(end).and_then(|()| file.sync()).map_err(failed)?;
-        file.write_at(block_end, trailer).and_then(|()| file.sync()).map_err(failed)?;
-        let sealed = Segment::open(storage, self.header.segment, Access::Read, &self.header.store)?;
+        file.write_at(block_end, &[0; TRAILER_BYTES])
+            .map_err(failed)?;
+        file.set_len(end)
+            .and_then(|()| file.sync())
+            .map_err(failed)?;
+        file.write_at(block_end, trailer)
+            .and_then(|()| file.sync())
+            .map_err(failed)?;
+        let sealed = Segment::open(
+            storage,
+            self.header.segment,
+            Access::Read,
+            &self.header.store,
+        )?;
         match sealed.trailer() {
             Some(_) => Ok(()),
-            None => Err(sealed.damaged(self.data_end, "the index block just written does not read back")),
+            None => Err(sealed.damaged(
+                self.data_end,
+                "the index block just written does not read back",
+            )),
         }
     }
 }

@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    CatalogEvent, ChatTouched, ChatUpdated, Checkpointed, Deleted, ListSessions, RawJson, SessionChanges,
-    SessionDeleted, SessionUpdated, Updates, catalog::LOOKED_AT,
+    CatalogEvent, ChatTouched, ChatUpdated, Checkpointed, Deleted, ListSessions, RawJson,
+    SessionChanges, SessionDeleted, SessionUpdated, Updates, catalog::LOOKED_AT,
 };
 
 /// Numbers that look random, the same each time.
@@ -15,7 +15,10 @@ struct Numbers(u64);
 
 impl Numbers {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 
@@ -61,13 +64,18 @@ fn event(next: u64, numbers: &mut Numbers) -> CatalogEvent {
         0 if next > 0 => CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }),
         1 | 2 if next > 0 => {
             let status = [SessionStatus::Active, SessionStatus::Archived][numbers.place(2)];
-            let changes = SessionChanges { status: Some(status), ..SessionChanges::default() };
+            let changes = SessionChanges {
+                status: Some(status),
+                ..SessionChanges::default()
+            };
             CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes })
         }
         3 | 4 if next > 0 => {
             let assistant = RawJson::string(&format!("assistant {}", numbers.below(3)));
             let sort = RawJson::parse(numbers.below(5).to_string()).unwrap();
-            let updates = Updates::new().with("assistant_id", assistant).with("sort", sort);
+            let updates = Updates::new()
+                .with("assistant_id", assistant)
+                .with("sort", sort);
             CatalogEvent::ChatUpdated(ChatUpdated { id, at_ms, updates })
         }
         5..8 if next > 0 => CatalogEvent::ChatTouched(ChatTouched { id, at_ms }),
@@ -81,7 +89,8 @@ fn filter(numbers: &mut Numbers) -> ChatFilter {
         user_id: some(numbers).then(|| format!("user {}", numbers.below(4))),
         team_id: some(numbers).then(|| format!("team {}", numbers.below(3))),
         assistant_id: some(numbers).then(|| format!("assistant {}", numbers.below(3))),
-        status: some(numbers).then(|| [SessionStatus::Active, SessionStatus::Archived][numbers.place(2)]),
+        status: some(numbers)
+            .then(|| [SessionStatus::Active, SessionStatus::Archived][numbers.place(2)]),
         keywords: (numbers.below(6) == 0).then(|| "title 1".to_owned()),
         order: [ChatOrder::Created, ChatOrder::LastMessage, ChatOrder::Sort][numbers.place(3)],
         page: numbers.place(4),
@@ -92,10 +101,20 @@ fn filter(numbers: &mut Numbers) -> ChatFilter {
 
 /// All that a filter admits, in its order.
 fn looked_through<'a>(catalog: &'a Catalog, filter: &ChatFilter) -> Vec<&'a SessionEntry> {
-    let words: Vec<String> =
-        filter.keywords.iter().flat_map(|words| words.split_whitespace()).map(str::to_owned).collect();
-    let newest_first = catalog.by_creation.values().rev().filter_map(|id| catalog.sessions.get(id));
-    let mut found: Vec<_> = newest_first.filter(|entry| filter.admits(&entry.session, &words)).collect();
+    let words: Vec<String> = filter
+        .keywords
+        .iter()
+        .flat_map(|words| words.split_whitespace())
+        .map(str::to_owned)
+        .collect();
+    let newest_first = catalog
+        .by_creation
+        .values()
+        .rev()
+        .filter_map(|id| catalog.sessions.get(id));
+    let mut found: Vec<_> = newest_first
+        .filter(|entry| filter.admits(&entry.session, &words))
+        .collect();
     match filter.order {
         ChatOrder::Created => {}
         ChatOrder::LastMessage => found.sort_by_key(|entry| Reverse(entry.last_message_at())),
@@ -106,31 +125,62 @@ fn looked_through<'a>(catalog: &'a Catalog, filter: &ChatFilter) -> Vec<&'a Sess
 
 fn check(catalog: &Catalog, numbers: &mut Numbers) {
     let filter = filter(numbers);
-    let expected: Vec<Chat> = looked_through(catalog, &filter).iter().map(|entry| entry.chat()).collect();
+    let expected: Vec<Chat> = looked_through(catalog, &filter)
+        .iter()
+        .map(|entry| entry.chat())
+        .collect();
     let (page, mut next) = catalog.chats(&filter, None).unwrap();
     let skipped = filter.page.saturating_sub(1) * filter.pagesize;
-    let shown: Vec<Chat> = expected.iter().skip(skipped).take(filter.pagesize).cloned().collect();
-    assert_eq!((&page.data, page.total), (&shown, expected.len()), "{filter:?}");
+    let shown: Vec<Chat> = expected
+        .iter()
+        .skip(skipped)
+        .take(filter.pagesize)
+        .cloned()
+        .collect();
+    assert_eq!(
+        (&page.data, page.total),
+        (&shown, expected.len()),
+        "{filter:?}"
+    );
     assert_eq!(
         next.is_some(),
-        filter.order == ChatOrder::Created && skipped + shown.len() < expected.len() && !shown.is_empty()
+        filter.order == ChatOrder::Created
+            && skipped + shown.len() < expected.len()
+            && !shown.is_empty()
     );
     let mut seen = skipped + shown.len();
     while let Some(place) = next {
         let (page, later) = catalog.chats(&filter, Some(place)).unwrap();
-        assert_eq!((page.data.first(), page.page), (expected.get(seen), seen / filter.pagesize + 1));
+        assert_eq!(
+            (page.data.first(), page.page),
+            (expected.get(seen), seen / filter.pagesize + 1)
+        );
         (seen, next) = (seen + page.data.len(), later);
         assert_eq!(next.is_none(), seen == expected.len());
     }
     let options = ListSessions {
         status: filter.status,
-        project: filter.team_id.as_ref().map(|_| format!("project {}", numbers.below(4))),
-        deleted: if numbers.below(2) == 0 { Deleted::Shown } else { Deleted::Hidden },
+        project: filter
+            .team_id
+            .as_ref()
+            .map(|_| format!("project {}", numbers.below(4))),
+        deleted: if numbers.below(2) == 0 {
+            Deleted::Shown
+        } else {
+            Deleted::Hidden
+        },
         limit: usize::MAX,
         cursor: None,
     };
-    let newest_first = catalog.by_creation.values().rev().filter_map(|id| catalog.session(*id));
-    let expected: Vec<Session> = newest_first.filter(|session| options.admits(session)).cloned().collect();
+    let newest_first = catalog
+        .by_creation
+        .values()
+        .rev()
+        .filter_map(|id| catalog.session(*id));
+    let expected: Vec<Session> = newest_first
+        .filter(|session| options.admits(session))
+        .cloned()
+        .collect();
     assert_eq!(catalog.list(&options, None).0, expected, "{options:?}");
 }
 
@@ -145,7 +195,12 @@ fn lists_are_those_of_looking_through_everything() {
             check(&catalog, &mut numbers);
         }
         let (parts, checkpoint) = catalog.checkpoint(1).unwrap();
-        let restored = Catalog::restore(catalog.last_sequence(), checkpoint, parts.iter().map(Vec::as_slice)).unwrap();
+        let restored = Catalog::restore(
+            catalog.last_sequence(),
+            checkpoint,
+            parts.iter().map(Vec::as_slice),
+        )
+        .unwrap();
         for _ in 0..200 {
             check(&restored, &mut numbers);
         }
@@ -157,9 +212,14 @@ fn looked_at(chats: u64, filter: &ChatFilter, before: Option<ChatPlace>) -> u64 
     let (mut catalog, mut numbers) = (Catalog::new(), Numbers(1));
     for number in 0..chats {
         let mut session = session(number, &mut numbers);
-        let chat = Chat { created_by: Some(format!("user {}", number % (chats / 50))), ..Chat::new("a") };
+        let chat = Chat {
+            created_by: Some(format!("user {}", number % (chats / 50))),
+            ..Chat::new("a")
+        };
         chat.write_to(&mut session);
-        catalog.apply(number + 1, CatalogEvent::SessionCreated(session)).unwrap();
+        catalog
+            .apply(number + 1, CatalogEvent::SessionCreated(session))
+            .unwrap();
     }
     LOOKED_AT.set(0);
     assert_eq!(catalog.chats(filter, before).unwrap().0.data.len(), 20);
@@ -169,12 +229,29 @@ fn looked_at(chats: u64, filter: &ChatFilter, before: Option<ChatPlace>) -> u64 
 #[test]
 fn a_page_of_chats_costs_the_page() {
     let user = Some("user 1".to_owned());
-    let of_user = ChatFilter { user_id: user.clone(), ..ChatFilter::default() };
+    let of_user = ChatFilter {
+        user_id: user.clone(),
+        ..ChatFilter::default()
+    };
     let active = Some(SessionStatus::Active);
-    let of_both = ChatFilter { user_id: user, status: active, ..ChatFilter::default() };
-    let last_message = ChatFilter { order: ChatOrder::LastMessage, ..ChatFilter::default() };
-    let sort = ChatFilter { order: ChatOrder::Sort, status: active, ..ChatFilter::default() };
-    let middle = Some(ChatPlace { created: 400, passed: 20 });
+    let of_both = ChatFilter {
+        user_id: user,
+        status: active,
+        ..ChatFilter::default()
+    };
+    let last_message = ChatFilter {
+        order: ChatOrder::LastMessage,
+        ..ChatFilter::default()
+    };
+    let sort = ChatFilter {
+        order: ChatOrder::Sort,
+        status: active,
+        ..ChatFilter::default()
+    };
+    let middle = Some(ChatPlace {
+        created: 400,
+        passed: 20,
+    });
     for (filter, before, most) in [
         (ChatFilter::default(), None, 20),
         (ChatFilter::default(), middle, 20),

@@ -27,7 +27,8 @@ impl ChatFold {
     /// The first message with a sequence.
     pub fn message_with_sequence(&self, sequence: u64) -> Option<&ChatMessage> {
         let (_, _, place) = self.message_order.range((sequence, 0, 0)..).next()?;
-        self.message_at(*place).filter(|message| message.sequence == sequence)
+        self.message_at(*place)
+            .filter(|message| message.sequence == sequence)
     }
 
     /// Where the message with this id is kept; where there is none, the one that the event at a position saved or changed.
@@ -35,20 +36,34 @@ impl ChatFold {
     pub fn kept_message(&self, id: Option<&str>, position: u64) -> Option<KeptMessage> {
         let by_id = id.and_then(|id| self.message_places.get(id).copied());
         let place = by_id.or_else(|| self.message_touched_at(position))?;
-        let of_it = |touched: &&(u64, Place)| matches!(touched.1, Place::Message(other) if other == place);
+        let of_it =
+            |touched: &&(u64, Place)| matches!(touched.1, Place::Message(other) if other == place);
         Some(KeptMessage {
-            id: self.message_at(place).map(|message| message.message_id.clone()),
-            positions: self.touched.iter().filter(of_it).map(|(position, _)| *position).collect(),
+            id: self
+                .message_at(place)
+                .map(|message| message.message_id.clone()),
+            positions: self
+                .touched
+                .iter()
+                .filter(of_it)
+                .map(|(position, _)| *position)
+                .collect(),
         })
     }
 
     /// The id of the message that has this id in a copy of the chat. Looks through all of them.
     pub fn id_of_copied(&self, copy: SessionId, id_there: &str) -> Option<&str> {
-        self.message_places.keys().find(|id| id_in_copy(copy.0, id) == id_there).map(String::as_str)
+        self.message_places
+            .keys()
+            .find(|id| id_in_copy(copy.0, id) == id_there)
+            .map(String::as_str)
     }
 
     fn message_touched_at(&self, position: u64) -> Option<usize> {
-        let index = self.touched.binary_search_by_key(&position, |(position, _)| *position).ok()?;
+        let index = self
+            .touched
+            .binary_search_by_key(&position, |(position, _)| *position)
+            .ok()?;
         match self.touched.get(index)?.1 {
             Place::Message(place) => Some(place),
             Place::Step(_) => None,

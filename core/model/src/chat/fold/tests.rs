@@ -4,7 +4,10 @@ use super::*;
 use crate::{RawJson, StepStatus, StepType, Timestamp, Updates};
 
 fn saved(id: &str) -> ChatEvent {
-    let message = ChatMessage { message_id: id.into(), ..ChatMessage::text(ChatRole::User, id) };
+    let message = ChatMessage {
+        message_id: id.into(),
+        ..ChatMessage::text(ChatRole::User, id)
+    };
     ChatEvent::MessageSaved(Box::new(message))
 }
 
@@ -23,7 +26,8 @@ fn folded(events: Vec<ChatEvent>) -> ChatFold {
         let encoded = event.encode().unwrap();
         assert!(ChatEvent::KINDS.contains(&encoded.kind));
         let event = ChatEvent::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap();
-        fold.apply(sequence, sequence * 10, encoded.payload.len(), event).unwrap();
+        fold.apply(sequence, sequence * 10, encoded.payload.len(), event)
+            .unwrap();
     }
     fold
 }
@@ -35,17 +39,34 @@ fn messages_are_numbered_updated_and_deleted_in_order() {
         saved("a"),
         saved("b"),
         saved("c"),
-        ChatEvent::MessageUpdated { message_id: "b".into(), at: Timestamp(9), updates },
-        ChatEvent::MessagesDeleted { message_ids: vec!["a".into(), "nobody".into()], at: Timestamp(9) },
+        ChatEvent::MessageUpdated {
+            message_id: "b".into(),
+            at: Timestamp(9),
+            updates,
+        },
+        ChatEvent::MessagesDeleted {
+            message_ids: vec!["a".into(), "nobody".into()],
+            at: Timestamp(9),
+        },
         saved("d"),
     ]);
     let messages = fold.messages(&MessageFilter::default());
-    let told: Vec<_> = messages.iter().map(|message| (message.message_id.as_str(), message.sequence)).collect();
+    let told: Vec<_> = messages
+        .iter()
+        .map(|message| (message.message_id.as_str(), message.sequence))
+        .collect();
     assert_eq!(told, [("b", 2), ("c", 3), ("d", 4)]);
     assert_eq!(messages[0].props.as_str(), r#"{"content": "B"}"#);
-    assert_eq!((messages[0].extra["colour"].as_str(), messages[0].updated_at), (Some("red"), Timestamp(9)));
+    assert_eq!(
+        (messages[0].extra["colour"].as_str(), messages[0].updated_at),
+        (Some("red"), Timestamp(9))
+    );
     assert_eq!(messages[0].id, Some(20));
-    let page = fold.messages(&MessageFilter { limit: 1, offset: 1, ..MessageFilter::default() });
+    let page = fold.messages(&MessageFilter {
+        limit: 1,
+        offset: 1,
+        ..MessageFilter::default()
+    });
     assert_eq!(page[0].message_id, "c");
 }
 
@@ -53,55 +74,118 @@ fn messages_are_numbered_updated_and_deleted_in_order() {
 fn two_messages_saved_under_one_id_are_both_there() {
     let fold = folded(vec![saved("a"), saved("b"), saved("a")]);
     let messages = fold.messages(&MessageFilter::default());
-    let told: Vec<_> = messages.iter().map(|message| (message.message_id.as_str(), message.sequence)).collect();
+    let told: Vec<_> = messages
+        .iter()
+        .map(|message| (message.message_id.as_str(), message.sequence))
+        .collect();
     assert_eq!(told[..2], [("a", 1), ("b", 2)]);
-    assert!(told.len() == 3 && told[2].0.starts_with("a~") && told[2].1 == 3, "{told:?}");
+    assert!(
+        told.len() == 3 && told[2].0.starts_with("a~") && told[2].1 == 3,
+        "{told:?}"
+    );
 }
 
 #[test]
 fn the_stack_path_goes_from_the_root() {
-    let fold = folded(vec![step("1", "root", None), step("2", "mid", Some("root")), step("3", "leaf", Some("mid"))]);
-    assert_eq!(fold.stack_path("leaf").unwrap().unwrap(), ["root", "mid", "leaf"]);
+    let fold = folded(vec![
+        step("1", "root", None),
+        step("2", "mid", Some("root")),
+        step("3", "leaf", Some("mid")),
+    ]);
+    assert_eq!(
+        fold.stack_path("leaf").unwrap().unwrap(),
+        ["root", "mid", "leaf"]
+    );
     assert_eq!(fold.stack_path("root").unwrap().unwrap(), ["root"]);
     assert_eq!(fold.stack_path("nobody").unwrap(), None);
-    assert_eq!(fold.steps_of_request("req").iter().map(|step| step.sequence).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(
+        fold.steps_of_request("req")
+            .iter()
+            .map(|step| step.sequence)
+            .collect::<Vec<_>>(),
+        [1, 2, 3]
+    );
 }
 
 #[test]
 fn a_stack_that_is_a_circle_is_refused() {
     let fold = folded(vec![step("1", "a", Some("b")), step("2", "b", Some("a"))]);
-    assert_eq!(fold.stack_path("a").unwrap_err().kind(), crate::ErrorKind::InvalidInput);
+    assert_eq!(
+        fold.stack_path("a").unwrap_err().kind(),
+        crate::ErrorKind::InvalidInput
+    );
 }
 
 #[test]
 fn the_last_step_that_is_not_completed_is_the_one_to_resume() {
     let completed = Updates::new().with("status", RawJson::string("completed"));
     let mut events = vec![step("1", "a", None), step("2", "a", None)];
-    events.push(ChatEvent::StepUpdated { step_id: "2".into(), at: Timestamp(1), updates: completed.clone() });
-    assert_eq!(folded(events.clone()).last_incomplete_step().unwrap().step_id, "1");
-    events.push(ChatEvent::StepUpdated { step_id: "1".into(), at: Timestamp(1), updates: completed });
+    events.push(ChatEvent::StepUpdated {
+        step_id: "2".into(),
+        at: Timestamp(1),
+        updates: completed.clone(),
+    });
+    assert_eq!(
+        folded(events.clone())
+            .last_incomplete_step()
+            .unwrap()
+            .step_id,
+        "1"
+    );
+    events.push(ChatEvent::StepUpdated {
+        step_id: "1".into(),
+        at: Timestamp(1),
+        updates: completed,
+    });
     assert_eq!(folded(events).last_incomplete_step(), None);
-    let resumable: Vec<_> = StepStatus::ALL.into_iter().filter(|status| status.can_resume()).collect();
-    assert_eq!(resumable, [StepStatus::Pending, StepStatus::Running, StepStatus::Failed, StepStatus::Interrupted]);
+    let resumable: Vec<_> = StepStatus::ALL
+        .into_iter()
+        .filter(|status| status.can_resume())
+        .collect();
+    assert_eq!(
+        resumable,
+        [
+            StepStatus::Pending,
+            StepStatus::Running,
+            StepStatus::Failed,
+            StepStatus::Interrupted
+        ]
+    );
 }
 
 #[test]
 fn an_update_that_makes_no_message_is_refused() {
     let message = ChatMessage::text(ChatRole::User, "a");
-    for updates in [r#"{"role":"system"}"#, r#"{"role":null}"#, r#"{"props":[]}"#, r#"{"message_id":"b"}"#] {
+    for updates in [
+        r#"{"role":"system"}"#,
+        r#"{"role":null}"#,
+        r#"{"props":[]}"#,
+        r#"{"message_id":"b"}"#,
+    ] {
         let updates = Updates::parse(updates).unwrap();
-        assert_eq!(message.updated(&updates, Timestamp(1)).unwrap_err().kind(), crate::ErrorKind::InvalidInput);
+        assert_eq!(
+            message.updated(&updates, Timestamp(1)).unwrap_err().kind(),
+            crate::ErrorKind::InvalidInput
+        );
     }
 }
 
 #[test]
 fn what_is_no_chat_event_is_damage_or_from_the_future() {
-    let decode = |kind, meta: &[u8], payload: &[u8]| ChatEvent::decode(kind, meta, payload).unwrap_err().kind();
+    let decode = |kind, meta: &[u8], payload: &[u8]| {
+        ChatEvent::decode(kind, meta, payload).unwrap_err().kind()
+    };
     assert_eq!(decode(64, &[1], b"{}"), crate::ErrorKind::Damaged);
     assert_eq!(decode(64, &[1], b"\xff"), crate::ErrorKind::Damaged);
     assert_eq!(decode(64, &[], b"{}"), crate::ErrorKind::Damaged);
-    assert_eq!(decode(95, &[1], b"{}"), crate::ErrorKind::UnsupportedVersion);
-    assert_eq!(decode(64, &[2], b"{}"), crate::ErrorKind::UnsupportedVersion);
+    assert_eq!(
+        decode(95, &[1], b"{}"),
+        crate::ErrorKind::UnsupportedVersion
+    );
+    assert_eq!(
+        decode(64, &[2], b"{}"),
+        crate::ErrorKind::UnsupportedVersion
+    );
 }
 
 #[test]
@@ -110,7 +194,11 @@ fn a_copy_has_the_same_with_ids_of_its_own_and_goes_on_with_them() {
         session_id: SessionId(uuid::Uuid::from_u128(number)),
         chat_id: format!("copy {number}"),
     };
-    let events = vec![saved("a"), step("s", "root", None), step("t", "leaf", Some("root"))];
+    let events = vec![
+        saved("a"),
+        step("s", "root", None),
+        step("t", "leaf", Some("root")),
+    ];
     let source = folded(events.clone());
     let copy = folded([events.clone(), vec![copied(1)]].concat());
     let again = folded([events.clone(), vec![copied(1), copied(2)]].concat());
@@ -118,33 +206,65 @@ fn a_copy_has_the_same_with_ids_of_its_own_and_goes_on_with_them() {
     let mut ids = HashSet::new();
     for fold in [&source, &copy, &again, &other] {
         let message = fold.messages(&MessageFilter::default())[0];
-        assert_eq!((message.sequence, message.id, message.props.as_str()), (1, Some(10), r#"{"content":"a"}"#));
+        assert_eq!(
+            (message.sequence, message.id, message.props.as_str()),
+            (1, Some(10), r#"{"content":"a"}"#)
+        );
         let steps = fold.steps();
-        assert_eq!(steps.iter().map(|step| step.sequence).collect::<Vec<_>>(), [1, 2]);
-        assert_eq!(fold.stack_path(&steps[1].stack_id).unwrap().unwrap(), [&*steps[0].stack_id, &*steps[1].stack_id]);
+        assert_eq!(
+            steps.iter().map(|step| step.sequence).collect::<Vec<_>>(),
+            [1, 2]
+        );
+        assert_eq!(
+            fold.stack_path(&steps[1].stack_id).unwrap().unwrap(),
+            [&*steps[0].stack_id, &*steps[1].stack_id]
+        );
         assert_eq!(fold.steps_of_request(&steps[0].request_id).len(), 2);
         assert_eq!(fold.step(&steps[1].step_id), Some(&steps[1]));
         assert_eq!(fold.message(&message.message_id), Some(message));
-        for id in [&message.message_id, &steps[0].step_id, &steps[1].step_id, &steps[0].stack_id, &steps[0].request_id]
-        {
+        for id in [
+            &message.message_id,
+            &steps[0].step_id,
+            &steps[1].step_id,
+            &steps[0].stack_id,
+            &steps[0].request_id,
+        ] {
             assert!(ids.insert(id.clone()), "{id} names one thing");
         }
     }
-    assert_eq!((again.steps()[0].chat_id.as_str(), copy.steps()[0].chat_id.as_str()), ("copy 2", "copy 1"));
+    assert_eq!(
+        (
+            again.steps()[0].chat_id.as_str(),
+            copy.steps()[0].chat_id.as_str()
+        ),
+        ("copy 2", "copy 1")
+    );
 
     // What comes after names what came before as the copy does; the next number is the next.
     let request = copy.steps()[0].request_id.clone();
-    let next = Step { step_id: "u".into(), ..Step::new(&request, "a", "root", StepType::Llm) };
-    let deleted = copy.messages(&MessageFilter::default())[0].message_id.clone();
+    let next = Step {
+        step_id: "u".into(),
+        ..Step::new(&request, "a", "root", StepType::Llm)
+    };
+    let deleted = copy.messages(&MessageFilter::default())[0]
+        .message_id
+        .clone();
     let more = vec![
         copied(1),
         ChatEvent::StepSaved(Box::new(next)),
-        ChatEvent::MessagesDeleted { message_ids: vec![deleted], at: Timestamp(1) },
+        ChatEvent::MessagesDeleted {
+            message_ids: vec![deleted],
+            at: Timestamp(1),
+        },
         saved("b"),
     ];
     let fold = folded([events, more].concat());
     assert_eq!(fold.step("u").unwrap().sequence, 3);
-    let told: Vec<_> = fold.messages(&MessageFilter::default()).iter().map(|message| message.sequence).collect();
+    let told: Vec<_> = fold
+        .messages(&MessageFilter::default())
+        .iter()
+        .map(|message| message.sequence)
+        .collect();
     assert_eq!(told, [2]);
 }
 
@@ -152,7 +272,9 @@ fn a_copy_has_the_same_with_ids_of_its_own_and_goes_on_with_them() {
 fn mixed(seed: u64) -> ChatFold {
     let mut state = seed;
     let mut below = |end: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % end
     };
     let mut events = Vec::new();
@@ -163,30 +285,55 @@ fn mixed(seed: u64) -> ChatFold {
             0..3 => {
                 let request_id = Some(request).filter(|_| below(4) > 0);
                 let text = ChatMessage::text(ChatRole::User, "x");
-                let message = ChatMessage { message_id: id, request_id, sequence, ..text };
+                let message = ChatMessage {
+                    message_id: id,
+                    request_id,
+                    sequence,
+                    ..text
+                };
                 ChatEvent::MessageSaved(Box::new(message))
             }
             3 => {
                 let updates = Updates::new().with("request_id", RawJson::string(&request));
-                ChatEvent::MessageUpdated { message_id: id, at: Timestamp(number), updates }
+                ChatEvent::MessageUpdated {
+                    message_id: id,
+                    at: Timestamp(number),
+                    updates,
+                }
             }
-            4 => ChatEvent::MessagesDeleted { message_ids: vec![id], at: Timestamp(number) },
+            4 => ChatEvent::MessagesDeleted {
+                message_ids: vec![id],
+                at: Timestamp(number),
+            },
             5 => {
                 let status = StepStatus::ALL[usize::try_from(below(5)).unwrap()].to_string();
                 let updates = Updates::new()
                     .with("status", RawJson::string(&status))
                     .with("stack_id", RawJson::string(&format!("s{}", below(4))));
-                ChatEvent::StepUpdated { step_id: id, at: Timestamp(number), updates }
+                ChatEvent::StepUpdated {
+                    step_id: id,
+                    at: Timestamp(number),
+                    updates,
+                }
             }
             _ => {
                 let new = Step::new(request, "a", format!("s{}", below(4)), StepType::Llm);
-                ChatEvent::StepSaved(Box::new(Step { step_id: id, sequence, ..new }))
+                ChatEvent::StepSaved(Box::new(Step {
+                    step_id: id,
+                    sequence,
+                    ..new
+                }))
             }
         });
     }
     if seed % 2 == 1 {
-        events
-            .insert(60, ChatEvent::Copied { session_id: SessionId(uuid::Uuid::from_u128(7)), chat_id: "copy".into() });
+        events.insert(
+            60,
+            ChatEvent::Copied {
+                session_id: SessionId(uuid::Uuid::from_u128(7)),
+                chat_id: "copy".into(),
+            },
+        );
     }
     folded(events)
 }
@@ -197,37 +344,93 @@ fn what_is_found_by_request_stack_and_status_is_what_looking_through_finds() {
         let fold = mixed(seed);
         let all = fold.messages(&MessageFilter::default());
         assert!(all.is_sorted_by_key(|message| message.sequence) && !all.is_empty());
-        assert!(all.iter().all(|message| fold.message(&message.message_id) == Some(message)));
-        let told: Vec<Option<&str>> = all.iter().map(|message| message.request_id.as_deref()).collect();
+        assert!(
+            all.iter()
+                .all(|message| fold.message(&message.message_id) == Some(message))
+        );
+        let told: Vec<Option<&str>> = all
+            .iter()
+            .map(|message| message.request_id.as_deref())
+            .collect();
         for request in told.into_iter().flatten() {
-            let filter = MessageFilter { request_id: Some(request.to_owned()), ..MessageFilter::default() };
-            let of_request = |message: &&&ChatMessage| message.request_id.as_deref() == Some(request);
-            assert_eq!(fold.messages(&filter), all.iter().filter(of_request).copied().collect::<Vec<_>>());
+            let filter = MessageFilter {
+                request_id: Some(request.to_owned()),
+                ..MessageFilter::default()
+            };
+            let of_request =
+                |message: &&&ChatMessage| message.request_id.as_deref() == Some(request);
+            assert_eq!(
+                fold.messages(&filter),
+                all.iter().filter(of_request).copied().collect::<Vec<_>>()
+            );
         }
         for step in fold.steps() {
             assert_eq!(fold.step(&step.step_id), Some(step));
-            let mut of_request: Vec<&Step> =
-                fold.steps().iter().filter(|other| other.request_id == step.request_id).collect();
+            let mut of_request: Vec<&Step> = fold
+                .steps()
+                .iter()
+                .filter(|other| other.request_id == step.request_id)
+                .collect();
             of_request.sort_by_key(|step| step.sequence);
             assert_eq!(fold.steps_of_request(&step.request_id), of_request);
-            let of_stack: Vec<&Step> = fold.steps().iter().filter(|other| other.stack_id == step.stack_id).collect();
+            let of_stack: Vec<&Step> = fold
+                .steps()
+                .iter()
+                .filter(|other| other.stack_id == step.stack_id)
+                .collect();
             assert_eq!(fold.steps_of_stack(&step.stack_id), of_stack);
         }
-        assert_eq!(fold.last_incomplete_step(), fold.steps().iter().rev().find(|step| step.status.can_resume()));
+        assert_eq!(
+            fold.last_incomplete_step(),
+            fold.steps()
+                .iter()
+                .rev()
+                .find(|step| step.status.can_resume())
+        );
     }
 }
 
 #[test]
 fn what_was_touched_since_is_told_without_what_was_before() {
-    let mut fold = folded((0..1_000).map(|number| step(&number.to_string(), "s", None)).collect());
+    let mut fold = folded(
+        (0..1_000)
+            .map(|number| step(&number.to_string(), "s", None))
+            .collect(),
+    );
     let before = fold.touched_at();
-    assert_eq!((before, fold.touched_after(0).count(), fold.touched_after(before).count()), (10_000, 1_000, 0));
+    assert_eq!(
+        (
+            before,
+            fold.touched_after(0).count(),
+            fold.touched_after(before).count()
+        ),
+        (10_000, 1_000, 0)
+    );
     fold.apply(1_001, 10_010, 1, saved("m")).unwrap();
     let updates = Updates::parse(r#"{"status":"completed"}"#).unwrap();
-    fold.apply(1_002, 10_020, 1, ChatEvent::StepUpdated { step_id: "7".into(), at: Timestamp(1), updates }).unwrap();
+    fold.apply(
+        1_002,
+        10_020,
+        1,
+        ChatEvent::StepUpdated {
+            step_id: "7".into(),
+            at: Timestamp(1),
+            updates,
+        },
+    )
+    .unwrap();
     let touched: Vec<_> = fold.touched_after(before).collect();
-    assert_eq!(touched, [Touched::Message(fold.message("m").unwrap()), Touched::Step(fold.step("7").unwrap())]);
-    let deleted = ChatEvent::MessagesDeleted { message_ids: vec!["m".into()], at: Timestamp(1) };
+    assert_eq!(
+        touched,
+        [
+            Touched::Message(fold.message("m").unwrap()),
+            Touched::Step(fold.step("7").unwrap())
+        ]
+    );
+    let deleted = ChatEvent::MessagesDeleted {
+        message_ids: vec!["m".into()],
+        at: Timestamp(1),
+    };
     fold.apply(1_003, 10_030, 1, deleted).unwrap();
     assert_eq!(fold.touched_after(before).count(), 1);
 }

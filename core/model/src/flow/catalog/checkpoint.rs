@@ -73,10 +73,17 @@ impl Checkpointed for FlowCatalog {
     fn add_part(&mut self, part: &[u8]) -> Result<()> {
         for row in codec::decode_part::<Vec<FlowRow>>(part)? {
             if row.place as usize != self.len() {
-                return Err(wrong(&format!("flow {} should come next, but flow {} does", self.len(), row.place)));
+                return Err(wrong(&format!(
+                    "flow {} should come next, but flow {} does",
+                    self.len(),
+                    row.place
+                )));
             }
             if row.resumed_from.is_some_and(|before| before >= row.place) {
-                return Err(wrong(&format!("flow {} goes on with one that comes after it", row.place)));
+                return Err(wrong(&format!(
+                    "flow {} goes on with one that comes after it",
+                    row.place
+                )));
             }
             let status = self.number(&row.status);
             self.add(Entry {
@@ -94,7 +101,10 @@ impl Checkpointed for FlowCatalog {
     }
 
     fn change_part(&mut self, part: &[u8], counts: &dyn Fn(u32) -> bool) -> Result<()> {
-        for row in codec::decode_part::<Vec<FlowRow>>(part)?.into_iter().filter(|row| counts(row.place)) {
+        for row in codec::decode_part::<Vec<FlowRow>>(part)?
+            .into_iter()
+            .filter(|row| counts(row.place))
+        {
             if self.entries.get(row.place).map(|entry| entry.id) != Some(Uuid::from_bytes(row.id)) {
                 return Err(wrong(&format!("flow {} is another one", row.place)));
             }

@@ -31,7 +31,13 @@ fn catalog(flows: u32) -> FlowCatalog {
     for number in 0..flows {
         push(&mut catalog, &saved(number, "running"));
         let status = STATUSES[number as usize % 4];
-        push(&mut catalog, &FlowCatalogEvent { at_ms: 5_000, ..saved(number, status) });
+        push(
+            &mut catalog,
+            &FlowCatalogEvent {
+                at_ms: 5_000,
+                ..saved(number, status)
+            },
+        );
     }
     catalog
 }
@@ -99,14 +105,24 @@ proptest! {
 fn a_flow_that_another_goes_on_with_is_over() {
     let catalog = catalog(5);
     let (before, after) = (catalog.flow(id(3)).unwrap(), catalog.flow(id(4)).unwrap());
-    assert_eq!((before.resumed_by, after.resumed_from), (Some(id(4)), Some(id(3))));
+    assert_eq!(
+        (before.resumed_by, after.resumed_from),
+        (Some(id(4)), Some(id(3)))
+    );
     assert!(before.is_over && !after.is_over);
 }
 
 #[test]
 fn an_event_that_does_not_follow_is_damage() {
     let mut catalog = catalog(1);
-    assert_eq!(catalog.apply(9, &saved(1, "running")).unwrap_err().kind(), ErrorKind::Damaged);
+    assert_eq!(
+        catalog.apply(9, &saved(1, "running")).unwrap_err().kind(),
+        ErrorKind::Damaged
+    );
     catalog.apply(1, &saved(7, "running")).unwrap();
-    assert_eq!(catalog.len(), 1, "an event that was applied changes nothing");
+    assert_eq!(
+        catalog.len(),
+        1,
+        "an event that was applied changes nothing"
+    );
 }

@@ -56,7 +56,12 @@ impl AsyncRunRecorder {
     /// [`InvalidInput`](ErrorKind::InvalidInput) when the context has no such call.
     pub(super) async fn call_of(&self, id: &str) -> Result<AnsweredCall> {
         self.look_for(id).await?;
-        let known = self.state().calls.known.get(id).map(|known| known.call.clone());
+        let known = self
+            .state()
+            .calls
+            .known
+            .get(id)
+            .map(|known| known.call.clone());
         match known {
             Some(call) => Ok(call),
             // What is wrong with it may be that the run has ended, which matters more.
@@ -81,7 +86,12 @@ impl AsyncRunRecorder {
         &self,
         events: impl Iterator<Item = &'e NewContextEvent> + Clone,
     ) -> (Taken<'_>, Result<()>) {
-        let mut taken = Taken { recorder: self, ids: Vec::new(), events: 0, is_open_told: false };
+        let mut taken = Taken {
+            recorder: self,
+            ids: Vec::new(),
+            events: 0,
+            is_open_told: false,
+        };
         let open = match self.open_before(events.clone()).await {
             Ok(open) => open,
             Err(error) => return (taken, Err(error)),
@@ -101,7 +111,10 @@ impl AsyncRunRecorder {
             let calls = &mut state.calls;
             events.try_for_each(|event| {
                 // Before the event's calls are known: a refused message makes none.
-                calls.open.as_mut().map_or(Ok(()), |open| open.take(event))?;
+                calls
+                    .open
+                    .as_mut()
+                    .map_or(Ok(()), |open| open.take(event))?;
                 calls.take(event, &mut taken.ids)
             })
         };
@@ -114,28 +127,63 @@ impl AsyncRunRecorder {
     /// Makes sure that a call is known if the context has it.
     async fn look_for(&self, id: &str) -> Result<()> {
         let instance = self.state().run.instance_id;
-        let info = self.inner.runs.store.backend().stream(repository::stream_of(instance)).await?;
+        let info = self
+            .inner
+            .runs
+            .store
+            .backend()
+            .stream(repository::stream_of(instance))
+            .await?;
         let is_only_one = self.inner.order.is_only_one();
         let known = {
             let mut state = self.state();
-            state.calls.last_is(info.map(|info| info.last_sequence).unwrap_or_default(), is_only_one);
-            state.calls.known.get(id).map(|call| (call.has_result, call.is_pending))
+            state.calls.last_is(
+                info.map(|info| info.last_sequence).unwrap_or_default(),
+                is_only_one,
+            );
+            state
+                .calls
+                .known
+                .get(id)
+                .map(|call| (call.has_result, call.is_pending))
         };
         // One that has its result may have an older one of its id that has none.
         if known.is_some_and(|(has_result, is_pending)| is_pending || !has_result) {
             return Ok(());
         }
-        let kinds = [ContextEventKind::AssistantMessage, ContextEventKind::ToolCall, ContextEventKind::ToolResult];
-        let mut search = Search { id, results: 0, is_made: false, is_answered: false, is_redacted: false };
+        let kinds = [
+            ContextEventKind::AssistantMessage,
+            ContextEventKind::ToolCall,
+            ContextEventKind::ToolResult,
+        ];
+        let mut search = Search {
+            id,
+            results: 0,
+            is_made: false,
+            is_answered: false,
+            is_redacted: false,
+        };
         let mut left = SEARCHED_MAX;
         let look = |event: &ContextEvent| {
             left -= 1;
             search.look(event).map(Some).or((left == 0).then_some(None))
         };
-        let found = self.inner.runs.store.contexts().find_back(instance, &kinds, look).await?.flatten();
+        let found = self
+            .inner
+            .runs
+            .store
+            .contexts()
+            .find_back(instance, &kinds, look)
+            .await?
+            .flatten();
         if let Some(call) = found.or_else(|| search.finish()) {
             let mut state = self.state();
-            if state.calls.known.get(id).is_none_or(|known| !known.is_pending) {
+            if state
+                .calls
+                .known
+                .get(id)
+                .is_none_or(|known| !known.is_pending)
+            {
                 state.calls.known.insert(id.to_owned(), call);
             }
         }
@@ -150,8 +198,16 @@ impl Calls {
     /// somebody wrote without a recorder meanwhile, its own writes leave a gap, and what is known counts no more once they
     /// are done.
     pub(super) fn last_is(&mut self, last: Sequence, is_only_one: bool) {
-        let told: u64 = self.written.iter().map(|(start, end)| end.0 - start.0).sum();
-        let own_end = if is_only_one { self.last.0 + told + self.under_way } else { self.last.0 };
+        let told: u64 = self
+            .written
+            .iter()
+            .map(|(start, end)| end.0 - start.0)
+            .sum();
+        let own_end = if is_only_one {
+            self.last.0 + told + self.under_way
+        } else {
+            self.last.0
+        };
         if !(self.last.0..=own_end).contains(&last.0) {
             self.last = last;
             self.written.clear();
@@ -165,7 +221,8 @@ impl Calls {
         if last <= self.last {
             return;
         }
-        self.written.insert(Sequence(last.0.saturating_sub(events)), last);
+        self.written
+            .insert(Sequence(last.0.saturating_sub(events)), last);
         while let Some(end) = self.written.remove(&self.last) {
             self.last = end;
         }
@@ -176,7 +233,9 @@ impl Calls {
             None => Err(unknown(id)),
             Some(call) if call.has_result => Err(Error::new(
                 ErrorKind::AlreadyExists,
-                format!("the tool call {id:?} has its result already; providers take one result for each call"),
+                format!(
+                    "the tool call {id:?} has its result already; providers take one result for each call"
+                ),
             )),
             Some(_) => Ok(()),
         }
@@ -186,18 +245,30 @@ impl Calls {
         let mut made = Vec::new();
         match event.kind {
             ContextEventKind::AssistantMessage => {
-                made.extend(tool_calls_of(&event.content).unwrap_or_default().into_iter().filter_map(|call| {
-                    let answered = AnsweredCall::from(&call);
-                    Some((call.id?, answered))
-                }));
+                made.extend(
+                    tool_calls_of(&event.content)
+                        .unwrap_or_default()
+                        .into_iter()
+                        .filter_map(|call| {
+                            let answered = AnsweredCall::from(&call);
+                            Some((call.id?, answered))
+                        }),
+                );
                 if !made.is_empty() {
                     // Results come before the next calls; a later one is looked for in the context.
                     self.known.retain(|_, call| call.is_pending);
                 }
             }
             ContextEventKind::ToolCall => {
-                let id = event.meta.tools.first().and_then(|mark| mark.tool_call_id.clone());
-                made.extend(id.filter(|id| !self.known.contains_key(id)).map(|id| (id, AnsweredCall::plain())));
+                let id = event
+                    .meta
+                    .tools
+                    .first()
+                    .and_then(|mark| mark.tool_call_id.clone());
+                made.extend(
+                    id.filter(|id| !self.known.contains_key(id))
+                        .map(|id| (id, AnsweredCall::plain())),
+                );
             }
             _ => {
                 for id in results(event) {
@@ -211,7 +282,14 @@ impl Calls {
         }
         for (id, call) in made {
             taken.push(id.clone());
-            self.known.insert(id, Call { call, has_result: false, is_pending: true });
+            self.known.insert(
+                id,
+                Call {
+                    call,
+                    has_result: false,
+                    is_pending: true,
+                },
+            );
         }
         Ok(())
     }
@@ -237,7 +315,9 @@ impl Drop for Taken<'_> {
         state.calls.under_way -= self.events;
         if self.is_open_told || !self.ids.is_empty() {
             state.calls.open = None;
-            self.ids.iter().for_each(|id| drop(state.calls.known.remove(id)));
+            self.ids
+                .iter()
+                .for_each(|id| drop(state.calls.known.remove(id)));
         }
     }
 }
@@ -257,7 +337,10 @@ impl Search<'_> {
         self.is_redacted |= event.redacted;
         match event.event_type {
             ContextEventKind::ToolResult => {
-                let mut ids = event.tool_results.iter().filter_map(|mark| mark.tool_call_id.as_deref());
+                let mut ids = event
+                    .tool_results
+                    .iter()
+                    .filter_map(|mark| mark.tool_call_id.as_deref());
                 self.results += usize::from(ids.any(|id| id == self.id));
                 None
             }
@@ -267,7 +350,10 @@ impl Search<'_> {
             }
             ContextEventKind::AssistantMessage => {
                 let calls = tool_calls_of(&event.content).unwrap_or_default();
-                let call = calls.iter().find(|call| call.id.as_deref() == Some(self.id)).map(AnsweredCall::from);
+                let call = calls
+                    .iter()
+                    .find(|call| call.id.as_deref() == Some(self.id))
+                    .map(AnsweredCall::from);
                 // A call that the message before it doesn't make was appended by itself.
                 let call = call.or_else(|| self.is_made.then(AnsweredCall::plain))?;
                 self.is_made = false;
@@ -279,7 +365,11 @@ impl Search<'_> {
 
     fn without_result(&mut self, call: AnsweredCall) -> Option<Call> {
         if self.results == 0 {
-            return Some(Call { call, has_result: false, is_pending: false });
+            return Some(Call {
+                call,
+                has_result: false,
+                is_pending: false,
+            });
         }
         self.results -= 1;
         self.is_answered = true;
@@ -294,7 +384,11 @@ impl Search<'_> {
             return Some(call);
         }
         let has_result = self.is_answered;
-        let call = || Call { call: AnsweredCall::plain(), has_result, is_pending: false };
+        let call = || Call {
+            call: AnsweredCall::plain(),
+            has_result,
+            is_pending: false,
+        };
         (has_result || self.is_redacted).then(call)
     }
 }
@@ -316,6 +410,9 @@ fn unknown(id: &str) -> Error {
 impl AnsweredCall {
     /// A call that no message of a provider's makes.
     fn plain() -> Self {
-        Self { style: ToolStyle::OpenAi, name: String::new() }
+        Self {
+            style: ToolStyle::OpenAi,
+            name: String::new(),
+        }
     }
 }

@@ -57,14 +57,22 @@ impl AsyncRunRecorder {
     /// [`LimitReached`](ErrorKind::LimitReached) when its budget has fewer steps left than the entries begin (the run
     /// goes on running; [`next_step`](Self::next_step) pauses it), [`InvalidInput`](ErrorKind::InvalidInput) or
     /// [`TooLarge`](ErrorKind::TooLarge) for an entry that is refused. Nothing is written then.
-    pub async fn record_entries(&self, entries: &[RunEntry], idempotency_key: Option<&str>) -> Result<Vec<Recorded>> {
+    pub async fn record_entries(
+        &self,
+        entries: &[RunEntry],
+        idempotency_key: Option<&str>,
+    ) -> Result<Vec<Recorded>> {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
         let instance = self.state().run.instance_id;
         self.inner.runs.store.writable_instance(instance).await?;
-        let _turn = self.turn(entries.iter().flat_map(|entry| &entry.events)).await;
-        let (taken, calls) = self.take_calls(entries.iter().flat_map(|entry| &entry.events)).await;
+        let _turn = self
+            .turn(entries.iter().flat_map(|entry| &entry.events))
+            .await;
+        let (taken, calls) = self
+            .take_calls(entries.iter().flat_map(|entry| &entry.events))
+            .await;
         let mut attempt = 1;
         loop {
             let key = idempotency_key.map(str::as_bytes);
@@ -84,7 +92,18 @@ impl AsyncRunRecorder {
                 expected: Expected::Last(plan.last),
                 records: plan.steps.iter().map(record).collect(),
             });
-            match self.inner.runs.store.backend().commit(Batch { ops, key, durability: None }).await {
+            match self
+                .inner
+                .runs
+                .store
+                .backend()
+                .commit(Batch {
+                    ops,
+                    key,
+                    durability: None,
+                })
+                .await
+            {
                 Ok(appended) if appended.repeated => {
                     let mut recorded = self.recorded_entries(&appended, &plan)?;
                     for recorded in &mut recorded {
@@ -108,7 +127,12 @@ impl AsyncRunRecorder {
         }
     }
 
-    fn plan_entries(&self, entries: &[RunEntry], calls: &Result<()>, key: Option<&[u8]>) -> Result<Plan> {
+    fn plan_entries(
+        &self,
+        entries: &[RunEntry],
+        calls: &Result<()>,
+        key: Option<&[u8]>,
+    ) -> Result<Plan> {
         let at_ms = self.inner.runs.store.backend().now_ms();
         let state = self.state();
         let checked = running(&state.run, "be written to")
@@ -116,30 +140,44 @@ impl AsyncRunRecorder {
             .and_then(|()| calls.clone());
         let mut refused = None;
         let last = expected_of(&state, checked, key, &mut refused)?;
-        let mut plan = Plan { entries: Vec::with_capacity(entries.len()), steps: Vec::new(), last, refused };
+        let mut plan = Plan {
+            entries: Vec::with_capacity(entries.len()),
+            steps: Vec::new(),
+            last,
+            refused,
+        };
         let (mut step_number, mut recorded_step) = (state.run.step_count, state.recorded_step);
         for (index, entry) in entries.iter().enumerate() {
             if entry.events.is_empty() {
-                return Err(Error::invalid(format!("entry {} of those to record has no event", index + 1)));
+                return Err(Error::invalid(format!(
+                    "entry {} of those to record has no event",
+                    index + 1
+                )));
             }
             step_number = step_number.saturating_add(u32::from(entry.begins_step));
             if step_number > recorded_step {
                 recorded_step = step_number;
-                plan.steps.push(RunEvent::StepStarted { step_number, at_ms }.encode()?);
+                plan.steps
+                    .push(RunEvent::StepStarted { step_number, at_ms }.encode()?);
             }
             let mut events = entry.events.clone();
             for event in &mut events {
                 event.meta.run_id = Some(*self.id().as_uuid().as_bytes());
                 event.meta.step_number = Some(step_number);
             }
-            let metas = events.iter().map(NewContextEvent::encode_meta).collect::<Result<Vec<_>>>()?;
+            let metas = events
+                .iter()
+                .map(NewContextEvent::encode_meta)
+                .collect::<Result<Vec<_>>>()?;
             plan.entries.push((events, metas, step_number));
         }
         Ok(plan)
     }
 
     fn check_steps(&self, state: &State, entries: &[RunEntry]) -> Result<()> {
-        let Some(max_steps) = state.run.max_steps else { return Ok(()) };
+        let Some(max_steps) = state.run.max_steps else {
+            return Ok(());
+        };
         let taken = state.run.step_count.saturating_sub(self.inner.steps_before);
         let left = max_steps.saturating_sub(taken) as usize;
         let begun = entries.iter().filter(|entry| entry.begins_step).count();
@@ -148,12 +186,20 @@ impl AsyncRunRecorder {
         }
         Err(Error::new(
             ErrorKind::LimitReached,
-            format!("run {} has {left} of its {max_steps} steps left, and {begun} more would begin", self.id()),
+            format!(
+                "run {} has {left} of its {max_steps} steps left, and {begun} more would begin",
+                self.id()
+            ),
         ))
     }
 
     fn recorded_entries(&self, appended: &Appended, plan: &Plan) -> Result<Vec<Recorded>> {
-        let told = || Error::new(ErrorKind::Io, "the backend acknowledged a batch without saying where it is");
+        let told = || {
+            Error::new(
+                ErrorKind::Io,
+                "the backend acknowledged a batch without saying where it is",
+            )
+        };
         let mut recorded = Vec::with_capacity(plan.entries.len());
         for (index, (events, _, step_number)) in plan.entries.iter().enumerate() {
             let written = appended.ops.get(index).ok_or_else(told)?;
@@ -172,9 +218,15 @@ impl AsyncRunRecorder {
         let run = appended.ops.get(plan.entries.len()).ok_or_else(told)?;
         let mut state = self.state();
         state.last_sequence = state.last_sequence.max(run.last_sequence);
-        let written = plan.entries.iter().map(|(events, ..)| events.len() as u64).sum();
+        let written = plan
+            .entries
+            .iter()
+            .map(|(events, ..)| events.len() as u64)
+            .sum();
         if let Some(last) = recorded.last() {
-            state.calls.after_commit(written, Sequence(last.last_sequence));
+            state
+                .calls
+                .after_commit(written, Sequence(last.last_sequence));
         }
         for (_, _, step_number) in &plan.entries {
             state.recorded_step = state.recorded_step.max(*step_number);

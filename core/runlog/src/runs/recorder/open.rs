@@ -3,7 +3,8 @@
 use std::{borrow::Cow, collections::HashSet};
 
 use runlog_model::{
-    ContextEvent, ContextEventKind, DanglingFold, DanglingToolCall, NewContextEvent, RawJson, tool_calls_of,
+    ContextEvent, ContextEventKind, DanglingFold, DanglingToolCall, NewContextEvent, RawJson,
+    tool_calls_of,
 };
 use serde::Deserialize;
 
@@ -26,7 +27,10 @@ struct Open {
 
 impl AsyncRunRecorder {
     /// Waits for its turn to write to the context.
-    pub(super) async fn turn<'e>(&self, mut events: impl Iterator<Item = &'e NewContextEvent>) -> Turn<'_> {
+    pub(super) async fn turn<'e>(
+        &self,
+        mut events: impl Iterator<Item = &'e NewContextEvent>,
+    ) -> Turn<'_> {
         self.inner.order.turn(events.all(is_result)).await
     }
 
@@ -40,11 +44,20 @@ impl AsyncRunRecorder {
             return Ok(None);
         }
         let instance = self.state().run.instance_id;
-        let info = self.inner.runs.store.backend().stream(repository::stream_of(instance)).await?;
+        let info = self
+            .inner
+            .runs
+            .store
+            .backend()
+            .stream(repository::stream_of(instance))
+            .await?;
         let is_only_one = self.inner.order.is_only_one();
         let known = {
             let mut state = self.state();
-            state.calls.last_is(info.map(|info| info.last_sequence).unwrap_or_default(), is_only_one);
+            state.calls.last_is(
+                info.map(|info| info.last_sequence).unwrap_or_default(),
+                is_only_one,
+            );
             state.calls.open.clone()
         };
         match known {
@@ -73,7 +86,12 @@ impl AsyncRunRecorder {
                 None
             }
         };
-        self.inner.runs.store.contexts().find_back(instance, &ContextEventKind::ALL, collect).await?;
+        self.inner
+            .runs
+            .store
+            .contexts()
+            .find_back(instance, &ContextEventKind::ALL, collect)
+            .await?;
         let mut fold = DanglingFold::new();
         turn.iter().rev().try_for_each(|event| fold.push(event))?;
         Ok(OpenCalls::of(fold.finish()))
@@ -82,7 +100,15 @@ impl AsyncRunRecorder {
 
 impl OpenCalls {
     pub(in crate::runs) fn of(calls: Vec<DanglingToolCall>) -> Self {
-        Self(calls.into_iter().map(|call| Open { id: call.id, tool: call.name }).collect())
+        Self(
+            calls
+                .into_iter()
+                .map(|call| Open {
+                    id: call.id,
+                    tool: call.name,
+                })
+                .collect(),
+        )
     }
 
     /// Takes in an event that is about to be written.
@@ -91,7 +117,13 @@ impl OpenCalls {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a message that isn't a result, or has other content beside results,
     /// while calls are open, and for one that makes two calls of one id.
     pub(in crate::runs) fn take(&mut self, event: &NewContextEvent) -> Result<()> {
-        let marked = |open: &Open| event.meta.tools.iter().any(|mark| mark.tool_call_id == open.id);
+        let marked = |open: &Open| {
+            event
+                .meta
+                .tools
+                .iter()
+                .any(|mark| mark.tool_call_id == open.id)
+        };
         match event.kind {
             ContextEventKind::ToolResult => {
                 let beside = Beside::results_of(event);
@@ -101,7 +133,8 @@ impl OpenCalls {
                     ));
                 }
                 for mark in &event.meta.tools {
-                    if let Some(place) = self.0.iter().position(|open| open.id == mark.tool_call_id) {
+                    if let Some(place) = self.0.iter().position(|open| open.id == mark.tool_call_id)
+                    {
                         self.0.remove(place);
                     }
                 }
@@ -112,19 +145,34 @@ impl OpenCalls {
             // The message before it has made it, unless it was appended by itself.
             ContextEventKind::ToolCall if self.0.iter().any(marked) => {}
             ContextEventKind::ToolCall => {
-                let id = event.meta.tools.first().and_then(|mark| mark.tool_call_id.clone());
-                self.0.push(Open { id, tool: String::new() });
+                let id = event
+                    .meta
+                    .tools
+                    .first()
+                    .and_then(|mark| mark.tool_call_id.clone());
+                self.0.push(Open {
+                    id,
+                    tool: String::new(),
+                });
             }
             _ if !self.0.is_empty() => return Err(self.between()),
             ContextEventKind::AssistantMessage => {
                 let calls = tool_calls_of(&event.content).unwrap_or_default();
                 let mut ids = HashSet::new();
-                if let Some(id) = calls.iter().filter_map(|call| call.id.as_deref()).find(|id| !ids.insert(*id)) {
-                    let message =
-                        format!("the message makes two tool calls with the id {id:?}, and a result answers one");
+                if let Some(id) = calls
+                    .iter()
+                    .filter_map(|call| call.id.as_deref())
+                    .find(|id| !ids.insert(*id))
+                {
+                    let message = format!(
+                        "the message makes two tool calls with the id {id:?}, and a result answers one"
+                    );
                     return Err(Error::invalid(message));
                 }
-                self.0.extend(calls.into_iter().map(|call| Open { id: call.id, tool: call.name }));
+                self.0.extend(calls.into_iter().map(|call| Open {
+                    id: call.id,
+                    tool: call.name,
+                }));
             }
             ContextEventKind::UserMessage | ContextEventKind::SystemMessage => {}
         }
@@ -180,7 +228,9 @@ impl Beside {
         if !text.contains(RESULT) {
             return Self::Nothing;
         }
-        let Ok(Message { content }) = serde_json::from_str(text) else { return Self::Nothing };
+        let Ok(Message { content }) = serde_json::from_str(text) else {
+            return Self::Nothing;
+        };
         let is_result = |part: &Part<'_>| part.kind == RESULT;
         let results = content.iter().filter(|part| is_result(part)).count();
         match content.iter().take_while(|part| is_result(part)).count() {

@@ -12,17 +12,36 @@ impl AsyncRunRecorder {
         let instance = self.state().run.instance_id;
         let contexts = self.inner.runs.store.contexts();
         let is_it = |event: &ContextEvent| event.position == recorded.id;
-        let mut event = contexts.event(instance, recorded.sequence_number).await?.filter(is_it);
+        let mut event = contexts
+            .event(instance, recorded.sequence_number)
+            .await?
+            .filter(is_it);
         if event.is_none() {
             // It had another number of events the first time, or a truncation has taken it.
-            let (stream, last) = (repository::stream_of(instance), Sequence(recorded.last_sequence));
-            let before = self.inner.runs.store.last_before(stream, last, recorded.id.saturating_add(1)).await?;
+            let (stream, last) = (
+                repository::stream_of(instance),
+                Sequence(recorded.last_sequence),
+            );
+            let before = self
+                .inner
+                .runs
+                .store
+                .last_before(stream, last, recorded.id.saturating_add(1))
+                .await?;
             let sequence = before.map_or(0, |record| record.sequence.0);
             event = contexts.event(instance, sequence).await?.filter(is_it);
         }
-        let sequence_number = event.as_ref().map_or(recorded.sequence_number, |event| event.sequence_number);
-        let step_number = event.and_then(|event| event.step_number).unwrap_or(recorded.step_number);
-        Ok(Recorded { step_number, sequence_number, ..recorded })
+        let sequence_number = event
+            .as_ref()
+            .map_or(recorded.sequence_number, |event| event.sequence_number);
+        let step_number = event
+            .and_then(|event| event.step_number)
+            .unwrap_or(recorded.step_number);
+        Ok(Recorded {
+            step_number,
+            sequence_number,
+            ..recorded
+        })
     }
 }
 

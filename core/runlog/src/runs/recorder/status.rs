@@ -14,12 +14,23 @@ use crate::{
 };
 
 impl AsyncRunRecorder {
-    pub(super) async fn change(&self, status: RunStatus, fill: impl Fn(&mut StatusChange)) -> Result<Run> {
+    pub(super) async fn change(
+        &self,
+        status: RunStatus,
+        fill: impl Fn(&mut StatusChange),
+    ) -> Result<Run> {
         let mut attempt = 1;
         loop {
             let planned = self.plan_change(status, &fill)?;
             let _closed = self.gate().close().await;
-            match self.inner.runs.store.backend().commit(Batch::new(ops_of_changes(&[planned]))).await {
+            match self
+                .inner
+                .runs
+                .store
+                .backend()
+                .commit(Batch::new(ops_of_changes(&[planned])))
+                .await
+            {
                 Ok(_) => {
                     self.inner.runs.index().after_commit().await;
                     self.refresh().await?;
@@ -44,7 +55,11 @@ impl AsyncRunRecorder {
     /// # Errors
     /// [`WrongStatus`](ErrorKind::WrongStatus) when it can't, [`TooLarge`](ErrorKind::TooLarge) for a text over its
     /// limit.
-    pub(crate) fn plan_change(&self, status: RunStatus, fill: impl Fn(&mut StatusChange)) -> Result<PlannedChange> {
+    pub(crate) fn plan_change(
+        &self,
+        status: RunStatus,
+        fill: impl Fn(&mut StatusChange),
+    ) -> Result<PlannedChange> {
         let state = self.state();
         changeable(&state.run, status)?;
         let mut change = StatusChange {
@@ -57,9 +72,20 @@ impl AsyncRunRecorder {
         };
         fill(&mut change);
         let (step_count, at_ms) = (change.step_count, change.at_ms);
-        let listed = RunCatalogEvent::StatusChanged { id: self.id(), status, step_count, at_ms }.encode()?;
+        let listed = RunCatalogEvent::StatusChanged {
+            id: self.id(),
+            status,
+            step_count,
+            at_ms,
+        }
+        .encode()?;
         let own = vec![RunEvent::StatusChanged(change).encode()?];
-        Ok(PlannedChange { id: self.id(), last_sequence: state.last_sequence, own, listed })
+        Ok(PlannedChange {
+            id: self.id(),
+            last_sequence: state.last_sequence,
+            own,
+            listed,
+        })
     }
 }
 
@@ -68,18 +94,23 @@ pub(super) fn running(run: &Run, what: &str) -> Result<()> {
     if run.status == RunStatus::Running {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::WrongStatus, format!("run {} is {}, and can't {what}", run.id, run.status)))
+    Err(Error::new(
+        ErrorKind::WrongStatus,
+        format!("run {} is {}, and can't {what}", run.id, run.status),
+    ))
 }
 
 /// Refuses a change of status that there is none of.
 pub(super) fn changeable(run: &Run, to: RunStatus) -> Result<()> {
     match (run.status, to, run.resumed_by) {
         (RunStatus::Running, ..) | (RunStatus::Paused, RunStatus::Cancelled, None) => Ok(()),
-        (RunStatus::Paused, RunStatus::Cancelled, Some(by)) => {
-            Err(Error::new(ErrorKind::WrongStatus, format!("run {} was resumed as run {by}; cancel that one", run.id)))
-        }
-        (status, ..) => {
-            Err(Error::new(ErrorKind::WrongStatus, format!("run {} is {status}, and can't become {to}", run.id)))
-        }
+        (RunStatus::Paused, RunStatus::Cancelled, Some(by)) => Err(Error::new(
+            ErrorKind::WrongStatus,
+            format!("run {} was resumed as run {by}; cancel that one", run.id),
+        )),
+        (status, ..) => Err(Error::new(
+            ErrorKind::WrongStatus,
+            format!("run {} is {status}, and can't become {to}", run.id),
+        )),
     }
 }
