@@ -3,7 +3,7 @@
 /// Makes the methods of a blocking object from a table: each row is a method of the object that awaits, with what it does.
 /// What it is refused for is told there, and its documentation gets a link to it.
 ///
-/// ```ignore
+/// ```text
 /// waiting! {
 ///     Runs: crate::runs::Runs;
 ///
@@ -16,7 +16,7 @@
 ///
 /// becomes
 ///
-/// ```ignore
+/// ```text
 /// impl From<crate::runs::Runs> for Runs {
 ///     fn from(inner: crate::runs::Runs) -> Self { Self { inner } }
 /// }
