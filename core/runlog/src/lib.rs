@@ -32,7 +32,7 @@ struct SpawnSubAgents;
 pub mod archive;
 /// Where a log is kept: the trait that every backend implements, of the crate `runlog-log`.
 pub mod backend {
-    pub use runlog_log::{Backend, BackendFuture, Page};
+    pub use runlog_log::{Backend, BackendFuture, Decorator, Maintenance, Page, if_supported};
 }
 #[cfg(not(target_family = "wasm"))]
 mod backup;
@@ -90,8 +90,8 @@ pub use repository::{
 #[cfg(not(target_family = "wasm"))]
 pub use runlog_engine::SystemHost;
 pub use runlog_engine::{self as engine, Missing, Mode, OpenOptions as StoreOptions};
-pub use runlog_engine::{Durability, Embedded, Host, Wait};
-pub use runlog_log::{self as log, Error, ErrorKind, Result};
+pub use runlog_engine::{Embedded, Host};
+pub use runlog_log::{self as log, Durability, Error, ErrorKind, Result, Wait};
 pub use runlog_model::{AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents};
 pub use runlog_model::{
     AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowEventKind, FlowSummary, ListFlows,

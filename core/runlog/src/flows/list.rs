@@ -14,7 +14,7 @@ use runlog_model::{
 };
 
 use crate::{
-    AsyncStore, Embedded, Error, Paged, Result,
+    AsyncStore, Error, Paged, Result,
     backend::Backend,
     cursor::{Cursor, Kind},
     projection::{Folded, Projection, Streams},
@@ -239,7 +239,7 @@ impl AsyncFlows {
         let run_status = runs.run(flow.run_id).map(|placed| placed.run.status);
         let is_over = flow.is_over || run_status.is_some_and(RunStatus::is_final);
         let is_working = || {
-            let is_known = !self.store.embedded().is_some_and(Embedded::is_read_only);
+            let is_known = !self.store.backend().is_read_only();
             let of_run = || self.store.runs().index().shared().is_live(flow.run_id);
             is_known.then(|| self.store.shared.flows.shared.is_live(flow.run_id) || of_run())
         };

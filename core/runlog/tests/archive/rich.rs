@@ -13,11 +13,8 @@ use runlog::{
     NewInstance, NewMessage, NewRequest, NewRun, NewSession, NewToolCall, RawJson, RequestEnd,
     ResumeOptions, RuntimeEvent, SessionId, StepType, Store, StoreOptions, SystemHost, ToolOutcome,
     Updates,
-    backend::{Backend, BackendFuture, Page},
-    engine::{
-        Appended, Batch, Expected, Kind, NewRecord, Op, Position, ReadOptions, Sequence, Snapshot,
-        StreamId, StreamInfo,
-    },
+    backend::{Backend, BackendFuture, Decorator},
+    log::{Appended, Batch, Expected, Kind, NewRecord, Op, Sequence, StreamId},
     transcript::{Options, keep::EntryBatch, parse},
 };
 use uuid::Uuid;
@@ -358,7 +355,11 @@ impl Failing {
     }
 }
 
-impl Backend for Failing {
+impl Decorator for Failing {
+    fn inner(&self) -> &dyn Backend {
+        &*self.inner
+    }
+
     fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
         match self.left.load(Ordering::Relaxed) {
             0 => Box::pin(std::future::ready(Err(Error::new(
@@ -370,49 +371,5 @@ impl Backend for Failing {
                 self.inner.commit(batch)
             }
         }
-    }
-
-    fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
-        self.inner.read(stream, options)
-    }
-
-    fn scan(&self, first: Position, limit: u64) -> BackendFuture<'_, Page<Position>> {
-        self.inner.scan(first, limit)
-    }
-
-    fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
-        self.inner.stream(stream)
-    }
-
-    fn latest_snapshot(
-        &self,
-        stream: StreamId,
-        at_or_before: Sequence,
-    ) -> BackendFuture<'_, Option<Snapshot>> {
-        self.inner.latest_snapshot(stream, at_or_before)
-    }
-
-    fn poll_past(
-        &self,
-        seen: Position,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<runlog::Result<Position>> {
-        self.inner.poll_past(seen, context)
-    }
-
-    fn wait_past(&self, seen: Position) -> BackendFuture<'_, Position> {
-        self.inner.wait_past(seen)
-    }
-
-    fn new_id(&self) -> Uuid {
-        self.inner.new_id()
-    }
-
-    fn redactions(&self) -> u64 {
-        self.inner.redactions()
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.inner.now_ms()
     }
 }
