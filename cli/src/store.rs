@@ -12,8 +12,9 @@ use runlog::engine::storage::{FsStorage, Storage};
 pub(crate) use runlog::engine::{Salvage, Salvaged};
 use runlog::log::{Position, ReadOptions, Record, Repair, Sequence, StreamId, Verification};
 use runlog::{
-    AgentInstance, ContextEvent, ErrorKind, InstanceId, ListFlows, ListRuns, ListSessions, RunId,
-    Session, Store, StoreOptions, SystemHost, archive::ImportClock, transcript::StoredEvent,
+    AgentInstance, ErrorKind, InstanceId, RunId, Session, StoreOptions, archive::ImportClock,
+    blocking::Store, contexts::ContextEvent, engine::SystemHost, flows::ListFlows, runs::ListRuns,
+    sessions::ListSessions, transcripts::StoredEvent,
 };
 
 use crate::{

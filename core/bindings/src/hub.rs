@@ -28,7 +28,7 @@ const ASKED: u64 = 0;
 /// use std::sync::Arc;
 /// use runlog_bindings::{Host, Hub, Started};
 ///
-/// let host = Host { engine: Arc::new(runlog::SystemHost), offload: Arc::new(|work| work()) };
+/// let host = Host { engine: Arc::new(runlog::engine::SystemHost), offload: Arc::new(|work| work()) };
 /// let mut hub = Hub::new(host, || {});
 /// let Started::Done(Ok(opened)) = hub.call(0, "openInMemory", "{}", b"") else { panic!() };
 /// let store = opened.handle.unwrap();
@@ -182,8 +182,9 @@ impl std::fmt::Debug for Hub {
 #[cfg(test)]
 mod tests {
     use runlog::{
-        AsyncStore, Embedded, SystemHost, Wait,
+        Store,
         backend::{Backend, Decorator},
+        engine::{Embedded, SystemHost, Wait},
     };
 
     use super::*;
@@ -214,7 +215,7 @@ mod tests {
         let mut hub = Hub::new(host.clone(), || {});
         let embedded = Embedded::in_memory(Arc::new(SystemHost), Wait::Block);
         let shared = SharedStore {
-            store: AsyncStore::with_backend(Arc::new(Plain(embedded))),
+            store: Store::with_backend(Arc::new(Plain(embedded))),
             in_memory: true,
         };
         let object = Rc::new(StoreObject::new(shared, host, true));

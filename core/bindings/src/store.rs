@@ -13,7 +13,7 @@ use std::{
 };
 
 use runlog::{
-    AsyncStore,
+    Store,
     backend::Backend,
     log::{BackupOptions, Position, Verification},
 };
@@ -37,7 +37,7 @@ static LAST_TOKEN: AtomicU64 = AtomicU64::new(0);
 /// An open store, without what belongs to one thread.
 #[derive(Clone)]
 pub(crate) struct SharedStore {
-    pub(crate) store: AsyncStore,
+    pub(crate) store: Store,
     pub(crate) in_memory: bool,
 }
 
@@ -79,7 +79,7 @@ impl StoreObject {
     }
 
     /// The store.
-    pub(crate) fn store(&self) -> Result<AsyncStore> {
+    pub(crate) fn store(&self) -> Result<Store> {
         Ok(self.shared()?.store.clone())
     }
 

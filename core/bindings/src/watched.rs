@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use runlog::{
-    Embedded,
     backend::{Backend, BackendFuture, Decorator, Maintenance},
+    engine::Embedded,
     log::{Appended, Batch},
 };
 

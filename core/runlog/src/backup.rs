@@ -6,9 +6,9 @@ use runlog_log::{Backup, BackupOptions};
 
 #[cfg(doc)]
 use crate::ErrorKind;
-use crate::{AsyncStore, Result, Store};
+use crate::{Result, blocking::Store};
 
-impl AsyncStore {
+impl crate::Store {
     /// Copies the store to another folder while it is used: all that is acknowledged when it begins, of a reader all that it
     /// sees. What an earlier backup to the folder has is kept, so that the next one copies what is new. The folder is a
     /// store: open it, or copy it back to restore it. It blocks the thread; durable when it returns.
@@ -36,10 +36,10 @@ impl AsyncStore {
 }
 
 impl Store {
-    /// As [`AsyncStore::backup`].
+    /// As [`crate::Store::backup`].
     ///
     /// ```
-    /// use runlog::{NewSession, Store};
+    /// use runlog::{NewSession, blocking::Store};
     ///
     /// let folder = tempfile::tempdir().unwrap();
     /// let store = Store::open(folder.path().join("store"))?;
@@ -56,7 +56,7 @@ impl Store {
         self.to_async().backup(folder)
     }
 
-    /// As [`AsyncStore::backup_with`].
+    /// As [`crate::Store::backup_with`].
     ///
     /// # Errors
     /// As there.

@@ -7,11 +7,14 @@ use std::sync::Arc;
 
 use pollster::block_on;
 use runlog::{
-    Embedded, Error, ErrorKind, ListRuns, ListSessions, NewMessage, NewRun, NewSession, RunStatus,
-    Store, SystemHost, Wait,
+    Error, ErrorKind, NewMessage, NewRun, NewSession, RunStatus,
     archive::{self, What},
     backend::{Backend, Decorator, Maintenance, if_supported},
+    blocking::Store,
+    engine::{Embedded, SystemHost, Wait},
     log::{Batch, Expected, NewRecord, Op, Position, StreamId},
+    runs::ListRuns,
+    sessions::ListSessions,
 };
 
 /// Reads and writes, and has no [`Maintenance`].

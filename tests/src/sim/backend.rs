@@ -1,8 +1,8 @@
 //! [`GivingWay`]: a backend whose every call may let others go on before and after what it does.
 
 use runlog::{
-    Embedded,
     backend::{Backend, BackendFuture, Decorator, Page},
+    engine::Embedded,
     log::{Appended, Batch, Durability, ReadOptions, Sequence, StreamId, StreamInfo},
 };
 
