@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-#[cfg(not(target_family = "wasm"))]
-use runlog_engine::{Backup, BackupOptions};
 use runlog_engine::{Embedded, Wait, storage::Storage};
+#[cfg(not(target_family = "wasm"))]
+use runlog_log::{Backup, BackupOptions};
 use runlog_model::{
     AgentInstance, InstanceId, ListSessions, RunId, Session, SessionChanges, SessionId, SessionPage,
 };
@@ -52,7 +52,7 @@ impl Store {
 
     /// A store in memory, on this clock and randomness.
     pub fn in_memory_with(host: Arc<dyn runlog_engine::Host>) -> Self {
-        Self::with_embedded(&Embedded::in_memory(host, Wait::Block))
+        Self::with_backend(Arc::new(Embedded::in_memory(host, Wait::Block)))
     }
 
     /// Opens the store in a folder, or makes one there. What a crash left is recovered.
@@ -115,18 +115,9 @@ impl Store {
         })
     }
 
-    /// A store on this backend, whose calls are waited for.
+    /// A store on this backend. The calling thread waits itself where the backend can do that.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
-        Self {
-            inner: crate::Store::with_backend(backend),
-        }
-    }
-
-    /// A store on the engine in this process. The calling thread waits itself, whatever `embedded` says.
-    pub fn with_embedded(embedded: &Embedded) -> Self {
-        Self {
-            inner: crate::Store::with_embedded(embedded.with_wait(Wait::Block)),
-        }
+        crate::Store::with_backend(backend).to_blocking()
     }
 
     /// The store that does the work, which blocks the thread that polls it.
@@ -163,9 +154,6 @@ waiting! {
 
     /// Where the log is kept.
     now fn backend(&self) -> &Arc<dyn Backend>;
-
-    /// The engine in this process, for what only it has. `None` on another backend.
-    now fn embedded(&self) -> Option<&Embedded>;
 
     /// The runs that opening the store has paused.
     now fn recovered_runs(&self) -> &[RunId];
