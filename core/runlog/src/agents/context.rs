@@ -19,7 +19,8 @@ use crate::{
     Error, ErrorKind, Result,
     contexts::{AppendOptions, RawMessage},
     flows::{command_received, listing, load_snapshot, receive_since},
-    runs::{BatchExtras, Recorded, ToolOutcome, run_stream},
+    kernel::records::run_stream,
+    runs::{BatchExtras, Recorded, ToolOutcome},
 };
 
 /// The run that an [`Executor`](super::Executor) works on: its context, its record, and what it shares with others.

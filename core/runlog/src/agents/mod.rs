@@ -32,7 +32,6 @@ mod work;
 pub use context::RunContext;
 #[cfg(feature = "broken-orchestrator")]
 pub use defect::Defect;
-pub(crate) use definitions::AgentsFold;
 pub use definitions::{AGENTS_STREAM, Agents};
 pub use executor::{AgentEnd, AgentError, Execution, Executor, executor_fn};
 #[cfg(all(target_family = "wasm", feature = "js"))]

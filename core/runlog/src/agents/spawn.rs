@@ -23,8 +23,8 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     contexts::{AppendOptions, RawMessage},
+    kernel::lookup::live_session,
     runs::{BatchExtras, Continuation, ResumeExtras, ResumeOptions, ResumedBy, RunRecorder},
-    sessions::lookup::live_session,
 };
 
 /// The most children of one batch, and about the most bytes of it.

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     Error, Result,
+    kernel::new_session::NewInstance,
     runs::{Continuation, NewRun, ResumeOptions, RunPlace},
-    sessions::NewInstance,
 };
 
 impl Inner {

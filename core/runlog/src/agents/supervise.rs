@@ -25,7 +25,8 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    runs::{Dangling, ResumeExtras, ResumeOptions, ResumedBy, ToolOutcome, run_stream},
+    kernel::records::run_stream,
+    runs::{Dangling, ResumeExtras, ResumeOptions, ResumedBy, ToolOutcome},
 };
 
 /// What became of the runs that a crash had cut off.

@@ -3,17 +3,18 @@
 use std::{collections::BTreeMap, fmt};
 
 use runlog_log::{
-    Appended, Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId,
+    Appended, Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence,
 };
 use runlog_model::{
     FlowEventKind, NodeStatus, RawJson, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent,
 };
 use serde::{Deserialize, Serialize};
 
-use super::list::{LiveGuard, listing};
+use super::list::listing;
 use crate::{
-    Error, ErrorKind, Result, Store, journal::attempts::ATTEMPTS_MAX, runs::Gate,
-    sessions::lookup::check_id,
+    Error, ErrorKind, Result, Store,
+    journal::attempts::ATTEMPTS_MAX,
+    kernel::{flows::LiveGuard, gates::Gate, lookup::check_id, records::run_stream},
 };
 
 /// What a node that was running is resumed with where nothing else is said.
@@ -102,7 +103,7 @@ impl FlowRun {
             run_id: Some(run.to_string()),
             ..RunSnapshot::new("running")
         };
-        let stream = stream_of(run);
+        let stream = run_stream(run);
         store
             .shared
             .catalog
@@ -312,7 +313,7 @@ impl FlowRun {
         let records: Vec<_> = records.collect();
         let count = records.len() as u64;
         let append = Op::Append {
-            stream: stream_of(self.run),
+            stream: run_stream(self.run),
             expected: Expected::Exists,
             records,
         };
@@ -368,7 +369,7 @@ impl FlowRun {
         let (meta, payload) = self.state.encode()?;
         let (meta, payload) = (&meta[..], payload.as_bytes());
         let sequence = Sequence(self.last_sequence);
-        let (stream, expected) = (stream_of(self.run), Expected::Any);
+        let (stream, expected) = (run_stream(self.run), Expected::Any);
         let listed = self.store.listed_flow(self.run, &self.state.status).await?;
         let mut ops = vec![Op::Snapshot {
             stream,
@@ -537,7 +538,7 @@ pub(crate) async fn load_snapshot(
 ) -> Result<Option<(u64, RunSnapshot)>> {
     let mut at = at_or_before;
     loop {
-        let snapshot = match store.backend().latest_snapshot(stream_of(run), at).await {
+        let snapshot = match store.backend().latest_snapshot(run_stream(run), at).await {
             Ok(Some(snapshot)) => snapshot,
             Ok(None) => return Ok(None),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -563,7 +564,7 @@ pub(crate) async fn receive_since(
 ) -> Result<u64> {
     let last = store
         .backend()
-        .stream(stream_of(run))
+        .stream(run_stream(run))
         .await?
         .map_or(0, |info| info.last_sequence.0);
     receive(store, run, covered, last, state).await?;
@@ -581,7 +582,7 @@ pub(super) async fn state_at(
     };
     let end = store
         .backend()
-        .stream(stream_of(run))
+        .stream(run_stream(run))
         .await?
         .map_or(0, |info| info.last_sequence.0);
     receive(store, run, covered, end.min(last.0), &mut state).await?;
@@ -605,7 +606,7 @@ async fn receive(
             kinds,
             ..ReadOptions::default()
         };
-        let page = store.backend().read(stream_of(run), options).await?;
+        let page = store.backend().read(run_stream(run), options).await?;
         next = page.next;
         for record in page.records.iter().filter(|record| !record.redacted) {
             let event = RuntimeEvent::decode(&record.meta, &record.payload)?;
@@ -630,9 +631,4 @@ impl fmt::Debug for FlowRun {
             .field("sessions", sessions)
             .finish_non_exhaustive()
     }
-}
-
-/// The stream of a run: its timeline.
-pub(super) fn stream_of(run: RunId) -> StreamId {
-    StreamId(run.as_uuid())
 }

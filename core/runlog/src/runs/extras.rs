@@ -5,8 +5,14 @@ use std::collections::{HashSet, VecDeque};
 use runlog_log::{Batch, Durability, Expected, Op, Sequence};
 use runlog_model::{EncodedRunEvent, ListRuns, RunCatalog, RunId, RunStatus, StatusChange};
 
-use super::{RunRecorder, Runs, index::RUNS_STREAM, load::stream_of, start::record};
-use crate::{ErrorKind, Result};
+use super::{RunRecorder, Runs};
+use crate::{
+    ErrorKind, Result,
+    kernel::{
+        records::{run_record, run_stream},
+        runs::RUNS_STREAM,
+    },
+};
 
 /// What is written in the same batch as a run's messages.
 #[derive(Default)]
@@ -72,14 +78,14 @@ pub(crate) fn ops_of_changes(changes: &[PlannedChange]) -> Vec<Op<'_>> {
     let mut ops: Vec<Op<'_>> = changes
         .iter()
         .map(|change| Op::Append {
-            stream: stream_of(change.id),
+            stream: run_stream(change.id),
             expected: Expected::Last(change.last_sequence),
-            records: change.own.iter().map(record).collect(),
+            records: change.own.iter().map(run_record).collect(),
         })
         .collect();
     let records = changes
         .iter()
-        .map(|change| record(&change.listed))
+        .map(|change| run_record(&change.listed))
         .collect();
     ops.push(Op::Append {
         stream: RUNS_STREAM,

@@ -1,10 +1,10 @@
 //! [`LoadedRun`]: one run, folded from its own stream.
 
-use runlog_log::{Direction, Kind, ReadOptions, Record, Sequence, StreamId};
+use runlog_log::{Direction, Kind, ReadOptions, Record, Sequence};
 use runlog_model::{RUN_EVENT_KINDS, Run, RunEvent, RunFold, RunId, RunStatus};
 
 use super::Runs;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, kernel::records::run_stream};
 
 /// The kind byte of a run's creation.
 const CREATED: Kind = Kind(RUN_EVENT_KINDS[0]);
@@ -26,10 +26,6 @@ pub(super) struct LoadedRun {
     pub(super) ended_position: Option<u64>,
 }
 
-pub(crate) fn stream_of(run: RunId) -> StreamId {
-    StreamId(run.as_uuid())
-}
-
 impl Runs {
     /// Folds a run from its stream. [`NotFound`](ErrorKind::NotFound) for one that isn't there.
     ///
@@ -38,13 +34,13 @@ impl Runs {
     pub(super) async fn load(&self, id: RunId) -> Result<LoadedRun> {
         let missing = || Error::not_found(format!("no run {id}"));
         let backend = self.store.backend();
-        let info = backend.stream(stream_of(id)).await?.ok_or_else(missing)?;
+        let info = backend.stream(run_stream(id)).await?.ok_or_else(missing)?;
         let first = ReadOptions {
             last: Sequence::FIRST,
             kinds: vec![CREATED],
             ..ReadOptions::default()
         };
-        let page = backend.read(stream_of(id), first).await?;
+        let page = backend.read(run_stream(id), first).await?;
         // A stream of that id that isn't a run's begins with something else.
         let created = page.records.into_iter().next().ok_or_else(missing)?;
         let created_position = created.position.0;
@@ -85,7 +81,7 @@ impl Runs {
                 direction: Direction::Backward,
                 limit: LAST_EVENTS,
             };
-            let page = self.store.backend().read(stream_of(id), options).await?;
+            let page = self.store.backend().read(run_stream(id), options).await?;
             next = page.next;
             for record in page.records {
                 let is_step = record.kind == STEP_STARTED;
@@ -107,7 +103,7 @@ impl Runs {
     ) -> Result<Sequence> {
         let backend = self.store.backend();
         let info = backend
-            .stream(stream_of(id))
+            .stream(run_stream(id))
             .await?
             .ok_or_else(|| Error::not_found(format!("no run {id}")))?;
         let mut next = Some(after.next());
@@ -119,7 +115,7 @@ impl Runs {
                 kinds,
                 ..ReadOptions::default()
             };
-            let page = backend.read(stream_of(id), options).await?;
+            let page = backend.read(run_stream(id), options).await?;
             next = page.next;
             for record in &page.records {
                 let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
@@ -139,7 +135,7 @@ impl Runs {
             limit: 1,
             ..ReadOptions::default()
         };
-        let page = match self.store.backend().read(stream_of(id), newest).await {
+        let page = match self.store.backend().read(run_stream(id), newest).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             page => page?,
         };

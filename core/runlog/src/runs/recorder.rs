@@ -23,19 +23,16 @@ pub use entries::RunEntry;
 use repeat::expected_of;
 use status::running;
 
-use super::{
-    Runs, ToolOutcome,
-    extras::BatchExtras,
-    gate::Gate,
-    index::{ContextOrder, LiveGuard},
-    load::stream_of,
-    outcome::AnsweredCall,
-    start::{context_records, record},
-};
+use super::{Runs, ToolOutcome, extras::BatchExtras, outcome::AnsweredCall};
 use crate::{
     Error, ErrorKind, Result,
-    contexts::{AppendOptions, RawMessage, events},
+    contexts::{AppendOptions, RawMessage},
     journal::attempts::ATTEMPTS_MAX,
+    kernel::{
+        gates::Gate,
+        records::{context_records, context_stream, run_record, run_stream},
+        runs::{ContextOrder, LiveGuard},
+    },
 };
 
 /// Writes one run while it happens. [`blocking::RunRecorder`](crate::blocking::RunRecorder) is the same for
@@ -394,7 +391,7 @@ impl RunRecorder {
                 .map_or(Expected::Any, |last| Expected::Last(Sequence(last)));
             let mut ops = Vec::with_capacity(2 + extras.ops.len());
             if !events.is_empty() {
-                let stream = events::stream_of(instance);
+                let stream = context_stream(instance);
                 ops.push(Op::Append {
                     stream,
                     expected,
@@ -403,9 +400,13 @@ impl RunRecorder {
             }
             // Also without a record: it sees to it that the run hasn't ended.
             ops.push(Op::Append {
-                stream: stream_of(self.id()),
+                stream: run_stream(self.id()),
                 expected: Expected::Last(last),
-                records: step.iter().chain(extras.run_events).map(record).collect(),
+                records: step
+                    .iter()
+                    .chain(extras.run_events)
+                    .map(run_record)
+                    .collect(),
             });
             ops.extend(extras.ops.iter().cloned());
             let batch = Batch {
@@ -498,7 +499,7 @@ impl RunRecorder {
             .runs
             .store
             .backend()
-            .stream(stream_of(self.id()))
+            .stream(run_stream(self.id()))
             .await?;
         if info.map(|info| info.last_sequence) != Some(self.state().last_sequence) {
             self.refresh().await?;

@@ -5,8 +5,14 @@ use runlog_model::{
     EncodedRunEvent, RunCatalogEvent, RunEvent, RunId, RunStatus, StatusChange, pause_reason,
 };
 
-use super::{Runs, index::RUNS_STREAM, load::stream_of, start::record};
-use crate::{ErrorKind, Result};
+use super::Runs;
+use crate::{
+    ErrorKind, Result,
+    kernel::{
+        records::{run_record, run_stream},
+        runs::RUNS_STREAM,
+    },
+};
 
 /// How many runs are paused by one batch.
 const RUNS_PER_BATCH: usize = 256;
@@ -48,14 +54,14 @@ impl Runs {
             let mut ops: Vec<Op<'_>> = orphans
                 .iter()
                 .map(|orphan| Op::Append {
-                    stream: stream_of(orphan.id),
+                    stream: run_stream(orphan.id),
                     expected: Expected::Last(orphan.last_sequence),
-                    records: vec![record(&orphan.own)],
+                    records: vec![run_record(&orphan.own)],
                 })
                 .collect();
             let records = orphans
                 .iter()
-                .map(|orphan| record(&orphan.listed))
+                .map(|orphan| run_record(&orphan.listed))
                 .collect();
             ops.push(Op::Append {
                 stream: RUNS_STREAM,

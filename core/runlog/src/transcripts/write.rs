@@ -14,10 +14,10 @@ use uuid::Uuid;
 use super::keep::EntryBatch;
 use crate::{
     Error, ErrorKind, Result, Store,
-    sessions::{
-        NewSession,
+    kernel::{
         catalog::Change,
         lookup::{check_free, check_id, check_unused, live_session},
+        new_session::NewSession,
     },
 };
 

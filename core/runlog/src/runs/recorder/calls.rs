@@ -11,7 +11,9 @@ use runlog_log::Sequence;
 use runlog_model::{ContextEvent, ContextEventKind, NewContextEvent, ToolStyle, tool_calls_of};
 
 use super::{RunRecorder, open::OpenCalls};
-use crate::{Error, ErrorKind, Result, contexts::events, runs::outcome::AnsweredCall};
+use crate::{
+    Error, ErrorKind, Result, kernel::records::context_stream, runs::outcome::AnsweredCall,
+};
 
 /// How far back the call of a result is looked for, in messages, calls and results: providers take a result that follows
 /// its call, so that one further away than this is no result of the run's work.
@@ -132,7 +134,7 @@ impl RunRecorder {
             .runs
             .store
             .backend()
-            .stream(events::stream_of(instance))
+            .stream(context_stream(instance))
             .await?;
         let is_only_one = self.inner.order.is_only_one();
         let known = {

@@ -9,7 +9,10 @@ use runlog_model::{
 use serde::Deserialize;
 
 use super::RunRecorder;
-use crate::{Error, Result, contexts::events, runs::index::Turn};
+use crate::{
+    Error, Result,
+    kernel::{records::context_stream, runs::Turn},
+};
 
 /// The most calls that an error names.
 const NAMED_MAX: usize = 5;
@@ -49,7 +52,7 @@ impl RunRecorder {
             .runs
             .store
             .backend()
-            .stream(events::stream_of(instance))
+            .stream(context_stream(instance))
             .await?;
         let is_only_one = self.inner.order.is_only_one();
         let known = {

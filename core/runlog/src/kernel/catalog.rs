@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use runlog_log::{Batch, Expected, Kind, NewRecord, Op, Sequence, StreamId};
+use runlog_log::{Batch, Expected, NewRecord, Op, Sequence, StreamId};
 use runlog_model::{Catalog, CatalogEvent, EncodedCatalogEvent};
 
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
         attempts::Queues,
         projection::{Folded, Projection, Streams},
     },
+    kernel::records::catalog_record,
 };
 
 /// The stream of every store that says which sessions and instances there are.
@@ -123,12 +124,4 @@ impl CatalogReader {
 
 fn records(events: &[EncodedCatalogEvent]) -> Vec<NewRecord<'_>> {
     events.iter().map(catalog_record).collect()
-}
-
-pub(crate) fn catalog_record(event: &EncodedCatalogEvent) -> NewRecord<'_> {
-    NewRecord {
-        kind: Kind(event.kind),
-        meta: &event.meta,
-        payload: &event.payload,
-    }
 }

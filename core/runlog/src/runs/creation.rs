@@ -1,0 +1,29 @@
+//! What a new run is written as.
+
+use runlog_log::{Expected, Op};
+use runlog_model::{EncodedRunEvent, Run};
+
+use crate::kernel::{
+    records::{run_record, run_stream},
+    runs::RUNS_STREAM,
+};
+
+/// What makes a run's stream and lists it.
+pub(super) fn creation<'a>(
+    run: &Run,
+    own: &'a EncodedRunEvent,
+    listed: &'a EncodedRunEvent,
+) -> Vec<Op<'a>> {
+    vec![
+        Op::Append {
+            stream: run_stream(run.id),
+            expected: Expected::Absent,
+            records: vec![run_record(own)],
+        },
+        Op::Append {
+            stream: RUNS_STREAM,
+            expected: Expected::Any,
+            records: vec![run_record(listed)],
+        },
+    ]
+}
