@@ -10,13 +10,12 @@ use runlog_model::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    SharedSpace, SpawnRequest, SpawnResult, ToolReply,
-    active_run::ActiveRun,
-    defect::Defect,
-    orchestrator::{Inner, Orchestrator, not_here},
+    SharedSpace, SpawnRequest, SpawnResult, ToolReply, active_run::ActiveRun, defect::Defect,
+    orchestrator::Orchestrator,
 };
 use crate::{
     Error, ErrorKind, Result,
+    agents::inner::{Inner, not_here},
     contexts::{AppendOptions, RawMessage},
     flows::{command_received, listing, load_snapshot, receive_since},
     kernel::records::run_stream,
@@ -29,7 +28,7 @@ use crate::{
 /// [`WrongStatus`](ErrorKind::WrongStatus) once the run has paused or ended, whoever ended it.
 #[derive(Clone)]
 pub struct RunContext {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
     live: Arc<ActiveRun>,
 }
 
@@ -81,11 +80,6 @@ impl RunContext {
     /// How many runs are above it: 0 for one that nobody spawned.
     pub fn depth(&self) -> u32 {
         self.live.depth
-    }
-
-    /// The orchestrator that runs it.
-    pub fn orchestrator(&self) -> Orchestrator {
-        Orchestrator::of(Arc::clone(&self.inner))
     }
 
     /// The messages of its context: exactly what to send to the model, in order, byte for byte. Those of the runs it

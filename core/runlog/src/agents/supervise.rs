@@ -1,5 +1,15 @@
 //! Going on with what a crash cut off: each run once, and those that waited for others with what came of them.
 
+use super::{
+    Executor, SpawnResult,
+    active_run::{ActiveRun, Beginning},
+    defect::Defect,
+    inbox::Inbox,
+    inner::AgentWork,
+    report::recorded_results,
+    runtime::Boxed,
+    space::SharedSpace,
+};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex},
@@ -13,18 +23,9 @@ use runlog_model::{
     pause_reason,
 };
 
-use super::{
-    Executor, SpawnResult,
-    active_run::{ActiveRun, Beginning},
-    defect::Defect,
-    inbox::Inbox,
-    orchestrator::Inner,
-    report::recorded_results,
-    runtime::Boxed,
-    space::SharedSpace,
-};
 use crate::{
     Error, ErrorKind, Result,
+    agents::inner::Inner,
     kernel::records::run_stream,
     runs::{Dangling, ResumeExtras, ResumeOptions, ResumedBy, ToolOutcome},
 };
@@ -42,7 +43,7 @@ pub struct ResumeReport {
 struct InterruptedRun {
     run: Run,
     definition: Arc<AgentDefinition>,
-    executor: Arc<dyn Executor>,
+    executor: Arc<dyn AgentWork>,
     calls: Vec<OpenCall>,
 }
 
