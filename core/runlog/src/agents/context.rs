@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     SharedSpace, SpawnRequest, SpawnResult, ToolReply, active_run::ActiveRun, defect::Defect,
-    orchestrator::Orchestrator,
 };
 use crate::{
     Error, ErrorKind, Result,

@@ -2,24 +2,16 @@
 
 use super::{
     Executor, OrchestratorOptions, ResumeReport, RunContext, Runtime, SpawnRequest, SpawnResult,
-    StartAgent, Task,
-    active_run::{ActiveRun, Beginning},
-    inbox::Inbox,
+    StartAgent,
+    active_run::ActiveRun,
     inner::{Inner, not_here},
     space::SharedSpace,
 };
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
-use runlog_model::{AgentDefinition, AgentSummary, RawJson, RunId};
-use tokio::sync::{Semaphore, oneshot};
-use tokio_util::sync::CancellationToken;
+use runlog_model::{AgentSummary, RawJson, RunId};
 
-use crate::{Error, ErrorKind, Result, Store, runs::ResumeOptions};
+use crate::{Result, Store, runs::ResumeOptions};
 
 /// Starts agents, lets them spawn others, stops them, and goes on with them: each as a run of a store.
 ///

@@ -1,7 +1,7 @@
 //! Spawning sub-agents: each request decided, all of them written, their work begun, and their results gathered.
 
 use super::{
-    Executor, SpawnRequest, SpawnResult,
+    SpawnRequest, SpawnResult,
     active_run::{ActiveRun, Beginning},
     create::{NewChild, creation_ops},
     defect::Defect,

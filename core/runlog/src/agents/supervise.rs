@@ -1,7 +1,7 @@
 //! Going on with what a crash cut off: each run once, and those that waited for others with what came of them.
 
 use super::{
-    Executor, SpawnResult,
+    SpawnResult,
     active_run::{ActiveRun, Beginning},
     defect::Defect,
     inbox::Inbox,

@@ -1,9 +1,6 @@
 //! The work of one run: its turn, its executor, and how that ends.
 
-use super::{
-    AgentEnd, Executor, RunContext, active_run::ActiveRun, defect::Defect, inner::AgentWork,
-    stop::Ending,
-};
+use super::{AgentEnd, active_run::ActiveRun, defect::Defect, inner::AgentWork, stop::Ending};
 use std::{
     any::Any,
     future::Future,

@@ -2,17 +2,12 @@
 
 use std::io::BufRead;
 
-use runlog_log::{Position, StreamId};
-use runlog_model::SessionId;
-
 use super::{
-    Conflict, ImportClock, Imported, ImportedSession, Outcome,
+    Conflict, ImportClock, Imported,
     check::{self},
-    lines::RecordLine,
-    lists::{ListEvent, Subject},
     write,
 };
-use crate::{Result, archive::plan::ListLine, blocking::Store};
+use crate::{Result, blocking::Store};
 
 /// Where an archive is read from: twice, from its beginning each time.
 pub type ImportSource<'a> = dyn FnMut() -> Result<Box<dyn BufRead>> + 'a;

@@ -5,6 +5,7 @@
 //! the runs catalog, gets one record when a run starts and one whenever its status changes, in the same batch
 //! as the run's own; folded in memory, it lists runs, and is written down now and then to open faster.
 
+mod changes;
 mod creation;
 mod dangling;
 mod enter;
@@ -12,6 +13,7 @@ mod extras;
 mod handle;
 mod history;
 mod load;
+mod open_calls;
 mod outcome;
 mod recorder;
 mod recover;
@@ -20,8 +22,9 @@ mod resume;
 mod start;
 
 pub use crate::{journal::page::Paged, kernel::runs::RUNS_STREAM};
+pub(crate) use changes::BatchExtras;
 pub use dangling::Dangling;
-pub(crate) use extras::{BatchExtras, NewStatus};
+pub(crate) use extras::NewStatus;
 pub use handle::Runs;
 pub use history::{ListRunMessages, ListToolCalls};
 pub use outcome::ToolOutcome;

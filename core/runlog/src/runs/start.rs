@@ -9,7 +9,7 @@ use runlog_model::{
     max_steps,
 };
 
-use super::{Dangling, RunRecorder, Runs, creation::creation, recorder::open::OpenCalls};
+use super::{Dangling, RunRecorder, Runs, creation::creation};
 use crate::{
     Error, ErrorKind, Result,
     kernel::{
@@ -19,7 +19,10 @@ use crate::{
         records::{context_records, context_stream},
         runs::Entering,
     },
-    runs::dangling::{between, closing_events},
+    runs::{
+        dangling::{between, closing_events},
+        open_calls::OpenCalls,
+    },
 };
 
 /// A run to start.

@@ -1,7 +1,6 @@
 //! [`ImportMark`]: how far an import came; and what a batch of entries says of its session.
 
 use runlog_model::AgentInstance;
-use serde::{Deserialize, Serialize};
 
 use crate::kernel::new_session::NewSession;
 

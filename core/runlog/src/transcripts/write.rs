@@ -11,10 +11,7 @@ use runlog_model::{
 };
 use uuid::Uuid;
 
-use super::{
-    about::{About, ImportMark},
-    keep::EntryBatch,
-};
+use super::{about::ImportMark, keep::EntryBatch};
 use crate::{
     Error, ErrorKind, Result, Store,
     kernel::{

@@ -3,7 +3,11 @@
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{EncodedRunEvent, NewContextEvent, RunEvent};
 
-use super::{Recorded, RunRecorder, State, repeat::expected_of, status::running};
+use super::{
+    repeat::expected_of,
+    state::{Recorded, RunRecorder, State},
+    status::running,
+};
 use crate::{
     Error, ErrorKind, Result,
     journal::attempts::ATTEMPTS_MAX,

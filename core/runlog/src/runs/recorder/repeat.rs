@@ -3,7 +3,7 @@
 use runlog_log::Sequence;
 use runlog_model::ContextEvent;
 
-use super::{Recorded, RunRecorder, State};
+use super::state::{Recorded, RunRecorder, State};
 use crate::{Error, Result, kernel::records::context_stream};
 
 impl RunRecorder {

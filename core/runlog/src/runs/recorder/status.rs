@@ -8,7 +8,7 @@ use crate::{
     Error, ErrorKind, Result,
     journal::attempts::ATTEMPTS_MAX,
     kernel::gates::Gate,
-    runs::extras::{PlannedChange, ops_of_changes},
+    runs::changes::{PlannedChange, ops_of_changes},
 };
 
 impl RunRecorder {
