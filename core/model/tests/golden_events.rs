@@ -120,7 +120,6 @@ fn bare_run() -> Run {
 
 fn message() -> ChatMessage {
     ChatMessage {
-        id: Some(9),
         message_id: "m".into(),
         chat_id: "c".into(),
         request_id: text("r"),
@@ -138,7 +137,6 @@ fn message() -> ChatMessage {
 
 fn step() -> Step {
     Step {
-        id: Some(9),
         step_id: "s".into(),
         chat_id: "c".into(),
         stack_parent_id: text("root"),
@@ -307,12 +305,12 @@ fn flow_events(lines: &mut Lines) {
         r#"{"type":"command:received","command":{"type":"resume"}}"#,
     ] {
         let event = RuntimeEvent::parse(json).unwrap();
-        let name = event.event_type.clone();
+        let encoded = event.encode();
         lines.add(
-            &name,
-            event.kind.byte(),
-            &event.encode_meta(),
-            event.json.as_bytes(),
+            &event.event_type,
+            encoded.kind,
+            &encoded.meta,
+            &encoded.payload,
         );
     }
     let mut snapshot = RunSnapshot::new("running");
