@@ -12,7 +12,7 @@ use runlog::engine::{
 };
 use runlog::{
     AgentInstance, ContextEvent, ErrorKind, InstanceId, ListFlows, ListRuns, ListSessions, RunId,
-    Session, Store, StoreOptions, SystemHost, archive::ImportClock, transcript::StoredEvent,
+    Session, Store, StoreOptions, SystemHost, archive::ImportClock,
 };
 
 use crate::{
@@ -525,20 +525,6 @@ impl Owners {
         }
         Ok(self.known.get(&stream).and_then(Option::as_ref))
     }
-}
-
-/// The event that a record of an instance's stream is.
-pub(crate) fn event_of(instance: InstanceId, record: &Record) -> Result<ContextEvent> {
-    let stored = StoredEvent {
-        position: record.position.0,
-        sequence: record.sequence.0,
-        time_ms: record.time_ms,
-        kind: record.kind.0,
-        redacted: record.redacted,
-        meta: &record.meta,
-        payload: record.payload.clone(),
-    };
-    Ok(ContextEvent::decode(instance, stored)?)
 }
 
 /// The last position of the log that is durable.

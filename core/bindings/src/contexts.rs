@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use runlog::{
     AppendOptions, AsyncContextService, AsyncStore, ContextEvent, ContextEventKind, EventOptions,
-    InstanceId, Message, RawMessage, Role, RunId, ToolResultMark,
+    InstanceId, Message, RawMessage, Role, RunId, ToolMark,
 };
 use serde::{Deserialize, Serialize};
 
@@ -128,7 +128,7 @@ struct EventHead<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    tool_results: &'a [ToolResultMark],
+    tool_results: &'a [ToolMark],
     #[serde(skip_serializing_if = "Option::is_none")]
     run_id: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -101,7 +101,7 @@ pub use runlog_model::{
     AgentInstance, ContextEvent, ContextEventKind, DanglingToolCall, Deleted, EventOptions,
     InstanceId, JsonText, ListRuns, ListSessions, Message, NewMessage, NewToolCall, RawJson, Role,
     Run, RunId, RunMessage, RunStatus, RunSummary, Session, SessionChanges, SessionId, SessionPage,
-    SessionStatus, ToolCall, ToolCallStatus, ToolResultMark, ToolStyle, max_steps, pause_reason,
+    SessionStatus, ToolCall, ToolCallStatus, ToolMark, ToolStyle, max_steps, pause_reason,
     read_json, read_value,
 };
 pub use runlog_model::{

@@ -6,7 +6,7 @@ use runlog::{
     ContextEvent, InstanceId, RUNS_STREAM, Run, RunId, SpawnResult,
     engine::{Kind, Position, Record, Store},
 };
-use runlog_model::{RunCatalogEvent, RunEvent, SPAWNED, SpawnRecord, StatusChange, StoredEvent};
+use runlog_model::{RunCatalogEvent, RunEvent, SpawnRecord, StatusChange, kinds::SPAWNED};
 use uuid::Uuid;
 
 /// What the log says.
@@ -110,16 +110,7 @@ impl Facts {
     }
 
     fn take_context(&mut self, id: InstanceId, record: &Record) -> Result<(), String> {
-        let stored = StoredEvent {
-            position: record.position.0,
-            sequence: record.sequence.0,
-            time_ms: record.time_ms,
-            kind: record.kind.0,
-            redacted: record.redacted,
-            meta: &record.meta,
-            payload: record.payload.clone(),
-        };
-        let event = ContextEvent::decode(id, stored).map_err(told)?;
+        let event = ContextEvent::decode(id, record).map_err(told)?;
         self.contexts.entry(id).or_default().push(event);
         Ok(())
     }

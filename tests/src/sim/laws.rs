@@ -6,7 +6,10 @@ use runlog::{
     ContextEvent, ContextEventKind, InstanceId, OrchestratorOptions, Run, RunId, RunStatus,
     SpawnResult, pause_reason,
 };
-use runlog_model::{SPACE_SAVED, SPAWNED, SpawnedAgent, StatusChange};
+use runlog_model::{
+    SpawnedAgent, StatusChange,
+    kinds::{SPACE_SAVED, SPAWNED},
+};
 
 use super::{
     agents::AGENTS,

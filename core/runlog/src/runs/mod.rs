@@ -31,8 +31,8 @@ pub use outcome::ToolOutcome;
 pub use recorder::{AsyncRunRecorder, Recorded, RunEntry};
 pub use resume::{AsyncResumedRun, Continuation, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions};
 pub(crate) use resume::{ResumeExtras, ResumedBy, check as check_resumable};
+pub(crate) use start::context_records as stored_events;
 pub use start::{NewRun, RunPlace};
-pub(crate) use start::{context_records as stored_events, record as run_record};
 
 use crate::AsyncStore;
 

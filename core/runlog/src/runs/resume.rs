@@ -2,16 +2,16 @@
 
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
-    ContextEvent, DanglingFold, DanglingToolCall, EncodedRunEvent, EventOptions, Message,
-    MessageFold, NewContextEvent, NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId,
-    RunStatus, error_results, max_steps,
+    ContextEvent, DanglingFold, DanglingToolCall, EncodedEvent, EventOptions, Message, MessageFold,
+    NewContextEvent, NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
+    error_results, max_steps,
 };
 
 use super::{
     AsyncRunRecorder, AsyncRuns, ToolOutcome,
     load::{LoadedRun, stream_of},
     outcome::AnsweredCall,
-    start::{context_records, creation, record},
+    start::{context_records, creation},
 };
 use crate::{
     Error, ErrorKind, RawMessage, Result, flows::CarriedFlow, journal::ATTEMPTS_MAX,
@@ -150,7 +150,7 @@ pub(crate) struct ResumeExtras<'a> {
 pub(crate) struct ResumedBy<'a> {
     pub(crate) recorder: &'a AsyncRunRecorder,
     /// What its stream is told.
-    pub(crate) record: &'a EncodedRunEvent,
+    pub(crate) record: &'a EncodedEvent,
     /// The status it may have.
     pub(crate) allowed: &'a [RunStatus],
 }
@@ -275,7 +275,7 @@ impl AsyncRuns {
             Op::Append {
                 stream: stream_of(old.run.id),
                 expected: Expected::Last(old.last_sequence),
-                records: vec![record(&resumed)],
+                records: vec![resumed.record()],
             },
         ];
         ops.extend(creation(run, &own, &listed));
@@ -310,7 +310,7 @@ impl AsyncRuns {
             ops.push(Op::Append {
                 stream,
                 expected,
-                records: vec![record(event)],
+                records: vec![event.record()],
             });
         }
         self.store.backend().commit(Batch::new(ops)).await?;
