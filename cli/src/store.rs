@@ -11,8 +11,8 @@ use runlog::engine::{
     storage::{FsStorage, Storage},
 };
 use runlog::{
-    AgentInstance, ContextEvent, ErrorKind, InstanceId, ListFlows, ListRuns, ListSessions, RunId,
-    Session, Store, StoreOptions, SystemHost, archive::ImportClock,
+    AgentInstance, ErrorKind, InstanceId, RunId, Session, StoreOptions, archive::ImportClock,
+    blocking::Store, engine::SystemHost, flows::ListFlows, runs::ListRuns, sessions::ListSessions,
 };
 
 use crate::{

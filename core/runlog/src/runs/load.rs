@@ -3,7 +3,7 @@
 use runlog_log::{Direction, Kind, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{Run, RunEvent, RunFold, RunId, RunStatus, kinds};
 
-use super::AsyncRuns;
+use super::Runs;
 use crate::{Error, ErrorKind, Result};
 
 /// How many events are read at a time from the end of a run's stream: one that has ended has two after its last step.
@@ -26,7 +26,7 @@ pub(crate) fn stream_of(run: RunId) -> StreamId {
     StreamId(run.as_uuid())
 }
 
-impl AsyncRuns {
+impl Runs {
     /// Folds a run from its stream. [`NotFound`](ErrorKind::NotFound) for one that isn't there.
     ///
     /// It begins with its creation, and only the last step tells of the steps: those before aren't read, however many
