@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, thread, time::Duration};
 
-use runlog::engine::{Position, Record};
+use runlog::log::{Position, Record};
 use runlog::{InstanceId, blocking::Store, contexts::ContextEvent};
 use serde::Serialize;
 

@@ -49,7 +49,7 @@ impl Store {
 
     /// A store in memory, on this clock and randomness.
     pub fn in_memory_with(host: Arc<dyn runlog_engine::Host>) -> Self {
-        Self::with_embedded(&Embedded::in_memory(host, Wait::Block))
+        Self::with_backend(Arc::new(Embedded::in_memory(host, Wait::Block)))
     }
 
     /// Opens the store in a folder, or makes one there. What a crash left is recovered.
@@ -112,23 +112,9 @@ impl Store {
         })
     }
 
-    /// A store on this backend, whose calls are waited for.
+    /// A store on this backend. The calling thread waits itself where the backend can do that.
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
-        Self {
-            inner: crate::Store::with_backend(backend),
-        }
-    }
-
-    /// A store on the engine in this process. The calling thread waits itself, whatever `embedded` says.
-    pub fn with_embedded(embedded: &Embedded) -> Self {
-        Self {
-            inner: crate::Store::with_embedded(embedded.with_wait(Wait::Block)),
-        }
-    }
-
-    /// The engine in this process, for what only it has. `None` on another backend.
-    pub fn embedded(&self) -> Option<&Embedded> {
-        self.inner.embedded()
+        crate::Store::with_backend(backend).to_blocking()
     }
 
     /// The store that does the work, which blocks the thread that polls it.

@@ -1,7 +1,6 @@
 //! [`Flows`]: which flows there are; [`FlowsReader`]: the flows catalog's fold over a backend, and the flows that this
 //! process has a handle of.
 
-use runlog_engine::Embedded;
 use std::{
     collections::HashMap,
     fmt,
@@ -244,7 +243,7 @@ impl Flows {
         let run_status = runs.run(flow.run_id).map(|placed| placed.run.status);
         let is_over = flow.is_over || run_status.is_some_and(RunStatus::is_final);
         let is_working = || {
-            let is_known = !self.store.embedded().is_some_and(Embedded::is_read_only);
+            let is_known = !self.store.backend().is_read_only();
             let of_run = || self.store.runs().index().shared().is_live(flow.run_id);
             is_known.then(|| self.store.shared.flows.shared.is_live(flow.run_id) || of_run())
         };
