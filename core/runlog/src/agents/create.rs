@@ -2,9 +2,8 @@
 
 use runlog_log::{Expected, Op};
 use runlog_model::{
-    AgentDefinition, AgentInstance, CatalogEvent, EncodedCatalogEvent, EncodedRunEvent,
-    EventOptions, InstanceId, NewContextEvent, NewMessage, Run, RunCatalogEvent, RunEvent, RunId,
-    RunStatus,
+    AgentDefinition, AgentInstance, CatalogEvent, EncodedEvent, EventOptions, InstanceId,
+    NewContextEvent, NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
 };
 
 use super::SpawnRequest;
@@ -13,7 +12,7 @@ use crate::{
     backend::Backend,
     kernel::{
         catalog::CATALOG_STREAM,
-        records::{catalog_record, context_records, context_stream, run_record, run_stream},
+        records::{context_records, context_stream, run_stream},
         runs::RUNS_STREAM,
     },
 };
@@ -24,9 +23,9 @@ const OWN_BYTES: usize = 2 << 10;
 /// A sub-agent to make: its instance, its run, and the messages that it begins with.
 pub(super) struct NewChild {
     pub(super) run: Run,
-    instance: EncodedCatalogEvent,
-    own: EncodedRunEvent,
-    listed: EncodedRunEvent,
+    instance: EncodedEvent,
+    own: EncodedEvent,
+    listed: EncodedEvent,
     messages: Vec<NewContextEvent>,
     metas: Vec<Vec<u8>>,
 }
@@ -112,7 +111,7 @@ pub(super) fn first_messages(definition: &AgentDefinition, task: &str) -> Vec<Ne
 pub(super) fn creation_ops(children: &[NewChild]) -> Vec<Op<'_>> {
     let instances = children
         .iter()
-        .map(|child| catalog_record(&child.instance))
+        .map(|child| child.instance.record())
         .collect();
     let mut ops = vec![Op::Append {
         stream: CATALOG_STREAM,
@@ -125,7 +124,7 @@ pub(super) fn creation_ops(children: &[NewChild]) -> Vec<Op<'_>> {
         ops.push(Op::Append {
             stream,
             expected,
-            records: vec![run_record(&child.own)],
+            records: vec![child.own.record()],
         });
         let (stream, expected) = (context_stream(child.run.instance_id), Expected::Absent);
         ops.push(Op::Append {
@@ -134,10 +133,7 @@ pub(super) fn creation_ops(children: &[NewChild]) -> Vec<Op<'_>> {
             records: context_records(&child.messages, &child.metas),
         });
     }
-    let listed = children
-        .iter()
-        .map(|child| run_record(&child.listed))
-        .collect();
+    let listed = children.iter().map(|child| child.listed.record()).collect();
     ops.push(Op::Append {
         stream: RUNS_STREAM,
         expected: Expected::Any,

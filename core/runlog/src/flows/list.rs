@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use runlog_log::{Expected, NewRecord, Op};
+use runlog_log::{Expected, Op};
 use runlog_model::{
-    EncodedRunEvent, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows, RunCatalog, RunId,
+    EncodedEvent, FlowCatalog, FlowCatalogEvent, FlowSummary, ListFlows, RunCatalog, RunId,
     RunStatus,
 };
 
@@ -14,7 +14,7 @@ use crate::{
         cursor::{Cursor, Kind},
         page::{Paged, check_limit},
     },
-    kernel::{flows::FLOWS_STREAM, records::run_record},
+    kernel::flows::FLOWS_STREAM,
 };
 
 /// The flows of a store. [`blocking::Flows`](crate::blocking::Flows) is the same for callers that wait.
@@ -58,7 +58,7 @@ impl Store {
         &self,
         run: RunId,
         status: &str,
-    ) -> Result<Option<EncodedRunEvent>> {
+    ) -> Result<Option<EncodedEvent>> {
         let listed = self
             .shared
             .flows
@@ -87,12 +87,11 @@ impl Store {
 }
 
 /// The step of a batch that tells the catalog of flows.
-pub(crate) fn listing(event: &EncodedRunEvent) -> Op<'_> {
-    let records: Vec<NewRecord<'_>> = vec![run_record(event)];
+pub(crate) fn listing(event: &EncodedEvent) -> Op<'_> {
     Op::Append {
         stream: FLOWS_STREAM,
         expected: Expected::Any,
-        records,
+        records: vec![event.record()],
     }
 }
 

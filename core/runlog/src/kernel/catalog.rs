@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use runlog_log::{Batch, Expected, NewRecord, Op, Sequence, StreamId};
-use runlog_model::{Catalog, CatalogEvent, EncodedCatalogEvent};
+use runlog_log::{Batch, Expected, Op, Sequence, StreamId};
+use runlog_model::{Catalog, CatalogEvent, EncodedEvent};
 
 use crate::{
     Result,
@@ -12,7 +12,6 @@ use crate::{
         attempts::Queues,
         projection::{Folded, Projection, Streams},
     },
-    kernel::records::catalog_record,
 };
 
 /// The stream of every store that says which sessions and instances there are.
@@ -108,7 +107,7 @@ impl CatalogReader {
             let mut ops = vec![Op::Append {
                 stream: CATALOG_STREAM,
                 expected,
-                records: records(&encoded),
+                records: encoded.iter().map(EncodedEvent::record).collect(),
             }];
             ops.extend(change.ops);
             match self.backend.commit(Batch::new(ops)).await {
@@ -120,8 +119,4 @@ impl CatalogReader {
             }
         }
     }
-}
-
-fn records(events: &[EncodedCatalogEvent]) -> Vec<NewRecord<'_>> {
-    events.iter().map(catalog_record).collect()
 }

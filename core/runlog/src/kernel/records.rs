@@ -1,15 +1,14 @@
 //! Where sessions, instances and runs are kept, and what is appended there.
 
 use runlog_log::{Kind, NewRecord, StreamId};
-use runlog_model::{
-    EncodedCatalogEvent, EncodedRunEvent, InstanceId, NewContextEvent, RunId, SessionId,
-};
+use runlog_model::{InstanceId, NewContextEvent, RunId, SessionId};
 
 /// The stream that an instance's context is kept in.
 pub(crate) fn context_stream(instance: InstanceId) -> StreamId {
     StreamId(instance.as_uuid())
 }
 
+/// The stream that tells of a run, and of its flow.
 pub(crate) fn run_stream(run: RunId) -> StreamId {
     StreamId(run.as_uuid())
 }
@@ -19,6 +18,7 @@ pub(crate) fn chat_stream(session: SessionId) -> StreamId {
     StreamId(session.as_uuid())
 }
 
+/// Events of a context with their encoded metadata, as records of its stream.
 pub(crate) fn context_records<'a>(
     events: &'a [NewContextEvent],
     metas: &'a [Vec<u8>],
@@ -29,20 +29,4 @@ pub(crate) fn context_records<'a>(
         payload: event.content.as_bytes(),
     };
     events.iter().zip(metas).map(record).collect()
-}
-
-pub(crate) fn run_record(event: &EncodedRunEvent) -> NewRecord<'_> {
-    NewRecord {
-        kind: Kind(event.kind),
-        meta: &event.meta,
-        payload: &event.payload,
-    }
-}
-
-pub(crate) fn catalog_record(event: &EncodedCatalogEvent) -> NewRecord<'_> {
-    NewRecord {
-        kind: Kind(event.kind),
-        meta: &event.meta,
-        payload: &event.payload,
-    }
 }

@@ -7,7 +7,7 @@ use super::{
 use std::collections::{HashSet, VecDeque};
 
 use runlog_log::Batch;
-use runlog_model::{EncodedRunEvent, ListRuns, RunCatalog, RunId, RunStatus, StatusChange};
+use runlog_model::{EncodedEvent, ListRuns, RunCatalog, RunId, RunStatus, StatusChange};
 
 use crate::{ErrorKind, Result};
 
@@ -19,7 +19,7 @@ pub(crate) struct NewStatus {
     pub(crate) error_message: Option<String>,
     pub(crate) pause_reason: Option<String>,
     /// What is written before it.
-    pub(crate) before: Vec<EncodedRunEvent>,
+    pub(crate) before: Vec<EncodedEvent>,
 }
 
 impl NewStatus {

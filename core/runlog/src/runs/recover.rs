@@ -2,16 +2,13 @@
 
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
-    EncodedRunEvent, RunCatalogEvent, RunEvent, RunId, RunStatus, StatusChange, pause_reason,
+    EncodedEvent, RunCatalogEvent, RunEvent, RunId, RunStatus, StatusChange, pause_reason,
 };
 
 use super::Runs;
 use crate::{
     ErrorKind, Result,
-    kernel::{
-        records::{run_record, run_stream},
-        runs::RUNS_STREAM,
-    },
+    kernel::{records::run_stream, runs::RUNS_STREAM},
 };
 
 /// How many runs are paused by one batch.
@@ -21,8 +18,8 @@ const RUNS_PER_BATCH: usize = 256;
 struct Orphan {
     id: RunId,
     last_sequence: Sequence,
-    own: EncodedRunEvent,
-    listed: EncodedRunEvent,
+    own: EncodedEvent,
+    listed: EncodedEvent,
 }
 
 impl Runs {
@@ -56,12 +53,12 @@ impl Runs {
                 .map(|orphan| Op::Append {
                     stream: run_stream(orphan.id),
                     expected: Expected::Last(orphan.last_sequence),
-                    records: vec![run_record(&orphan.own)],
+                    records: vec![orphan.own.record()],
                 })
                 .collect();
             let records = orphans
                 .iter()
-                .map(|orphan| run_record(&orphan.listed))
+                .map(|orphan| orphan.listed.record())
                 .collect();
             ops.push(Op::Append {
                 stream: RUNS_STREAM,

@@ -2,9 +2,9 @@
 
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
-    ContextEvent, DanglingFold, DanglingToolCall, EncodedRunEvent, EventOptions, Message,
-    MessageFold, NewContextEvent, NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId,
-    RunStatus, max_steps,
+    ContextEvent, DanglingFold, DanglingToolCall, EncodedEvent, EventOptions, Message, MessageFold,
+    NewContextEvent, NewMessage, RawJson, Role, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
+    max_steps,
 };
 
 use super::{
@@ -18,7 +18,7 @@ use crate::{
     journal::attempts::ATTEMPTS_MAX,
     kernel::{
         lookup::check_id,
-        records::{context_records, context_stream, run_record, run_stream},
+        records::{context_records, context_stream, run_stream},
     },
     runs::creation::creation,
 };
@@ -139,7 +139,7 @@ pub(crate) struct ResumeExtras<'a> {
 pub(crate) struct ResumedBy<'a> {
     pub(crate) recorder: &'a RunRecorder,
     /// What its stream is told.
-    pub(crate) record: &'a EncodedRunEvent,
+    pub(crate) record: &'a EncodedEvent,
     /// The status it may have.
     pub(crate) allowed: &'a [RunStatus],
 }
@@ -264,7 +264,7 @@ impl Runs {
             Op::Append {
                 stream: run_stream(old.run.id),
                 expected: Expected::Last(old.last_sequence),
-                records: vec![run_record(&resumed)],
+                records: vec![resumed.record()],
             },
         ];
         ops.extend(creation(run, &own, &listed));
@@ -299,7 +299,7 @@ impl Runs {
             ops.push(Op::Append {
                 stream,
                 expected,
-                records: vec![run_record(event)],
+                records: vec![event.record()],
             });
         }
         self.store.backend().commit(Batch::new(ops)).await?;

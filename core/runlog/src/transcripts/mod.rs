@@ -20,7 +20,6 @@ mod about;
 mod chat;
 mod claude_code;
 mod detect;
-mod json;
 pub mod keep;
 mod message;
 mod parser;
@@ -36,7 +35,7 @@ mod write;
 pub use about::ImportMark;
 pub use detect::detect;
 pub use parser::{LINE_BYTES_MAX, Options, Parser, parse};
-pub use runlog_model::{NewContextEvent, StoredEvent};
+pub use runlog_model::NewContextEvent;
 pub use values::{Entry, Format, Instance, Issue, Item, Session, Severity, ToolCall, Transcript};
 pub(crate) use write::marks_of as marks_stream;
 

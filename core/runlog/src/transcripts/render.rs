@@ -3,13 +3,12 @@
 //! Invariant: a message is written byte for byte. What stood around it is the source's own where it is known,
 //! and the least that the form needs where it isn't.
 
-use runlog_model::RawJson;
-
-use super::{
-    chat::messages_of,
-    json::{fields, for_each_element, span},
-    template,
+use runlog_model::{
+    RawJson,
+    json::slices::{fields, for_each_element, span},
 };
+
+use super::{chat::messages_of, template};
 
 /// A run whose messages are in one value: OpenAI-style, or SWE-agent's. Without its own
 /// [wrapper](super::Session::wrapper) it is `{"messages": […]}`.

@@ -1,7 +1,7 @@
 //! Recording many things of a run at once, in one batch and one flush.
 
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
-use runlog_model::{EncodedRunEvent, NewContextEvent, RunEvent};
+use runlog_model::{EncodedEvent, NewContextEvent, RunEvent};
 
 use super::{
     repeat::expected_of,
@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     journal::attempts::ATTEMPTS_MAX,
-    kernel::records::{context_records, context_stream, run_record, run_stream},
+    kernel::records::{context_records, context_stream, run_stream},
 };
 
 /// One of the things that [`record_entries`](RunRecorder::record_entries) records: a message with its tool calls,
@@ -43,7 +43,7 @@ struct Plan {
     /// The events of each entry with their metadata, and the step that they belong to.
     entries: Vec<(Vec<NewContextEvent>, Vec<Vec<u8>>, u32)>,
     /// The steps that the run's stream isn't told of yet.
-    steps: Vec<EncodedRunEvent>,
+    steps: Vec<EncodedEvent>,
     /// Where the run's stream stands.
     last: Sequence,
     /// Why nothing new may be written; a repeat is told all the same what the first one was.
@@ -93,7 +93,7 @@ impl RunRecorder {
             ops.push(Op::Append {
                 stream: run_stream(self.id()),
                 expected: Expected::Last(plan.last),
-                records: plan.steps.iter().map(run_record).collect(),
+                records: plan.steps.iter().map(EncodedEvent::record).collect(),
             });
             match self
                 .inner

@@ -2,8 +2,8 @@
 
 use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
-    EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunEvent, RunStatus, pause_reason,
-    tool_calls_of,
+    EncodedEvent, EventOptions, NewContextEvent, NewMessage, RawJson, Run, RunEvent, RunStatus,
+    pause_reason, tool_calls_of,
 };
 
 use super::{
@@ -15,7 +15,7 @@ use crate::{
     Error, ErrorKind, Result,
     contexts::{AppendOptions, RawMessage},
     journal::attempts::ATTEMPTS_MAX,
-    kernel::records::{context_records, context_stream, run_record, run_stream},
+    kernel::records::{context_records, context_stream, run_stream},
     runs::{
         changes::BatchExtras,
         outcome::{AnsweredCall, ToolOutcome},
@@ -254,7 +254,7 @@ impl RunRecorder {
                 records: step
                     .iter()
                     .chain(extras.run_events)
-                    .map(run_record)
+                    .map(EncodedEvent::record)
                     .collect(),
             });
             ops.extend(extras.ops.iter().cloned());
