@@ -8,7 +8,9 @@ use runlog_model::{
     ListAgents, Updates,
 };
 
-use crate::{Error, ErrorKind, Result, Store, kernel::agents::AgentsFold};
+use crate::{
+    Error, ErrorKind, Result, Store, journal::follow::read_each, kernel::agents::AgentsFold,
+};
 
 /// The stream of every store that says which agents are defined.
 pub const AGENTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:agents:01");
@@ -246,34 +248,21 @@ impl Agents {
         let Some(info) = backend.stream(AGENTS_STREAM).await? else {
             return Ok(());
         };
-        let mut next = Some(Sequence(self.fold().locked().last_sequence()).next());
-        while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
-            let page = backend
-                .read(
-                    AGENTS_STREAM,
-                    ReadOptions {
-                        first,
-                        ..ReadOptions::default()
-                    },
-                )
-                .await?;
-            next = page.next;
-            let mut catalog = self.fold().locked();
-            for record in &page.records {
-                let event = AgentCatalogEvent::decode(record.kind.0, &record.meta, &record.payload);
-                // What another task applied meanwhile changes nothing.
-                event
-                    .and_then(|event| catalog.apply(record.sequence.0, event))
-                    .map_err(|error| {
-                        let error = error;
-                        Error::new(
-                            error.kind(),
-                            format!("agent event {}: {error}", record.sequence),
-                        )
-                    })?;
-            }
-        }
-        Ok(())
+        let options = ReadOptions {
+            first: Sequence(self.fold().locked().last_sequence()).next(),
+            last: info.last_sequence,
+            ..ReadOptions::default()
+        };
+        read_each(&**backend, AGENTS_STREAM, options, |record| {
+            // What another task applied meanwhile changes nothing.
+            AgentCatalogEvent::decode(record.kind.0, &record.meta, &record.payload)
+                .and_then(|event| self.fold().locked().apply(record.sequence.0, event))
+                .map_err(|error| {
+                    let message = format!("agent event {}: {error}", record.sequence);
+                    Error::new(error.kind(), message)
+                })
+        })
+        .await
     }
 }
 

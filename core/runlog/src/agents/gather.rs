@@ -3,12 +3,10 @@
 use runlog_log::Durability;
 use runlog_model::{EncodedEvent, NewMessage, RawJson};
 
-use super::{
-    SpawnResult, active_run::ActiveRun, defect::Defect, report::recorded_results, spawn::Place,
-};
+use super::{SpawnResult, active_run::ActiveRun, defect::Defect, report::recorded_results};
 use crate::{
     ErrorKind, Result,
-    agents::inner::Inner,
+    agents::{call::Place, inner::Inner},
     runs::{BatchExtras, ToolOutcome},
 };
 

@@ -8,6 +8,7 @@
 
 mod active_run;
 mod breaking;
+mod call;
 mod context;
 mod create;
 mod defect;

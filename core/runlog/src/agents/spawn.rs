@@ -3,6 +3,7 @@
 use super::{
     SpawnRequest, SpawnResult,
     active_run::{ActiveRun, Beginning},
+    call::{Call, Place, Work},
     create::{NewChild, creation_ops},
     defect::Defect,
     inbox::Inbox,
@@ -14,10 +15,7 @@ use super::{
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::Either;
-use runlog_model::{
-    AgentDefinition, EncodedEvent, Run, RunId, RunStatus, RuntimeCommand, SpawnRecord,
-    SpawnedAgent, max_steps,
-};
+use runlog_model::{AgentDefinition, Run, RunId, RunStatus, RuntimeCommand, max_steps};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -43,17 +41,6 @@ struct Signals {
     begun: CancellationToken,
 }
 
-/// What one request of a call came to.
-pub(super) enum Place {
-    /// It was refused.
-    Refused(SpawnResult),
-    /// It is at work.
-    Spawned(Arc<ActiveRun>),
-}
-
-/// Work to begin: a run, what does it, and how long it may take.
-type Work = (Arc<ActiveRun>, Arc<dyn AgentWork>, Option<Duration>);
-
 /// A call that is written, and whose work is to begin.
 struct Written {
     call_id: String,
@@ -73,19 +60,6 @@ struct Planned {
 enum What {
     New(Box<NewChild>),
     Resumed(RunId, String),
-}
-
-/// A call of a run, while it is decided and written.
-struct Call<'a> {
-    parent: &'a Arc<ActiveRun>,
-    id: String,
-    requests: &'a [SpawnRequest],
-    /// Whether the call itself is in the parent's context.
-    is_recorded: bool,
-    /// What the next record tells beside.
-    untold: Vec<SpawnedAgent>,
-    places: Vec<Option<Place>>,
-    works: Vec<Work>,
 }
 
 impl Inner {
@@ -532,71 +506,6 @@ impl Inner {
             inbox: Inbox::new(waiting, self.options.inbox_max),
         };
         self.enter(ActiveRun::new(beginning, Some(parent)))
-    }
-}
-
-impl Call<'_> {
-    fn agent_name(&self, index: usize) -> &str {
-        self.requests
-            .get(index)
-            .map_or("", |request| &request.agent_name)
-    }
-
-    fn told(&self, index: usize, run_id: RunId, timeout: Option<Duration>) -> SpawnedAgent {
-        let timeout_ms =
-            timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
-        SpawnedAgent {
-            run_id: Some(run_id),
-            timeout_ms,
-            ..self.spawned(index)
-        }
-    }
-
-    fn spawned(&self, index: usize) -> SpawnedAgent {
-        let agent_name = self.agent_name(index).to_owned();
-        let index = u32::try_from(index).unwrap_or(u32::MAX);
-        SpawnedAgent {
-            index,
-            agent_name,
-            run_id: None,
-            timeout_ms: None,
-            error: None,
-        }
-    }
-
-    fn refuse(&mut self, index: usize, error: &Error) {
-        let told = SpawnedAgent {
-            error: Some(error.to_string()),
-            ..self.spawned(index)
-        };
-        self.untold.push(told);
-        self.places[index] = Some(Place::Refused(self.refused(index, error)));
-    }
-
-    fn refused(&self, index: usize, error: &Error) -> SpawnResult {
-        SpawnResult::refused(self.agent_name(index), error.to_string())
-    }
-
-    fn record(&self, at_ms: u64) -> Result<EncodedEvent> {
-        let count = u32::try_from(self.requests.len()).unwrap_or(u32::MAX);
-        let record = SpawnRecord {
-            call_id: self.id.clone(),
-            count,
-            agents: self.untold.clone(),
-            at_ms,
-        };
-        record.encode()
-    }
-
-    fn begin(
-        &mut self,
-        index: usize,
-        live: Arc<ActiveRun>,
-        executor: Arc<dyn AgentWork>,
-        timeout: Option<Duration>,
-    ) {
-        self.places[index] = Some(Place::Spawned(Arc::clone(&live)));
-        self.works.push((live, executor, timeout));
     }
 }
 

@@ -13,8 +13,7 @@ use tokio::sync::OwnedRwLockWriteGuard;
 
 use super::{active_run::ActiveRun, defect::Defect, report::clip};
 use crate::{
-    Error, ErrorKind, Result, agents::inner::Inner, journal::attempts::ATTEMPTS_MAX,
-    runs::NewStatus,
+    Error, ErrorKind, Result, agents::inner::Inner, journal::attempts::Retries, runs::NewStatus,
 };
 
 /// How a run ends.
@@ -99,7 +98,7 @@ impl Inner {
         if ends.is_empty() {
             return Ok(());
         }
-        let mut attempt = 1;
+        let mut retries = Retries::default();
         let (tree, written) = loop {
             let below = self.work_below(&ends).await;
             self.stop_work(&below).await;
@@ -107,8 +106,11 @@ impl Inner {
             let tree = self.block_writes_below(below, &mut gates).await;
             match self.write_ends(&ends, &tree).await {
                 // Somebody went on with a run below meanwhile: that is stopped too, with the gates open for it to come in.
-                Ok(Written::NotAll) if attempt < ATTEMPTS_MAX => attempt += 1,
-                Ok(Written::NotAll) => break (tree, Err(moved())),
+                Ok(Written::NotAll) => {
+                    if let Err(error) = retries.again(moved()) {
+                        break (tree, Err(error));
+                    }
+                }
                 Ok(Written::All) => break (tree, Ok(())),
                 Err(error) => break (tree, Err(error)),
             }
@@ -234,12 +236,13 @@ impl Inner {
         tree: &[Arc<ActiveRun>],
     ) -> Result<Written> {
         // Whoever spawns writes to the stream of the parent: what is below is looked for again when one has moved.
-        for _ in 0..ATTEMPTS_MAX {
+        let mut retries = Retries::default();
+        loop {
             if let Some(written) = self.try_write_ends(ends, tree).await? {
                 return Ok(written);
             }
+            retries.again(moved())?;
         }
-        Err(moved())
     }
 
     /// What is written; `None` when others wrote in between.

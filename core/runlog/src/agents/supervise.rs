@@ -17,7 +17,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use runlog_log::{Kind, ReadOptions, Sequence};
+use runlog_log::{Kind, ReadOptions};
 use runlog_model::{
     AgentDefinition, RawJson, Run, RunId, RunStatus, SpawnRecord, SpawnedAgent, kinds, pause_reason,
 };
@@ -25,6 +25,7 @@ use runlog_model::{
 use crate::{
     Error, ErrorKind, Result,
     agents::inner::Inner,
+    journal::follow::read_each,
     kernel::records::run_stream,
     runs::{Dangling, ResumeExtras, ResumeOptions, ResumedBy, ToolOutcome},
 };
@@ -134,27 +135,21 @@ impl Inner {
     /// The spawns of a run that have no results in its context, each with the newest run of every request.
     async fn open_calls(&self, run: &Run) -> Result<Vec<OpenCall>> {
         let mut records: Vec<SpawnRecord> = Vec::new();
-        let mut next = Some(Sequence::FIRST);
-        while let Some(first) = next {
-            let options = ReadOptions {
-                first,
-                kinds: vec![Kind(kinds::SPAWNED)],
-                ..ReadOptions::default()
-            };
-            let page = self
-                .store
-                .backend()
-                .read(run_stream(run.id), options)
-                .await?;
-            next = page.next;
-            for record in &page.records {
-                records.push(SpawnRecord::decode(
-                    record.kind.0,
-                    &record.meta,
-                    &record.payload,
-                )?);
-            }
-        }
+        let options = ReadOptions {
+            kinds: vec![Kind(kinds::SPAWNED)],
+            ..ReadOptions::default()
+        };
+        read_each(
+            &**self.store.backend(),
+            run_stream(run.id),
+            options,
+            |record| {
+                let record = SpawnRecord::decode(record.kind.0, &record.meta, &record.payload)?;
+                records.push(record);
+                Ok(())
+            },
+        )
+        .await?;
         if records.is_empty() {
             return Ok(Vec::new());
         }

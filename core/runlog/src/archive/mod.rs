@@ -34,6 +34,7 @@ mod lines;
 mod lists;
 #[cfg(not(target_family = "wasm"))]
 mod new_file;
+mod owners;
 mod plan;
 mod reader;
 mod report;

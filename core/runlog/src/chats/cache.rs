@@ -7,6 +7,7 @@ use runlog_model::{Catalog, ChatEvent, ChatFold, SessionId, kinds};
 
 use crate::{
     Error, Result, Store,
+    journal::follow::read_each,
     kernel::{chats::IdOf, records::chat_stream},
 };
 
@@ -47,35 +48,26 @@ impl Store {
     }
 
     async fn catch_up(&self, stream: StreamId, fold: &mut ChatFold, last: u64) -> Result<()> {
-        let mut next = Some(Sequence(fold.last_sequence()).next());
-        while let Some(first) = next {
-            let kinds = kinds::CHAT_EVENTS.map(Kind).collect();
-            let options = ReadOptions {
-                first,
-                last: Sequence(last),
-                kinds,
-                ..ReadOptions::default()
-            };
-            let page = self.backend().read(stream, options).await?;
-            next = page.next;
-            for record in page.records {
-                let (sequence, position) = (record.sequence.0, record.position.0);
-                if record.redacted {
-                    fold.skip_redacted(sequence, record.kind.0);
-                    continue;
-                }
-                let event = ChatEvent::decode(record.kind.0, &record.meta, &record.payload);
-                let applied = event
-                    .and_then(|event| fold.apply(sequence, position, record.payload.len(), event));
-                applied.map_err(|error| {
-                    let error = error;
-                    Error::new(
-                        error.kind(),
-                        format!("chat {}, event {sequence}: {error}", stream.0),
-                    )
-                })?;
+        let options = ReadOptions {
+            first: Sequence(fold.last_sequence()).next(),
+            last: Sequence(last),
+            kinds: kinds::CHAT_EVENTS.map(Kind).collect(),
+            ..ReadOptions::default()
+        };
+        read_each(&**self.backend(), stream, options, |record| {
+            let (sequence, position) = (record.sequence.0, record.position.0);
+            if record.redacted {
+                fold.skip_redacted(sequence, record.kind.0);
+                return Ok(());
             }
-        }
+            ChatEvent::decode(record.kind.0, &record.meta, &record.payload)
+                .and_then(|event| fold.apply(sequence, position, record.payload.len(), event))
+                .map_err(|error| {
+                    let message = format!("chat {}, event {sequence}: {error}", stream.0);
+                    Error::new(error.kind(), message)
+                })
+        })
+        .await?;
         fold.skip(last);
         Ok(())
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::list::listing;
 use crate::{
     Error, ErrorKind, Result, Store,
-    journal::attempts::ATTEMPTS_MAX,
+    journal::{attempts::Retries, follow::read_each},
     kernel::{flows::LiveGuard, gates::Gate, lookup::check_id, records::run_stream},
 };
 
@@ -111,7 +111,7 @@ impl FlowRun {
         let (meta, payload) = state.encode()?;
         let gate = store.runs().index().shared().gate(run);
         let _pass = gate.pass().await;
-        let mut attempt = 1;
+        let mut retries = Retries::default();
         loop {
             if load_snapshot(store, run, Sequence::MAX).await?.is_some() {
                 return Err(Error::new(
@@ -147,10 +147,7 @@ impl FlowRun {
                     return Ok(Self::of(store, run, state, last.0));
                 }
                 // The run's recorder went on.
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
-                    attempt += 1
-                }
-                Err(error) => return Err(error),
+                Err(error) => retries.again(error)?,
             }
         }
     }
@@ -588,30 +585,28 @@ async fn receive(
     last: u64,
     state: &mut RunSnapshot,
 ) -> Result<()> {
-    let mut next = Some(Sequence(covered).next());
-    while let Some(first) = next.filter(|first| first.0 <= last) {
-        let kinds = vec![Kind(FlowEventKind::Command.byte())];
-        let options = ReadOptions {
-            first,
-            last: Sequence(last),
-            kinds,
-            ..ReadOptions::default()
-        };
-        let page = store.backend().read(run_stream(run), options).await?;
-        next = page.next;
-        for record in page.records.iter().filter(|record| !record.redacted) {
-            let event = RuntimeEvent::decode(&record.meta, &record.payload)?;
-            // An event that the caller recorded by hand may have another shape; it is for those who look on.
-            let Ok(received) = event.json.to_value::<CommandReceived>() else {
-                continue;
-            };
-            let command = received.command.to_value::<RuntimeCommand>().ok();
-            state.inbox.extend(
-                command.filter(|command| received.error.is_none() && command.check().is_ok()),
-            );
+    let options = ReadOptions {
+        first: Sequence(covered).next(),
+        last: Sequence(last),
+        kinds: vec![Kind(FlowEventKind::Command.byte())],
+        ..ReadOptions::default()
+    };
+    read_each(&**store.backend(), run_stream(run), options, |record| {
+        if record.redacted {
+            return Ok(());
         }
-    }
-    Ok(())
+        let event = RuntimeEvent::decode(&record.meta, &record.payload)?;
+        // An event that the caller recorded by hand may have another shape; it is for those who look on.
+        let Ok(received) = event.json.to_value::<CommandReceived>() else {
+            return Ok(());
+        };
+        let command = received.command.to_value::<RuntimeCommand>().ok();
+        let is_good =
+            |command: &RuntimeCommand| received.error.is_none() && command.check().is_ok();
+        state.inbox.extend(command.filter(is_good));
+        Ok(())
+    })
+    .await
 }
 
 impl fmt::Debug for FlowRun {

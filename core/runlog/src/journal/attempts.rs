@@ -16,7 +16,7 @@ use runlog_log::{Backend, Error, ErrorKind, Position, Result, StreamId};
 
 /// How often a decision is made before its conflict is given to the caller. Whoever loses does so to one who won, and at no cost of
 /// a flush, so this bounds the writers of other handles and processes at one time.
-pub(crate) const ATTEMPTS_MAX: u32 = 1_000;
+const ATTEMPTS_MAX: u32 = 1_000;
 
 /// Of those who wait, so many that came last watch whether the log grows: if each did, each write would wake them all twice.
 const WATCHING_MAX: u64 = 16;
@@ -53,11 +53,31 @@ struct Holder {
     since: Position,
 }
 
+/// The attempts to write a decision where nobody waits for a turn.
+#[derive(Default)]
+pub(crate) struct Retries {
+    failed: u32,
+}
+
+impl Retries {
+    /// Counts an attempt that failed; the decision may be made anew.
+    ///
+    /// # Errors
+    /// The error of the attempt, when it isn't a conflict or there were too many.
+    pub(crate) fn again(&mut self, error: Error) -> Result<()> {
+        self.failed += 1;
+        if error.kind() != ErrorKind::Conflict || self.failed == ATTEMPTS_MAX {
+            return Err(error);
+        }
+        Ok(())
+    }
+}
+
 /// One writer's attempts to write a decision to a stream.
 pub(crate) struct Attempts<'a> {
     backend: &'a dyn Backend,
     queue: Arc<Queue>,
-    made: u32,
+    retries: Retries,
     /// Its turn, from the first conflict on, until the decision is written or given up.
     turn: Option<u64>,
 }
@@ -74,7 +94,7 @@ impl Queues {
         let mut attempts = Attempts {
             backend,
             queue,
-            made: 1,
+            retries: Retries::default(),
             turn: None,
         };
         if !is_free {
@@ -123,10 +143,7 @@ impl Attempts<'_> {
     /// # Errors
     /// The error of the attempt, when it isn't a conflict or there were too many.
     pub(crate) async fn again(&mut self, error: Error) -> Result<()> {
-        if error.kind() != ErrorKind::Conflict || self.made == ATTEMPTS_MAX {
-            return Err(error);
-        }
-        self.made += 1;
+        self.retries.again(error)?;
         let is_held = self.turn.is_some_and(|id| {
             self.queue
                 .turn()

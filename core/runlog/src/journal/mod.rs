@@ -2,5 +2,6 @@
 
 pub(crate) mod attempts;
 pub(crate) mod cursor;
+pub(crate) mod follow;
 pub(crate) mod page;
 pub(crate) mod projection;

@@ -11,6 +11,7 @@ use runlog_log::{
 };
 use runlog_model::{Checkpoint, Checkpointed};
 
+use super::follow::read_each;
 use crate::{Error, ErrorKind, Result, backend::Backend};
 
 /// After how many events a fold is written down: what opening has to fold at most, unless that failed.
@@ -262,22 +263,16 @@ impl<Fold: Checkpointed> Projection<Fold> {
 
     async fn read_parts(&self, first: Sequence, last: Sequence) -> Result<Vec<Bytes>> {
         let mut parts = Vec::new();
-        let mut next = Some(first);
-        while let Some(first) = next {
-            let page = self
-                .backend
-                .read(
-                    self.streams.parts,
-                    ReadOptions {
-                        first,
-                        last,
-                        ..ReadOptions::default()
-                    },
-                )
-                .await?;
-            next = page.next;
-            parts.extend(page.records.into_iter().map(|record| record.payload));
-        }
+        let options = ReadOptions {
+            first,
+            last,
+            ..ReadOptions::default()
+        };
+        read_each(&*self.backend, self.streams.parts, options, |record| {
+            parts.push(record.payload.clone());
+            Ok(())
+        })
+        .await?;
         Ok(parts)
     }
 

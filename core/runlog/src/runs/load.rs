@@ -4,7 +4,7 @@ use runlog_log::{Direction, Kind, ReadOptions, Record, Sequence};
 use runlog_model::{Run, RunEvent, RunFold, RunId, RunStatus, kinds};
 
 use super::Runs;
-use crate::{Error, ErrorKind, Result, kernel::records::run_stream};
+use crate::{Error, ErrorKind, Result, journal::follow::read_each, kernel::records::run_stream};
 
 /// How many events are read at a time from the end of a run's stream: one that has ended has two after its last step.
 const LAST_EVENTS: u64 = 4;
@@ -102,22 +102,18 @@ impl Runs {
             .stream(run_stream(id))
             .await?
             .ok_or_else(|| Error::not_found(format!("no run {id}")))?;
-        let mut next = Some(after.next());
-        while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
-            let options = ReadOptions {
-                first,
-                last: info.last_sequence,
-                kinds: event_kinds(),
-                ..ReadOptions::default()
-            };
-            let page = backend.read(run_stream(id), options).await?;
-            next = page.next;
-            for record in &page.records {
-                let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
-                let pushed = event.and_then(|event| fold.push(event));
-                pushed.map_err(|error| name_run(error, id, record.sequence))?;
-            }
-        }
+        let options = ReadOptions {
+            first: after.next(),
+            last: info.last_sequence,
+            kinds: event_kinds(),
+            ..ReadOptions::default()
+        };
+        read_each(&**backend, run_stream(id), options, |record| {
+            let event = RunEvent::decode(record.kind.0, &record.meta, &record.payload);
+            let pushed = event.and_then(|event| fold.push(event));
+            pushed.map_err(|error| name_run(error, id, record.sequence))
+        })
+        .await?;
         Ok(info.last_sequence)
     }
 

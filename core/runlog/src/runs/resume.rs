@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     flows::CarriedFlow,
-    journal::attempts::ATTEMPTS_MAX,
+    journal::attempts::Retries,
     kernel::{
         lookup::check_id,
         records::{context_records, context_stream, run_stream},
@@ -192,7 +192,7 @@ impl Runs {
                 .await??;
         }
         let message = options.message.message()?;
-        let mut attempt = 1;
+        let mut retries = Retries::default();
         loop {
             let old = self.load(id).await?;
             check(&old.run, options.max_total_steps)?;
@@ -218,13 +218,12 @@ impl Runs {
                 .await
             {
                 Ok(()) => return self.resumed(&run, rebuilt).await,
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
-                    attempt += 1;
+                Err(error) => {
+                    retries.again(error)?;
                     if let Some(parent) = &extras.parent {
                         parent.recorder.refresh().await?;
                     }
                 }
-                Err(error) => return Err(error),
             }
         }
     }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    journal::attempts::ATTEMPTS_MAX,
+    journal::attempts::Retries,
     kernel::records::{context_records, context_stream, run_stream},
 };
 
@@ -76,7 +76,7 @@ impl RunRecorder {
         let (taken, calls) = self
             .take_calls(entries.iter().flat_map(|entry| &entry.events))
             .await;
-        let mut attempt = 1;
+        let mut retries = Retries::default();
         loop {
             let key = idempotency_key.map(str::as_bytes);
             let plan = self.plan_entries(entries, &calls, key)?;
@@ -121,11 +121,10 @@ impl RunRecorder {
                 Err(error) if error.kind() == ErrorKind::Conflict && plan.refused.is_some() => {
                     return Err(plan.refused.unwrap_or(error));
                 }
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
-                    attempt += 1;
+                Err(error) => {
+                    retries.again(error)?;
                     self.refresh().await?;
                 }
-                Err(error) => return Err(error),
             }
         }
     }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     contexts::{AppendOptions, RawMessage},
-    journal::attempts::ATTEMPTS_MAX,
+    journal::attempts::Retries,
     kernel::records::{context_records, context_stream, run_stream},
     runs::{
         changes::BatchExtras,
@@ -215,7 +215,7 @@ impl RunRecorder {
         let mut events = self.events_of(messages)?;
         let _turn = self.turn(events.iter()).await;
         let (taken, calls) = self.take_calls(events.iter()).await;
-        let (mut attempt, mut refused) = (1, None);
+        let (mut retries, mut refused) = (Retries::default(), None);
         loop {
             let key = options.idempotency_key.as_ref().map(String::as_bytes);
             let (step_number, recorded_step, last) = {
@@ -278,14 +278,13 @@ impl RunRecorder {
                 Err(error) if error.kind() == ErrorKind::Conflict && refused.is_some() => {
                     return Err(refused.unwrap_or(error));
                 }
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
-                    attempt += 1;
+                Err(error) => {
+                    retries.again(error.clone())?;
                     // Nobody wrote to the run's stream: it was the context that wasn't as expected.
                     if self.refresh().await? == last && options.expected_last_sequence.is_some() {
                         return Err(error);
                     }
                 }
-                Err(error) => return Err(error),
             }
         }
     }

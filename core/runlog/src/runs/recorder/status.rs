@@ -6,7 +6,7 @@ use runlog_model::{Run, RunCatalogEvent, RunEvent, RunStatus, StatusChange};
 use super::RunRecorder;
 use crate::{
     Error, ErrorKind, Result,
-    journal::attempts::ATTEMPTS_MAX,
+    journal::attempts::Retries,
     kernel::gates::Gate,
     runs::changes::{PlannedChange, ops_of_changes},
 };
@@ -17,7 +17,7 @@ impl RunRecorder {
         status: RunStatus,
         fill: impl Fn(&mut StatusChange),
     ) -> Result<Run> {
-        let mut attempt = 1;
+        let mut retries = Retries::default();
         loop {
             let planned = self.plan_change(status, &fill)?;
             let _closed = self.gate().close().await;
@@ -34,11 +34,10 @@ impl RunRecorder {
                     self.refresh().await?;
                     return Ok(self.run());
                 }
-                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS_MAX => {
-                    attempt += 1;
+                Err(error) => {
+                    retries.again(error)?;
                     self.refresh().await?;
                 }
-                Err(error) => return Err(error),
             }
         }
     }

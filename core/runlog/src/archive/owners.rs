@@ -1,0 +1,151 @@
+//! [`Owners`]: whose each stream of a store is.
+
+use std::collections::{HashMap, HashSet};
+
+use runlog_log::{Position, StreamId};
+use runlog_model::{CatalogEvent, RunCatalogEvent, RunId, SessionId};
+
+use super::lists::{List, ListEvent, each_record, is_derived, streams_of};
+use crate::{Error, Result, blocking::Store};
+
+/// A stream to write.
+pub(super) struct Planned {
+    pub(super) id: StreamId,
+    pub(super) of: &'static str,
+    pub(super) session: Option<SessionId>,
+    /// The position at which its session was made.
+    pub(super) made_at: u64,
+    /// The stream of the archive that it shares its first records with, and how many.
+    pub(super) fork: Option<(StreamId, u64)>,
+    /// Up to which sequence its records are another stream's.
+    pub(super) inherited: u64,
+    pub(super) last: u64,
+    pub(super) is_told: bool,
+    /// The last sequence that was written, those that are shared among them.
+    pub(super) written: u64,
+}
+
+/// Whose the streams are, as the lists tell it.
+#[derive(Default)]
+pub(super) struct Owners {
+    /// The sessions in the order they were made, and the position that this was told at.
+    pub(super) sessions: Vec<(SessionId, u64)>,
+    pub(super) instances: HashMap<StreamId, SessionId>,
+    pub(super) of_session: HashMap<SessionId, Vec<StreamId>>,
+    pub(super) runs: HashMap<RunId, (SessionId, [Option<RunId>; 2])>,
+}
+
+impl Owners {
+    pub(super) fn read(store: &Store, bound: Position) -> Result<Self> {
+        let mut owners = Self::default();
+        for list in List::ALL {
+            each_record(store, list.stream(), bound, |record| {
+                match list.decode(record.kind.0, &record.meta, &record.payload)? {
+                    ListEvent::Session(CatalogEvent::SessionCreated(session)) => {
+                        owners.sessions.push((session.id, record.position.0));
+                    }
+                    ListEvent::Session(CatalogEvent::InstanceCreated(instance)) => {
+                        let stream = StreamId(instance.id.as_uuid());
+                        owners.instances.insert(stream, instance.session_id);
+                        owners
+                            .of_session
+                            .entry(instance.session_id)
+                            .or_default()
+                            .push(stream);
+                    }
+                    ListEvent::Run(RunCatalogEvent::Created(run)) => {
+                        let relatives = [run.parent_run_id, run.resumed_from];
+                        owners.runs.insert(run.id, (run.session_id, relatives));
+                        owners
+                            .of_session
+                            .entry(run.session_id)
+                            .or_default()
+                            .push(StreamId(run.id.as_uuid()));
+                    }
+                    _ => {}
+                }
+                Ok::<(), Error>(())
+            })?;
+        }
+        Ok(owners)
+    }
+
+    /// The sessions, and those of the runs that theirs were spawned by or go on from: no run is listed without them.
+    pub(super) fn with_relatives(&self, sessions: &[SessionId]) -> Result<Vec<SessionId>> {
+        let mut chosen = Vec::new();
+        let mut known = HashSet::new();
+        for id in sessions {
+            if !self.sessions.iter().any(|(session, _)| session == id) {
+                return Err(Error::not_found(format!("no session {id}")));
+            }
+            if known.insert(*id) {
+                chosen.push(*id);
+            }
+        }
+        let mut next = 0;
+        while let Some(id) = chosen.get(next).copied() {
+            next += 1;
+            for stream in self.of_session.get(&id).into_iter().flatten() {
+                let Some((_, relatives)) = self.runs.get(&RunId(stream.0)) else {
+                    continue;
+                };
+                for run in relatives.iter().flatten() {
+                    let session = self.runs.get(run).map(|(session, _)| *session);
+                    chosen.extend(session.filter(|session| known.insert(*session)));
+                }
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// The streams to write, each with what it is.
+    pub(super) fn streams(&self, all: &[StreamId], chosen: Option<&[SessionId]>) -> Vec<Planned> {
+        let made_at: HashMap<SessionId, u64> = self.sessions.iter().copied().collect();
+        let beside: HashMap<StreamId, (SessionId, &'static str)> = made_at
+            .keys()
+            .flat_map(|id| streams_of(*id).map(|(stream, of)| (stream, (*id, of))))
+            .collect();
+        let planned = |stream: StreamId| {
+            let (session, of) = if let Some((session, of)) = beside.get(&stream) {
+                (Some(*session), *of)
+            } else if let Some(session) = self.instances.get(&stream) {
+                (Some(*session), "context")
+            } else if let Some((session, _)) = self.runs.get(&RunId(stream.0)) {
+                (Some(*session), "run")
+            } else {
+                (None, "stream")
+            };
+            let made_at = session
+                .and_then(|session| made_at.get(&session))
+                .copied()
+                .unwrap_or_default();
+            Planned {
+                id: stream,
+                of,
+                session,
+                made_at,
+                fork: None,
+                inherited: 0,
+                last: 0,
+                is_told: false,
+                written: 0,
+            }
+        };
+        let is_data =
+            |stream: &StreamId| List::of_stream(*stream).is_none() && !is_derived(*stream);
+        match chosen {
+            None => all.iter().copied().filter(is_data).map(planned).collect(),
+            Some(chosen) => chosen
+                .iter()
+                .flat_map(|id| {
+                    let own = self.of_session.get(id).into_iter().flatten().copied();
+                    streams_of(*id)
+                        .map(|(stream, _)| stream)
+                        .into_iter()
+                        .chain(own)
+                })
+                .map(planned)
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! [`read_each`]: reading a stream page by page, for those who take it in record by record.
+
+use runlog_log::{ReadOptions, Record, Result, StreamId};
+
+use crate::backend::Backend;
+
+/// Gives each record that `options` ask for; nothing where they begin behind their end.
+///
+/// # Errors
+/// Those of reading, and those of `take`, which is not called again then.
+pub(crate) async fn read_each(
+    backend: &dyn Backend,
+    stream: StreamId,
+    options: ReadOptions,
+    mut take: impl FnMut(&Record) -> Result<()>,
+) -> Result<()> {
+    let mut next = Some(options.first);
+    while let Some(first) = next.filter(|first| *first <= options.last) {
+        let options = ReadOptions {
+            first,
+            ..options.clone()
+        };
+        let page = backend.read(stream, options).await?;
+        next = page.next;
+        page.records.iter().try_for_each(&mut take)?;
+    }
+    Ok(())
+}
