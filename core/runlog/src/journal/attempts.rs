@@ -65,10 +65,10 @@ impl Retries {
     /// # Errors
     /// The error of the attempt, when it isn't a conflict or there were too many.
     pub(crate) fn again(&mut self, error: Error) -> Result<()> {
-        self.failed += 1;
-        if error.kind() != ErrorKind::Conflict || self.failed == ATTEMPTS_MAX {
+        if error.kind() != ErrorKind::Conflict || self.failed + 1 == ATTEMPTS_MAX {
             return Err(error);
         }
+        self.failed += 1;
         Ok(())
     }
 }
