@@ -140,16 +140,9 @@ impl Failure {
         self.message.as_deref().unwrap_or("nobody reads the output")
     }
 
-    /// Tells it on stderr: a line of text, or with `--json` a line of JSON.
-    pub(crate) fn report(&self, json: bool) {
-        let Some(message) = &self.message else { return };
-        if json {
-            let error = serde_json::json!({"error": {"kind": self.kind, "message": message, "exit": self.exit.code()}});
-            crate::output::to_stderr(&error.to_string());
-        } else {
-            let word = console::style("error:").for_stderr().red().bold();
-            crate::output::to_stderr(&format!("{word} {}", crate::text::printable(message)));
-        }
+    /// Whether it is only that nobody reads the output any more, which nobody is told.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.message.is_none()
     }
 }
 

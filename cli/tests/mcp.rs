@@ -92,7 +92,7 @@ impl Client {
 /// Agents that are the agent of the tests, with what each does.
 fn agents(place: &Place, agents: &[(&str, &[&str])]) {
     let entry = |(name, steps): &(&str, &[&str])| {
-        let command: Vec<&str> = [env!("CARGO_BIN_EXE_runlog"), "__scripted-agent"]
+        let command: Vec<&str> = [env!("CARGO_BIN_EXE_scripted-agent")]
             .into_iter()
             .chain(steps.iter().copied())
             .collect();

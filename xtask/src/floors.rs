@@ -41,12 +41,11 @@ const CRATES: [Crate; 7] = [
 ];
 
 /// Crates whose modules still name each other in circles. It only ever gets shorter.
-const CIRCULAR: [&str; 5] = [
+const CIRCULAR: [&str; 4] = [
     "core/engine/src",
     "core/model/src",
     "core/runlog/src",
     "core/bindings/src",
-    "cli/src",
 ];
 
 impl Crate {

@@ -9,7 +9,7 @@ use runlog::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::spawn::{Ask, Asked};
+use super::ask::{Ask, Asked};
 
 /// The version of the protocol.
 pub(crate) const PROTOCOL: u64 = 1;

@@ -9,8 +9,8 @@ use runlog::{
 };
 
 use super::{
+    ask::Ask,
     protocol::{Ack, Done, FromAgent, Refusal, Step},
-    spawn::Ask,
 };
 use crate::{
     failure::{Failure, Result},

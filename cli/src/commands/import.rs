@@ -21,10 +21,11 @@ use crate::{
     import::{
         Importer, Outcome,
         archive::Archive,
-        source::{PIECE_BYTES, is_stdin, name_of, open, read_piece},
+        source::{is_stdin, name_of, open, read_piece},
         tables::{FileFormat, Table, TableImporter},
     },
-    output::{Out, note},
+    lines::PIECE_BYTES,
+    output::{Out, note, report as report_failure},
     progress::Progress,
     store, text,
 };
@@ -184,7 +185,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
                 return Err(failure);
             }
             Some(failure) => {
-                failure.report(out.is_json());
+                report_failure(&failure, out.is_json());
                 exit = Exit::Partial;
             }
             None if is_partial => exit = Exit::Partial,

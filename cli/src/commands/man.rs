@@ -2,10 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use clap::CommandFactory;
-
 use crate::{
-    args::Cli,
     failure::{Exit, Failure, Result},
     output::{Out, note},
 };
@@ -21,9 +18,8 @@ pub(crate) struct Args {
 }
 
 /// Does it.
-pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
+pub(crate) fn run(args: &Args, command: clap::Command, out: &mut Out) -> Result<Exit> {
     let mut page = Vec::new();
-    let command = Cli::command();
     let Some(dir) = &args.dir else {
         clap_mangen::Man::new(command)
             .render(&mut page)

@@ -7,7 +7,7 @@ use runlog::contexts::ContextEvent;
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
-    kept::{self, Kept},
+    history::{self, HistoryItem},
     output::Out,
     store::{self, Subject},
     text, view,
@@ -66,8 +66,8 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let several = instances.len() > 1;
     let mut before = None;
     let mut first = None;
-    for kept in kept::kept(&store, subject.session(), &instances)? {
-        let Kept::Event(event, _) = kept? else {
+    for item in history::history(&store, subject.session(), &instances)? {
+        let HistoryItem::Event(event, _) = item? else {
             continue;
         };
         if args.from.is_some_and(|from| event.sequence_number < from) {

@@ -26,10 +26,8 @@ alone, its fields.";
 
 /// The arguments.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    #[command(subcommand)]
-    command: Option<Sub>,
     /// Only runs of this status: running, paused, completed, failed, cancelled
     #[arg(long, value_name = "STATUS")]
     status: Option<RunStatus>,
@@ -59,19 +57,6 @@ pub(crate) struct Page {
     /// Go on where the page before ended, with the same filters
     #[arg(long, value_name = "C")]
     pub(crate) cursor: Option<String>,
-}
-
-#[derive(clap::Subcommand)]
-enum Sub {
-    /// Show a run's fields: the same as `run show`
-    #[command(hide = true)]
-    Show(ShowArgs),
-    /// List the messages of a run: the same as `messages`
-    #[command(hide = true)]
-    Messages(MessagesArgs),
-    /// List the tool calls of a run: the same as `tool-calls`
-    #[command(hide = true)]
-    ToolCalls(ToolCallsArgs),
 }
 
 /// The arguments of `run show`.
@@ -122,15 +107,6 @@ pub(crate) struct ToolCallsArgs {
 
 /// Does what `runs` says.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    match &args.command {
-        None => list(global, args, out),
-        Some(Sub::Show(args)) => show(global, args, out),
-        Some(Sub::Messages(args)) => messages(global, args, out),
-        Some(Sub::ToolCalls(args)) => tool_calls(global, args, out),
-    }
-}
-
-fn list(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let options = ListRuns {
         status: args.status,

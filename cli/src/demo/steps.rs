@@ -11,7 +11,7 @@ use std::{
 use runlog::{AgentInstance, Session, blocking::Store, transcripts::NewContextEvent};
 use serde::{Deserialize, Serialize};
 
-use super::messages;
+use super::transcript::messages;
 use crate::{
     args::Global,
     commands::{copy, truncate},

@@ -8,7 +8,7 @@ use runlog::{
     runs::{Continuation, Dangling, ListRuns, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions},
 };
 
-use super::{Args, agents::check_project};
+use super::{agents::check_project, args::Args};
 use crate::{
     commands::{copy, truncate},
     failure::{Failure, Result},
