@@ -80,6 +80,16 @@ impl Failure {
         Self::new(Exit::Usage, "usage", message)
     }
 
+    /// What the command line names isn't there.
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Exit::NotFound, ErrorKind::NotFound.name(), message)
+    }
+
+    /// What the command line names may be several things.
+    pub(crate) fn ambiguous(message: impl Into<String>) -> Self {
+        Self::new(Exit::NotFound, ErrorKind::Ambiguous.name(), message)
+    }
+
     /// What the store says of something that the command line gave: what it refuses doesn't fit.
     pub(crate) fn of_argument(error: runlog::Error) -> Self {
         match error.kind() {

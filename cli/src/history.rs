@@ -14,7 +14,7 @@ use runlog::{
 };
 use serde::Deserialize;
 
-use crate::{failure::Result, store::records};
+use crate::{failure::Result, read::records};
 
 /// The most instances whose contexts are read at one time, a page of each in memory. Those of a session with
 /// more come one after the other.

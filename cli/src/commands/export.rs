@@ -17,6 +17,7 @@ use runlog::{
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    find,
     history::{self, HistoryItem},
     output::{Out, note},
     progress::Progress,
@@ -117,7 +118,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let sessions: Vec<Session> = args
         .sessions
         .iter()
-        .map(|text| store::session(&store, text))
+        .map(|text| find::session(&store, text))
         .collect::<Result<_>>()?;
     let Some(path) = &args.output else {
         let written = write_all(&store, args, &sessions, &mut |bytes| out.bytes(bytes))?;

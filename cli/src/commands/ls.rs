@@ -12,7 +12,7 @@ use crate::{
     args::Global,
     failure::{Exit, Result},
     output::Out,
-    store, text,
+    read, store, text,
 };
 
 const AFTER_HELP: &str = "\
@@ -102,7 +102,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         // The instances of a deleted session can't be listed.
         for instance in store.instances(session.id).unwrap_or_default() {
             instances.push(InstanceRow {
-                events: store::event_count(&store, instance.id)?,
+                events: read::event_count(&store, instance.id)?,
                 instance,
             });
         }

@@ -7,10 +7,10 @@ use runlog::contexts::ContextEvent;
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    find::{self, Subject},
     history::{self, HistoryItem},
     output::Out,
-    store::{self, Subject},
-    text, view,
+    store, text, view,
 };
 
 const AFTER_HELP: &str = "\
@@ -58,7 +58,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let pace = Pace::new(args)?;
     let store = store::open_read_only(global)?;
-    let subject = store::subject(&store, &args.subject)?;
+    let subject = find::subject(&store, &args.subject)?;
     let mut instances = subject.instances().to_vec();
     if matches!(subject, Subject::Session(..)) && (args.from.is_some() || args.to.is_some()) {
         instances = vec![store.root_instance(subject.session().id)?];

@@ -4,12 +4,15 @@ use clap::builder::RangedU64ValueParser;
 use runlog::{
     RunId, RunStatus,
     blocking::Store,
-    runs::{ListRunMessages, ListRuns, ListToolCalls, RunSummary, ToolCallStatus},
+    runs::{
+        ListRunMessages, ListRuns, ListToolCalls, RunMessage, RunSummary, ToolCall, ToolCallStatus,
+    },
 };
 
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    find,
     output::Out,
     store, table, text, view,
 };
@@ -119,7 +122,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         session_id: args
             .session
             .as_deref()
-            .map(|it| store::session(&store, it))
+            .map(|it| find::session(&store, it))
             .transpose()?
             .map(|it| it.id),
         project: args.project.clone(),
@@ -127,46 +130,34 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         cursor: args.page.cursor.clone(),
     };
     let page = store.runs().list(&options).map_err(Failure::of_argument)?;
-    if out.is_json() {
-        out.value(&page)?;
-    } else if page.items.is_empty() {
-        out.line("no runs")?;
-    } else {
-        print(&store, &page.items, out)?;
-        table::next(page.next, out)?;
-    }
-    Ok(Exit::Ok)
-}
-
-fn print(store: &Store, runs: &[RunSummary], out: &mut Out) -> Result<()> {
-    let width = store::run_id_width(store, runs.iter().map(|run| run.id))?;
-    let rows = runs.iter().map(|run| {
-        vec![
-            run.id.to_string()[..width].to_owned(),
-            run.status.to_string(),
-            text::thousands(run.step_count.into()),
-            text::time_of_year(run.created_at_ms),
-            run.agent_id.clone(),
-        ]
-    });
-    let columns = [
-        table::left("run", 36),
-        table::left("status", 9),
-        table::right("steps"),
-        table::left("made (UTC)", 24),
-        table::left("agent", 80),
+    let width = match out.is_json() {
+        true => 0,
+        false => find::run_id_width(&store, page.items.iter().map(|run| run.id))?,
+    };
+    let columns: [table::Cells<'_, RunSummary>; 5] = [
+        (table::left("run", 36), &|run| {
+            run.id.to_string()[..width].to_owned()
+        }),
+        (table::left("status", 9), &|run| run.status.to_string()),
+        (table::right("steps"), &|run| {
+            text::thousands(run.step_count.into())
+        }),
+        (table::left("made (UTC)", 24), &|run| {
+            text::time_of_year(run.created_at_ms)
+        }),
+        (table::left("agent", 80), &|run| run.agent_id.clone()),
     ];
-    table::print(&columns, &rows.collect::<Vec<_>>(), out)
+    table::page(&page, "no runs", &columns, out)
 }
 
 /// The run that is named, which has to be there.
 fn existing(store: &Store, text: &str) -> Result<RunId> {
-    let id = store::run_id(store, text)?;
+    let id = find::run_id(store, text)?;
     store
         .runs()
         .get(id)?
         .map(|run| run.id)
-        .ok_or_else(|| store::no_run(text))
+        .ok_or_else(|| find::no_run(text))
 }
 
 /// Does what `run show` says.
@@ -174,19 +165,17 @@ pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Ex
     let store = store::open_read_only(global)?;
     let run = store
         .runs()
-        .get(store::run_id(&store, &args.run)?)?
-        .ok_or_else(|| store::no_run(&args.run))?;
-    if out.is_json() {
-        out.value(&run)?;
-        return Ok(Exit::Ok);
-    }
+        .get(find::run_id(&store, &args.run)?)?
+        .ok_or_else(|| find::no_run(&args.run))?;
+    let utc = |ms| format!("{} UTC", text::time(ms));
+    let id = |id: Option<RunId>| id.map(|id| id.to_string());
     let fields = [
         ("run", Some(run.id.to_string())),
-        ("agent", Some(run.agent_id)),
+        ("agent", Some(run.agent_id.clone())),
         ("status", Some(run.status.to_string())),
-        ("pause reason", run.pause_reason),
-        ("error", run.error_message),
-        ("summary", run.summary),
+        ("pause reason", run.pause_reason.clone()),
+        ("error", run.error_message.clone()),
+        ("summary", run.summary.clone()),
         ("steps", Some(text::thousands(run.step_count.into()))),
         (
             "most steps",
@@ -194,28 +183,16 @@ pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Ex
         ),
         ("session", Some(run.session_id.to_string())),
         ("instance", Some(run.instance_id.to_string())),
-        ("project", run.project),
-        ("parent", run.parent_run_id.map(|id| id.to_string())),
-        ("resumed from", run.resumed_from.map(|id| id.to_string())),
-        ("resumed by", run.resumed_by.map(|id| id.to_string())),
-        ("node", run.node_id),
-        (
-            "made",
-            Some(format!("{} UTC", text::time(run.created_at_ms))),
-        ),
-        (
-            "over",
-            run.completed_at_ms
-                .map(|at| format!("{} UTC", text::time(at))),
-        ),
-        (
-            "took",
-            run.duration_ms
-                .map(|took| text::duration(std::time::Duration::from_millis(took))),
-        ),
+        ("project", run.project.clone()),
+        ("parent", id(run.parent_run_id)),
+        ("resumed from", id(run.resumed_from)),
+        ("resumed by", id(run.resumed_by)),
+        ("node", run.node_id.clone()),
+        ("made", Some(utc(run.created_at_ms))),
+        ("over", run.completed_at_ms.map(utc)),
+        ("took", run.duration_ms.map(text::milliseconds)),
     ];
-    table::fields(&fields, out)?;
-    Ok(Exit::Ok)
+    table::one(&run, &fields, out)
 }
 
 /// Does what `messages` says.
@@ -234,31 +211,20 @@ pub(crate) fn messages(global: &Global, args: &MessagesArgs, out: &mut Out) -> R
         .runs()
         .messages(run, &options)
         .map_err(Failure::of_argument)?;
-    if out.is_json() {
-        out.value(&page)?;
-    } else if page.items.is_empty() {
-        out.line("no messages")?;
-    } else {
-        let width = out.width();
-        let rows = page.items.iter().map(|message| {
-            let kind = message.role.event_kind();
-            vec![
-                message.id.to_string(),
-                message.step_number.to_string(),
-                view::kind_name(kind).to_owned(),
-                view::summary_of(kind, &message.content, width),
-            ]
-        });
-        let columns = [
-            table::right("id"),
-            table::right("step"),
-            table::left("from", 11),
-            table::left("what it says", 120),
-        ];
-        table::print(&columns, &rows.collect::<Vec<_>>(), out)?;
-        table::next(page.next, out)?;
-    }
-    Ok(Exit::Ok)
+    let width = out.width();
+    let columns: [table::Cells<'_, RunMessage>; 4] = [
+        (table::right("id"), &|message| message.id.to_string()),
+        (table::right("step"), &|message| {
+            message.step_number.to_string()
+        }),
+        (table::left("from", 11), &|message| {
+            view::kind_name(message.role.event_kind()).to_owned()
+        }),
+        (table::left("what it says", 120), &|message| {
+            view::summary_of(message.role.event_kind(), &message.content, width)
+        }),
+    ];
+    table::page(&page, "no messages", &columns, out)
 }
 
 fn message(store: &Store, run: RunId, id: u64, out: &mut Out) -> Result<Exit> {
@@ -266,10 +232,6 @@ fn message(store: &Store, run: RunId, id: u64, out: &mut Out) -> Result<Exit> {
         .runs()
         .message(run, id)?
         .ok_or_else(|| none_of(run, "message", id))?;
-    if out.is_json() {
-        out.value(&message)?;
-        return Ok(Exit::Ok);
-    }
     let fields = [
         ("message", Some(message.id.to_string())),
         (
@@ -283,16 +245,13 @@ fn message(store: &Store, run: RunId, id: u64, out: &mut Out) -> Result<Exit> {
         ),
         ("content", Some(message.content.as_str().to_owned())),
     ];
-    table::fields(&fields, out)?;
-    Ok(Exit::Ok)
+    table::one(&message, &fields, out)
 }
 
 fn none_of(run: RunId, what: &str, id: u64) -> Failure {
-    Failure::new(
-        Exit::NotFound,
-        "not_found",
-        format!("run {run} has no {what} {id}; the list tells the ids"),
-    )
+    Failure::not_found(format!(
+        "run {run} has no {what} {id}; the list tells the ids"
+    ))
 }
 
 /// Does what `tool-calls` says.
@@ -312,38 +271,22 @@ pub(crate) fn tool_calls(global: &Global, args: &ToolCallsArgs, out: &mut Out) -
         .runs()
         .tool_calls(run, &options)
         .map_err(Failure::of_argument)?;
-    if out.is_json() {
-        out.value(&page)?;
-    } else if page.items.is_empty() {
-        out.line("no tool calls")?;
-    } else {
-        let rows = page.items.iter().map(|call| {
-            let output = call
-                .output
-                .as_ref()
-                .map(|output| output.as_str().to_owned())
-                .unwrap_or_default();
-            vec![
-                call.id.to_string(),
-                call.step_number.to_string(),
-                call.status.name().to_owned(),
-                call.duration_ms.map(text::thousands).unwrap_or_default(),
-                call.tool_name.clone(),
-                format!("{} → {output}", call.input.as_str()),
-            ]
-        });
-        let columns = [
-            table::right("id"),
-            table::right("step"),
-            table::left("status", 9),
-            table::right("ms"),
-            table::left("tool", 16),
-            table::left("input → output", 120),
-        ];
-        table::print(&columns, &rows.collect::<Vec<_>>(), out)?;
-        table::next(page.next, out)?;
-    }
-    Ok(Exit::Ok)
+    let columns: [table::Cells<'_, ToolCall>; 6] = [
+        (table::right("id"), &|call| call.id.to_string()),
+        (table::right("step"), &|call| call.step_number.to_string()),
+        (table::left("status", 9), &|call| {
+            call.status.name().to_owned()
+        }),
+        (table::right("ms"), &|call| {
+            call.duration_ms.map(text::thousands).unwrap_or_default()
+        }),
+        (table::left("tool", 16), &|call| call.tool_name.clone()),
+        (table::left("input → output", 120), &|call| {
+            let output = call.output.as_ref().map_or("", |output| output.as_str());
+            format!("{} → {output}", call.input.as_str())
+        }),
+    ];
+    table::page(&page, "no tool calls", &columns, out)
 }
 
 fn tool_call(store: &Store, run: RunId, id: u64, out: &mut Out) -> Result<Exit> {
@@ -351,18 +294,11 @@ fn tool_call(store: &Store, run: RunId, id: u64, out: &mut Out) -> Result<Exit> 
         .runs()
         .tool_call(run, id)?
         .ok_or_else(|| none_of(run, "tool call", id))?;
-    if out.is_json() {
-        out.value(&call)?;
-        return Ok(Exit::Ok);
-    }
-    let took = call
-        .duration_ms
-        .map(|took| text::duration(std::time::Duration::from_millis(took)));
     let fields = [
         ("tool call", Some(call.id.to_string())),
         ("tool", Some(text::name(&call.tool_name))),
         ("status", Some(call.status.name().to_owned())),
-        ("took", took),
+        ("took", call.duration_ms.map(text::milliseconds)),
         ("step", Some(call.step_number.to_string())),
         ("message", call.message_id.map(|id| id.to_string())),
         (
@@ -376,9 +312,10 @@ fn tool_call(store: &Store, run: RunId, id: u64, out: &mut Out) -> Result<Exit> 
         ("input", Some(call.input.as_str().to_owned())),
         (
             "output",
-            call.output.map(|output| output.as_str().to_owned()),
+            call.output
+                .as_ref()
+                .map(|output| output.as_str().to_owned()),
         ),
     ];
-    table::fields(&fields, out)?;
-    Ok(Exit::Ok)
+    table::one(&call, &fields, out)
 }

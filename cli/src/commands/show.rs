@@ -8,10 +8,11 @@ use runlog::{
 use crate::{
     args::Global,
     failure::{Exit, Result},
+    find,
     history::{self, HistoryItem},
     json::Json,
     output::Out,
-    store, text,
+    read, store, text,
     view::{self, Part},
 };
 
@@ -42,7 +43,7 @@ pub(crate) struct Args {
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let subject = store::subject(&store, &args.subject)?;
+    let subject = find::subject(&store, &args.subject)?;
     let (session, instances) = (subject.session(), subject.instances());
     if out.is_json() {
         out.value(&serde_json::json!({"session": session, "instances": instances}))?;
@@ -55,7 +56,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let mut events = 0;
     for instance in instances {
-        events += store::event_count(&store, instance.id)?;
+        events += read::event_count(&store, instance.id)?;
     }
     head(session, instances, events, out)?;
     let ids: Vec<_> = instances.iter().map(|it| it.id).collect();

@@ -6,8 +6,9 @@ use serde::Serialize;
 use crate::{
     args::Global,
     failure::{Exit, Result},
+    find,
     output::Out,
-    store, text,
+    read, store, text,
 };
 
 const AFTER_HELP: &str = "\
@@ -103,11 +104,11 @@ pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
 /// Sessions, instances and events.
 fn totals(store: &Store) -> Result<(u64, u64, u64)> {
     let mut totals = (0, 0, 0);
-    for session in store::sessions(store) {
+    for session in find::sessions(store) {
         totals.0 += 1;
         for instance in store.instances(session?.id)? {
             totals.1 += 1;
-            totals.2 += store::event_count(store, instance.id)?;
+            totals.2 += read::event_count(store, instance.id)?;
         }
     }
     Ok(totals)

@@ -5,6 +5,7 @@ use runlog::{Session, blocking::Store};
 use crate::{
     args::Global,
     failure::{Exit, Result},
+    find,
     output::Out,
     store, text,
 };
@@ -30,14 +31,14 @@ pub(crate) struct Args {
 /// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open(global)?;
-    let subject = store::subject(&store, &args.subject)?;
+    let subject = find::subject(&store, &args.subject)?;
     let session = subject.session();
     let (instance, deleted) = match &subject {
-        store::Subject::Session(session, _) => {
+        find::Subject::Session(session, _) => {
             let root = store.root_instance(session.id)?;
             (root, truncate(&store, session, args.after)?)
         }
-        store::Subject::Instance(session, instance) => {
+        find::Subject::Instance(session, instance) => {
             let deleted = store
                 .contexts()
                 .delete_events_after(instance.id, args.after);

@@ -16,6 +16,7 @@ use crate::{
     args::Global,
     commands::{copy, truncate},
     failure::{Failure, Result},
+    find,
     output::Out,
     store, text, view,
 };
@@ -379,7 +380,7 @@ impl<'a> Steps<'a> {
     }
 
     fn session(&self, store: &Store) -> Result<(Session, AgentInstance)> {
-        let session = store::session(store, NAME)?;
+        let session = find::session(store, NAME)?;
         let agent = store.root_instance(session.id)?;
         Ok((session, agent))
     }

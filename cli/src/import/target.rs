@@ -22,7 +22,7 @@ use super::outcome::{BATCH_BYTES, Outcome, Part};
 use crate::{
     failure::{Failure, Result},
     history,
-    store::records,
+    read::records,
     text,
 };
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    find,
     output::Out,
     store,
 };
@@ -87,7 +88,7 @@ pub(super) fn command(global: &Global, args: &CommandArgs, out: &mut Out) -> Res
 /// Records a command, where the flow will take it.
 fn leave(global: &Global, flow: &str, command: &RawJson, out: &mut Out) -> Result<Exit> {
     let store = store::open(global)?;
-    let flow = store::flow_id(&store, flow)?;
+    let flow = find::flow_id(&store, flow)?;
     check(&store, flow)?;
     FlowRun::attach(&store, flow)?
         .command(command)
@@ -112,7 +113,7 @@ fn leave(global: &Global, flow: &str, command: &RawJson, out: &mut Out) -> Resul
 /// the flow itself.
 fn check(store: &Store, id: RunId) -> Result<()> {
     let Some(flow) = store.flows().get(id)? else {
-        return Err(store::no_flow(&id.to_string()));
+        return Err(find::no_flow(&id.to_string()));
     };
     if flow.is_over && flow.run_status.is_none() {
         let message = format!(

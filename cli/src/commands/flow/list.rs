@@ -6,6 +6,7 @@ use crate::{
     args::Global,
     commands::runs::Page,
     failure::{Exit, Failure, Result},
+    find,
     output::Out,
     store, table, text,
 };
@@ -50,43 +51,27 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         parent_run_id: args
             .parent
             .as_deref()
-            .map(|parent| store::run_id(&store, parent))
+            .map(|parent| find::run_id(&store, parent))
             .transpose()?,
         resumable: args.resumable,
         limit: args.page.limit,
         cursor: args.page.cursor.clone(),
     };
     let page = store.flows().list(&options).map_err(Failure::of_argument)?;
-    if out.is_json() {
-        out.value(&page)?;
-    } else if page.items.is_empty() {
-        out.line(if args.resumable {
-            "no flow to resume"
-        } else {
-            "no flows"
-        })?;
-    } else {
-        print(&page.items, out)?;
-        table::next(page.next, out)?;
-    }
-    Ok(Exit::Ok)
-}
-
-fn print(flows: &[FlowSummary], out: &mut Out) -> Result<()> {
-    let rows = flows.iter().map(|flow| {
-        vec![
-            flow.run_id.to_string(),
-            flow.status.clone(),
+    let empty = match args.resumable {
+        true => "no flow to resume",
+        false => "no flows",
+    };
+    let columns: [table::Cells<'_, FlowSummary>; 4] = [
+        (table::left("flow", 36), &|flow| flow.run_id.to_string()),
+        (table::left("status", 12), &|flow| flow.status.clone()),
+        (table::left("its run", 9), &|flow| {
             flow.run_status
-                .map_or_else(|| "none".to_owned(), |status| status.to_string()),
-            text::time_of_year(flow.created_at_ms),
-        ]
-    });
-    let columns = [
-        table::left("flow", 36),
-        table::left("status", 12),
-        table::left("its run", 9),
-        table::left("made (UTC)", 24),
+                .map_or_else(|| "none".to_owned(), |status| status.to_string())
+        }),
+        (table::left("made (UTC)", 24), &|flow| {
+            text::time_of_year(flow.created_at_ms)
+        }),
     ];
-    table::print(&columns, &rows.collect::<Vec<_>>(), out)
+    table::page(&page, empty, &columns, out)
 }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    find,
     output::Out,
     store, text,
 };
@@ -81,7 +82,7 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let wait_max = Duration::try_from_secs_f64(args.wait_max)
         .map_err(|error| Failure::usage(format!("--wait-max {}: {error}", args.wait_max)))?;
     let store = store::open_read_only(global)?;
-    let flow = store::flow_id(&store, &args.flow)?;
+    let flow = find::flow_id(&store, &args.flow)?;
     let speed = args.speed.map_or(Speed::AtOnce, Speed::Multiple);
     let options = PlaybackOptions {
         first: args.from,
