@@ -49,12 +49,10 @@ pub(crate) struct Cli {
     /// What every command takes.
     #[command(flatten)]
     pub(crate) global: Global,
-    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// The commands.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Kill a recording half-way, recover it, resume it, fork it: what Runlog is for, in one screen

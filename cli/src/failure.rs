@@ -145,7 +145,6 @@ impl Failure {
         self.kind
     }
 
-    /// What it says.
     pub(crate) fn message(&self) -> &str {
         self.message.as_deref().unwrap_or("nobody reads the output")
     }

@@ -39,7 +39,6 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    /// The session.
     pub(crate) fn session(&self) -> &Session {
         match self {
             Self::Session(session, _) | Self::Instance(session, _) => session,

@@ -9,7 +9,6 @@ pub(crate) struct Ask {
     pub(crate) id: Option<RawJson>,
     /// The line of the agent's output, counted from 1.
     pub(crate) line: u64,
-    /// What it asks.
     pub(crate) what: Asked,
 }
 

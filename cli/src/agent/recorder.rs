@@ -80,7 +80,6 @@ impl Recorder {
         }
     }
 
-    /// The run.
     pub(crate) fn run(&self) -> &RunRecorder {
         &self.run
     }

@@ -30,7 +30,6 @@ With --json one document: the definition.";
 /// The largest definition that is read: 8 MiB.
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -66,7 +65,6 @@ enum Sub {
     Delete(Named),
 }
 
-/// The arguments of `list`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 struct ListArgs {
@@ -86,7 +84,6 @@ struct Named {
     project: Option<String>,
 }
 
-/// The arguments of `put`.
 #[derive(clap::Args)]
 struct Put {
     /// The definition; - is standard input
@@ -108,7 +105,6 @@ struct Deleted<'a> {
     deleted: &'a str,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     match &args.command {
         None => {

@@ -23,7 +23,6 @@ store open for writing, its runs are cancelled by it alone (`runlog run`: Ctrl-C
 
 With --json one document: {\"cancelled\": [the ids]}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -37,7 +36,6 @@ struct Cancelled {
     cancelled: Vec<RunId>,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open(global)?;
     let run = store

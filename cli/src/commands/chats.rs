@@ -38,7 +38,6 @@ const TYPES: [&str; 6] = [
 ];
 const STATUSES: [&str; 5] = ["pending", "running", "completed", "failed", "interrupted"];
 
-/// The arguments of `chats`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -76,7 +75,6 @@ enum Status {
     Archived,
 }
 
-/// The arguments of `steps`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP_STEPS)]
 pub(crate) struct StepsArgs {
@@ -107,7 +105,6 @@ where
     PossibleValuesParser::new(names).try_map(|name| serde_json::from_value::<T>(name.into()))
 }
 
-/// Does what `chats` says.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let filter = ChatFilter {
@@ -157,7 +154,6 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Does what `steps` says.
 pub(crate) fn steps(global: &Global, args: &StepsArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let session = match store.chats().get_chat(&args.chat) {

@@ -5,7 +5,6 @@ use crate::{
     output::Out,
 };
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(
     after_help = "For example: runlog completions bash > ~/.local/share/bash-completion/completions/runlog"
@@ -15,7 +14,6 @@ pub(crate) struct Args {
     shell: clap_complete::Shell,
 }
 
-/// Does it.
 pub(crate) fn run(args: &Args, mut command: clap::Command, out: &mut Out) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "runlog", &mut script);

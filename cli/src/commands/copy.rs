@@ -25,7 +25,6 @@ command: a second copy of that name is refused.
 With --json: {\"session\": {…}, \"copied_from\", \"instances\", \"events\", \"same_copies\": [ids]}, the last \
 being copies made before, as long as this one.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -39,7 +38,6 @@ pub(crate) struct Args {
     name: Option<String>,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     check_name(args.name.as_deref())?;
     let store = store::open(global)?;

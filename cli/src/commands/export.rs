@@ -85,7 +85,6 @@ fn format_parser() -> impl TypedValueParser<Value = Written> {
     })
 }
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -107,7 +106,6 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if args.all && args.format != Written::Archive {
         return Err(Failure::usage(

@@ -27,7 +27,6 @@ const NAME_MOST: usize = 36;
 const NAME_LEAST: usize = 12;
 const TITLE_LEAST: usize = 10;
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -62,7 +61,6 @@ struct InstanceRow {
     events: u64,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let options = ListSessions {

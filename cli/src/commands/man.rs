@@ -7,7 +7,6 @@ use crate::{
     output::{Out, note},
 };
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(
     after_help = "For example: runlog man | man -l -\n         or: runlog man ~/.local/share/man/man1"
@@ -17,7 +16,6 @@ pub(crate) struct Args {
     dir: Option<PathBuf>,
 }
 
-/// Does it.
 pub(crate) fn run(args: &Args, command: clap::Command, out: &mut Out) -> Result<Exit> {
     let mut page = Vec::new();
     let Some(dir) = &args.dir else {

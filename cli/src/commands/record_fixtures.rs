@@ -34,7 +34,6 @@ node that createClaudeNode() made, and every query that recordFixtures() wraps, 
 
 With --json one document: {\"output\", \"files\": [{\"node\", \"path\", \"calls\"}]}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -75,7 +74,6 @@ struct Report {
     files: Vec<Written>,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let (files, exit) = match &args.of {
         Some(of) => (of_store(global, args, of)?, Exit::Ok),

@@ -21,7 +21,6 @@ else those of all agents in the order in which they happened.
 With --json: a line for each event, {\"position\", \"instance_id\", \"sequence_number\", \"event_type\", \"content\", \
 \"tool_call_id\", \"tool_results\", \"run_id\", \"step_number\", \"created_at_ms\", \"redacted\"}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -47,7 +46,6 @@ pub(crate) struct Args {
     wait_max: f64,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if let (Some(from), Some(to)) = (args.from, args.to)
         && from > to

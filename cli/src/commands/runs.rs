@@ -27,7 +27,6 @@ const AFTER_HELP_PAGE: &str = "\
 With --json one document: {\"items\": [each with its fields], \"next\": the cursor of the next page or null}; of one \
 alone, its fields.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -62,7 +61,6 @@ pub(crate) struct Page {
     pub(crate) cursor: Option<String>,
 }
 
-/// The arguments of `run show`.
 #[derive(clap::Args)]
 #[command(after_help = "With --json one document: the run with its fields.")]
 pub(crate) struct ShowArgs {
@@ -71,7 +69,6 @@ pub(crate) struct ShowArgs {
     run: String,
 }
 
-/// The arguments of `messages`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP_PAGE)]
 pub(crate) struct MessagesArgs {
@@ -88,7 +85,6 @@ pub(crate) struct MessagesArgs {
     page: Page,
 }
 
-/// The arguments of `tool-calls`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP_PAGE)]
 pub(crate) struct ToolCallsArgs {
@@ -108,7 +104,6 @@ pub(crate) struct ToolCallsArgs {
     page: Page,
 }
 
-/// Does what `runs` says.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let options = ListRuns {
@@ -160,7 +155,6 @@ fn existing(store: &Store, text: &str) -> Result<RunId> {
         .ok_or_else(|| find::no_run(text))
 }
 
-/// Does what `run show` says.
 pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let run = store
@@ -195,7 +189,6 @@ pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Ex
     table::one(&run, &fields, out)
 }
 
-/// Does what `messages` says.
 pub(crate) fn messages(global: &Global, args: &MessagesArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let options = ListRunMessages {
@@ -254,7 +247,6 @@ fn none_of(run: RunId, what: &str, id: u64) -> Failure {
     ))
 }
 
-/// Does what `tool-calls` says.
 pub(crate) fn tool_calls(global: &Global, args: &ToolCallsArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let options = ListToolCalls {

@@ -28,7 +28,6 @@ Each message is shown with its sequence, which is what --to-point, --after, --fr
 
 With --json: {\"session\": {…}, \"instances\": [{…}]} and then a line for each event, as `runlog replay --json`.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -40,7 +39,6 @@ pub(crate) struct Args {
     full: bool,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let subject = find::subject(&store, &args.subject)?;

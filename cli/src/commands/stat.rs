@@ -15,7 +15,6 @@ const AFTER_HELP: &str = "\
 With --json: {\"store\", \"id\", \"created_ms\", \"sessions\", \"instances\", \"events\", \"records\", \"streams\", \
 \"streams_deleted\", \"segments\", \"segment_bytes\", \"used_bytes\", \"last_time_ms\"}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {}
@@ -37,7 +36,6 @@ struct Report {
     last_time_ms: u64,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let stat = pollster::block_on(store.backend().maintenance().stat())?;

@@ -24,7 +24,6 @@ With -f it goes on until it is stopped, also while another process writes.
 
 With --json: a line for each event, as `runlog replay --json`, with \"session_id\" and \"agent_name\".";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -44,7 +43,6 @@ struct Line<'a> {
     agent_name: &'a str,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let mut owners = Owners::default();

@@ -16,7 +16,6 @@ their events: give an instance instead of a session to truncate one of them.
 
 With --json: {\"session_id\", \"instance_id\", \"after\", \"deleted\"}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -28,7 +27,6 @@ pub(crate) struct Args {
     after: u64,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open(global)?;
     let subject = find::subject(&store, &args.subject)?;

@@ -55,7 +55,6 @@ pub(crate) struct Report {
     pub(crate) ok: bool,
 }
 
-/// The steps.
 pub(crate) struct Steps<'a> {
     global: &'a Global,
     out: &'a mut Out,

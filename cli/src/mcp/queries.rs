@@ -13,7 +13,6 @@ use serde_json::{Map, Value, json};
 const LIMIT_MAX: usize = 200;
 const LIMIT: usize = 50;
 
-/// The tools.
 pub(crate) fn definitions() -> Vec<ToolDefinition> {
     let run = json!({"type": "string", "description": "The run's id."});
     let limit = json!({"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "description": "At most so many; 50 unless given."});

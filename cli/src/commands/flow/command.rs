@@ -37,7 +37,6 @@ pub(super) struct SendArgs {
     message: String,
 }
 
-/// The arguments of `resume`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ResumeArgs {
@@ -49,7 +48,6 @@ pub(super) struct ResumeArgs {
     message: String,
 }
 
-/// The arguments of `command`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct CommandArgs {
@@ -73,13 +71,11 @@ pub(super) fn send(global: &Global, kind: &str, args: &SendArgs, out: &mut Out) 
     leave(global, &args.flow, &RawJson::from_value(&command)?, out)
 }
 
-/// Does what `resume` says.
 pub(super) fn resume(global: &Global, args: &ResumeArgs, out: &mut Out) -> Result<Exit> {
     let command = serde_json::json!({"type": "resume", "message": args.message});
     leave(global, &args.flow, &RawJson::from_value(&command)?, out)
 }
 
-/// Does what `command` says.
 pub(super) fn command(global: &Global, args: &CommandArgs, out: &mut Out) -> Result<Exit> {
     let command = RawJson::parse(&args.command).map_err(Failure::of_argument)?;
     leave(global, &args.flow, &command, out)

@@ -22,7 +22,6 @@ With --json one document: {\"items\": [{\"run_id\", \"status\", \"run_status\", 
 \"resumed_by\", \"is_over\", \"is_live\", \"created_at_ms\", \"updated_at_ms\"}], \"next\": the cursor of the next page or \
 null}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -39,7 +38,6 @@ pub(crate) struct Args {
     page: Page,
 }
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = if args.resumable {
         store::open_recovered(global)?

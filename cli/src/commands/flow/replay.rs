@@ -23,7 +23,6 @@ both inclusive.
 
 With --json a line for each event: {\"sequence\", \"position\", \"recorded_at_ms\", \"event\": as it was recorded}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
@@ -63,7 +62,6 @@ struct Line<'a> {
     event: &'a RawJson,
 }
 
-/// Does it.
 pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if let Some(to) = args.to.filter(|to| args.from > *to) {
         return Err(Failure::usage(format!(

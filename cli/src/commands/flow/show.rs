@@ -23,7 +23,6 @@ Nodes and sessions are those of the latest snapshot; the inbox is what waits now
 With --json one document: {\"run_id\", \"run_status\" (null for a flow by itself), \"snapshot\": the snapshot as it was saved or null, \"inbox\": [the commands that \
 wait now], \"events\": {type: count}}.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
@@ -41,7 +40,6 @@ struct Shown<'a> {
     events: BTreeMap<String, u64>,
 }
 
-/// Does it.
 pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let run = find::flow_id(&store, &args.flow)?;

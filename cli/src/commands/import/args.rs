@@ -36,7 +36,6 @@ With --json: a line for each file, {\"file\", \"format\", \"sessions\": [{\"id\"
 \"messages\", \"steps\", \"tool_calls\", \"other\", \"skipped\", \"issues\": [{\"severity\", \"line\", \"column\", \"what\"}], \"seconds\"}, \
 where \"outcome\" is created, continued, completed, unchanged or conflict.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

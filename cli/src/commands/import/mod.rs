@@ -26,7 +26,6 @@ use crate::{
     store,
 };
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     for file in args.files.iter().filter(|file| !is_stdin(file)) {
         // Told before the store is made, so that a typo leaves nothing behind.

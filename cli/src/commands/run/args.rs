@@ -44,7 +44,6 @@ With --json a line for each thing that happens:
   {\"ended\": {\"run_id\", \"status\", \"step_count\", \"summary\", \"exit_code\", \"signal\", \"events\", \"refused\", \"seconds\"}}
 where \"how\" is new, resumed, copied or overwritten.";
 
-/// The arguments.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {

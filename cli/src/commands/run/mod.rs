@@ -31,7 +31,6 @@ use crate::{
     store,
 };
 
-/// Does it.
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if let Some(Sub::Show(args)) = &args.command {
         return runs::show(global, args, out);
