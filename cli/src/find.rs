@@ -143,6 +143,12 @@ pub(crate) fn run_id(store: &Store, text: &str) -> Result<RunId> {
     only_one(text, "runs", &candidates)?.ok_or_else(|| no_run(text))
 }
 
+/// The run that the command line names, which has to be there.
+pub(crate) fn run(store: &Store, text: &str) -> Result<RunId> {
+    let run = store.runs().get(run_id(store, text)?)?;
+    run.map(|run| run.id).ok_or_else(|| no_run(text))
+}
+
 /// Some of the ids that begin with what the command line gave, as many as are told where several do.
 fn beginning_so(text: &str, ids: impl Iterator<Item = Result<RunId>>) -> Result<Vec<RunId>> {
     let prefix = text.to_ascii_lowercase();

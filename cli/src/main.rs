@@ -6,6 +6,7 @@ mod cli;
 mod commands;
 mod demo;
 mod failure;
+mod filters;
 mod find;
 mod fixtures;
 mod history;

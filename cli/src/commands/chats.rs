@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     args::Global,
-    commands::runs::Page,
     failure::{Exit, Failure, Result},
+    filters::Page,
     find,
     output::Out,
     store, table, text,

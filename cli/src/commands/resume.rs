@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::{
     args::Global,
-    commands::runs::Page,
     failure::{Exit, Failure, Result},
+    filters::Page,
     output::Out,
     store, table, text,
 };

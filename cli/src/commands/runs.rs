@@ -1,17 +1,15 @@
 //! `runlog runs`, `runlog messages`, `runlog tool-calls`: what agents did, run by run.
 
-use clap::builder::RangedU64ValueParser;
 use runlog::{
-    RunId, RunStatus,
+    RunId,
     blocking::Store,
-    runs::{
-        ListRunMessages, ListRuns, ListToolCalls, RunMessage, RunSummary, ToolCall, ToolCallStatus,
-    },
+    runs::{RunMessage, RunSummary, ToolCall},
 };
 
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
+    filters::{MessageFilter, Page, RunFilter, ToolCallFilter},
     find,
     output::Out,
     store, table, text, view,
@@ -30,35 +28,8 @@ alone, its fields.";
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Only runs of this status: running, paused, completed, failed, cancelled
-    #[arg(long, value_name = "STATUS")]
-    status: Option<RunStatus>,
-    /// Only runs of this agent
-    #[arg(long, value_name = "NAME")]
-    agent: Option<String>,
-    /// Only runs that this run spawned
-    #[arg(long, value_name = "RUN")]
-    parent: Option<String>,
-    /// Only runs in this session
-    #[arg(long, value_name = "SESSION")]
-    session: Option<String>,
-    /// Only runs of this project
-    #[arg(long)]
-    project: Option<String>,
     #[command(flatten)]
-    page: Page,
-}
-
-/// Which page of a list.
-#[derive(clap::Args)]
-pub(crate) struct Page {
-    /// At most so many
-    #[arg(short = 'n', long, default_value = "50", value_name = "N",
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000))]
-    pub(crate) limit: usize,
-    /// Go on where the page before ended, with the same filters
-    #[arg(long, value_name = "C")]
-    pub(crate) cursor: Option<String>,
+    filter: RunFilter,
 }
 
 #[derive(clap::Args)]
@@ -76,11 +47,10 @@ pub(crate) struct MessagesArgs {
     #[arg(value_name = "RUN")]
     run: String,
     /// Read this message alone, whole
-    #[arg(value_name = "ID", conflicts_with_all = ["step", "limit", "cursor"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["step_number", "limit", "cursor"])]
     id: Option<u64>,
-    /// Only messages of this step
-    #[arg(long, value_name = "N")]
-    step: Option<u32>,
+    #[command(flatten)]
+    filter: MessageFilter,
     #[command(flatten)]
     page: Page,
 }
@@ -92,38 +62,17 @@ pub(crate) struct ToolCallsArgs {
     #[arg(value_name = "RUN")]
     run: String,
     /// Read this call alone, with its whole input and output
-    #[arg(value_name = "ID", conflicts_with_all = ["tool", "status", "limit", "cursor"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["tool_name", "status", "limit", "cursor"])]
     id: Option<u64>,
-    /// Only calls of this tool
-    #[arg(long, value_name = "NAME")]
-    tool: Option<String>,
-    /// Only calls of this status: pending, completed, error
-    #[arg(long, value_name = "STATUS")]
-    status: Option<ToolCallStatus>,
+    #[command(flatten)]
+    filter: ToolCallFilter,
     #[command(flatten)]
     page: Page,
 }
 
-pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let options = ListRuns {
-        status: args.status,
-        agent_id: args.agent.clone(),
-        parent_run_id: args
-            .parent
-            .as_deref()
-            .map(|parent| existing(&store, parent))
-            .transpose()?,
-        session_id: args
-            .session
-            .as_deref()
-            .map(|it| find::session(&store, it))
-            .transpose()?
-            .map(|it| it.id),
-        project: args.project.clone(),
-        limit: args.page.limit,
-        cursor: args.page.cursor.clone(),
-    };
+    let options = args.filter.options(&store)?;
     let page = store.runs().list(&options).map_err(Failure::of_argument)?;
     let width = match out.is_json() {
         true => 0,
@@ -143,16 +92,6 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         (table::left("agent", 80), &|run| run.agent_id.clone()),
     ];
     table::page(&page, "no runs", &columns, out)
-}
-
-/// The run that is named, which has to be there.
-fn existing(store: &Store, text: &str) -> Result<RunId> {
-    let id = find::run_id(store, text)?;
-    store
-        .runs()
-        .get(id)?
-        .map(|run| run.id)
-        .ok_or_else(|| find::no_run(text))
 }
 
 pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Exit> {
@@ -189,14 +128,10 @@ pub(crate) fn show(global: &Global, args: &ShowArgs, out: &mut Out) -> Result<Ex
     table::one(&run, &fields, out)
 }
 
-pub(crate) fn messages(global: &Global, args: &MessagesArgs, out: &mut Out) -> Result<Exit> {
+pub(crate) fn messages(global: &Global, args: MessagesArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let options = ListRunMessages {
-        step_number: args.step,
-        limit: args.page.limit,
-        cursor: args.page.cursor.clone(),
-    };
-    let run = existing(&store, &args.run)?;
+    let options = args.filter.on(args.page);
+    let run = find::run(&store, &args.run)?;
     if let Some(id) = args.id {
         return message(&store, run, id, out);
     }
@@ -247,15 +182,10 @@ fn none_of(run: RunId, what: &str, id: u64) -> Failure {
     ))
 }
 
-pub(crate) fn tool_calls(global: &Global, args: &ToolCallsArgs, out: &mut Out) -> Result<Exit> {
+pub(crate) fn tool_calls(global: &Global, args: ToolCallsArgs, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
-    let options = ListToolCalls {
-        tool_name: args.tool.clone(),
-        status: args.status,
-        limit: args.page.limit,
-        cursor: args.page.cursor.clone(),
-    };
-    let run = existing(&store, &args.run)?;
+    let options = args.filter.on(args.page);
+    let run = find::run(&store, &args.run)?;
     if let Some(id) = args.id {
         return tool_call(&store, run, id, out);
     }

@@ -1,12 +1,11 @@
 //! `runlog flows`: which flows there are, and which are to be resumed.
 
-use runlog::flows::{FlowSummary, ListFlows};
+use runlog::flows::FlowSummary;
 
 use crate::{
     args::Global,
-    commands::runs::Page,
     failure::{Exit, Failure, Result},
-    find,
+    filters::FlowFilter,
     output::Out,
     store, table, text,
 };
@@ -25,38 +24,20 @@ null}.";
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Only flows of this status, as their snapshots say it
-    #[arg(long, value_name = "STATUS")]
-    status: Option<String>,
-    /// Only flows of runs that this run spawned
-    #[arg(long, value_name = "RUN")]
-    parent: Option<String>,
-    /// Only flows that are to be resumed: not over, and nobody is known to be at work on them
-    #[arg(long)]
-    resumable: bool,
     #[command(flatten)]
-    page: Page,
+    filter: FlowFilter,
 }
 
-pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    let store = if args.resumable {
+pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
+    let resumable = args.filter.resumable;
+    let store = if resumable {
         store::open_recovered(global)?
     } else {
         store::open_read_only(global)?
     };
-    let options = ListFlows {
-        status: args.status.clone(),
-        parent_run_id: args
-            .parent
-            .as_deref()
-            .map(|parent| find::run_id(&store, parent))
-            .transpose()?,
-        resumable: args.resumable,
-        limit: args.page.limit,
-        cursor: args.page.cursor.clone(),
-    };
+    let options = args.filter.options(&store)?;
     let page = store.flows().list(&options).map_err(Failure::of_argument)?;
-    let empty = match args.resumable {
+    let empty = match resumable {
         true => "no flow to resume",
         false => "no flows",
     };
