@@ -63,7 +63,7 @@ impl Store {
     /// has done it.
     ///
     /// # Errors
-    /// As [`Runs::recover`].
+    /// As [`Runs::recover`](crate::runs::Runs::recover).
     pub async fn recover_runs(&self) -> Result<Vec<RunId>> {
         self.runs().recover().await
     }

@@ -315,10 +315,10 @@ impl RunContext {
         self.live.inbox.take()
     }
 
-    /// Spawns sub-agents, all at once, and waits for all of them, as [`Orchestrator::spawn_agents`].
+    /// Spawns sub-agents, all at once, and waits for all of them, as [`Orchestrator::spawn_agents`](super::Orchestrator::spawn_agents).
     ///
     /// # Errors
-    /// As [`Orchestrator::spawn_agents`].
+    /// As [`Orchestrator::spawn_agents`](super::Orchestrator::spawn_agents).
     pub async fn spawn_agents(&self, requests: Vec<SpawnRequest>) -> Result<Vec<SpawnResult>> {
         self.inner.spawn_agents(&self.live, None, requests).await
     }
@@ -326,7 +326,7 @@ impl RunContext {
     /// [`spawn_agents`](Self::spawn_agents) for a tool call that is in the context already, and gets its result there.
     ///
     /// # Errors
-    /// As [`Orchestrator::spawn_agents`].
+    /// As [`Orchestrator::spawn_agents`](super::Orchestrator::spawn_agents).
     pub async fn spawn_agents_for(
         &self,
         tool_call_id: impl Into<String>,
@@ -378,7 +378,7 @@ impl RunContext {
         self.live.token.cancelled().await;
     }
 
-    /// Tells when it is to stop. Cancelling it stops nothing: that is asked of the [`Orchestrator`].
+    /// Tells when it is to stop. Cancelling it stops nothing: that is asked of the [`Orchestrator`](super::Orchestrator).
     pub fn cancellation_token(&self) -> CancellationToken {
         self.live.token.child_token()
     }

@@ -109,8 +109,8 @@ impl Orchestrator {
     /// Starts an agent that nobody spawns. Its run is durable when it returns, and about to begin.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when the agent isn't defined, has no executor, or its place isn't there;
-    /// [`LimitReached`](ErrorKind::LimitReached) when too many runs are under way.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when the agent isn't defined, has no executor, or its place isn't there;
+    /// [`LimitReached`](crate::ErrorKind::LimitReached) when too many runs are under way.
     pub async fn start(&self, start: StartAgent) -> Result<RunHandle> {
         let live = self.inner.start(start).await?;
         Ok(RunHandle {
@@ -122,7 +122,7 @@ impl Orchestrator {
     /// Goes on with a paused run, as its agent. The new run is durable when it returns, and about to begin.
     ///
     /// # Errors
-    /// As [`Runs::resume`](crate::runs::Runs::resume); [`NotFound`](ErrorKind::NotFound) when the agent isn't
+    /// As [`Runs::resume`](crate::runs::Runs::resume); [`NotFound`](crate::ErrorKind::NotFound) when the agent isn't
     /// defined, or has no executor.
     pub async fn resume(
         &self,
@@ -160,11 +160,11 @@ impl Orchestrator {
     /// this returns is dropped, the sub-agents are cancelled.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) while tool calls of the context await their results, those of another
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) while tool calls of the context await their results, those of another
     /// spawn by code among them, since providers refuse a call that stands there: spawn all of it at once.
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such run, [`WrongStatus`](ErrorKind::WrongStatus) when it
-    /// isn't running or is being stopped, [`TooLarge`](ErrorKind::TooLarge) for too many requests,
-    /// [`LimitReached`](ErrorKind::LimitReached) when agents have spawned agents too deeply, or too many runs are
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run, [`WrongStatus`](crate::ErrorKind::WrongStatus) when it
+    /// isn't running or is being stopped, [`TooLarge`](crate::ErrorKind::TooLarge) for too many requests,
+    /// [`LimitReached`](crate::ErrorKind::LimitReached) when agents have spawned agents too deeply, or too many runs are
     /// under way. Nothing is spawned then.
     pub async fn spawn_agents(
         &self,
@@ -215,7 +215,7 @@ impl Orchestrator {
     /// [a while](OrchestratorOptions::stop_grace) to record what they have. A run that has ended stays as it is.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such run; else those of the storage.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run; else those of the storage.
     pub async fn cancel(&self, run_id: RunId) -> Result<()> {
         let run = self.inner.live_or_outside(run_id).await?;
         self.inner.clone().cancel(Arc::clone(run.live())).await
@@ -226,7 +226,7 @@ impl Orchestrator {
     /// record what they have. A run that has paused or ended stays as it is.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such run; else those of the storage.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run; else those of the storage.
     pub async fn pause(&self, run_id: RunId, reason: &str) -> Result<()> {
         let run = self.inner.live_or_outside(run_id).await?;
         let (inner, live, reason) = (
@@ -243,9 +243,9 @@ impl Orchestrator {
     /// Durable when it returns.
     ///
     /// # Errors
-    /// [`WrongStatus`](ErrorKind::WrongStatus) when the run isn't under way here,
-    /// [`LimitReached`](ErrorKind::LimitReached) when too many commands wait for it;
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when it is no command, or names another run.
+    /// [`WrongStatus`](crate::ErrorKind::WrongStatus) when the run isn't under way here,
+    /// [`LimitReached`](crate::ErrorKind::LimitReached) when too many commands wait for it;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is no command, or names another run.
     pub async fn send(&self, run_id: RunId, command: &RawJson) -> Result<()> {
         let live = self.inner.live(run_id).ok_or_else(|| not_here(run_id))?;
         self.inner.send(&live, command).await
@@ -275,7 +275,7 @@ impl RunHandle {
     /// What became of the run, once it has ended or paused.
     ///
     /// # Errors
-    /// Those of the storage, when its end couldn't be recorded; [`Closed`](ErrorKind::Closed) when the runtime that
+    /// Those of the storage, when its end couldn't be recorded; [`Closed`](crate::ErrorKind::Closed) when the runtime that
     /// it ran on is gone. The run is still `running` then, and paused by the next opening of the store.
     pub async fn wait(&self) -> Result<SpawnResult> {
         self.live.ended.cancelled().await;
