@@ -5,7 +5,7 @@
 
 use bincode::{
     Decode, Encode,
-    config::{Configuration, Fixint, Limit, LittleEndian},
+    config::{Config, Configuration, Fixint, Limit, LittleEndian},
 };
 
 use serde::{Deserialize, Serialize};
@@ -159,21 +159,7 @@ pub fn encode_event_meta(meta: &EventMeta) -> Result<Vec<u8>> {
 /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for a version that this build doesn't know,
 /// [`Damaged`](ErrorKind::Damaged) for bytes that aren't event metadata.
 pub fn decode_event_meta(bytes: &[u8]) -> Result<EventMeta> {
-    let fields = fields_of_version(bytes, EVENT_META_VERSION, "event metadata")?;
-    let (meta, read) =
-        bincode::decode_from_slice::<EventMeta, _>(fields, CONFIG).map_err(|source| {
-            Error::damaged(format!(
-                "event metadata of {} bytes can't be read: {source}",
-                bytes.len()
-            ))
-        })?;
-    if read != fields.len() {
-        return Err(Error::damaged(format!(
-            "event metadata should end after {read} bytes, but has {}",
-            fields.len()
-        )));
-    }
-    Ok(meta)
+    decode(bytes, EVENT_META_VERSION, "event metadata", CONFIG)
 }
 
 /// Writes the metadata of a checkpoint: its version, and the CRC-32 of its payload.
@@ -221,16 +207,26 @@ pub fn encode_part(part: &impl Encode) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`decode_event_meta`].
 pub fn decode_part<Part: Decode<()>>(bytes: &[u8]) -> Result<Part> {
-    let fields = fields_of_version(bytes, CHECKPOINT_VERSION, "a part of a checkpoint")?;
-    let decoded = bincode::decode_from_slice::<Part, _>(fields, PART_CONFIG);
-    let (part, read) = decoded.map_err(|source| {
-        Error::damaged(format!("a part of a checkpoint can't be read: {source}"))
+    decode(
+        bytes,
+        CHECKPOINT_VERSION,
+        "a part of a checkpoint",
+        PART_CONFIG,
+    )
+}
+
+/// Reads the fields that follow a version, and end with the bytes.
+fn decode<T: Decode<()>>(bytes: &[u8], version: u8, what: &str, config: impl Config) -> Result<T> {
+    let fields = fields_of_version(bytes, version, what)?;
+    let (value, read) = bincode::decode_from_slice(fields, config).map_err(|source| {
+        let length = bytes.len();
+        Error::damaged(format!("{what} of {length} bytes can't be read: {source}"))
     })?;
     if read == fields.len() {
-        return Ok(part);
+        return Ok(value);
     }
     Err(Error::damaged(format!(
-        "a part of a checkpoint should end after {read} bytes, but has {}",
+        "{what} should end after {read} bytes, but has {}",
         fields.len()
     )))
 }

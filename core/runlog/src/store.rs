@@ -8,7 +8,7 @@ use std::{
 use runlog_engine::{Embedded, Mode, Wait, storage::Storage};
 use runlog_model::{
     AgentInstance, Catalog, CatalogEvent, Deleted, InstanceId, ListSessions, RunId, Session,
-    SessionChanges, SessionDeleted, SessionId, SessionPage, SessionStatus, SessionUpdated,
+    SessionChanges, SessionId, SessionPage, SessionStatus,
 };
 
 use crate::{
@@ -303,11 +303,11 @@ impl Store {
             }
             session.metadata = changes.metadata.clone().or(session.metadata.take());
             session.check()?;
-            Ok(CatalogEvent::SessionUpdated(SessionUpdated {
+            Ok(CatalogEvent::SessionUpdated {
                 id,
                 at_ms,
                 changes: changes.clone(),
-            }))
+            })
         })
         .await?;
         self.shared
@@ -340,7 +340,7 @@ impl Store {
     pub async fn delete_session(&self, id: SessionId) -> Result<()> {
         let at_ms = self.backend().now_ms();
         self.change_session(id, |_| {
-            Ok(CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }))
+            Ok(CatalogEvent::SessionDeleted { id, at_ms })
         })
         .await
     }

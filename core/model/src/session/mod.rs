@@ -9,7 +9,5 @@ pub use catalog::{
     Catalog, ChatFilter, ChatList, ChatOrder, ChatPlace, Deleted, ListSessions, SessionPage,
 };
 pub use chat::{Chat, ChatFields, ChatShare};
-pub use event::{
-    CatalogEvent, ChatTouched, ChatUpdated, SessionChanges, SessionDeleted, SessionUpdated,
-};
+pub use event::{CatalogEvent, SessionChanges};
 pub use view::{AgentInstance, Session, SessionStatus};

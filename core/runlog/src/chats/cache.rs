@@ -6,7 +6,7 @@ use std::{
 };
 
 use runlog_log::{Kind, ReadOptions, Sequence, StreamId};
-use runlog_model::{Catalog, ChatEvent, ChatFold, SessionId, Touched, kinds};
+use runlog_model::{Catalog, ChatEvent, ChatFold, Checkpointed, SessionId, Touched, kinds};
 
 use crate::{Error, Result, Store};
 

@@ -3,8 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use runlog_model::{
-    CatalogEvent, Chat, ChatEvent, ChatMessage, ChatRole, RawJson, Session, SessionDeleted,
-    SessionId, Timestamp,
+    CatalogEvent, Chat, ChatEvent, ChatMessage, ChatRole, RawJson, Session, SessionId, Timestamp,
 };
 use serde_json::{Map, Value};
 
@@ -120,7 +119,7 @@ impl Chats {
                             ..session.clone()
                         }));
                         events.extend(at_ms.map(|at_ms| {
-                            CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms })
+                            CatalogEvent::SessionDeleted { id, at_ms }
                         }));
                     }
                     Ok((
@@ -277,8 +276,21 @@ fn rows(lines: &str) -> impl Iterator<Item = (usize, Result<Row>)> {
     })
 }
 
+/// The columns of `agent_chat` that say whose a chat is, and what they are called here.
+const OWNERS: [(&str, &str); 4] = [
+    ("__yao_created_by", "created_by"),
+    ("__yao_updated_by", "updated_by"),
+    ("__yao_team_id", "team_id"),
+    ("__yao_tenant_id", "tenant_id"),
+];
+
 /// The chat of a row, and when it was deleted.
 fn chat_of(mut row: Row) -> Result<(Chat, Option<Timestamp>)> {
+    for (column, field) in OWNERS {
+        if let Some(value) = row.remove(column) {
+            row.insert(field.to_owned(), value);
+        }
+    }
     numbers_to_ids(&mut row, &["chat_id", "assistant_id"]);
     row.retain(|name, value| !(is_nothing(value) && (value.is_null() || name.ends_with("_at"))));
     let old_id = row.remove("id");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use runlog_log::{Expected, Op, Position, ReadOptions, Record, Sequence, StreamId};
 use runlog_model::{
-    AgentInstance, Catalog, CatalogEvent, ChatTouched, InstanceId, Session, SessionId,
+    AgentInstance, Catalog, CatalogEvent, InstanceId, Session, SessionId,
 };
 
 use serde::Serialize;
@@ -172,10 +172,10 @@ impl Store {
                 )
                 // What is copied has ids of its own, which whoever looks for ids is told by this.
                 .chain(chat.iter().map(|_| {
-                    CatalogEvent::ChatTouched(ChatTouched {
+                    CatalogEvent::ChatTouched {
                         id: session.id,
                         at_ms: 0,
-                    })
+                    }
                 }))
                 .collect();
         let guard = if options.name.is_some() {

@@ -7,7 +7,7 @@
 
 use runlog_log::{Batch, Direction, Expected, Kind, NewRecord, Op, ReadOptions, StreamId};
 use runlog_model::{
-    AgentInstance, Catalog, CatalogEvent, SessionChanges, SessionId, SessionStatus, SessionUpdated,
+    AgentInstance, Catalog, CatalogEvent, SessionChanges, SessionId, SessionStatus,
 };
 use uuid::Uuid;
 
@@ -139,11 +139,11 @@ impl Store {
             ..SessionChanges::default()
         };
         let archived = about.is_archived.then(|| {
-            CatalogEvent::SessionUpdated(SessionUpdated {
+            CatalogEvent::SessionUpdated {
                 id: batch.session,
                 at_ms,
                 changes,
-            })
+            }
         });
         if new_session.is_none() && about.new_instances.is_empty() && archived.is_none() {
             self.shared

@@ -31,16 +31,24 @@ impl Checkpointed for FlowCatalog {
 
     const PART: u8 = crate::kinds::FLOW_CATALOG_PART;
 
+    const EVENT: &'static str = "flows event";
+
     fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<FlowCatalogEvent> {
         FlowCatalogEvent::decode(kind, meta, payload)
     }
 
-    fn last_sequence(&self) -> u64 {
-        self.last_sequence
-    }
-
-    fn apply_event(&mut self, sequence: u64, event: FlowCatalogEvent) -> Result<()> {
-        self.apply(sequence, &event)
+    fn apply_next(
+        &mut self,
+        _sequence: u64,
+        event: FlowCatalogEvent,
+    ) -> std::result::Result<u32, String> {
+        // Two handles may both find that a flow isn't listed yet: the second event only says the status again.
+        let Some(place) = self.place(event.run_id) else {
+            return self.insert(&event);
+        };
+        let status = self.number(&event.status);
+        self.change(place, status, event.at_ms);
+        Ok(place)
     }
 
     fn items(&self) -> usize {
@@ -95,7 +103,8 @@ impl Checkpointed for FlowCatalog {
                 resumed_by: NONE,
                 parent: row.parent.map(Uuid::from_bytes),
                 is_of_run: row.is_of_run,
-            })?;
+            })
+            .map_err(|what| wrong(&what))?;
         }
         Ok(())
     }
@@ -111,11 +120,6 @@ impl Checkpointed for FlowCatalog {
             let status = self.number(&row.status);
             self.change(row.place, status, row.updated_at_ms);
         }
-        Ok(())
-    }
-
-    fn restored(&mut self, sequence: u64) -> Result<()> {
-        self.last_sequence = sequence;
         Ok(())
     }
 

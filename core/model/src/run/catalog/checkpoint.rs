@@ -19,16 +19,26 @@ impl Checkpointed for RunCatalog {
 
     const PART: u8 = crate::kinds::RUN_CATALOG_PART;
 
+    const EVENT: &'static str = "runs event";
+
     fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<RunCatalogEvent> {
         RunCatalogEvent::decode(kind, meta, payload)
     }
 
-    fn last_sequence(&self) -> u64 {
-        self.last_sequence()
-    }
-
-    fn apply_event(&mut self, sequence: u64, event: RunCatalogEvent) -> Result<()> {
-        self.apply(sequence, &event)
+    fn apply_next(
+        &mut self,
+        _sequence: u64,
+        event: RunCatalogEvent,
+    ) -> std::result::Result<u32, String> {
+        match event {
+            RunCatalogEvent::Created(run) => self.create(&run),
+            RunCatalogEvent::StatusChanged {
+                id,
+                status,
+                step_count,
+                at_ms,
+            } => self.change(id, status, step_count, at_ms),
+        }
     }
 
     fn items(&self) -> usize {
@@ -67,11 +77,6 @@ impl Checkpointed for RunCatalog {
         for row in part.runs.iter().filter(|row| counts(row.place)) {
             self.change_row(row).map_err(wrong)?;
         }
-        Ok(())
-    }
-
-    fn restored(&mut self, sequence: u64) -> Result<()> {
-        self.last_sequence = sequence;
         Ok(())
     }
 

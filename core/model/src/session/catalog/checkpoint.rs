@@ -17,16 +17,18 @@ impl Checkpointed for Catalog {
 
     const PART: u8 = crate::kinds::CATALOG_PART;
 
+    const EVENT: &'static str = "catalog event";
+
     fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<CatalogEvent> {
         CatalogEvent::decode(kind, meta, payload)
     }
 
-    fn last_sequence(&self) -> u64 {
-        self.last_sequence()
-    }
-
-    fn apply_event(&mut self, sequence: u64, event: CatalogEvent) -> Result<()> {
-        self.apply(sequence, event)
+    fn apply_next(
+        &mut self,
+        sequence: u64,
+        event: CatalogEvent,
+    ) -> std::result::Result<u32, String> {
+        self.fold(sequence, event)
     }
 
     fn items(&self) -> usize {
@@ -121,7 +123,7 @@ impl Checkpointed for Catalog {
         Ok(())
     }
 
-    fn restored(&mut self, sequence: u64) -> Result<()> {
+    fn restored(&mut self) -> Result<()> {
         // Only now: a name may have gone from a session that was deleted to another.
         for (id, entry) in &self.sessions {
             let session = &entry.session;
@@ -142,7 +144,6 @@ impl Checkpointed for Catalog {
         self.sessions
             .values()
             .for_each(|entry| self.listed.insert(entry));
-        self.last_sequence = sequence;
         Ok(())
     }
 
