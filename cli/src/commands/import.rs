@@ -11,6 +11,7 @@ use runlog::{
     ErrorKind,
     archive::ImportClock,
     blocking::Store,
+    chats::Table,
     transcripts::{Format, Issue, Item, Options, Parser, Severity},
 };
 use serde::Serialize;
@@ -22,7 +23,7 @@ use crate::{
         Importer, Outcome,
         archive::Archive,
         source::{PIECE_BYTES, is_stdin, name_of, open, read_piece},
-        tables::{FileFormat, Table, TableImporter},
+        tables::{FileFormat, TableImporter},
     },
     output::{Out, note},
     progress::Progress,

@@ -339,10 +339,8 @@ impl Store {
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted already.
     pub async fn delete_session(&self, id: SessionId) -> Result<()> {
         let at_ms = self.backend().now_ms();
-        self.change_session(id, |_| {
-            Ok(CatalogEvent::SessionDeleted { id, at_ms })
-        })
-        .await
+        self.change_session(id, |_| Ok(CatalogEvent::SessionDeleted { id, at_ms }))
+            .await
     }
 
     async fn change_session(

@@ -21,8 +21,8 @@ use runlog::{
     sessions::{CATALOG_STREAM, Deleted, ListSessions, SessionStatus},
 };
 use runlog_model::{
-    AgentInstance, Catalog, CatalogEvent, Checkpointed, InstanceId, RunCatalog,
-    RunCatalogEvent, Session, codec::encode_checkpoint_meta,
+    AgentInstance, Catalog, CatalogEvent, Checkpointed, InstanceId, RunCatalog, RunCatalogEvent,
+    Session, codec::encode_checkpoint_meta,
 };
 use tempfile::TempDir;
 use uuid::Uuid;

@@ -334,13 +334,7 @@ fn owner_fields_are_kept_and_filter(store: &blocking::Store) {
     };
     let chat = chats.create_chat(owned).unwrap();
     let value = serde_json::to_value(&chat).unwrap();
-    let owner = [
-        "created_by",
-        "updated_by",
-        "team_id",
-        "tenant_id",
-    ]
-    .map(|name| &value[name]);
+    let owner = ["created_by", "updated_by", "team_id", "tenant_id"].map(|name| &value[name]);
     assert_eq!(owner, ["u", "v", "t", "n"]);
     let chat = chats
         .update_chat("c", &updates(r#"{"updated_by":"w"}"#))

@@ -9,7 +9,6 @@ mod claims;
 mod copy;
 mod draft;
 mod import;
-mod import_rows;
 mod redact;
 mod request;
 mod resume;
@@ -21,7 +20,7 @@ pub(crate) use cache::ChatCache;
 pub(crate) use claims::Claims;
 pub(crate) use copy::{CopiedChat, Point};
 pub use draft::{NewRequest, RequestDraft, RequestEnd};
-pub use import::{ImportIssue, ImportOptions, ImportReport};
+pub use import::{ImportIssue, ImportOptions, ImportReport, Table};
 pub use request::RequestBuffer;
 pub use resume::{ResumeAction, Resumption, StackLevel};
 pub use runlog_model::{

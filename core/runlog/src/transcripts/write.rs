@@ -138,12 +138,10 @@ impl Store {
             status: Some(SessionStatus::Archived),
             ..SessionChanges::default()
         };
-        let archived = about.is_archived.then(|| {
-            CatalogEvent::SessionUpdated {
-                id: batch.session,
-                at_ms,
-                changes,
-            }
+        let archived = about.is_archived.then(|| CatalogEvent::SessionUpdated {
+            id: batch.session,
+            at_ms,
+            changes,
         });
         if new_session.is_none() && about.new_instances.is_empty() && archived.is_none() {
             self.shared
