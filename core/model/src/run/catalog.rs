@@ -4,7 +4,7 @@
 //! and each run names the next older one of the same agent, session, project and parent. The runs of a status,
 //! which changes, are a set each. What a list doesn't tell is read from the run's own stream.
 
-mod checkpoint;
+pub(crate) mod checkpoint;
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,5 +1,6 @@
 //! [`Session`] and [`AgentInstance`]: what a context belongs to.
 
+use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
 use super::ChatFields;
@@ -94,8 +95,8 @@ impl Session {
     }
 }
 
-/// One agent at work in a session, with a context of its own.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// One agent at work in a session, with a context of its own. The order of its fields is that of a checkpoint.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Encode, Decode)]
 pub struct AgentInstance {
     /// Its id, and that of the stream its context is kept in.
     pub id: InstanceId,

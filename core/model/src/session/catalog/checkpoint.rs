@@ -1,16 +1,37 @@
 //! The catalog written down: sessions and instances are items, in the order they were made.
 
-use uuid::Uuid;
+use bincode::{Decode, Encode};
 
 use super::{Catalog, CatalogEvent, Item};
 use crate::{
-    AgentInstance, Error, InstanceId, Result, Session, SessionId,
+    AgentInstance, Error, Result, Session,
     checkpoint::{Checkpointed, Progress},
-    codec::{self, CatalogPart, CatalogRow},
+    codec,
 };
 
 /// About how many bytes an item takes in a part beside its texts, and twice as many where it is a chat.
 const ROW_BYTES: usize = 200;
+
+/// Some sessions and instances of the catalog, written down, in the order they were made.
+#[derive(Encode, Decode)]
+struct CatalogPart {
+    /// Each with its place in that order.
+    items: Vec<(u32, CatalogRow)>,
+}
+
+/// One item of a [`CatalogPart`].
+#[derive(Encode, Decode)]
+enum CatalogRow {
+    /// A session.
+    Session {
+        /// The sequence of its creation in the catalog.
+        created: u64,
+        /// The session as JSON.
+        json: Vec<u8>,
+    },
+    /// An agent instance.
+    Instance(AgentInstance),
+}
 
 impl Checkpointed for Catalog {
     type Event = CatalogEvent;
@@ -83,19 +104,7 @@ impl Checkpointed for Catalog {
                 CatalogRow::Session { created, json } => {
                     self.add_nameless(created, session(&json)?)
                 }
-                CatalogRow::Instance {
-                    id,
-                    session,
-                    agent_name,
-                    parent,
-                    created_at_ms,
-                } => self.add_instance(AgentInstance {
-                    id: InstanceId(Uuid::from_bytes(id)),
-                    session_id: SessionId(Uuid::from_bytes(session)),
-                    agent_name,
-                    parent_instance_id: parent.map(|parent| InstanceId(Uuid::from_bytes(parent))),
-                    created_at_ms,
-                }),
+                CatalogRow::Instance(instance) => self.add_instance(instance),
             };
             added.map_err(wrong)?;
         }
@@ -172,15 +181,7 @@ impl Catalog {
             }
             Item::Instance(id) => {
                 let instance = self.instances.get(id).ok_or_else(gone)?;
-                Ok(CatalogRow::Instance {
-                    id: *id.0.as_bytes(),
-                    session: *instance.session_id.0.as_bytes(),
-                    agent_name: instance.agent_name.clone(),
-                    parent: instance
-                        .parent_instance_id
-                        .map(|parent| *parent.0.as_bytes()),
-                    created_at_ms: instance.created_at_ms,
-                })
+                Ok(CatalogRow::Instance(instance.clone()))
             }
         }
     }
