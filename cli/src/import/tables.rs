@@ -78,8 +78,13 @@ fn table_of_line(line: &[u8]) -> Option<Table> {
 }
 
 /// The name of a table as those of the other formats are written.
-fn alias(table: Table) -> String {
-    table.name().replace('_', "-")
+const fn alias(table: Table) -> &'static str {
+    match table {
+        Table::Chat => "agent-chat",
+        Table::History => "agent-history",
+        Table::Message => "agent-message",
+        Table::Step => "agent-step",
+    }
 }
 
 impl FileFormat {
@@ -94,7 +99,7 @@ impl FileFormat {
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         let table = Table::ALL
             .into_iter()
-            .find(|table| table.name() == name || alias(table) == name);
+            .find(|table| table.name() == name || alias(*table) == name);
         table
             .map(Self::Table)
             .or_else(|| Format::from_name(name).map(Self::Transcript))

@@ -1,4 +1,5 @@
-//! The binary form of what is kept beside a payload. The only place that uses bincode.
+//! The binary form of what is kept beside a payload. The only place that calls bincode; ids and the rows of checkpoints
+//! derive their form where they are declared.
 //!
 //! A metadata part is a schema version (one byte), then the fields of that version: fixed-width integers,
 //! little-endian, lengths as u64, an option as one byte and its value. Payloads are JSON and not encoded here.

@@ -3,6 +3,8 @@
 //! `golden/events.txt` has a line for each: its name, its kind byte, its metadata in hexadecimal, and its payload. A line never
 //! changes; a new event, or a new version of one, is a new line.
 
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
 use std::fmt::Write;
 
 use runlog_model::{

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Session, SessionStatus};
+use super::status::SessionStatus;
 use crate::{
     Error, RawJson, Result, Timestamp, Updates,
     check::{length, required},
@@ -96,7 +96,7 @@ pub struct Chat {
     pub extra: Map<String, Value>,
 }
 
-/// What a [`Session`] has as a chat, beside its own fields.
+/// What a [`Session`](crate::Session) has as a chat, beside its own fields.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ChatFields {
     /// As [`Chat::assistant_id`].
@@ -152,6 +152,8 @@ macro_rules! with_fields_of {
     };
 }
 
+pub(super) use with_fields_of;
+
 impl Default for ChatFields {
     fn default() -> Self {
         let chat = Chat::new("");
@@ -198,33 +200,6 @@ impl Chat {
             mode: mode(),
             ..Self::default()
         }
-    }
-
-    /// A session as a chat; `id` is the store's number of it.
-    pub fn of(session: &Session, id: u64) -> Self {
-        let chat_id = session
-            .name
-            .clone()
-            .unwrap_or_else(|| session.id.to_string());
-        let fields = session.chat.as_deref().cloned().unwrap_or_default();
-        with_fields_of!(fields => Self {
-            id: Some(id),
-            chat_id,
-            title: session.title.clone(),
-            status: session.status,
-            metadata: session.metadata.clone(),
-            created_at: Timestamp(session.created_at_ms),
-            updated_at: Timestamp(session.updated_at_ms),
-        })
-    }
-
-    /// Writes the chat's fields into its session; ids and the time of creation stay.
-    pub fn write_to(self, session: &mut Session) {
-        session.title = self.title.filter(|title| !title.is_empty());
-        session.status = self.status;
-        session.metadata = self.metadata;
-        session.updated_at_ms = self.updated_at.0;
-        session.chat = Some(Box::new(with_fields_of!(self => ChatFields {})));
     }
 
     /// The chat with updates.

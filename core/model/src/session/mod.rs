@@ -1,8 +1,10 @@
 //! Sessions and their agent instances, as chats too, and the catalog that lists and finds them.
 
+mod as_chat;
 mod catalog;
 mod chat;
 mod event;
+mod status;
 mod view;
 
 pub use catalog::{
@@ -10,4 +12,5 @@ pub use catalog::{
 };
 pub use chat::{Chat, ChatFields, ChatShare};
 pub use event::{CatalogEvent, SessionChanges};
-pub use view::{AgentInstance, Session, SessionStatus};
+pub use status::SessionStatus;
+pub use view::{AgentInstance, Session};

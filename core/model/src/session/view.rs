@@ -3,7 +3,7 @@
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use super::ChatFields;
+use super::{chat::ChatFields, status::SessionStatus};
 use crate::{
     Error, InstanceId, RawJson, Result, SessionId,
     check::check_length,
@@ -12,17 +12,6 @@ use crate::{
         SESSION_NAME_BYTES_MAX, TITLE_BYTES_MAX,
     },
 };
-
-/// Whether a session is in use.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SessionStatus {
-    /// In use.
-    #[default]
-    Active,
-    /// Put away; still readable, and still writable.
-    Archived,
-}
 
 /// One conversation or task, with the agent instances that worked on it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
