@@ -7,7 +7,7 @@ use runlog_model::{CatalogEvent, ChatMessage, Session, Step};
 use super::Chats;
 use crate::{
     Error, Result,
-    sessions::{
+    kernel::{
         catalog::{Change, Guard},
         lookup::check_free,
     },
