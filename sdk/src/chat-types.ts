@@ -230,12 +230,17 @@ export interface ImportReport {
   issues: ImportIssue[];
 }
 
-const CHAT = namesOf(["chat_id", "assistant_id", "last_message_at", "created_at", "updated_at"], {
-  __yao_created_by: "createdBy",
-  __yao_updated_by: "updatedBy",
-  __yao_team_id: "teamId",
-  __yao_tenant_id: "tenantId",
-});
+const CHAT = namesOf([
+  "chat_id",
+  "assistant_id",
+  "last_message_at",
+  "created_at",
+  "updated_at",
+  "created_by",
+  "updated_by",
+  "team_id",
+  "tenant_id",
+]);
 const MESSAGE = namesOf([
   "message_id",
   "chat_id",

@@ -10,7 +10,7 @@ use runlog::transcripts::{self, Format};
 
 use super::{
     archive::is_archive,
-    tables::{FileFormat, LOOKED_AT_BYTES, Table},
+    tables::{FileFormat, LOOKED_AT_BYTES, detect_table},
 };
 use crate::{
     failure::{Failure, Result},
@@ -40,7 +40,7 @@ pub(crate) fn open(
     if format.is_some() {
         return Ok((format, Box::new(io::Cursor::new(beginning).chain(source))));
     }
-    let table = Table::detect(whole_lines(&beginning)).map(FileFormat::Table);
+    let table = detect_table(whole_lines(&beginning)).map(FileFormat::Table);
     Ok((table, Box::new(io::Cursor::new(beginning).chain(source))))
 }
 
@@ -57,7 +57,7 @@ fn beginning(source: &mut dyn Read) -> Result<Vec<u8>> {
         }
         if read.contains(&b'\n') {
             let lines = whole_lines(&beginning);
-            if Table::detect(lines).is_some() || transcripts::detect(lines).is_ok() {
+            if detect_table(lines).is_some() || transcripts::detect(lines).is_ok() {
                 break;
             }
             bytes_max = LOOKED_AT_BYTES;

@@ -7,7 +7,7 @@ use clap::builder::PossibleValue;
 use runlog::{
     ErrorKind,
     blocking::Store,
-    chats::{ImportOptions, ImportReport},
+    chats::{ImportOptions, Table},
     transcripts::{self, Format},
 };
 use serde_json::{Map, Value};
@@ -24,19 +24,6 @@ pub(crate) const LOOKED_AT_BYTES: usize = 256 << 10;
 /// At most so many lines are looked at.
 const LOOKED_AT_LINES: usize = 100;
 
-/// A table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Table {
-    /// Chats.
-    Chat,
-    /// Their messages, as they once were.
-    History,
-    /// Their messages.
-    Message,
-    /// Their steps.
-    Step,
-}
-
 /// What a file is taken to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FileFormat {
@@ -48,79 +35,55 @@ pub(crate) enum FileFormat {
     Table(Table),
 }
 
-impl Table {
-    pub(crate) const ALL: [Self; 4] = [Self::Chat, Self::History, Self::Message, Self::Step];
-
-    /// Its name.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Chat => "agent_chat",
-            Self::History => "agent_history",
-            Self::Message => "agent_message",
-            Self::Step => "agent_step",
+/// The table that a file is, by its beginning; `None` for what is a transcript, or neither.
+pub(crate) fn detect_table(beginning: &[u8]) -> Option<Table> {
+    for line in beginning.split(|byte| *byte == b'\n').take(LOOKED_AT_LINES) {
+        if let Some(table) = table_of_line(line) {
+            return Some(table);
         }
-    }
-
-    /// Its name as the other formats' are written.
-    const fn alias(self) -> &'static str {
-        match self {
-            Self::Chat => "agent-chat",
-            Self::History => "agent-history",
-            Self::Message => "agent-message",
-            Self::Step => "agent-step",
-        }
-    }
-
-    /// The table that a file is, by its beginning; `None` for what is a transcript, or neither.
-    pub(crate) fn detect(beginning: &[u8]) -> Option<Self> {
-        for line in beginning.split(|byte| *byte == b'\n').take(LOOKED_AT_LINES) {
-            if let Some(table) = Self::of_line(line) {
-                return Some(table);
-            }
-            if transcripts::detect(line).is_ok() {
-                return None;
-            }
-        }
-        None
-    }
-
-    fn of_line(line: &[u8]) -> Option<Self> {
-        let row: Map<String, Value> = serde_json::from_slice(line).ok()?;
-        let has = |name: &str| {
-            row.get(name)
-                .is_some_and(|value| value.is_string() || value.is_number())
-        };
-        if !has("chat_id") {
+        if transcripts::detect(line).is_ok() {
             return None;
         }
-        if has("step_id") && has("request_id") && has("stack_id") {
-            return Some(Self::Step);
-        }
-        if has("message_id")
-            && row.contains_key("role")
-            && row.contains_key("type")
-            && row.contains_key("props")
-        {
-            return Some(Self::Message);
-        }
-        if row.contains_key("role") && row.contains_key("content") {
-            // A chat message of another program has no id that is the row's.
-            return (has("id") || has("message_id")).then_some(Self::History);
-        }
-        let is_other = ["role", "message", "messages", "type"]
-            .iter()
-            .any(|name| row.contains_key(*name));
-        (has("assistant_id") && !is_other).then_some(Self::Chat)
     }
+    None
+}
 
-    fn import(self, store: &Store, lines: &str, options: ImportOptions) -> Result<ImportReport> {
-        let chats = store.chats();
-        Ok(match self {
-            Self::Chat => chats.import_agent_chat_with(lines, options)?,
-            Self::History => chats.import_agent_history_with(lines, options)?,
-            Self::Message => chats.import_agent_message_with(lines, options)?,
-            Self::Step => chats.import_agent_step_with(lines, options)?,
-        })
+fn table_of_line(line: &[u8]) -> Option<Table> {
+    let row: Map<String, Value> = serde_json::from_slice(line).ok()?;
+    let has = |name: &str| {
+        row.get(name)
+            .is_some_and(|value| value.is_string() || value.is_number())
+    };
+    if !has("chat_id") {
+        return None;
+    }
+    if has("step_id") && has("request_id") && has("stack_id") {
+        return Some(Table::Step);
+    }
+    if has("message_id")
+        && row.contains_key("role")
+        && row.contains_key("type")
+        && row.contains_key("props")
+    {
+        return Some(Table::Message);
+    }
+    if row.contains_key("role") && row.contains_key("content") {
+        // A chat message of another program has no id that is the row's.
+        return (has("id") || has("message_id")).then_some(Table::History);
+    }
+    let is_other = ["role", "message", "messages", "type"]
+        .iter()
+        .any(|name| row.contains_key(*name));
+    (has("assistant_id") && !is_other).then_some(Table::Chat)
+}
+
+/// The name of a table as those of the other formats are written.
+const fn alias(table: Table) -> &'static str {
+    match table {
+        Table::Chat => "agent-chat",
+        Table::History => "agent-history",
+        Table::Message => "agent-message",
+        Table::Step => "agent-step",
     }
 }
 
@@ -128,7 +91,7 @@ impl FileFormat {
     /// Each of them, as the command line names it.
     pub(crate) fn named() -> Vec<PossibleValue> {
         let transcripts = Format::ALL.map(|format| PossibleValue::new(format.name()));
-        let tables = Table::ALL.map(|table| PossibleValue::new(table.name()).alias(table.alias()));
+        let tables = Table::ALL.map(|table| PossibleValue::new(table.name()).alias(alias(table)));
         transcripts.into_iter().chain(tables).collect()
     }
 
@@ -136,7 +99,7 @@ impl FileFormat {
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         let table = Table::ALL
             .into_iter()
-            .find(|table| [table.name(), table.alias()].contains(&name));
+            .find(|table| table.name() == name || alias(*table) == name);
         table
             .map(Self::Table)
             .or_else(|| Format::from_name(name).map(Self::Transcript))
@@ -236,13 +199,11 @@ impl<'a> TableImporter<'a> {
     fn flush(&mut self, tell: &mut TellIssue<'_>) -> Result<()> {
         let lines = std::mem::take(&mut self.chunk);
         let first_line = std::mem::replace(&mut self.first_line, self.lines + 1);
-        let report = self.table.import(
-            self.store,
-            &lines,
-            ImportOptions {
-                stop_at_issue: self.strict,
-            },
-        )?;
+        let options = ImportOptions {
+            stop_at_issue: self.strict,
+        };
+        let chats = self.store.chats();
+        let report = chats.import_table(self.table, &lines, options)?;
         self.imported += report.imported as u64;
         self.skipped += report.skipped as u64;
         self.chats += report.chats as u64;
@@ -306,7 +267,7 @@ mod tests {
             (r#"{"id":1,"chat_id":{},"assistant_id":"a"}"#, None),
             ("", None),
         ] {
-            assert_eq!(Table::detect(lines.as_bytes()), expected, "{lines}");
+            assert_eq!(detect_table(lines.as_bytes()), expected, "{lines}");
         }
     }
 

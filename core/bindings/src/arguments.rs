@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn names_of_fields_are_told_as_javascript_has_them() {
-        let told = in_camel_case("`user_id` and `__yao_x`, \"a_b\", `x`: `created_at_ms`");
-        assert_eq!(told, "`userId` and `__yao_x`, \"a_b\", `x`: `createdAtMs`");
+        let told = in_camel_case("`user_id` and `__own_x`, \"a_b\", `x`: `created_at_ms`");
+        assert_eq!(told, "`userId` and `__own_x`, \"a_b\", `x`: `createdAtMs`");
     }
 
     #[test]

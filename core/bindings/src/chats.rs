@@ -5,8 +5,8 @@ use std::rc::Rc;
 use runlog::{
     RawJson,
     chats::{
-        Chat, ChatFilter, ChatMessage, ImportReport, ListSteps, MessageFilter, NewRequest,
-        ResumeAction, Resumption, Step, StepStatus, StepType, Updates,
+        Chat, ChatFilter, ChatMessage, ImportOptions, ImportReport, ListSteps, MessageFilter,
+        NewRequest, ResumeAction, Resumption, Step, StepStatus, StepType, Table, Updates,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -400,28 +400,40 @@ pub(crate) fn call(
         "importAgentChat" => {
             let Import { lines } = input.read()?;
             of.offload(async move {
-                Reply::json(&ImportReply::from(chats.import_agent_chat(&lines).await?))
+                Reply::json(&ImportReply::from(
+                    chats
+                        .import_table(Table::Chat, &lines, ImportOptions::default())
+                        .await?,
+                ))
             })
         }
         "importAgentMessage" => {
             let Import { lines } = input.read()?;
             of.offload(async move {
                 Reply::json(&ImportReply::from(
-                    chats.import_agent_message(&lines).await?,
+                    chats
+                        .import_table(Table::Message, &lines, ImportOptions::default())
+                        .await?,
                 ))
             })
         }
         "importAgentStep" => {
             let Import { lines } = input.read()?;
             of.offload(async move {
-                Reply::json(&ImportReply::from(chats.import_agent_step(&lines).await?))
+                Reply::json(&ImportReply::from(
+                    chats
+                        .import_table(Table::Step, &lines, ImportOptions::default())
+                        .await?,
+                ))
             })
         }
         "importAgentHistory" => {
             let Import { lines } = input.read()?;
             of.offload(async move {
                 Reply::json(&ImportReply::from(
-                    chats.import_agent_history(&lines).await?,
+                    chats
+                        .import_table(Table::History, &lines, ImportOptions::default())
+                        .await?,
                 ))
             })
         }

@@ -31,20 +31,21 @@ pub trait Checkpointed: Default + Send + 'static {
     /// The kind byte of a part's record.
     const PART: u8;
 
+    /// What one of its events is called in messages.
+    const EVENT: &'static str;
+
     /// Reads an event from the parts of a record.
     ///
     /// # Errors
     /// [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion) or [`Damaged`](crate::ErrorKind::Damaged).
     fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<Self::Event>;
 
-    /// The sequence of the last event that was applied.
-    fn last_sequence(&self) -> u64;
-
-    /// Applies the event at a sequence. One that was applied before changes nothing.
+    /// Does what the event at a sequence, the next one, says, and tells the place of the item that it made or changed.
     ///
     /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) when the event doesn't follow from those before it.
-    fn apply_event(&mut self, sequence: u64, event: Self::Event) -> Result<()>;
+    /// Why the event doesn't follow from those before it; nothing is changed then.
+    fn apply_next(&mut self, sequence: u64, event: Self::Event)
+    -> std::result::Result<u32, String>;
 
     /// How many items it has.
     fn items(&self) -> usize;
@@ -70,17 +71,46 @@ pub trait Checkpointed: Default + Send + 'static {
     /// [`Damaged`](crate::ErrorKind::Damaged) or [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion).
     fn change_part(&mut self, part: &[u8], counts: &dyn Fn(u32) -> bool) -> Result<()>;
 
-    /// Ends a restoration: all items are there, as they were after the event at a sequence.
+    /// Ends a restoration: all items are there.
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) when they don't fit each other.
-    fn restored(&mut self, sequence: u64) -> Result<()>;
+    fn restored(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// What of it is written down.
     fn progress(&self) -> &Progress;
 
     /// What of it is written down.
     fn progress_mut(&mut self) -> &mut Progress;
+
+    /// The sequence of the last event that was applied.
+    fn last_sequence(&self) -> u64 {
+        self.progress().last_sequence()
+    }
+
+    /// Applies the event at a sequence. One that was applied before changes nothing.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) when the event doesn't follow from those before it.
+    fn apply(&mut self, sequence: u64, event: Self::Event) -> Result<()> {
+        let expected = self.last_sequence() + 1;
+        if sequence < expected {
+            return Ok(());
+        }
+        let name = Self::EVENT;
+        if sequence > expected {
+            return Err(Error::damaged(format!(
+                "{name} {expected} should come next, but {sequence} does"
+            )));
+        }
+        let place = self
+            .apply_next(sequence, event)
+            .map_err(|what| Error::damaged(format!("{name} {sequence} doesn't follow: {what}")))?;
+        self.progress_mut().changed(place, sequence);
+        Ok(())
+    }
 
     /// How many events came since it was last written down.
     fn events_since_checkpoint(&self) -> u64 {
@@ -169,8 +199,8 @@ pub trait Checkpointed: Default + Send + 'static {
                 "a checkpoint has no item, though something was made before",
             ));
         }
-        fold.restored(sequence)?;
-        fold.progress_mut().written(sequence, checkpoint);
+        fold.restored()?;
+        fold.progress_mut().restored(sequence, checkpoint);
         Ok(fold)
     }
 }

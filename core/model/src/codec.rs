@@ -1,17 +1,18 @@
-//! The binary form of what is kept beside a payload. The only place that uses bincode.
+//! The binary form of what is kept beside a payload. The only place that calls bincode; ids and the rows of checkpoints
+//! derive their form where they are declared.
 //!
 //! A metadata part is a schema version (one byte), then the fields of that version: fixed-width integers,
 //! little-endian, lengths as u64, an option as one byte and its value. Payloads are JSON and not encoded here.
 
 use bincode::{
     Decode, Encode,
-    config::{Configuration, Fixint, Limit, LittleEndian},
+    config::{Config, Configuration, Fixint, Limit, LittleEndian},
 };
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, ErrorKind, Result,
+    Error, ErrorKind, Result, RunId,
     limits::{META_BYTES_MAX, PART_BYTES_MAX},
 };
 
@@ -43,83 +44,13 @@ pub struct EventMeta {
     /// When the event happened, where that isn't when it was appended (an import, a copy).
     pub created_at_ms: Option<u64>,
     /// The run it belongs to.
-    pub run_id: Option<[u8; 16]>,
+    pub run_id: Option<RunId>,
     /// The step of the run.
     pub step_number: Option<u32>,
     /// The tool call it is (a tool_call), or the ones it answers (a tool_result), in order.
     pub tools: Vec<ToolMark>,
     /// Whether a resume added it to tell the agent to go on: nobody said it.
     pub is_continuation: bool,
-}
-
-/// Some runs of the runs catalog, written down.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode)]
-pub struct RunPart {
-    /// The names of agents and projects, each once.
-    pub names: Vec<String>,
-    /// The runs, in the order they were made.
-    pub runs: Vec<RunRow>,
-}
-
-/// Some sessions and instances of the catalog, written down, in the order they were made.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode)]
-pub struct CatalogPart {
-    /// Each with its place in that order.
-    pub items: Vec<(u32, CatalogRow)>,
-}
-
-/// One item of a [`CatalogPart`].
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub enum CatalogRow {
-    /// A session.
-    Session {
-        /// The sequence of its creation in the catalog.
-        created: u64,
-        /// The session as JSON.
-        json: Vec<u8>,
-    },
-    /// An agent instance.
-    Instance {
-        /// Its id.
-        id: [u8; 16],
-        /// Its session.
-        session: [u8; 16],
-        /// The agent's name.
-        agent_name: String,
-        /// The instance that spawned it.
-        parent: Option<[u8; 16]>,
-        /// When it was made.
-        created_at_ms: u64,
-    },
-}
-
-/// One run of a [`RunPart`]. Names are places in its list of names, runs are places in the order of creation.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub struct RunRow {
-    /// Its place in the order of creation.
-    pub place: u32,
-    /// Its id.
-    pub id: [u8; 16],
-    /// Its session.
-    pub session: [u8; 16],
-    /// Its instance.
-    pub instance: [u8; 16],
-    /// Its agent.
-    pub agent: u32,
-    /// Its project.
-    pub project: Option<u32>,
-    /// The run that spawned it.
-    pub parent: Option<u32>,
-    /// The run it goes on from.
-    pub resumed_from: Option<u32>,
-    /// Its status: 0 running, 1 paused, 2 completed, 3 failed, 4 cancelled.
-    pub status: u8,
-    /// The steps begun so far.
-    pub step_count: u32,
-    /// When it was made.
-    pub created_at_ms: u64,
-    /// When it paused or was over; 0 while it runs.
-    pub ended_at_ms: u64,
 }
 
 /// Names one tool call, and says how it ended where that is known: what an event tells of a call or a result beside the
@@ -159,21 +90,7 @@ pub fn encode_event_meta(meta: &EventMeta) -> Result<Vec<u8>> {
 /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for a version that this build doesn't know,
 /// [`Damaged`](ErrorKind::Damaged) for bytes that aren't event metadata.
 pub fn decode_event_meta(bytes: &[u8]) -> Result<EventMeta> {
-    let fields = fields_of_version(bytes, EVENT_META_VERSION, "event metadata")?;
-    let (meta, read) =
-        bincode::decode_from_slice::<EventMeta, _>(fields, CONFIG).map_err(|source| {
-            Error::damaged(format!(
-                "event metadata of {} bytes can't be read: {source}",
-                bytes.len()
-            ))
-        })?;
-    if read != fields.len() {
-        return Err(Error::damaged(format!(
-            "event metadata should end after {read} bytes, but has {}",
-            fields.len()
-        )));
-    }
-    Ok(meta)
+    decode(bytes, EVENT_META_VERSION, "event metadata", CONFIG)
 }
 
 /// Writes the metadata of a checkpoint: its version, and the CRC-32 of its payload.
@@ -199,7 +116,7 @@ pub fn decode_checkpoint_meta(bytes: &[u8], payload: &[u8]) -> Result<()> {
     ))
 }
 
-/// Writes a part of a checkpoint, a [`RunPart`] or a [`CatalogPart`]: its version, then its fields.
+/// Writes a part of a checkpoint: its version, then its fields.
 ///
 /// # Errors
 /// [`TooLarge`](ErrorKind::TooLarge) over [`PART_BYTES_MAX`].
@@ -221,16 +138,26 @@ pub fn encode_part(part: &impl Encode) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`decode_event_meta`].
 pub fn decode_part<Part: Decode<()>>(bytes: &[u8]) -> Result<Part> {
-    let fields = fields_of_version(bytes, CHECKPOINT_VERSION, "a part of a checkpoint")?;
-    let decoded = bincode::decode_from_slice::<Part, _>(fields, PART_CONFIG);
-    let (part, read) = decoded.map_err(|source| {
-        Error::damaged(format!("a part of a checkpoint can't be read: {source}"))
+    decode(
+        bytes,
+        CHECKPOINT_VERSION,
+        "a part of a checkpoint",
+        PART_CONFIG,
+    )
+}
+
+/// Reads the fields that follow a version, and end with the bytes.
+fn decode<T: Decode<()>>(bytes: &[u8], version: u8, what: &str, config: impl Config) -> Result<T> {
+    let fields = fields_of_version(bytes, version, what)?;
+    let (value, read) = bincode::decode_from_slice(fields, config).map_err(|source| {
+        let length = bytes.len();
+        Error::damaged(format!("{what} of {length} bytes can't be read: {source}"))
     })?;
     if read == fields.len() {
-        return Ok(part);
+        return Ok(value);
     }
     Err(Error::damaged(format!(
-        "a part of a checkpoint should end after {read} bytes, but has {}",
+        "{what} should end after {read} bytes, but has {}",
         fields.len()
     )))
 }
@@ -261,7 +188,7 @@ mod tests {
         let meta = EventMeta {
             role_implied: true,
             created_at_ms: Some(0x0102),
-            run_id: Some([7; 16]),
+            run_id: Some(RunId(uuid::Uuid::from_bytes([7; 16]))),
             step_number: Some(45),
             tools: vec![ToolMark {
                 tool_call_id: Some("c1".into()),

@@ -2,6 +2,12 @@
 
 use std::{fmt, str::FromStr};
 
+use bincode::{
+    Decode, Encode,
+    de::Decoder,
+    enc::Encoder,
+    error::{DecodeError, EncodeError},
+};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -20,6 +26,23 @@ macro_rules! id {
                 self.0
             }
         }
+
+        // As the 16 bytes of the UUID.
+        impl Encode for $name {
+            fn encode<E: Encoder>(&self, encoder: &mut E) -> std::result::Result<(), EncodeError> {
+                self.0.as_bytes().encode(encoder)
+            }
+        }
+
+        impl<Context> Decode<Context> for $name {
+            fn decode<D: Decoder<Context = Context>>(
+                decoder: &mut D,
+            ) -> std::result::Result<Self, DecodeError> {
+                Decode::decode(decoder).map(|bytes| Self(Uuid::from_bytes(bytes)))
+            }
+        }
+
+        bincode::impl_borrow_decode!($name);
 
         impl From<Uuid> for $name {
             fn from(id: Uuid) -> Self {

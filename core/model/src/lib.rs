@@ -19,6 +19,7 @@ mod ids;
 pub mod json;
 pub mod kinds;
 pub mod limits;
+mod named;
 mod run;
 mod session;
 mod table;
@@ -54,7 +55,7 @@ pub use run::{
 pub use runlog_log::{Error, ErrorKind, Result};
 pub use session::{
     AgentInstance, Catalog, CatalogEvent, Chat, ChatFields, ChatFilter, ChatList, ChatOrder,
-    ChatPlace, ChatShare, ChatTouched, ChatUpdated, Deleted, ListSessions, Session, SessionChanges,
-    SessionDeleted, SessionPage, SessionStatus, SessionUpdated,
+    ChatPlace, ChatShare, Deleted, ListSessions, Session, SessionChanges, SessionPage,
+    SessionStatus,
 };
 pub use time::Timestamp;

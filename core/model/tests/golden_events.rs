@@ -3,15 +3,16 @@
 //! `golden/events.txt` has a line for each: its name, its kind byte, its metadata in hexadecimal, and its payload. A line never
 //! changes; a new event, or a new version of one, is a new line.
 
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
 use std::fmt::Write;
 
 use runlog_model::{
     AgentCatalogEvent, AgentDefinition, AgentInstance, CatalogEvent, Chat, ChatEvent, ChatMessage,
-    ChatRole, ChatShare, ChatTouched, ChatUpdated, DeletedAgent, EventOptions, FlowCatalogEvent,
-    InstanceId, NewContextEvent, RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunSnapshot,
-    RunStatus, RuntimeEvent, Session, SessionChanges, SessionDeleted, SessionId, SessionStatus,
-    SessionUpdated, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange, Step, StepStatus,
-    StepType, Timestamp, Updates,
+    ChatRole, ChatShare, DeletedAgent, EventOptions, FlowCatalogEvent, InstanceId, NewContextEvent,
+    RawJson, Run, RunCatalogEvent, RunEvent, RunId, RunSnapshot, RunStatus, RuntimeEvent, Session,
+    SessionChanges, SessionId, SessionStatus, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange,
+    Step, StepStatus, StepType, Timestamp, Updates,
 };
 use uuid::Uuid;
 
@@ -186,12 +187,10 @@ fn catalog_events(lines: &mut Lines) {
         status: Some(SessionStatus::Active),
         metadata: Some(json("{}")),
     };
-    let changed = |changes| {
-        CatalogEvent::SessionUpdated(SessionUpdated {
-            id: SessionId(id(1)),
-            at_ms: 5,
-            changes,
-        })
+    let changed = |changes| CatalogEvent::SessionUpdated {
+        id: SessionId(id(1)),
+        at_ms: 5,
+        changes,
     };
     encoded!(lines,
         "session-created": CatalogEvent::SessionCreated(session()),
@@ -200,11 +199,11 @@ fn catalog_events(lines: &mut Lines) {
         "session-created-chat-bare": CatalogEvent::SessionCreated(chat_session(Chat::new("bot"))),
         "session-updated": changed(changes),
         "session-updated-bare": changed(SessionChanges::default()),
-        "session-deleted": CatalogEvent::SessionDeleted(SessionDeleted { id: SessionId(id(1)), at_ms: 5 }),
+        "session-deleted": CatalogEvent::SessionDeleted { id: SessionId(id(1)), at_ms: 5 },
         "instance-created": CatalogEvent::InstanceCreated(instance),
         "instance-created-bare": CatalogEvent::InstanceCreated(root),
-        "chat-updated": CatalogEvent::ChatUpdated(ChatUpdated { id: SessionId(id(1)), at_ms: 5, updates: updates() }),
-        "chat-touched": CatalogEvent::ChatTouched(ChatTouched { id: SessionId(id(1)), at_ms: 5 }),
+        "chat-updated": CatalogEvent::ChatUpdated { id: SessionId(id(1)), at_ms: 5, updates: updates() },
+        "chat-touched": CatalogEvent::ChatTouched { id: SessionId(id(1)), at_ms: 5 },
         "agent-defined": AgentCatalogEvent::Defined(Box::new(agent())),
         "agent-updated": AgentCatalogEvent::Updated(Box::new(AgentDefinition::new("a", ""))),
         "agent-deleted": AgentCatalogEvent::Deleted(DeletedAgent { project: text("p"), name: "coder".into(), at_ms: 5 }),

@@ -9,7 +9,7 @@
 )]
 
 use runlog_model::{
-    InstanceId, RunCatalog, RunCatalogEvent, RunId, RunStatus, RunSummary, SessionId,
+    Checkpointed, InstanceId, RunCatalog, RunCatalogEvent, RunId, RunStatus, RunSummary, SessionId,
 };
 use uuid::Uuid;
 
@@ -49,7 +49,7 @@ fn a_run_with_a_session_of_its_own_takes_less_than_200_bytes() {
         };
         let id = run.id;
         catalog
-            .apply(catalog.last_sequence() + 1, &RunCatalogEvent::Created(run))
+            .apply(catalog.last_sequence() + 1, RunCatalogEvent::Created(run))
             .unwrap();
         let status = RunStatus::ALL[number as usize % 5];
         let ended = RunCatalogEvent::StatusChanged {
@@ -58,7 +58,7 @@ fn a_run_with_a_session_of_its_own_takes_less_than_200_bytes() {
             step_count: 7,
             at_ms: 1_700_000_100_000,
         };
-        catalog.apply(catalog.last_sequence() + 1, &ended).unwrap();
+        catalog.apply(catalog.last_sequence() + 1, ended).unwrap();
     }
     let bytes = (resident() - before) / u64::from(RUNS);
     println!("{bytes} bytes per run of {RUNS}");

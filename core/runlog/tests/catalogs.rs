@@ -21,8 +21,8 @@ use runlog::{
     sessions::{CATALOG_STREAM, Deleted, ListSessions, SessionStatus},
 };
 use runlog_model::{
-    AgentInstance, Catalog, CatalogEvent, ChatTouched, Checkpointed, InstanceId, RunCatalog,
-    RunCatalogEvent, Session, SessionDeleted, codec::encode_checkpoint_meta,
+    AgentInstance, Catalog, CatalogEvent, Checkpointed, InstanceId, RunCatalog, RunCatalogEvent,
+    Session, codec::encode_checkpoint_meta,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -148,14 +148,14 @@ fn fill_sessions(backend: &Shared) {
     for number in 0..EVENTS / 3 {
         let session = SessionId(id(number * 7 % (EVENTS / 3)));
         events.push(match number % 10 {
-            0 => CatalogEvent::SessionDeleted(SessionDeleted {
+            0 => CatalogEvent::SessionDeleted {
                 id: session,
                 at_ms: 5,
-            }),
-            _ => CatalogEvent::ChatTouched(ChatTouched {
+            },
+            _ => CatalogEvent::ChatTouched {
                 id: session,
                 at_ms: u64::from(number),
-            }),
+            },
         });
     }
     let encoded: Vec<_> = events.iter().map(|event| event.encode().unwrap()).collect();
@@ -342,10 +342,10 @@ fn messages_of_chats_are_folded_once() {
     for number in 0..9_000 {
         let chat = if number % 100 == 0 { &other } else { &chat };
         // One at a time would take long: chats grow.
-        let event = CatalogEvent::ChatTouched(ChatTouched {
+        let event = CatalogEvent::ChatTouched {
             id: store.find_session(chat).unwrap().id,
             at_ms: 1_900_000_000_000 + number,
-        });
+        };
         let event = event.encode().unwrap();
         append(
             &backend,
@@ -542,7 +542,7 @@ fn a_checkpoint_that_later_events_do_not_follow_from_is_forgotten() {
             }
             _ => {
                 let mut fold = RunCatalog::new();
-                fold.apply(1, &RunCatalogEvent::Created(run(EVENTS, None)))
+                fold.apply(1, RunCatalogEvent::Created(run(EVENTS, None)))
                     .unwrap();
                 fold.checkpoint(first).unwrap()
             }
@@ -568,10 +568,10 @@ fn a_checkpoint_that_later_events_do_not_follow_from_is_forgotten() {
         block_on(backend.commit(Batch::new(vec![snapshot]))).unwrap();
         let tells = match subject.events {
             CATALOG_STREAM => {
-                let touched = CatalogEvent::ChatTouched(ChatTouched {
+                let touched = CatalogEvent::ChatTouched {
                     id: SessionId(id(3)),
                     at_ms: 9,
-                })
+                }
                 .encode()
                 .unwrap();
                 (touched.kind, touched.meta, touched.payload)

@@ -20,7 +20,7 @@ use runlog::{
     blocking::{RequestBuffer, Store},
     chats::{
         Chat, ChatMessage, ChatRole, ImportOptions, MessageFilter, NewRequest, RequestEnd,
-        ResumeAction, Step, StepStatus, StepType, Updates,
+        ResumeAction, Step, StepStatus, StepType, Table, Updates,
     },
     engine::StreamId,
 };
@@ -693,7 +693,7 @@ fn a_completed_chat_has_nothing_to_resume(store: &Store) {
 fn the_old_tables_are_imported(store: &Store) {
     let chats = store.chats();
     let old_chats = concat!(
-        r#"{"id":1,"chat_id":"c","title":"Old","assistant_id":"neo","silent":false,"created_at":"2024-02-29 00:00:00"}"#,
+        r#"{"id":1,"chat_id":"c","title":"Old","assistant_id":"neo","silent":false,"created_at":"2024-02-29 00:00:00","__yao_created_by":"ann","__yao_team_id":"t"}"#,
         "\n\n",
         r#"{"id":2,"chat_id":"d","title":null,"assistant_id":"neo","public":1,"updated_at":null}"#,
     );
@@ -703,13 +703,17 @@ fn the_old_tables_are_imported(store: &Store) {
         r#"{"id":8,"chat_id":"c","role":"assistant","content":"hello","assistant_id":"neo","name":"Neo"}"#,
         "\n",
     );
-    let report = chats.import_agent_chat(old_chats).unwrap();
+    let report = chats
+        .import_table(Table::Chat, old_chats, ImportOptions::default())
+        .unwrap();
     assert_eq!(
         (report.imported, report.skipped, report.issues.len()),
         (2, 0, 0),
         "{report:?}"
     );
-    let report = chats.import_agent_history(history).unwrap();
+    let report = chats
+        .import_table(Table::History, history, ImportOptions::default())
+        .unwrap();
     assert_eq!(
         (report.imported, report.skipped, report.issues.len()),
         (2, 0, 0),
@@ -723,6 +727,10 @@ fn the_old_tables_are_imported(store: &Store) {
     assert_eq!(
         (&chat.extra["old_id"], &chat.extra["silent"]),
         (&1.into(), &false.into())
+    );
+    assert_eq!(
+        (chat.created_by.as_deref(), chat.team_id.as_deref()),
+        (Some("ann"), Some("t"))
     );
     assert!(chats.get_chat("d").unwrap().public);
     let found = messages(store);
@@ -740,9 +748,17 @@ fn the_old_tables_are_imported(store: &Store) {
         (1_709_164_801_000, &"s1".into())
     );
     assert_eq!(found[1].assistant_id.as_deref(), Some("neo"));
-    let again = chats.import_agent_history(history).unwrap();
+    let again = chats
+        .import_table(Table::History, history, ImportOptions::default())
+        .unwrap();
     assert_eq!((again.imported, again.skipped), (0, 2));
-    assert_eq!(chats.import_agent_chat(old_chats).unwrap().skipped, 2);
+    assert_eq!(
+        chats
+            .import_table(Table::Chat, old_chats, ImportOptions::default())
+            .unwrap()
+            .skipped,
+        2
+    );
 }
 
 fn bad_lines_of_the_old_tables_are_reported_and_the_others_imported(store: &Store) {
@@ -754,7 +770,7 @@ fn bad_lines_of_the_old_tables_are_reported_and_the_others_imported(store: &Stor
     };
     let good = "{\"chat_id\":\"early\",\"assistant_id\":\"a\"}\n";
     let report = chats
-        .import_agent_chat_with(&format!("{good}{lines}"), stop)
+        .import_table(Table::Chat, &format!("{good}{lines}"), stop)
         .unwrap();
     assert_eq!(
         (
@@ -767,7 +783,9 @@ fn bad_lines_of_the_old_tables_are_reported_and_the_others_imported(store: &Stor
         ),
         (1, vec![2])
     );
-    let report = chats.import_agent_chat(lines).unwrap();
+    let report = chats
+        .import_table(Table::Chat, lines, ImportOptions::default())
+        .unwrap();
     assert_eq!(report.imported, 1);
     assert_eq!(
         report
@@ -786,13 +804,15 @@ fn bad_lines_of_the_old_tables_are_reported_and_the_others_imported(store: &Stor
         r#"{"id":5,"chat_id":"c","role":"user","content":"fine","type":3,"sequence":"x"}"#,
     ];
     let report = chats
-        .import_agent_history_with(&lines.join("\n"), stop)
+        .import_table(Table::History, &lines.join("\n"), stop)
         .unwrap();
     assert_eq!(
         (report.imported, report.issues.len(), report.issues[0].line),
         (0, 1, 1)
     );
-    let report = chats.import_agent_history(&lines.join("\n")).unwrap();
+    let report = chats
+        .import_table(Table::History, &lines.join("\n"), ImportOptions::default())
+        .unwrap();
     assert_eq!(report.imported, 1, "{report:?}");
     assert_eq!(
         report

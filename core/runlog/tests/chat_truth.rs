@@ -6,8 +6,8 @@ use runlog::{
     ErrorKind, RawJson,
     blocking::{Chats, Store},
     chats::{
-        Chat, ChatMessage, ChatRole, MessageFilter, NewRequest, RequestEnd, StepStatus, StepType,
-        Timestamp, Updates,
+        Chat, ChatMessage, ChatRole, ImportOptions, MessageFilter, NewRequest, RequestEnd,
+        StepStatus, StepType, Table, Timestamp, Updates,
     },
     sessions::ListSessions,
 };
@@ -289,14 +289,17 @@ fn a_redacted_message_is_nowhere_any_more() {
     };
     assert_eq!(
         chats
-            .import_agent_history(&row("secret", ""))
+            .import_table(Table::History, &row("secret", ""), ImportOptions::default())
             .unwrap()
             .imported,
         0
     );
     let deleted = row("old", r#","deleted_at":"2020-01-01 00:00:00""#);
     assert_eq!(
-        chats.import_agent_history(&deleted).unwrap().skipped,
+        chats
+            .import_table(Table::History, &deleted, ImportOptions::default())
+            .unwrap()
+            .skipped,
         1,
         "what was deleted before"
     );
@@ -315,9 +318,13 @@ fn imported_chats_keep_their_deletions_and_their_times() {
     );
     let history = r#"{"id":7,"chat_id":"5d41402abc4b2a76b9719d911017c592","role":"user","content":"hi","created_at":"2020-01-01 00:00:00"}"#;
     for _ in 0..2 {
-        let report = chats.import_agent_chat(rows).unwrap();
+        let report = chats
+            .import_table(Table::Chat, rows, ImportOptions::default())
+            .unwrap();
         assert_eq!(report.issues, []);
-        chats.import_agent_history(history).unwrap();
+        chats
+            .import_table(Table::History, history, ImportOptions::default())
+            .unwrap();
     }
     let id = "5d41402abc4b2a76b9719d911017c592";
     let chat = chats.get_chat(id).unwrap();
@@ -352,10 +359,18 @@ fn imported_chats_keep_their_deletions_and_their_times() {
 
     // What is deleted here stays so when the same is imported again.
     chats.delete_messages(id, &["7"]).unwrap();
-    assert_eq!(chats.import_agent_history(history).unwrap().skipped, 1);
+    assert_eq!(
+        chats
+            .import_table(Table::History, history, ImportOptions::default())
+            .unwrap()
+            .skipped,
+        1
+    );
     assert!(texts(&chats, id).is_empty());
     chats.delete_chat(id).unwrap();
-    chats.import_agent_chat(rows).unwrap();
+    chats
+        .import_table(Table::Chat, rows, ImportOptions::default())
+        .unwrap();
     assert_eq!(chats.get_chat(id).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
@@ -512,7 +527,9 @@ fn the_tables_of_messages_and_steps_are_imported_once() {
         &live,
     ]
     .join("\n");
-    let report = chats.import_agent_message(&messages).unwrap();
+    let report = chats
+        .import_table(Table::Message, &messages, ImportOptions::default())
+        .unwrap();
     assert_eq!(
         (report.imported, report.chats, report.skipped),
         (3, 1, 1),
@@ -561,7 +578,9 @@ fn the_tables_of_messages_and_steps_are_imported_once() {
         "\n",
         r#"{"id":2,"step_id":"s2","chat_id":"only","request_id":"r2","assistant_id":"neo","stack_id":"k2","stack_depth":"0","type":"llm","status":"interrupted","sequence":1}"#,
     );
-    let report = chats.import_agent_step(steps).unwrap();
+    let report = chats
+        .import_table(Table::Step, steps, ImportOptions::default())
+        .unwrap();
     assert_eq!(
         (report.imported, report.chats, report.issues.len()),
         (2, 1, 0),
@@ -581,13 +600,17 @@ fn the_tables_of_messages_and_steps_are_imported_once() {
     let before = chats
         .get_messages("new", &MessageFilter::default())
         .unwrap();
-    let report = chats.import_agent_message(&messages).unwrap();
+    let report = chats
+        .import_table(Table::Message, &messages, ImportOptions::default())
+        .unwrap();
     assert_eq!(
         (report.imported, report.chats, report.skipped),
         (0, 0, 4),
         "{report:?}"
     );
-    let report = chats.import_agent_step(steps).unwrap();
+    let report = chats
+        .import_table(Table::Step, steps, ImportOptions::default())
+        .unwrap();
     assert_eq!(
         (report.imported, report.chats, report.skipped),
         (0, 0, 2),
@@ -724,7 +747,9 @@ fn a_sequence_leaves_room_for_those_after_it() {
         )
     };
     let rows = [row("a", JAVASCRIPT_MAX), row("b", 1 << 52)].join("\n");
-    let report = chats.import_agent_message(&rows).unwrap();
+    let report = chats
+        .import_table(Table::Message, &rows, ImportOptions::default())
+        .unwrap();
     assert_eq!(
         (report.imported, report.issues.len(), report.issues[0].line),
         (1, 1, 1),
@@ -804,10 +829,10 @@ fn a_row_with_the_sequence_of_another_message_is_an_issue_of_its_line() {
     ]
     .join("\n");
     // Of the line that is left out and those after it, nothing is taken where that is asked for.
-    let stop = runlog::chats::ImportOptions {
+    let stop = ImportOptions {
         stop_at_issue: true,
     };
-    let report = chats.import_agent_message_with(&rows, stop).unwrap();
+    let report = chats.import_table(Table::Message, &rows, stop).unwrap();
     assert_eq!((report.imported, report.skipped), (0, 1), "{report:?}");
     assert_eq!(
         report
@@ -823,7 +848,9 @@ fn a_row_with_the_sequence_of_another_message_is_an_issue_of_its_line() {
     );
 
     for imported in [4, 0] {
-        let report = chats.import_agent_message(&rows).unwrap();
+        let report = chats
+            .import_table(Table::Message, &rows, ImportOptions::default())
+            .unwrap();
         assert_eq!(
             (report.imported, report.skipped),
             (imported, 5 - imported),
@@ -937,7 +964,13 @@ fn a_redaction_in_a_copy_reaches_all_chats_that_share_the_message() {
     let row = format!(
         r#"{{"message_id":"secret","chat_id":"{chat}","role":"user","type":"text","props":{{}}}}"#
     );
-    assert_eq!(chats.import_agent_message(&row).unwrap().skipped, 1);
+    assert_eq!(
+        chats
+            .import_table(Table::Message, &row, ImportOptions::default())
+            .unwrap()
+            .skipped,
+        1
+    );
     // What was saved in the copy is the copy's alone.
     chats
         .redact_message(&own[0].message_id, "asked for")

@@ -334,23 +334,17 @@ fn owner_fields_are_kept_and_filter(store: &blocking::Store) {
     };
     let chat = chats.create_chat(owned).unwrap();
     let value = serde_json::to_value(&chat).unwrap();
-    let owner = [
-        "__yao_created_by",
-        "__yao_updated_by",
-        "__yao_team_id",
-        "__yao_tenant_id",
-    ]
-    .map(|name| &value[name]);
+    let owner = ["created_by", "updated_by", "team_id", "tenant_id"].map(|name| &value[name]);
     assert_eq!(owner, ["u", "v", "t", "n"]);
     let chat = chats
-        .update_chat("c", &updates(r#"{"__yao_updated_by":"w"}"#))
+        .update_chat("c", &updates(r#"{"updated_by":"w"}"#))
         .unwrap();
     assert_eq!(
         (chat.updated_by.as_deref(), chat.created_by.as_deref()),
         (Some("w"), Some("u"))
     );
     assert_eq!(
-        kind(chats.update_chat("c", &updates(r#"{"__yao_created_by":"w"}"#))),
+        kind(chats.update_chat("c", &updates(r#"{"created_by":"w"}"#))),
         ErrorKind::InvalidInput
     );
 }

@@ -8,6 +8,7 @@ use std::{
 use runlog::{
     archive::ImportClock,
     blocking::Store,
+    chats::Table,
     transcripts::{Format, Item, Options, Parser},
 };
 
@@ -21,7 +22,7 @@ use crate::{
         Importer,
         archive::Archive,
         source::{name_of, open, read_piece},
-        tables::{FileFormat, Table, TableImporter},
+        tables::{FileFormat, TableImporter},
     },
     lines::PIECE_BYTES,
     progress::Progress,

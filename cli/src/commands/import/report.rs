@@ -3,9 +3,11 @@
 use runlog::transcripts::{Issue, Severity};
 use serde::Serialize;
 
+use runlog::chats::Table;
+
 use crate::{
     failure::Result,
-    import::{Outcome, tables::Table},
+    import::Outcome,
     output::{Out, note},
     text,
 };

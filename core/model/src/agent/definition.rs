@@ -1,7 +1,5 @@
 //! [`AgentDefinition`]: what an agent is; [`AgentSummary`]: what other agents are told of it.
 
-use std::{fmt, str::FromStr};
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -15,6 +13,7 @@ use crate::{
         AGENT_NAME_BYTES_MAX, AGENT_PROMPT_BYTES_MAX, AGENT_TOOLS_MAX, PROJECT_BYTES_MAX,
         TOOL_NAME_BYTES_MAX,
     },
+    named::named,
 };
 
 /// The flow type of an agent that works alone, one step after the other.
@@ -35,38 +34,11 @@ pub enum AgentVisibility {
     Internal,
 }
 
-impl AgentVisibility {
-    /// Every visibility.
-    pub const ALL: [Self; 3] = [Self::External, Self::Project, Self::Internal];
-
-    /// Its name in snake_case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::External => "external",
-            Self::Project => "project",
-            Self::Internal => "internal",
-        }
-    }
-}
-
-impl fmt::Display for AgentVisibility {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for AgentVisibility {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|visibility| visibility.name() == name)
-            .ok_or_else(|| {
-                Error::invalid(format!(
-                    "unknown visibility {name:?}; it is one of external, project, internal"
-                ))
-            })
+named! {
+    AgentVisibility: "visibility" {
+        External = "external",
+        Project = "project",
+        Internal = "internal",
     }
 }
 

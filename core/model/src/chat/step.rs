@@ -1,7 +1,5 @@
 //! [`Step`]: what an assistant did, for resuming and retrying.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -10,6 +8,7 @@ use crate::{
     check::{given_sequence, length, object, required, sequence},
     json::{extra, overlay},
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX},
+    named::named,
 };
 
 /// What a step is.
@@ -30,16 +29,15 @@ pub enum StepType {
     Delegate,
 }
 
-impl StepType {
-    /// Every type.
-    pub const ALL: [Self; 6] = [
-        Self::Input,
-        Self::HookCreate,
-        Self::Llm,
-        Self::Tool,
-        Self::HookNext,
-        Self::Delegate,
-    ];
+named! {
+    StepType {
+        Input = "input",
+        HookCreate = "hook_create",
+        Llm = "llm",
+        Tool = "tool",
+        HookNext = "hook_next",
+        Delegate = "delegate",
+    }
 }
 
 /// How far a step is.
@@ -59,16 +57,17 @@ pub enum StepStatus {
     Interrupted,
 }
 
-impl StepStatus {
-    /// Every status.
-    pub const ALL: [Self; 5] = [
-        Self::Pending,
-        Self::Running,
-        Self::Completed,
-        Self::Failed,
-        Self::Interrupted,
-    ];
+named! {
+    StepStatus {
+        Pending = "pending",
+        Running = "running",
+        Completed = "completed",
+        Failed = "failed",
+        Interrupted = "interrupted",
+    }
+}
 
+impl StepStatus {
     /// Whether there is something to resume: start, restart, retry or continue.
     ///
     /// ```
@@ -77,18 +76,6 @@ impl StepStatus {
     /// ```
     pub const fn can_resume(self) -> bool {
         !matches!(self, Self::Completed)
-    }
-}
-
-impl fmt::Display for StepStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Interrupted => "interrupted",
-        })
     }
 }
 

@@ -10,6 +10,8 @@ const CHANGED_MAX: usize = 1 << 16;
 /// What of a fold is written down, and what changed since.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
+    /// The sequence of the last event that was applied.
+    last_sequence: u64,
     /// Up to which sequence the fold is written down.
     sequence: u64,
     written: Checkpoint,
@@ -29,16 +31,28 @@ pub(crate) struct Plan {
 
 impl Progress {
     /// Takes note that the event at a sequence, the next one, made or changed an item.
-    pub(crate) fn changed(&mut self, place: u32, sequence: u64) {
+    pub(super) fn changed(&mut self, place: u32, sequence: u64) {
         if self.changed.len() == CHANGED_MAX {
             self.changed = Vec::new();
             self.since = sequence - 1;
         }
         self.changed.push(place);
+        self.last_sequence = sequence;
+    }
+
+    /// The sequence of the last event that was applied.
+    pub(super) fn last_sequence(&self) -> u64 {
+        self.last_sequence
+    }
+
+    /// Takes note that the fold is as it was written down.
+    pub(super) fn restored(&mut self, sequence: u64, checkpoint: Checkpoint) {
+        self.last_sequence = sequence;
+        self.written(sequence, checkpoint);
     }
 
     /// Up to which sequence the fold is written down.
-    pub(crate) fn sequence(&self) -> u64 {
+    pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }
 

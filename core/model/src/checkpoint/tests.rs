@@ -5,9 +5,9 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    AgentInstance, Catalog, CatalogEvent, ChatFilter, ChatTouched, Deleted, ErrorKind, InstanceId,
-    ListRuns, ListSessions, RunCatalog, RunCatalogEvent, RunId, RunStatus, RunSummary, Session,
-    SessionChanges, SessionDeleted, SessionId, SessionStatus, SessionUpdated, codec::RunPart,
+    AgentInstance, Catalog, CatalogEvent, ChatFilter, Deleted, ErrorKind, InstanceId, ListRuns,
+    ListSessions, RunCatalog, RunCatalogEvent, RunId, RunStatus, RunSummary, Session,
+    SessionChanges, SessionId, SessionStatus, run::catalog::checkpoint::RunPart,
 };
 
 /// What a store keeps of a fold: the stream of parts, and the newest snapshot.
@@ -78,7 +78,7 @@ trait Listed: Checkpointed {
 
     fn act(&mut self, act: Act) {
         let Some(event) = self.event(act) else { return };
-        self.apply_event(self.last_sequence() + 1, event).unwrap();
+        self.apply(self.last_sequence() + 1, event).unwrap();
     }
 }
 
@@ -128,17 +128,17 @@ impl Listed for Catalog {
                 let at_ms = u64::from(how);
                 Some(match how % 4 {
                     0 if session.deleted_at_ms.is_none() => {
-                        CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms })
+                        CatalogEvent::SessionDeleted { id, at_ms }
                     }
-                    1 => CatalogEvent::SessionUpdated(SessionUpdated {
+                    1 => CatalogEvent::SessionUpdated {
                         id,
                         at_ms,
                         changes: SessionChanges {
                             title: Some(format!("changed {how}")),
                             ..SessionChanges::default()
                         },
-                    }),
-                    _ => CatalogEvent::ChatTouched(ChatTouched { id, at_ms }),
+                    },
+                    _ => CatalogEvent::ChatTouched { id, at_ms },
                 })
             }
         }

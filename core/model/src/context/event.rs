@@ -2,7 +2,6 @@
 
 use runlog_log::Record;
 use serde::Serialize;
-use uuid::Uuid;
 
 use super::{ContextEventKind, Role, placeholder};
 use crate::{
@@ -88,7 +87,7 @@ impl ContextEvent {
             content,
             tool_call_id,
             tool_results,
-            run_id: meta.run_id.map(|bytes| RunId(Uuid::from_bytes(bytes))),
+            run_id: meta.run_id,
             step_number: meta.step_number,
             created_at_ms: meta.created_at_ms.unwrap_or(record.time_ms),
             redacted: record.redacted,
@@ -163,7 +162,7 @@ impl ContextEvent {
             meta: EventMeta {
                 role_implied: self.role_implied,
                 created_at_ms: Some(self.created_at_ms),
-                run_id: self.run_id.map(|id| *id.0.as_bytes()),
+                run_id: self.run_id,
                 step_number: self.step_number,
                 tools,
                 is_continuation: self.is_continuation,
@@ -221,7 +220,7 @@ impl NewContextEvent {
 
     pub(super) fn apply(&mut self, options: &EventOptions) {
         self.meta.created_at_ms = options.created_at_ms;
-        self.meta.run_id = options.run_id.map(|id| *id.0.as_bytes());
+        self.meta.run_id = options.run_id;
         self.meta.step_number = options.step_number;
         if self.kind == ContextEventKind::ToolResult {
             for mark in &mut self.meta.tools {

@@ -1,10 +1,10 @@
 //! [`ContextEventKind`]: what a context event is; [`Role`]: who a message is from.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result, kinds};
+use crate::{Error, Result, kinds, named::named};
 
 /// What a context event is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -23,16 +23,17 @@ pub enum ContextEventKind {
     ToolResult = kinds::TOOL_RESULT,
 }
 
-impl ContextEventKind {
-    /// Every kind, in the order of their bytes.
-    pub const ALL: [Self; 5] = [
-        Self::SystemMessage,
-        Self::UserMessage,
-        Self::AssistantMessage,
-        Self::ToolCall,
-        Self::ToolResult,
-    ];
+named! {
+    ContextEventKind: "event type" {
+        SystemMessage = "system_message",
+        UserMessage = "user_message",
+        AssistantMessage = "assistant_message",
+        ToolCall = "tool_call",
+        ToolResult = "tool_result",
+    }
+}
 
+impl ContextEventKind {
     /// The engine's kind byte.
     pub const fn byte(self) -> u8 {
         self as u8
@@ -41,17 +42,6 @@ impl ContextEventKind {
     /// The kind of a kind byte, `None` when it isn't one of a context event.
     pub fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.byte() == byte)
-    }
-
-    /// Its name in snake_case, the same in the CLI, HTTP and JavaScript.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SystemMessage => "system_message",
-            Self::UserMessage => "user_message",
-            Self::AssistantMessage => "assistant_message",
-            Self::ToolCall => "tool_call",
-            Self::ToolResult => "tool_result",
-        }
     }
 
     /// Whether the event is a message of the context; all are, except [`ToolCall`](Self::ToolCall).
@@ -71,24 +61,6 @@ impl ContextEventKind {
     }
 }
 
-impl fmt::Display for ContextEventKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for ContextEventKind {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
-            Error::invalid(format!(
-                "unknown event type {name:?}; it is one of system_message, user_message, assistant_message, tool_call, tool_result"
-            ))
-        })
-    }
-}
-
 /// Who a message is from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -103,17 +75,16 @@ pub enum Role {
     Tool,
 }
 
-impl Role {
-    /// Its name in messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::User => "user",
-            Self::Assistant => "assistant",
-            Self::Tool => "tool",
-        }
+named! {
+    Role {
+        System = "system",
+        User = "user",
+        Assistant = "assistant",
+        Tool = "tool",
     }
+}
 
+impl Role {
     /// The kind of event that a message of this role becomes.
     pub const fn event_kind(self) -> ContextEventKind {
         match self {
@@ -122,12 +93,6 @@ impl Role {
             Self::Assistant => ContextEventKind::AssistantMessage,
             Self::Tool => ContextEventKind::ToolResult,
         }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    Error, Result, RunId, RunStatus,
+    RunId, RunStatus,
     checkpoint::Progress,
     encoding::{Event, events},
     table::{Chunked, IdIndex},
@@ -125,22 +125,21 @@ pub struct FlowsPage {
 /// What runs are and who is at work isn't told here: [`list`](Self::list) is given what knows it.
 ///
 /// ```
-/// use runlog_model::{FlowCatalog, FlowCatalogEvent, ListFlows};
+/// use runlog_model::{Checkpointed, FlowCatalog, FlowCatalogEvent, ListFlows};
 ///
 /// # let json = r#"{"run_id":"0198c7e0-0000-7000-8000-000000000001","status":"running","at_ms":1000}"#;
 /// # let begun: FlowCatalogEvent = serde_json::from_str(json).unwrap();
 /// let mut catalog = FlowCatalog::new();
-/// catalog.apply(1, &begun)?;
+/// catalog.apply(1, begun.clone())?;
 /// let resumable = ListFlows { resumable: true, ..ListFlows::default() };
 /// let nobody_at_work = |flow| flow;
 /// assert_eq!(catalog.list(&resumable, None, nobody_at_work).flows[0].run_id, begun.run_id);
-/// catalog.apply(2, &FlowCatalogEvent { status: "completed".into(), ..begun })?;
+/// catalog.apply(2, FlowCatalogEvent { status: "completed".into(), ..begun.clone() })?;
 /// assert!(catalog.list(&resumable, None, nobody_at_work).flows.is_empty());
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct FlowCatalog {
-    last_sequence: u64,
     entries: Chunked<Entry>,
     by_id: IdIndex,
     /// Each status that flows have had, with the flows that have it.
@@ -181,35 +180,7 @@ impl FlowCatalog {
         self.entries.len() == 0
     }
 
-    /// Applies the event at a sequence. One that was applied before changes nothing.
-    ///
-    /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) when the event doesn't follow from those before it.
-    pub fn apply(&mut self, sequence: u64, event: &FlowCatalogEvent) -> Result<()> {
-        if sequence <= self.last_sequence {
-            return Ok(());
-        }
-        let expected = self.last_sequence + 1;
-        if sequence != expected {
-            return Err(Error::damaged(format!(
-                "flows event {expected} should come next, but {sequence} does"
-            )));
-        }
-        // Two handles may both find that a flow isn't listed yet: the second event only says the status again.
-        let place = match self.place(event.run_id) {
-            Some(place) => {
-                let status = self.number(&event.status);
-                self.change(place, status, event.at_ms);
-                place
-            }
-            None => self.insert(event)?,
-        };
-        self.progress.changed(place, sequence);
-        self.last_sequence = sequence;
-        Ok(())
-    }
-
-    fn insert(&mut self, event: &FlowCatalogEvent) -> Result<u32> {
+    fn insert(&mut self, event: &FlowCatalogEvent) -> Result<u32, String> {
         let resumed_from = event
             .resumed_from
             .and_then(|id| self.place(id))
@@ -227,11 +198,8 @@ impl FlowCatalog {
         })
     }
 
-    fn add(&mut self, entry: Entry) -> Result<u32> {
-        let place = self
-            .entries
-            .push(entry)
-            .ok_or_else(|| Error::damaged("there are too many flows"))?;
+    fn add(&mut self, entry: Entry) -> Result<u32, String> {
+        let place = self.entries.push(entry).ok_or("there are too many flows")?;
         self.by_id.insert(entry.id, place);
         if let Some(parent) = entry.parent {
             self.by_parent.entry(parent).or_default().push(place);

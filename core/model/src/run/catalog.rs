@@ -4,7 +4,7 @@
 //! and each run names the next older one of the same agent, session, project and parent. The runs of a status,
 //! which changes, are a set each. What a list doesn't tell is read from the run's own stream.
 
-mod checkpoint;
+pub(crate) mod checkpoint;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{RunCatalogEvent, RunStatus, RunSummary, fold::times};
 use crate::{
-    Error, InstanceId, Result, RunId, SessionId,
+    InstanceId, RunId, SessionId,
     checkpoint::Progress,
     table::{Chunked, IdIndex},
 };
@@ -80,20 +80,19 @@ pub struct PlacedRun {
 /// it goes on from came before it.
 ///
 /// ```
-/// use runlog_model::{ListRuns, RunCatalog, RunCatalogEvent, RunSummary};
+/// use runlog_model::{Checkpointed, ListRuns, RunCatalog, RunCatalogEvent, RunSummary};
 ///
 /// # let json = r#"{"id":"0198c7e0-0000-7000-8000-000000000001","session_id":"0198c7e0-0000-7000-8000-000000000002",
 /// #   "instance_id":"0198c7e0-0000-7000-8000-000000000003","agent_id":"coder","status":"running","created_at":1000}"#;
 /// # let run: RunSummary = serde_json::from_str(json).unwrap();
 /// let mut catalog = RunCatalog::new();
-/// catalog.apply(1, &RunCatalogEvent::Created(run.clone()))?;
+/// catalog.apply(1, RunCatalogEvent::Created(run.clone()))?;
 /// let of_agent = ListRuns { agent_id: Some("coder".into()), ..ListRuns::default() };
 /// assert_eq!(catalog.list(&of_agent, None).runs, [run]);
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct RunCatalog {
-    last_sequence: u64,
     entries: Chunked<Entry>,
     by_id: IdIndex,
     by_status: [BTreeSet<u32>; RunStatus::ALL.len()],
@@ -199,11 +198,6 @@ impl RunCatalog {
         Self::default()
     }
 
-    /// The sequence of the last event that was applied.
-    pub fn last_sequence(&self) -> u64 {
-        self.last_sequence
-    }
-
     /// How many runs there are.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -214,38 +208,7 @@ impl RunCatalog {
         self.entries.len() == 0
     }
 
-    /// Applies the event at a sequence. One that was applied before changes nothing.
-    ///
-    /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) when the event doesn't follow from those before it.
-    pub fn apply(&mut self, sequence: u64, event: &RunCatalogEvent) -> Result<()> {
-        if sequence <= self.last_sequence {
-            return Ok(());
-        }
-        let expected = self.last_sequence + 1;
-        if sequence != expected {
-            return Err(Error::damaged(format!(
-                "runs event {expected} should come next, but {sequence} does"
-            )));
-        }
-        let place = match event {
-            RunCatalogEvent::Created(run) => self.create(run),
-            RunCatalogEvent::StatusChanged {
-                id,
-                status,
-                step_count,
-                at_ms,
-            } => self.change(*id, *status, *step_count, *at_ms),
-        };
-        let place = place.map_err(|what| {
-            Error::damaged(format!("runs event {sequence} doesn't follow: {what}"))
-        })?;
-        self.progress.changed(place, sequence);
-        self.last_sequence = sequence;
-        Ok(())
-    }
-
-    fn create(&mut self, run: &RunSummary) -> std::result::Result<u32, String> {
+    fn create(&mut self, run: &RunSummary) -> Result<u32, String> {
         let place_of = |id: RunId| self.place(id).ok_or_else(|| format!("no run {id}"));
         let parent = run.parent_run_id.map_or(Ok(NONE), place_of)?;
         let resumed_from = run.resumed_from.map_or(Ok(NONE), place_of)?;
@@ -278,7 +241,7 @@ impl RunCatalog {
         })
     }
 
-    fn session_number(&mut self, id: Uuid) -> std::result::Result<u32, String> {
+    fn session_number(&mut self, id: Uuid) -> Result<u32, String> {
         let sessions = &self.sessions;
         let id_of = |number| sessions.get(number).map(|list| list.id);
         if let Some(number) = self.session_by_id.find(id, id_of) {
@@ -296,7 +259,7 @@ impl RunCatalog {
     }
 
     /// Links an entry whose references are right.
-    fn insert(&mut self, mut entry: Entry) -> std::result::Result<u32, String> {
+    fn insert(&mut self, mut entry: Entry) -> Result<u32, String> {
         if self.place(RunId(entry.id)).is_some() {
             return Err(format!("run {} is there already", entry.id));
         }
@@ -327,7 +290,7 @@ impl RunCatalog {
         status: RunStatus,
         step_count: u32,
         at_ms: u64,
-    ) -> std::result::Result<u32, String> {
+    ) -> Result<u32, String> {
         let place = self.place(id).ok_or_else(|| format!("no run {id}"))?;
         self.end(
             place,

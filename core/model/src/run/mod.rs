@@ -1,6 +1,6 @@
 //! Runs: one stretch of an agent's work each, and the catalog that lists them.
 
-mod catalog;
+pub(crate) mod catalog;
 mod event;
 mod fold;
 mod history;

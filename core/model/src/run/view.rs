@@ -1,7 +1,5 @@
 //! [`Run`]: one stretch of an agent's work, from its start until it pauses or ends; [`RunSummary`]: what a list tells.
 
-use std::{fmt, str::FromStr};
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -9,6 +7,7 @@ use crate::{
     Error, InstanceId, Result, RunId, SessionId,
     check::check_length,
     limits::{AGENT_NAME_BYTES_MAX, NODE_ID_BYTES_MAX, PROJECT_BYTES_MAX, RUN_TEXT_BYTES_MAX},
+    named::named,
 };
 
 /// The reasons for a pause that Runlog itself gives; any other text is the caller's.
@@ -42,48 +41,20 @@ pub enum RunStatus {
     Cancelled,
 }
 
-impl RunStatus {
-    /// Every status.
-    pub const ALL: [Self; 5] = [
-        Self::Running,
-        Self::Paused,
-        Self::Completed,
-        Self::Failed,
-        Self::Cancelled,
-    ];
-
-    /// Its name in snake_case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
+named! {
+    RunStatus: "run status" {
+        Running = "running",
+        Paused = "paused",
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
     }
+}
 
+impl RunStatus {
     /// Whether the run is over for good: completed, failed or cancelled.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
-    }
-}
-
-impl fmt::Display for RunStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for RunStatus {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|status| status.name() == name).ok_or_else(|| {
-            Error::invalid(format!(
-                "unknown run status {name:?}; it is one of running, paused, completed, failed, cancelled"
-            ))
-        })
     }
 }
 
@@ -99,29 +70,11 @@ pub enum ToolCallStatus {
     Error,
 }
 
-impl ToolCallStatus {
-    /// Its name in snake_case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Completed => "completed",
-            Self::Error => "error",
-        }
-    }
-}
-
-impl FromStr for ToolCallStatus {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        [Self::Pending, Self::Completed, Self::Error]
-            .into_iter()
-            .find(|status| status.name() == name)
-            .ok_or_else(|| {
-                Error::invalid(format!(
-                    "unknown tool call status {name:?}; it is one of pending, completed, error"
-                ))
-            })
+named! {
+    ToolCallStatus: "tool call status" {
+        Pending = "pending",
+        Completed = "completed",
+        Error = "error",
     }
 }
 

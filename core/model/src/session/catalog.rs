@@ -8,11 +8,8 @@ use std::{
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{
-    AgentInstance, CatalogEvent, Chat, ChatTouched, ChatUpdated, Session, SessionDeleted,
-    SessionStatus, SessionUpdated,
-};
-use crate::{Error, InstanceId, Result, SessionId, Timestamp, checkpoint::Progress};
+use super::{AgentInstance, CatalogEvent, Chat, Session, SessionStatus};
+use crate::{InstanceId, SessionId, Timestamp, checkpoint::Progress};
 
 mod chats;
 mod checkpoint;
@@ -27,7 +24,6 @@ use listed::{Created, Field, Listed};
 /// isn't deleted.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    last_sequence: u64,
     sessions: BTreeMap<SessionId, SessionEntry>,
     /// The sessions by the sequence of their creation, for listing them in an order that stays.
     by_creation: BTreeMap<u64, SessionId>,
@@ -116,53 +112,20 @@ impl Catalog {
         Self::default()
     }
 
-    /// The sequence of the last event that was applied.
-    pub fn last_sequence(&self) -> u64 {
-        self.last_sequence
-    }
-
-    /// Applies the event at a sequence. One that was applied before changes nothing.
-    ///
-    /// # Errors
-    /// [`Damaged`](crate::ErrorKind::Damaged) when the event doesn't follow from those before it.
-    pub fn apply(&mut self, sequence: u64, event: CatalogEvent) -> Result<()> {
-        if sequence <= self.last_sequence {
-            return Ok(());
-        }
-        if sequence != self.last_sequence + 1 {
-            let expected = self.last_sequence + 1;
-            return Err(Error::damaged(format!(
-                "catalog event {expected} should come next, but {sequence} does"
-            )));
-        }
-        let place = self.apply_next(sequence, event).map_err(|what| {
-            Error::damaged(format!("catalog event {sequence} doesn't follow: {what}"))
-        })?;
-        self.progress.changed(place, sequence);
-        self.last_sequence = sequence;
-        Ok(())
-    }
-
-    /// Applies an event, and says the place of what it made or changed.
-    fn apply_next(
-        &mut self,
-        sequence: u64,
-        event: CatalogEvent,
-    ) -> std::result::Result<u32, String> {
+    /// Does what the next event says, and tells the place of what it made or changed.
+    fn fold(&mut self, sequence: u64, event: CatalogEvent) -> Result<u32, String> {
         match event {
             CatalogEvent::SessionCreated(session) => self.add_session(sequence, session),
-            CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes }) => {
-                self.change(id, |session| {
-                    session.updated_at_ms = at_ms;
-                    if let Some(title) = changes.title {
-                        session.title = Some(title).filter(|title| !title.is_empty());
-                    }
-                    session.status = changes.status.unwrap_or(session.status);
-                    session.metadata = changes.metadata.or(session.metadata.take());
-                    Ok(())
-                })
-            }
-            CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }) => {
+            CatalogEvent::SessionUpdated { id, at_ms, changes } => self.change(id, |session| {
+                session.updated_at_ms = at_ms;
+                if let Some(title) = changes.title {
+                    session.title = Some(title).filter(|title| !title.is_empty());
+                }
+                session.status = changes.status.unwrap_or(session.status);
+                session.metadata = changes.metadata.or(session.metadata.take());
+                Ok(())
+            }),
+            CatalogEvent::SessionDeleted { id, at_ms } => {
                 let name = self.session(id).and_then(|session| session.name.clone());
                 let place = self.change(id, |session| {
                     session.updated_at_ms = at_ms;
@@ -175,14 +138,12 @@ impl Catalog {
                 Ok(place)
             }
             CatalogEvent::InstanceCreated(instance) => self.add_instance(instance),
-            CatalogEvent::ChatUpdated(ChatUpdated { id, at_ms, updates }) => {
-                self.change(id, |session| {
-                    let chat = Chat::of(session, sequence).updated(&updates, Timestamp(at_ms));
-                    chat.map_err(|error| error.to_string())?.write_to(session);
-                    Ok(())
-                })
-            }
-            CatalogEvent::ChatTouched(ChatTouched { id, at_ms }) => {
+            CatalogEvent::ChatUpdated { id, at_ms, updates } => self.change(id, |session| {
+                let chat = Chat::of(session, sequence).updated(&updates, Timestamp(at_ms));
+                chat.map_err(|error| error.to_string())?.write_to(session);
+                Ok(())
+            }),
+            CatalogEvent::ChatTouched { id, at_ms } => {
                 let place = self.change(id, |session| {
                     if at_ms > 0 {
                         let chat = session.chat.get_or_insert_default();
@@ -220,8 +181,8 @@ impl Catalog {
     fn change(
         &mut self,
         id: SessionId,
-        change: impl FnOnce(&mut Session) -> std::result::Result<(), String>,
-    ) -> std::result::Result<u32, String> {
+        change: impl FnOnce(&mut Session) -> Result<(), String>,
+    ) -> Result<u32, String> {
         let entry = self
             .sessions
             .get_mut(&id)
@@ -232,7 +193,7 @@ impl Catalog {
         changed.map(|()| entry.place)
     }
 
-    fn add_session(&mut self, created: u64, session: Session) -> std::result::Result<u32, String> {
+    fn add_session(&mut self, created: u64, session: Session) -> Result<u32, String> {
         if let Some(name) = session
             .name
             .as_ref()
@@ -251,7 +212,7 @@ impl Catalog {
     }
 
     /// Adds a session that isn't found by its name yet, nor listed by what it is now.
-    fn add_nameless(&mut self, created: u64, session: Session) -> std::result::Result<u32, String> {
+    fn add_nameless(&mut self, created: u64, session: Session) -> Result<u32, String> {
         let id = session.id;
         if self.sessions.contains_key(&id) {
             return Err(format!("session {id} is there already"));
@@ -271,7 +232,7 @@ impl Catalog {
         Ok(place)
     }
 
-    fn add_instance(&mut self, instance: AgentInstance) -> std::result::Result<u32, String> {
+    fn add_instance(&mut self, instance: AgentInstance) -> Result<u32, String> {
         let id = instance.id;
         if self.instances.contains_key(&id) {
             return Err(format!("instance {id} is there already"));
@@ -289,7 +250,7 @@ impl Catalog {
         Ok(place)
     }
 
-    fn add_item(&mut self, item: Item) -> std::result::Result<u32, String> {
+    fn add_item(&mut self, item: Item) -> Result<u32, String> {
         let place = u32::try_from(self.items.len())
             .map_err(|_| "there are too many sessions and instances")?;
         self.items.push(item);

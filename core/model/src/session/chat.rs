@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Session, SessionStatus};
+use super::status::SessionStatus;
 use crate::{
     Error, RawJson, Result, Timestamp, Updates,
     check::{length, required},
@@ -29,8 +29,7 @@ pub enum ChatShare {
 
 /// A chat: a conversation as its user sees it.
 ///
-/// The JSON has exactly these names, with the owner's as `__yao_created_by`, `__yao_updated_by`, `__yao_team_id` and
-/// `__yao_tenant_id`. Fields that aren't known are kept.
+/// The JSON has exactly these names. Fields that aren't known are kept.
 ///
 /// ```
 /// use runlog_model::Chat;
@@ -38,7 +37,7 @@ pub enum ChatShare {
 /// let chat = Chat { title: Some("Trip".into()), ..Chat::new("travel") };
 /// assert_eq!((chat.mode.as_str(), chat.preset, chat.sort), ("chat", false, 0));
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Chat {
     /// The store's own number of it, in the order of creation; given by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,39 +80,23 @@ pub struct Chat {
     #[serde(default)]
     pub updated_at: Timestamp,
     /// The user who made it.
-    #[serde(
-        default,
-        rename = "__yao_created_by",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
     /// The user who changed it last.
-    #[serde(
-        default,
-        rename = "__yao_updated_by",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_by: Option<String>,
     /// The team it belongs to.
-    #[serde(
-        default,
-        rename = "__yao_team_id",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team_id: Option<String>,
     /// The tenant it belongs to.
-    #[serde(
-        default,
-        rename = "__yao_tenant_id",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_id: Option<String>,
     /// Fields that aren't known here.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// What a [`Session`] has as a chat, beside its own fields.
+/// What a [`Session`](crate::Session) has as a chat, beside its own fields.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ChatFields {
     /// As [`Chat::assistant_id`].
@@ -148,22 +131,33 @@ pub struct ChatFields {
     pub extra: Map<String, Value>,
 }
 
+/// Makes a `Chat` or a `ChatFields` with what the other one says of the fields that they both have.
+macro_rules! with_fields_of {
+    ($from:ident => $Type:ident { $($more:tt)* }) => {
+        $Type {
+            assistant_id: $from.assistant_id,
+            mode: $from.mode,
+            preset: $from.preset,
+            public: $from.public,
+            share: $from.share,
+            sort: $from.sort,
+            last_message_at: $from.last_message_at,
+            created_by: $from.created_by,
+            updated_by: $from.updated_by,
+            team_id: $from.team_id,
+            tenant_id: $from.tenant_id,
+            extra: $from.extra,
+            $($more)*
+        }
+    };
+}
+
+pub(super) use with_fields_of;
+
 impl Default for ChatFields {
     fn default() -> Self {
-        Self {
-            assistant_id: String::new(),
-            mode: mode(),
-            preset: false,
-            public: false,
-            share: ChatShare::Private,
-            sort: 0,
-            last_message_at: None,
-            created_by: None,
-            updated_by: None,
-            team_id: None,
-            tenant_id: None,
-            extra: Map::new(),
-        }
+        let chat = Chat::new("");
+        with_fields_of!(chat => ChatFields {})
     }
 }
 
@@ -173,7 +167,7 @@ impl Chat {
         "id",
         "chat_id",
         "created_at",
-        "__yao_created_by",
+        "created_by",
         "last_message_at",
     ];
 
@@ -193,62 +187,19 @@ impl Chat {
         "metadata",
         "created_at",
         "updated_at",
-        "__yao_created_by",
-        "__yao_updated_by",
-        "__yao_team_id",
-        "__yao_tenant_id",
+        "created_by",
+        "updated_by",
+        "team_id",
+        "tenant_id",
     ];
 
     /// A chat with an assistant, everything else as S4 has it by default.
     pub fn new(assistant_id: impl Into<String>) -> Self {
-        let assistant_id = assistant_id.into();
-        Self::from_parts(
-            String::new(),
-            ChatFields {
-                assistant_id,
-                ..ChatFields::default()
-            },
-        )
-    }
-
-    /// A session as a chat; `id` is the store's number of it.
-    pub fn of(session: &Session, id: u64) -> Self {
-        let chat_id = session
-            .name
-            .clone()
-            .unwrap_or_else(|| session.id.to_string());
-        let fields = session.chat.as_deref().cloned().unwrap_or_default();
         Self {
-            id: Some(id),
-            title: session.title.clone(),
-            status: session.status,
-            metadata: session.metadata.clone(),
-            created_at: Timestamp(session.created_at_ms),
-            updated_at: Timestamp(session.updated_at_ms),
-            ..Self::from_parts(chat_id, fields)
+            assistant_id: assistant_id.into(),
+            mode: mode(),
+            ..Self::default()
         }
-    }
-
-    /// Writes the chat's fields into its session; ids and the time of creation stay.
-    pub fn write_to(self, session: &mut Session) {
-        session.title = self.title.filter(|title| !title.is_empty());
-        session.status = self.status;
-        session.metadata = self.metadata;
-        session.updated_at_ms = self.updated_at.0;
-        session.chat = Some(Box::new(ChatFields {
-            assistant_id: self.assistant_id,
-            mode: self.mode,
-            preset: self.preset,
-            public: self.public,
-            share: self.share,
-            sort: self.sort,
-            last_message_at: self.last_message_at,
-            created_by: self.created_by,
-            updated_by: self.updated_by,
-            team_id: self.team_id,
-            tenant_id: self.tenant_id,
-            extra: self.extra,
-        }));
     }
 
     /// The chat with updates.
@@ -284,10 +235,10 @@ impl Chat {
         )?;
         required("the chat's mode", &self.mode, CHAT_WORD_CHARS_MAX)?;
         for (what, owner) in [
-            ("the chat's __yao_created_by", &self.created_by),
-            ("the chat's __yao_updated_by", &self.updated_by),
-            ("the chat's __yao_team_id", &self.team_id),
-            ("the chat's __yao_tenant_id", &self.tenant_id),
+            ("the chat's created_by", &self.created_by),
+            ("the chat's updated_by", &self.updated_by),
+            ("the chat's team_id", &self.team_id),
+            ("the chat's tenant_id", &self.tenant_id),
         ] {
             length(what, owner.as_deref(), CHAT_OWNER_CHARS_MAX)?;
         }
@@ -306,30 +257,6 @@ impl Chat {
             CHAT_OWNER_CHARS_MAX,
         )?;
         self.check()
-    }
-
-    fn from_parts(chat_id: String, fields: ChatFields) -> Self {
-        Self {
-            id: None,
-            chat_id,
-            title: None,
-            assistant_id: fields.assistant_id,
-            mode: fields.mode,
-            status: SessionStatus::Active,
-            preset: fields.preset,
-            public: fields.public,
-            share: fields.share,
-            sort: fields.sort,
-            last_message_at: fields.last_message_at,
-            metadata: None,
-            created_at: Timestamp::UNSET,
-            updated_at: Timestamp::UNSET,
-            created_by: fields.created_by,
-            updated_by: fields.updated_by,
-            team_id: fields.team_id,
-            tenant_id: fields.tenant_id,
-            extra: fields.extra,
-        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! [`Session`] and [`AgentInstance`]: what a context belongs to.
 
+use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use super::ChatFields;
+use super::{chat::ChatFields, status::SessionStatus};
 use crate::{
     Error, InstanceId, RawJson, Result, SessionId,
     check::check_length,
@@ -11,17 +12,6 @@ use crate::{
         SESSION_NAME_BYTES_MAX, TITLE_BYTES_MAX,
     },
 };
-
-/// Whether a session is in use.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SessionStatus {
-    /// In use.
-    #[default]
-    Active,
-    /// Put away; still readable, and still writable.
-    Archived,
-}
 
 /// One conversation or task, with the agent instances that worked on it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -94,8 +84,8 @@ impl Session {
     }
 }
 
-/// One agent at work in a session, with a context of its own.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// One agent at work in a session, with a context of its own. The order of its fields is that of a checkpoint.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Encode, Decode)]
 pub struct AgentInstance {
     /// Its id, and that of the stream its context is kept in.
     pub id: InstanceId,

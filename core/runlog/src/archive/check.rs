@@ -13,7 +13,7 @@ use std::{
 
 use pollster::block_on;
 use runlog_log::{Position, ReadOptions, Record, Sequence, StreamId};
-use runlog_model::{Catalog, CatalogEvent, RunCatalog, RunCatalogEvent, RunId};
+use runlog_model::{Catalog, CatalogEvent, Checkpointed, RunCatalog, RunCatalogEvent, RunId};
 
 use crate::{
     Error, Result,
@@ -361,7 +361,7 @@ fn fits(sessions: &Catalog, event: &ListEvent) -> Result<()> {
 fn fold(sessions: &mut Catalog, runs: &mut RunCatalog, event: &ListEvent) -> Result<()> {
     match event {
         ListEvent::Session(event) => sessions.apply(sessions.last_sequence() + 1, event.clone())?,
-        ListEvent::Run(event) => runs.apply(runs.last_sequence() + 1, event)?,
+        ListEvent::Run(event) => runs.apply(runs.last_sequence() + 1, event.clone())?,
         ListEvent::Agent(_) | ListEvent::Flow(_) => {}
     }
     Ok(())

@@ -92,11 +92,11 @@ impl ListEvent {
         match self {
             Self::Session(event) => Subject::Session(match event {
                 CatalogEvent::SessionCreated(session) => session.id,
-                CatalogEvent::SessionUpdated(updated) => updated.id,
-                CatalogEvent::SessionDeleted(deleted) => deleted.id,
+                CatalogEvent::SessionUpdated { id, .. } => *id,
+                CatalogEvent::SessionDeleted { id, .. } => *id,
                 CatalogEvent::InstanceCreated(instance) => instance.session_id,
-                CatalogEvent::ChatUpdated(updated) => updated.id,
-                CatalogEvent::ChatTouched(touched) => touched.id,
+                CatalogEvent::ChatUpdated { id, .. } => *id,
+                CatalogEvent::ChatTouched { id, .. } => *id,
             }),
             Self::Run(event) => Subject::Run(match event {
                 RunCatalogEvent::Created(run) => run.id,
@@ -118,11 +118,11 @@ impl ListEvent {
     pub(super) const fn what(&self) -> &'static str {
         match self {
             Self::Session(CatalogEvent::SessionCreated(_)) => "session_created",
-            Self::Session(CatalogEvent::SessionUpdated(_)) => "session_updated",
-            Self::Session(CatalogEvent::SessionDeleted(_)) => "session_deleted",
+            Self::Session(CatalogEvent::SessionUpdated { .. }) => "session_updated",
+            Self::Session(CatalogEvent::SessionDeleted { .. }) => "session_deleted",
             Self::Session(CatalogEvent::InstanceCreated(_)) => "instance_created",
-            Self::Session(CatalogEvent::ChatUpdated(_)) => "chat_updated",
-            Self::Session(CatalogEvent::ChatTouched(_)) => "chat_touched",
+            Self::Session(CatalogEvent::ChatUpdated { .. }) => "chat_updated",
+            Self::Session(CatalogEvent::ChatTouched { .. }) => "chat_touched",
             Self::Run(RunCatalogEvent::Created(_)) => "run_created",
             Self::Run(RunCatalogEvent::StatusChanged { .. }) => "run_status_changed",
             Self::Flow(_) => "flow_saved",

@@ -13,6 +13,7 @@ use crate::{
     Result,
     chats::{
         ImportOptions, ImportReport, ListSteps, NewRequest, RequestDraft, RequestEnd, Resumption,
+        Table,
     },
     runs::Paged,
 };
@@ -159,41 +160,8 @@ waiting! {
     /// returns.
     fn complete_delegate(&self, chat_id: &str, stack_id: &str, output: &RawJson) -> Result<Step>;
 
-    /// Imports the old table `agent_chat`, one JSON object a line. A chat that is there already is left as it is,
-    /// so that an import can be repeated; a line that can't be read is reported, and the others go on.
-    fn import_agent_chat(&self, lines: &str) -> Result<ImportReport>;
-
-    /// [`import_agent_chat`](Self::import_agent_chat) with options.
-    fn import_agent_chat_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport>;
-
-    /// Imports the old table `agent_history`, one JSON object a line: `role` stays, `content` becomes the props of
-    /// a text message, `id` its id, and columns that a message doesn't have are kept with it.
-    fn import_agent_history(&self, lines: &str) -> Result<ImportReport>;
-
-    /// [`import_agent_history`](Self::import_agent_history) with options.
-    fn import_agent_history_with(
-        &self,
-        lines: &str,
-        options: ImportOptions,
-    ) -> Result<ImportReport>;
-
-    /// Imports the table `agent_message`, one JSON object a line with the columns of a [`ChatMessage`]: ids,
-    /// sequences and times stay, the row's own `id` is kept as `old_id`, and columns that aren't known are kept.
-    fn import_agent_message(&self, lines: &str) -> Result<ImportReport>;
-
-    /// [`import_agent_message`](Self::import_agent_message) with options.
-    fn import_agent_message_with(
-        &self,
-        lines: &str,
-        options: ImportOptions,
-    ) -> Result<ImportReport>;
-
-    /// Imports the table `agent_step`, one JSON object a line with the columns of a [`Step`]; else as
-    /// [`import_agent_message`](Self::import_agent_message).
-    fn import_agent_step(&self, lines: &str) -> Result<ImportReport>;
-
-    /// [`import_agent_step`](Self::import_agent_step) with options.
-    fn import_agent_step_with(&self, lines: &str, options: ImportOptions) -> Result<ImportReport>;
+    /// Imports a table of a product that keeps its chats in a database, one JSON object a line.
+    fn import_table(&self, table: Table, lines: &str, options: ImportOptions) -> Result<ImportReport>;
 }
 
 waiting! {

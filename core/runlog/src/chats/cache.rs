@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use runlog_log::{Kind, ReadOptions, Sequence, StreamId};
-use runlog_model::{Catalog, ChatEvent, ChatFold, SessionId, kinds};
+use runlog_model::{Catalog, ChatEvent, ChatFold, Checkpointed, SessionId, kinds};
 
 use crate::{
     Error, Result, Store,

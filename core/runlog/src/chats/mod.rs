@@ -8,7 +8,6 @@ mod cache;
 mod copy;
 mod draft;
 mod import;
-mod import_rows;
 mod redact;
 mod request;
 mod resume;
@@ -18,7 +17,7 @@ mod store;
 
 pub(crate) use copy::{CopiedChat, Point};
 pub use draft::{NewRequest, RequestDraft, RequestEnd};
-pub use import::{ImportIssue, ImportOptions, ImportReport};
+pub use import::{ImportIssue, ImportOptions, ImportReport, Table};
 pub use request::RequestBuffer;
 pub use resume::{ResumeAction, Resumption, StackLevel};
 pub use runlog_model::{

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
     CatalogEvent, Chat, ChatEvent, ChatFilter, ChatFold, ChatList, ChatMessage, ChatPlace,
-    ChatTouched, ChatUpdated, EncodedEvent, MessageFilter, Session, SessionId, Timestamp, Updates,
+    EncodedEvent, MessageFilter, Session, SessionId, Timestamp, Updates,
 };
 
 use crate::{
@@ -145,14 +145,14 @@ impl Chats {
                     .updated(updates, Timestamp(at_ms))?
                     .write_to(&mut changed);
                 changed.check()?;
-                let updated = ChatUpdated {
+                let updated = CatalogEvent::ChatUpdated {
                     id: session.id,
                     at_ms,
                     updates: updates.clone(),
                 };
                 Ok((
                     Change {
-                        events: vec![CatalogEvent::ChatUpdated(updated)],
+                        events: vec![updated],
                         ..Change::default()
                     },
                     (),
@@ -434,7 +434,7 @@ impl Prepared {
         });
         let touched = made
             .max()
-            .map(|at_ms| CatalogEvent::ChatTouched(ChatTouched { id: session, at_ms }).encode());
+            .map(|at_ms| CatalogEvent::ChatTouched { id: session, at_ms }.encode());
         let touch = touched.transpose()?;
         let events = events
             .iter()

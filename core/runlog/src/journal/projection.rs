@@ -201,7 +201,7 @@ impl<Fold: Checkpointed> Projection<Fold> {
                         )
                     },
                 )?;
-                state.fold.apply_event(record.sequence.0, event)?;
+                state.fold.apply(record.sequence.0, event)?;
             }
         }
         Ok(())

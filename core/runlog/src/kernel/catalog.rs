@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use runlog_log::{Batch, Expected, Op, Sequence, StreamId};
-use runlog_model::{Catalog, CatalogEvent, EncodedEvent};
+use runlog_model::{Catalog, CatalogEvent, Checkpointed, EncodedEvent};
 
 use crate::{
     Result,

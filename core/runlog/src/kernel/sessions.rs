@@ -2,7 +2,7 @@
 
 use runlog_model::{
     AgentInstance, CatalogEvent, Deleted, InstanceId, ListSessions, Session, SessionChanges,
-    SessionDeleted, SessionId, SessionPage, SessionStatus, SessionUpdated,
+    SessionId, SessionPage, SessionStatus,
 };
 
 use super::{
@@ -123,11 +123,11 @@ impl Store {
             }
             session.metadata = changes.metadata.clone().or(session.metadata.take());
             session.check()?;
-            Ok(CatalogEvent::SessionUpdated(SessionUpdated {
+            Ok(CatalogEvent::SessionUpdated {
                 id,
                 at_ms,
                 changes: changes.clone(),
-            }))
+            })
         })
         .await?;
         self.shared
@@ -159,10 +159,8 @@ impl Store {
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted already.
     pub async fn delete_session(&self, id: SessionId) -> Result<()> {
         let at_ms = self.backend().now_ms();
-        self.change_session(id, |_| {
-            Ok(CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }))
-        })
-        .await
+        self.change_session(id, |_| Ok(CatalogEvent::SessionDeleted { id, at_ms }))
+            .await
     }
 
     async fn change_session(

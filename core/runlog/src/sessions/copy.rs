@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 
 use runlog_log::{Expected, Op, Position, ReadOptions, Record, Sequence, StreamId};
-use runlog_model::{
-    AgentInstance, Catalog, CatalogEvent, ChatTouched, InstanceId, Session, SessionId,
-};
+use runlog_model::{AgentInstance, Catalog, CatalogEvent, InstanceId, Session, SessionId};
 
 use serde::Serialize;
 
@@ -171,11 +169,9 @@ impl Store {
                         .map(|copy| CatalogEvent::InstanceCreated(copy.instance.clone())),
                 )
                 // What is copied has ids of its own, which whoever looks for ids is told by this.
-                .chain(chat.iter().map(|_| {
-                    CatalogEvent::ChatTouched(ChatTouched {
-                        id: session.id,
-                        at_ms: 0,
-                    })
+                .chain(chat.iter().map(|_| CatalogEvent::ChatTouched {
+                    id: session.id,
+                    at_ms: 0,
                 }))
                 .collect();
         let guard = if options.name.is_some() {

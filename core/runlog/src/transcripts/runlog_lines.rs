@@ -289,7 +289,7 @@ impl RunlogReader {
         let meta = EventMeta {
             role_implied: fields.role_implied,
             created_at_ms: time_ms,
-            run_id: fields.run_id.map(|id| *id.0.as_bytes()),
+            run_id: fields.run_id,
             step_number: fields.step_number,
             tools,
             is_continuation: fields.is_continuation,

@@ -7,7 +7,7 @@
 
 use runlog_log::{Batch, Direction, Expected, Kind, NewRecord, Op, ReadOptions, StreamId};
 use runlog_model::{
-    AgentInstance, Catalog, CatalogEvent, SessionChanges, SessionId, SessionStatus, SessionUpdated,
+    AgentInstance, Catalog, CatalogEvent, SessionChanges, SessionId, SessionStatus,
 };
 use uuid::Uuid;
 
@@ -109,12 +109,10 @@ impl Store {
             status: Some(SessionStatus::Archived),
             ..SessionChanges::default()
         };
-        let archived = about.is_archived.then(|| {
-            CatalogEvent::SessionUpdated(SessionUpdated {
-                id: batch.session,
-                at_ms,
-                changes,
-            })
+        let archived = about.is_archived.then(|| CatalogEvent::SessionUpdated {
+            id: batch.session,
+            at_ms,
+            changes,
         });
         if new_session.is_none() && about.new_instances.is_empty() && archived.is_none() {
             self.shared

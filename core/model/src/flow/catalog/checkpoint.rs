@@ -1,11 +1,10 @@
 //! The flows catalog written down: a flow is an item, whose place is its rank in the order of creation.
 
 use bincode::{Decode, Encode};
-use uuid::Uuid;
 
 use super::{Entry, FlowCatalog, FlowCatalogEvent, NONE};
 use crate::{
-    Error, Result,
+    Error, Result, RunId,
     checkpoint::{Checkpointed, Progress},
     codec,
 };
@@ -17,10 +16,10 @@ const ROW_BYTES: usize = 72;
 #[derive(Encode, Decode)]
 struct FlowRow {
     place: u32,
-    id: [u8; 16],
+    id: RunId,
     status: String,
     is_of_run: bool,
-    parent: Option<[u8; 16]>,
+    parent: Option<RunId>,
     resumed_from: Option<u32>,
     created_at_ms: u64,
     updated_at_ms: u64,
@@ -31,16 +30,24 @@ impl Checkpointed for FlowCatalog {
 
     const PART: u8 = crate::kinds::FLOW_CATALOG_PART;
 
+    const EVENT: &'static str = "flows event";
+
     fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<FlowCatalogEvent> {
         FlowCatalogEvent::decode(kind, meta, payload)
     }
 
-    fn last_sequence(&self) -> u64 {
-        self.last_sequence
-    }
-
-    fn apply_event(&mut self, sequence: u64, event: FlowCatalogEvent) -> Result<()> {
-        self.apply(sequence, &event)
+    fn apply_next(
+        &mut self,
+        _sequence: u64,
+        event: FlowCatalogEvent,
+    ) -> std::result::Result<u32, String> {
+        // Two handles may both find that a flow isn't listed yet: the second event only says the status again.
+        let Some(place) = self.place(event.run_id) else {
+            return self.insert(&event);
+        };
+        let status = self.number(&event.status);
+        self.change(place, status, event.at_ms);
+        Ok(place)
     }
 
     fn items(&self) -> usize {
@@ -58,10 +65,10 @@ impl Checkpointed for FlowCatalog {
             let entry = self.entries.get(*place)?;
             Some(FlowRow {
                 place: *place,
-                id: *entry.id.as_bytes(),
+                id: RunId(entry.id),
                 status: self.statuses.get(entry.status as usize)?.0.to_string(),
                 is_of_run: entry.is_of_run,
-                parent: entry.parent.map(|parent| *parent.as_bytes()),
+                parent: entry.parent.map(RunId),
                 resumed_from: (entry.resumed_from != NONE).then_some(entry.resumed_from),
                 created_at_ms: entry.created_at_ms,
                 updated_at_ms: entry.updated_at_ms,
@@ -87,15 +94,16 @@ impl Checkpointed for FlowCatalog {
             }
             let status = self.number(&row.status);
             self.add(Entry {
-                id: Uuid::from_bytes(row.id),
+                id: row.id.0,
                 created_at_ms: row.created_at_ms,
                 updated_at_ms: row.updated_at_ms,
                 status,
                 resumed_from: row.resumed_from.unwrap_or(NONE),
                 resumed_by: NONE,
-                parent: row.parent.map(Uuid::from_bytes),
+                parent: row.parent.map(|parent| parent.0),
                 is_of_run: row.is_of_run,
-            })?;
+            })
+            .map_err(|what| wrong(&what))?;
         }
         Ok(())
     }
@@ -105,17 +113,12 @@ impl Checkpointed for FlowCatalog {
             .into_iter()
             .filter(|row| counts(row.place))
         {
-            if self.entries.get(row.place).map(|entry| entry.id) != Some(Uuid::from_bytes(row.id)) {
+            if self.entries.get(row.place).map(|entry| entry.id) != Some(row.id.0) {
                 return Err(wrong(&format!("flow {} is another one", row.place)));
             }
             let status = self.number(&row.status);
             self.change(row.place, status, row.updated_at_ms);
         }
-        Ok(())
-    }
-
-    fn restored(&mut self, sequence: u64) -> Result<()> {
-        self.last_sequence = sequence;
         Ok(())
     }
 

@@ -23,7 +23,7 @@ fn saved(number: u32, status: &str) -> FlowCatalogEvent {
 fn push(catalog: &mut FlowCatalog, event: &FlowCatalogEvent) {
     let encoded = event.encode().unwrap();
     let event = FlowCatalogEvent::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap();
-    catalog.apply(catalog.last_sequence + 1, &event).unwrap();
+    catalog.apply(catalog.last_sequence() + 1, event).unwrap();
 }
 
 fn catalog(flows: u32) -> FlowCatalog {
@@ -63,7 +63,7 @@ fn written_down(catalog: &FlowCatalog) -> FlowCatalog {
         .parts()
         .flat_map(|part| part.map(|sequence| &parts[usize::try_from(sequence).unwrap() - 1][..]))
         .collect();
-    FlowCatalog::restore(catalog.last_sequence, checkpoint, read).unwrap()
+    FlowCatalog::restore(catalog.last_sequence(), checkpoint, read).unwrap()
 }
 
 proptest! {
@@ -116,10 +116,10 @@ fn a_flow_that_another_goes_on_with_is_over() {
 fn an_event_that_does_not_follow_is_damage() {
     let mut catalog = catalog(1);
     assert_eq!(
-        catalog.apply(9, &saved(1, "running")).unwrap_err().kind(),
+        catalog.apply(9, saved(1, "running")).unwrap_err().kind(),
         ErrorKind::Damaged
     );
-    catalog.apply(1, &saved(7, "running")).unwrap();
+    catalog.apply(1, saved(7, "running")).unwrap();
     assert_eq!(
         catalog.len(),
         1,

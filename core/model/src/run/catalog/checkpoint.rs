@@ -2,33 +2,81 @@
 
 use std::collections::HashMap;
 
-use uuid::Uuid;
+use bincode::{Decode, Encode};
 
 use super::{Entry, List, NONE, Names, RunCatalog, RunCatalogEvent};
 use crate::{
-    Error, Result, RunStatus,
+    Error, InstanceId, Result, RunId, RunStatus, SessionId,
     checkpoint::{Checkpointed, Progress},
-    codec::{self, RunPart, RunRow},
+    codec,
 };
 
 /// About how many bytes a run takes in a part, its share of the names aside.
 const ROW_BYTES: usize = 110;
+
+/// Some runs of the runs catalog, written down.
+#[derive(Clone, Default, Encode, Decode)]
+pub(crate) struct RunPart {
+    /// The names of agents and projects, each once.
+    pub(crate) names: Vec<String>,
+    /// The runs, in the order they were made.
+    pub(crate) runs: Vec<RunRow>,
+}
+
+/// One run of a [`RunPart`]. Names are places in its list of names, runs are places in the order of creation.
+#[derive(Clone, Encode, Decode)]
+pub(crate) struct RunRow {
+    /// Its place in the order of creation.
+    pub(crate) place: u32,
+    /// Its id.
+    pub(crate) id: RunId,
+    /// Its session.
+    pub(crate) session: SessionId,
+    /// Its instance.
+    pub(crate) instance: InstanceId,
+    /// Its agent.
+    pub(crate) agent: u32,
+    /// Its project.
+    pub(crate) project: Option<u32>,
+    /// The run that spawned it.
+    pub(crate) parent: Option<u32>,
+    /// The run it goes on from.
+    pub(crate) resumed_from: Option<u32>,
+    /// Its status: 0 running, 1 paused, 2 completed, 3 failed, 4 cancelled.
+    pub(crate) status: u8,
+    /// The steps begun so far.
+    pub(crate) step_count: u32,
+    /// When it was made.
+    pub(crate) created_at_ms: u64,
+    /// When it paused or was over; 0 while it runs.
+    pub(crate) ended_at_ms: u64,
+}
 
 impl Checkpointed for RunCatalog {
     type Event = RunCatalogEvent;
 
     const PART: u8 = crate::kinds::RUN_CATALOG_PART;
 
+    const EVENT: &'static str = "runs event";
+
     fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<RunCatalogEvent> {
         RunCatalogEvent::decode(kind, meta, payload)
     }
 
-    fn last_sequence(&self) -> u64 {
-        self.last_sequence()
-    }
-
-    fn apply_event(&mut self, sequence: u64, event: RunCatalogEvent) -> Result<()> {
-        self.apply(sequence, &event)
+    fn apply_next(
+        &mut self,
+        _sequence: u64,
+        event: RunCatalogEvent,
+    ) -> std::result::Result<u32, String> {
+        match event {
+            RunCatalogEvent::Created(run) => self.create(&run),
+            RunCatalogEvent::StatusChanged {
+                id,
+                status,
+                step_count,
+                at_ms,
+            } => self.change(id, status, step_count, at_ms),
+        }
     }
 
     fn items(&self) -> usize {
@@ -70,11 +118,6 @@ impl Checkpointed for RunCatalog {
         Ok(())
     }
 
-    fn restored(&mut self, sequence: u64) -> Result<()> {
-        self.last_sequence = sequence;
-        Ok(())
-    }
-
     fn progress(&self) -> &Progress {
         &self.progress
     }
@@ -103,9 +146,9 @@ impl RunCatalog {
         {
             runs.push(RunRow {
                 place,
-                id: *entry.id.as_bytes(),
-                session: *self.session_id(entry).0.as_bytes(),
-                instance: *entry.instance.as_bytes(),
+                id: RunId(entry.id),
+                session: self.session_id(entry),
+                instance: InstanceId(entry.instance),
                 agent: name(&self.agents, entry.agent, 'a').unwrap_or(NONE),
                 project: name(&self.projects, entry.project, 'p'),
                 parent: link(entry.parent),
@@ -156,11 +199,11 @@ impl RunCatalog {
             _ => NONE,
         };
         let entry = Entry {
-            id: Uuid::from_bytes(row.id),
-            instance: Uuid::from_bytes(row.instance),
+            id: row.id.0,
+            instance: row.instance.0,
             created_at_ms: row.created_at_ms,
             ended_at_ms: row.ended_at_ms,
-            session: self.session_number(Uuid::from_bytes(row.session))?,
+            session: self.session_number(row.session.0)?,
             agent,
             project,
             parent: link(row.parent)?,
@@ -179,7 +222,7 @@ impl RunCatalog {
     /// Gives a run what a later part says of it. Only its end changes.
     fn change_row(&mut self, row: &RunRow) -> std::result::Result<(), String> {
         let found = self.entries.get(row.place).map(|entry| entry.id);
-        if found != Some(Uuid::from_bytes(row.id)) {
+        if found != Some(row.id.0) {
             return Err(format!("run {} is another one", row.place));
         }
         self.end(row.place, status_of(row)?, row.step_count, row.ended_at_ms);

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::ErrorKind;
+use crate::{Checkpointed, ErrorKind};
 
 fn id(number: u32) -> RunId {
     RunId(Uuid::from_u128(u128::from(number) + 1))
@@ -54,7 +54,7 @@ fn catalog(runs: u32) -> RunCatalog {
 fn push(catalog: &mut RunCatalog, event: &RunCatalogEvent) {
     let encoded = event.encode().unwrap();
     let event = RunCatalogEvent::decode(encoded.kind, &encoded.meta, &encoded.payload).unwrap();
-    catalog.apply(catalog.last_sequence() + 1, &event).unwrap();
+    catalog.apply(catalog.last_sequence() + 1, event).unwrap();
 }
 
 fn all(catalog: &RunCatalog, filter: &ListRuns) -> Vec<RunSummary> {
@@ -185,13 +185,13 @@ fn an_event_that_does_not_follow_is_damage() {
     ];
     for event in events {
         assert_eq!(
-            catalog.apply(next, &event).unwrap_err().kind(),
+            catalog.apply(next, event).unwrap_err().kind(),
             ErrorKind::Damaged
         );
     }
     assert_eq!(
         catalog
-            .apply(next + 1, &RunCatalogEvent::Created(run(5)))
+            .apply(next + 1, RunCatalogEvent::Created(run(5)))
             .unwrap_err()
             .kind(),
         ErrorKind::Damaged

@@ -1,32 +1,55 @@
 //! The catalog written down: sessions and instances are items, in the order they were made.
 
-use uuid::Uuid;
+use bincode::{Decode, Encode};
 
 use super::{Catalog, CatalogEvent, Item};
 use crate::{
-    AgentInstance, Error, InstanceId, Result, Session, SessionId,
+    AgentInstance, Error, Result, Session,
     checkpoint::{Checkpointed, Progress},
-    codec::{self, CatalogPart, CatalogRow},
+    codec,
 };
 
 /// About how many bytes an item takes in a part beside its texts, and twice as many where it is a chat.
 const ROW_BYTES: usize = 200;
+
+/// Some sessions and instances of the catalog, written down, in the order they were made.
+#[derive(Encode, Decode)]
+struct CatalogPart {
+    /// Each with its place in that order.
+    items: Vec<(u32, CatalogRow)>,
+}
+
+/// One item of a [`CatalogPart`].
+#[derive(Encode, Decode)]
+enum CatalogRow {
+    /// A session.
+    Session {
+        /// The sequence of its creation in the catalog.
+        created: u64,
+        /// The session as JSON.
+        json: Vec<u8>,
+    },
+    /// An agent instance.
+    Instance(AgentInstance),
+}
 
 impl Checkpointed for Catalog {
     type Event = CatalogEvent;
 
     const PART: u8 = crate::kinds::CATALOG_PART;
 
+    const EVENT: &'static str = "catalog event";
+
     fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<CatalogEvent> {
         CatalogEvent::decode(kind, meta, payload)
     }
 
-    fn last_sequence(&self) -> u64 {
-        self.last_sequence()
-    }
-
-    fn apply_event(&mut self, sequence: u64, event: CatalogEvent) -> Result<()> {
-        self.apply(sequence, event)
+    fn apply_next(
+        &mut self,
+        sequence: u64,
+        event: CatalogEvent,
+    ) -> std::result::Result<u32, String> {
+        self.fold(sequence, event)
     }
 
     fn items(&self) -> usize {
@@ -81,19 +104,7 @@ impl Checkpointed for Catalog {
                 CatalogRow::Session { created, json } => {
                     self.add_nameless(created, session(&json)?)
                 }
-                CatalogRow::Instance {
-                    id,
-                    session,
-                    agent_name,
-                    parent,
-                    created_at_ms,
-                } => self.add_instance(AgentInstance {
-                    id: InstanceId(Uuid::from_bytes(id)),
-                    session_id: SessionId(Uuid::from_bytes(session)),
-                    agent_name,
-                    parent_instance_id: parent.map(|parent| InstanceId(Uuid::from_bytes(parent))),
-                    created_at_ms,
-                }),
+                CatalogRow::Instance(instance) => self.add_instance(instance),
             };
             added.map_err(wrong)?;
         }
@@ -121,7 +132,7 @@ impl Checkpointed for Catalog {
         Ok(())
     }
 
-    fn restored(&mut self, sequence: u64) -> Result<()> {
+    fn restored(&mut self) -> Result<()> {
         // Only now: a name may have gone from a session that was deleted to another.
         for (id, entry) in &self.sessions {
             let session = &entry.session;
@@ -142,7 +153,6 @@ impl Checkpointed for Catalog {
         self.sessions
             .values()
             .for_each(|entry| self.listed.insert(entry));
-        self.last_sequence = sequence;
         Ok(())
     }
 
@@ -171,15 +181,7 @@ impl Catalog {
             }
             Item::Instance(id) => {
                 let instance = self.instances.get(id).ok_or_else(gone)?;
-                Ok(CatalogRow::Instance {
-                    id: *id.0.as_bytes(),
-                    session: *instance.session_id.0.as_bytes(),
-                    agent_name: instance.agent_name.clone(),
-                    parent: instance
-                        .parent_instance_id
-                        .map(|parent| *parent.0.as_bytes()),
-                    created_at_ms: instance.created_at_ms,
-                })
+                Ok(CatalogRow::Instance(instance.clone()))
             }
         }
     }

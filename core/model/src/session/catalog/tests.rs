@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ErrorKind, RawJson, SessionChanges};
+use crate::{Checkpointed, ErrorKind, RawJson, SessionChanges};
 
 fn session(number: u128, name: Option<&str>) -> Session {
     Session {
@@ -49,12 +49,12 @@ fn every_event_survives_its_encoding() {
     };
     for event in [
         created(1, Some("x")),
-        CatalogEvent::SessionUpdated(SessionUpdated {
+        CatalogEvent::SessionUpdated {
             id,
             at_ms: 3,
             changes,
-        }),
-        CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms: 4 }),
+        },
+        CatalogEvent::SessionDeleted { id, at_ms: 4 },
         CatalogEvent::InstanceCreated(instance(7, 1)),
     ] {
         let encoded = event.encode().unwrap();
@@ -205,7 +205,7 @@ fn a_full_last_page_has_no_next() {
 #[test]
 fn a_deleted_session_is_hidden_and_gives_its_name_back() {
     let id = session(1, None).id;
-    let deleted = CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms: 9 });
+    let deleted = CatalogEvent::SessionDeleted { id, at_ms: 9 };
     let catalog = catalog([created(1, Some("x")), deleted, created(2, Some("x"))]);
     assert_eq!(catalog.session_named("x").unwrap().id.0.as_u128(), 2);
     assert_eq!(catalog.list(&ListSessions::default(), None).0.len(), 1);
@@ -228,12 +228,10 @@ fn a_deleted_session_is_hidden_and_gives_its_name_back() {
 #[test]
 fn changes_touch_only_what_they_name() {
     let id = session(1, None).id;
-    let update = |changes| {
-        CatalogEvent::SessionUpdated(SessionUpdated {
-            id,
-            at_ms: 9,
-            changes,
-        })
+    let update = |changes| CatalogEvent::SessionUpdated {
+        id,
+        at_ms: 9,
+        changes,
     };
     let archive = SessionChanges {
         status: Some(SessionStatus::Archived),

@@ -164,7 +164,7 @@ impl RunRecorder {
             }
             let mut events = entry.events.clone();
             for event in &mut events {
-                event.meta.run_id = Some(*self.id().as_uuid().as_bytes());
+                event.meta.run_id = Some(self.id());
                 event.meta.step_number = Some(step_number);
             }
             let metas = events

@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::*;
 use crate::{
-    CatalogEvent, ChatTouched, ChatUpdated, Checkpointed, Deleted, ListSessions, RawJson,
-    SessionChanges, SessionDeleted, SessionUpdated, Updates, session::catalog::LOOKED_AT,
+    CatalogEvent, Checkpointed, Deleted, ListSessions, RawJson, SessionChanges, Updates,
+    session::catalog::LOOKED_AT,
 };
 
 /// Numbers that look random, the same each time.
@@ -61,14 +61,14 @@ fn session(number: u64, numbers: &mut Numbers) -> Session {
 fn event(next: u64, numbers: &mut Numbers) -> CatalogEvent {
     let (id, at_ms) = (id(numbers.below(next.max(1))), numbers.below(10_000));
     match numbers.below(12) {
-        0 if next > 0 => CatalogEvent::SessionDeleted(SessionDeleted { id, at_ms }),
+        0 if next > 0 => CatalogEvent::SessionDeleted { id, at_ms },
         1 | 2 if next > 0 => {
             let status = [SessionStatus::Active, SessionStatus::Archived][numbers.place(2)];
             let changes = SessionChanges {
                 status: Some(status),
                 ..SessionChanges::default()
             };
-            CatalogEvent::SessionUpdated(SessionUpdated { id, at_ms, changes })
+            CatalogEvent::SessionUpdated { id, at_ms, changes }
         }
         3 | 4 if next > 0 => {
             let assistant = RawJson::string(&format!("assistant {}", numbers.below(3)));
@@ -76,9 +76,9 @@ fn event(next: u64, numbers: &mut Numbers) -> CatalogEvent {
             let updates = Updates::new()
                 .with("assistant_id", assistant)
                 .with("sort", sort);
-            CatalogEvent::ChatUpdated(ChatUpdated { id, at_ms, updates })
+            CatalogEvent::ChatUpdated { id, at_ms, updates }
         }
-        5..8 if next > 0 => CatalogEvent::ChatTouched(ChatTouched { id, at_ms }),
+        5..8 if next > 0 => CatalogEvent::ChatTouched { id, at_ms },
         _ => CatalogEvent::SessionCreated(session(next, numbers)),
     }
 }

@@ -1,20 +1,17 @@
-//! Importing the tables `agent_message` and `agent_step`, as JSON lines: rows with the columns of [`ChatMessage`] and
-//! [`Step`], and chats made for them where there are none.
+//! Importing rows that become messages and steps, in chats made for them where there are none.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex},
 };
 
 use runlog_model::{
-    CatalogEvent, Chat, ChatEvent, ChatFold, ChatMessage, RawJson, Session, SessionId, Step,
-    Timestamp, read_json,
+    CatalogEvent, Chat, ChatEvent, ChatFold, ChatMessage, Session, SessionId, Step, Timestamp,
 };
-use serde::de::DeserializeOwned;
 
 use super::{
-    Chats, ImportOptions, ImportReport,
-    import::{BATCH_RECORDS, is_no_time, object_lines},
+    BATCH_RECORDS, Chats, ImportOptions, ImportReport, Table,
+    rows::{FromRow, object_lines, record_of},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -27,37 +24,11 @@ use crate::{
 /// Rows of about so many bytes are written in one batch.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// Columns that have ids, which some databases keep as numbers.
-const IDS: [&str; 9] = [
-    "message_id",
-    "step_id",
-    "chat_id",
-    "request_id",
-    "assistant_id",
-    "block_id",
-    "thread_id",
-    "stack_id",
-    "stack_parent_id",
-];
-/// Columns that have JSON, which some exports write as text.
-const JSON: [&str; 5] = ["props", "metadata", "input", "output", "space_snapshot"];
-/// Columns that have numbers, which some exports write as text.
-const NUMBERS: [&str; 2] = ["sequence", "stack_depth"];
-
-/// A row, with each value as it is written.
-type Row = BTreeMap<String, RawJson>;
-
 /// What a row of a table becomes.
-trait Record: DeserializeOwned + Clone {
-    /// The column with its id.
-    const ID: &'static str;
-    /// What it is, for messages.
-    const NAME: &'static str;
-
+pub(super) trait Record: FromRow + Clone {
     fn chat_id(&self) -> &str;
     fn assistant_id(&self) -> Option<&str>;
     fn created_at(&self) -> Timestamp;
-    fn extra(&mut self) -> &mut serde_json::Map<String, serde_json::Value>;
     /// As it is saved in a chat.
     fn completed(self, chats: &Chats, chat_id: &str) -> Result<Self>;
     /// Its event; `None` where the chat has it, or had it.
@@ -65,13 +36,9 @@ trait Record: DeserializeOwned + Clone {
     /// # Errors
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) where another has its sequence.
     fn event<'r>(&'r self, chat: &mut Sequences<'r>) -> Result<Option<ChatEvent>>;
-    fn id(&self) -> &str;
 }
 
 impl Record for ChatMessage {
-    const ID: &'static str = "message_id";
-    const NAME: &'static str = "message";
-
     fn chat_id(&self) -> &str {
         &self.chat_id
     }
@@ -82,10 +49,6 @@ impl Record for ChatMessage {
 
     fn created_at(&self) -> Timestamp {
         self.created_at
-    }
-
-    fn extra(&mut self) -> &mut serde_json::Map<String, serde_json::Value> {
-        &mut self.extra
     }
 
     fn completed(self, chats: &Chats, chat_id: &str) -> Result<Self> {
@@ -99,16 +62,9 @@ impl Record for ChatMessage {
         chat.take(&self.message_id, self.sequence)?;
         Ok(Some(ChatEvent::MessageSaved(Box::new(self.clone()))))
     }
-
-    fn id(&self) -> &str {
-        &self.message_id
-    }
 }
 
 impl Record for Step {
-    const ID: &'static str = "step_id";
-    const NAME: &'static str = "step";
-
     fn chat_id(&self) -> &str {
         &self.chat_id
     }
@@ -121,10 +77,6 @@ impl Record for Step {
         self.created_at
     }
 
-    fn extra(&mut self) -> &mut serde_json::Map<String, serde_json::Value> {
-        &mut self.extra
-    }
-
     fn completed(self, chats: &Chats, chat_id: &str) -> Result<Self> {
         chats.complete_step(self, chat_id)
     }
@@ -132,10 +84,6 @@ impl Record for Step {
     fn event<'r>(&'r self, chat: &mut Sequences<'r>) -> Result<Option<ChatEvent>> {
         let is_new = chat.fold.step(&self.step_id).is_none();
         Ok(is_new.then(|| ChatEvent::StepSaved(Box::new(self.clone()))))
-    }
-
-    fn id(&self) -> &str {
-        &self.step_id
     }
 }
 
@@ -154,7 +102,7 @@ struct ReadRow<T> {
 }
 
 /// The sequences of a chat's messages, with those of the rows that were looked at.
-struct Sequences<'r> {
+pub(super) struct Sequences<'r> {
     fold: &'r ChatFold,
     taken: HashMap<u64, &'r str>,
     last: u64,
@@ -216,57 +164,9 @@ impl Chosen {
 }
 
 impl Chats {
-    /// Imports the table `agent_message`, one JSON object a line with the columns of a [`ChatMessage`]: ids, sequences and
-    /// times stay, the row's own `id` is kept as `old_id`, and columns that aren't known are kept. A chat that isn't there
-    /// is made, with the assistant of its first row that has one, and its first time: import `agent_chat` first where
-    /// there is one. A row that was deleted is passed over, a message that is there, or was deleted since, left as it is,
-    /// and so is a chat that was deleted. A line that can't be read is reported, and the others go on; so is one whose sequence
-    /// another message of the chat has, since which of them comes first isn't told by the table.
-    /// [`save_messages`](Self::save_messages) takes such messages.
-    ///
-    /// # Errors
-    /// Those of the storage; what was imported so far stays.
-    pub async fn import_agent_message(&self, lines: &str) -> Result<ImportReport> {
-        self.import_agent_message_with(lines, ImportOptions::default())
-            .await
-    }
-
-    /// [`import_agent_message`](Self::import_agent_message) with options.
-    ///
-    /// # Errors
-    /// As [`import_agent_message`](Self::import_agent_message).
-    pub async fn import_agent_message_with(
+    pub(super) async fn import_records<T: Record>(
         &self,
-        lines: &str,
-        options: ImportOptions,
-    ) -> Result<ImportReport> {
-        self.import_rows::<ChatMessage>(lines, options).await
-    }
-
-    /// Imports the table `agent_step`, one JSON object a line with the columns of a [`Step`]; else as
-    /// [`import_agent_message`](Self::import_agent_message).
-    ///
-    /// # Errors
-    /// As [`import_agent_message`](Self::import_agent_message).
-    pub async fn import_agent_step(&self, lines: &str) -> Result<ImportReport> {
-        self.import_agent_step_with(lines, ImportOptions::default())
-            .await
-    }
-
-    /// [`import_agent_step`](Self::import_agent_step) with options.
-    ///
-    /// # Errors
-    /// As [`import_agent_message`](Self::import_agent_message).
-    pub async fn import_agent_step_with(
-        &self,
-        lines: &str,
-        options: ImportOptions,
-    ) -> Result<ImportReport> {
-        self.import_rows::<Step>(lines, options).await
-    }
-
-    async fn import_rows<T: Record>(
-        &self,
+        table: Table,
         lines: &str,
         options: ImportOptions,
     ) -> Result<ImportReport> {
@@ -278,8 +178,10 @@ impl Chats {
             if report.is_over(options) {
                 break;
             }
-            let read = record_of::<T>(text)
-                .and_then(|record| record.map(|record| self.checked(record)).transpose());
+            let read = match record_of::<T>(table, text) {
+                Ok(Some(record)) => self.checked(table, record).await.map(Some),
+                read => read,
+            };
             match read {
                 Ok(None) => deleted.push(line),
                 Ok(Some(record)) => {
@@ -348,7 +250,7 @@ impl Chats {
     }
 
     /// The record, in the chat that it says it is in.
-    fn checked<T: Record>(&self, record: T) -> Result<T> {
+    async fn checked<T: Record>(&self, table: Table, record: T) -> Result<T> {
         let chat_id = record.chat_id().to_owned();
         if chat_id.is_empty() {
             return Err(Error::invalid(format!("the {} has no chat_id", T::NAME)));
@@ -362,6 +264,15 @@ impl Chats {
             chat_id: chat_id.clone(),
             ..Chat::new(assistant_id.as_deref().unwrap_or("unknown"))
         })?;
+        if table == Table::History {
+            let there = self.session_id(&chat_id).await;
+            there.map_err(|error| match error.kind() {
+                ErrorKind::NotFound => Error::not_found(format!(
+                    "no chat {chat_id:?}, or it was deleted; import agent_chat first"
+                )),
+                _ => error,
+            })?;
+        }
         record.completed(self, &chat_id)
     }
 
@@ -468,55 +379,4 @@ impl Chats {
         }
         Ok(())
     }
-}
-
-/// What a line of a table is; `None` for a row that was deleted.
-fn record_of<T: Record>(text: &str) -> Result<Option<T>> {
-    let row = read_json::<Row>(text);
-    let mut row =
-        row.map_err(|told| Error::invalid(format!("the line is no JSON object: {told}")))?;
-    row.retain(|name, value| {
-        value.as_str() != "null" && !(name.ends_with("_at") && is_no_time(value))
-    });
-    if row.contains_key("deleted_at") {
-        return Ok(None);
-    }
-    let old_id = row.remove("id");
-    for (name, value) in &mut row {
-        let text = || value.to_value::<String>().ok();
-        if IDS.contains(&name.as_str())
-            && value
-                .as_str()
-                .starts_with(|first: char| first.is_ascii_digit())
-        {
-            *value = RawJson::string(value.as_str());
-        } else if JSON.contains(&name.as_str())
-            && let Some(inner) = text().and_then(|text| RawJson::parse(text).ok())
-        {
-            *value = inner;
-        } else if NUMBERS.contains(&name.as_str())
-            && let Some(number) = text().and_then(|text| text.trim().parse::<u64>().ok())
-        {
-            *value = RawJson::from_value(&number)?;
-        }
-    }
-    if !row.contains_key(T::ID) {
-        return Err(Error::invalid(format!("the {} has no {}", T::NAME, T::ID)));
-    }
-    let record = read_json::<T>(RawJson::from_value(&row)?.as_str());
-    let mut record = record
-        .map_err(|told| Error::invalid(format!("the line doesn't make a {}: {told}", T::NAME)))?;
-    if record.id().is_empty() {
-        return Err(Error::invalid(format!(
-            "the {} of the {} is empty",
-            T::ID,
-            T::NAME
-        )));
-    }
-    if let Some(old_id) = old_id {
-        record
-            .extra()
-            .insert("old_id".to_owned(), old_id.to_value()?);
-    }
-    Ok(Some(record))
 }

@@ -1,0 +1,14 @@
+//! [`SessionStatus`]: whether a session is in use.
+
+use serde::{Deserialize, Serialize};
+
+/// Whether a session is in use.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionStatus {
+    /// In use.
+    #[default]
+    Active,
+    /// Put away; still readable, and still writable.
+    Archived,
+}
