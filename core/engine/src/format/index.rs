@@ -482,6 +482,10 @@ impl Block {
         }
     }
 
+    pub(crate) fn trailer(&self) -> &Trailer {
+        &self.trailer
+    }
+
     /// The copy of the segment's header that ends it.
     pub(crate) fn header_copy(&self) -> &[u8] {
         &self.bytes[self.bytes.len().saturating_sub(segment::COPY_BYTES)..]
@@ -508,7 +512,7 @@ const _: () =
 mod tests {
     use super::*;
 
-    fn parts() -> Parts {
+    pub(crate) fn parts() -> Parts {
         Parts {
             stream_rows: vec![
                 StreamRow {

@@ -199,7 +199,7 @@ pub(crate) mod tests {
     }
 
     /// The header's bytes with a changed one, and its CRC made right again.
-    fn changed(at: usize, value: u8) -> Vec<u8> {
+    pub(crate) fn changed(at: usize, value: u8) -> Vec<u8> {
         let mut copy = header().encode().to_vec();
         copy[at] = value;
         copy.truncate(COPY_BYTES - 4);

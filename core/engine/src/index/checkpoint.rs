@@ -9,13 +9,18 @@ use std::{collections::HashMap, sync::Arc};
 use bincode::{Decode, Encode, config};
 
 use super::{
-    directory::{Directory, Forked, Location, Run, SnapshotRef, Stream},
+    directory::Directory,
     lineage::Lineage,
+    stream::{Forked, Location, Run, SnapshotRef, Stream},
     streams::Streams,
 };
 use crate::{
     SegmentId, StreamId, checksum,
-    format::{Fields, VERSION, offset_to_units, units_to_offset},
+    format::{
+        Fields, VERSION, files,
+        index::{Block, TRAILER_BYTES, Trailer},
+        offset_to_units, segment, units_to_offset,
+    },
     limits,
 };
 
@@ -76,6 +81,20 @@ pub(crate) struct Checkpoint {
     pub(crate) directory: Directory,
     /// The index block of the active segment up to `end.offset`, as [`crate::format::index`] encodes it.
     pub(crate) active_index: Vec<u8>,
+}
+
+impl Checkpoint {
+    /// The index of the active segment that it holds, if it checks and is of the segment with this header.
+    pub(crate) fn active_block(&self, header: &segment::Header) -> Option<Block> {
+        let (block, trailer) = self.active_index.split_last_chunk::<TRAILER_BYTES>()?;
+        let length = self
+            .end
+            .offset
+            .checked_add(self.active_index.len() as u64)?;
+        let trailer = Trailer::decode(trailer, header, length).ok()??;
+        let block = bytes::Bytes::copy_from_slice(block);
+        Block::check(block, trailer, header.seed(), files::CHECKPOINT).ok()
+    }
 }
 
 /// The bytes of a checkpoint of these streams and these redacted positions.

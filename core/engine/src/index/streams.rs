@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::directory::Stream;
+use super::stream::Stream;
 
 /// So many streams are one piece.
 const CHUNK_STREAMS: usize = 1024;

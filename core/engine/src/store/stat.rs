@@ -1,6 +1,6 @@
 //! [`Stat`]: how large a store is and what is in it.
 
-use super::shared::Shared;
+use super::commit::shared::Shared;
 use crate::{Error, Position, Result};
 
 /// How large a store is and what is in it.

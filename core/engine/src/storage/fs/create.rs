@@ -83,7 +83,9 @@ fn make(path: &Path) -> io::Result<()> {
 
 #[cfg(unix)]
 fn flush(path: &Path) -> io::Result<()> {
-    super::file::sync_all(&super::handles::with_descriptors(|| fs::File::open(path))?)
+    super::calls::sync_all(&super::descriptors::with_descriptors(|| {
+        fs::File::open(path)
+    })?)
 }
 
 /// Windows has no way to flush a folder, and needs none: its journal orders names.

@@ -1,0 +1,98 @@
+//! The header that begins a segment, and the index block that ends it.
+
+use crate::{
+    Error, Host, Result, SegmentId,
+    format::{Features, WRITER_VERSION, files::Identity, index::Trailer, segment::Header},
+    index::{memory::Copied, streams::Streams},
+    limits,
+    log::segment::Segment,
+    storage::{Access, Storage},
+};
+
+/// The header of the first segment of a store, with a salt and a uuid that no other has.
+pub(crate) fn first_header(identity: &Identity, host: &dyn Host, epoch: u32) -> Header {
+    let (mut salt, mut uuid) = ([0; 4], [0; 16]);
+    host.random(&mut salt);
+    host.random(&mut uuid);
+    Header {
+        store: identity.store,
+        segment: SegmentId(1),
+        salt: u32::from_le_bytes(salt),
+        uuid,
+        base_position: 1,
+        base_time_ms: host.now_ms().min(limits::TIME_MS_MAX),
+        predecessor_end: 0,
+        predecessor_salt: 0,
+        predecessor_index_crc: 0,
+        next_stream: 1,
+        features: Features::default(),
+        epoch,
+        writer_version: WRITER_VERSION,
+        hash_key: identity.hash_key,
+    }
+}
+
+/// An index block with its trailer, and the CRC that the next segment's header repeats.
+pub(crate) struct EncodedIndex {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) crc: u32,
+}
+
+/// The index block and trailer of a segment whose records end at `end`, as the directory has it now.
+pub(crate) fn encode_index(
+    segment: &Segment,
+    streams: &Streams,
+    index: Copied,
+    end: u64,
+    next_stream: u32,
+) -> EncodedIndex {
+    let id_of = |number| {
+        streams
+            .get(number)
+            .map_or([0; 16], |stream| *stream.id.as_bytes())
+    };
+    let times = index
+        .times_ms
+        .unwrap_or((segment.header.base_time_ms, segment.header.base_time_ms));
+    let records = index.records;
+    let header = &segment.header;
+    let trailer = Trailer {
+        segment: segment.id(),
+        salt: header.salt,
+        data_end: end,
+        base_position: header.base_position,
+        next_position: header.base_position + u64::from(records),
+        records,
+        time_min_ms: times.0,
+        time_max_ms: times.1,
+        stream_rows: 0,
+        postings: 0,
+        samples: 0,
+        steps: 0,
+        keys: 0,
+        next_stream,
+        index_crc: 0,
+        repaired: false,
+    };
+    let (bytes, crc) = index.parts(id_of).encode(trailer, header);
+    EncodedIndex { bytes, crc }
+}
+
+/// Ends a segment with its index block and trailer, durably, and opens it as sealed.
+pub(crate) fn seal(
+    storage: &dyn Storage,
+    segment: &Segment,
+    end: u64,
+    index: &[u8],
+) -> Result<Segment> {
+    let failed = |error| Error::from_io(error, format!("sealing {}", segment.name));
+    let file = storage.open(&segment.name, Access::Write).map_err(failed)?;
+    file.write_at(end, index).map_err(failed)?;
+    file.set_len(end + index.len() as u64).map_err(failed)?;
+    file.sync().map_err(failed)?;
+    let sealed = Segment::open(storage, segment.id(), Access::Read, &segment.header.store)?;
+    if sealed.trailer().is_none() {
+        return Err(segment.damaged(end, "the index block just written does not read back"));
+    }
+    Ok(sealed)
+}
