@@ -7,7 +7,10 @@ use std::{
 };
 
 use runlog::{
-    Durability, Embedded, ListRuns, NewRun, NewSession, RunId, RunStatus, Store, StoreOptions, Wait,
+    Durability, NewRun, NewSession, RunId, RunStatus, StoreOptions,
+    blocking::Store,
+    engine::{Embedded, Wait},
+    runs::ListRuns,
 };
 
 use crate::{children::anonymous_bytes, measure::rate, workload::stream};
@@ -130,7 +133,7 @@ pub fn open(path: &Path) -> io::Result<Opening> {
     let (runs_seconds, runs) = (start.elapsed().as_secs_f64(), anonymous_bytes());
     let start = Instant::now();
     store
-        .list_sessions(&runlog::ListSessions::default())
+        .list_sessions(&runlog::sessions::ListSessions::default())
         .map_err(io::Error::other)?;
     let opening = Opening {
         engine_seconds,

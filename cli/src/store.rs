@@ -11,8 +11,9 @@ use runlog::engine::{
     storage::{FsStorage, Storage},
 };
 use runlog::{
-    AgentInstance, ContextEvent, ErrorKind, InstanceId, ListFlows, ListRuns, ListSessions, RunId,
-    Session, Store, StoreOptions, SystemHost, archive::ImportClock, transcript::StoredEvent,
+    AgentInstance, ErrorKind, InstanceId, RunId, Session, StoreOptions, archive::ImportClock,
+    blocking::Store, contexts::ContextEvent, engine::SystemHost, flows::ListFlows, runs::ListRuns,
+    sessions::ListSessions, transcripts::StoredEvent,
 };
 
 use crate::{

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use common::{Place, Said};
 use runlog::{
-    Chat, ChatMessage, ChatRole, ErrorKind, FlowRun, NewMessage, NewRequest, NewRun, NewSession,
-    NewToolCall, RawJson, ResumeOptions, RunId, RuntimeEvent, StepType, Store, ToolOutcome,
+    ErrorKind, NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId,
+    blocking::{FlowRun, Store},
+    chats::{Chat, ChatMessage, ChatRole, NewRequest, StepType},
+    flows::RuntimeEvent,
+    runs::{ResumeOptions, ToolOutcome},
 };
 use serde_json::Value;
 

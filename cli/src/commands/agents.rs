@@ -2,7 +2,11 @@
 
 use std::{fs, io::Read, path::PathBuf};
 
-use runlog::{AgentDefinition, AgentVisibility, ListAgents, read_json};
+use runlog::{
+    AgentDefinition,
+    agents::{AgentVisibility, ListAgents},
+    contexts::read_json,
+};
 use serde::Serialize;
 
 use crate::{

@@ -4,7 +4,11 @@ use clap::{
     ValueEnum,
     builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
 };
-use runlog::{ChatFilter, ErrorKind, ListSteps, SessionStatus, StepStatus, StepType};
+use runlog::{
+    ErrorKind,
+    chats::{ChatFilter, ListSteps, StepStatus, StepType},
+    sessions::SessionStatus,
+};
 use serde::de::DeserializeOwned;
 
 use crate::{

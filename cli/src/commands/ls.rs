@@ -1,7 +1,11 @@
 //! `runlog ls`: the sessions, newest first.
 
 use clap::builder::RangedU64ValueParser;
-use runlog::{AgentInstance, Deleted, ListSessions, Session, SessionStatus, Store};
+use runlog::{
+    AgentInstance, Session,
+    blocking::Store,
+    sessions::{Deleted, ListSessions, SessionStatus},
+};
 use serde::Serialize;
 
 use crate::{

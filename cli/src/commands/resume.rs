@@ -1,6 +1,11 @@
 //! `runlog resume --list`: the runs that can go on.
 
-use runlog::{DanglingToolCall, ListRuns, MAX_TOTAL_STEPS_PER_RUN, Paged, Run, RunStatus, Store};
+use runlog::{
+    Run, RunStatus,
+    blocking::Store,
+    contexts::DanglingToolCall,
+    runs::{ListRuns, MAX_TOTAL_STEPS_PER_RUN, Paged},
+};
 use serde::Serialize;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! `runlog stat`: how large the store is, and what is in it.
 
-use runlog::Store;
+use runlog::blocking::Store;
 use serde::Serialize;
 
 use crate::{

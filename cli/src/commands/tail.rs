@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, thread, time::Duration};
 
 use runlog::engine::{Position, Record};
-use runlog::{ContextEvent, InstanceId, Store};
+use runlog::{InstanceId, blocking::Store, contexts::ContextEvent};
 use serde::Serialize;
 
 use crate::{

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use runlog::{AgentInstance, Session, Store, transcript::NewContextEvent};
+use runlog::{AgentInstance, Session, blocking::Store, transcripts::NewContextEvent};
 use serde::{Deserialize, Serialize};
 
 use super::messages;

@@ -8,8 +8,11 @@ use std::{
 };
 
 use runlog::{
-    ChatFilter, ErrorKind, ListRunMessages, ListRuns, ListSessions, ListSteps, ListToolCalls,
-    MessageFilter, Store, Timestamp,
+    ErrorKind,
+    blocking::Store,
+    chats::{ChatFilter, ListSteps, MessageFilter, Timestamp},
+    runs::{ListRunMessages, ListRuns, ListToolCalls},
+    sessions::ListSessions,
 };
 
 use super::common::Place;

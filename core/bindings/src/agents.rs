@@ -2,7 +2,11 @@
 
 use std::rc::Rc;
 
-use runlog::{AgentDefinition, AgentVisibility, ListAgents, Updates};
+use runlog::{
+    AgentDefinition,
+    agents::{AgentVisibility, ListAgents},
+    chats::Updates,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{Reply, Result, arguments::Input, object::Scope, store::StoreObject, tasks::Answer};

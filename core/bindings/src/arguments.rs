@@ -25,7 +25,7 @@ impl Input<'_> {
         } else {
             self.arguments
         };
-        runlog::read_json(text).map_err(|told| Failure::invalid(in_camel_case(&told)))
+        runlog::contexts::read_json(text).map_err(|told| Failure::invalid(in_camel_case(&told)))
     }
 
     /// The contents as one JSON value, byte for byte.

@@ -3,8 +3,11 @@
 use std::rc::Rc;
 
 use runlog::{
-    Chat, ChatFilter, ChatMessage, ImportReport, ListSteps, MessageFilter, NewRequest, RawJson,
-    ResumeAction, Resumption, Step, StepStatus, StepType, Updates,
+    RawJson,
+    chats::{
+        Chat, ChatFilter, ChatMessage, ImportReport, ListSteps, MessageFilter, NewRequest,
+        ResumeAction, Resumption, Step, StepStatus, StepType, Updates,
+    },
 };
 use serde::{Deserialize, Serialize};
 

@@ -3,8 +3,11 @@
 use std::rc::Rc;
 
 use runlog::{
-    AppendOptions, AsyncContextService, AsyncStore, ContextEvent, ContextEventKind, EventOptions,
-    InstanceId, Message, RawMessage, Role, RunId, ToolResultMark,
+    InstanceId, Message, Role, RunId, Store,
+    contexts::{
+        AppendOptions, Context, ContextEvent, ContextEventKind, EventOptions, RawMessage,
+        ToolResultMark,
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -230,7 +233,7 @@ fn pack_events(
     })
 }
 
-async fn page_of_events(store: AsyncStore, instance: InstanceId, from: u64) -> Result<Reply> {
+async fn page_of_events(store: Store, instance: InstanceId, from: u64) -> Result<Reply> {
     let page = store
         .contexts()
         .events(instance, from)
@@ -243,7 +246,7 @@ async fn page_of_events(store: AsyncStore, instance: InstanceId, from: u64) -> R
 }
 
 /// The service of a context, without asking whether the instance is there: every call of it does.
-async fn service(store: &AsyncStore, instance: InstanceId) -> Result<AsyncContextService> {
+async fn service(store: &Store, instance: InstanceId) -> Result<Context> {
     Ok(store.context(instance).await?)
 }
 

@@ -3,8 +3,11 @@
 use std::rc::Rc;
 
 use runlog::{
-    AsyncFlowRun, AsyncPlayback, Durability, ListFlows, PlaybackOptions, RawJson, RecordedEvent,
-    Resumed, RunId, RunSnapshot, RuntimeCommand, RuntimeEvent, Speed,
+    Durability, RawJson, RunId,
+    flows::{
+        FlowRun, ListFlows, Playback, PlaybackOptions, RecordedEvent, Resumed, RunSnapshot,
+        RuntimeCommand, RuntimeEvent, Speed,
+    },
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -27,14 +30,14 @@ const PAGE_BYTES: usize = 1 << 20;
 /// A flow under way. Its calls are done one after the other, in the order in which they come.
 pub(crate) struct FlowObject {
     of: Rc<StoreObject>,
-    flow: Rc<Mutex<AsyncFlowRun>>,
+    flow: Rc<Mutex<FlowRun>>,
     records: Rc<RecordQueue>,
 }
 
 /// A flow that is played back, one page after the other.
 pub(crate) struct PlaybackObject {
     of: Rc<StoreObject>,
-    playback: Mutex<AsyncPlayback>,
+    playback: Mutex<Playback>,
 }
 
 #[derive(Deserialize)]
@@ -129,7 +132,7 @@ struct EventHead(f64, u64, u64, u64, usize);
 fn flow_reply(
     of: Rc<StoreObject>,
     scope: &Scope,
-    flow: AsyncFlowRun,
+    flow: FlowRun,
     resumed: Option<Resumed>,
 ) -> Result<Reply> {
     let reply = Reply::json(&FlowReply {
@@ -157,13 +160,13 @@ pub(crate) fn call(
         "createFlow" => {
             let Create { run } = input.read()?;
             Answer::write(async move {
-                flow_reply(of, &scope, AsyncFlowRun::create(&store, run).await?, None)
+                flow_reply(of, &scope, FlowRun::create(&store, run).await?, None)
             })
         }
         "resumeFlow" => {
             let Resume { run, message } = input.read()?;
             let resuming = of.run_blocking(async move {
-                Ok(AsyncFlowRun::resume(&store, run, message.as_deref()).await?)
+                Ok(FlowRun::resume(&store, run, message.as_deref()).await?)
             });
             Answer::wait(async move {
                 let (flow, resumed) = resuming.await?;
@@ -212,7 +215,7 @@ pub(crate) fn call(
                 speed,
             };
             let opening =
-                of.run_blocking(async move { Ok(AsyncPlayback::new(&store, run, options).await?) });
+                of.run_blocking(async move { Ok(Playback::new(&store, run, options).await?) });
             Answer::wait(async move {
                 let playback = opening.await?;
                 let reply = Reply::json(&playback.snapshot())?;
@@ -231,8 +234,8 @@ impl FlowObject {
     /// An answer that needs the flow to itself.
     fn with<T>(
         &self,
-        work: impl AsyncFnOnce(&mut AsyncFlowRun) -> Result<T> + 'static,
-        reply: impl FnOnce(T, &AsyncFlowRun) -> Result<Reply> + 'static,
+        work: impl AsyncFnOnce(&mut FlowRun) -> Result<T> + 'static,
+        reply: impl FnOnce(T, &FlowRun) -> Result<Reply> + 'static,
     ) -> Answer {
         let flow = Rc::clone(&self.flow);
         self.records.end_turn();
@@ -250,12 +253,12 @@ fn state_of(input: Input<'_>) -> Result<RunSnapshot> {
 }
 
 /// Takes over the state; the inbox is the flow's own.
-fn replace(flow: &mut AsyncFlowRun, state: RunSnapshot) {
+fn replace(flow: &mut FlowRun, state: RunSnapshot) {
     let inbox = std::mem::take(&mut flow.state_mut().inbox);
     *flow.state_mut() = RunSnapshot { inbox, ..state };
 }
 
-fn state_reply((): (), flow: &AsyncFlowRun) -> Result<Reply> {
+fn state_reply((): (), flow: &FlowRun) -> Result<Reply> {
     Reply::json(flow.state())
 }
 

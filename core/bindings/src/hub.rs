@@ -28,7 +28,7 @@ const ASKED: u64 = 0;
 /// use std::sync::Arc;
 /// use runlog_bindings::{Host, Hub, Started};
 ///
-/// let host = Host { engine: Arc::new(runlog::SystemHost), offload: Arc::new(|work| work()) };
+/// let host = Host { engine: Arc::new(runlog::engine::SystemHost), offload: Arc::new(|work| work()) };
 /// let mut hub = Hub::new(host, || {});
 /// let Started::Done(Ok(opened)) = hub.call(0, "openInMemory", "{}", b"") else { panic!() };
 /// let store = opened.handle.unwrap();

@@ -10,9 +10,12 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, Execution, Executor, InstanceId, Orchestrator, OrchestratorOptions,
-    ResumeReport, Run, RunContext, RunHandle, RunId, SessionId, SpawnRequest, SpawnResult,
-    StartAgent, StartPlace, ToolStyle, read_value,
+    AgentDefinition, InstanceId, Orchestrator, Run, RunId, SessionId,
+    agents::{
+        Execution, Executor, OrchestratorOptions, ResumeReport, RunContext, RunHandle,
+        SpawnRequest, SpawnResult, StartAgent, StartPlace,
+    },
+    contexts::{ToolStyle, read_value},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -155,7 +158,7 @@ pub(crate) struct SpawnArgument {
     #[serde(default)]
     task: String,
     timeout_ms: Option<u64>,
-    #[serde(default, deserialize_with = "runlog::max_steps::deserialize")]
+    #[serde(default, deserialize_with = "runlog::agents::max_steps::deserialize")]
     max_steps: Option<u32>,
     resume_run_id: Option<RunId>,
 }
@@ -263,11 +266,11 @@ impl Start {
 pub(crate) fn tool_definitions() -> Result<Reply> {
     #[derive(Serialize)]
     struct Definition {
-        definition: runlog::ToolDefinition,
+        definition: runlog::agents::ToolDefinition,
         openai: Value,
         anthropic: Value,
     }
-    let tools = runlog::tool_definitions().into_iter();
+    let tools = runlog::agents::tool_definitions().into_iter();
     let forms = tools.map(|tool| Definition {
         openai: tool.to_openai(),
         anthropic: tool.to_anthropic(),
@@ -471,7 +474,7 @@ mod tests {
     fn a_bound_of_steps_that_is_none_is_told_by_its_name_and_value() {
         for given in ["0", "1.5", "1000000000000", "\"3\""] {
             let request = format!(r#"{{"agentName":"worker","maxSteps":{given}}}"#);
-            let told = runlog::read_json::<SpawnArgument>(&request)
+            let told = runlog::contexts::read_json::<SpawnArgument>(&request)
                 .map(drop)
                 .unwrap_err();
             assert_eq!(
@@ -479,7 +482,8 @@ mod tests {
                 format!("`maxSteps`: {given} is not a whole number from 1 to 4294967295")
             );
         }
-        let request = runlog::read_json::<SpawnArgument>(r#"{"agentName":"worker","maxSteps":3}"#);
+        let request =
+            runlog::contexts::read_json::<SpawnArgument>(r#"{"agentName":"worker","maxSteps":3}"#);
         assert_eq!(request.map(|request| request.max_steps), Ok(Some(3)));
     }
 }

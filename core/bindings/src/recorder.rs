@@ -2,7 +2,10 @@
 
 use std::rc::Rc;
 
-use runlog::{AsyncRunRecorder, RawJson, ToolCallStatus, ToolOutcome};
+use runlog::{
+    RawJson, RunRecorder,
+    runs::{ToolCallStatus, ToolOutcome},
+};
 use serde::Deserialize;
 
 use crate::{
@@ -17,7 +20,7 @@ use crate::{
 /// Writes one run while it happens.
 pub(crate) struct RecorderObject {
     of: Rc<StoreObject>,
-    recorder: AsyncRunRecorder,
+    recorder: RunRecorder,
 }
 
 /// What a tool gave, without its output.
@@ -45,7 +48,7 @@ struct TextArgument {
 }
 
 impl RecorderObject {
-    pub(crate) fn new(of: Rc<StoreObject>, recorder: AsyncRunRecorder) -> Self {
+    pub(crate) fn new(of: Rc<StoreObject>, recorder: RunRecorder) -> Self {
         Self { of, recorder }
     }
 }
@@ -119,7 +122,8 @@ impl Object for RecorderObject {
             }
             "pause" => {
                 let TextArgument { text } = input.read()?;
-                let reason = text.unwrap_or_else(|| runlog::pause_reason::REQUESTED.to_owned());
+                let reason =
+                    text.unwrap_or_else(|| runlog::runs::pause_reason::REQUESTED.to_owned());
                 Answer::write(async move { Reply::json(&recorder.pause(&reason).await?) })
             }
             "complete" => {

@@ -2,7 +2,10 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use runlog::{AsyncRequestBuffer, ChatMessage, RawJson, RequestEnd, StepType};
+use runlog::{
+    RawJson,
+    chats::{ChatMessage, RequestBuffer, RequestEnd, StepType},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -19,7 +22,7 @@ pub(crate) struct RequestObject {
     of: Rc<StoreObject>,
     host: Host,
     /// Not here while its exit is written, or once that was.
-    request: RefCell<Option<AsyncRequestBuffer>>,
+    request: RefCell<Option<RequestBuffer>>,
 }
 
 #[derive(Deserialize)]
@@ -81,7 +84,7 @@ impl RequestObject {
     pub(crate) fn reply(
         of: Rc<StoreObject>,
         scope: &Scope,
-        request: AsyncRequestBuffer,
+        request: RequestBuffer,
     ) -> Result<Reply> {
         let reply = place(&request)?;
         let object = Rc::new(Self {
@@ -94,11 +97,11 @@ impl RequestObject {
     }
 
     /// Takes the request out, where it hasn't ended.
-    pub(crate) fn leave(&self) -> Option<AsyncRequestBuffer> {
+    pub(crate) fn leave(&self) -> Option<RequestBuffer> {
         self.request.take()
     }
 
-    fn with(&self, work: impl FnOnce(&mut AsyncRequestBuffer) -> Result<Reply>) -> Result<Reply> {
+    fn with(&self, work: impl FnOnce(&mut RequestBuffer) -> Result<Reply>) -> Result<Reply> {
         let mut request = self.request.borrow_mut();
         work(request.as_mut().ok_or_else(ended)?)
     }
@@ -121,7 +124,7 @@ fn ended() -> Failure {
     Failure::invalid("the request has ended already; begin another")
 }
 
-fn place(request: &AsyncRequestBuffer) -> Result<Reply> {
+fn place(request: &RequestBuffer) -> Result<Reply> {
     Reply::json(&PlaceReply {
         chat_id: request.chat_id(),
         request_id: request.request_id(),

@@ -3,8 +3,12 @@
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use runlog::{
-    AsyncStore, Embedded, ListSessions, Missing, Mode, StoreOptions, Wait,
-    engine::{Preallocation, storage::MemoryStorage, storage::Storage},
+    Store, StoreOptions,
+    engine::{
+        Embedded, Missing, Mode, Preallocation, Wait,
+        storage::{MemoryStorage, Storage},
+    },
+    sessions::ListSessions,
 };
 use serde::{Deserialize, Serialize};
 
@@ -177,7 +181,7 @@ fn open_on(
 ) -> Result<SharedStore> {
     let embedded = Embedded::open_on(Arc::clone(&storage), options, Wait::Await)?;
     let engine = embedded.engine().clone();
-    let store = AsyncStore::with_backend(Arc::new(Watched {
+    let store = Store::with_backend(Arc::new(Watched {
         embedded,
         under_way,
     }));
@@ -190,9 +194,9 @@ fn open_on(
 }
 
 /// Memory needs no threads to write to: whoever appends does it, at once.
-struct Threadless(Arc<dyn runlog::Host>);
+struct Threadless(Arc<dyn runlog::engine::Host>);
 
-impl runlog::Host for Threadless {
+impl runlog::engine::Host for Threadless {
     fn now_ms(&self) -> u64 {
         self.0.now_ms()
     }

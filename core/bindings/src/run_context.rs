@@ -2,7 +2,11 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use runlog::{AgentEnd, RawJson, RunContext, RunSnapshot, RuntimeEvent};
+use runlog::{
+    RawJson,
+    agents::{AgentEnd, RunContext},
+    flows::{RunSnapshot, RuntimeEvent},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{

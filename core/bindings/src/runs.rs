@@ -3,9 +3,11 @@
 use std::rc::Rc;
 
 use runlog::{
-    AsyncRunRecorder, Continuation, Dangling, InstanceId, ListRunMessages, ListRuns, ListToolCalls,
-    NewMessage, NewRun, Paged, RawJson, ResumeOptions, Role, Run, RunId, RunMessage, RunPlace,
-    RunStatus, SessionId, ToolCall, ToolCallStatus, ToolOutcome,
+    InstanceId, NewMessage, NewRun, RawJson, Role, Run, RunId, RunRecorder, RunStatus, SessionId,
+    runs::{
+        Continuation, Dangling, ListRunMessages, ListRuns, ListToolCalls, Paged, ResumeOptions,
+        RunMessage, RunPlace, ToolCall, ToolCallStatus, ToolOutcome,
+    },
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -33,7 +35,7 @@ struct Start {
     agent_id: Option<String>,
     project: Option<String>,
     parent_run_id: Option<RunId>,
-    #[serde(default, deserialize_with = "runlog::max_steps::deserialize")]
+    #[serde(default, deserialize_with = "runlog::agents::max_steps::deserialize")]
     max_steps: Option<u32>,
     node_id: Option<String>,
     #[serde(default)]
@@ -163,7 +165,7 @@ struct Heads<T> {
 #[derive(Serialize)]
 struct Resumed<'a> {
     run: &'a Run,
-    dangling: &'a [runlog::DanglingToolCall],
+    dangling: &'a [runlog::contexts::DanglingToolCall],
 }
 
 impl Start {
@@ -205,7 +207,7 @@ pub(crate) struct ResumeArgument {
     /// What the user says: text, or content parts; `null` for nothing.
     #[serde(deserialize_with = "given")]
     message: Option<RawJson>,
-    #[serde(default, deserialize_with = "runlog::max_steps::deserialize")]
+    #[serde(default, deserialize_with = "runlog::agents::max_steps::deserialize")]
     max_steps: Option<u32>,
     max_total_steps: Option<u32>,
     dangling: Option<DanglingArgument>,
@@ -325,7 +327,7 @@ fn one<T>(found: Option<T>) -> Paged<T> {
 pub(crate) fn recorder_reply(
     of: &Rc<StoreObject>,
     scope: &Scope,
-    recorder: AsyncRunRecorder,
+    recorder: RunRecorder,
 ) -> Result<Reply> {
     let reply = Reply::json(&recorder.run())?;
     let handle = scope

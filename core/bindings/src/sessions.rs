@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use runlog::{
-    CopySession, Deleted, InstanceId, ListSessions, NewInstance, NewSession, RawJson,
-    SessionChanges, SessionId, SessionStatus,
+    InstanceId, NewInstance, NewSession, RawJson, SessionId,
+    sessions::{CopySession, Deleted, ListSessions, SessionChanges, SessionStatus},
 };
 use serde::Deserialize;
 

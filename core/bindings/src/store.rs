@@ -13,7 +13,7 @@ use std::{
 };
 
 use runlog::{
-    AsyncStore,
+    Store,
     engine::{Position, Store as Engine, storage::Storage},
 };
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ static LAST_TOKEN: AtomicU64 = AtomicU64::new(0);
 /// An open store, without what belongs to one thread.
 #[derive(Clone)]
 pub(crate) struct SharedStore {
-    pub(crate) store: AsyncStore,
+    pub(crate) store: Store,
     pub(crate) engine: Engine,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) in_memory: bool,
@@ -80,7 +80,7 @@ impl StoreObject {
     }
 
     /// The store.
-    pub(crate) fn store(&self) -> Result<AsyncStore> {
+    pub(crate) fn store(&self) -> Result<Store> {
         Ok(self.shared()?.store.clone())
     }
 

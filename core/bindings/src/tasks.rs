@@ -55,7 +55,7 @@ impl Answer {
     }
 
     /// A task that nobody awaits.
-    pub(crate) fn detached(task: runlog::Task) -> Self {
+    pub(crate) fn detached(task: runlog::agents::Task) -> Self {
         let future = Box::pin(async move {
             task.await;
             Ok(Reply::DONE)

@@ -6,9 +6,10 @@ use std::sync::{
 };
 
 use runlog::{
-    Embedded,
     backend::{Backend, BackendFuture, Page},
-    engine::{Appended, Batch, Position, ReadOptions, Sequence, Snapshot, StreamId, StreamInfo},
+    engine::{
+        Appended, Batch, Embedded, Position, ReadOptions, Sequence, Snapshot, StreamId, StreamInfo,
+    },
 };
 use uuid::Uuid;
 

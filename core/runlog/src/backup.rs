@@ -4,9 +4,9 @@ use std::path::Path;
 
 use runlog_engine::{Backup, BackupOptions, storage::FsStorage};
 
-use crate::{AsyncStore, Error, ErrorKind, Result, Store};
+use crate::{Error, ErrorKind, Result, blocking::Store};
 
-impl AsyncStore {
+impl crate::Store {
     /// Copies the store to another folder while it is used: all that is acknowledged when it begins, of a reader all that it
     /// sees. What an earlier backup to the folder has is kept, so that the next one copies what is new. The folder is a
     /// store: open it, or copy it back to restore it. It blocks the thread; durable when it returns.
@@ -42,10 +42,10 @@ impl AsyncStore {
 }
 
 impl Store {
-    /// As [`AsyncStore::backup`].
+    /// As [`crate::Store::backup`].
     ///
     /// ```
-    /// use runlog::{NewSession, Store};
+    /// use runlog::{NewSession, blocking::Store};
     ///
     /// let folder = tempfile::tempdir().unwrap();
     /// let store = Store::open(folder.path().join("store"))?;
@@ -62,7 +62,7 @@ impl Store {
         self.to_async().backup(folder)
     }
 
-    /// As [`AsyncStore::backup_with`].
+    /// As [`crate::Store::backup_with`].
     ///
     /// # Errors
     /// As there.

@@ -1,41 +1,47 @@
-//! [`AsyncStore`]: sessions and agent instances, and the way to their contexts.
+//! [`Store`]: sessions and agent instances, and the way to their contexts.
 
 use std::{
     fmt,
     sync::{Arc, OnceLock},
 };
 
-use runlog_engine::{Embedded, Wait, storage::Storage};
+use runlog_engine::{Embedded, Mode, Wait, storage::Storage};
 use runlog_model::{
     AgentInstance, Catalog, CatalogEvent, Deleted, InstanceId, ListSessions, RunId, Session,
     SessionChanges, SessionDeleted, SessionId, SessionPage, SessionStatus, SessionUpdated,
 };
 
 use crate::{
-    Error, Mode, NewInstance, NewSession, Result, StoreOptions,
+    Error, Result, StoreOptions,
+    agents::{Agents, AgentsFold},
     backend::Backend,
-    catalog::{CatalogReader, Change, Guard},
     chats::{ChatCache, Claims},
-    cursor::{Cursor, Kind as CursorKind},
+    contexts::{Context, Contexts},
     flows::{FlowsReader, FlowsShared},
-    journal::Queues,
-    lookup::{check_free, check_instance, check_unused, find_session, live_session, root_instance},
-    orchestration::{AgentsFold, AsyncAgents},
-    projection::Folded,
-    repository::AsyncContextRepository,
-    runs::{AsyncRuns, RunsReader, RunsShared, check_limit},
-    service::AsyncContextService,
+    journal::{
+        attempts::Queues,
+        cursor::{Cursor, Kind as CursorKind},
+        projection::Folded,
+    },
+    runs::{Runs, RunsReader, RunsShared, check_limit},
+    sessions::{
+        NewInstance, NewSession,
+        catalog::{CatalogReader, Change, Guard},
+        lookup::{
+            check_free, check_instance, check_unused, find_session, live_session, root_instance,
+        },
+    },
 };
 
-/// A store, for callers that await. [`Store`](crate::Store) is the same for callers that wait.
+/// A store. [`blocking::Store`](crate::blocking::Store) is the same for callers that wait.
 ///
 /// Cheap to clone; all clones are the same store.
 ///
 /// ```
-/// use runlog::{AsyncStore, NewMessage, NewSession};
+/// use runlog::{NewMessage, NewSession, Store};
 ///
 /// # pollster::block_on(async {
-/// let store = AsyncStore::in_memory();
+/// let store = Store::in_memory();
 /// let session = store.create_session(NewSession::titled("Weather")).await?;
 /// let agent = store.create_instance(session.id, "planner", None).await?;
 /// let context = store.context(agent.id).await?;
@@ -44,7 +50,7 @@ use crate::{
 /// # Ok::<(), runlog::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct AsyncStore {
+pub struct Store {
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -75,7 +81,7 @@ pub(crate) struct Folds {
     recovered: Arc<OnceLock<Vec<RunId>>>,
 }
 
-impl AsyncStore {
+impl Store {
     /// A store in memory, gone with its last handle.
     #[cfg(not(target_family = "wasm"))]
     pub fn in_memory() -> Self {
@@ -469,33 +475,33 @@ impl AsyncStore {
     }
 
     /// All contexts of the store, by instance id.
-    pub fn contexts(&self) -> AsyncContextRepository {
-        AsyncContextRepository::new(self.clone())
+    pub fn contexts(&self) -> Contexts {
+        Contexts::new(self.clone())
     }
 
     /// The context of one agent instance.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such instance.
-    pub async fn context(&self, instance: InstanceId) -> Result<AsyncContextService> {
-        AsyncContextService::new(self.contexts(), instance).await
+    pub async fn context(&self, instance: InstanceId) -> Result<Context> {
+        Context::new(self.contexts(), instance).await
     }
 
     /// All runs of the store.
-    pub fn runs(&self) -> AsyncRuns {
-        AsyncRuns::new(self.clone())
+    pub fn runs(&self) -> Runs {
+        Runs::new(self.clone())
     }
 
     /// The definitions of the agents of each project.
-    pub fn agents(&self) -> AsyncAgents {
-        AsyncAgents::new(self.clone())
+    pub fn agents(&self) -> Agents {
+        Agents::new(self.clone())
     }
 
     /// Pauses the runs that a process which is gone left running, and says which they were. Opening for writing
     /// has done it.
     ///
     /// # Errors
-    /// As [`AsyncRuns::recover`].
+    /// As [`Runs::recover`].
     pub async fn recover_runs(&self) -> Result<Vec<RunId>> {
         self.runs().recover().await
     }
@@ -532,9 +538,9 @@ impl AsyncStore {
     }
 }
 
-impl fmt::Debug for AsyncStore {
+impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncStore").finish_non_exhaustive()
+        f.debug_struct("Store").finish_non_exhaustive()
     }
 }
 

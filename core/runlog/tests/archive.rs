@@ -20,9 +20,11 @@ use std::{
 
 use answers::Answers;
 use runlog::{
-    Error, ErrorKind, NewMessage, NewRun, NewSession, SessionChanges, SessionId, Store,
-    StoreOptions, SystemHost,
+    Error, ErrorKind, NewMessage, NewRun, NewSession, SessionId, StoreOptions,
     archive::{self, Exported, ImportClock, Imported, Outcome, What},
+    blocking::Store,
+    engine::SystemHost,
+    sessions::SessionChanges,
 };
 
 fn export(store: &Store, what: What<'_>) -> Vec<u8> {
@@ -139,7 +141,7 @@ fn one_session_comes_with_all_that_is_its_own_and_the_runs_it_hangs_on() {
     let original = Store::in_memory();
     rich::fill(&original);
     let sessions = original
-        .list_sessions(&runlog::ListSessions {
+        .list_sessions(&runlog::sessions::ListSessions {
             limit: 100,
             ..Default::default()
         })
@@ -184,7 +186,7 @@ fn one_session_comes_with_all_that_is_its_own_and_the_runs_it_hangs_on() {
         );
         assert_eq!(
             other
-                .list_sessions(&runlog::ListSessions {
+                .list_sessions(&runlog::sessions::ListSessions {
                     limit: 100,
                     ..Default::default()
                 })
@@ -241,7 +243,7 @@ fn an_import_that_was_cut_off_lists_nothing_and_is_completed() {
         let (other, clock) = open(&place, &lines);
         assert_eq!(
             other
-                .list_sessions(&runlog::ListSessions::default())
+                .list_sessions(&runlog::sessions::ListSessions::default())
                 .unwrap()
                 .sessions,
             []
@@ -249,7 +251,7 @@ fn an_import_that_was_cut_off_lists_nothing_and_is_completed() {
         assert!(
             other
                 .runs()
-                .list(&runlog::ListRuns::default())
+                .list(&runlog::runs::ListRuns::default())
                 .unwrap()
                 .items
                 .is_empty()
@@ -448,7 +450,7 @@ fn what_is_written_or_truncated_meanwhile_is_told_or_not_in_it() {
     store
         .copy_session(
             store.find_session("n").unwrap().id,
-            &runlog::CopySession::default(),
+            &runlog::sessions::CopySession::default(),
         )
         .unwrap();
     let cut = export_and(&store, &|| {

@@ -9,11 +9,16 @@ use std::sync::Arc;
 
 use pollster::block_on;
 use runlog::{
-    CATALOG_STREAM, Chat, ChatFilter, ChatMessage, ChatRole, Deleted, Embedded, ErrorKind,
-    ListRuns, ListSessions, NewRun, NewSession, Paged, RUNS_STREAM, RunId, RunStatus, RunSummary,
-    SessionId, SessionStatus, Store, StoreOptions, SystemHost, Wait,
+    ErrorKind, NewRun, NewSession, RunId, RunStatus, SessionId, StoreOptions,
     backend::Backend,
-    engine::{Batch, Durability, Expected, Kind, NewRecord, Op, Sequence, StreamId},
+    blocking::Store,
+    chats::{Chat, ChatFilter, ChatMessage, ChatRole},
+    engine::{
+        Batch, Durability, Embedded, Expected, Kind, NewRecord, Op, Sequence, StreamId, SystemHost,
+        Wait,
+    },
+    runs::{ListRuns, Paged, RUNS_STREAM, RunSummary},
+    sessions::{CATALOG_STREAM, Deleted, ListSessions, SessionStatus},
 };
 use runlog_model::{
     AgentInstance, Catalog, CatalogEvent, ChatTouched, Checkpointed, InstanceId, RunCatalog,

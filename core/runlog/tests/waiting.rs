@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use runlog::{
-    AppendOptions, ContextEventKind, CopySession, ErrorKind, ListSessions, NewMessage, NewSession,
-    NewToolCall, RawJson, RawMessage, SessionChanges, Store,
+    ErrorKind, NewMessage, NewSession, NewToolCall, RawJson,
+    blocking::Store,
+    contexts::{AppendOptions, ContextEventKind, RawMessage},
+    sessions::{CopySession, ListSessions, SessionChanges},
 };
 
 #[test]

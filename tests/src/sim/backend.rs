@@ -1,10 +1,9 @@
 //! [`GivingWay`]: a backend whose every call may let others go on before and after what it does.
 
 use runlog::{
-    Embedded,
     backend::{Backend, BackendFuture, Page},
     engine::{
-        Appended, Batch, Durability, Position, ReadOptions, Sequence, Snapshot, StreamId,
+        Appended, Batch, Durability, Embedded, Position, ReadOptions, Sequence, Snapshot, StreamId,
         StreamInfo,
     },
 };

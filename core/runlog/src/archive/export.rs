@@ -16,7 +16,7 @@ use super::{
         List, ListEvent, Subject, each_record, is_derived, record_at, streams_of, what_of_context,
     },
 };
-use crate::{Error, ErrorKind, Result, Store};
+use crate::{Error, ErrorKind, Result, blocking::Store};
 
 /// So many records of a stream are read at first; more where nothing else comes in between.
 const PAGE_RECORDS_MIN: u64 = 16;

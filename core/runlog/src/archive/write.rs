@@ -21,7 +21,7 @@ use super::{
     lists::{List, timed_meta},
     reader::each_line,
 };
-use crate::{Result, Store};
+use crate::{Result, blocking::Store};
 
 /// A batch is written once it has so many records,
 const BATCH_RECORDS: usize = 4096;

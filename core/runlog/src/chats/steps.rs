@@ -5,20 +5,23 @@ use std::collections::HashSet;
 use runlog_model::{ChatEvent, Step, StepStatus, StepType, Timestamp, Updates};
 
 use super::{
-    AsyncChatStore,
+    Chats,
     cache::IdOf,
     store::{already_exists, check_chat, not_found},
 };
 use crate::{
-    Error, Paged, Result,
-    cursor::{Cursor, Kind as CursorKind},
-    runs::check_limit,
+    Error, Result,
+    journal::cursor::{Cursor, Kind as CursorKind},
+    runs::{Paged, check_limit},
 };
 
 /// Which steps of a chat to list, and how many.
 ///
 /// ```
-/// use runlog::{Chat, ListSteps, Step, StepStatus, StepType, Store};
+/// use runlog::{
+///     blocking::Store,
+///     chats::{Chat, ListSteps, Step, StepStatus, StepType},
+/// };
 ///
 /// let chats = Store::in_memory().chats();
 /// let chat_id = chats.create_chat(Chat::new("travel"))?.chat_id;
@@ -74,7 +77,7 @@ impl ListSteps {
     }
 }
 
-impl AsyncChatStore {
+impl Chats {
     /// One page of a chat's steps, in the order in which they were saved, of all its requests.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
-//! [`AsyncFlows`]: which flows there are; [`FlowsReader`]: the flows catalog's fold over a backend, and the flows that this
+//! [`Flows`]: which flows there are; [`FlowsReader`]: the flows catalog's fold over a backend, and the flows that this
 //! process has a handle of.
 
+use runlog_engine::Embedded;
 use std::{
     collections::HashMap,
     fmt,
@@ -14,11 +15,13 @@ use runlog_model::{
 };
 
 use crate::{
-    AsyncStore, Embedded, Error, Paged, Result,
+    Error, Result, Store,
     backend::Backend,
-    cursor::{Cursor, Kind},
-    projection::{Folded, Projection, Streams},
-    runs::{check_limit, run_record},
+    journal::{
+        cursor::{Cursor, Kind},
+        projection::{Folded, Projection, Streams},
+    },
+    runs::{Paged, check_limit, run_record},
 };
 
 /// The stream of every store that says which flows there are, and their statuses.
@@ -26,20 +29,23 @@ pub const FLOWS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:flowlist1");
 /// The parts of the catalog's checkpoints; a snapshot of [`FLOWS_STREAM`] says which of them count.
 pub(crate) const PARTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:flowpart1");
 
-/// The flows of a store, for callers that await. [`Flows`](crate::Flows) is the same for callers that wait.
+/// The flows of a store. [`blocking::Flows`](crate::blocking::Flows) is the same for callers that wait.
 ///
-/// A flow is either that of a [run](crate::AsyncRuns), made with the run's id, or has an id of its own. The flow of a run
+/// A flow is either that of a [run](crate::runs::Runs), made with the run's id, or has an id of its own. The flow of a run
 /// lives and ends with it: it is recorded while the run is `running`, is resumed by
-/// [resuming the run](crate::AsyncRuns::resume), which carries its state over to the run that goes on, and takes
+/// [resuming the run](crate::runs::Runs::resume), which carries its state over to the run that goes on, and takes
 /// nothing any more once the run is over. A flow with an id of its own is resumed by
-/// [`AsyncFlowRun::resume`](crate::AsyncFlowRun::resume).
+/// [`FlowRun::resume`](crate::flows::FlowRun::resume).
 ///
 /// ```
-/// use runlog::{AsyncFlowRun, AsyncStore, ListFlows};
+/// use runlog::{
+///     Store,
+///     flows::{FlowRun, ListFlows},
+/// };
 ///
 /// # pollster::block_on(async {
-/// let store = AsyncStore::in_memory();
-/// let flow = AsyncFlowRun::create(&store, None).await?;
+/// let store = Store::in_memory();
+/// let flow = FlowRun::create(&store, None).await?;
 /// let (id, resumable) = (flow.run_id(), ListFlows { resumable: true, ..ListFlows::default() });
 /// assert!(store.flows().list(&resumable).await?.items.is_empty(), "this handle is at work on it");
 /// drop(flow);
@@ -47,8 +53,8 @@ pub(crate) const PARTS_STREAM: StreamId = StreamId::from_bytes(*b"runlog:flowpar
 /// # Ok::<(), runlog::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct AsyncFlows {
-    store: AsyncStore,
+pub struct Flows {
+    store: Store,
 }
 
 /// Which flows there are.
@@ -127,10 +133,10 @@ impl FlowsReader {
     }
 }
 
-impl AsyncStore {
+impl Store {
     /// The flows of this store.
-    pub fn flows(&self) -> AsyncFlows {
-        AsyncFlows {
+    pub fn flows(&self) -> Flows {
+        Flows {
             store: self.clone(),
         }
     }
@@ -178,7 +184,7 @@ pub(crate) fn listing(event: &EncodedRunEvent) -> Op<'_> {
     }
 }
 
-impl AsyncFlows {
+impl Flows {
     /// One page of flows, newest first: those of runs, and those with ids of their own. It costs the page, however many
     /// flows there are.
     ///
@@ -257,8 +263,8 @@ impl AsyncFlows {
     }
 }
 
-impl fmt::Debug for AsyncFlows {
+impl fmt::Debug for Flows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AsyncFlows").finish_non_exhaustive()
+        f.debug_struct("Flows").finish_non_exhaustive()
     }
 }

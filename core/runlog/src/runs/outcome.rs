@@ -2,7 +2,7 @@
 
 use runlog_model::{EventOptions, RawJson, ToolCallRequest, ToolCallStatus, ToolStyle};
 
-use crate::{Error, RawMessage, Result};
+use crate::{Error, Result, contexts::RawMessage};
 
 /// The call that an outcome answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,7 +25,10 @@ impl From<&ToolCallRequest> for AnsweredCall {
 /// What a tool gave for one call.
 ///
 /// ```
-/// use runlog::{RawJson, ToolCallStatus, ToolOutcome};
+/// use runlog::{
+///     RawJson,
+///     runs::{ToolCallStatus, ToolOutcome},
+/// };
 ///
 /// let outcome = ToolOutcome::error("c1", RawJson::string("no such file")).took_ms(12);
 /// assert_eq!((outcome.status, outcome.duration_ms), (ToolCallStatus::Error, Some(12)));

@@ -6,11 +6,15 @@ use std::fmt::Debug;
 
 use pollster::block_on;
 use runlog::{
-    ChatFilter, ChatOrder, Deleted, FlowRun, ListAgents, ListRunMessages, ListRuns, ListSessions,
-    ListSteps, ListToolCalls, MessageFilter, Playback, PlaybackOptions, RunStatus, SessionId,
-    Store,
+    RunStatus, SessionId,
+    agents::ListAgents,
+    blocking::{FlowRun, Playback, Store},
+    chats::{ChatFilter, ChatOrder, ListSteps, MessageFilter},
     engine::{ReadOptions, Record, Sequence, StreamId},
-    transcript::keep::{aside_stream, envelope_matches},
+    flows::PlaybackOptions,
+    runs::{ListRunMessages, ListRuns, ListToolCalls},
+    sessions::{Deleted, ListSessions},
+    transcripts::keep::{aside_stream, envelope_matches},
 };
 
 #[derive(Default)]

@@ -9,16 +9,19 @@ use std::sync::{
 
 use pollster::block_on;
 use runlog::{
-    AgentDefinition, Chat, ChatMessage, ChatRole, CopySession, Error, ErrorKind, FlowRun, Host,
-    NewInstance, NewMessage, NewRequest, NewRun, NewSession, NewToolCall, RawJson, RequestEnd,
-    ResumeOptions, RuntimeEvent, SessionId, StepType, Store, StoreOptions, SystemHost, ToolOutcome,
-    Updates,
+    AgentDefinition, Error, ErrorKind, NewInstance, NewMessage, NewRun, NewSession, NewToolCall,
+    RawJson, SessionId, StoreOptions,
     backend::{Backend, BackendFuture, Page},
+    blocking::{FlowRun, Store},
+    chats::{Chat, ChatMessage, ChatRole, NewRequest, RequestEnd, StepType, Updates},
     engine::{
-        Appended, Batch, Expected, Kind, NewRecord, Op, Position, ReadOptions, Sequence, Snapshot,
-        StreamId, StreamInfo,
+        Appended, Batch, Expected, Host, Kind, NewRecord, Op, Position, ReadOptions, Sequence,
+        Snapshot, StreamId, StreamInfo, SystemHost,
     },
-    transcript::{Options, keep::EntryBatch, parse},
+    flows::RuntimeEvent,
+    runs::{ResumeOptions, ToolOutcome},
+    sessions::CopySession,
+    transcripts::{Options, keep::EntryBatch, parse},
 };
 use uuid::Uuid;
 
@@ -271,7 +274,7 @@ fn copies(store: &Store) {
 
 fn chat_session(store: &Store, chat: &str) -> String {
     let sessions = store
-        .list_sessions(&runlog::ListSessions {
+        .list_sessions(&runlog::sessions::ListSessions {
             limit: 100,
             ..Default::default()
         })
