@@ -7,6 +7,8 @@ use std::{io, sync::Arc};
 
 use bytes::BytesMut;
 
+use crate::Error;
+
 #[cfg(not(target_family = "wasm"))]
 mod fs;
 mod memory;
@@ -14,6 +16,18 @@ mod memory;
 #[cfg(not(target_family = "wasm"))]
 pub use fs::FsStorage;
 pub use memory::MemoryStorage;
+
+/// Says what was being done when the storage failed.
+pub(crate) trait IoContext<T> {
+    /// The error of the engine that says `doing`, and the cause.
+    fn with_context(self, doing: impl FnOnce() -> String) -> Result<T, Error>;
+}
+
+impl<T> IoContext<T> for io::Result<T> {
+    fn with_context(self, doing: impl FnOnce() -> String) -> Result<T, Error> {
+        self.map_err(|error| Error::from_io(error, doing()))
+    }
+}
 
 /// How [`Storage::open`] opens a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,8 +2,9 @@
 
 use super::shared::Shared;
 use crate::{
-    Error, ErrorKind, Result,
+    ErrorKind, Result,
     format::files::{self, End},
+    storage::IoContext,
     store::{files::small, staging::phase::Close},
     sync::{PoisonError, thread},
 };
@@ -129,12 +130,7 @@ impl Shared {
             }
             Ok(())
         };
-        cut().map_err(|error| {
-            Error::from_io(
-                error,
-                format!("giving back the unused room of {}", active.name),
-            )
-        })
+        cut().with_context(|| format!("giving back the unused room of {}", active.name))
     }
 
     /// Leaves the store to the process that opened it, whose lock and threads these are.

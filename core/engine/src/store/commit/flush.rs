@@ -2,8 +2,8 @@
 
 use super::{guard::UnderWay, shared::Shared};
 use crate::{
-    Error, Result,
-    store::{segments::tail, staging::writer::Writer},
+    Result,
+    store::staging::writer::Writer,
     sync::{MutexGuard, Ordering},
 };
 
@@ -61,12 +61,9 @@ impl Shared {
         drop(writer);
         let under_way = UnderWay::new(self);
         let flushed = if unproven {
-            tail::make_durable(&segment, from, to)
+            segment.rewrite(from, to)
         } else {
-            segment
-                .file
-                .sync()
-                .map_err(|error| Error::from_io(error, format!("flushing {}", segment.name)))
+            segment.flush()
         };
         let mut writer = self.writer()?;
         match &flushed {

@@ -16,10 +16,7 @@ use crate::{
     storage::{Allocation, File},
     store::{
         options::Preallocation,
-        segments::{
-            seal::{encode_index, first_header, seal},
-            tail,
-        },
+        segments::seal::{encode_index, first_header, seal},
         staging::open_group::is_full,
     },
     sync::{self, Arc},
@@ -118,7 +115,7 @@ impl Shared {
         if self.allocation() == Some(Allocation::ZeroFill) && length >= end + bytes {
             return Ok(());
         }
-        tail::cut(active, end, end + bytes).map_err(|error| {
+        active.zero(end, end + bytes).map_err(|error| {
             if length < end + bytes {
                 // Gives back what it took of the room. If that fails, the file is longer, and that is all.
                 let _ = active.file.set_len(length);

@@ -7,7 +7,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    Error, Result,
+    Result,
     format::segment::HEADER_BYTES,
     log::segment::Segment,
     store::staging::{open_group::is_full, prepare::Prepared, writer::Writer},
@@ -62,7 +62,7 @@ impl Shared {
         // Whatever is done to the active segment's file ends in a flush. If that one failed, nobody could tell which bytes it
         // concerned; so what was only written is flushed before, by a flush of its own.
         let flushed = if is_unsynced {
-            flush(&needed.active)
+            needed.active.flush().map_err(Failure::Poisoning)
         } else {
             Ok(())
         };
@@ -142,10 +142,4 @@ impl Shared {
                 }
             })
     }
-}
-
-fn flush(segment: &Segment) -> std::result::Result<(), Failure> {
-    let failed =
-        |error| Failure::Poisoning(Error::from_io(error, format!("flushing {}", segment.name)));
-    segment.file.sync().map_err(failed)
 }

@@ -51,10 +51,7 @@ pub(crate) fn check(segments: &[Arc<Segment>], end: &End) -> Result<()> {
     }
     let length = match segment.trailer() {
         Some(trailer) => trailer.data_end,
-        None => segment
-            .file
-            .len()
-            .map_err(|error| Error::from_io(error, format!("measuring {name}")))?,
+        None => segment.file_bytes()?,
     };
     if length < end.offset || end.offset < HEADER_BYTES as u64 {
         let message = format!(

@@ -14,7 +14,7 @@ use crate::{
         files::{self, Identity},
     },
     limits,
-    storage::{Access, Storage},
+    storage::{Access, IoContext, Storage},
     store::{
         commit::{
             background::Background,
@@ -65,7 +65,7 @@ fn open_writer(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<(Arc<S
         (Folder::Missing | Folder::Empty, Missing::Create) => {
             storage
                 .create_dir()
-                .map_err(|error| Error::from_io(error, format!("making the folder {place}")))?;
+                .with_context(|| format!("making the folder {place}"))?;
             let lock = in_time(&options, || lock(&*storage, &holder(&options)))?;
             // Another process may have made it while this one waited.
             if !matches!(state_of(&*storage)?, Folder::Store) {
@@ -215,10 +215,7 @@ fn with_writer(mut shared: Shared, proven_end: u64) -> Result<Shared> {
     let active = shared.durable().active().cloned();
     let (active, capacity, extendable) = match active {
         Some(active) => {
-            let length = active
-                .file
-                .len()
-                .map_err(|error| Error::from_io(error, format!("measuring {}", active.name)))?;
+            let length = active.file_bytes()?;
             (active, length, true)
         }
         None => {

@@ -3,7 +3,7 @@
 use crate::{
     Error, ErrorKind, Result,
     format::files::{self, Identity},
-    storage::{Access, Storage},
+    storage::{Access, IoContext, Storage},
 };
 
 /// What is in a folder.
@@ -86,14 +86,14 @@ pub(crate) fn read_identity(storage: &dyn Storage) -> Result<Identity> {
 pub(super) fn remove_unfinished(storage: &dyn Storage) -> Result<()> {
     let names = storage
         .list()
-        .map_err(|error| Error::from_io(error, format!("listing {}", storage.describe())))?;
+        .with_context(|| format!("listing {}", storage.describe()))?;
     for name in names
         .iter()
         .filter(|name| name.ends_with(files::UNFINISHED))
     {
         storage
             .remove(name)
-            .map_err(|error| Error::from_io(error, format!("removing the unfinished {name}")))?;
+            .with_context(|| format!("removing the unfinished {name}"))?;
     }
     Ok(())
 }

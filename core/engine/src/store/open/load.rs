@@ -281,10 +281,7 @@ impl Loader {
 
     /// The last segment: its records end at the last whole batch.
     fn active(&mut self, segment: &Arc<Segment>, from: u64) -> Result<()> {
-        let length = segment
-            .file
-            .len()
-            .map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
+        let length = segment.file_bytes()?;
         segment.file.will_read(from, length.saturating_sub(from));
         let limit = self
             .limit

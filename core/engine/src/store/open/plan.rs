@@ -1,16 +1,10 @@
 //! [`Plan`]: what recovery writes before the store can be appended to.
 
 use crate::{
-    Error, Result,
+    Result,
     log::segment::Segment,
-    storage::{Access, Storage},
-    store::{
-        published::durable::Durable,
-        segments::{
-            seal::seal,
-            tail::{cut, make_durable},
-        },
-    },
+    storage::{Access, IoContext, Storage},
+    store::{published::durable::Durable, segments::seal::seal},
     sync::Arc,
 };
 
@@ -45,9 +39,9 @@ impl Plan {
         if is_empty {
             // A process that ended between naming the last segment and flushing its name left no record there. The name has
             // to be durable before the segment before is sealed, and before a record is acknowledged.
-            storage.sync_dir().map_err(|error| {
-                Error::from_io(error, format!("flushing {}", storage.describe()))
-            })?;
+            storage
+                .sync_dir()
+                .with_context(|| format!("flushing {}", storage.describe()))?;
         }
         for plan in self.seals.drain(..) {
             let sealed = seal(storage, &plan.segment, plan.end, &plan.index)?;
@@ -65,19 +59,19 @@ impl Plan {
         let Some(active) = durable.active() else {
             return Ok(());
         };
-        let failed = |error| Error::from_io(error, format!("mending the tail of {}", active.name));
+        let doing = || format!("mending the tail of {}", active.name);
         if let Some((from, to)) = self.zero {
-            cut(active, from, to).map_err(failed)?;
+            active.zero(from, to).with_context(doing)?;
         }
         // A few are done now; many would make opening slow, and are done before the first append. But what nobody has seen
         // yet must not be seen before it is durable: a loss of power would take it back.
         if let Some((from, to)) = self.unproven {
             let unseen = self.shown.max(from);
             if to - from <= UNPROVEN_AT_OPEN_BYTES_MAX || unseen <= from {
-                make_durable(active, from, to)?;
+                active.rewrite(from, to)?;
                 self.unproven = None;
             } else if unseen < to {
-                make_durable(active, unseen, to)?;
+                active.rewrite(unseen, to)?;
                 self.unproven = Some((from, unseen));
             }
         }
@@ -91,9 +85,5 @@ fn make_seal_durable(storage: &dyn Storage, segment: &Segment) -> Result<()> {
         return Ok(());
     };
     let writable = Segment::open(storage, segment.id(), Access::Write, &segment.header.store)?;
-    make_durable(
-        &writable,
-        trailer.data_end,
-        trailer.data_end + trailer.block_bytes(),
-    )
+    writable.rewrite(trailer.data_end, trailer.data_end + trailer.block_bytes())
 }

@@ -33,10 +33,7 @@ pub(super) fn check_reached(segments: &[Arc<Segment>], found: &Checkpoint) -> Re
             ),
         ));
     };
-    let length = segment
-        .file
-        .len()
-        .map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
+    let length = segment.file_bytes()?;
     if length < found.end.offset {
         let message = format!(
             "the file ends here, but the checkpoint says it was durable up to {}",

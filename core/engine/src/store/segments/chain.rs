@@ -4,7 +4,7 @@ use crate::{
     Error, ErrorKind, Result, SegmentId,
     format::{files, index::Block},
     log::segment::Segment,
-    storage::{Access, Storage},
+    storage::{Access, IoContext, Storage},
     sync::Arc,
 };
 
@@ -12,7 +12,7 @@ use crate::{
 pub(crate) fn segment_ids(storage: &dyn Storage) -> Result<Vec<SegmentId>> {
     let names = storage
         .list()
-        .map_err(|error| Error::from_io(error, format!("listing {}", storage.describe())))?;
+        .with_context(|| format!("listing {}", storage.describe()))?;
     let mut ids: Vec<_> = names
         .iter()
         .filter_map(|name| files::segment_of_name(name))

@@ -2,4 +2,4 @@
 
 pub(crate) mod chain;
 pub(crate) mod seal;
-pub(crate) mod tail;
+mod tail;

@@ -1,12 +1,12 @@
 //! The header that begins a segment, and the index block that ends it.
 
 use crate::{
-    Error, Host, Result, SegmentId,
+    Host, Result, SegmentId,
     format::{Features, WRITER_VERSION, files::Identity, index::Trailer, segment::Header},
     index::{memory::Copied, streams::Streams},
     limits,
     log::segment::Segment,
-    storage::{Access, Storage},
+    storage::{Access, IoContext, Storage},
 };
 
 /// The header of the first segment of a store, with a salt and a uuid that no other has.
@@ -85,11 +85,13 @@ pub(crate) fn seal(
     end: u64,
     index: &[u8],
 ) -> Result<Segment> {
-    let failed = |error| Error::from_io(error, format!("sealing {}", segment.name));
-    let file = storage.open(&segment.name, Access::Write).map_err(failed)?;
-    file.write_at(end, index).map_err(failed)?;
-    file.set_len(end + index.len() as u64).map_err(failed)?;
-    file.sync().map_err(failed)?;
+    let doing = || format!("sealing {}", segment.name);
+    let file = storage
+        .open(&segment.name, Access::Write)
+        .with_context(doing)?;
+    file.write_at(end, index).with_context(doing)?;
+    file.set_len(end + index.len() as u64).with_context(doing)?;
+    file.sync().with_context(doing)?;
     let sealed = Segment::open(storage, segment.id(), Access::Read, &segment.header.store)?;
     if sealed.trailer().is_none() {
         return Err(segment.damaged(end, "the index block just written does not read back"));

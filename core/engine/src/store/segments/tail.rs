@@ -1,37 +1,50 @@
 //! The end of a segment's file: making its bytes durable, and overwriting them with zeros.
 
-use crate::{Error, Result, log::segment::Segment};
+use std::io;
+
+use crate::{Result, log::segment::Segment, storage::IoContext};
 
 /// Zeros are written in pieces of this size.
 const ZEROS_BYTES: usize = 64 << 10;
-
 /// Bytes are written again in pieces of this size.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Makes bytes durable that nothing proves durable: writes them again and flushes them, because after a failed
-/// flush the operating system may have them in memory only, and believe them flushed.
-pub(crate) fn make_durable(segment: &Segment, mut from: u64, to: u64) -> Result<()> {
-    let failed = |error| {
-        Error::from_io(
-            error,
-            format!("making the tail of {} durable", segment.name),
-        )
-    };
-    while from < to {
-        let bytes = segment.bytes_at(from, PIECE_BYTES.min(to - from))?;
-        segment.file.write_at(from, &bytes).map_err(failed)?;
-        from += bytes.len() as u64;
+impl Segment {
+    /// How long its file is.
+    pub(crate) fn file_bytes(&self) -> Result<u64> {
+        self.file
+            .len()
+            .with_context(|| format!("measuring {}", self.name))
     }
-    segment.file.sync().map_err(failed)
-}
 
-/// Overwrites bytes with zeros, durably.
-pub(crate) fn cut(segment: &Segment, mut from: u64, to: u64) -> std::io::Result<()> {
-    let zeros = vec![0; ZEROS_BYTES];
-    while from < to {
-        let piece = usize::try_from(to - from).map_or(ZEROS_BYTES, |rest| rest.min(ZEROS_BYTES));
-        segment.file.write_at(from, &zeros[..piece])?;
-        from += piece as u64;
+    /// Makes durable what was written to it.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.file
+            .sync()
+            .with_context(|| format!("flushing {}", self.name))
     }
-    segment.file.sync()
+
+    /// Makes bytes durable that nothing proves durable: writes them again and flushes them, because after a failed
+    /// flush the operating system may have them in memory only, and believe them flushed.
+    pub(crate) fn rewrite(&self, mut from: u64, to: u64) -> Result<()> {
+        let doing = || format!("making the tail of {} durable", self.name);
+        while from < to {
+            let bytes = self.bytes_at(from, PIECE_BYTES.min(to - from))?;
+            self.file.write_at(from, &bytes).with_context(doing)?;
+            from += bytes.len() as u64;
+        }
+        self.file.sync().with_context(doing)
+    }
+
+    /// Overwrites bytes with zeros, durably.
+    pub(crate) fn zero(&self, mut from: u64, to: u64) -> io::Result<()> {
+        let zeros = vec![0; ZEROS_BYTES];
+        while from < to {
+            let piece =
+                usize::try_from(to - from).map_or(ZEROS_BYTES, |rest| rest.min(ZEROS_BYTES));
+            self.file.write_at(from, &zeros[..piece])?;
+            from += piece as u64;
+        }
+        self.file.sync()
+    }
 }

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Position, Result,
     format::{files, segment::HEADER_BYTES},
-    storage::{Access, Storage},
+    storage::{Access, IoContext, Storage},
     store::{commit::shared::Shared, files::small, open::lock},
 };
 
@@ -60,9 +60,7 @@ pub(crate) fn backup(
     if !had.iter().any(|name| name == files::IDENTITY) {
         small::replace(target, files::IDENTITY, &identity(&*shared.storage)?)?;
     }
-    let sources = sources.map_err(|error| {
-        Error::from_io(error, format!("{}: reading", shared.storage.describe()))
-    })?;
+    let sources = sources.with_context(|| format!("{}: reading", shared.storage.describe()))?;
     // Before anything is changed.
     let (mut plan, mut damage) = (Vec::with_capacity(sources.len()), Damage::default());
     for source in sources {
@@ -82,7 +80,7 @@ pub(crate) fn backup(
     let done = copy_all(&plan, target, &had, &mut damage)?;
     target
         .sync_dir()
-        .map_err(|error| Error::from_io(error, format!("{place}: making its names durable")))?;
+        .with_context(|| format!("{place}: making its names durable"))?;
     damage.check(&place)?;
     Ok(Backup {
         last_position,
@@ -170,8 +168,7 @@ fn check_there(
 ) -> Result<There> {
     let (place, name) = (target.describe(), &source.name);
     let there = there(source, target, had, options);
-    let (there, found) =
-        there.map_err(|error| Error::from_io(error, format!("{place}: reading {name}")))?;
+    let (there, found) = there.with_context(|| format!("{place}: reading {name}"))?;
     match (there, found) {
         (There::Ahead, _) => Err(Error::new(
             ErrorKind::Conflict,

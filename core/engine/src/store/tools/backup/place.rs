@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     format::{files, segment::HEADER_BYTES},
-    storage::{Access, File, Storage},
+    storage::{Access, File, IoContext, Storage},
     store::commit::shared::Shared,
 };
 
@@ -88,12 +88,7 @@ pub(super) fn identity(storage: &dyn Storage) -> Result<Vec<u8>> {
         file.read_at(0, &mut bytes)?;
         Ok(bytes)
     };
-    read().map_err(|error| {
-        Error::from_io(
-            error,
-            format!("{}: reading {}", storage.describe(), files::IDENTITY),
-        )
-    })
+    read().with_context(|| format!("{}: reading {}", storage.describe(), files::IDENTITY))
 }
 
 /// What the backup has of a segment, and the damage of the store's own where all of that was read.

@@ -10,7 +10,7 @@ use super::{
     walker::{Task, Walked},
 };
 use crate::{
-    Error, Result,
+    Result,
     format::{
         files,
         index::Block,
@@ -95,10 +95,7 @@ impl Examiner<'_> {
         wrong_copies: Vec<usize>,
     ) -> Result<()> {
         let is_header_made = wrong_copies.len() == COPIES.len() && segment.trailer().is_none();
-        let length = segment
-            .file
-            .len()
-            .map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
+        let length = segment.file_bytes()?;
         let is_too_long = length > limits::SEGMENT_BYTES_MAX;
         if is_too_long {
             let message = format!(

@@ -8,7 +8,7 @@ use super::{
     survey::Source,
 };
 use crate::{
-    Error, ErrorKind, Result, SegmentId,
+    ErrorKind, Result, SegmentId,
     format::{
         files::{self, Identity},
         index::{TRAILER_BYTES, Trailer},
@@ -16,7 +16,7 @@ use crate::{
     },
     limits,
     log::segment::Segment,
-    storage::{Access, File, Storage},
+    storage::{Access, File, IoContext, Storage},
     store::segments::chain,
 };
 
@@ -36,8 +36,7 @@ impl Slot {
             State::Headless { file, .. } => file.len(),
             State::Lost(_) => Ok(0),
         };
-        let length = length
-            .map_err(|error| Error::from_io(error, format!("measuring segment {}", self.id)))?;
+        let length = length.with_context(|| format!("measuring segment {}", self.id))?;
         Ok(length.min(limits::SEGMENT_BYTES_MAX))
     }
 
@@ -279,16 +278,19 @@ fn open(storage: &dyn Storage, id: SegmentId, identity: &Identity) -> Result<Sta
         Err(error) => return Err(error),
     };
     let name = files::segment_name(id);
-    let failed = |error| Error::from_io(error, format!("reading {name}"));
-    let file = storage.open(&name, Access::Read).map_err(failed)?;
-    let length = file.len().map_err(failed)?.min(limits::SEGMENT_BYTES_MAX);
+    let doing = || format!("reading {name}");
+    let file = storage.open(&name, Access::Read).with_context(doing)?;
+    let length = file
+        .len()
+        .with_context(doing)?
+        .min(limits::SEGMENT_BYTES_MAX);
     let mut start = vec![
         0;
         usize::try_from(length)
             .unwrap_or(HEADER_BYTES)
             .min(HEADER_BYTES)
     ];
-    file.read_at(0, &mut start).map_err(failed)?;
+    file.read_at(0, &mut start).with_context(doing)?;
     match Header::decode(&start, &name) {
         // Only longer than a segment can be: what follows is none of it.
         Ok(header) if header.segment == id && header.store == identity.store => {
@@ -358,23 +360,22 @@ struct FileSource {
 impl Source for FileSource {
     fn read(&self, offset: u64, length: u64) -> Result<bytes::Bytes> {
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        let failed = |error| {
-            Error::from_io(
-                error,
-                format!("{}: reading {length} bytes at {offset}", self.name),
-            )
-        };
-        self.file.read_at(offset, &mut bytes).map_err(failed)?;
+        let doing = || format!("{}: reading {length} bytes at {offset}", self.name);
+        self.file.read_at(offset, &mut bytes).with_context(doing)?;
         Ok(bytes.into())
     }
 }
 
 /// The copies of a segment's header at its start that are not what it should be: where they begin, and what is wrong.
 pub(crate) fn wrong_copies(segment: &Segment) -> Result<Vec<(usize, String)>> {
-    let failed = |error| Error::from_io(error, format!("reading the header of {}", segment.name));
-    let length = segment.file.len().map_err(failed)?.min(HEADER_BYTES as u64);
+    let doing = || format!("reading the header of {}", segment.name);
+    let length = segment
+        .file
+        .len()
+        .with_context(doing)?
+        .min(HEADER_BYTES as u64);
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(HEADER_BYTES)];
-    segment.file.read_at(0, &mut bytes).map_err(failed)?;
+    segment.file.read_at(0, &mut bytes).with_context(doing)?;
     let mut wrong = Vec::new();
     for start in COPIES {
         let copy = bytes

@@ -11,7 +11,7 @@ use crate::{
     },
     index::checkpoint::{self, Checkpoint},
     limits,
-    storage::{Access, File, Storage},
+    storage::{Access, File, IoContext, Storage},
     store::{files::end, open::folder::read_identity, segments::chain},
 };
 
@@ -241,11 +241,11 @@ const IDENTITIES_MAX: usize = 64;
 /// The header of a segment, whatever store it is of, when one of its copies checks.
 fn header_of(storage: &dyn Storage, id: SegmentId) -> Result<Option<Header>> {
     let name = files::segment_name(id);
-    let failed = |error| Error::from_io(error, format!("reading the header of {name}"));
-    let file = storage.open(&name, Access::Read).map_err(failed)?;
-    let length = file.len().map_err(failed)?.min(HEADER_BYTES as u64);
+    let doing = || format!("reading the header of {name}");
+    let file = storage.open(&name, Access::Read).with_context(doing)?;
+    let length = file.len().with_context(doing)?.min(HEADER_BYTES as u64);
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(HEADER_BYTES)];
-    file.read_at(0, &mut bytes).map_err(failed)?;
+    file.read_at(0, &mut bytes).with_context(doing)?;
     let header = match Header::decode(&bytes, &name) {
         Err(error) if error.kind() == ErrorKind::Damaged => footer_of(&*file, &name)?,
         header => Some(header?),
@@ -255,13 +255,13 @@ fn header_of(storage: &dyn Storage, id: SegmentId) -> Result<Option<Header>> {
 
 /// The copy of the header that ends the index block of a sealed segment.
 pub(super) fn footer_of(file: &dyn File, name: &str) -> Result<Option<Header>> {
-    let failed = |error| Error::from_io(error, format!("reading the header of {name}"));
+    let doing = || format!("reading the header of {name}");
     let behind = (COPY_BYTES + TRAILER_BYTES) as u64;
-    let Some(at) = file.len().map_err(failed)?.checked_sub(behind) else {
+    let Some(at) = file.len().with_context(doing)?.checked_sub(behind) else {
         return Ok(None);
     };
     let mut copy = [0; COPY_BYTES];
-    file.read_at(at, &mut copy).map_err(failed)?;
+    file.read_at(at, &mut copy).with_context(doing)?;
     match Header::decode_copy(&copy, name, usize::try_from(at).unwrap_or(usize::MAX)) {
         Ok(header) => Ok(Some(header)),
         Err(error) if error.kind() == ErrorKind::Damaged => Ok(None),
