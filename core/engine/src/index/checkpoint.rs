@@ -152,7 +152,7 @@ pub(crate) fn announced_bytes(header: &[u8; HEADER_BYTES]) -> Option<u64> {
     let mut fields = Fields::new(header);
     let known = fields.take::<8>() == MAGIC && fields.u32() == VERSION && fields.u32() == 0;
     known
-        .then(|| fields.u64())
+        .then(|| fields.get::<u64>())
         .and_then(|body| body.checked_add(HEADER_BYTES as u64))
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
     let (header, body) = bytes.split_at_checked(HEADER_BYTES)?;
     let mut fields = Fields::new(header);
     let known = fields.take::<8>() == MAGIC && fields.u32() == VERSION && fields.u32() == 0;
-    let whole = known && fields.u64() == body.len() as u64;
+    let whole = known && fields.get::<u64>() == body.len() as u64;
     if !whole
         || fields.u32() != checksum::crc_of_parts(&[&header[..24], body])
         || header[28..] != [0; 4]
@@ -206,7 +206,7 @@ pub(crate) fn may_be_one(start: &[u8], length: u64) -> bool {
     let length = length.checked_sub(HEADER_BYTES as u64);
     start.len() >= HEADER_BYTES
         && start[..8] == MAGIC
-        && Some(Fields::new(&start[16..]).u64()) == length
+        && Some(Fields::new(&start[16..]).get::<u64>()) == length
 }
 
 /// Whether bytes are no checkpoint of any build: then they are damaged. One of another version or encoding checks.
@@ -217,7 +217,7 @@ pub(crate) fn is_damaged(bytes: &[u8]) -> bool {
     let mut fields = Fields::new(header);
     let magic = fields.take::<8>();
     let (length, crc) = (
-        Fields::new(&header[16..]).u64(),
+        Fields::new(&header[16..]).get::<u64>(),
         Fields::new(&header[24..]).u32(),
     );
     magic != MAGIC

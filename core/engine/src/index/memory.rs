@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::NumberMap;
 use crate::format::{
-    index::{self, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StepRow, StreamRow},
+    index::{Counts, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StepRow, StreamRow},
     offset_to_units, units_to_offset,
 };
 
@@ -186,13 +186,15 @@ impl MemoryIndex {
 
     /// The size of the index block if the segment were sealed now.
     pub(crate) fn encoded_bytes(&self) -> u64 {
-        index::encoded_bytes(
+        let keys = self.keys.rows.len();
+        Counts::of([
             self.streams.len(),
             self.postings,
             self.samples.len(),
             self.steps.len(),
-            self.keys.rows.len(),
-        )
+            keys,
+        ])
+        .encoded_bytes()
     }
 }
 

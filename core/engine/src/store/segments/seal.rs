@@ -2,7 +2,12 @@
 
 use crate::{
     Host, Result, SegmentId,
-    format::{Features, WRITER_VERSION, files::Identity, index::Trailer, segment::Header},
+    format::{
+        Features, WRITER_VERSION,
+        files::Identity,
+        index::{Ends, Trailer},
+        segment::Header,
+    },
     index::{memory::Copied, streams::Streams},
     limits,
     log::segment::Segment,
@@ -51,29 +56,14 @@ pub(crate) fn encode_index(
             .get(number)
             .map_or([0; 16], |stream| *stream.id.as_bytes())
     };
-    let times = index
-        .times_ms
-        .unwrap_or((segment.header.base_time_ms, segment.header.base_time_ms));
-    let records = index.records;
     let header = &segment.header;
-    let trailer = Trailer {
-        segment: segment.id(),
-        salt: header.salt,
+    let ends = Ends {
         data_end: end,
-        base_position: header.base_position,
-        next_position: header.base_position + u64::from(records),
-        records,
-        time_min_ms: times.0,
-        time_max_ms: times.1,
-        stream_rows: 0,
-        postings: 0,
-        samples: 0,
-        steps: 0,
-        keys: 0,
+        next_position: header.base_position + u64::from(index.records),
         next_stream,
-        index_crc: 0,
         repaired: false,
     };
+    let trailer = Trailer::new(header, &ends, index.records, index.times_ms);
     let (bytes, crc) = index.parts(id_of).encode(trailer, header);
     EncodedIndex { bytes, crc }
 }

@@ -166,7 +166,7 @@ impl Writer {
         self.due = None;
         self.spare_asked = false;
         self.checkpoint_asked = start;
-        self.index_bytes = index::encoded_bytes(0, 0, 0, 0, 0);
+        self.index_bytes = index::Counts::default().encoded_bytes();
     }
 
     /// Whether a checkpoint is due after every `step` bytes, the active segment being `end` long: then it is asked for.

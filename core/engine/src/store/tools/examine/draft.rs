@@ -4,7 +4,9 @@
 use crate::{
     Kind,
     format::{
-        index::{self, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StepRow, StreamRow, Trailer},
+        index::{
+            Counts, Ends, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StepRow, StreamRow, Trailer,
+        },
         offset_to_units, segment,
     },
     index::NumberMap,
@@ -49,14 +51,6 @@ impl Row {
             each.iter().copied().chain(lost.into_iter().flatten())
         })
     }
-}
-
-/// What a trailer says that the records don't.
-pub(crate) struct Ends {
-    pub(crate) data_end: u64,
-    pub(crate) next_position: u64,
-    pub(crate) next_stream: u32,
-    pub(crate) repaired: bool,
 }
 
 impl Draft {
@@ -116,13 +110,14 @@ impl Draft {
     /// The size of the index block, its trailer included, without making it.
     pub(crate) fn encoded_bytes(&self) -> u64 {
         let postings = self.rows.values().map(|row| row.count as usize).sum();
-        index::encoded_bytes(
+        Counts::of([
             self.rows.len(),
             postings,
             self.samples.len(),
             self.steps.len(),
             self.keys.len(),
-        )
+        ])
+        .encoded_bytes()
     }
 
     /// Whether a data record of the stream was named.
@@ -199,24 +194,6 @@ impl Draft {
 
     /// The trailer, but for the counts and the CRC that come with the block.
     pub(crate) fn trailer(&self, header: &segment::Header, ends: &Ends) -> Trailer {
-        let (time_min_ms, time_max_ms) = self.times_ms(header);
-        Trailer {
-            segment: header.segment,
-            salt: header.salt,
-            data_end: ends.data_end,
-            base_position: header.base_position,
-            next_position: ends.next_position,
-            records: self.records,
-            time_min_ms,
-            time_max_ms,
-            stream_rows: 0,
-            postings: 0,
-            samples: 0,
-            steps: 0,
-            keys: 0,
-            next_stream: ends.next_stream,
-            index_crc: 0,
-            repaired: ends.repaired,
-        }
+        Trailer::new(header, ends, self.records, self.times_ms)
     }
 }

@@ -2,7 +2,6 @@
 
 use super::{
     compare,
-    draft::Ends,
     examiner::{Examiner, Part},
     slots::{Slot, State},
     sources,
@@ -13,7 +12,7 @@ use crate::{
     Result,
     format::{
         files,
-        index::Block,
+        index::{Block, Ends},
         segment::{COPIES, HEADER_BYTES},
     },
     limits,

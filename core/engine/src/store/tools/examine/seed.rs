@@ -76,7 +76,7 @@ pub(crate) fn find(source: &dyn Source, from: u64, end: u64, shift: u64) -> Resu
 /// The length of the padded body, if this may be a header at all.
 fn plausible_body(bytes: &[u8; record::HEADER_BYTES], place: u64, room: u64) -> Option<u64> {
     let mut fields = Fields::new(&bytes[2..]);
-    let (kind, flags) = (fields.u8(), fields.u8());
+    let (kind, flags) = (fields.get::<u8>(), fields.get::<u8>());
     let (body, _, stream, sequence) = (fields.u32(), fields.u32(), fields.u32(), fields.u32());
     let (_, watermark) = (fields.u32(), u64::from(fields.u32()) * aligned(1) as u64);
     let body_bytes = aligned(body as usize) as u64;
@@ -108,7 +108,12 @@ fn is_confirmed(
     shift: u64,
 ) -> Result<bool> {
     let mut fields = Fields::new(&bytes[2..]);
-    let (kind, flags, _, index) = (fields.u8(), Flags(fields.u8()), fields.u32(), fields.u32());
+    let (kind, flags, _, index) = (
+        fields.get::<u8>(),
+        Flags(fields.get()),
+        fields.u32(),
+        fields.u32(),
+    );
     let header_bytes = record::HEADER_BYTES as u64;
     if end.saturating_sub(next) >= header_bytes {
         let following = source.read(next, header_bytes)?;

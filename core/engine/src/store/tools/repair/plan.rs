@@ -8,7 +8,7 @@ use crate::{
     Error, ErrorKind, Host, Result, SegmentId, checksum,
     format::{
         files::{self, End, Identity},
-        index::{Block, TRAILER_BYTES, Trailer},
+        index::{Block, Ends, TRAILER_BYTES, Trailer},
         segment::{HEADER_BYTES, Header},
     },
     limits,
@@ -16,7 +16,7 @@ use crate::{
     store::{
         published::{batches::apply_block, durable::Durable},
         segments::seal::first_header,
-        tools::examine::{draft::Ends, examiner::Part, run::Examined, walker::Walker},
+        tools::examine::{examiner::Part, run::Examined, walker::Walker},
     },
 };
 
