@@ -27,6 +27,12 @@ impl Streams {
             .get(index % CHUNK_STREAMS)
     }
 
+    /// The id of the stream with a number, zeros where there is none.
+    pub(crate) fn id_bytes(&self, number: u32) -> [u8; 16] {
+        self.get(number)
+            .map_or([0; 16], |stream| *stream.id.as_bytes())
+    }
+
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Stream> {
         let index = (number as usize).checked_sub(1)?;
         Arc::make_mut(self.chunks.get_mut(index / CHUNK_STREAMS)?).get_mut(index % CHUNK_STREAMS)

@@ -269,14 +269,9 @@ impl Durable {
         let header = &frame.header;
         let body = record::Body::decode(header.flags, &frame.body)?;
         let mut step = StepRow {
-            kind: header.kind,
-            stream: header.stream,
             sequence: header.sequence,
-            ordinal: 0,
             offset: frame.offset,
-            other: 0,
-            target: 0,
-            id: [0; 16],
+            ..StepRow::new(header.kind, header.stream)
         };
         let last = |number: u32| {
             self.directory

@@ -51,11 +51,6 @@ pub(crate) fn encode_index(
     end: u64,
     next_stream: u32,
 ) -> EncodedIndex {
-    let id_of = |number| {
-        streams
-            .get(number)
-            .map_or([0; 16], |stream| *stream.id.as_bytes())
-    };
     let header = &segment.header;
     let ends = Ends {
         data_end: end,
@@ -64,7 +59,9 @@ pub(crate) fn encode_index(
         repaired: false,
     };
     let trailer = Trailer::new(header, &ends, index.records, index.times_ms);
-    let (bytes, crc) = index.parts(id_of).encode(trailer, header);
+    let (bytes, crc) = index
+        .parts(|number| streams.id_bytes(number))
+        .encode(trailer, header);
     EncodedIndex { bytes, crc }
 }
 

@@ -104,14 +104,9 @@ impl Staging<'_, '_> {
     ) -> Position {
         let offset = self.open.end();
         let mut step = StepRow {
-            kind,
-            stream,
             sequence,
-            ordinal: 0,
             offset,
-            other: 0,
-            target: 0,
-            id: [0; 16],
+            ..StepRow::new(kind, stream)
         };
         complete(&mut step);
         self.open.entries.steps.push(step);

@@ -1,7 +1,7 @@
 //! What a checkpoint knows of and no record behind the gap shows.
 
 use super::{
-    lose::{Done, empty_step},
+    lose::Done,
     walker::{NOWHERE, Walker},
 };
 use crate::{
@@ -19,10 +19,9 @@ impl Walker {
         for (target, (number, sequence)) in std::mem::take(&mut self.erased) {
             if !self.durable.directory.redacted().contains(target) {
                 let step = StepRow {
-                    kind: Kind::REDACT,
                     sequence,
                     target,
-                    ..empty_step(number)
+                    ..StepRow::new(Kind::REDACT, number)
                 };
                 done = done.and(self.lose_step(step, NOWHERE).map(drop));
             }
@@ -49,10 +48,7 @@ impl Walker {
         }
         if theirs.deleted {
             self.lose_step(
-                StepRow {
-                    kind: Kind::DELETE,
-                    ..empty_step(number)
-                },
+                StepRow::new(Kind::DELETE, number),
                 self.last_mention(number, 0),
             )?;
         }

@@ -201,11 +201,7 @@ pub(super) fn checkpoint(
     let Some(block) = theirs.active_block(&segment.header) else {
         return Some("its index of the last segment does not check".to_owned());
     };
-    let id_of = |number| {
-        ours.directory
-            .stream(number)
-            .map_or([0; 16], |stream| *stream.id.as_bytes())
-    };
+    let id_of = |number| ours.directory.streams().id_bytes(number);
     blocks(&block.parts(), &draft.parts(id_of), seen.is_behind_loss)
         .into_iter()
         .next()

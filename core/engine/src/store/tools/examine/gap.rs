@@ -13,7 +13,7 @@
 use super::survey::Hole;
 use crate::{
     Kind, SegmentId,
-    format::record,
+    format::{index::StepRow, record},
     index::{NumberMap, directory::Directory, stream::Location},
     log::segment::Segment,
 };
@@ -166,6 +166,26 @@ pub(super) const PLACE_BYTES: u64 = record::HEADER_BYTES as u64;
 const LOST_TOLD_MAX: usize = 20;
 
 impl Lost {
+    /// Data records of a stream, by sequence.
+    pub(super) fn data(stream: u32, first: u32, last: u32) -> Self {
+        Self {
+            stream,
+            kind: Kind::DATA,
+            first,
+            last,
+        }
+    }
+
+    /// The engine record behind a row.
+    pub(super) fn of(row: &StepRow) -> Self {
+        Self {
+            stream: row.stream,
+            kind: row.kind,
+            first: row.sequence,
+            last: row.sequence,
+        }
+    }
+
     pub(super) fn told(&self, directory: &Directory) -> String {
         let id = directory.stream(self.stream).map(|stream| stream.id);
         let stream = id.map_or_else(

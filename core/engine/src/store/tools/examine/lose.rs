@@ -8,7 +8,7 @@ use super::{
     places::Taken,
     walker::{NOWHERE, Walker},
 };
-use crate::{Kind, StreamId, format::index::StepRow, index::stream::Location};
+use crate::{Kind, SegmentId, StreamId, format::index::StepRow, index::stream::Location};
 
 pub(super) type Done = Result<(), String>;
 
@@ -38,11 +38,10 @@ impl Walker {
             }
             let place = self.lose_step(
                 StepRow {
-                    kind,
                     sequence,
                     other,
                     id,
-                    ..empty_step(number)
+                    ..StepRow::new(kind, number)
                 },
                 behind,
             )?;
@@ -53,11 +52,7 @@ impl Walker {
 
     /// Loses what a stream must have had when it was forked, and has not. Whether there was any.
     fn lose_shared(&mut self, child: u32, parent: u32, at: u32) -> Result<bool, String> {
-        let given = self
-            .durable
-            .directory
-            .stream(parent)
-            .map_or(0, |stream| stream.ordinals);
+        let given = self.given(parent);
         self.lose_still_shared(child, parent)?;
         self.lose_data(parent, at.saturating_sub(self.last_sequence(parent)))?;
         Ok(self
@@ -69,11 +64,7 @@ impl Walker {
 
     /// Of that, what the checkpoint says that the fork still has in common with it.
     pub(super) fn lose_still_shared(&mut self, child: u32, parent: u32) -> Done {
-        let given = self
-            .durable
-            .directory
-            .stream(parent)
-            .map_or(0, |stream| stream.ordinals);
+        let given = self.given(parent);
         for Shared {
             first_sequence,
             first_ordinal,
@@ -120,55 +111,19 @@ impl Walker {
             .map(|stream| stream.id);
         // What was truncated is told by `lose_truncated`: these came later.
         let truncated = self.truncated.get(&number).copied().unwrap_or(NOWHERE);
-        let behind = |walker: &Self| walker.last_place(number).max(truncated);
-        if self.room_behind(behind(self)) < u64::from(count) {
+        if self.room_behind(self.last_place(number).max(truncated)) < u64::from(count) {
             return Err(format!(
                 "{count} records of {} would be lost before it, more than the log lacks",
                 told(id, number)
             ));
         }
-        let mut left = count;
-        while left > 0 {
-            let taken = self.take_places(left, behind(self));
-            let Taken {
-                gap,
-                location,
-                count,
-            } = taken.ok_or_else(|| format!("no place is left for {left} records"))?;
-            let first = self.last_sequence(number).saturating_add(1);
-            let lost = self
-                .durable
-                .directory
-                .apply_lost(number, count, location.segment);
-            let ordinal = lost.map_err(|error| error.to_string())?;
-            self.draft(location.segment).add_lost_data(
-                number,
-                ordinal,
-                count,
-                location.offset,
-                PLACE_BYTES,
-            );
-            self.note(
-                gap,
-                Lost {
-                    stream: number,
-                    kind: Kind::DATA,
-                    first,
-                    last: first.saturating_add(count - 1),
-                },
-                count,
-            );
-            let last = location.offset + u64::from(count - 1) * PLACE_BYTES;
-            self.set_place(
-                number,
-                Location {
-                    offset: last,
-                    ..location
-                },
-            );
-            left -= count;
-        }
-        Ok(())
+        self.place_data(number, count, truncated, |walker, count, segment| {
+            let first = walker.last_sequence(number).saturating_add(1);
+            let ordinal = walker.durable.directory.apply_lost(number, count, segment);
+            let ordinal = ordinal.map_err(|error| error.to_string())?;
+            walker.truncated.remove(&number);
+            Ok((ordinal, first))
+        })
     }
 
     /// The same of records that came before the truncation that is the last step of the stream: it took them away.
@@ -178,20 +133,39 @@ impl Walker {
             .get(&number)
             .copied()
             .ok_or("nothing was truncated")?;
-        let mut left = count;
+        self.place_data(number, count, NOWHERE, |walker, count, segment| {
+            let ordinal = walker
+                .durable
+                .directory
+                .apply_truncated(number, count, segment);
+            let ordinal = ordinal.map_err(|error| error.to_string())?;
+            let step = walker
+                .draft(at.segment)
+                .step_mut(at.offset)
+                .ok_or("a truncation that is known is another")?;
+            step.ordinal = step.ordinal.saturating_add(count);
+            Ok((ordinal, 0))
+        })
+    }
+
+    /// Gives lost data records of a stream places behind a location and behind the stream's last record, as many at a time as
+    /// a gap has in a row. `apply` applies so many in a segment, and says the ordinal and the sequence of the first.
+    fn place_data(
+        &mut self,
+        number: u32,
+        mut left: u32,
+        behind: Location,
+        apply: impl Fn(&mut Self, u32, SegmentId) -> Result<(u32, u32), String>,
+    ) -> Done {
         while left > 0 {
             let Taken {
                 gap,
                 location,
                 count,
             } = self
-                .take_places(left, self.last_place(number))
+                .take_places(left, self.last_place(number).max(behind))
                 .ok_or_else(|| format!("no place is left for {left} records"))?;
-            let ordinal = self
-                .durable
-                .directory
-                .apply_truncated(number, count, location.segment);
-            let ordinal = ordinal.map_err(|error| error.to_string())?;
+            let (ordinal, first) = apply(self, count, location.segment)?;
             self.draft(location.segment).add_lost_data(
                 number,
                 ordinal,
@@ -199,45 +173,22 @@ impl Walker {
                 location.offset,
                 PLACE_BYTES,
             );
-            let step = self
-                .draft(at.segment)
-                .step_mut(at.offset)
-                .ok_or("a truncation that is known is another")?;
-            step.ordinal = step.ordinal.saturating_add(count);
-            self.note(
-                gap,
-                Lost {
-                    stream: number,
-                    kind: Kind::DATA,
-                    first: 0,
-                    last: count - 1,
-                },
-                count,
-            );
-            let last = location.offset + u64::from(count - 1) * PLACE_BYTES;
-            self.last_places.insert(
-                number,
-                Location {
-                    offset: last,
-                    ..location
-                },
-            );
+            let last = first.saturating_add(count - 1);
+            self.note(gap, Lost::data(number, first, last), count);
+            let offset = location.offset + u64::from(count - 1) * PLACE_BYTES;
+            self.last_places
+                .insert(number, Location { offset, ..location });
             left -= count;
         }
         Ok(())
     }
 
     pub(super) fn lose_truncation(&mut self, number: u32, after: u32) -> Done {
-        let ordinal = self
-            .durable
-            .directory
-            .stream(number)
-            .map_or(0, |stream| stream.ordinals);
+        let ordinal = self.given(number);
         let step = StepRow {
-            kind: Kind::TRUNCATE,
             sequence: after,
             ordinal,
-            ..empty_step(number)
+            ..StepRow::new(Kind::TRUNCATE, number)
         };
         self.lose_step(step, self.last_mention(number, after))
             .map(drop)
@@ -278,16 +229,7 @@ impl Walker {
         if count > 0 {
             draft.add_lost();
         }
-        self.note(
-            gap,
-            Lost {
-                stream: step.stream,
-                kind: step.kind,
-                first: step.sequence,
-                last: step.sequence,
-            },
-            1,
-        );
+        self.note(gap, Lost::of(&step), 1);
         self.step_at(&step, location);
         Ok(location)
     }
@@ -332,11 +274,7 @@ impl Walker {
 
     /// Loses what there was of a stream before a range of its own records that begins in what is lost.
     fn lose_range(&mut self, number: u32, first_sequence: u32, first_ordinal: u32) -> Done {
-        let given = self
-            .durable
-            .directory
-            .stream(number)
-            .map_or(0, |stream| stream.ordinals);
+        let given = self.given(number);
         if self.truncated.contains_key(&number)
             && first_sequence == self.last_sequence(number).saturating_add(1)
         {
@@ -350,26 +288,8 @@ impl Walker {
     }
 
     pub(super) fn lose_data_up_to(&mut self, number: u32, ordinal: u32) -> Done {
-        let given = self
-            .durable
-            .directory
-            .stream(number)
-            .map_or(0, |stream| stream.ordinals);
+        let given = self.given(number);
         self.lose_data(number, ordinal.saturating_sub(given))
-    }
-}
-
-/// A step of a stream of which nothing is known yet.
-pub(super) fn empty_step(stream: u32) -> StepRow {
-    StepRow {
-        kind: Kind::CREATE,
-        stream,
-        sequence: 0,
-        ordinal: 0,
-        offset: 0,
-        other: 0,
-        target: 0,
-        id: [0; 16],
     }
 }
 

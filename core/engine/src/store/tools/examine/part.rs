@@ -240,11 +240,7 @@ impl Examiner<'_> {
             return false;
         };
         let directory = &self.walker.durable.directory;
-        let id_of = |number| {
-            directory
-                .stream(number)
-                .map_or([0; 16], |stream| *stream.id.as_bytes())
-        };
+        let id_of = |number| directory.streams().id_bytes(number);
         let draft = self.walker.drafts.entry(segment.id()).or_default();
         let mut wrong: Vec<String> = walked.contradiction.clone().into_iter().collect();
         if wrong.is_empty() {
@@ -282,11 +278,7 @@ impl Examiner<'_> {
     /// The CRC of the index block that the records of a segment give.
     fn draft_crc(&mut self, part: &Part) -> u32 {
         let directory = &self.walker.durable.directory;
-        let id_of = |number| {
-            directory
-                .stream(number)
-                .map_or([0; 16], |stream| *stream.id.as_bytes())
-        };
+        let id_of = |number| directory.streams().id_bytes(number);
         let draft = self.walker.drafts.entry(part.header.segment).or_default();
         let ends = Ends {
             data_end: part.data_end,

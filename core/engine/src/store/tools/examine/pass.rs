@@ -7,7 +7,7 @@ use super::{
     survey::Hole,
     walker::{Task, Walker, Within},
 };
-use crate::{Kind, index::stream::Location};
+use crate::Kind;
 
 impl Walker {
     /// Holds a record against what the index names at its place, once that is followed.
@@ -120,11 +120,7 @@ impl Walker {
         match named {
             Named::Data { stream, ordinal } => {
                 self.settle_ordinal(stream, ordinal)?;
-                let last = self
-                    .durable
-                    .directory
-                    .stream(stream)
-                    .map_or(0, |stream| stream.last_sequence());
+                let last = self.last_sequence(stream);
                 let given =
                     self.durable
                         .directory
@@ -136,19 +132,12 @@ impl Walker {
                     ));
                 }
                 self.draft(within.id).add_data(stream, ordinal, offset);
-                self.set_place(
+                self.set_place(stream, within.at(offset));
+                gap.add(Lost::data(
                     stream,
-                    Location {
-                        segment: within.id,
-                        offset,
-                    },
-                );
-                gap.add(Lost {
-                    stream,
-                    kind: Kind::DATA,
-                    first: last.saturating_add(1),
-                    last: last.saturating_add(1),
-                });
+                    last.saturating_add(1),
+                    last.saturating_add(1),
+                ));
             }
             Named::Step(step) => {
                 if matches!(step.kind, Kind::CREATE | Kind::FORK)
@@ -158,19 +147,8 @@ impl Walker {
                 }
                 self.apply_step(within.id, &step)?;
                 self.draft(within.id).add_step(step);
-                self.step_at(
-                    &step,
-                    Location {
-                        segment: within.id,
-                        offset,
-                    },
-                );
-                gap.add(Lost {
-                    stream: step.stream,
-                    kind: step.kind,
-                    first: step.sequence,
-                    last: step.sequence,
-                });
+                self.step_at(&step, within.at(offset));
+                gap.add(Lost::of(&step));
             }
         }
         Ok(())

@@ -40,20 +40,12 @@ impl Walker {
                 .get(&within.id)
                 .is_some_and(|draft| draft.has_stream(number))
         });
-        let given = self
-            .durable
-            .directory
-            .stream(number)
-            .map_or(0, |stream| stream.ordinals);
+        let given = self.given(number);
         match row {
             Some(row) => self.lose_ranges(number, given, row.first_ordinal)?,
             None => self.lose_range_before(number, given..=u32::MAX, sequence)?,
         }
-        let given = self
-            .durable
-            .directory
-            .stream(number)
-            .map_or(0, |stream| stream.ordinals);
+        let given = self.given(number);
         let known = match row {
             Some(row) => Some(
                 row.first_ordinal
@@ -97,11 +89,7 @@ impl Walker {
             return Ok(());
         }
         self.create_lost(number)?;
-        let given = self
-            .durable
-            .directory
-            .stream(number)
-            .map_or(0, |stream| stream.ordinals);
+        let given = self.given(number);
         self.lose_data(number, ordinal.saturating_sub(given.saturating_add(1)))
     }
 
@@ -127,11 +115,7 @@ impl Walker {
         let Some(about) = about else { return Ok(()) };
         let given = within.given_by(frame.offset);
         if let Some(ordinal) = given {
-            let before = self
-                .durable
-                .directory
-                .stream(about)
-                .map_or(0, |stream| stream.ordinals);
+            let before = self.given(about);
             self.lose_ranges(about, before, ordinal)?;
         }
         if header.kind == Kind::FORK {
@@ -148,20 +132,13 @@ impl Walker {
             let begins = self.names.begins_behind(about).unwrap_or(0);
             self.begin_further_on(about, header.sequence.saturating_sub(own).max(begins));
             if given.is_none() {
-                let before = self
-                    .durable
-                    .directory
-                    .stream(about)
-                    .map_or(0, |stream| stream.ordinals);
+                let before = self.given(about);
                 // What an index has of the stream from here on came later.
                 let row = within
                     .block
                     .as_ref()
                     .and_then(|block| block.find_stream(about));
-                let here = Location {
-                    segment: within.id,
-                    offset: frame.offset,
-                };
+                let here = within.at(frame.offset);
                 let first = row
                     .map(|row| row.first_ordinal)
                     .or_else(|| self.names.first_behind(about, here));

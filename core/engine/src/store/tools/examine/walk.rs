@@ -17,10 +17,7 @@ use crate::{
         record::{self, Flags},
         segment::HEADER_BYTES,
     },
-    index::{
-        checkpoint::{Checkpoint, End},
-        stream::Location,
-    },
+    index::checkpoint::{Checkpoint, End},
     log::segment::{Frame, Segment},
 };
 
@@ -275,13 +272,7 @@ impl Walker {
             .map_err(|error| error.to_string())?;
         self.draft(within.id)
             .add_data(number, ordinal, frame.offset);
-        self.set_place(
-            number,
-            Location {
-                segment: within.id,
-                offset: frame.offset,
-            },
-        );
+        self.set_place(number, within.at(frame.offset));
         Self::check_named(
             within,
             frame.offset,
@@ -302,13 +293,7 @@ impl Walker {
         self.durable.directory.complete_step(&mut step);
         self.apply_step(within.id, &step)?;
         self.draft(within.id).add_step(step);
-        self.step_at(
-            &step,
-            Location {
-                segment: within.id,
-                offset: frame.offset,
-            },
-        );
+        self.step_at(&step, within.at(frame.offset));
         Self::check_named(within, frame.offset, Named::Step(step));
         Ok(())
     }

@@ -92,6 +92,14 @@ pub(super) struct Within {
 }
 
 impl Within {
+    /// A place in the segment.
+    pub(super) fn at(&self, offset: u64) -> Location {
+        Location {
+            segment: self.id,
+            offset,
+        }
+    }
+
     pub(super) fn contradict(&mut self, what: String) {
         self.walked.contradiction.get_or_insert(what);
         (self.block, self.guide) = (None, None);
@@ -160,6 +168,14 @@ impl Walker {
             .directory
             .stream(number)
             .map_or(0, |stream| stream.last_sequence())
+    }
+
+    /// How many data records a stream was given.
+    pub(super) fn given(&self, number: u32) -> u32 {
+        self.durable
+            .directory
+            .stream(number)
+            .map_or(0, |stream| stream.ordinals)
     }
 }
 

@@ -317,11 +317,7 @@ fn make_index(
         ));
     }
     let directory = &walker.durable.directory;
-    let parts = draft.parts(|number| {
-        directory
-            .stream(number)
-            .map_or([0; 16], |stream| *stream.id.as_bytes())
-    });
+    let parts = draft.parts(|number| directory.streams().id_bytes(number));
     let base = header.base_position;
     let next_position = part
         .next_position
