@@ -12,17 +12,18 @@ use super::{
         shared::Shared,
         stage::{Outcome, Waiting, appended},
     },
-    open::{entry, load::Recovery},
+    open::entry,
     options::OpenOptions,
     place::Place,
     read::{self, Reader},
     scan::{LogReader, Subscription},
-    stat::{self, Stat},
-    tools::backup::{self, Backup, BackupOptions},
+    stat,
+    tools::{backup, verify::verify},
 };
 use crate::{
-    Appended, Batch, Expected, NewRecord, Op, Position, ReadOptions, Record, Result, Sequence,
-    Snapshot, StreamId, StreamInfo, index::stream::Stream, storage::Storage,
+    Appended, Backup, BackupOptions, Batch, Expected, NewRecord, Op, Position, ReadOptions, Record,
+    Recovery, Result, Sequence, Snapshot, Stat, StreamId, StreamInfo, Verification,
+    index::stream::Stream, storage::Storage,
 };
 
 /// A log of streams of records, in a folder or in memory. Clones are handles of the same open store.
@@ -182,6 +183,14 @@ impl Store {
     pub fn sync(&self) -> Result<()> {
         self.shared().check_process()?;
         self.shared().flush(true)
+    }
+
+    /// Reads every byte of the store's storage, also beside a writer. As [`verify()`].
+    ///
+    /// # Errors
+    /// As [`verify()`].
+    pub fn verify(&self) -> Result<Verification> {
+        verify(&*self.shared().storage)
     }
 
     /// Copies the store to another place while it is used: all that is acknowledged when it begins, of a reader all that it

@@ -26,15 +26,11 @@ mod tools;
 
 pub use commit::future::Commit;
 pub use handle::Store;
-pub use open::load::Recovery;
 pub use options::{Missing, Mode, OpenOptions, Preallocation};
 pub use read::Reader;
 pub use scan::{LogReader, Subscription};
-pub use stat::Stat;
 pub use tools::{
-    backup::{Backup, BackupOptions},
-    repair::{Repair, repair},
-    report::{Problem, Verification},
+    repair::repair,
     salvage::{Salvage, Salvaged, salvage},
     verify::{verify, verify_with},
 };

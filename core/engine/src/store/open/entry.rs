@@ -4,11 +4,11 @@ use super::{
     beside::load_beside_a_writer,
     folder::{Folder, no_store, not_a_store, read_identity, remove_unfinished, state_of},
     holder::holder,
-    load::{LoadMode, Loaded, Recovery, load},
+    load::{LoadMode, Loaded, load},
     lock::{in_time, lock, lock_identity},
 };
 use crate::{
-    Error, ErrorKind, Result,
+    Error, ErrorKind, Recovery, Result,
     format::{
         Features,
         files::{self, Identity},

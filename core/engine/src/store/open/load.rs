@@ -9,7 +9,7 @@ use super::{
     torn::check_torn,
 };
 use crate::{
-    Error, ErrorKind, Result, SegmentId,
+    Error, ErrorKind, Recovery, Result, SegmentId,
     format::{
         files::{self, Identity, Watermark},
         index::Trailer,
@@ -43,19 +43,6 @@ pub(crate) struct Loaded {
     pub(crate) report: Recovery,
     /// Up to where the records of the last segment prove that it was durable.
     pub(crate) proven: Option<(SegmentId, u64)>,
-}
-
-/// What opening a store found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Recovery {
-    /// Whether the store was closed, not left by a crash, or was just made.
-    pub clean: bool,
-    /// How many records of the active segment were read, because no checkpoint covered them.
-    pub records_scanned: u64,
-    /// How many sealed segments' index blocks were read, because no checkpoint covered them.
-    pub index_blocks_read: u64,
-    /// How many bytes after the last whole batch were a write that a crash cut off, never acknowledged.
-    pub torn_bytes: u64,
 }
 
 /// Reads the log. `limit` is how far the writer has published, for a reader beside one.

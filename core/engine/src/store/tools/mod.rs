@@ -3,6 +3,5 @@
 pub(crate) mod backup;
 mod examine;
 pub(crate) mod repair;
-pub(crate) mod report;
 pub(crate) mod salvage;
 pub(crate) mod verify;

@@ -1,15 +1,12 @@
 //! `verify`: reads every byte of a store, makes everything anew that is derived from its records, and tells every
 //! difference.
 
-use super::{
-    examine::{
-        run::{View, examine},
-        sources::Sources,
-    },
-    report::Verification,
+use super::examine::{
+    run::{View, examine},
+    sources::Sources,
 };
 use crate::{
-    ErrorKind, Result,
+    ErrorKind, Result, Verification,
     format::files::Identity,
     storage::{Access, Storage},
     store::{

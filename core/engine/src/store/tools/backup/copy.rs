@@ -3,10 +3,10 @@
 use super::{
     check::{Check, check_tail},
     place::{CHUNK_BYTES, There, check_place, has_beginning, identity, there},
-    source::{BackupOptions, Source, sources, tail},
+    source::{Source, sources, tail},
 };
 use crate::{
-    Error, ErrorKind, Position, Result,
+    Backup, BackupOptions, Error, ErrorKind, Result,
     format::{files, segment::HEADER_BYTES},
     storage::{Access, IoContext, Storage},
     store::{commit::shared::Shared, files::small, open::lock},
@@ -14,19 +14,6 @@ use crate::{
 
 /// How the names of segments end.
 const SEGMENT: &str = ".seg";
-
-/// What a backup did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Backup {
-    /// Segments that were copied.
-    pub copied: u64,
-    /// Segments that the backup had already, as they are.
-    pub kept: u64,
-    /// The bytes that were copied.
-    pub bytes: u64,
-    /// The last position that the backup has.
-    pub last_position: Position,
-}
 
 /// Damage of the store that a backup met.
 #[derive(Default)]
@@ -137,7 +124,7 @@ fn copy_all(
             damage.add(found.filter(|_| is_sound));
         }
         if *there == There::Same {
-            done.kept += 1;
+            done.segments_kept += 1;
             continue;
         }
         // No segment but the last two may lack what seals it, whatever breaks the backup off.
@@ -152,8 +139,8 @@ fn copy_all(
         let found = copy(source, end, target, *there).map_err(copying)??;
         unsealed = Some((source, found.is_none())).filter(|_| end < source.end);
         damage.add(found);
-        done.copied += 1;
-        done.bytes += source.end;
+        done.segments_copied += 1;
+        done.bytes_copied += source.end;
     }
     Ok(done)
 }

@@ -13,6 +13,4 @@ mod copy;
 mod place;
 mod source;
 
-pub use copy::Backup;
 pub(crate) use copy::backup;
-pub use source::BackupOptions;

@@ -2,10 +2,10 @@
 
 use super::{
     check::Check,
-    source::{BackupOptions, Source, both, header, tail},
+    source::{Source, both, header, tail},
 };
 use crate::{
-    Error, ErrorKind, Result,
+    BackupOptions, Error, ErrorKind, Result,
     format::{files, segment::HEADER_BYTES},
     storage::{Access, File, IoContext, Storage},
     store::commit::shared::Shared,

@@ -5,15 +5,6 @@ use crate::{
     store::commit::shared::Shared, sync::Arc,
 };
 
-/// How to make a backup.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct BackupOptions {
-    /// Compare all bytes that an earlier backup has with the store's, copy again what is damaged, and check the store's own
-    /// too. Without it a segment's length, header and end are compared, and samples of its records; what is copied is
-    /// checked in any case.
-    pub verify: bool,
-}
-
 /// One segment to copy.
 pub(super) struct Source {
     pub(super) name: String,

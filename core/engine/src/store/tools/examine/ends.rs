@@ -82,7 +82,7 @@ pub(super) fn check(
     };
     if let Some(what) = what {
         wrong.end = true;
-        walker.report.damaged(
+        walker.damaged(
             files::END,
             0,
             format!("{what}; it is replaced at the next close"),
@@ -111,7 +111,7 @@ pub(super) fn check(
     });
     if let Some(what) = what {
         wrong.watermark = true;
-        walker.report.damaged(files::WATERMARK, 0, what);
+        walker.damaged(files::WATERMARK, 0, what);
     }
     let place = sources
         .checkpoint
@@ -142,7 +142,7 @@ pub(super) fn check(
         .or_else(|| sources.checkpoint_damaged.clone());
     if let Some(what) = what {
         wrong.checkpoint = true;
-        walker.report.damaged(
+        walker.damaged(
             files::CHECKPOINT,
             0,
             format!("{what}; nothing is lost by removing it, but time to open"),

@@ -96,7 +96,7 @@ impl Examiner<'_> {
         let message = format!(
             "{what}; a repair makes an empty one in its place, and everything else is readable then"
         );
-        self.walker.report.damaged(&name, 0, message);
+        self.walker.damaged(&name, 0, message);
         let start = HEADER_BYTES as u64;
         let salt = next.map_or(offset_to_units(start) ^ id.0, |next| next.predecessor_salt);
         let seed = checksum::crc_from(salt, &id.0.to_le_bytes());

@@ -77,11 +77,11 @@ impl Examiner<'_> {
                 "positions {next} to {} are lost: nothing is known of them",
                 base - 1
             );
-            self.walker.report.lost(&segment.name, 0, message);
+            self.walker.lost(&segment.name, 0, message);
             self.walker.report.lost += base - next;
         }
         for what in wrong {
-            self.walker.report.damaged(&segment.name, 0, what);
+            self.walker.damaged(&segment.name, 0, what);
         }
         self.walker.durable.epoch = self.walker.durable.epoch.max(header.epoch);
     }
@@ -102,7 +102,6 @@ impl Examiner<'_> {
                 limits::SEGMENT_BYTES_MAX
             );
             self.walker
-                .report
                 .damaged(&segment.name, limits::SEGMENT_BYTES_MAX, message);
         }
         let file_bytes = length.min(limits::SEGMENT_BYTES_MAX);
@@ -210,11 +209,8 @@ impl Examiner<'_> {
                 walked.is_unknown || walked.has_strays || Some(self.draft_crc(&part)) != expected
             }
             (None, Err(error)) => {
-                self.walker.report.damaged(
-                    &segment.name,
-                    found.end,
-                    format!("{error}; {MADE_AGAIN}"),
-                );
+                self.walker
+                    .damaged(&segment.name, found.end, format!("{error}; {MADE_AGAIN}"));
                 true
             }
             (None, Ok(_)) => {
@@ -222,7 +218,7 @@ impl Examiner<'_> {
                     .damage
                     .clone()
                     .unwrap_or_else(|| format!("its index block is missing; {MADE_AGAIN}"));
-                self.walker.report.damaged(&segment.name, found.end, what);
+                self.walker.damaged(&segment.name, found.end, what);
                 true
             }
         };
@@ -269,7 +265,6 @@ impl Examiner<'_> {
         for what in &wrong {
             let message = format!("its index block is not what its records give: {what}");
             self.walker
-                .report
                 .damaged(&segment.name, trailer.data_end, message);
         }
         !wrong.is_empty() || walked.is_unknown

@@ -13,7 +13,7 @@ use crate::{
     format::{files, segment::COPIES},
     log::segment::Segment,
     storage::Storage,
-    store::{open::load::Loaded, segments::chain::checked_block, tools::report::Verification},
+    store::{open::load::Loaded, segments::chain::checked_block},
     sync::Arc,
 };
 
@@ -48,14 +48,6 @@ pub(crate) fn examine(
     view: View,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Examined> {
-    let mut report = Verification::default();
-    if let Some(why) = &sources.identity_lost {
-        report.damaged(
-            files::IDENTITY,
-            0,
-            format!("{why}; everything in it but the time stands in the segments, too"),
-        );
-    }
     let (slots, loaded, refused) = match view {
         View::Opened(loaded) => (of_opened(&loaded), Some(loaded), None),
         View::Refused(error) => (Slots::of(storage, &sources)?, None, Some(error)),
@@ -66,7 +58,7 @@ pub(crate) fn examine(
         None => Names::of(&sources),
     };
     let mut examiner = Examiner {
-        walker: Walker::new(sources.identity.hash_key, report, names),
+        walker: Walker::new(sources.identity.hash_key, names),
         parts: Vec::new(),
         end: loaded.as_ref().map(|loaded| loaded.durable.end),
         reached: sources.reached(),
@@ -75,6 +67,10 @@ pub(crate) fn examine(
         sources: &sources,
         next_segment: None,
     };
+    if let Some(why) = &sources.identity_lost {
+        let message = format!("{why}; everything in it but the time stands in the segments, too");
+        examiner.walker.damaged(files::IDENTITY, 0, message);
+    }
     examiner.walker.stands = ends::stands(examiner.sources);
     let saved = examiner.saved.as_ref();
     examiner.walker.to_erase.extend(
@@ -86,7 +82,6 @@ pub(crate) fn examine(
         let message = format!("it is no segment of this log: {why}");
         examiner
             .walker
-            .report
             .damaged(&files::segment_name(*id), 0, message);
     }
     let lengths: Vec<u64> = slots
@@ -192,7 +187,6 @@ impl Examiner<'_> {
                 let wrong = slots::wrong_copies(segment)?;
                 for (offset, what) in &wrong {
                     self.walker
-                        .report
                         .damaged(&segment.name, *offset as u64, what.clone());
                 }
                 self.check_header(segment);
@@ -212,7 +206,7 @@ impl Examiner<'_> {
                 let header = self.missing_header(slot.id, salt, *seed);
                 let name = files::segment_name(slot.id);
                 let message = "every copy of its header is damaged; its records tell the seed, and its neighbours the rest";
-                self.walker.report.damaged(&name, 0, message);
+                self.walker.damaged(&name, 0, message);
                 let segment = Arc::new(Segment::unsealed(header, file.clone()));
                 self.segment(&segment, rest, COPIES.to_vec())
             }
@@ -270,20 +264,19 @@ fn finish(
         });
         if let Some(what) = what {
             let message = format!("what opening makes of it is not what the records give: {what}");
-            walker.report.damaged(&storage.describe(), 0, message);
+            walker.damaged(&storage.describe(), 0, message);
         }
     }
-    for gap in &walker.gaps {
-        walker.report.lost += gap.missing as u64;
-        walker
-            .report
-            .lost(&gap.file, gap.from, gap.told(&walker.durable.directory));
+    let gaps = std::mem::take(&mut walker.gaps);
+    for gap in &gaps {
+        walker.report.lost += u64::from(gap.missing);
+        let what = gap.told(&walker.durable.directory);
+        walker.lost(&gap.file, gap.from, what);
     }
+    walker.gaps = gaps;
     if let Some(error) = refused
         && walker.report.problems.iter().all(|problem| problem.is_loss)
     {
-        walker
-            .report
-            .damaged(&storage.describe(), 0, error.to_string());
+        walker.damaged(&storage.describe(), 0, error.to_string());
     }
 }

@@ -82,8 +82,7 @@ impl Walker {
                 "expected record {} of the segment, found record {index}; it is left out of its stream",
                 within.expected
             );
-            self.report
-                .damaged(&task.segment.name, frame.offset, message);
+            self.damaged(&task.segment.name, frame.offset, message);
             within.walked.has_strays = true;
             return;
         }
@@ -135,7 +134,7 @@ impl Walker {
         let (header, segment) = (&frame.header, task.segment);
         let batch = self.batch_of(task, within, frame);
         if header.time_delta_ms < within.time_delta_ms {
-            self.report.damaged(
+            self.damaged(
                 &segment.name,
                 frame.offset,
                 "its time is before that of the record before",
@@ -155,7 +154,7 @@ impl Walker {
                 "a record of epoch {}, before the mark of its writer",
                 self.durable.epoch
             );
-            self.report.damaged(&segment.name, frame.offset, message);
+            self.damaged(&segment.name, frame.offset, message);
             within.is_marked_late = true;
         }
         within.expected = header.index.saturating_add(1);
@@ -176,7 +175,7 @@ impl Walker {
             _ => self.step(within, frame),
         };
         if let Err(what) = done {
-            self.report.damaged(
+            self.damaged(
                 &segment.name,
                 frame.offset,
                 format!("{what}; it is left out of its stream"),
@@ -201,7 +200,7 @@ impl Walker {
                     };
                     self.draft(within.id).add_key(row);
                 }
-                None => self.report.damaged(
+                None => self.damaged(
                     &segment.name,
                     frame.offset,
                     "a record with an impossible key",
@@ -217,8 +216,7 @@ impl Walker {
         let is_behind_hole = std::mem::take(&mut within.is_behind_hole);
         if !is_behind_hole && first != within.batch.is_none() {
             let message = "a batch begins inside another, or goes on after its end";
-            self.report
-                .damaged(&task.segment.name, frame.offset, message);
+            self.damaged(&task.segment.name, frame.offset, message);
         }
         if first || is_behind_hole {
             within.batch = None;
@@ -235,7 +233,7 @@ impl Walker {
             .batch
             .filter(|_| !within.is_behind_hole && !within.walked.is_unknown)
         {
-            self.report.damaged(
+            self.damaged(
                 &task.segment.name,
                 begin,
                 "a batch begins here and has no end",
@@ -256,8 +254,7 @@ impl Walker {
                     "a mark of epoch {epoch:?}, after epoch {}",
                     self.durable.epoch
                 );
-                self.report
-                    .damaged(&task.segment.name, frame.offset, message);
+                self.damaged(&task.segment.name, frame.offset, message);
             }
         }
     }

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{draft::Draft, gap::Gap, guide::Guide, names::Names, stand::Stand};
 use crate::{
-    Kind, SegmentId,
+    Kind, Problem, SegmentId, Verification,
     format::index::{Block, StepRow},
     index::{NumberMap, checkpoint::Checkpoint, stream::Location},
     log::segment::Segment,
-    store::{published::durable::Durable, tools::report::Verification},
+    store::published::durable::Durable,
     sync::Arc,
 };
+
+/// At most so many problems are reported one by one; the rest are counted.
+const PROBLEMS_MAX: usize = 1000;
 
 /// What is to be read.
 pub(crate) struct Task<'a> {
@@ -124,10 +127,10 @@ impl Within {
 }
 
 impl Walker {
-    pub(crate) fn new(hash_key: [u8; 16], report: Verification, names: Names) -> Self {
+    pub(crate) fn new(hash_key: [u8; 16], names: Names) -> Self {
         Self {
             durable: Durable::new(hash_key),
-            report,
+            report: Verification::default(),
             drafts: BTreeMap::new(),
             gaps: Vec::new(),
             open: None,
@@ -144,6 +147,28 @@ impl Walker {
             erased: BTreeMap::new(),
             records: 0,
             marked_epoch: 0,
+        }
+    }
+
+    /// Something is not as it should be.
+    pub(super) fn damaged(&mut self, file: &str, offset: u64, message: impl Into<String>) {
+        self.add_problem(file, offset, message.into(), false);
+    }
+
+    /// Something can't be read, and no repair brings it back.
+    pub(super) fn lost(&mut self, file: &str, offset: u64, message: impl Into<String>) {
+        self.add_problem(file, offset, message.into(), true);
+    }
+
+    fn add_problem(&mut self, file: &str, offset: u64, message: String, is_loss: bool) {
+        self.report.problems_count += 1;
+        if self.report.problems.len() < PROBLEMS_MAX {
+            self.report.problems.push(Problem {
+                file: file.to_owned(),
+                offset,
+                message,
+                is_loss,
+            });
         }
     }
 

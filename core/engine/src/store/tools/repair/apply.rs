@@ -1,11 +1,8 @@
 //! Doing what a [`Plan`] says, in the order that [`repair`](super) gives.
 
-use super::{
-    Repair,
-    plan::{Made, Plan, Save, Seal, SmallFile},
-};
+use super::plan::{Made, Plan, Save, Seal, SmallFile};
 use crate::{
-    Error, Result, SegmentId,
+    Error, Repair, Result, SegmentId,
     format::{
         files::{self, WATERMARK_BYTES},
         index::TRAILER_BYTES,
