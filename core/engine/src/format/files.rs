@@ -53,9 +53,9 @@ impl Identity {
     }
 
     pub(crate) fn decode(bytes: &[u8], place: &str) -> Result<Self> {
-        let mendable = "`runlog verify --repair` makes it again from the segments";
+        let repairable = "`runlog verify --repair` makes it again from the segments";
         if bytes.is_empty() {
-            let message = format!("{place}: the file {IDENTITY} is empty; {mendable}");
+            let message = format!("{place}: the file {IDENTITY} is empty; {repairable}");
             return Err(Error::new(ErrorKind::Damaged, message));
         }
         if bytes.len() < 8 || bytes[..8] != IDENTITY_MAGIC {
@@ -69,13 +69,13 @@ impl Identity {
             return Err(Error::new(
                 ErrorKind::Damaged,
                 format!(
-                    "{name}: {} bytes long, expected {IDENTITY_BYTES}; {mendable}",
+                    "{name}: {} bytes long, expected {IDENTITY_BYTES}; {repairable}",
                     bytes.len()
                 ),
             ));
         };
         checked(bytes, &IDENTITY_MAGIC, &name).map_err(|error| match error.kind() {
-            ErrorKind::Damaged => Error::new(ErrorKind::Damaged, format!("{error}; {mendable}")),
+            ErrorKind::Damaged => Error::new(ErrorKind::Damaged, format!("{error}; {repairable}")),
             _ => error,
         })?;
         let mut fields = Fields::new(&bytes[16..]);

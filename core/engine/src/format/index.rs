@@ -1,7 +1,7 @@
 //! The index block and trailer that end a sealed segment.
 //!
 //! Sections in this order, each at a multiple of 8 bytes: stream rows (32 bytes each, by stream number),
-//! postings (4 bytes a data record: its offset), samples (8 bytes: the index and offset of every 64th record), steps
+//! postings (4 bytes a data record: its offset), samples (8 bytes: the index and offset of every 64th record), controls
 //! (48 bytes each: what engine records did, in order), keys (16 bytes each), the segment's header once more
 //! (512 bytes), and the trailer (128 bytes).
 
@@ -10,12 +10,12 @@ use bytes::BufMut;
 use super::{Field, Fields, VERSION, aligned, offset_to_units, record, segment, units_to_offset};
 use crate::{Error, ErrorKind, Kind, Result, SegmentId, checksum, limits};
 
-/// One offset is sampled for so many records.
+/// The offset of one in this many records is sampled.
 pub(crate) const SAMPLE_EVERY: u32 = 64;
 /// The size of the trailer.
 pub(crate) const TRAILER_BYTES: usize = 128;
 pub(crate) const STREAM_ROW_BYTES: usize = 32;
-pub(crate) const STEP_ROW_BYTES: usize = 48;
+pub(crate) const CONTROL_ROW_BYTES: usize = 48;
 pub(crate) const KEY_ROW_BYTES: usize = 16;
 pub(crate) const SAMPLE_ROW_BYTES: usize = 8;
 
@@ -42,7 +42,7 @@ layout! {
 layout! {
     /// What one engine record did, as the directory needs it.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub(crate) struct StepRow {
+    pub(crate) struct ControlRow {
         pub(crate) kind: Kind,
         pub(crate) stream: u32,
         /// The sequence it speaks of.
@@ -59,7 +59,7 @@ layout! {
     }
 }
 
-impl StepRow {
+impl ControlRow {
     /// A row that says nothing yet but its kind and its stream.
     pub(crate) fn new(kind: Kind, stream: u32) -> Self {
         Self {
@@ -126,14 +126,14 @@ layout! {
         pub(crate) stream_rows: u32,
         pub(crate) postings: u32,
         pub(crate) samples: u32,
-        pub(crate) steps: u32,
+        pub(crate) controls: u32,
         pub(crate) keys: u32,
     }
 }
 
 impl Counts {
     /// The counts of sections with these lengths.
-    pub(crate) fn of([stream_rows, postings, samples, steps, keys]: [usize; 5]) -> Self {
+    pub(crate) fn of([stream_rows, postings, samples, controls, keys]: [usize; 5]) -> Self {
         let count = |length: usize| {
             u32::try_from(length).expect("a segment holds fewer than 2^32 of anything")
         };
@@ -141,7 +141,7 @@ impl Counts {
             stream_rows: count(stream_rows),
             postings: count(postings),
             samples: count(samples),
-            steps: count(steps),
+            controls: count(controls),
             keys: count(keys),
         }
     }
@@ -152,7 +152,7 @@ impl Counts {
         times(self.stream_rows, STREAM_ROW_BYTES)
             + times(self.postings, 4).next_multiple_of(aligned(1) as u64)
             + times(self.samples, SAMPLE_ROW_BYTES)
-            + times(self.steps, STEP_ROW_BYTES)
+            + times(self.controls, CONTROL_ROW_BYTES)
             + times(self.keys, KEY_ROW_BYTES)
             + (segment::COPY_BYTES + TRAILER_BYTES) as u64
     }
@@ -207,7 +207,7 @@ pub(crate) struct Parts {
     pub(crate) stream_rows: Vec<StreamRow>,
     pub(crate) postings: Vec<u32>,
     pub(crate) samples: Vec<SampleRow>,
-    pub(crate) steps: Vec<StepRow>,
+    pub(crate) controls: Vec<ControlRow>,
     pub(crate) keys: Vec<KeyRow>,
 }
 
@@ -218,7 +218,7 @@ impl Parts {
             self.stream_rows.len(),
             self.postings.len(),
             self.samples.len(),
-            self.steps.len(),
+            self.controls.len(),
             self.keys.len(),
         ]);
         let length = trailer.counts.encoded_bytes();
@@ -227,7 +227,7 @@ impl Parts {
         put_all(&mut bytes, &self.postings);
         bytes.resize(aligned(bytes.len()), 0);
         put_all(&mut bytes, &self.samples);
-        put_all(&mut bytes, &self.steps);
+        put_all(&mut bytes, &self.controls);
         put_all(&mut bytes, &self.keys);
         put!(&mut bytes, header.encode());
         trailer.index_crc = checksum::crc_at(header.seed(), trailer.data_end, &bytes);
@@ -272,7 +272,7 @@ impl Trailer {
     }
 
     /// The trailer in the last bytes of a file of `file_bytes`, or `None` when there is none, as in a
-    /// segment that was never sealed. A trailer is told by its CRC, its segment and its sizes together.
+    /// segment that was never sealed. A trailer is recognised by its CRC, its segment and its sizes together.
     ///
     /// # Errors
     /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for one that checks and is a newer build's.
@@ -390,12 +390,13 @@ impl Block {
         self.row(self.samples_start(), SAMPLE_ROW_BYTES, place)
     }
 
-    fn step_row(&self, place: u32) -> StepRow {
-        self.row(self.steps_start(), STEP_ROW_BYTES, place)
+    fn control_row(&self, place: u32) -> ControlRow {
+        self.row(self.controls_start(), CONTROL_ROW_BYTES, place)
     }
 
     fn key_row(&self, place: u32) -> KeyRow {
-        let start = self.steps_start() + self.trailer.counts.steps as usize * STEP_ROW_BYTES;
+        let start =
+            self.controls_start() + self.trailer.counts.controls as usize * CONTROL_ROW_BYTES;
         self.row(start, KEY_ROW_BYTES, place)
     }
 
@@ -403,8 +404,8 @@ impl Block {
         (0..self.trailer.counts.stream_rows).map(|place| self.stream_row(place))
     }
 
-    pub(crate) fn steps(&self) -> impl Iterator<Item = StepRow> + '_ {
-        (0..self.trailer.counts.steps).map(|place| self.step_row(place))
+    pub(crate) fn controls(&self) -> impl Iterator<Item = ControlRow> + '_ {
+        (0..self.trailer.counts.controls).map(|place| self.control_row(place))
     }
 
     /// The row of a stream, if the segment holds data of it. O(log rows).
@@ -464,7 +465,7 @@ impl Block {
             samples: (0..counts.samples)
                 .map(|place| self.sample_row(place))
                 .collect(),
-            steps: self.steps().collect(),
+            controls: self.controls().collect(),
             keys: (0..counts.keys).map(|place| self.key_row(place)).collect(),
         }
     }
@@ -486,7 +487,7 @@ impl Block {
         self.postings_start() + aligned(self.trailer.counts.postings as usize * 4)
     }
 
-    fn steps_start(&self) -> usize {
+    fn controls_start(&self) -> usize {
         self.samples_start() + self.trailer.counts.samples as usize * SAMPLE_ROW_BYTES
     }
 }
@@ -541,7 +542,7 @@ mod tests {
                     offset: 4120,
                 },
             ],
-            steps: vec![StepRow {
+            controls: vec![ControlRow {
                 kind: Kind::FORK,
                 stream: 6,
                 sequence: 9,

@@ -53,8 +53,8 @@ pub(crate) mod segment;
 /// The version of the format that this build writes, and the only one it reads.
 pub const VERSION: u32 = 1;
 
-/// The version of this build, as it is written beside what it writes: people can then tell which files a faulty build
-/// wrote. It decides nothing.
+/// The version of this build, as it is written beside what it writes: so that files of a faulty build can be
+/// found. It decides nothing.
 pub(crate) const WRITER_VERSION: u32 = {
     version_number(env!("CARGO_PKG_VERSION_MAJOR")) << 24
         | version_number(env!("CARGO_PKG_VERSION_MINOR")) << 16
@@ -70,7 +70,7 @@ const fn version_number(text: &str) -> u32 {
     value
 }
 
-/// Everything in a segment starts at a multiple of so many bytes.
+/// Everything in a segment starts at a multiple of this.
 pub(crate) const ALIGNMENT: usize = 8;
 
 /// `length` rounded up to the alignment.

@@ -26,7 +26,7 @@ pub(crate) struct Header {
     pub(crate) segment: SegmentId,
     /// Random; part of the seed of every CRC of the segment.
     pub(crate) salt: u32,
-    /// Random, like the salt: two segments with one number, of a restored backup say, are told apart by it.
+    /// Random, like the salt: two segments with one number, of a restored backup say, differ by it.
     pub(crate) uuid: [u8; 16],
     /// What the positions of its records count from.
     pub(crate) base_position: u64,

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Kind, Result, SegmentId, StreamId,
-    format::index::{StepRow, StreamRow},
+    format::index::{ControlRow, StreamRow},
     limits,
 };
 
@@ -101,7 +101,7 @@ impl Directory {
         Ok(ordinal)
     }
 
-    /// Applies data records that are lost: so many more of a stream. The ordinal of the first.
+    /// Applies data records that are lost: `count` more of a stream. The ordinal of the first.
     pub(crate) fn apply_lost(
         &mut self,
         number: u32,
@@ -184,15 +184,18 @@ impl Directory {
         Ok(())
     }
 
-    /// Fills in what a step says of the state before it.
-    pub(crate) fn complete_step(&self, step: &mut StepRow) {
-        match step.kind {
+    /// Fills in what an engine record says of the state before it.
+    pub(crate) fn complete_control(&self, control: &mut ControlRow) {
+        match control.kind {
             Kind::TRUNCATE => {
-                step.ordinal = self.stream(step.stream).map_or(0, |stream| stream.ordinals)
+                control.ordinal = self
+                    .stream(control.stream)
+                    .map_or(0, |stream| stream.ordinals)
             }
             Kind::SNAPSHOT => {
-                (step.other, step.ordinal) =
-                    self.resolve(step.stream, step.sequence).unwrap_or((0, 0))
+                (control.other, control.ordinal) = self
+                    .resolve(control.stream, control.sequence)
+                    .unwrap_or((0, 0))
             }
             _ => {}
         }
@@ -223,38 +226,39 @@ impl Directory {
         true
     }
 
-    /// Applies a completed step of the segment. An error when it contradicts the log before.
-    pub(crate) fn apply_step(&mut self, step: &StepRow, segment: SegmentId) -> Result<()> {
+    /// Applies a completed control row of the segment. An error when it contradicts the log before.
+    pub(crate) fn apply_control(&mut self, control: &ControlRow, segment: SegmentId) -> Result<()> {
         let location = Location {
             segment,
-            offset: step.offset,
+            offset: control.offset,
         };
-        match step.kind {
-            Kind::CREATE => {
-                self.add_stream(step.stream, Stream::new(StreamId::from_bytes(step.id)))
-            }
-            Kind::FORK => self.apply_fork(step, location),
-            Kind::TRUNCATE => self.apply_truncate(step),
+        match control.kind {
+            Kind::CREATE => self.add_stream(
+                control.stream,
+                Stream::new(StreamId::from_bytes(control.id)),
+            ),
+            Kind::FORK => self.apply_fork(control, location),
+            Kind::TRUNCATE => self.apply_truncate(control),
             Kind::SNAPSHOT => {
-                let stream = self.stream_mut(step.stream)?;
+                let stream = self.stream_mut(control.stream)?;
                 let snapshot = SnapshotRef {
-                    sequence: step.sequence,
-                    source: step.other,
-                    ordinal: step.ordinal,
+                    sequence: control.sequence,
+                    source: control.other,
+                    ordinal: control.ordinal,
                     location,
                 };
                 let at = stream.snapshots.partition_point(|other| {
-                    (other.sequence, other.location) <= (step.sequence, location)
+                    (other.sequence, other.location) <= (control.sequence, location)
                 });
                 stream.snapshots.insert(at, snapshot);
                 Ok(())
             }
             Kind::DELETE => {
-                self.stream_mut(step.stream)?.deleted = true;
+                self.stream_mut(control.stream)?.deleted = true;
                 Ok(())
             }
             Kind::REDACT => {
-                self.redacted.insert(step.target);
+                self.redacted.insert(control.target);
                 Ok(())
             }
             kind => Err(contradiction(format!(
@@ -282,17 +286,17 @@ impl Directory {
         Ok(())
     }
 
-    fn apply_fork(&mut self, step: &StepRow, location: Location) -> Result<()> {
-        let (parent_number, at) = (step.other, step.sequence);
+    fn apply_fork(&mut self, control: &ControlRow, location: Location) -> Result<()> {
+        let (parent_number, at) = (control.other, control.sequence);
         if parent_number == 0 && at != u32::MAX {
             return self.add_stream(
-                step.stream,
-                Stream::fork_of_unknown(StreamId::from_bytes(step.id), at, location),
+                control.stream,
+                Stream::fork_of_unknown(StreamId::from_bytes(control.id), at, location),
             );
         }
         let parent = self
             .stream(parent_number)
-            .filter(|_| parent_number < step.stream)
+            .filter(|_| parent_number < control.stream)
             .ok_or_else(|| {
                 contradiction(format!(
                     "fork of stream number {parent_number}, which was never created"
@@ -304,7 +308,7 @@ impl Directory {
                 parent.id
             )));
         }
-        // A row of the parent in the same sealed segment may come after this step, so the tail counts as
+        // A row of the parent in the same sealed segment may come after this engine record, so the tail counts as
         // reaching `at`; that it did was checked when the fork was made.
         let lineage = parent.lineage_up_to(parent_number, at)?;
         let child = Stream {
@@ -315,30 +319,30 @@ impl Directory {
                 at,
                 location,
             }),
-            ..Stream::new(StreamId::from_bytes(step.id))
+            ..Stream::new(StreamId::from_bytes(control.id))
         };
-        self.add_stream(step.stream, child)
+        self.add_stream(control.stream, child)
     }
 
-    fn apply_truncate(&mut self, step: &StepRow) -> Result<()> {
-        let number = step.stream;
+    fn apply_truncate(&mut self, control: &ControlRow) -> Result<()> {
+        let number = control.stream;
         let stream = self.stream_mut(number)?;
-        // The rows of a sealed segment are applied after its steps, so the count is the step's own.
-        let counted = step
+        // The rows of a sealed segment are applied after its control row rows, so the count is the engine record's own.
+        let counted = control
             .ordinal
             .saturating_add(1)
             .checked_sub(stream.tail_first_ordinal);
         let last = counted.and_then(|count| (stream.tail_first_sequence - 1).checked_add(count));
-        if last.is_none_or(|last| step.sequence > last) {
+        if last.is_none_or(|last| control.sequence > last) {
             let message = format!(
                 "stream {}: truncation after {}, beyond its end",
-                stream.id, step.sequence
+                stream.id, control.sequence
             );
             return Err(contradiction(message));
         }
-        stream.lineage = stream.lineage_up_to(number, step.sequence)?;
-        stream.tail_first_sequence = step.sequence.saturating_add(1);
-        stream.tail_first_ordinal = step.ordinal.saturating_add(1);
+        stream.lineage = stream.lineage_up_to(number, control.sequence)?;
+        stream.tail_first_sequence = control.sequence.saturating_add(1);
+        stream.tail_first_ordinal = control.ordinal.saturating_add(1);
         Ok(())
     }
 

@@ -71,7 +71,7 @@ impl Stream {
         }
     }
 
-    /// A fork of a stream that nobody knows any more, as a repair makes it where the fork's own record is lost: the sequences
+    /// A fork of a stream that is unknown, as a repair makes it where the fork's own record is lost: the sequences
     /// up to `at` are there, and can't be read.
     pub(super) fn fork_of_unknown(id: StreamId, at: u32, location: Location) -> Self {
         Self {

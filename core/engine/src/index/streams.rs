@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::stream::Stream;
 
-/// So many streams are one piece.
+/// How many streams are one piece.
 const CHUNK_STREAMS: usize = 1024;
 
 /// A list of streams. A copy takes a pointer for each piece; who changes a piece that is shared copies that one first.

@@ -63,12 +63,12 @@ pub trait Storage: Send + Sync + 'static {
     fn sync_dir(&self) -> io::Result<()>;
     /// Makes the folder, its parents included, if it isn't there.
     fn create_dir(&self) -> io::Result<()>;
-    /// Locks the folder for one writer, until what is given back is dropped, through the file `name`, which then tells who has it; `Err(Ok(text))`
+    /// Locks the folder for one writer, until what is given back is dropped, through the file `name`, which then names the holder; `Err(Ok(text))`
     /// gives the text of the holder when another has it. An empty `holder` leaves the file's content alone.
     fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>>;
     /// What to call this place in messages: a path, or "memory".
     fn describe(&self) -> String;
-    /// Whether this place is `other`, or lies inside it, as far as can be told.
+    /// Whether this place is `other`, or lies inside it, as far as this can be known.
     fn is_inside(&self, other: &dyn Storage) -> bool {
         let _ = other;
         false
@@ -121,9 +121,9 @@ pub trait File: Send + Sync + 'static {
 /// A file mapped into memory. Bytes are only ever copied out of it, since the file may change or become unreadable.
 pub trait Map: Send + Sync {
     /// Fills `bytes` with those of the file from `offset`. `false` when they can't be had from memory, because they lie
-    /// beyond its end or could not be read: [`File::read_at`] then tells why. What is in `bytes` means nothing then.
+    /// beyond its end or could not be read: [`File::read_at`] then says why. What is in `bytes` means nothing then.
     fn copy(&self, offset: u64, bytes: &mut [u8]) -> bool;
-    /// The same, of so many bytes, to the end of `to`, which is left as it was when they can't be had.
+    /// The same, appended to the end of `to`, which is left as it was when they can't be had.
     fn append(&self, offset: u64, bytes: usize, to: &mut BytesMut) -> bool {
         let start = to.len();
         to.resize(start + bytes, 0);

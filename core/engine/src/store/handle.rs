@@ -30,7 +30,7 @@ use crate::{
 ///
 /// One process writes; any number may read at the same time. All methods block at most for the storage; the
 /// ones that append return once the records are as durable as was asked. The store is closed when the last
-/// handle is dropped, or by [`Store::close`], which tells whether that worked.
+/// handle is dropped, or by [`Store::close`], which reports whether that worked.
 ///
 /// ```
 /// use runlog_engine::{Expected, NewRecord, OpenOptions, ReadOptions, Store, StreamId};
@@ -136,7 +136,7 @@ impl Store {
         }]))
     }
 
-    /// Does the steps of a batch, all or none; returns once they are as durable as was asked.
+    /// Does the ops of a batch, all or none; returns once they are as durable as was asked.
     ///
     /// # Errors
     /// Nothing was written:
@@ -148,8 +148,8 @@ impl Store {
     ///   from.
     /// - [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Poisoned`](crate::ErrorKind::Poisoned).
     ///
-    /// Of several streams that are not as the batch expects, the one that its first such step is about is told; but before
-    /// all others that the stream was deleted in which its key counts ([`Batch::key`]).
+    /// Of several streams that are not as the batch expects, the error names the one that the first such op is about; but a deleted
+    /// stream in which the key counts comes before all others ([`Batch::key`]).
     ///
     /// It may or may not be written: [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), when a write or
     /// flush failed. The store then refuses appends until it is reopened; an idempotency key makes it safe to
@@ -166,9 +166,9 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::commit`], but for [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), which the
-    /// [`Commit`] tells, as it does when the device turns out to be full only when the batch is written.
+    /// [`Commit`] returns, as it does when the device turns out to be full only when the batch is written.
     pub fn stage(&self, batch: &Batch<'_>) -> Result<Commit> {
-        Ok(match self.shared().stage(batch, Waiting::Nobody)? {
+        Ok(match self.shared().stage(batch, Waiting::Later)? {
             Outcome::Done(appended) => Commit::done(self.open.clone(), appended),
             Outcome::Staged(group, staged) => {
                 Commit::staged(self.open.clone(), group, appended(staged))
@@ -379,7 +379,7 @@ impl Store {
         Ok(Position(self.shared().durable().next_position - 1))
     }
 
-    /// How many records are redacted: whoever keeps what was read drops it when this has grown.
+    /// How many records are redacted: a cache of what was read is to be dropped when this has grown.
     pub fn redactions(&self) -> u64 {
         self.shared().durable().directory.redacted().len()
     }
@@ -436,7 +436,7 @@ impl Store {
     /// but for those that it wakes itself. Closing twice does nothing.
     ///
     /// # Errors
-    /// The store is closed all the same, and what was acknowledged is safe; told once, to the thread that closed it first:
+    /// The store is closed all the same, and what was acknowledged is safe; reported once, to the thread that closed it first:
     /// - [`Poisoned`](crate::ErrorKind::Poisoned): a write or a flush failed before.
     /// - [`Io`](crate::ErrorKind::Io), [`StorageFull`](crate::ErrorKind::StorageFull).
     ///

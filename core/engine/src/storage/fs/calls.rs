@@ -1,8 +1,8 @@
 //! The calls that move and flush bytes, as each system has them.
 //!
 //! Signals: a call that moves bytes, allocates, cuts or asks is tried again when a signal interrupts it (`EINTR`), because
-//! doing it twice does no more than doing it once. A flush is not: nobody says what an interrupted one has done, and what
-//! it met may not be told a second time. It is a failed flush, and poisons the writer as any other.
+//! doing it twice does no more than doing it once. A flush is not: what an interrupted one has done is not defined, and an
+//! error that it met may not be reported a second time. It is a failed flush, and poisons the writer as any other.
 
 use std::{fs, io};
 

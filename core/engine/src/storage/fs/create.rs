@@ -31,7 +31,7 @@ pub(super) fn create(folder: &Path) -> io::Result<()> {
             Step::Make(path) => make(path),
             Step::FlushMade(path) => flush(path),
             Step::FlushFound(path) => match flush(path) {
-                // It is not this process's own, and may be nobody's to open, such as the folder above a mounted one.
+                // It is not this process's own, and may not be openable by anyone, such as the folder above a mounted one.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
                 flushed => flushed,
             },

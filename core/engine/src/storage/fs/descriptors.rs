@@ -1,10 +1,10 @@
-//! The descriptors of files that are open for reading: only so many at a time, however many segments there are.
+//! The descriptors of files that are open for reading: a bounded number at a time, however many segments there are.
 
 use std::{fs, io};
 
 use crate::bounded::Bounded;
 
-/// At most so many files are kept open for reading, in the whole process, whatever the number of stores. Besides them a
+/// At most this many files are kept open for reading, in the whole process, whatever the number of stores. Besides them a
 /// store that is open for writing has a handful: its folder, two locks, the segment appended to, the watermark, and for a
 /// moment what is being made.
 pub(super) const READ_HANDLES_MAX: usize = 64;

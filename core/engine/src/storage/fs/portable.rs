@@ -59,7 +59,7 @@ impl Folder {
 }
 
 impl Identity {
-    /// Nobody tells it portably, so every file passes for the same.
+    /// There is no portable way to know, so every file passes for the same.
     pub(super) fn of(_file: &fs::File) -> io::Result<Self> {
         Ok(Self {
             device: 0,

@@ -13,8 +13,8 @@ use crate::{
 /// The two threads, and what was asked of them.
 #[derive(Default)]
 pub(crate) struct Background {
-    pub(super) flusher: Mailbox<Errand>,
-    pub(super) keeper: Mailbox<MaintenanceTasks>,
+    pub(super) flusher: Mailbox<FlushRequest>,
+    pub(super) maintainer: Mailbox<MaintenanceTasks>,
     threads: Mutex<Threads>,
 }
 
@@ -30,7 +30,7 @@ struct Threads {
     /// What each does, until the store is dropped.
     work: Option<Work>,
     flusher: Option<JoinHandle<()>>,
-    keeper: Option<JoinHandle<()>>,
+    maintainer: Option<JoinHandle<()>>,
     /// Both, as long as the store is open or closed by one of them.
     own: Vec<ThreadId>,
     is_over: bool,
@@ -41,13 +41,13 @@ struct Threads {
 
 /// What the flusher is to do.
 #[derive(Default)]
-pub(super) struct Errand {
+pub(super) struct FlushRequest {
     pub(super) urgency: FlushUrgency,
     /// When something is due has changed.
     pub(super) is_due_new: bool,
 }
 
-/// What the keeper is to do.
+/// What the maintainer is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct MaintenanceTasks {
     pub(crate) make_spare: bool,
@@ -67,7 +67,7 @@ pub(super) struct Mailbox<T> {
 
 #[derive(Default)]
 pub(super) struct Mail<T> {
-    pub(super) errand: T,
+    pub(super) request: T,
     pub(super) stop: bool,
 }
 
@@ -86,7 +86,7 @@ impl<T> Mailbox<T> {
     }
 
     fn send(&self, change: impl FnOnce(&mut T)) {
-        change(&mut self.lock().errand);
+        change(&mut self.lock().request);
         self.changed.notify_one();
     }
 
@@ -109,25 +109,25 @@ impl Background {
     /// Has the flusher lead the open group; whether there is one.
     pub(crate) fn request_flush(&self, urgency: FlushUrgency) -> bool {
         self.flusher
-            .send(|errand| errand.urgency = errand.urgency.max(urgency));
+            .send(|request| request.urgency = request.urgency.max(urgency));
         self.start_flusher()
     }
 
     /// Has the flusher look at when something is due; whether there is one.
     pub(crate) fn watch_due(&self) -> bool {
-        self.flusher.send(|errand| errand.is_due_new = true);
+        self.flusher.send(|request| request.is_due_new = true);
         self.start_flusher()
     }
 
-    /// Has the keeper do its chores. Where none can be started, they are left, and cost time later.
-    pub(crate) fn keep(&self, chores: MaintenanceTasks) {
-        self.keeper.send(|urgency| {
-            urgency.make_spare |= chores.make_spare;
-            urgency.save_checkpoint |= chores.save_checkpoint;
+    /// Has the maintainer do its tasks. Where none can be started, they are left, and cost time later.
+    pub(crate) fn keep(&self, tasks: MaintenanceTasks) {
+        self.maintainer.send(|urgency| {
+            urgency.make_spare |= tasks.make_spare;
+            urgency.save_checkpoint |= tasks.save_checkpoint;
         });
         let threads = &mut *self.threads();
-        if threads.keeper.is_none() {
-            threads.keeper = threads.start("runlog-maintain", |work| work.maintain);
+        if threads.maintainer.is_none() {
+            threads.maintainer = threads.start("runlog-maintain", |work| work.maintain);
         }
     }
 
@@ -148,18 +148,18 @@ impl Background {
     pub(crate) fn end(&self) {
         self.threads().is_over = true;
         self.flusher.stop();
-        self.keeper.stop();
+        self.maintainer.stop();
     }
 
-    /// Waits for the threads, which were told to end.
+    /// Waits for the threads, which were asked to end.
     pub(crate) fn join(&self) {
-        let (flusher, keeper) = {
+        let (flusher, maintainer) = {
             let mut threads = self.threads();
-            (threads.flusher.take(), threads.keeper.take())
+            (threads.flusher.take(), threads.maintainer.take())
         };
-        for handle in [flusher, keeper].into_iter().flatten() {
+        for handle in [flusher, maintainer].into_iter().flatten() {
             if handle.thread().id() != thread::current().id() {
-                // A panic of it was told to those who waited for what it did.
+                // A panic of it was reported to the threads that waited for its work.
                 let _ = handle.join();
             }
         }
@@ -168,7 +168,7 @@ impl Background {
     /// Forgets the threads, which are another process's.
     pub(crate) fn abandon(&self) {
         let mut threads = self.threads();
-        std::mem::forget((threads.flusher.take(), threads.keeper.take()));
+        std::mem::forget((threads.flusher.take(), threads.maintainer.take()));
         threads.is_over = true;
     }
 

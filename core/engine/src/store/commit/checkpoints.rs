@@ -44,19 +44,19 @@ impl Shared {
                 durable.active_index.copy(),
             )
         };
-        // Encoded without the directory's lock: nobody who appends waits for it.
+        // Encoded without the directory's lock: no append waits for it.
         let next_stream = u32::try_from(streams.len() + 1).unwrap_or(u32::MAX);
         let index = encode_index(&active, &streams, index, end.offset, next_stream);
         let bytes = checkpoint::encode(end, &streams, redacted, index.bytes);
         self.checkpoint_bytes
             .store(bytes.len() as u64, Ordering::Relaxed);
         if bytes.len() as u64 > limits::CHECKPOINT_BYTES_MAX {
-            // Nobody would read it back.
+            // It would not be read back.
             return Ok(());
         }
         // A checkpoint says where the log ends, so what it says must be durable first.
         self.flush_staged(true)?;
-        // The flush may have woken anyone, who may have saved a newer one, or closed the store. From here on nobody else does.
+        // The flush may have woken a thread that saved a newer one, or closed the store. From here on no other can.
         let mut saved = self.saved();
         if saved.is_over || saved.end >= Some((end.segment, end.offset)) {
             return Ok(());

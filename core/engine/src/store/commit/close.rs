@@ -9,7 +9,7 @@ use crate::{
     sync::{PoisonError, thread},
 };
 
-/// A store that this thread closes. However that ends, the lock is released, and nobody waits for ever.
+/// A store that this thread closes. However that ends, the lock is released, and no thread waits for ever.
 struct Closing<'a> {
     shared: &'a Shared,
 }
@@ -74,6 +74,9 @@ impl Shared {
     }
 
     /// All that is to be done before the lock is released. Nothing is staged any more.
+    ///
+    /// The end marker comes last but one: it says that everything before it is durable, the checkpoint too. The file is cut
+    /// after that, since a cut that fails loses nothing.
     fn finish(&self) -> Result<()> {
         let flushed = self.flush_staged(true);
         self.await_idle();
@@ -92,7 +95,7 @@ impl Shared {
             saved => saved.and_then(|()| self.cut()),
         });
         self.end_checkpoints();
-        // The records are safe, but readers in other processes were left behind: that is told at the latest here.
+        // The records are safe, but readers in other processes were left behind: that is reported here at the latest.
         ended.and_then(|()| self.watermark_failure().map_or(Ok(()), Err))
     }
 
@@ -106,10 +109,10 @@ impl Shared {
         self.save_checkpoint()
     }
 
-    /// Waits until no thread writes to the log. What failed is no longer in line, but may still be under way.
+    /// Waits until no thread writes to the log. What failed is no longer pending, but may still be being written.
     fn await_idle(&self) {
         while let Ok(writer) = self.writer()
-            && let Some(group) = self.in_the_way(&writer)
+            && let Some(group) = self.blocking_group(&writer)
         {
             drop(writer);
             let _ = self.wait(&group);

@@ -1,6 +1,6 @@
 //! Flushing what was only written: when somebody asks for it, and when its time is over.
 
-use super::{guard::UnderWay, shared::Shared};
+use super::{guard::WriteGuard, shared::Shared};
 use crate::{
     Result,
     store::staging::writer::Writer,
@@ -34,9 +34,9 @@ impl Shared {
             } else {
                 writer.sync_asked |= sync;
             }
-            if let Some(group) = self.in_the_way(&writer) {
+            if let Some(group) = self.blocking_group(&writer) {
                 drop(writer);
-                // Its outcome is told to those who wait for it; here only its end matters.
+                // Its result goes to the threads that wait for it; here only its end matters.
                 let _ = self.wait(&group);
             } else if let Some(open) = &writer.open {
                 let group = open.group.clone();
@@ -52,14 +52,14 @@ impl Shared {
         }
     }
 
-    /// Makes durable what was written and not flushed. Nothing is under way.
+    /// Makes durable what was written and not flushed. Nothing else is being written.
     pub(crate) fn flush_written(&self, mut writer: MutexGuard<'_, Writer>) -> Result<()> {
         let (segment, from, to) = (writer.active.clone(), writer.synced_end, writer.written_end);
         let unproven = writer.unproven_end.is_some();
         writer.phase.start_flushing();
         writer.sync_asked = false;
         drop(writer);
-        let under_way = UnderWay::new(self);
+        let guard = WriteGuard::new(self);
         let flushed = if unproven {
             segment.rewrite(from, to)
         } else {
@@ -70,7 +70,7 @@ impl Shared {
             Ok(()) => {
                 writer.unproven_end = None;
                 writer.flushed(to);
-                under_way.end();
+                guard.end();
                 let waiters = writer.phase.end().settle(Ok(()));
                 let is_next_left = self.hand_over(writer);
                 waiters.wake();
@@ -78,12 +78,12 @@ impl Shared {
                     self.lead_if_idle();
                 }
             }
-            Err(error) => self.fail(writer, under_way, error),
+            Err(error) => self.fail(writer, guard, error),
         }
         flushed
     }
 
-    /// Something is to be flushed at some time: has the flusher thread see to it, or whoever calls next.
+    /// Something is to be flushed at some time: by the flusher thread, or by the next call where there is none.
     pub(crate) fn watch_due(&self) {
         let is_watched = self.options.host.has_threads() && self.background.watch_due();
         if !is_watched {
@@ -98,7 +98,7 @@ impl Shared {
         writer.due.map(|due| due.left(self.options.host.now_ms()))
     }
 
-    /// Flushes what is due, where no thread sees to it. A failure poisons the writer, which then tells it to whoever appends.
+    /// Flushes what is due, where no thread sees to it. A failure poisons the writer; the next append returns it.
     pub(crate) fn flush_if_due(&self) {
         if !self.is_due_unwatched.load(Ordering::Acquire) || self.check_process().is_err() {
             return;

@@ -21,7 +21,7 @@ pub(crate) struct OpenStore(pub(crate) Arc<Shared>);
 
 impl Drop for OpenStore {
     fn drop(&mut self) {
-        // Whoever wants to know whether it worked calls `close`.
+        // A caller who wants to know whether it worked calls `close`.
         let _ = self.0.close();
     }
 }

@@ -10,14 +10,14 @@ use crate::{
     sync::{MutexGuard, PoisonError},
 };
 
-/// Something that one thread alone does to the log. If it panics, the writer is poisoned and those who wait are told,
+/// Something that one thread alone does to the log. If it panics, the writer is poisoned and the waiting threads get an error,
 /// instead of waiting for ever.
-pub(crate) struct UnderWay<'a> {
+pub(crate) struct WriteGuard<'a> {
     shared: &'a Shared,
     has_ended: bool,
 }
 
-impl<'a> UnderWay<'a> {
+impl<'a> WriteGuard<'a> {
     pub(crate) fn new(shared: &'a Shared) -> Self {
         Self {
             shared,
@@ -31,7 +31,7 @@ impl<'a> UnderWay<'a> {
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
         if self.has_ended {
             return;
@@ -51,10 +51,10 @@ impl Shared {
     pub(crate) fn fail(
         &self,
         writer: MutexGuard<'_, Writer>,
-        under_way: UnderWay<'_>,
+        guard: WriteGuard<'_>,
         error: &Error,
     ) {
-        under_way.end();
+        guard.end();
         self.poison(writer, error);
     }
 

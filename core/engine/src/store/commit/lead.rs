@@ -1,7 +1,7 @@
 //! The group commit: who leads a group, how it is written, and what its result is. The page about it is in
 //! [`phase`](super::phase).
 
-use super::{background::MaintenanceTasks, guard::UnderWay, shared::Shared};
+use super::{background::MaintenanceTasks, guard::WriteGuard, shared::Shared};
 use crate::{
     Error, Result,
     log::segment::Segment,
@@ -17,17 +17,17 @@ use crate::{
     sync::{self, Arc, MutexGuard, Ordering, thread},
 };
 
-/// A group of so many bytes is led at once, without waiting for more.
+/// A group is flushed at once, without waiting for more, when it holds this many bytes.
 pub(crate) const FLUSH_BYTES: usize = 256 << 10;
 
-/// A thread that gathers others yields at most so often: about a third of the time of a flush. With very many
+/// A thread that gathers others yields at most this often: about a third of the time of a flush. With very many
 /// threads it is better to have the rest gather while the flush is under way.
 const YIELDS_MAX: u32 = 8;
 
-/// It stops earlier after so many yields in a row that brought none.
+/// It stops earlier after this many yields in a row that brought none.
 const FRUITLESS_YIELDS_MAX: u32 = 3;
 
-/// A checkpoint is saved after so many bytes, or eight times its own size: less has to be read after a crash.
+/// A checkpoint is saved after this many bytes, or eight times its own size: less has to be read after a crash.
 const CHECKPOINT_EVERY_BYTES: u64 = 16 << 20;
 
 /// What became of a group.
@@ -36,7 +36,7 @@ enum Written {
     Published(u64),
     /// The device was full; the file is as it was before.
     Refused(Error),
-    /// Nobody can tell what is on the device.
+    /// It is unknown what is on the device.
     Failed(Error),
 }
 
@@ -64,7 +64,7 @@ impl Shared {
         }
     }
 
-    /// Blocks until a group that was staged for nobody is done.
+    /// Blocks until a group that was staged without waiting is done.
     pub(crate) fn join(&self, group: &Arc<Group>) -> Result<()> {
         if group.result().is_none() {
             self.check_process()?;
@@ -120,7 +120,7 @@ impl Shared {
         self.lead(writer);
     }
 
-    /// Leads the open group if nothing is under way.
+    /// Leads the open group if nothing is being written.
     pub(crate) fn lead_if_idle(&self) {
         if let Ok(writer) = self.writer()
             && writer.phase.is_idle()
@@ -137,7 +137,7 @@ impl Shared {
             return;
         };
         open.urgency = urgency;
-        // Otherwise whoever is at it sees to it when that is over.
+        // Otherwise the thread that writes now hands over when it is done.
         if is_idle && self.has_to_lead(urgency, writer) {
             self.lead_if_idle();
         }
@@ -153,7 +153,7 @@ impl Shared {
         }
     }
 
-    /// Writes, publishes and settles the open group. Nothing else may be under way.
+    /// Writes, publishes and settles the open group. Nothing else may be being written.
     pub(crate) fn lead(&self, writer: MutexGuard<'_, Writer>) {
         let mut is_next_left = self.lead_once(writer);
         while is_next_left {
@@ -163,13 +163,16 @@ impl Shared {
     }
 
     /// Whether the group behind it is left to this thread.
+    ///
+    /// The group is taken out of the writer first, so that others can stage in the next one while this one is written without
+    /// the lock. Publishing comes before settling: a caller that got its result must find its records.
     fn lead_once(&self, mut writer: MutexGuard<'_, Writer>) -> bool {
         let Some(mut open) = writer.open.take() else {
             return false;
         };
         let group = open.group.clone();
         writer.phase.start_writing(group.clone());
-        let under_way = UnderWay::new(self);
+        let guard = WriteGuard::new(self);
         writer.prepare_to_write(&mut open, || self.options.host.now_ms());
         let place = Place {
             segment: writer.active.clone(),
@@ -191,27 +194,28 @@ impl Shared {
                 let due_before = writer.due;
                 writer.published(open, end, &self.durable());
                 let is_due_new = writer.due.is_some() && writer.due != due_before;
-                let chores = self.chores(&mut writer, end);
+                let tasks = self.tasks(&mut writer, end);
                 self.watch.note(position);
-                under_way.end();
+                guard.end();
                 let waiters = writer.phase.end().settle(Ok(()));
+                // The lead goes on before the group's own threads are woken: the device stays busy while they wake up.
                 let is_next_left = self.hand_over(writer);
                 waiters.wake();
                 self.watch.wake();
                 if is_due_new {
                     self.watch_due();
                 }
-                if chores != MaintenanceTasks::default() {
-                    self.keep(chores);
+                if tasks != MaintenanceTasks::default() {
+                    self.keep(tasks);
                 }
                 is_next_left
             }
             Written::Refused(error) => {
-                self.refuse(writer, under_way, &error);
+                self.refuse(writer, guard, &error);
                 false
             }
             Written::Failed(error) => {
-                self.fail(writer, under_way, &error);
+                self.fail(writer, guard, &error);
                 false
             }
         }
@@ -222,7 +226,7 @@ impl Shared {
             return Written::Failed(error);
         }
         let (segment, start, end) = (&place.segment, open.start, open.end());
-        let told =
+        let failed =
             |error| Error::from_io(error, format!("writing {} at offset {start}", segment.name));
         match open.write_to(
             &*segment.file,
@@ -232,11 +236,11 @@ impl Shared {
             Ok(()) => {}
             Err(Unwritten::Full(error)) => {
                 return match cut_back(&*segment.file, place.written_end, end) {
-                    Ok(()) => Written::Refused(told(error)),
-                    Err(_) => Written::Failed(told(error)),
+                    Ok(()) => Written::Refused(failed(error)),
+                    Err(_) => Written::Failed(failed(error)),
                 };
             }
-            Err(Unwritten::Failed(error)) => return Written::Failed(told(error)),
+            Err(Unwritten::Failed(error)) => return Written::Failed(failed(error)),
         }
         let mut durable = sync::write(&self.durable);
         match durable.publish(std::mem::take(&mut open.entries), end) {
@@ -246,7 +250,7 @@ impl Shared {
     }
 
     /// What is due when the active segment has reached an end.
-    fn chores(&self, writer: &mut Writer, end: u64) -> MaintenanceTasks {
+    fn tasks(&self, writer: &mut Writer, end: u64) -> MaintenanceTasks {
         let make_spare =
             end > writer.capacity / 2 && !std::mem::replace(&mut writer.spare_asked, true);
         // Saving one flushes; where appends don't, it is left to the turn of the segment.
@@ -258,7 +262,7 @@ impl Shared {
         }
     }
 
-    /// A checkpoint is saved after so many bytes.
+    /// After how many bytes a checkpoint is saved.
     pub(crate) fn checkpoint_step(&self) -> u64 {
         CHECKPOINT_EVERY_BYTES.max(
             self.checkpoint_bytes
@@ -290,7 +294,7 @@ impl Shared {
 
     /// There was no room for the group. What gathered behind it builds on it, so that is refused too; then all is as it was
     /// before both.
-    fn refuse(&self, mut writer: MutexGuard<'_, Writer>, under_way: UnderWay<'_>, error: &Error) {
+    fn refuse(&self, mut writer: MutexGuard<'_, Writer>, guard: WriteGuard<'_>, error: &Error) {
         let behind = writer.take_back(&self.durable()).map(|open| open.group);
         if self.options.preallocation == Preallocation::Auto {
             // The file was cut; its room is made anew.
@@ -298,17 +302,17 @@ impl Shared {
         }
         let flushed = writer.written_end;
         writer.flushed(flushed);
-        under_way.end();
+        guard.end();
         let groups = [Some(writer.phase.end()), behind];
         let waiters = groups.map(|group| group.map(|group| group.settle(Err(refused(error)))));
         drop(writer);
         waiters.into_iter().flatten().for_each(Waiters::wake);
     }
 
-    /// Has the keeper do chores; without threads they are left, and cost time later.
-    pub(crate) fn keep(&self, chores: MaintenanceTasks) {
+    /// Has the maintenance thread do tasks; without threads they are left, and cost time later.
+    pub(crate) fn keep(&self, tasks: MaintenanceTasks) {
         if self.options.host.has_threads() {
-            self.background.keep(chores);
+            self.background.keep(tasks);
         }
     }
 }

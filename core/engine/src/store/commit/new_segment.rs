@@ -25,7 +25,7 @@ use crate::{
 /// The first segments of a store are so large; later ones grow with it.
 pub(crate) const FIRST_SEGMENT_BYTES: u64 = 4 << 20;
 
-/// Of a segment, so much is kept free beside the records and their index.
+/// This much of a segment is kept free beside the records and their index.
 pub(crate) const SLACK_BYTES: u64 = 4096;
 
 /// A segment that was just made.
@@ -173,7 +173,7 @@ impl Shared {
             Failure::Harmless(error)
         };
         let (file, capacity, is_short) = make().map_err(forget)?;
-        // From here on nobody can tell whether the name is there after a crash. If it is, the segment before
+        // From here on it is unknown whether the name is there after a crash. If it is, the segment before
         // ends where this one says, so nothing may be appended to it any more. But a folder that is full, and has no such
         // name, will have none.
         if let Err(error) = self.storage.rename(&unfinished, &name) {

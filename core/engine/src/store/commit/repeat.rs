@@ -1,4 +1,7 @@
-//! What the batch with an idempotency key returned, told from what it wrote.
+//! Idempotency keys: finding the batch with a key, and what it returned, from what it wrote.
+//!
+//! Only hashes of keys are indexed, so whether a batch has the key is read from the log, without the writer's lock. What may
+//! be published meanwhile is checked again under it ([`Keyed::standing`]), from memory alone.
 
 use std::collections::HashMap;
 
@@ -163,7 +166,7 @@ impl Shared {
             if let Some(written) = written_at(&segment, offset, end, number, keyed.key)? {
                 // What is in line may truncate or delete what it wrote.
                 self.flush(false)?;
-                return self.told(batch, number, &written);
+                return self.result_of(batch, number, &written);
             }
             if segment.id() == active {
                 others.push(offset);
@@ -174,7 +177,12 @@ impl Shared {
     }
 
     /// What a batch that was written returns when it is repeated as `batch`; `None` when the stream of its key was deleted.
-    fn told(&self, batch: &Batch<'_>, number: u32, written: &Written) -> Result<Option<Appended>> {
+    fn result_of(
+        &self,
+        batch: &Batch<'_>,
+        number: u32,
+        written: &Written,
+    ) -> Result<Option<Appended>> {
         let durable = self.durable();
         let is_there = |number| {
             durable

@@ -1,8 +1,17 @@
-//! Making room for a batch: a longer file, or a new segment.
+//! Making room for a batch: a longer file, or a new segment (rotation).
+//!
+//! Rotation has to survive a crash between any two of its steps. Their order makes each state in between recognisable:
+//!
+//! 1. Flush the active segment. The next one's header says where its records end, and that must be true.
+//! 2. Reserve room for its index block. Once the next segment has its name, a full device would come too late.
+//! 3. Make the next segment and flush its name. From here on nothing is appended to the old one, whether or not the name
+//!    survives.
+//! 4. Write the index block behind the old segment's records. If a crash comes first, the next opening makes the same block
+//!    from the records, and knows it by the CRC that the new header names.
 
 use super::{
     background::MaintenanceTasks,
-    guard::UnderWay,
+    guard::WriteGuard,
     new_segment::{FIRST_SEGMENT_BYTES, Failure, Made, SLACK_BYTES},
     shared::Shared,
 };
@@ -37,7 +46,7 @@ enum Room {
 }
 
 impl Shared {
-    /// Makes room in the active segment or turns to a new one. Nothing is under way, and nothing is staged.
+    /// Makes room in the active segment or rotates to a new one. Nothing is being written, and nothing is staged.
     pub(crate) fn rotate_or_wait(
         &self,
         mut writer: MutexGuard<'_, Writer>,
@@ -45,7 +54,7 @@ impl Shared {
     ) -> Result<()> {
         assert!(writer.open.is_none(), "room is made while a group gathers");
         writer.phase.start_making_room();
-        let under_way = UnderWay::new(self);
+        let guard = WriteGuard::new(self);
         let batch_bytes = prepared.bytes_max + prepared.index_bytes_max;
         let needed = Needed {
             active: writer.active.clone(),
@@ -59,7 +68,7 @@ impl Shared {
         };
         let is_unsynced = writer.synced_end < writer.written_end;
         drop(writer);
-        // Whatever is done to the active segment's file ends in a flush. If that one failed, nobody could tell which bytes it
+        // Whatever is done to the active segment's file ends in a flush. If that one failed, nothing could tell which bytes it
         // concerned; so what was only written is flushed before, by a flush of its own.
         let flushed = if is_unsynced {
             needed.active.flush().map_err(Failure::Poisoning)
@@ -86,11 +95,11 @@ impl Shared {
             }
             Err(Failure::Harmless(error)) => (Err(error), false),
             Err(Failure::Poisoning(error)) => {
-                self.fail(writer, under_way, &error);
+                self.fail(writer, guard, &error);
                 return Err(error);
             }
         };
-        under_way.end();
+        guard.end();
         let waiters = writer.phase.end().settle(Ok(()));
         drop(writer);
         waiters.wake();

@@ -117,17 +117,17 @@ impl Shared {
     }
 
     /// What to wait for until this thread may write to the log.
-    pub(crate) fn in_the_way(&self, writer: &Writer) -> Option<Arc<Group>> {
+    pub(crate) fn blocking_group(&self, writer: &Writer) -> Option<Arc<Group>> {
         let gathered = writer
             .open
             .as_ref()
             .filter(|_| writer.phase.is_gathering())
             .map(|open| &open.group);
-        gathered.or(writer.phase.under_way()).cloned()
+        gathered.or(writer.phase.in_progress()).cloned()
     }
 
     /// Tells readers in other processes how far they may read. Not durable. If it fails they see the records later, and
-    /// [`watermark_failure`](Self::watermark_failure) tells; the records are safe all the same.
+    /// [`watermark_failure`](Self::watermark_failure) says why; the records are safe all the same.
     pub(crate) fn write_watermark(&self, segment: SegmentId, offset: u64, position: u64) {
         let Some(own) = &self.watermark else { return };
         let watermark = Watermark {

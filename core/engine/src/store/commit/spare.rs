@@ -16,7 +16,7 @@ impl Shared {
         sync::wait_while(&self.spare_changed, sync::lock(&self.spare), is_making)
     }
 
-    /// The spare, if there is one that is large enough. It gets another name before the keeper can make the
+    /// The spare, if there is one that is large enough. It gets another name before the maintenance thread can make the
     /// next one under its old name.
     pub(super) fn take_spare(&self, needed: u64, name: &str) -> (Option<Arc<dyn File>>, u64) {
         let mut spare = self.made_spare();

@@ -1,4 +1,9 @@
 //! Staging a batch: from a caller's thread, until it is in the open group.
+//!
+//! A batch is decided under the writer's lock, which must never be held while the device is read or written. So whenever the
+//! decision needs more than memory has (room, a record to look at, a group that has to be published first), the lock is
+//! released, that is done, and the batch is staged again from the start. Nothing is remembered of the failed attempt but what
+//! was read, which stays true: each round removes one reason, so that the loop ends.
 
 use super::{
     lead::FLUSH_BYTES,
@@ -17,7 +22,7 @@ use crate::{
     sync::{Arc, MutexGuard},
 };
 
-/// Staging blocks while so many bytes are staged and not written.
+/// Staging blocks while at least this many bytes are staged and not written.
 const STAGED_BYTES_MAX: usize = 8 << 20;
 
 /// What staging came to.
@@ -40,7 +45,7 @@ impl Shared {
         }
     }
 
-    /// Stages a batch; whoever waits for the group sees to it, or else the flusher thread.
+    /// Stages a batch; a thread that waits for the group leads it, or else the flusher thread does.
     pub(crate) fn stage(&self, batch: &Batch<'_>, waiting: Waiting) -> Result<Outcome> {
         self.check_process()?;
         self.flush_if_due();
@@ -63,6 +68,7 @@ impl Shared {
                 self.clear(writer, blocker, &prepared)?;
                 continue;
             }
+            // The writer's lock before the directory's, here and everywhere: a leader publishes without the first.
             let durable = self.durable();
             match keyed
                 .as_ref()
@@ -95,14 +101,14 @@ impl Shared {
                 Err(Stop::Refused(error))
                     if error.kind() == ErrorKind::Conflict && !conflict_is_seen =>
                 {
-                    // The conflict may be with what is in line, which whoever reads again doesn't see yet. So it
-                    // is told only once that is published.
+                    // The conflict may be with a batch that is pending, which a caller who reads again can't see yet. So
+                    // it is reported only once that batch is published.
                     conflict_is_seen = true;
                     let in_line = writer
                         .open
                         .as_ref()
                         .map(|open| &open.group)
-                        .or(writer.phase.under_way())
+                        .or(writer.phase.in_progress())
                         .cloned();
                     drop(durable);
                     drop(writer);
@@ -125,7 +131,7 @@ impl Shared {
             let group = open.group.clone();
             match waiting {
                 Waiting::Thread => self.join_open(writer),
-                Waiting::Nobody => {
+                Waiting::Later => {
                     let urgency = if open.staged().len() >= FLUSH_BYTES {
                         FlushUrgency::Now
                     } else {
@@ -166,7 +172,7 @@ impl Shared {
         blocker: Blocker,
         prepared: &Prepared,
     ) -> Result<()> {
-        if let Some(group) = self.in_the_way(&writer) {
+        if let Some(group) = self.blocking_group(&writer) {
             drop(writer);
             let _ = self.wait(&group);
             return Ok(());
@@ -188,8 +194,8 @@ impl Shared {
 pub(crate) enum Waiting {
     /// This thread, which leads if it can.
     Thread,
-    /// Nobody yet.
-    Nobody,
+    /// No thread yet: the caller may wait later.
+    Later,
 }
 
 enum Blocker {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    background::{Errand, Mail, MaintenanceTasks, Work},
+    background::{FlushRequest, Mail, MaintenanceTasks, Work},
     shared::Shared,
 };
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     sync::{self, Arc, wait_for},
 };
 
-/// So long a group may gather when nobody waits for it.
+/// How long a group may gather when no thread waits for it.
 const GATHER: Duration = Duration::from_millis(1);
 
 impl Shared {
@@ -36,9 +36,9 @@ impl Shared {
         loop {
             let due_in = self.due_in();
             let mut mail = flusher.lock();
-            let idle = |mail: &mut Mail<Errand>| {
-                mail.errand.urgency == FlushUrgency::Nothing
-                    && !mail.errand.is_due_new
+            let idle = |mail: &mut Mail<FlushRequest>| {
+                mail.request.urgency == FlushUrgency::Nothing
+                    && !mail.request.is_due_new
                     && !mail.stop
             };
             let mut is_due = false;
@@ -46,43 +46,43 @@ impl Shared {
                 Some(left) => wait_for(&flusher.changed, &flusher.state, mail, left, idle),
                 None => (sync::wait_while(&flusher.changed, mail, idle), is_due),
             };
-            if mail.errand.urgency == FlushUrgency::Soon && !mail.stop && !is_due {
-                let idle = |mail: &mut Mail<Errand>| {
-                    mail.errand.urgency != FlushUrgency::Now && !mail.stop
+            if mail.request.urgency == FlushUrgency::Soon && !mail.stop && !is_due {
+                let idle = |mail: &mut Mail<FlushRequest>| {
+                    mail.request.urgency != FlushUrgency::Now && !mail.stop
                 };
                 (mail, _) = wait_for(&flusher.changed, &flusher.state, mail, GATHER, idle);
             }
-            let errand = std::mem::take(&mut mail.errand);
+            let request = std::mem::take(&mut mail.request);
             let stop = mail.stop;
             drop(mail);
             if stop {
                 return;
             }
             if is_due || self.due_in().is_some_and(|left| left.is_zero()) {
-                // A failure poisons the writer, which then tells it to whoever appends.
+                // A failure poisons the writer; the next append returns it.
                 let _ = self.flush_staged(true);
-            } else if errand.urgency != FlushUrgency::Nothing {
+            } else if request.urgency != FlushUrgency::Nothing {
                 self.lead_if_idle();
             }
         }
     }
 
     fn run_maintenance(&self) {
-        let keeper = &self.background.keeper;
+        let maintainer = &self.background.maintainer;
         loop {
-            let mail = keeper.lock();
-            let idle = |mail: &mut Mail<MaintenanceTasks>| !mail.errand.any() && !mail.stop;
-            let mut mail = sync::wait_while(&keeper.changed, mail, idle);
-            let chores = std::mem::take(&mut mail.errand);
+            let mail = maintainer.lock();
+            let idle = |mail: &mut Mail<MaintenanceTasks>| !mail.request.any() && !mail.stop;
+            let mut mail = sync::wait_while(&maintainer.changed, mail, idle);
+            let tasks = std::mem::take(&mut mail.request);
             let stop = mail.stop;
             drop(mail);
             if stop {
                 return;
             }
-            if chores.make_spare {
+            if tasks.make_spare {
                 self.make_spare();
             }
-            if chores.save_checkpoint {
+            if tasks.save_checkpoint {
                 // Without a checkpoint the next open takes longer; nothing else is lost.
                 let _ = self.save_checkpoint();
             }

@@ -29,7 +29,7 @@ pub(crate) fn read(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<End
     }
 }
 
-/// The same, where one that doesn't check is told.
+/// The same, but one that doesn't check is an error.
 pub(crate) fn read_damaged(storage: &dyn Storage) -> Result<Option<End>> {
     let Some(file) = small::open(storage, files::END)? else {
         return Ok(None);

@@ -8,10 +8,10 @@ use crate::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// It may be read while it is written; then its CRC is wrong, and it is read again so often.
+/// It may be read while it is written; then its CRC is wrong, and it is read again, at most this often.
 const READS_MAX: u32 = 100;
 
-/// A reader that sees the same watermark so often in a row opens the file anew: somebody may have replaced it.
+/// A reader that sees the same watermark this often in a row opens the file again: it may have been replaced.
 const SAME_SEEN_MAX: u32 = 256;
 
 /// The writer's side.
@@ -87,8 +87,8 @@ pub(crate) fn read(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<Wat
     WatermarkReader::default().read(storage, store, &boot)
 }
 
-/// The same, where a watermark that outlived a loss of power is told from one that didn't: without a boot id
-/// nobody knows, and it proves nothing.
+/// The same, where a watermark that outlived a loss of power is distinguished from one that didn't: without a
+/// boot id that is unknown, and it proves nothing.
 pub(crate) fn read_proven(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<Watermark>> {
     match storage.boot_id() {
         Some(_) => read(storage, store),

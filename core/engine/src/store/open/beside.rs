@@ -1,4 +1,4 @@
-//! Loading a store beside a writer that goes on writing.
+//! Loading a store while another process writes to it.
 
 use super::load::{LoadMode, Loaded, load};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 /// Loads a store as far as its writer has published.
 ///
 /// A writer may turn to a new segment meanwhile; then what was read doesn't fit together, and is read again. An error is
-/// told only if nothing of the store moved while it was met: then no writer was the cause of it.
+/// returned only if nothing of the store moved meanwhile: then no writer was the cause of it.
 pub(crate) fn load_beside_a_writer(
     storage: &dyn Storage,
     identity: &Identity,
@@ -27,7 +27,7 @@ pub(crate) fn load_beside_a_writer(
                 Ok(loaded) => return Ok(loaded),
                 Err(error) => error,
             },
-            // It may be ahead of a log that lost power, where nobody can tell that it did.
+            // It may be ahead of a log that lost power, where that can't be known.
             Err(_) if seen.is_some() && storage.boot_id().is_none() => {
                 match load(storage, identity, Access::Read, LoadMode::Reader(None)) {
                     Ok(loaded) => return Ok((loaded, None)),

@@ -1,5 +1,11 @@
 //! Opening: what the log says, and what has to be done before it can be appended to.
 //!
+//! Where the log ends is not written down while a writer is at work: it ends at the last whole batch of the last segment. The
+//! question is whether bytes behind that are a write that a crash cut off, and may go, or damage to what was acknowledged.
+//! Records answer it: each says up to where its segment was durable when its group was written ([`check_torn`]). Beside
+//! that, the checkpoint, the end marker of a clean close and the watermark say how far the log had come; if it doesn't
+//! reach that far, it is damaged, and nothing is changed.
+//!
 //! [`load`] only reads, and decides; [`Plan::apply`] then writes. A crash in between or during is a crash
 //! like any other: the next open decides the same.
 
@@ -191,7 +197,7 @@ impl Loader {
             if is_seal_unproven(next)? {
                 return self.half_sealed(segment, next, from);
             }
-            // Damage of the block is told as such, a missing one as missing.
+            // Damage of the block is one error, a missing block another.
             segment.block()?;
             return Err(no_index(segment));
         }

@@ -1,4 +1,8 @@
 //! [`Plan`]: what recovery writes before the store can be appended to.
+//!
+//! The names of files first, then seals, then the tail: each is durable before the next relies on it. Bytes that were found
+//! but that nothing proves durable are written again before they are flushed. A flush alone may do nothing: after a flush that
+//! failed, the operating system takes the pages for clean.
 
 use crate::{
     Result,
@@ -8,7 +12,7 @@ use crate::{
     sync::Arc,
 };
 
-/// So many bytes that nothing proves durable are made so while opening.
+/// At most this many bytes that nothing proves durable are made so while opening; more, before the first append.
 const UNPROVEN_AT_OPEN_BYTES_MAX: u64 = 1 << 20;
 
 /// What is to be written before the store can be appended to.
@@ -63,7 +67,7 @@ impl Plan {
         if let Some((from, to)) = self.zero {
             active.zero(from, to).with_context(doing)?;
         }
-        // A few are done now; many would make opening slow, and are done before the first append. But what nobody has seen
+        // A few are done now; many would make opening slow, and are done before the first append. But what no reader has seen
         // yet must not be seen before it is durable: a loss of power would take it back.
         if let Some((from, to)) = self.unproven {
             let unseen = self.shown.max(from);

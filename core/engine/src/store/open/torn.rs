@@ -1,4 +1,7 @@
-//! Telling a write that a crash cut off from damage.
+//! Distinguishing a write that a crash cut off from damage.
+//!
+//! Both look the same at the place itself. But a record is only written when the group before it was durable, and says so: if
+//! a whole record stands behind the bad place and says that more was durable, the bad place was acknowledged once.
 
 use crate::{
     Error, Result,
@@ -8,7 +11,7 @@ use crate::{
     },
 };
 
-/// Tells a write that a crash cut off from damage to what was durable: if a whole record beyond `end` says
+/// Fails if what lies at `end` is damage to what was durable: if a whole record beyond `end` says
 /// that more was durable than `end`, then what lies at `end` was.
 pub(crate) fn check_torn(
     segment: &Segment,

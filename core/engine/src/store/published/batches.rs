@@ -27,10 +27,10 @@ pub(crate) fn apply_block(
             format!("{}: {error}", files::segment_name(segment)),
         )
     };
-    for step in block.steps().filter(|step| step.offset >= from) {
+    for control in block.controls().filter(|control| control.offset >= from) {
         durable
             .directory
-            .apply_step(&step, segment)
+            .apply_control(&control, segment)
             .map_err(whole)?;
     }
     for row in block.stream_rows() {
@@ -49,7 +49,7 @@ pub(crate) struct Scanned {
 }
 
 /// Publishes whole batches from an offset on, up to `end` or to the first bytes that are no record that
-/// could follow. `durable.end` then tells where the last whole batch ends.
+/// could follow. `durable.end` is then where the last whole batch ends.
 pub(crate) fn scan_batches(
     durable: &mut Durable,
     segment: &Arc<Segment>,

@@ -8,7 +8,7 @@ use crate::sync::Arc;
 use crate::{
     Error, ErrorKind, Kind, Result, SegmentId, StreamId, checksum,
     format::{
-        index::{Block, KeyRow, StepRow, StreamRow},
+        index::{Block, ControlRow, KeyRow, StreamRow},
         record::{self, Flags},
         segment,
     },
@@ -33,10 +33,10 @@ pub(crate) struct Durable {
     pub(crate) hash_key: [u8; 16],
 }
 
-/// The `step` of a record that is counted and otherwise left out: a newer build's, of a kind that may be skipped.
+/// The `control` of a record that is counted and otherwise left out: a newer build's, of a kind that may be skipped.
 const SKIPPED: u32 = u32::MAX;
 
-/// A record of the active segment as the index needs it. `step` is the place of its step among those staged
+/// A record of the active segment as the index needs it. `control` is the place of its control row among those staged
 /// with it, plus 1; 0 for data; `u32::MAX` for one that is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
@@ -44,14 +44,14 @@ pub(crate) struct Entry {
     pub(crate) stream: u32,
     pub(crate) sequence: u32,
     pub(crate) time_delta_ms: u32,
-    pub(crate) step: u32,
+    pub(crate) control: u32,
 }
 
 /// Records that are published together.
 #[derive(Default, Debug)]
 pub(crate) struct Entries {
     pub(crate) records: Vec<Entry>,
-    pub(crate) steps: Vec<StepRow>,
+    pub(crate) controls: Vec<ControlRow>,
     pub(crate) keys: Vec<KeyRow>,
 }
 
@@ -106,7 +106,7 @@ impl Durable {
         self.segments.get(index.checked_sub(1)?)
     }
 
-    /// Where a data record is, as far as it can be told without reading.
+    /// Where a data record is, as far as it is known without reading.
     pub(crate) fn spot(&self, source: u32, ordinal: u32) -> Result<Spot> {
         self.spot_in(&self.run(source, ordinal)?, ordinal)
     }
@@ -167,15 +167,15 @@ impl Durable {
             return Err(missing(SegmentId(0)));
         };
         let segment = active.id();
-        let mut steps = entries.steps;
+        let mut controls = entries.controls;
         for entry in &entries.records {
             let time_ms = active.header.base_time_ms + u64::from(entry.time_delta_ms);
             self.active_index.add_record(entry.offset, time_ms);
             self.last_time_ms = time_ms;
-            if entry.step == SKIPPED {
+            if entry.control == SKIPPED {
                 continue;
             }
-            match (entry.step as usize).checked_sub(1) {
+            match (entry.control as usize).checked_sub(1) {
                 None => {
                     let ordinal =
                         self.directory
@@ -191,10 +191,10 @@ impl Durable {
                     }
                 }
                 Some(index) => {
-                    let step = &mut steps[index];
-                    self.directory.complete_step(step);
-                    self.directory.apply_step(step, segment)?;
-                    self.active_index.add_step(*step);
+                    let control = &mut controls[index];
+                    self.directory.complete_control(control);
+                    self.directory.apply_control(control, segment)?;
+                    self.active_index.add_control(*control);
                 }
             }
         }
@@ -229,16 +229,16 @@ impl Durable {
                 stream: header.stream,
                 sequence: header.sequence,
                 time_delta_ms: header.time_delta_ms,
-                step: 0,
+                control: 0,
             };
             if header.is_skipped() {
-                entry.step = SKIPPED;
+                entry.control = SKIPPED;
             } else if !header.kind.is_data() {
-                let Some(step) = self.step_of(frame) else {
+                let Some(control) = self.control_of(frame) else {
                     return damaged("engine record with impossible content");
                 };
-                entries.steps.push(step);
-                entry.step = u32::try_from(entries.steps.len()).expect("a batch is bounded");
+                entries.controls.push(control);
+                entry.control = u32::try_from(entries.controls.len()).expect("a batch is bounded");
             }
             if header.flags.has(Flags::KEY) {
                 let Some(key) = frame.key() else {
@@ -251,7 +251,7 @@ impl Durable {
                 });
             }
             entries.records.push(entry);
-            // One by one, because a step may only be judged against the state just before it.
+            // One by one, because an engine record may only be judged against the state just before it.
             let end = frame.end();
             self.publish(std::mem::take(&mut entries), end)
                 .map_err(|error| {
@@ -264,14 +264,14 @@ impl Durable {
         Ok(())
     }
 
-    /// The step that an engine record says, or `None` when it can't have been written by this engine.
-    pub(crate) fn step_of(&self, frame: &Frame) -> Option<StepRow> {
+    /// The engine record that an engine record says, or `None` when it can't have been written by this engine.
+    pub(crate) fn control_of(&self, frame: &Frame) -> Option<ControlRow> {
         let header = &frame.header;
         let body = record::Body::decode(header.flags, &frame.body)?;
-        let mut step = StepRow {
+        let mut control = ControlRow {
             sequence: header.sequence,
             offset: frame.offset,
-            ..StepRow::new(header.kind, header.stream)
+            ..ControlRow::new(header.kind, header.stream)
         };
         let last = |number: u32| {
             self.directory
@@ -280,22 +280,22 @@ impl Durable {
         };
         let possible = match header.kind {
             Kind::CREATE => {
-                step.id = record::engine::decode_create(body.payload)?;
+                control.id = record::engine::decode_create(body.payload)?;
                 true
             }
             Kind::FORK => {
-                (step.id, step.other) = record::engine::decode_fork(body.payload)?;
-                header.sequence <= last(step.other)?
+                (control.id, control.other) = record::engine::decode_fork(body.payload)?;
+                header.sequence <= last(control.other)?
             }
             Kind::REDACT => {
-                step.target = record::engine::decode_redact(body.payload)?.0;
-                step.target < self.next_position && last(header.stream).is_some()
+                control.target = record::engine::decode_redact(body.payload)?.0;
+                control.target < self.next_position && last(header.stream).is_some()
             }
             Kind::TRUNCATE | Kind::SNAPSHOT => header.sequence <= last(header.stream)?,
             Kind::DELETE => last(header.stream).is_some(),
             _ => false,
         };
-        possible.then_some(step)
+        possible.then_some(control)
     }
 }
 

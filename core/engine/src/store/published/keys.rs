@@ -15,7 +15,7 @@ use crate::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, read},
 };
 
-/// At most so many hashes are kept, of all streams together: about 16 MiB. A stream with more of them is looked for in its
+/// At most this many hashes are kept, of all streams together: about 16 MiB. A stream with more of them is looked for in its
 /// segments, outside of every lock.
 const HASHES_MAX: usize = 1 << 20;
 

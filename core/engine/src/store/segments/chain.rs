@@ -1,4 +1,4 @@
-//! The chain of segments: that each follows the one before, and what tells whether one is sealed.
+//! The chain of segments: that each follows the one before, and whether one is sealed.
 
 use crate::{
     Error, ErrorKind, Result, SegmentId,
@@ -87,7 +87,7 @@ fn next_id(segments: &[Arc<Segment>]) -> SegmentId {
 
 fn missing(storage: &dyn Storage, id: SegmentId) -> Error {
     let message = format!(
-        "{}: {} is missing; {MENDABLE}",
+        "{}: {} is missing; {REPAIRABLE}",
         storage.describe(),
         files::segment_name(id)
     );
@@ -98,11 +98,11 @@ fn missing_last(storage: &dyn Storage, id: SegmentId) -> Error {
     let (place, name) = (storage.describe(), files::segment_name(id));
     Error::new(
         ErrorKind::Damaged,
-        format!("{place}: {name} is missing, the last of the log; {MENDABLE}"),
+        format!("{place}: {name} is missing, the last of the log; {REPAIRABLE}"),
     )
 }
 
-const MENDABLE: &str = "restore it, or `runlog verify --repair` goes on with what is there";
+const REPAIRABLE: &str = "restore it, or `runlog verify --repair` goes on with what is there";
 
 fn follows(before: &Segment, segment: &Segment) -> Result<()> {
     let header = &segment.header;

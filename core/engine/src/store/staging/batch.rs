@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Error, ErrorKind, StreamId, limits, store::published::durable::Durable};
 
-/// What a step comes to, or why the batch is not staged.
+/// What an op comes to, or why the batch is not staged.
 pub(super) type Result<T> = std::result::Result<T, Stop>;
 
 /// One batch on its way into the open group.
@@ -29,7 +29,7 @@ pub(crate) struct Staging<'a, 'b> {
 pub(crate) struct Undo {
     pub(crate) bytes: usize,
     pub(crate) records: usize,
-    pub(crate) steps: usize,
+    pub(crate) controls: usize,
     pub(crate) keys: usize,
     pub(crate) heads: usize,
     pub(crate) index_bytes: u64,

@@ -10,7 +10,7 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// So many milliseconds from now on.
+    /// `interval_ms` from now on.
     pub(crate) fn after(now_ms: u64, interval_ms: u32) -> Self {
         Self {
             since_ms: now_ms,
@@ -26,7 +26,7 @@ impl Due {
         }
     }
 
-    /// How long it is still. A clock that was turned back tells nothing; then it is over.
+    /// How long it is still. If the clock was turned back, it counts as over.
     pub(crate) fn left(&self, now_ms: u64) -> Duration {
         if now_ms < self.since_ms {
             Duration::ZERO

@@ -1,4 +1,7 @@
 //! The records of a batch, encoded at the end of the open group.
+//!
+//! Each record's header is held back until the next one comes: only then is it known not to be the last of its batch, and the
+//! flags are part of the CRC. The last one of the group stays held until the group is written, for what it says of durability.
 
 use super::{
     batch::Staging,
@@ -10,7 +13,7 @@ use crate::{
     Kind, NewRecord, Position,
     format::{
         WRITER_VERSION,
-        index::{self, KeyRow, StepRow},
+        index::{self, ControlRow, KeyRow},
         record::{self, Body, Flags},
     },
     store::published::durable::Entry,
@@ -92,26 +95,26 @@ impl Staging<'_, '_> {
         self.frame(record.kind, stream, sequence, &body, prepared, op_first, 0);
     }
 
-    /// Stages an engine record and its step; `complete` fills in what the directory needs of it.
-    pub(super) fn step(
+    /// Stages an engine record and its control row; `complete` fills in what the directory needs of it.
+    pub(super) fn control(
         &mut self,
         kind: Kind,
         stream: u32,
         sequence: u32,
         meta: &[u8],
         payload: &[u8],
-        complete: impl FnOnce(&mut StepRow),
+        complete: impl FnOnce(&mut ControlRow),
     ) -> Position {
         let offset = self.open.end();
-        let mut step = StepRow {
+        let mut control = ControlRow {
             sequence,
             offset,
-            ..StepRow::new(kind, stream)
+            ..ControlRow::new(kind, stream)
         };
-        complete(&mut step);
-        self.open.entries.steps.push(step);
-        let place = u32::try_from(self.open.entries.steps.len()).expect("a group is bounded");
-        self.writer.index_bytes += index::STEP_ROW_BYTES as u64;
+        complete(&mut control);
+        self.open.entries.controls.push(control);
+        let place = u32::try_from(self.open.entries.controls.len()).expect("a group is bounded");
+        self.writer.index_bytes += index::CONTROL_ROW_BYTES as u64;
         let body = Body {
             key: &[],
             meta,
@@ -142,7 +145,7 @@ impl Staging<'_, '_> {
         body: &Body<'_>,
         prepared: PreparedBody,
         op_first: bool,
-        step: u32,
+        control: u32,
     ) {
         let (at, offset) = (self.open.bytes.len(), self.open.end());
         let mut flags = body.flags();
@@ -181,7 +184,7 @@ impl Staging<'_, '_> {
             stream,
             sequence,
             time_delta_ms,
-            step,
+            control,
         });
     }
 

@@ -1,4 +1,7 @@
 //! What a batch expects of a stream, checked against what is staged and what is published.
+//!
+//! `Expected::At` names a position, which the directory doesn't keep: it is looked for among the staged records first, then
+//! read from the log (see [`facts`](super::facts)), and kept in the stream's head from then on.
 
 use super::{
     batch::{Result, Staging},
@@ -64,7 +67,7 @@ impl Staging<'_, '_> {
         let mut records = &entries.records[..];
         loop {
             let is_it = |entry: &Entry| {
-                entry.step == 0 && (entry.stream, entry.sequence) == (number, sequence)
+                entry.control == 0 && (entry.stream, entry.sequence) == (number, sequence)
             };
             if let Some(place) = records.iter().rposition(is_it) {
                 return Ok(start + place as u64);
@@ -74,8 +77,10 @@ impl Staging<'_, '_> {
             }
             // A fork in line has inherited it: it is what its parent had when the fork was made.
             let fork = |entry: &Entry| {
-                let step = entries.steps.get((entry.step as usize).checked_sub(1)?)?;
-                (step.kind == Kind::FORK && step.stream == number).then_some(step.other)
+                let control = entries
+                    .controls
+                    .get((entry.control as usize).checked_sub(1)?)?;
+                (control.kind == Kind::FORK && control.stream == number).then_some(control.other)
             };
             let found = records
                 .iter()
@@ -87,7 +92,7 @@ impl Staging<'_, '_> {
             (number, since) = (parent, u64::MAX);
             records = &records[..place];
         }
-        if since >= self.durable.next_position && self.writer.phase.under_way().is_some() {
+        if since >= self.durable.next_position && self.writer.phase.in_progress().is_some() {
             // The record may be among those that are being written.
             return Err(Stop::Publish);
         }

@@ -1,6 +1,6 @@
 //! [`Facts`]: what a batch has to know of records that are in the log already.
 //!
-//! They are read from the device before the writer's lock is taken, so that nobody waits for that; what turns out to be
+//! They are read from the device before the writer's lock is taken, so that no other thread waits for that; what turns out to be
 //! missing under the lock is asked for by [`Need`], and the batch is staged again. A fact once read stays true: the
 //! record at a position, and the record with an ordinal, never change.
 

@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// A waiting thread yields so often before it parks. Waking a parked thread takes longer than writing a small
+/// A waiting thread yields this often before it parks. Waking a parked thread takes longer than writing a small
 /// group where processors sleep when idle; while it yields, anyone else who wants the processor has it.
 const YIELDS_MAX: u32 = if cfg!(runlog_shuttle) { 1 } else { 128 };
 

@@ -8,7 +8,7 @@ use crate::{format::record, storage::File, store::published::durable::Entries, s
 /// The unit in which the operating system writes files.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// A buffer has room for so many bytes from the start.
+/// A buffer has room for this many bytes from the start.
 const BUFFER_BYTES_MIN: usize = 16 << 10;
 
 /// A group that still gathers.
@@ -137,7 +137,7 @@ impl OpenGroup {
 pub(crate) enum Unwritten {
     /// The device is full. Bytes before the group are not concerned.
     Full(io::Error),
-    /// Something else: nobody can tell what is on the device.
+    /// Something else: it is unknown what is on the device.
     Failed(io::Error),
 }
 

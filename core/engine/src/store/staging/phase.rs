@@ -2,6 +2,8 @@
 //!
 //! # Group commit
 //!
+//! This is leader/follower group commit: the threads that append take turns in writing for each other.
+//!
 //! A flush takes so much longer than anything else that many batches have to share one. A thread that appends stages its
 //! batch in the *open group*, under the writer's lock: from then on its positions and sequences are settled, and batches
 //! staged later are checked against it. Then the thread needs the group to be written. If nothing is under way, it *leads*:
@@ -122,7 +124,7 @@ impl Phase {
     }
 
     /// What to wait for until the thread that alone writes to the log has left its state; `None` when there is none.
-    pub(crate) fn under_way(&self) -> Option<&Arc<Group>> {
+    pub(crate) fn in_progress(&self) -> Option<&Arc<Group>> {
         match &self.activity {
             Activity::Idle | Activity::Gathering => None,
             Activity::Writing(group) | Activity::Flushing(group) | Activity::MakingRoom(group) => {

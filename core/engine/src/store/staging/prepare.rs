@@ -64,9 +64,9 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
                 expected,
                 records,
             } => {
-                let is_told = matches!(expected, Expected::Last(_) | Expected::Absent);
-                if records.is_empty() && batch.key.is_some() && !is_told {
-                    return Err(nothing_to_tell(stream));
+                let is_stated = matches!(expected, Expected::Last(_) | Expected::Absent);
+                if records.is_empty() && batch.key.is_some() && !is_stated {
+                    return Err(nothing_to_repeat(stream));
                 }
                 prepared.bodies.reserve(records.len());
                 for record in records {
@@ -74,9 +74,9 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
                     prepared.bodies.push(PreparedBody::of(&body));
                     prepared.bytes_max += record::frame_bytes(body.encoded_bytes()) as u64;
                 }
-                // The stream may be new: its record of creation, its step and its row.
+                // The stream may be new: the record of its creation, that one's control row, and its stream row.
                 prepared.bytes_max += record::frame_bytes(16) as u64;
-                let rows = index::STEP_ROW_BYTES + index::STREAM_ROW_BYTES + records.len() * 12;
+                let rows = index::CONTROL_ROW_BYTES + index::STREAM_ROW_BYTES + records.len() * 12;
                 prepared.index_bytes_max += rows as u64;
                 records_max += records.len() + 1;
             }
@@ -87,7 +87,7 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
                     meta,
                     payload,
                 };
-                add_step(&mut prepared, body.encoded_bytes());
+                add_control(&mut prepared, body.encoded_bytes());
                 records_max += 1;
             }
             Op::Redact { reason, .. } => {
@@ -99,11 +99,11 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
                         META_BYTES_MAX,
                     ));
                 }
-                add_step(&mut prepared, 8 + reason.len());
+                add_control(&mut prepared, 8 + reason.len());
                 records_max += 1;
             }
             Op::Truncate { .. } | Op::Fork { .. } | Op::Delete { .. } => {
-                add_step(&mut prepared, 24);
+                add_control(&mut prepared, 24);
                 records_max += 1;
             }
         }
@@ -128,8 +128,8 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
     Ok(prepared)
 }
 
-/// An append of no records leaves nothing behind that could tell a repeat which sequence the first one found.
-fn nothing_to_tell(stream: &StreamId) -> Error {
+/// An append of no records leaves nothing behind that says to a repeat which sequence the first one found.
+fn nothing_to_repeat(stream: &StreamId) -> Error {
     Error::new(
         ErrorKind::InvalidInput,
         format!(
@@ -139,9 +139,9 @@ fn nothing_to_tell(stream: &StreamId) -> Error {
     )
 }
 
-fn add_step(prepared: &mut Prepared, body_bytes: usize) {
+fn add_control(prepared: &mut Prepared, body_bytes: usize) {
     prepared.bytes_max += record::frame_bytes(body_bytes) as u64;
-    prepared.index_bytes_max += (index::STEP_ROW_BYTES + 8) as u64;
+    prepared.index_bytes_max += (index::CONTROL_ROW_BYTES + 8) as u64;
 }
 
 fn checked_body<'a>(record: &NewRecord<'a>, key: &'a [u8]) -> Result<Body<'a>> {

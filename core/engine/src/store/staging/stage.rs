@@ -41,7 +41,7 @@ impl Writer {
         let mut undo = Undo {
             bytes: open.bytes.len(),
             records: open.entries.records.len(),
-            steps: open.entries.steps.len(),
+            controls: open.entries.controls.len(),
             keys: open.entries.keys.len(),
             heads: self.heads.len(),
             index_bytes: self.index_bytes,
@@ -87,7 +87,7 @@ impl Writer {
     fn undo(&mut self, open: &mut OpenGroup, undo: Undo) {
         open.bytes.truncate(undo.bytes);
         open.entries.records.truncate(undo.records);
-        open.entries.steps.truncate(undo.steps);
+        open.entries.controls.truncate(undo.controls);
         for key in open.entries.keys.drain(undo.keys..) {
             // No other batch in line has it: this one would have waited for that.
             self.new_keys.remove(&(key.stream, key.hash));
@@ -147,7 +147,7 @@ impl Staging<'_, '_> {
                 let number = self.existing(stream)?;
                 let last = self.expect(stream, number, *expected)?;
                 let sequence = self.up_to(stream, *after, last, "truncate after")?;
-                let position = self.step(Kind::TRUNCATE, number, sequence, &[], &[], |_| {});
+                let position = self.control(Kind::TRUNCATE, number, sequence, &[], &[], |_| {});
                 let head = self.change(number);
                 head.last_sequence = sequence;
                 if sequence < last {
@@ -173,10 +173,11 @@ impl Staging<'_, '_> {
                 }
                 let number = self.create(*child)?;
                 let payload = record::engine::encode_fork(child.as_bytes(), parent_number);
-                let position = self.step(Kind::FORK, number, sequence, &[], &payload, |step| {
-                    step.other = parent_number;
-                    step.id = *child.as_bytes();
-                });
+                let position =
+                    self.control(Kind::FORK, number, sequence, &[], &payload, |control| {
+                        control.other = parent_number;
+                        control.id = *child.as_bytes();
+                    });
                 let head = self.change(number);
                 head.last_sequence = sequence;
                 head.last_position = match shared.get() {
@@ -198,7 +199,7 @@ impl Staging<'_, '_> {
                 let number = self.existing(stream)?;
                 let last = self.expect(stream, number, *expected)?;
                 let at = self.up_to(stream, *sequence, last, "save a snapshot at")?;
-                let position = self.step(Kind::SNAPSHOT, number, at, meta, payload, |_| {});
+                let position = self.control(Kind::SNAPSHOT, number, at, meta, payload, |_| {});
                 Ok(OpResult {
                     position,
                     last_sequence: *sequence,
@@ -207,7 +208,7 @@ impl Staging<'_, '_> {
             Op::Delete { stream, expected } => {
                 let number = self.existing(stream)?;
                 self.expect(stream, number, *expected)?;
-                let position = self.step(Kind::DELETE, number, 0, &[], &[], |_| {});
+                let position = self.control(Kind::DELETE, number, 0, &[], &[], |_| {});
                 self.change(number).deleted = true;
                 Ok(OpResult {
                     position,
@@ -245,7 +246,9 @@ impl Staging<'_, '_> {
                 }
                 let number = self.create(id)?;
                 let bytes = *id.as_bytes();
-                self.step(Kind::CREATE, number, 0, &[], &bytes, |step| step.id = bytes);
+                self.control(Kind::CREATE, number, 0, &[], &bytes, |control| {
+                    control.id = bytes
+                });
                 number
             }
         };
@@ -310,8 +313,8 @@ impl Staging<'_, '_> {
         }
         let payload = record::engine::encode_redact(position.0, reason);
         let (stream, sequence) = (header.stream, header.sequence);
-        let at = self.step(Kind::REDACT, stream, sequence, &[], &payload, |step| {
-            step.target = position.0
+        let at = self.control(Kind::REDACT, stream, sequence, &[], &payload, |control| {
+            control.target = position.0
         });
         Ok(OpResult {
             position: at,
@@ -320,11 +323,11 @@ impl Staging<'_, '_> {
     }
 }
 
-/// Where the last record is after a step that took later ones away, or shares only earlier ones.
-fn last_position_after(sequence: u32, step: Position) -> LastPosition {
+/// Where the last record is after an op that took later ones away, or shares only earlier ones.
+fn last_position_after(sequence: u32, control: Position) -> LastPosition {
     if sequence == 0 {
         LastPosition::known(0)
     } else {
-        LastPosition::unknown_since(step.0)
+        LastPosition::unknown_since(control.0)
     }
 }

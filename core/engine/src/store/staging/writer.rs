@@ -60,7 +60,7 @@ pub(crate) struct Writer {
     pub(crate) changed: Vec<(u32, Head)>,
     /// Whether the active segment's file may be made longer: it was cut at the last close, or there was no room for more.
     pub(crate) extendable: bool,
-    /// Whether the keeper was asked to make the next segment's space.
+    /// Whether the maintenance thread was asked to make the next segment's space.
     pub(crate) spare_asked: bool,
     /// Where the active segment ended when a checkpoint was last asked for, or where it began if that was before.
     pub(crate) checkpoint_asked: u64,
@@ -94,7 +94,7 @@ impl LastPosition {
     }
 
     /// Unknown since the record at a position, or with 0 since the store was opened. Once that record is published, the
-    /// directory tells what the last one is.
+    /// directory knows what the last one is.
     pub(crate) fn unknown_since(position: u64) -> Self {
         Self(position | Self::UNKNOWN)
     }
@@ -188,7 +188,7 @@ impl Writer {
         used <= self.capacity
     }
 
-    /// Whether a time can be told in the active segment: 49 days from its base time on.
+    /// Whether a time can be stored in the active segment: up to 49 days from its base time on.
     pub(crate) fn time_fits(&self, now_ms: u64) -> bool {
         u32::try_from(self.time_ms(now_ms) - self.active.header.base_time_ms).is_ok()
     }

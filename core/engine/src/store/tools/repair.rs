@@ -2,25 +2,25 @@
 //! position out again.
 //!
 //! What is to be done is decided from what is there alone, before anything is changed ([`Plan`]); and it is tried on a
-//! directory of its own, so that what can't be mended stays as it is. Then it is done in an order that no crash in between
+//! directory of its own, so that what can't be repaired stays as it is. Then it is done in an order that no crash in between
 //! can turn into silent loss. At each of these points the store either opens and has all that a whole repair saves, or is
 //! refused as damaged and the next repair comes to the same:
 //!
 //! 1. What is overwritten is saved in `cut-….bin`, and files that are no segments of this log get such names.
-//! 2. Copies of headers are written again, one after the other: there is always another, or else the records, which tell the
+//! 2. Copies of headers are written again, one after the other: there is always another, or else the records, which give the
 //!    seed.
 //! 3. Files in place of missing ones get their names when they are whole and durable. So does the new last segment, *before*
 //!    the one before it is sealed with its holes: its header says where those end, and its base position lies behind all that
 //!    was ever acknowledged, so that this is known from then on, whatever becomes of the watermark. It names an index block
 //!    with another CRC than that will have, which only one of a repair may: recovery, which seals a segment that a crash left
 //!    without an index, refuses this one. Sealing the holes first would leave a sealed last segment: refused as well, but by
-//!    then nothing but the small files would tell the positions.
+//!    then nothing but the small files would give the positions.
 //! 4. Index blocks are written, each behind its records, from those alone and from the checkpoint. Until its last byte is
 //!    durable, the segment has none, as before.
 //! 5. The end marker is replaced by one that says the new end, or removed; until then it says that there was more, and the
 //!    store is refused. Then the checkpoint is removed, which was needed to name what is lost until here. The watermark is
 //!    overwritten with zeros in place: readers keep its file open, and a removed one would go on telling them the old end.
-//! 6. `RUNLOG` comes last: without it nobody opens the store.
+//! 6. `RUNLOG` comes last: without it the store can't be opened.
 
 mod apply;
 mod plan;
@@ -45,7 +45,7 @@ use crate::{
 };
 use plan::Plan;
 
-/// A repair looks again after it has done something, so often at the most.
+/// A repair looks again after it has done something, at most this often.
 const ROUNDS_MAX: u32 = 4;
 
 /// Repairs a store: makes again what can be made from the records, and goes on behind what can't be read. Nothing that can
@@ -79,7 +79,7 @@ pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: &dyn Host) -> Resu
         None
     };
     let mut repair = Repair::default();
-    // What was damaged in several places may show some of it only when the rest is mended.
+    // What was damaged in several places may show some of it only when the rest is repaired.
     for _ in 0..ROUNDS_MAX {
         let sources = Sources::read(storage)?;
         sources.identity.features.check_writable(&format!(

@@ -51,7 +51,7 @@ pub struct Salvaged {
     pub kind: Kind,
     /// Milliseconds since 1970-01-01 UTC, unless every copy of the segment's header is lost.
     pub time_ms: Option<u64>,
-    /// The epoch of the writer that wrote it, if anything tells.
+    /// The epoch of the writer that wrote it, if anything says it.
     pub epoch: Option<u32>,
     /// The idempotency key of the batch that it begins; empty for none.
     pub key: Bytes,
@@ -80,7 +80,7 @@ pub struct Salvage {
     pub notes: Vec<String>,
 }
 
-/// At most so many notes are kept.
+/// At most this many notes are kept.
 const NOTES_MAX: usize = 1000;
 /// Where the device fails, bytes are read in pieces of this size.
 const SECTOR_BYTES: usize = 4096;
@@ -180,7 +180,7 @@ struct Remains {
     place: Place,
     file: RawFile,
     header: Option<Header>,
-    /// What its records may continue: one seed, unless no header tells it and several were found.
+    /// What its records may continue: one seed, unless no header gives it and several were found.
     seeds: Vec<u32>,
     /// Where records may begin, and where the file or what counts of it ends.
     from: u64,
@@ -445,7 +445,7 @@ impl Known {
         if let Some(block) = &remains.block {
             self.ids
                 .extend(block.stream_rows().map(|row| (row.stream, row.id)));
-            for step in block.steps() {
+            for step in block.controls() {
                 match step.kind {
                     Kind::CREATE | Kind::FORK => _ = self.ids.insert(step.stream, step.id),
                     Kind::REDACT => _ = self.redacted.insert(step.target),

@@ -1,4 +1,4 @@
-//! `verify`: reads every byte of a store, makes everything anew that is derived from its records, and tells every
+//! `verify`: reads every byte of a store, makes everything anew that is derived from its records, and reports every
 //! difference.
 
 use super::examine::{
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Reads every byte of a store, also beside a writer, makes everything again that is derived from the records, and tells
+/// Reads every byte of a store, also beside a writer, makes everything again that is derived from the records, and reports
 /// every damage and every difference: index blocks, headers, checkpoint, end marker, watermark, and what opening makes of
 /// them. Changes nothing.
 ///
@@ -30,7 +30,7 @@ pub fn verify(storage: &dyn Storage) -> Result<Verification> {
     verify_with(storage, &mut |_, _| {})
 }
 
-/// The same as [`verify`]; `progress` is told how many of how many bytes were read.
+/// The same as [`verify`]; `progress` gets how many bytes were read, and of how many.
 ///
 /// # Errors
 /// As [`verify`].

@@ -1,4 +1,4 @@
-//! [`Check`]: whether a segment is as it was written, told from its bytes while they are copied or compared.
+//! [`Check`]: whether a segment is as it was written, judged by its bytes while they are copied or compared.
 //!
 //! The same bytes are checked that the backup gets: a device that reads differently the second time can't pass for sound.
 
@@ -72,7 +72,7 @@ impl<'a> Check<'a> {
                 continue;
             }
             let left = data_end.saturating_sub(self.offset);
-            // The end of the records may leave less than a header's room; then its decoding tells that.
+            // The end of the records may leave less than a header's room; then its decoding fails.
             if left == 0 || (self.pending.len() as u64) < left.min(record::HEADER_BYTES as u64) {
                 return Ok(());
             }
@@ -87,7 +87,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// So many of the bytes that are pending, once they are all there.
+    /// The next `length` pending bytes, once they are all there.
     fn next(&mut self, length: usize) -> Option<Bytes> {
         let is_there = self.pending.len() >= length;
         is_there.then(|| {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Kind,
-    format::index::StepRow,
+    format::index::ControlRow,
     index::{checkpoint::Checkpoint, stream::Stream},
 };
 
@@ -18,12 +18,12 @@ impl Walker {
         let mut done = self.create_lost(theirs.next_number().saturating_sub(1));
         for (target, (number, sequence)) in std::mem::take(&mut self.erased) {
             if !self.durable.directory.redacted().contains(target) {
-                let step = StepRow {
+                let control = ControlRow {
                     sequence,
                     target,
-                    ..StepRow::new(Kind::REDACT, number)
+                    ..ControlRow::new(Kind::REDACT, number)
                 };
-                done = done.and(self.lose_step(step, NOWHERE).map(drop));
+                done = done.and(self.lose_control(control, NOWHERE).map(drop));
             }
         }
         for (number, stream) in (1_u32..).zip(theirs.streams().iter()) {
@@ -47,8 +47,8 @@ impl Walker {
             self.lose_truncation(number, theirs.last_sequence())?;
         }
         if theirs.deleted {
-            self.lose_step(
-                StepRow::new(Kind::DELETE, number),
+            self.lose_control(
+                ControlRow::new(Kind::DELETE, number),
                 self.last_mention(number, 0),
             )?;
         }

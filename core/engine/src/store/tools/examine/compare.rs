@@ -34,18 +34,18 @@ pub(super) fn below(draft: &Draft, block: &Block, offset: u64) -> Option<String>
             ));
         }
     }
-    let steps = block.steps().take(ours.steps.len());
-    if !steps.eq(ours.steps.iter().copied()) {
+    let controls = block.controls().take(ours.controls.len());
+    if !controls.eq(ours.controls.iter().copied()) {
         return Some("the steps are not as it names them".to_owned());
     }
     let named = guide::count_below(block, offset);
-    let found = ours.postings.len() + ours.steps.len();
+    let found = ours.postings.len() + ours.controls.len();
     (named != found)
         .then(|| format!("it names {named} records below offset {offset}, where {found} are"))
 }
 
 /// How an index block differs from what the records give, a line for each kind of difference. Where records are lost, it may
-/// have samples and keys that nobody can check.
+/// have samples and keys that can't be checked.
 pub(super) fn blocks(theirs: &Parts, ours: &Parts, has_holes: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     let without_places = |row: &StreamRow| StreamRow {
@@ -61,7 +61,7 @@ pub(super) fn blocks(theirs: &Parts, ours: &Parts, has_holes: bool) -> Vec<Strin
     };
     differ(&mut wrong, "stream row", &rows(theirs), &rows(ours));
     differ(&mut wrong, "posting", &theirs.postings, &ours.postings);
-    differ(&mut wrong, "step", &theirs.steps, &ours.steps);
+    differ(&mut wrong, "step", &theirs.controls, &ours.controls);
     if has_holes {
         let place = |sample: &SampleRow| (sample.index, sample.offset);
         let samples: HashSet<_> = theirs.samples.iter().map(place).collect();

@@ -5,7 +5,7 @@ use crate::{
     Kind,
     format::{
         index::{
-            Counts, Ends, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StepRow, StreamRow, Trailer,
+            ControlRow, Counts, Ends, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StreamRow, Trailer,
         },
         offset_to_units, segment,
     },
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct Draft {
     rows: NumberMap<Row>,
     samples: Vec<SampleRow>,
-    steps: Vec<StepRow>,
+    controls: Vec<ControlRow>,
     keys: Vec<KeyRow>,
     records: u32,
     times_ms: Option<(u64, u64)>,
@@ -34,8 +34,8 @@ struct Row {
 enum Places {
     /// One after the other.
     Each(Vec<u32>),
-    /// So many that are lost, at places with a fixed distance, in units: a segment that is missing may have held millions.
-    Lost { first: u32, step: u32, count: u32 },
+    /// Lost ones, at places with a fixed distance, in units: a segment that is missing may have held millions.
+    Lost { first: u32, stride: u32, count: u32 },
 }
 
 impl Row {
@@ -43,9 +43,13 @@ impl Row {
         self.places.iter().flat_map(|places| {
             let (each, lost) = match places {
                 Places::Each(units) => (&units[..], None),
-                Places::Lost { first, step, count } => (
+                Places::Lost {
+                    first,
+                    stride,
+                    count,
+                } => (
                     &[][..],
-                    Some((0..*count).map(move |nth| first + nth * step)),
+                    Some((0..*count).map(move |nth| first + nth * stride)),
                 ),
             };
             each.iter().copied().chain(lost.into_iter().flatten())
@@ -80,20 +84,20 @@ impl Draft {
         }
     }
 
-    /// Names data records that are lost, `step` bytes from each other, and counts them.
+    /// Names data records that are lost, `stride` bytes from each other, and counts them.
     pub(crate) fn add_lost_data(
         &mut self,
         stream: u32,
         first_ordinal: u32,
         count: u32,
         offset: u64,
-        step: u64,
+        stride: u64,
     ) {
         let row = self.row(stream, first_ordinal);
         row.count = row.count.saturating_add(count);
         row.places.push(Places::Lost {
             first: offset_to_units(offset),
-            step: offset_to_units(step),
+            stride: offset_to_units(stride),
             count,
         });
         self.records = self.records.saturating_add(count);
@@ -114,7 +118,7 @@ impl Draft {
             self.rows.len(),
             postings,
             self.samples.len(),
-            self.steps.len(),
+            self.controls.len(),
             self.keys.len(),
         ])
         .encoded_bytes()
@@ -125,22 +129,24 @@ impl Draft {
         self.rows.contains_key(&stream)
     }
 
-    /// Names a step.
-    pub(crate) fn add_step(&mut self, step: StepRow) {
-        self.steps.push(step);
+    /// Names an engine record.
+    pub(crate) fn add_control(&mut self, control: ControlRow) {
+        self.controls.push(control);
     }
 
-    /// The step that makes a stream, to change it.
-    pub(crate) fn creation_mut(&mut self, number: u32) -> Option<&mut StepRow> {
-        let is_creation = |step: &&mut StepRow| {
-            step.stream == number && matches!(step.kind, Kind::CREATE | Kind::FORK)
+    /// The engine record that makes a stream, to change it.
+    pub(crate) fn creation_mut(&mut self, number: u32) -> Option<&mut ControlRow> {
+        let is_creation = |control: &&mut ControlRow| {
+            control.stream == number && matches!(control.kind, Kind::CREATE | Kind::FORK)
         };
-        self.steps.iter_mut().rev().find(is_creation)
+        self.controls.iter_mut().rev().find(is_creation)
     }
 
-    /// The step at an offset, to change it.
-    pub(crate) fn step_mut(&mut self, offset: u64) -> Option<&mut StepRow> {
-        self.steps.iter_mut().find(|step| step.offset == offset)
+    /// The engine record at an offset, to change it.
+    pub(crate) fn control_mut(&mut self, offset: u64) -> Option<&mut ControlRow> {
+        self.controls
+            .iter_mut()
+            .find(|control| control.offset == offset)
     }
 
     pub(crate) fn add_key(&mut self, key: KeyRow) {
@@ -181,13 +187,13 @@ impl Draft {
         let mut keys = self.keys.clone();
         keys.sort_unstable();
         // What is lost was named when a record behind it showed that it is.
-        let mut steps = self.steps.clone();
-        steps.sort_by_key(|step| step.offset);
+        let mut controls = self.controls.clone();
+        controls.sort_by_key(|control| control.offset);
         Parts {
             stream_rows,
             postings,
             samples: self.samples.clone(),
-            steps,
+            controls,
             keys,
         }
     }

@@ -1,19 +1,19 @@
 //! [`Gap`]: records that can't be read, what is known of them, and what the records behind them show to have been lost.
 //!
-//! Where an index block or a checkpoint names what was there, that counts. Else later records tell: one of stream S with
+//! Where an index block or a checkpoint names what was there, that counts. Else later records show it: one of stream S with
 //! sequence n, where e was expected, shows that something is lost in one of the gaps behind the record of S before it:
 //!
 //! - n > e: that the records e to n − 1 are lost. They get places in the gap, where no record is, so that reading them is an
 //!   error and everything else keeps its ordinal;
 //! - n < e: that a truncation is lost, after n − 1 at the highest; it is taken to have been that. What the gap may have held
-//!   between an earlier truncation and n − 1 can't be told from what was there before;
+//!   between an earlier truncation and n − 1 can't be distinguished from what was there before;
 //! - S unknown: that its creation is lost. Its id is that of a checkpoint or an index block further on, or one is made up.
 //!   It is taken for a fork of an unknown stream if its records begin further on than 1: it shares what is lost.
 
 use super::survey::Hole;
 use crate::{
     Kind, SegmentId,
-    format::{index::StepRow, record},
+    format::{index::ControlRow, record},
     index::{NumberMap, directory::Directory, stream::Location},
     log::segment::Segment,
 };
@@ -29,7 +29,7 @@ pub(crate) struct Gap {
     pub(crate) first_position: u64,
     /// How many positions are missing.
     pub(crate) missing: u32,
-    /// Of how many of them nothing tells what they were.
+    /// Of how many of them it is unknown what they were.
     pub(crate) unnamed: u64,
     /// What is known to be lost.
     pub(crate) lost: Vec<Lost>,
@@ -118,41 +118,45 @@ impl Gap {
     }
 
     /// What is lost, for people.
-    pub(crate) fn told(&self, directory: &Directory) -> String {
-        let mut told: Vec<String> = self.lost.iter().map(|lost| lost.told(directory)).collect();
-        let more = told.len().saturating_sub(LOST_TOLD_MAX);
-        told.truncate(LOST_TOLD_MAX);
+    pub(crate) fn describe(&self, directory: &Directory) -> String {
+        let mut list: Vec<String> = self
+            .lost
+            .iter()
+            .map(|lost| lost.describe(directory))
+            .collect();
+        let more = list.len().saturating_sub(LOST_LISTED_MAX);
+        list.truncate(LOST_LISTED_MAX);
         if more > 0 {
-            told.push(format!("{more} more"));
+            list.push(format!("{more} more"));
         }
         let unknown = u64::from(self.missing).saturating_sub(self.named);
         if unknown > 0 {
-            told.push(format!("{unknown} of which nothing is known"));
+            list.push(format!("{unknown} of which nothing is known"));
         }
         let last = self
             .first_position
             .saturating_add(u64::from(self.missing.saturating_sub(1)));
         let bytes = self.to - self.from;
-        match (self.missing, &told[..]) {
+        match (self.missing, &list[..]) {
             (0, []) => format!(
                 "{bytes} bytes can't be read; no record is known to be lost ({})",
                 self.why
             ),
-            (0, told) => format!(
+            (0, list) => format!(
                 "{bytes} bytes can't be read: lost {} ({})",
-                told.join(", "),
+                list.join(", "),
                 self.why
             ),
-            (1, told) => format!(
+            (1, list) => format!(
                 "position {last} is lost: {} ({})",
-                told.join(", "),
+                list.join(", "),
                 self.why
             ),
-            (_, told) => {
+            (_, list) => {
                 format!(
                     "positions {} to {last} are lost: {} ({})",
                     self.first_position,
-                    told.join(", "),
+                    list.join(", "),
                     self.why
                 )
             }
@@ -160,10 +164,10 @@ impl Gap {
     }
 }
 
-/// What is lost had so many bytes at least: its places are this far from each other.
+/// The least that a lost record took: the places of lost records are this far from each other.
 pub(super) const PLACE_BYTES: u64 = record::HEADER_BYTES as u64;
-/// So many of what a gap lost are told one by one.
-const LOST_TOLD_MAX: usize = 20;
+/// At most this many of the records that a gap lost are listed one by one.
+const LOST_LISTED_MAX: usize = 20;
 
 impl Lost {
     /// Data records of a stream, by sequence.
@@ -177,7 +181,7 @@ impl Lost {
     }
 
     /// The engine record behind a row.
-    pub(super) fn of(row: &StepRow) -> Self {
+    pub(super) fn of(row: &ControlRow) -> Self {
         Self {
             stream: row.stream,
             kind: row.kind,
@@ -186,7 +190,7 @@ impl Lost {
         }
     }
 
-    pub(super) fn told(&self, directory: &Directory) -> String {
+    pub(super) fn describe(&self, directory: &Directory) -> String {
         let id = directory.stream(self.stream).map(|stream| stream.id);
         let stream = id.map_or_else(
             || format!("stream number {}", self.stream),

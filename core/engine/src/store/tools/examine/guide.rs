@@ -1,7 +1,7 @@
 //! [`Guide`]: what an index block says that stands in a segment, place by place: it names what can't be read.
 
 use crate::format::{
-    index::{Block, StepRow},
+    index::{Block, ControlRow},
     units_to_offset,
 };
 
@@ -9,17 +9,22 @@ use crate::format::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Named {
     Data { stream: u32, ordinal: u32 },
-    Step(StepRow),
+    Control(ControlRow),
 }
 
 impl Named {
     /// What it is, for people.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         match self {
             Self::Data { stream, ordinal } => format!("record {ordinal} of stream number {stream}"),
-            Self::Step(step) => format!(
+            Self::Control(control) => format!(
                 "a step of kind {} of stream number {} (sequence {}, ordinal {}, other {}, target {})",
-                step.kind.0, step.stream, step.sequence, step.ordinal, step.other, step.target
+                control.kind.0,
+                control.stream,
+                control.sequence,
+                control.ordinal,
+                control.other,
+                control.target
             ),
         }
     }
@@ -29,7 +34,7 @@ impl Named {
 pub(super) fn named_at(named: Option<(u64, Named)>) -> String {
     named.map_or_else(
         || "nothing".to_owned(),
-        |(offset, named)| format!("{} at offset {offset}", named.told()),
+        |(offset, named)| format!("{} at offset {offset}", named.describe()),
     )
 }
 
@@ -68,9 +73,9 @@ impl Guide {
         }
         places.extend(
             block
-                .steps()
-                .filter(|step| inside(step.offset))
-                .map(|step| (step.offset, Named::Step(step))),
+                .controls()
+                .filter(|control| inside(control.offset))
+                .map(|control| (control.offset, Named::Control(control))),
         );
         // Stable: several things at one place keep their order.
         places.sort_by_key(|(offset, _)| *offset);
@@ -98,7 +103,7 @@ impl Guide {
     }
 }
 
-/// How many of the data records and steps that a block names lie below an offset.
+/// How many of the data records and engine records that a block names lie below an offset.
 pub(crate) fn count_below(block: &Block, offset: u64) -> usize {
     let parts = block.parts();
     let data = parts
@@ -107,8 +112,8 @@ pub(crate) fn count_below(block: &Block, offset: u64) -> usize {
         .filter(|units| units_to_offset(**units) < offset)
         .count();
     data + parts
-        .steps
+        .controls
         .iter()
-        .filter(|step| step.offset < offset)
+        .filter(|control| control.offset < offset)
         .count()
 }

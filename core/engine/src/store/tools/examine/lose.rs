@@ -8,7 +8,7 @@ use super::{
     places::Taken,
     walker::{NOWHERE, Walker},
 };
-use crate::{Kind, SegmentId, StreamId, format::index::StepRow, index::stream::Location};
+use crate::{Kind, SegmentId, StreamId, format::index::ControlRow, index::stream::Location};
 
 pub(super) type Done = Result<(), String>;
 
@@ -36,12 +36,12 @@ impl Walker {
             if kind == Kind::FORK && self.lose_shared(number, other, sequence)? {
                 behind = behind.max(self.last_place(other));
             }
-            let place = self.lose_step(
-                StepRow {
+            let place = self.lose_control(
+                ControlRow {
                     sequence,
                     other,
                     id,
-                    ..StepRow::new(kind, number)
+                    ..ControlRow::new(kind, number)
                 },
                 behind,
             )?;
@@ -88,17 +88,17 @@ impl Walker {
         let Some(location) = self.names.made_up.get(&number).copied().filter(|_| is_fork) else {
             return;
         };
-        let Some(step) = self
+        let Some(control) = self
             .drafts
             .get_mut(&location.segment)
             .and_then(|draft| draft.creation_mut(number))
         else {
             return;
         };
-        if (step.kind == Kind::CREATE || step.other == 0)
+        if (control.kind == Kind::CREATE || control.other == 0)
             && self.durable.directory.fork_of_unknown(number, at, location)
         {
-            (step.kind, step.sequence, step.other) = (Kind::FORK, at, 0);
+            (control.kind, control.sequence, control.other) = (Kind::FORK, at, 0);
         }
     }
 
@@ -109,12 +109,12 @@ impl Walker {
             .directory
             .stream(number)
             .map(|stream| stream.id);
-        // What was truncated is told by `lose_truncated`: these came later.
+        // What was truncated is placed by `lose_truncated`: these came later.
         let truncated = self.truncated.get(&number).copied().unwrap_or(NOWHERE);
         if self.room_behind(self.last_place(number).max(truncated)) < u64::from(count) {
             return Err(format!(
                 "{count} records of {} would be lost before it, more than the log lacks",
-                told(id, number)
+                name_of(id, number)
             ));
         }
         self.place_data(number, count, truncated, |walker, count, segment| {
@@ -126,7 +126,7 @@ impl Walker {
         })
     }
 
-    /// The same of records that came before the truncation that is the last step of the stream: it took them away.
+    /// The same of records that came before the truncation that is the last engine record of the stream: it took them away.
     pub(super) fn lose_truncated(&mut self, number: u32, count: u32) -> Done {
         let at = self
             .truncated
@@ -139,11 +139,11 @@ impl Walker {
                 .directory
                 .apply_truncated(number, count, segment);
             let ordinal = ordinal.map_err(|error| error.to_string())?;
-            let step = walker
+            let control = walker
                 .draft(at.segment)
-                .step_mut(at.offset)
+                .control_mut(at.offset)
                 .ok_or("a truncation that is known is another")?;
-            step.ordinal = step.ordinal.saturating_add(count);
+            control.ordinal = control.ordinal.saturating_add(count);
             Ok((ordinal, 0))
         })
     }
@@ -185,23 +185,23 @@ impl Walker {
 
     pub(super) fn lose_truncation(&mut self, number: u32, after: u32) -> Done {
         let ordinal = self.given(number);
-        let step = StepRow {
+        let control = ControlRow {
             sequence: after,
             ordinal,
-            ..StepRow::new(Kind::TRUNCATE, number)
+            ..ControlRow::new(Kind::TRUNCATE, number)
         };
-        self.lose_step(step, self.last_mention(number, after))
+        self.lose_control(control, self.last_mention(number, after))
             .map(drop)
     }
 
-    /// The place of the step, which is behind another.
-    pub(super) fn lose_step(
+    /// The place of the engine record, which is behind another.
+    pub(super) fn lose_control(
         &mut self,
-        step: StepRow,
+        control: ControlRow,
         behind: Location,
     ) -> Result<Location, String> {
         // What is to be gone stays gone, even where everything that is lost has been taken for something else.
-        let must_stay = matches!(step.kind, Kind::REDACT | Kind::DELETE);
+        let must_stay = matches!(control.kind, Kind::REDACT | Kind::DELETE);
         let taken = self.take_places(1, behind).or_else(|| {
             if must_stay {
                 self.share_place(behind)
@@ -216,21 +216,21 @@ impl Walker {
         } = taken.ok_or_else(|| {
             format!(
                 "a step of stream number {} would be lost before it, too",
-                step.stream
+                control.stream
             )
         })?;
-        let step = StepRow {
+        let control = ControlRow {
             offset: location.offset,
-            ..step
+            ..control
         };
-        self.apply_step(location.segment, &step)?;
+        self.apply_control(location.segment, &control)?;
         let draft = self.draft(location.segment);
-        draft.add_step(step);
+        draft.add_control(control);
         if count > 0 {
             draft.add_lost();
         }
-        self.note(gap, Lost::of(&step), 1);
-        self.step_at(&step, location);
+        self.note(gap, Lost::of(&control), 1);
+        self.control_at(&control, location);
         Ok(location)
     }
 
@@ -293,7 +293,7 @@ impl Walker {
     }
 }
 
-fn told(id: Option<StreamId>, number: u32) -> String {
+fn name_of(id: Option<StreamId>, number: u32) -> String {
     id.map_or_else(
         || format!("stream number {number}"),
         |id| format!("stream {id}"),

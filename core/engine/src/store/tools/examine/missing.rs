@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Examiner<'_> {
-    /// A segment whose file is missing, or can't be used: everything in it is lost. What its neighbours tell of it makes
+    /// A segment whose file is missing, or can't be used: everything in it is lost. What its neighbours say of it makes
     /// another in its place.
     pub(super) fn missing(&mut self, id: SegmentId, why: Option<&str>, rest: &[Slot]) {
         let what = why.map_or_else(|| "the file is missing".to_owned(), str::to_owned);

@@ -1,4 +1,4 @@
-//! What the records of a store say, held against everything that is derived from them; and what it would take to mend
+//! What the records of a store say, held against everything that is derived from them; and what it would take to repair
 //! what doesn't agree. [`verify`](super::verify) reports it, [`repair`](super::repair) does it.
 //!
 //! Every record is read once, in order, and applied as if nothing else was there ([`walk`]). What the index blocks, the

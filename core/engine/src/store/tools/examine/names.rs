@@ -31,7 +31,7 @@ pub(crate) struct Names {
     /// Up to this number, what is no fork there is none.
     known_to: u32,
     store: [u8; 16],
-    /// The streams that were made up, of which no record came yet: the places of their steps.
+    /// The streams that were made up, of which no record came yet: the places of their engine records.
     pub(super) made_up: HashMap<u32, Location>,
 }
 
@@ -86,13 +86,13 @@ impl Names {
         }
         self.ids.extend(
             block
-                .steps()
+                .controls()
                 .filter(is_new)
-                .map(|step| (step.stream, step.id)),
+                .map(|control| (control.stream, control.id)),
         );
     }
 
-    /// The id of a stream. Where nothing tells it, one is made up: always the same, so that a repair that was cut off and is
+    /// The id of a stream. Where nothing names it, one is made up: always the same, so that a repair that was cut off and is
     /// done again comes to the same.
     pub(super) fn id(&self, number: u32, directory: &Directory) -> [u8; 16] {
         let is_free = |id: &[u8; 16]| directory.number(&StreamId::from_bytes(*id)).is_none();
@@ -217,6 +217,6 @@ pub(super) fn own_ranges(number: u32, stream: &Stream) -> Vec<(u32, u32)> {
     ranges
 }
 
-fn is_new(step: &crate::format::index::StepRow) -> bool {
-    matches!(step.kind, Kind::CREATE | Kind::FORK)
+fn is_new(control: &crate::format::index::ControlRow) -> bool {
+    matches!(control.kind, Kind::CREATE | Kind::FORK)
 }

@@ -23,7 +23,7 @@ impl Walker {
             named => {
                 let what = format!(
                     "at offset {offset} is {}, but it names {}",
-                    found.told(),
+                    found.describe(),
                     named_at(named)
                 );
                 within.contradict(what);
@@ -90,7 +90,7 @@ impl Walker {
             let done = if offset < gap.from {
                 Err(format!(
                     "it names {} at offset {offset}, where the records have none",
-                    named.told()
+                    named.describe()
                 ))
             } else {
                 self.lose_one(within, named, offset, gap)
@@ -139,16 +139,16 @@ impl Walker {
                     last.saturating_add(1),
                 ));
             }
-            Named::Step(step) => {
-                if matches!(step.kind, Kind::CREATE | Kind::FORK)
-                    && step.stream > self.durable.directory.next_number()
+            Named::Control(control) => {
+                if matches!(control.kind, Kind::CREATE | Kind::FORK)
+                    && control.stream > self.durable.directory.next_number()
                 {
-                    self.create_lost(step.stream - 1)?;
+                    self.create_lost(control.stream - 1)?;
                 }
-                self.apply_step(within.id, &step)?;
-                self.draft(within.id).add_step(step);
-                self.step_at(&step, within.at(offset));
-                gap.add(Lost::of(&step));
+                self.apply_control(within.id, &control)?;
+                self.draft(within.id).add_control(control);
+                self.control_at(&control, within.at(offset));
+                gap.add(Lost::of(&control));
             }
         }
         Ok(())

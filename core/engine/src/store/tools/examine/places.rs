@@ -4,7 +4,7 @@ use super::{
     gap::{Gap, Lost, PLACE_BYTES},
     walker::{NOWHERE, Walker},
 };
-use crate::{Kind, format::index::StepRow, index::stream::Location};
+use crate::{Kind, format::index::ControlRow, index::stream::Location};
 
 /// Places that were taken in a gap.
 pub(super) struct Taken {
@@ -94,28 +94,28 @@ impl Walker {
         }
     }
 
-    /// Notes where a step is, or was. One that speaks of a stream says little of where the stream's records before it were:
+    /// Notes where an engine record is, or was. One that speaks of a stream says little of where the stream's records before it were:
     /// only a data record shows what is lost before it.
-    pub(super) fn step_at(&mut self, step: &StepRow, location: Location) {
-        if matches!(step.kind, Kind::CREATE | Kind::FORK) {
+    pub(super) fn control_at(&mut self, control: &ControlRow, location: Location) {
+        if matches!(control.kind, Kind::CREATE | Kind::FORK) {
             self.last_creation = location;
-            self.set_place(step.stream, location);
+            self.set_place(control.stream, location);
         }
-        if step.kind == Kind::TRUNCATE && self.open.is_some() {
-            self.truncated.insert(step.stream, location);
+        if control.kind == Kind::TRUNCATE && self.open.is_some() {
+            self.truncated.insert(control.stream, location);
         }
-        let about = if step.kind == Kind::FORK {
-            step.other
+        let about = if control.kind == Kind::FORK {
+            control.other
         } else {
-            step.stream
+            control.stream
         };
-        if matches!(step.kind, Kind::FORK | Kind::TRUNCATE | Kind::SNAPSHOT)
+        if matches!(control.kind, Kind::FORK | Kind::TRUNCATE | Kind::SNAPSHOT)
             && !self.gaps.is_empty()
         {
             self.mentions
                 .entry(about)
                 .or_default()
-                .add(step.sequence, location);
+                .add(control.sequence, location);
         }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct Examined {
     pub(crate) next_segment: Option<u64>,
 }
 
-/// Reads everything. `progress` is told how many of how many bytes were read.
+/// Reads everything. `progress` gets how many bytes were read, and of how many.
 pub(crate) fn examine(
     storage: &dyn Storage,
     mut sources: Sources,
@@ -239,7 +239,7 @@ impl Examiner<'_> {
     }
 }
 
-/// Tells what is left to tell.
+/// Reports what only the whole shows.
 fn finish(
     storage: &dyn Storage,
     walker: &mut Walker,
@@ -270,7 +270,7 @@ fn finish(
     let gaps = std::mem::take(&mut walker.gaps);
     for gap in &gaps {
         walker.report.lost += u64::from(gap.missing);
-        let what = gap.told(&walker.durable.directory);
+        let what = gap.describe(&walker.durable.directory);
         walker.lost(&gap.file, gap.from, what);
     }
     walker.gaps = gaps;

@@ -1,4 +1,4 @@
-//! The seed of a segment whose header is lost in every copy: any whole record tells it.
+//! The seed of a segment whose header is lost in every copy: any whole record gives it.
 //!
 //! A record's CRC field is the CRC of its body combined with that of its header, and the header's continues the seed. All
 //! else is there, so the CRC of the header can be taken back to the seed. Sixteen bits of it stand in the record once more;
@@ -18,7 +18,7 @@ use crate::{
 const BUDGET_FACTOR: u64 = 4;
 const WINDOW_BYTES: u64 = 256 << 10;
 
-/// So many seeds are told apart in one file.
+/// At most this many seeds are found in one file.
 const SEEDS_MAX: usize = 16;
 
 /// The seeds of the records between two offsets, that of the most records first. Each has two whole records that follow each

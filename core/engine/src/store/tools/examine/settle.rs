@@ -1,4 +1,7 @@
 //! What must have been lost before a record behind a gap, for that record to follow. The rules stand in [`gap`](super::gap).
+//!
+//! The first record of a stream behind a gap shows how far the stream had come in it. What that takes is placed in the gap at
+//! once, before the record is applied: later records then follow as if nothing was lost, and keep their ordinals.
 
 use super::{
     draft::Draft,
@@ -29,7 +32,7 @@ impl Walker {
         }
         self.create_lost(number)?;
         self.settled.insert(number);
-        // The segment's own index tells how many records the stream was given before.
+        // The segment's own index says how many records the stream was given before.
         let row = within
             .block
             .as_ref()
@@ -83,7 +86,7 @@ impl Walker {
         Ok(())
     }
 
-    /// The same before a record that is lost itself, of which the index tells the ordinal.
+    /// The same before a record that is lost itself, of which the index says the ordinal.
     pub(super) fn settle_ordinal(&mut self, number: u32, ordinal: u32) -> Done {
         if self.open.is_none() {
             return Ok(());
@@ -93,8 +96,8 @@ impl Walker {
         self.lose_data(number, ordinal.saturating_sub(given.saturating_add(1)))
     }
 
-    /// The same before a step.
-    pub(super) fn settle_step(&mut self, within: &mut Within, frame: &Frame) -> Done {
+    /// The same before an engine record.
+    pub(super) fn settle_control(&mut self, within: &mut Within, frame: &Frame) -> Done {
         if self.open.is_none() {
             return Ok(());
         }
@@ -124,7 +127,7 @@ impl Walker {
         if matches!(header.kind, Kind::FORK | Kind::TRUNCATE | Kind::SNAPSHOT)
             && header.sequence > self.last_sequence(about)
         {
-            // How many records of its own it was given by then, only an index tells, at best that of the step itself; one that
+            // How many records of its own it was given by then, only an index says, at best that of the engine record itself; one that
             // had none was a fork.
             let own = given
                 .or_else(|| self.names.records_before(about))
@@ -156,10 +159,10 @@ impl Walker {
         Ok(())
     }
 
-    /// What the header of a segment tells of the gaps before it: every stream with a lower number than its next was made there,
+    /// What the header of a segment says of the gaps before it: every stream with a lower number than its next was made there,
     /// and no other.
     pub(super) fn begin_segment(&mut self, segment: &Segment) {
-        // Where there is no room for that, a record will tell.
+        // Where there is no room for that, a record will show it.
         if self.open.is_some() && self.create_lost(segment.header.next_stream - 1).is_ok() {
             let begin = Location {
                 segment: segment.id(),

@@ -20,7 +20,7 @@ use crate::{
     store::segments::chain,
 };
 
-/// Numbers that are missing between two files are filled in up to so many; what lies further on is no part of the store.
+/// Numbers that are missing between two files are filled in up to this many; what lies further on is no part of the store.
 const MISSING_MAX: u32 = 1024;
 
 /// The place of one segment.
@@ -161,7 +161,7 @@ impl Slots {
     }
 
     /// Drops what doesn't fit between its neighbours: an older copy, or a file of another history of the store.
-    /// `named` are segments that something else tells of, and their salts.
+    /// `named` are segments that something else names, and their salts.
     fn drop_odd(&mut self, named: &[Option<(SegmentId, u32)>]) {
         let is_named = |slot: &Slot| match &slot.state {
             State::Usable(segment) => named.contains(&Some((slot.id, segment.header.salt))),
@@ -243,7 +243,7 @@ fn unlinked(before: &Slot, after: &Slot) -> Option<String> {
         return None;
     };
     let header = &after.header;
-    let told = |what: &str, expected: u64, found: u64| {
+    let differs = |what: &str, expected: u64, found: u64| {
         (expected != found).then(|| {
             format!(
                 "{} does not follow {}: it expects {what} {found}, which is {expected}",
@@ -252,17 +252,17 @@ fn unlinked(before: &Slot, after: &Slot) -> Option<String> {
         })
     };
     let trailer = before.trailer();
-    told(
+    differs(
         "the salt",
         before.header.salt.into(),
         header.predecessor_salt.into(),
     )
     .or_else(|| {
-        trailer.and_then(|trailer| told("an end at", trailer.data_end, header.predecessor_end))
+        trailer.and_then(|trailer| differs("an end at", trailer.data_end, header.predecessor_end))
     })
     .or_else(|| {
         let next = trailer.map_or(before.header.base_position, |trailer| trailer.next_position);
-        told(
+        differs(
             "a next position of at most",
             next,
             header.base_position.min(next),
@@ -316,7 +316,7 @@ fn open(storage: &dyn Storage, id: SegmentId, identity: &Identity) -> Result<Sta
         }
         Ok(_) => Ok(State::Lost(Some(Unusable::of(error.to_string())))),
         Err(header) if header.kind() == ErrorKind::Damaged => {
-            // The copy that ends its index block tells which segment it is as well as those that it begins with.
+            // The copy that ends its index block says which segment it is as well as those at its beginning.
             if let Some(footer) = footer_of(&*file, &name)? {
                 if footer.store != identity.store {
                     return Ok(State::Lost(Some(Unusable::of(format!(

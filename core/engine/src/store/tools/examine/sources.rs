@@ -34,7 +34,7 @@ impl Sources {
     /// Reads them.
     pub(crate) fn read(storage: &dyn Storage) -> Result<Self> {
         let (identity, identity_lost) = identity(storage)?;
-        // What a newer build has written is told, even where this one would not go by it.
+        // What a newer build has written is an error, even where this one would not go by it.
         let watermark = read_watermark(storage)?
             .filter(|found| found.store == identity.store && storage.boot_id() == Some(found.boot));
         let (end, end_damaged) = match end::read_damaged(storage) {
@@ -69,7 +69,7 @@ impl Sources {
         })
     }
 
-    /// The highest position after one that was acknowledged, as far as these tell.
+    /// The highest position after one that was acknowledged, as far as these say.
     pub(crate) fn next_position(&self) -> u64 {
         let published = self
             .watermark
@@ -87,7 +87,7 @@ impl Sources {
             .unwrap_or(1)
     }
 
-    /// The furthest place that was reached, as far as these tell, and which of them says so.
+    /// The furthest place that was reached, as far as these say, and which of them says so.
     pub(crate) fn reached(&self) -> Option<((SegmentId, u64), &'static str)> {
         let published = self
             .watermark
@@ -135,7 +135,7 @@ fn read_watermark(storage: &dyn Storage) -> Result<Option<Watermark>> {
 
 const READS_MAX: u32 = 100;
 
-/// Positions beyond this are nobody's: what says so is wrong.
+/// No log reaches positions beyond this: what says so is wrong.
 pub(crate) const POSITION_MAX: u64 = 1 << 62;
 
 fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
@@ -207,7 +207,7 @@ fn identity(storage: &dyn Storage) -> Result<(Identity, Option<String>)> {
     }
 }
 
-/// The identities that headers of segments tell, and how many do each.
+/// The identities in the headers of segments, and how many headers have each.
 fn said_by_segments(storage: &dyn Storage, ids: &[SegmentId]) -> Result<Vec<(Identity, u64)>> {
     let mut found: Vec<(Identity, u64)> = Vec::new();
     for id in ids {
@@ -235,7 +235,7 @@ fn said_by_segments(storage: &dyn Storage, ids: &[SegmentId]) -> Result<Vec<(Ide
     Ok(found)
 }
 
-/// Segments of more stores than this are not told apart.
+/// Segments of more stores than this are not counted apart.
 const IDENTITIES_MAX: usize = 64;
 
 /// The header of a segment, whatever store it is of, when one of its copies checks.

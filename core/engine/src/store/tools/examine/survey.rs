@@ -23,7 +23,7 @@ const BUDGET_FACTOR: u64 = 4;
 
 /// Where a survey reads from.
 pub(crate) trait Source {
-    /// So many bytes at an offset.
+    /// `length` bytes at an offset.
     ///
     /// # Errors
     /// [`Damaged`](crate::ErrorKind::Damaged) when the file ends before; those of reading.

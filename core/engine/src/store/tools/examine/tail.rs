@@ -12,7 +12,7 @@ use crate::{
     log::segment::Segment,
 };
 
-/// So many lost records get places that are made for them: their index must fit behind them.
+/// At most this many lost records get places that are made for them: their index must fit behind them.
 pub(super) const MADE_PLACES_MAX: u64 = 4 << 20;
 
 /// Where the records of a segment end.
@@ -23,7 +23,7 @@ pub(super) struct Tail {
     pub(super) torn_bytes: u64,
     /// From here on all bytes are zero, where that was looked for.
     pub(super) quiet_from: Option<u64>,
-    /// The position behind its last record's, lost ones included, where something tells it.
+    /// The position behind its last record's, lost ones included, where something says it.
     pub(super) next_position: Option<u64>,
 }
 
@@ -171,7 +171,7 @@ impl Examiner<'_> {
         let damage = format!(
             "whole batches end at offset {batches_end}, but more was durable: {proof}; a repair goes on behind it"
         );
-        // What was lost of it and what of segments behind it, nobody knows; of these the checkpoint may know more.
+        // How much was lost of it and how much of segments behind it is unknown; of these the checkpoint may know more.
         let is_followed = self
             .saved
             .as_ref()
@@ -196,8 +196,8 @@ impl Examiner<'_> {
         })
     }
 
-    /// Where the records of a segment end that is followed by lost ones, and has lost what tells its end. What was lost of it
-    /// and what in those, nobody knows: it gets what has no place there.
+    /// Where the records of a segment end that is followed by lost ones, and has lost what says its end. How much was lost of it
+    /// and how much of those is unknown: it gets what has no place there.
     pub(super) fn open_end(
         &self,
         segment: &Segment,
@@ -217,9 +217,10 @@ impl Examiner<'_> {
             .saturating_add(u64::from(expected));
         // A batch without its end went on here.
         let surplus = surplus(rest, stands).max(u64::from(is_unended));
-        let told = self.told_of(segment);
-        let end = (last_end + surplus * gap::PLACE_BYTES).max(told.map_or(0, |(offset, _)| offset));
-        let next_position = (stands + surplus).max(told.map_or(0, |(_, next)| next));
+        let reach = self.reach_of(segment);
+        let end =
+            (last_end + surplus * gap::PLACE_BYTES).max(reach.map_or(0, |(offset, _)| offset));
+        let next_position = (stands + surplus).max(reach.map_or(0, |(_, next)| next));
         Ok(Tail {
             quiet_from: Some(quiet_from),
             next_position: Some(next_position),
@@ -227,8 +228,8 @@ impl Examiner<'_> {
         })
     }
 
-    /// How far a segment reached, as far as the small files tell: offset, and the position behind that.
-    fn told_of(&self, segment: &Segment) -> Option<(u64, u64)> {
+    /// How far a segment reached, as far as the small files say: offset, and the position behind that.
+    fn reach_of(&self, segment: &Segment) -> Option<(u64, u64)> {
         let named = (segment.id(), segment.header.salt);
         let saved = self.saved.as_ref().map(|saved| &saved.end);
         let saved = saved.filter(|end| (SegmentId(end.segment), end.salt) == named);
@@ -237,10 +238,10 @@ impl Examiner<'_> {
             .end
             .as_ref()
             .filter(|end| (end.segment, end.salt) == named);
-        let told = [
+        let reach = [
             saved.map(|end| (end.offset, end.next_position)),
             closed.map(|end| (end.offset, end.next_position)),
         ];
-        told.into_iter().flatten().max()
+        reach.into_iter().flatten().max()
     }
 }

@@ -118,7 +118,7 @@ impl Walker {
         let Some(checkpoint) = self.checkpoint.take_if(is_met) else {
             return;
         };
-        // Where records are lost whose meaning nobody knows, the checkpoint may know more than the log.
+        // Where records are lost whose meaning is unknown, the checkpoint may know more than the log.
         if !is_unknown {
             let draft = self.drafts.get(&segment.id());
             let wrong = draft.and_then(|draft| {
@@ -172,7 +172,7 @@ impl Walker {
         let done = match header.kind {
             _ if header.is_skipped() => Ok(()),
             kind if kind.is_data() => self.data(within, frame),
-            _ => self.step(within, frame),
+            _ => self.control(within, frame),
         };
         if let Err(what) = done {
             self.damaged(
@@ -281,17 +281,17 @@ impl Walker {
         Ok(())
     }
 
-    fn step(&mut self, within: &mut Within, frame: &Frame) -> std::result::Result<(), String> {
-        self.settle_step(within, frame)?;
-        let mut step = self
+    fn control(&mut self, within: &mut Within, frame: &Frame) -> std::result::Result<(), String> {
+        self.settle_control(within, frame)?;
+        let mut control = self
             .durable
-            .step_of(frame)
+            .control_of(frame)
             .ok_or_else(|| "an engine record with impossible content".to_owned())?;
-        self.durable.directory.complete_step(&mut step);
-        self.apply_step(within.id, &step)?;
-        self.draft(within.id).add_step(step);
-        self.step_at(&step, within.at(frame.offset));
-        Self::check_named(within, frame.offset, Named::Step(step));
+        self.durable.directory.complete_control(&mut control);
+        self.apply_control(within.id, &control)?;
+        self.draft(within.id).add_control(control);
+        self.control_at(&control, within.at(frame.offset));
+        Self::check_named(within, frame.offset, Named::Control(control));
         Ok(())
     }
 }

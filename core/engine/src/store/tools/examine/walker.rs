@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::{draft::Draft, gap::Gap, guide::Guide, names::Names, stand::Stand};
 use crate::{
     Kind, Problem, SegmentId, Verification,
-    format::index::{Block, StepRow},
+    format::index::{Block, ControlRow},
     index::{NumberMap, checkpoint::Checkpoint, stream::Location},
     log::segment::Segment,
     store::published::durable::Durable,
@@ -22,7 +22,7 @@ pub(crate) struct Task<'a> {
     pub(crate) to: u64,
     /// How long its file is.
     pub(crate) file_bytes: u64,
-    /// The position after its last record's, where something tells it.
+    /// The position after its last record's, where something says it.
     pub(crate) next_position: Option<u64>,
     /// An index block of it that checks: its own, or what a checkpoint says of its beginning.
     pub(crate) block: Option<Arc<Block>>,
@@ -50,13 +50,13 @@ pub(crate) struct Walker {
     /// The index block of the segment that is read, and of those before that need a new one.
     pub(crate) drafts: BTreeMap<SegmentId, Draft>,
     pub(crate) gaps: Vec<Gap>,
-    /// The last gap of which nothing tells what was in it: what later records show to be lost was lost there.
+    /// The last gap of which it is unknown what was in it: what later records show to be lost was lost there.
     pub(super) open: Option<usize>,
     /// The newest place of each stream of which there was a record since the first gap, lost ones included.
     pub(super) last_places: NumberMap<Location>,
     /// Where each stream was truncated of which no data record came since.
     pub(super) truncated: NumberMap<Location>,
-    /// Where steps behind the first gap speak of each stream.
+    /// Where engine records behind the first gap speak of each stream.
     pub(super) mentions: NumberMap<Mentions>,
     /// Where the last stream was made.
     pub(super) last_creation: Location,
@@ -85,7 +85,7 @@ pub(super) struct Within {
     pub(super) block: Option<Arc<Block>>,
     pub(super) guide: Option<Guide>,
     pub(super) given: Option<HashMap<u64, u32>>,
-    /// Where the batch began that is under way.
+    /// Where the batch that is being read began.
     pub(super) batch: Option<u64>,
     pub(super) is_behind_hole: bool,
     pub(super) time_delta_ms: u32,
@@ -108,18 +108,18 @@ impl Within {
         (self.block, self.guide) = (None, None);
     }
 
-    /// How many records a stream had been given by the step at an offset, as far as the segment's own index says.
+    /// How many records a stream had been given by the engine record at an offset, as far as the segment's own index says.
     pub(super) fn given_by(&mut self, offset: u64) -> Option<u32> {
         let block = self.block.as_ref()?;
         let given = self.given.get_or_insert_with(|| {
-            let tells = |step: &StepRow| {
-                step.kind == Kind::TRUNCATE
-                    || step.kind == Kind::SNAPSHOT && step.other == step.stream
+            let counts = |control: &ControlRow| {
+                control.kind == Kind::TRUNCATE
+                    || control.kind == Kind::SNAPSHOT && control.other == control.stream
             };
             block
-                .steps()
-                .filter(tells)
-                .map(|step| (step.offset, step.ordinal))
+                .controls()
+                .filter(counts)
+                .map(|control| (control.offset, control.ordinal))
                 .collect()
         });
         given.get(&offset).copied()
@@ -176,14 +176,18 @@ impl Walker {
         self.drafts.entry(segment).or_default()
     }
 
-    pub(super) fn apply_step(&mut self, segment: SegmentId, step: &StepRow) -> Result<(), String> {
+    pub(super) fn apply_control(
+        &mut self,
+        segment: SegmentId,
+        control: &ControlRow,
+    ) -> Result<(), String> {
         self.durable
             .directory
-            .apply_step(step, segment)
+            .apply_control(control, segment)
             .map_err(|error| error.to_string())
     }
 
-    /// Whether something is lost of which nothing tells what it was.
+    /// Whether something is lost and it is unknown what it was.
     pub(super) fn has_open_gap(&self) -> bool {
         self.open.is_some()
     }
@@ -204,7 +208,7 @@ impl Walker {
     }
 }
 
-/// Where steps speak of sequences of a stream, which it must have reached by then.
+/// Where engine records speak of sequences of a stream, which it must have reached by then.
 #[derive(Default)]
 pub(super) struct Mentions(Vec<(u32, Location)>);
 

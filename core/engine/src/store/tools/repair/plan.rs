@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// So many holes of a segment are saved each in a file of its own.
+/// At most this many holes of a segment are saved each in a file of its own.
 const SAVES_MAX: usize = 16;
 
 /// What is to be done.
@@ -76,7 +76,7 @@ pub(super) struct Seal {
     pub(super) header: Header,
     pub(super) data_end: u64,
     pub(super) index: Vec<u8>,
-    /// Whether records of which it tells are lost.
+    /// Whether records that it names are lost.
     pub(super) has_holes: bool,
 }
 
@@ -92,14 +92,14 @@ impl Plan {
                 .check_writable(&files::segment_name(part.header.segment))?;
         }
         if !examined.misnamed.is_empty() {
-            let told = |(file, segment): &(SegmentId, SegmentId)| {
+            let name = |(file, segment): &(SegmentId, SegmentId)| {
                 format!(
                     "{} is {}",
                     files::segment_name(*file),
                     files::segment_name(*segment)
                 )
             };
-            let names: Vec<_> = examined.misnamed.iter().map(told).collect();
+            let names: Vec<_> = examined.misnamed.iter().map(name).collect();
             return Err(Error::new(
                 ErrorKind::Damaged,
                 format!(
@@ -309,10 +309,10 @@ fn make_index(
 ) -> Result<Index> {
     let header = &part.header;
     let Some(draft) = walker.drafts.get(&header.segment) else {
-        return Err(unmendable("a segment was not read"));
+        return Err(unrepairable("a segment was not read"));
     };
     if part.data_end.saturating_add(draft.encoded_bytes()) > limits::SEGMENT_BYTES_MAX {
-        return Err(unmendable(
+        return Err(unrepairable(
             "the index of a segment would make it longer than one can be",
         ));
     }
@@ -350,7 +350,7 @@ fn decode(bytes: Bytes, part: &Part) -> Result<(Block, Trailer)> {
     let trailer = trailer
         .transpose()?
         .flatten()
-        .ok_or_else(|| unmendable("an index block would not read back"))?;
+        .ok_or_else(|| unrepairable("an index block would not read back"))?;
     let block = bytes.slice(..bytes.len() - TRAILER_BYTES);
     let name = files::segment_name(header.segment);
     debug_assert_eq!(
@@ -363,12 +363,12 @@ fn decode(bytes: Bytes, part: &Part) -> Result<(Block, Trailer)> {
 /// Applies an index block as opening does.
 fn apply(tried: &mut Durable, segment: SegmentId, block: &Block) -> Result<()> {
     apply_block(tried, segment, block, 0).map_err(|error| match error.kind() {
-        ErrorKind::Damaged => unmendable(&error.to_string()),
+        ErrorKind::Damaged => unrepairable(&error.to_string()),
         _ => error,
     })
 }
 
-fn unmendable(what: &str) -> Error {
+fn unrepairable(what: &str) -> Error {
     Error::new(
         ErrorKind::Damaged,
         format!(
