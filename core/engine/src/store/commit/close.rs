@@ -75,8 +75,8 @@ impl Shared {
 
     /// All that is to be done before the lock is released. Nothing is staged any more.
     ///
-    /// The end marker comes last but one: it says that everything before it is durable, the checkpoint too. The file is cut
-    /// after that, since a cut that fails loses nothing.
+    /// The end marker comes when every record is durable, since that is what it says. The file is cut after that: a cut that
+    /// fails leaves unused room, and loses nothing.
     fn finish(&self) -> Result<()> {
         let flushed = self.flush_staged(true);
         self.await_idle();

@@ -2,8 +2,8 @@
 //!
 //! A batch is decided under the writer's lock, which must never be held while the device is read or written. So whenever the
 //! decision needs more than memory has (room, a record to look at, a group that has to be published first), the lock is
-//! released, that is done, and the batch is staged again from the start. Nothing is remembered of the failed attempt but what
-//! was read, which stays true: each round removes one reason, so that the loop ends.
+//! released, that is done, and the batch is staged again from the start. Nothing of the failed attempt is kept but what was
+//! read, which stays true.
 
 use super::{
     lead::FLUSH_BYTES,
