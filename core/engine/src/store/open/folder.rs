@@ -3,8 +3,12 @@
 use crate::{
     Error, ErrorKind, Result,
     format::files::{self, Identity},
-    storage::{Access, IoContext, Storage},
+    storage::{IoContext, Storage},
+    store::files::small,
 };
+
+/// No more of the identity file is read.
+pub(crate) const IDENTITY_BYTES_MAX: usize = 4096;
 
 /// What is in a folder.
 pub(super) enum Folder {
@@ -67,18 +71,8 @@ pub(crate) fn read_identity(storage: &dyn Storage) -> Result<Identity> {
     if let Folder::Other(name) = state_of(storage)? {
         return Err(not_a_store(&place, &name));
     }
-    let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => no_store(&place),
-        _ => Error::from_io(error, format!("{place}: reading {}", files::IDENTITY)),
-    };
-    let file = storage
-        .open(files::IDENTITY, Access::Read)
-        .map_err(failed)?;
-    let length = usize::try_from(file.len().map_err(failed)?)
-        .unwrap_or(usize::MAX)
-        .min(4096);
-    let mut bytes = vec![0; length];
-    file.read_at(0, &mut bytes).map_err(failed)?;
+    let file = small::open(storage, files::IDENTITY)?.ok_or_else(|| no_store(&place))?;
+    let bytes = small::start(storage, files::IDENTITY, &*file, IDENTITY_BYTES_MAX)?;
     Identity::decode(&bytes, &place)
 }
 

@@ -1,5 +1,7 @@
 //! Copying the segments of a store.
 
+use std::io;
+
 use super::{
     check::{Check, check_tail},
     place::{CHUNK_BYTES, There, check_place, has_beginning, identity, there},
@@ -108,8 +110,7 @@ fn copy_all(
     damage: &mut Damage,
 ) -> Result<Backup> {
     let place = target.describe();
-    let failed =
-        |error: std::io::Error, what: &str| Error::from_io(error, format!("{place}: {what}"));
+    let failed = |error: io::Error, what: &str| Error::from_io(error, format!("{place}: {what}"));
     let mut done = Backup::default();
     // A segment to be sealed, and whether what was copied of it is sound.
     let mut unsealed: Option<(&Source, bool)> = None;
@@ -182,7 +183,7 @@ fn only_copy(source: &Source, target: &dyn Storage, damage: &Error) -> Error {
 }
 
 /// Seals a segment whose records the backup has; gives the damage of what seals it.
-fn seal(source: &Source, target: &dyn Storage) -> std::io::Result<Option<Error>> {
+fn seal(source: &Source, target: &dyn Storage) -> io::Result<Option<Error>> {
     let file = target.open(&source.name, Access::Write)?;
     let tail = tail(source, &*source.file)?;
     file.write_at(source.data_end, &tail)?;
@@ -197,7 +198,7 @@ fn copy(
     end: u64,
     target: &dyn Storage,
     had: There,
-) -> std::io::Result<Result<Option<Error>>> {
+) -> io::Result<Result<Option<Error>>> {
     let unfinished = format!("{}{}", source.name, files::UNFINISHED);
     let write = || {
         let file = target.create(&unfinished)?;

@@ -1,5 +1,7 @@
 //! What the place of a backup has already.
 
+use std::io;
+
 use super::{
     check::Check,
     source::{Source, both, header, tail},
@@ -7,8 +9,8 @@ use super::{
 use crate::{
     BackupOptions, Error, ErrorKind, Result,
     format::{files, segment::HEADER_BYTES},
-    storage::{Access, File, IoContext, Storage},
-    store::commit::shared::Shared,
+    storage::{Access, File, Storage},
+    store::{commit::shared::Shared, files::small, open::folder::IDENTITY_BYTES_MAX},
 };
 
 /// How many of the last bytes that a backup has of a segment are compared.
@@ -43,8 +45,7 @@ pub(super) fn check_place(
     target: &dyn Storage,
     place: &str,
 ) -> Result<Vec<String>> {
-    let failed =
-        |error: std::io::Error, what: &str| Error::from_io(error, format!("{place}: {what}"));
+    let failed = |error: io::Error, what: &str| Error::from_io(error, format!("{place}: {what}"));
     target
         .create_dir()
         .map_err(|error| failed(error, "making the folder"))?;
@@ -82,13 +83,9 @@ pub(super) fn check_place(
 }
 
 pub(super) fn identity(storage: &dyn Storage) -> Result<Vec<u8>> {
-    let read = || {
-        let file = storage.open(files::IDENTITY, Access::Read)?;
-        let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX).min(4096)];
-        file.read_at(0, &mut bytes)?;
-        Ok(bytes)
-    };
-    read().with_context(|| format!("{}: reading {}", storage.describe(), files::IDENTITY))
+    let missing = || small::reading(storage, files::IDENTITY, io::ErrorKind::NotFound.into());
+    let file = small::open(storage, files::IDENTITY)?.ok_or_else(missing)?;
+    small::start(storage, files::IDENTITY, &*file, IDENTITY_BYTES_MAX)
 }
 
 /// What the backup has of a segment, and the damage of the store's own where all of that was read.
@@ -100,7 +97,7 @@ pub(super) fn there(
     target: &dyn Storage,
     had: &[String],
     options: BackupOptions,
-) -> std::io::Result<(There, Option<Error>)> {
+) -> io::Result<(There, Option<Error>)> {
     if !had.contains(&source.name) {
         return Ok((There::Nothing, None));
     }
@@ -124,7 +121,7 @@ pub(super) fn there(
 }
 
 /// Whether the header of a segment and samples of its records are as they were copied.
-fn is_same_in_samples(source: &Source, there: &dyn File) -> std::io::Result<bool> {
+fn is_same_in_samples(source: &Source, there: &dyn File) -> io::Result<bool> {
     let begin = HEADER_BYTES as u64;
     if header(there)? != header(&*source.file)? {
         return Ok(false);
@@ -142,7 +139,7 @@ fn is_same_in_samples(source: &Source, there: &dyn File) -> std::io::Result<bool
 }
 
 /// Whether all bytes of a segment are as they were copied, and the damage of the store's own.
-fn compare(source: &Source, there: &dyn File) -> std::io::Result<(bool, Option<Error>)> {
+fn compare(source: &Source, there: &dyn File) -> io::Result<(bool, Option<Error>)> {
     let (mut at, mut is_same, mut check) = (0, true, Check::new(source));
     while at < source.end {
         let end = (at + CHUNK_BYTES as u64).min(source.end);
@@ -157,7 +154,7 @@ fn compare(source: &Source, there: &dyn File) -> std::io::Result<(bool, Option<E
 /// Whether the backup's segment isn't a beginning of this one: the store was restored from an earlier backup, or the backup
 /// was written to, so that the two have become different stores. Each record is chained to the one before, so that the last
 /// ones tell of all.
-fn is_ahead(source: &Source, there: &dyn File) -> std::io::Result<bool> {
+fn is_ahead(source: &Source, there: &dyn File) -> io::Result<bool> {
     let length = there.len()?;
     if length > source.end
         || length < HEADER_BYTES as u64
@@ -171,7 +168,7 @@ fn is_ahead(source: &Source, there: &dyn File) -> std::io::Result<bool> {
 }
 
 /// Whether what the backup has of a segment is how the store's own begins.
-pub(super) fn has_beginning(source: &Source, target: &dyn Storage) -> std::io::Result<bool> {
+pub(super) fn has_beginning(source: &Source, target: &dyn Storage) -> io::Result<bool> {
     let there = target.open(&source.name, Access::Read)?;
     let (mut at, length) = (0, there.len()?.min(source.end));
     while at < length {

@@ -1,5 +1,7 @@
 //! [`Source`]: one segment to copy, as it stands when the backup begins; and what the backup has of it.
 
+use std::io;
+
 use crate::{
     Position, format::segment::HEADER_BYTES, log::segment::Segment, storage::File,
     store::commit::shared::Shared, sync::Arc,
@@ -17,7 +19,7 @@ pub(super) struct Source {
 }
 
 /// The segments to copy, and the last position that they have.
-pub(super) fn sources(shared: &Shared) -> (std::io::Result<Vec<Source>>, Position) {
+pub(super) fn sources(shared: &Shared) -> (io::Result<Vec<Source>>, Position) {
     let durable = shared.durable();
     let source = |segment: &Arc<Segment>| {
         let data_end = durable.end_of(segment);
@@ -35,11 +37,11 @@ pub(super) fn sources(shared: &Shared) -> (std::io::Result<Vec<Source>>, Positio
             end,
         })
     };
-    let sources: std::io::Result<Vec<Source>> = durable.segments.iter().map(source).collect();
+    let sources: io::Result<Vec<Source>> = durable.segments.iter().map(source).collect();
     (sources, Position(durable.next_position - 1))
 }
 
-pub(super) fn header(file: &dyn File) -> std::io::Result<Vec<u8>> {
+pub(super) fn header(file: &dyn File) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; HEADER_BYTES];
     file.read_at(0, &mut bytes)?;
     Ok(bytes)
@@ -51,8 +53,8 @@ pub(super) fn both(
     there: &dyn File,
     from: u64,
     to: u64,
-) -> std::io::Result<[Vec<u8>; 2]> {
-    let length = usize::try_from(to - from).map_err(std::io::Error::other)?;
+) -> io::Result<[Vec<u8>; 2]> {
+    let length = usize::try_from(to - from).map_err(io::Error::other)?;
     let mut parts = [vec![0; length], vec![0; length]];
     source.file.read_at(from, &mut parts[0])?;
     there.read_at(from, &mut parts[1])?;
@@ -60,8 +62,8 @@ pub(super) fn both(
 }
 
 /// What seals a segment.
-pub(super) fn tail(source: &Source, file: &dyn File) -> std::io::Result<Vec<u8>> {
-    let length = usize::try_from(source.end - source.data_end).map_err(std::io::Error::other)?;
+pub(super) fn tail(source: &Source, file: &dyn File) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(source.end - source.data_end).map_err(io::Error::other)?;
     let mut bytes = vec![0; length];
     file.read_at(source.data_end, &mut bytes)?;
     Ok(bytes)

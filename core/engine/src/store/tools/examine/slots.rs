@@ -291,63 +291,51 @@ fn open(storage: &dyn Storage, id: SegmentId, identity: &Identity) -> Result<Sta
             .min(HEADER_BYTES)
     ];
     file.read_at(0, &mut start).with_context(doing)?;
+    let misnamed = |header: &Header, next_position| {
+        let why = format!(
+            "it is {} of this store, under another name",
+            files::segment_name(header.segment)
+        );
+        Ok(State::Lost(Some(Unusable {
+            why,
+            is_segment: Some(header.segment),
+            next_position,
+        })))
+    };
+    let lost = |why: String| Ok(State::Lost(Some(Unusable::of(why))));
     match Header::decode(&start, &name) {
         // Only longer than a segment can be: what follows is none of it.
         Ok(header) if header.segment == id && header.store == identity.store => {
-            Ok(State::Usable(Arc::new(Segment::unsealed(header, file))))
+            return Ok(State::Usable(Arc::new(Segment::unsealed(header, file))));
         }
         Ok(header) if header.store == identity.store => {
-            let why = format!(
-                "it is {} of this store, under another name",
-                files::segment_name(header.segment)
-            );
             let end = length.saturating_sub(TRAILER_BYTES as u64);
             let mut trailer = [0; TRAILER_BYTES];
             let is_read = end > 0 && file.read_at(end, &mut trailer).is_ok();
             let trailer = is_read
                 .then(|| Trailer::decode(&trailer, &header, length).ok().flatten())
                 .flatten();
-            let next_position = next_position(&header, trailer.as_ref());
-            Ok(State::Lost(Some(Unusable {
-                why,
-                is_segment: Some(header.segment),
-                next_position,
-            })))
+            return misnamed(&header, next_position(&header, trailer.as_ref()));
         }
-        Ok(_) => Ok(State::Lost(Some(Unusable::of(error.to_string())))),
-        Err(header) if header.kind() == ErrorKind::Damaged => {
-            // The copy that ends its index block says which segment it is as well as those at its beginning.
-            if let Some(footer) = footer_of(&*file, &name)? {
-                if footer.store != identity.store {
-                    return Ok(State::Lost(Some(Unusable::of(format!(
-                        "{name}: it is a segment of another store"
-                    )))));
-                }
-                if footer.segment != id {
-                    let why = format!(
-                        "it is {} of this store, under another name",
-                        files::segment_name(footer.segment)
-                    );
-                    let (is_segment, next_position) = (Some(footer.segment), footer.base_position);
-                    return Ok(State::Lost(Some(Unusable {
-                        why,
-                        is_segment,
-                        next_position,
-                    })));
-                }
-            }
-            let source = FileSource {
-                file: file.clone(),
-                name,
-            };
-            Ok(
-                match seed::find(&source, HEADER_BYTES as u64, length, 0)?.first() {
-                    Some(seed) => State::Headless { file, seed: *seed },
-                    None => State::Lost(Some(Unusable::of(error.to_string()))),
-                },
-            )
+        Ok(_) => return lost(error.to_string()),
+        Err(header) if header.kind() == ErrorKind::Damaged => {}
+        Err(header) => return Err(header),
+    }
+    // The copy that ends its index block says which segment it is as well as those at its beginning.
+    match footer_of(&*file, &name)? {
+        Some(footer) if footer.store != identity.store => {
+            return lost(format!("{name}: it is a segment of another store"));
         }
-        Err(header) => Err(header),
+        Some(footer) if footer.segment != id => return misnamed(&footer, footer.base_position),
+        _ => {}
+    }
+    let source = FileSource {
+        file: file.clone(),
+        name,
+    };
+    match seed::find(&source, HEADER_BYTES as u64, length, 0)?.first() {
+        Some(seed) => Ok(State::Headless { file, seed: *seed }),
+        None => lost(error.to_string()),
     }
 }
 

@@ -2,7 +2,7 @@
 //! than what it is held against.
 
 use crate::{
-    Error, ErrorKind, Result, SegmentId,
+    ErrorKind, Result, SegmentId,
     format::{
         Features,
         files::{self, End, Identity, WATERMARK_BYTES_MAX, Watermark},
@@ -12,7 +12,11 @@ use crate::{
     index::checkpoint::{self, Checkpoint},
     limits,
     storage::{Access, File, IoContext, Storage},
-    store::{files::end, open::folder::read_identity, segments::chain},
+    store::{
+        files::{end, small},
+        open::folder::read_identity,
+        segments::chain,
+    },
 };
 
 /// What the small files say.
@@ -105,27 +109,12 @@ impl Sources {
 /// What the watermark says, whatever store and boot it is of. An error of reading it is one here: what it knows may be known
 /// nowhere else.
 fn read_watermark(storage: &dyn Storage) -> Result<Option<Watermark>> {
-    let failed = |error| {
-        Error::from_io(
-            error,
-            format!("{}: reading {}", storage.describe(), files::WATERMARK),
-        )
-    };
-    let file = match storage.open(files::WATERMARK, Access::Read) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
+    let Some(file) = small::open(storage, files::WATERMARK)? else {
+        return Ok(None);
     };
     // A writer may be writing it; then it is read again.
     for _ in 0..READS_MAX {
-        let length = file.len().map_err(failed)?;
-        let mut bytes = vec![
-            0;
-            usize::try_from(length)
-                .unwrap_or(usize::MAX)
-                .min(WATERMARK_BYTES_MAX)
-        ];
-        file.read_at(0, &mut bytes).map_err(failed)?;
+        let bytes = small::start(storage, files::WATERMARK, &*file, WATERMARK_BYTES_MAX)?;
         if let Some(watermark) = Watermark::decode(&bytes)? {
             return Ok(Some(watermark));
         }
@@ -139,29 +128,20 @@ const READS_MAX: u32 = 100;
 pub(crate) const POSITION_MAX: u64 = 1 << 62;
 
 fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
-    let failed = |error| {
-        Error::from_io(
-            error,
-            format!("{}: reading {}", storage.describe(), files::CHECKPOINT),
-        )
-    };
-    let file = match storage.open(files::CHECKPOINT, Access::Read) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
+    let Some(file) = small::open(storage, files::CHECKPOINT)? else {
+        return Ok(None);
     };
     let length = file
         .len()
-        .map_err(failed)?
+        .map_err(|error| small::reading(storage, files::CHECKPOINT, error))?
         .min(limits::CHECKPOINT_BYTES_MAX);
+    let read = |bytes_max| small::start(storage, files::CHECKPOINT, &*file, bytes_max);
     // One that is no checkpoint needn't be read whole to be seen to be none.
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX).min(32)];
-    file.read_at(0, &mut bytes).map_err(failed)?;
-    if checkpoint::may_be_one(&bytes, length) {
-        bytes.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
-        file.read_at(0, &mut bytes).map_err(failed)?;
+    let start = read(checkpoint::HEADER_BYTES)?;
+    if checkpoint::may_be_one(&start, length) {
+        return read(usize::try_from(length).unwrap_or(usize::MAX)).map(Some);
     }
-    Ok(Some(bytes))
+    Ok(Some(start))
 }
 
 /// The identity of the store; where its file is lost, or is another store's, what the segments say of it, and why.
