@@ -6,8 +6,10 @@
 use super::{Features, Fields, VERSION, checked, fixed, newer};
 use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
 
-/// The room that the headers take, and the offset of a segment's first record.
+/// The room that the headers take.
 pub(crate) const HEADER_BYTES: usize = 4096;
+/// The offset of a segment's first record.
+pub(crate) const DATA_START: u64 = HEADER_BYTES as u64;
 /// The size of one copy.
 pub(crate) const COPY_BYTES: usize = 512;
 /// Where the copies are.

@@ -8,7 +8,7 @@ use crate::{
     format::{
         files,
         index::TRAILER_BYTES,
-        segment::{COPY_BYTES, HEADER_BYTES, Header},
+        segment::{COPY_BYTES, DATA_START, HEADER_BYTES, Header},
     },
     index::memory::MemoryIndex,
     limits,
@@ -89,7 +89,7 @@ impl Shared {
         }
         durable.segments.push(made.segment.clone());
         durable.active_index = MemoryIndex::default();
-        durable.end = HEADER_BYTES as u64;
+        durable.end = DATA_START;
         Ok(made)
     }
 
@@ -242,7 +242,7 @@ impl Shared {
     /// Makes the first segment of a store and the writer's state for it.
     pub(crate) fn first_segment(&self) -> Result<Made> {
         let header = first_header(&self.identity, &*self.options.host, self.epoch);
-        let needed = HEADER_BYTES as u64 + 2 * SLACK_BYTES;
+        let needed = DATA_START + 2 * SLACK_BYTES;
         self.make_segment(header, 0, needed)
             .map_err(Failure::into_error)
     }

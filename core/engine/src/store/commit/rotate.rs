@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Result,
-    format::segment::HEADER_BYTES,
+    format::segment::DATA_START,
     log::segment::Segment,
     store::staging::{open_group::is_full, prepare::Prepared, writer::Writer},
     sync::{Arc, MutexGuard},
@@ -64,7 +64,7 @@ impl Shared {
             last_time_ms: writer.last_time_ms,
             may_extend: writer.extendable && writer.time_fits(self.options.host.now_ms()),
             active_bytes: writer.end + writer.index_bytes + batch_bytes + SLACK_BYTES,
-            fresh_bytes: HEADER_BYTES as u64 + batch_bytes + 2 * SLACK_BYTES,
+            fresh_bytes: DATA_START + batch_bytes + 2 * SLACK_BYTES,
         };
         let is_unsynced = writer.synced_end < writer.written_end;
         drop(writer);
@@ -89,8 +89,7 @@ impl Shared {
             Ok(Room::Turned(made)) => {
                 writer.switch_to(made.segment, made.capacity);
                 writer.extendable = made.is_short;
-                let save_checkpoint =
-                    writer.ask_for_checkpoint(HEADER_BYTES as u64, self.checkpoint_step());
+                let save_checkpoint = writer.ask_for_checkpoint(DATA_START, self.checkpoint_step());
                 (Ok(()), save_checkpoint)
             }
             Err(Failure::Harmless(error)) => (Err(error), false),

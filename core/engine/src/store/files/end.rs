@@ -5,7 +5,7 @@ use crate::{
     Error, ErrorKind, Result,
     format::{
         files::{self, End, Watermark},
-        segment::HEADER_BYTES,
+        segment::DATA_START,
     },
     log::segment::Segment,
     storage::Storage,
@@ -53,7 +53,7 @@ pub(crate) fn check(segments: &[Arc<Segment>], end: &End) -> Result<()> {
         Some(trailer) => trailer.data_end,
         None => segment.file_bytes()?,
     };
-    if length < end.offset || end.offset < HEADER_BYTES as u64 {
+    if length < end.offset || end.offset < DATA_START {
         let message = format!(
             "it ends here, but reached {} when the store was closed",
             end.offset

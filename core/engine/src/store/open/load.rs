@@ -19,7 +19,7 @@ use crate::{
     format::{
         files::{self, Identity, Watermark},
         index::Trailer,
-        segment::HEADER_BYTES,
+        segment::DATA_START,
     },
     index::memory::MemoryIndex,
     log::{scan, segment::Segment},
@@ -93,7 +93,7 @@ pub(crate) fn load(
         proven: None,
     };
     let resume = found.and_then(|found| resume(&mut loader.durable, found, &segments));
-    let (first, offset) = resume.unwrap_or((0, HEADER_BYTES as u64));
+    let (first, offset) = resume.unwrap_or((0, DATA_START));
     if let Some(open) = segments[..first]
         .iter()
         .find(|segment| segment.trailer().is_none())
@@ -102,11 +102,7 @@ pub(crate) fn load(
     }
     loader.durable.segments = segments[..first].to_vec();
     for (index, segment) in segments.iter().enumerate().skip(first) {
-        let from = if index == first {
-            offset
-        } else {
-            HEADER_BYTES as u64
-        };
+        let from = if index == first { offset } else { DATA_START };
         loader.segment(segment, segments.get(index + 1), from)?;
     }
     if let LoadMode::Writer(Some(watermark)) = mode {
@@ -175,7 +171,7 @@ impl Loader {
         next: Option<&Arc<Segment>>,
         from: u64,
     ) -> Result<()> {
-        let fresh = from == HEADER_BYTES as u64;
+        let fresh = from == DATA_START;
         if fresh {
             self.durable.active_index = MemoryIndex::default();
             self.durable.end = from;

@@ -62,7 +62,7 @@ impl Durable {
             directory: Directory::default(),
             segments: Vec::new(),
             active_index: MemoryIndex::default(),
-            end: segment::HEADER_BYTES as u64,
+            end: segment::DATA_START,
             next_position: 1,
             last_time_ms: 0,
             epoch: 0,

@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Result, SegmentId,
-    format::{files::Watermark, segment::HEADER_BYTES},
+    format::{files::Watermark, segment::DATA_START},
     index::memory::MemoryIndex,
     log::segment::Segment,
     storage::Access,
@@ -75,7 +75,7 @@ impl Shared {
             }
             durable.segments.push(Arc::new(next));
             durable.active_index = MemoryIndex::default();
-            durable.end = HEADER_BYTES as u64;
+            durable.end = DATA_START;
             durable.next_position = durable.next_position.max(base_position);
         }
     }

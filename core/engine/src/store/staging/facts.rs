@@ -152,33 +152,25 @@ impl Facts {
     }
 }
 
-/// The stream whose last record a step expects at a position.
+/// The stream whose last record an op expects at a position.
 fn stream_expected_at(op: &Op<'_>) -> Option<StreamId> {
-    match op {
+    let (stream, expected) = match op {
         Op::Append {
-            stream,
-            expected: Expected::At(_),
-            ..
+            stream, expected, ..
         }
         | Op::Truncate {
-            stream,
-            expected: Expected::At(_),
-            ..
+            stream, expected, ..
         }
         | Op::Fork {
             parent: stream,
-            expected: Expected::At(_),
+            expected,
             ..
         }
         | Op::Snapshot {
-            stream,
-            expected: Expected::At(_),
-            ..
+            stream, expected, ..
         }
-        | Op::Delete {
-            stream,
-            expected: Expected::At(_),
-        } => Some(*stream),
-        _ => None,
-    }
+        | Op::Delete { stream, expected } => (stream, expected),
+        Op::Redact { .. } => return None,
+    };
+    matches!(expected, Expected::At(_)).then_some(*stream)
 }

@@ -91,14 +91,11 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
                 records_max += 1;
             }
             Op::Redact { reason, .. } => {
-                if reason.len() > META_BYTES_MAX {
-                    return Err(too_large(
-                        "the reason of a redaction",
-                        reason.len(),
-                        "at most",
-                        META_BYTES_MAX,
-                    ));
-                }
+                check_bytes(
+                    "the reason of a redaction",
+                    reason.as_bytes(),
+                    META_BYTES_MAX,
+                )?;
                 add_control(&mut prepared, 8 + reason.len());
                 records_max += 1;
             }
@@ -163,23 +160,15 @@ fn checked_body<'a>(record: &NewRecord<'a>, key: &'a [u8]) -> Result<Body<'a>> {
 }
 
 fn check_parts(meta: &[u8], payload: &[u8]) -> Result<()> {
-    if meta.len() > META_BYTES_MAX {
-        return Err(too_large(
-            "the metadata of a record",
-            meta.len(),
-            "at most",
-            META_BYTES_MAX,
-        ));
+    check_bytes("the metadata of a record", meta, META_BYTES_MAX)?;
+    check_bytes("the payload of a record", payload, PAYLOAD_BYTES_MAX)
+}
+
+fn check_bytes(what: &str, bytes: &[u8], limit: usize) -> Result<()> {
+    match bytes.len() {
+        found if found > limit => Err(too_large(what, found, "at most", limit)),
+        _ => Ok(()),
     }
-    if payload.len() > PAYLOAD_BYTES_MAX {
-        return Err(too_large(
-            "the payload of a record",
-            payload.len(),
-            "at most",
-            PAYLOAD_BYTES_MAX,
-        ));
-    }
-    Ok(())
 }
 
 fn too_large(what: &str, found: usize, bound: &str, limit: usize) -> Error {

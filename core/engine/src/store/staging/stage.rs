@@ -153,10 +153,7 @@ impl Staging<'_, '_> {
                 if sequence < last {
                     head.last_position = last_position_after(sequence, position);
                 }
-                Ok(OpResult {
-                    position,
-                    last_sequence: *after,
-                })
+                Ok(result(position, *after))
             }
             Op::Fork {
                 parent,
@@ -184,10 +181,7 @@ impl Staging<'_, '_> {
                     Ok(_) if sequence == last => shared,
                     _ => last_position_after(sequence, position),
                 };
-                Ok(OpResult {
-                    position,
-                    last_sequence: *at,
-                })
+                Ok(result(position, *at))
             }
             Op::Snapshot {
                 stream,
@@ -200,20 +194,14 @@ impl Staging<'_, '_> {
                 let last = self.expect(stream, number, *expected)?;
                 let at = self.up_to(stream, *sequence, last, "save a snapshot at")?;
                 let position = self.control(Kind::SNAPSHOT, number, at, meta, payload, |_| {});
-                Ok(OpResult {
-                    position,
-                    last_sequence: *sequence,
-                })
+                Ok(result(position, *sequence))
             }
             Op::Delete { stream, expected } => {
                 let number = self.existing(stream)?;
                 self.expect(stream, number, *expected)?;
                 let position = self.control(Kind::DELETE, number, 0, &[], &[], |_| {});
                 self.change(number).deleted = true;
-                Ok(OpResult {
-                    position,
-                    last_sequence: Sequence::ZERO,
-                })
+                Ok(result(position, Sequence::ZERO))
             }
             Op::Redact { position, reason } => self.redact(*position, reason),
         }
@@ -289,10 +277,10 @@ impl Staging<'_, '_> {
             self.writer.heads[number as usize - 1].last_position = last_position;
         }
         let position = if records.is_empty() { first - 1 } else { first };
-        Ok(OpResult {
-            position: Position(position),
-            last_sequence: Sequence(u64::from(last + count)),
-        })
+        Ok(result(
+            Position(position),
+            Sequence(u64::from(last + count)),
+        ))
     }
 
     fn redact(&mut self, position: Position, reason: &str) -> Result<OpResult> {
@@ -316,10 +304,7 @@ impl Staging<'_, '_> {
         let at = self.control(Kind::REDACT, stream, sequence, &[], &payload, |control| {
             control.target = position.0
         });
-        Ok(OpResult {
-            position: at,
-            last_sequence: Sequence::ZERO,
-        })
+        Ok(result(at, Sequence::ZERO))
     }
 }
 
@@ -329,5 +314,12 @@ fn last_position_after(sequence: u32, control: Position) -> LastPosition {
         LastPosition::known(0)
     } else {
         LastPosition::unknown_since(control.0)
+    }
+}
+
+fn result(position: Position, last_sequence: Sequence) -> OpResult {
+    OpResult {
+        position,
+        last_sequence,
     }
 }

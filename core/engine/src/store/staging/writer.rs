@@ -156,7 +156,7 @@ impl Writer {
 
     /// Turns to a new active segment.
     pub(crate) fn switch_to(&mut self, active: Arc<Segment>, capacity: u64) {
-        let start = crate::format::segment::HEADER_BYTES as u64;
+        let start = crate::format::segment::DATA_START;
         self.unsaved_before += self.end.saturating_sub(self.checkpoint_asked);
         self.last_time_ms = self.last_time_ms.max(active.header.base_time_ms);
         self.active = active;

@@ -20,7 +20,7 @@ use crate::{
         files,
         index::{Block, TRAILER_BYTES, Trailer},
         record,
-        segment::{HEADER_BYTES, Header},
+        segment::{DATA_START, Header},
     },
     limits,
     log::segment::Frame,
@@ -239,7 +239,7 @@ impl Remains {
                 place,
             });
         }
-        let start = file.read(0, end.min(HEADER_BYTES as u64))?;
+        let start = file.read(0, end.min(DATA_START))?;
         let tail = end.saturating_sub((TRAILER_BYTES + crate::format::segment::COPY_BYTES) as u64);
         let tail = file.read(tail, end - tail)?;
         let footer = tail
@@ -255,10 +255,10 @@ impl Remains {
                     summary,
                     format!("{}: every copy of its header is lost", place.name),
                 );
-                some_seed(seed::find(&file, HEADER_BYTES as u64, end, 0)?, &place.name)?
+                some_seed(seed::find(&file, DATA_START, end, 0)?, &place.name)?
             }
         };
-        let from = (HEADER_BYTES as u64).min(end);
+        let from = (DATA_START).min(end);
         let mut remains = Self {
             file,
             header,

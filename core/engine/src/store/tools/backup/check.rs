@@ -10,7 +10,7 @@ use crate::{
     format::{
         index::{Block, TRAILER_BYTES, Trailer},
         record,
-        segment::{COPIES, COPY_BYTES, HEADER_BYTES, Header},
+        segment::{COPIES, COPY_BYTES, DATA_START, HEADER_BYTES, Header},
     },
     log::{scan::is_damage, segment::Segment},
 };
@@ -64,7 +64,7 @@ impl<'a> Check<'a> {
     fn advance(&mut self) -> Result<()> {
         let (segment, data_end) = (&self.source.segment, self.source.data_end);
         loop {
-            if self.offset < HEADER_BYTES as u64 {
+            if self.offset < DATA_START {
                 let Some(bytes) = self.next(HEADER_BYTES) else {
                     return Ok(());
                 };

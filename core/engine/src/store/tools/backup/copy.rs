@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Backup, BackupOptions, Error, ErrorKind, Result,
-    format::{files, segment::HEADER_BYTES},
+    format::{files, segment::DATA_START},
     storage::{Access, IoContext, Storage},
     store::{commit::shared::Shared, files::small, open::lock},
 };
@@ -117,7 +117,7 @@ fn copy_all(
     for (source, there) in plan {
         let copying = |error| failed(error, &format!("copying {}", source.name));
         if *there == There::Nothing {
-            copy(source, HEADER_BYTES as u64, target, *there).map_err(copying)??;
+            copy(source, DATA_START, target, *there).map_err(copying)??;
         }
         if let Some((before, is_sound)) = unsealed.take() {
             let found = seal(before, target)

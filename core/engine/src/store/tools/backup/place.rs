@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     BackupOptions, Error, ErrorKind, Result,
-    format::{files, segment::HEADER_BYTES},
+    format::{files, segment::DATA_START},
     storage::{Access, File, Storage},
     store::{commit::shared::Shared, files::small, open::folder::IDENTITY_BYTES_MAX},
 };
@@ -122,7 +122,7 @@ pub(super) fn there(
 
 /// Whether the header of a segment and samples of its records are as they were copied.
 fn is_same_in_samples(source: &Source, there: &dyn File) -> io::Result<bool> {
-    let begin = HEADER_BYTES as u64;
+    let begin = DATA_START;
     if header(there)? != header(&*source.file)? {
         return Ok(false);
     }
@@ -156,10 +156,7 @@ fn compare(source: &Source, there: &dyn File) -> io::Result<(bool, Option<Error>
 /// ones tell of all.
 fn is_ahead(source: &Source, there: &dyn File) -> io::Result<bool> {
     let length = there.len()?;
-    if length > source.end
-        || length < HEADER_BYTES as u64
-        || header(there)? != header(&*source.file)?
-    {
+    if length > source.end || length < DATA_START || header(there)? != header(&*source.file)? {
         return Ok(true);
     }
     let end = length.min(source.data_end);

@@ -109,47 +109,50 @@ fn differ<T: PartialEq + std::fmt::Debug>(
 
 /// How a trailer differs from what the records give. The counts and the CRC are checked with the block.
 pub(super) fn trailers(theirs: &Trailer, ours: &Trailer, has_holes: bool) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let mut number = |what: &str, theirs: u64, ours: u64, is_allowed: bool| {
-        if theirs != ours && !is_allowed {
-            wrong.push(format!("trailer: {what} is {theirs}, expected {ours}"));
-        }
-    };
     // A repair may have kept positions and streams from being given out again.
-    let more = theirs.repaired && theirs.next_position >= ours.next_position;
-    number(
-        "next position",
-        theirs.next_position,
-        ours.next_position,
-        more,
-    );
-    number(
-        "number of records",
-        theirs.records.into(),
-        ours.records.into(),
-        has_holes,
-    );
-    number(
-        "time of the first record",
-        theirs.time_min_ms,
-        ours.time_min_ms,
-        has_holes,
-    );
-    number(
-        "time of the last record",
-        theirs.time_max_ms,
-        ours.time_max_ms,
-        has_holes,
-    );
-    let more = theirs.repaired && theirs.next_stream >= ours.next_stream;
-    number(
-        "next stream",
-        theirs.next_stream.into(),
-        ours.next_stream.into(),
-        more,
-    );
-    number("data end", theirs.data_end, ours.data_end, false);
+    let is_kept = |theirs: u64, ours: u64, is_repaired: bool| is_repaired && theirs >= ours;
+    let (streams, our_streams) = (theirs.next_stream.into(), ours.next_stream.into());
+    let (position, our_position) = (theirs.next_position, ours.next_position);
+    let is_repaired = theirs.repaired;
+    let facts = [
+        (
+            "next position",
+            position,
+            our_position,
+            is_kept(position, our_position, is_repaired),
+        ),
+        (
+            "number of records",
+            theirs.records.into(),
+            ours.records.into(),
+            has_holes,
+        ),
+        (
+            "time of the first record",
+            theirs.time_min_ms,
+            ours.time_min_ms,
+            has_holes,
+        ),
+        (
+            "time of the last record",
+            theirs.time_max_ms,
+            ours.time_max_ms,
+            has_holes,
+        ),
+        (
+            "next stream",
+            streams,
+            our_streams,
+            is_kept(streams, our_streams, is_repaired),
+        ),
+        ("data end", theirs.data_end, ours.data_end, false),
+    ];
+    let wrong = facts
+        .into_iter()
+        .filter(|(_, theirs, ours, is_allowed)| theirs != ours && !is_allowed);
     wrong
+        .map(|(what, theirs, ours, _)| format!("trailer: {what} is {theirs}, expected {ours}"))
+        .collect()
 }
 
 /// How a checkpoint differs from the log at its place.
@@ -233,35 +236,28 @@ pub(super) fn directories(theirs: &Directory, ours: &Directory) -> Option<String
 }
 
 fn streams(theirs: &Stream, ours: &Stream, lists: &mut Lists) -> Option<String> {
-    let is = |what: &str, same: bool| {
-        (!same).then(|| format!("{what} is another than the records give"))
-    };
-    is("its id", theirs.id == ours.id)
-        .or_else(|| is("whether it was deleted", theirs.deleted == ours.deleted))
-        .or_else(|| {
-            is(
-                "the number of its records",
-                theirs.ordinals == ours.ordinals,
-            )
-        })
-        .or_else(|| {
-            let tail = |stream: &Stream| (stream.tail_first_sequence, stream.tail_first_ordinal);
-            is("where its newest records begin", tail(theirs) == tail(ours))
-        })
-        .or_else(|| {
-            is(
-                "which records its sequences are",
-                lists.of(theirs) == lists.of(ours),
-            )
-        })
-        .or_else(|| {
-            is(
-                "in which segments its records are",
-                theirs.runs == ours.runs,
-            )
-        })
-        .or_else(|| is("what its snapshots are", theirs.snapshots == ours.snapshots))
-        .or_else(|| is("where it was forked from", theirs.forked == ours.forked))
+    let tail = |stream: &Stream| (stream.tail_first_sequence, stream.tail_first_ordinal);
+    let facts = [
+        ("its id", theirs.id == ours.id),
+        ("whether it was deleted", theirs.deleted == ours.deleted),
+        (
+            "the number of its records",
+            theirs.ordinals == ours.ordinals,
+        ),
+        ("where its newest records begin", tail(theirs) == tail(ours)),
+        (
+            "which records its sequences are",
+            lists.of(theirs) == lists.of(ours),
+        ),
+        (
+            "in which segments its records are",
+            theirs.runs == ours.runs,
+        ),
+        ("what its snapshots are", theirs.snapshots == ours.snapshots),
+        ("where it was forked from", theirs.forked == ours.forked),
+    ];
+    let (what, _) = facts.into_iter().find(|(_, is_same)| !is_same)?;
+    Some(format!("{what} is another than the records give"))
 }
 
 /// Gives equal lists of ranges equal numbers, however they are shared: in time linear in the ranges there are.

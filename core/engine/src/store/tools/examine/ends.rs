@@ -49,10 +49,7 @@ pub(super) fn check(
         .end
         .filter(|end| !is_beyond((end.segment, end.offset)));
     let what = match (end, seen[0]) {
-        (Some(end), _) if !is_there(end.segment, end.salt) => Some(format!(
-            "it names another {} than the one that is there",
-            files::segment_name(end.segment)
-        )),
+        (Some(end), _) if !is_there(end.segment, end.salt) => Some(names_another(end.segment)),
         (Some(end), Some(seen)) if !seen.is_behind_loss => {
             let facts = (end.next_position, end.last_record);
             let is_right =
@@ -73,11 +70,7 @@ pub(super) fn check(
                 )
             })
         }
-        (Some(end), None) => Some(format!(
-            "no batch ends at offset {} of {}",
-            end.offset,
-            files::segment_name(end.segment)
-        )),
+        (Some(end), None) => Some(no_batch_ends(end.segment, end.offset)),
         _ => sources.end_damaged.clone(),
     };
     if let Some(what) = what {
@@ -103,11 +96,7 @@ pub(super) fn check(
             "it says position {} and epoch {}, expected {seen:?}",
             mark.position, mark.epoch
         )),
-        None => Some(format!(
-            "no batch ends at offset {} of {}",
-            mark.offset,
-            files::segment_name(mark.segment)
-        )),
+        None => Some(no_batch_ends(mark.segment, mark.offset)),
     });
     if let Some(what) = what {
         wrong.watermark = true;
@@ -118,21 +107,13 @@ pub(super) fn check(
         .as_ref()
         .map(|saved| (SegmentId(saved.end.segment), saved.end.offset));
     let unreached = place.filter(|place| !is_beyond(*place) && !is_lossy);
-    let unreached = unreached.map(|(id, offset)| {
-        format!(
-            "no batch ends at offset {offset} of {}",
-            files::segment_name(id)
-        )
-    });
+    let unreached = unreached.map(|(id, offset)| no_batch_ends(id, offset));
     let named = sources
         .checkpoint
         .as_ref()
         .map(|saved| (SegmentId(saved.end.segment), saved.end.salt));
     let unreached = match named.filter(|(id, salt)| !is_there(*id, *salt)) {
-        Some((id, _)) => Some(format!(
-            "it names another {} than the one that is there",
-            files::segment_name(id)
-        )),
+        Some((id, _)) => Some(names_another(id)),
         None => unreached,
     };
     let what = walker
@@ -149,4 +130,14 @@ pub(super) fn check(
         );
     }
     wrong
+}
+
+fn no_batch_ends(segment: SegmentId, offset: u64) -> String {
+    let name = files::segment_name(segment);
+    format!("no batch ends at offset {offset} of {name}")
+}
+
+fn names_another(segment: SegmentId) -> String {
+    let name = files::segment_name(segment);
+    format!("it names another {name} than the one that is there")
 }

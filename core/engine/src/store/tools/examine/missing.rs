@@ -11,7 +11,7 @@ use crate::{
     SegmentId, checksum,
     format::{
         aligned, files, offset_to_units,
-        segment::{HEADER_BYTES, Header},
+        segment::{DATA_START, Header},
     },
     index::checkpoint::End,
 };
@@ -21,7 +21,7 @@ impl Examiner<'_> {
     /// another in its place.
     pub(super) fn missing(&mut self, id: SegmentId, why: Option<&str>, rest: &[Slot]) {
         let what = why.map_or_else(|| "the file is missing".to_owned(), str::to_owned);
-        let start = HEADER_BYTES as u64;
+        let start = DATA_START;
         let base = self.walker.durable.next_position;
         let next = rest.first().and_then(Slot::header);
         let Some(next) = next else {
@@ -76,7 +76,7 @@ impl Examiner<'_> {
                 files::CHECKPOINT,
                 base + missing - 1
             );
-            let data_end = HEADER_BYTES as u64 + missing.min(MADE_PLACES_MAX) * gap::PLACE_BYTES;
+            let data_end = DATA_START + missing.min(MADE_PLACES_MAX) * gap::PLACE_BYTES;
             self.lost_segment(SegmentId(last + 1), what, data_end, base + missing, None);
         }
         if let Some(saved) = self.saved.take_if(|_| self.walker.has_open_gap()) {
@@ -97,7 +97,7 @@ impl Examiner<'_> {
             "{what}; a repair makes an empty one in its place, and everything else is readable then"
         );
         self.walker.damaged(&name, 0, message);
-        let start = HEADER_BYTES as u64;
+        let start = DATA_START;
         let salt = next.map_or(offset_to_units(start) ^ id.0, |next| next.predecessor_salt);
         let seed = checksum::crc_from(salt, &id.0.to_le_bytes());
         let mut header = self.missing_header(id, salt, seed);

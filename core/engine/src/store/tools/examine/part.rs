@@ -13,7 +13,7 @@ use crate::{
     format::{
         files,
         index::{Block, Ends},
-        segment::{COPIES, HEADER_BYTES},
+        segment::{COPIES, DATA_START},
     },
     limits,
     log::segment::Segment,
@@ -111,10 +111,8 @@ impl Examiner<'_> {
         let header_after = next.and_then(Slot::header);
         let found = match (segment.trailer(), header_after) {
             (Some(trailer), _) => Tail::known(trailer.data_end),
-            (None, Some(after)) => Tail::known(after.predecessor_end.max(HEADER_BYTES as u64)),
-            (None, None) if self.end.is_some() => {
-                Tail::known(self.end.unwrap_or(HEADER_BYTES as u64))
-            }
+            (None, Some(after)) => Tail::known(after.predecessor_end.max(DATA_START)),
+            (None, None) if self.end.is_some() => Tail::known(self.end.unwrap_or(DATA_START)),
             (None, None) if rest.is_empty() => self.tail(segment, file_bytes)?,
             (None, None) => self.open_end(segment, file_bytes, rest)?,
         };

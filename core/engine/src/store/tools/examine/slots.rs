@@ -12,7 +12,7 @@ use crate::{
     format::{
         files::{self, Identity},
         index::{TRAILER_BYTES, Trailer},
-        segment::{COPIES, COPY_BYTES, HEADER_BYTES, Header},
+        segment::{COPIES, COPY_BYTES, DATA_START, HEADER_BYTES, Header},
     },
     limits,
     log::segment::Segment,
@@ -333,7 +333,7 @@ fn open(storage: &dyn Storage, id: SegmentId, identity: &Identity) -> Result<Sta
         file: file.clone(),
         name,
     };
-    match seed::find(&source, HEADER_BYTES as u64, length, 0)?.first() {
+    match seed::find(&source, DATA_START, length, 0)?.first() {
         Some(seed) => Ok(State::Headless { file, seed: *seed }),
         None => lost(error.to_string()),
     }
@@ -357,11 +357,7 @@ impl Source for FileSource {
 /// The copies of a segment's header at its start that are not what it should be: where they begin, and what is wrong.
 pub(crate) fn wrong_copies(segment: &Segment) -> Result<Vec<(usize, String)>> {
     let doing = || format!("reading the header of {}", segment.name);
-    let length = segment
-        .file
-        .len()
-        .with_context(doing)?
-        .min(HEADER_BYTES as u64);
+    let length = segment.file.len().with_context(doing)?.min(DATA_START);
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(HEADER_BYTES)];
     segment.file.read_at(0, &mut bytes).with_context(doing)?;
     let mut wrong = Vec::new();
@@ -389,7 +385,7 @@ pub(crate) fn wrong_copies(segment: &Segment) -> Result<Vec<(usize, String)>> {
             )),
         }
     }
-    if wrong.is_empty() && length < HEADER_BYTES as u64 {
+    if wrong.is_empty() && length < DATA_START {
         wrong.push((
             COPIES[1],
             format!("the file ends at offset {length}, before its first record"),

@@ -7,7 +7,7 @@ use crate::{
         Features,
         files::{self, End, Identity, WATERMARK_BYTES_MAX, Watermark},
         index::TRAILER_BYTES,
-        segment::{COPY_BYTES, HEADER_BYTES, Header},
+        segment::{COPY_BYTES, DATA_START, HEADER_BYTES, Header},
     },
     index::checkpoint::{self, Checkpoint},
     limits,
@@ -223,7 +223,7 @@ fn header_of(storage: &dyn Storage, id: SegmentId) -> Result<Option<Header>> {
     let name = files::segment_name(id);
     let doing = || format!("reading the header of {name}");
     let file = storage.open(&name, Access::Read).with_context(doing)?;
-    let length = file.len().with_context(doing)?.min(HEADER_BYTES as u64);
+    let length = file.len().with_context(doing)?.min(DATA_START);
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(HEADER_BYTES)];
     file.read_at(0, &mut bytes).with_context(doing)?;
     let header = match Header::decode(&bytes, &name) {

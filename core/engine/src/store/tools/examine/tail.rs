@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Result, SegmentId,
-    format::{files, newer, record::Flags, segment::HEADER_BYTES},
+    format::{files, newer, record::Flags, segment::DATA_START},
     log::segment::Segment,
 };
 
@@ -55,7 +55,7 @@ impl Tail {
 
 /// What is whole of a segment.
 fn whole(segment: &Segment, file_bytes: u64) -> Result<Whole> {
-    let start = HEADER_BYTES as u64;
+    let start = DATA_START;
     let source = Padded::new(segment, file_bytes);
     let quiet_from = survey::last_nonzero(segment, start.min(file_bytes), file_bytes)?;
     let mut survey = Survey::new(&source, segment.seed, start, source.end()).quiet_from(quiet_from);
@@ -110,7 +110,7 @@ pub(super) fn surplus(rest: &[Slot], position: u64) -> u64 {
         return 0;
     };
     // Of the last of them it is known where it ends.
-    let places = next.predecessor_end.saturating_sub(HEADER_BYTES as u64) / gap::PLACE_BYTES;
+    let places = next.predecessor_end.saturating_sub(DATA_START) / gap::PLACE_BYTES;
     next.base_position
         .saturating_sub(position)
         .saturating_sub(places)

@@ -15,7 +15,7 @@ use crate::{
         index::KeyRow,
         newer,
         record::{self, Flags},
-        segment::HEADER_BYTES,
+        segment::DATA_START,
     },
     index::checkpoint::{Checkpoint, End},
     log::segment::{Frame, Segment},
@@ -34,7 +34,7 @@ impl Walker {
         self.durable.next_position = self.durable.next_position.max(segment.header.base_position);
         let source = Padded::new(segment, task.file_bytes);
         let readable_to = task.to.min(source.end());
-        let mut survey = Survey::new(&source, segment.seed, HEADER_BYTES as u64, readable_to);
+        let mut survey = Survey::new(&source, segment.seed, DATA_START, readable_to);
         let mut hole: Option<Hole> = None;
         while let Some(piece) = survey.next()? {
             match piece {
@@ -50,10 +50,10 @@ impl Walker {
                 }
             }
         }
-        if readable_to.max(HEADER_BYTES as u64) < task.to {
+        if readable_to.max(DATA_START) < task.to {
             let from = hole
                 .as_ref()
-                .map_or(readable_to.max(HEADER_BYTES as u64), |hole| hole.from);
+                .map_or(readable_to.max(DATA_START), |hole| hole.from);
             hole = Some(Hole {
                 from,
                 to: task.to,

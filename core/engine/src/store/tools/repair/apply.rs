@@ -6,7 +6,7 @@ use crate::{
     format::{
         files::{self, WATERMARK_BYTES},
         index::TRAILER_BYTES,
-        segment::{COPY_BYTES, HEADER_BYTES, Header},
+        segment::{COPY_BYTES, DATA_START, Header},
     },
     log::segment::Segment,
     storage::{Access, Storage},
@@ -253,8 +253,8 @@ fn write_copies(
             .and_then(|()| file.sync())
             .map_err(failed)?;
     }
-    if file.len().map_err(failed)? < HEADER_BYTES as u64 {
-        file.set_len(HEADER_BYTES as u64)
+    if file.len().map_err(failed)? < DATA_START {
+        file.set_len(DATA_START)
             .and_then(|()| file.sync())
             .map_err(failed)?;
     }

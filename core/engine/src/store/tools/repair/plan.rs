@@ -9,7 +9,7 @@ use crate::{
     format::{
         files::{self, End, Identity},
         index::{Block, Ends, TRAILER_BYTES, Trailer},
-        segment::{HEADER_BYTES, Header},
+        segment::{DATA_START, Header},
     },
     limits,
     log::segment::Segment,
@@ -139,7 +139,7 @@ impl Plan {
                 store: next.store,
                 segment: next.segment,
                 salt: next.salt,
-                offset: HEADER_BYTES as u64,
+                offset: DATA_START,
                 next_position: next.base_position,
                 last_record: None,
                 epoch: next.epoch,
