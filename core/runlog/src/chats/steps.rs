@@ -6,13 +6,15 @@ use runlog_model::{ChatEvent, Step, StepStatus, StepType, Timestamp, Updates};
 
 use super::{
     Chats,
-    cache::IdOf,
     store::{already_exists, check_chat, not_found},
 };
 use crate::{
     Error, Result,
-    journal::cursor::{Cursor, Kind as CursorKind},
-    runs::{Paged, check_limit},
+    journal::{
+        cursor::{Cursor, Kind as CursorKind},
+        page::{Paged, check_limit},
+    },
+    kernel::chats::IdOf,
 };
 
 /// Which steps of a chat to list, and how many.

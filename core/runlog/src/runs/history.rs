@@ -5,24 +5,16 @@ use runlog_model::{
     ContextEvent, ContextEventKind, InstanceId, ListRuns, Run, RunId, RunMessage, RunStatus,
     RunSummary, ToolCall, ToolCallFold, ToolCallStatus,
 };
-use serde::Serialize;
 
 use super::{Runs, load::LoadedRun};
 use crate::{
     Error, Result,
-    contexts::events,
-    journal::cursor::{Cursor, Kind},
+    journal::{
+        cursor::{Cursor, Kind},
+        page::{Paged, check_limit},
+    },
+    kernel::records::context_stream,
 };
-
-/// One page of a list, and where the next begins.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Paged<T> {
-    /// What there is on the page.
-    pub items: Vec<T>,
-    /// The cursor of the next page; `None` when this is the last. It stays right while more is recorded, and
-    /// fits the same list with the same filters only.
-    pub next: Option<String>,
-}
 
 /// Which messages of a run to list, and how many.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -417,8 +409,7 @@ impl Runs {
             .records
             .first()
             .filter(|record| record.position.0 == position);
-        let Some(record) = record.filter(|record| record.stream == events::stream_of(instance))
-        else {
+        let Some(record) = record.filter(|record| record.stream == context_stream(instance)) else {
             return Ok(None);
         };
         // A truncation may have taken it, and another may have come in its place.
@@ -498,15 +489,6 @@ impl Settled<'_> {
 /// How many events a page of messages or tool calls mostly takes: each with those around it, and the next one.
 fn events_to_read(limit: usize) -> usize {
     limit.saturating_add(1).saturating_mul(2)
-}
-
-pub(crate) fn check_limit(limit: usize) -> Result<()> {
-    match limit {
-        0 => Err(Error::invalid(
-            "a page of 0 lists nothing; give a limit of at least 1",
-        )),
-        _ => Ok(()),
-    }
 }
 
 fn missing(run: RunId) -> Error {
