@@ -3,12 +3,8 @@
 use std::io;
 
 use crate::{
-    Position,
-    format::segment::HEADER_BYTES,
-    log::segment::Segment,
-    storage::File,
-    store::commit::shared::Shared,
-    sync::Arc,
+    Position, format::segment::HEADER_BYTES, log::segment::Segment, storage::File,
+    store::commit::shared::Shared, sync::Arc,
 };
 
 /// One segment to copy.
