@@ -24,7 +24,7 @@ pub(crate) fn crc_of_parts(parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
-/// The hash of an idempotency key: SipHash-2-4 with the store's secret, so that nobody can choose keys that collide and cost
+/// The hash of an idempotency key: SipHash-2-4 with the store's secret, so that no caller can choose keys that collide and cost
 /// a look into a batch each. A match is confirmed by the key itself.
 pub(crate) fn key_hash(hash_key: &[u8; 16], key: &[u8]) -> u64 {
     let mut hasher = siphasher::sip::SipHasher24::new_with_key(hash_key);

@@ -166,13 +166,13 @@ impl Embedded {
         .await
     }
 
-    /// The writer of another process wakes nobody here, so that a reader has to look, in a thread of its own.
+    /// The writer of another process can wake no task here, so that a reader has to poll, in a thread of its own.
     fn look_again_soon(&self, seen: Position, waker: &std::task::Waker) {
         #[cfg(not(target_family = "wasm"))]
         if self.mode == Mode::ReadOnly {
             let (engine, waker) = (self.engine.clone(), waker.clone());
             std::thread::spawn(move || {
-                // An error is told by the poll that follows.
+                // The poll that follows returns an error, if there is one.
                 let _ = engine.wait_past(seen, FOLLOW_INTERVAL);
                 waker.wake();
             });

@@ -4,7 +4,7 @@
 #[cfg(not(runlog_shuttle))]
 pub(crate) use std::{
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     thread,
@@ -13,13 +13,40 @@ pub(crate) use std::{
 #[cfg(runlog_shuttle)]
 pub(crate) use shuttle::{
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     thread,
 };
 
 use std::time::Duration;
+
+// No thread panics while it holds one of the locks below; those that a panic may poison are taken by hand.
+const UNPOISONED: &str = "no panic under this lock";
+
+/// Locks a mutex that no panic poisons.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect(UNPOISONED)
+}
+
+/// Locks for reading what no panic poisons.
+pub(crate) fn read<T>(shared: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    shared.read().expect(UNPOISONED)
+}
+
+/// Locks for writing what no panic poisons.
+pub(crate) fn write<T>(shared: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    shared.write().expect(UNPOISONED)
+}
+
+/// Waits on a condition while `idle` says so.
+pub(crate) fn wait_while<'a, T>(
+    condvar: &Condvar,
+    guard: MutexGuard<'a, T>,
+    idle: impl FnMut(&mut T) -> bool,
+) -> MutexGuard<'a, T> {
+    condvar.wait_while(guard, idle).expect(UNPOISONED)
+}
 
 /// Blocks while `idle` says so, for `timeout` at most; whether that was over.
 #[cfg(not(runlog_shuttle))]
@@ -32,7 +59,7 @@ pub(crate) fn wait_for<'a, T>(
 ) -> (MutexGuard<'a, T>, bool) {
     let (guard, waited) = condvar
         .wait_timeout_while(guard, timeout, idle)
-        .expect("no panic under this lock");
+        .expect(UNPOISONED);
     (guard, waited.timed_out())
 }
 
@@ -47,7 +74,7 @@ pub(crate) fn wait_for<'a, T>(
 ) -> (MutexGuard<'a, T>, bool) {
     drop(guard);
     thread::yield_now();
-    let mut guard = mutex.lock().expect("no panic under this lock");
+    let mut guard = lock(mutex);
     let is_over = idle(&mut guard);
     (guard, is_over)
 }

@@ -1,8 +1,9 @@
 //! The small files beside the segments: the identity of the store, the marker of its end, and the watermark that readers
 //! in other processes follow.
 
-use super::{Features, Fields, VERSION, WRITER_VERSION, checked, newer};
+use super::{Features, Field, Fields, VERSION, WRITER_VERSION, checked, fixed, newer};
 use crate::{Error, ErrorKind, Result, SegmentId, checksum};
+use bytes::BufMut;
 
 /// The name of the identity file: what makes a folder a store.
 pub(crate) const IDENTITY: &str = "RUNLOG";
@@ -34,32 +35,27 @@ pub(crate) fn segment_of_name(name: &str) -> Option<SegmentId> {
 const IDENTITY_MAGIC: [u8; 8] = *b"RUNLOGST";
 const IDENTITY_BYTES: usize = 128;
 
-/// The identity file: 128 bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Identity {
-    pub(crate) store: [u8; 16],
-    pub(crate) created_ms: u64,
-    pub(crate) features: Features,
-    /// The key of the hashes of idempotency keys: who doesn't know it can't choose keys that collide.
-    pub(crate) hash_key: [u8; 16],
+layout! {
+    /// The identity file: 128 bytes.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) struct Identity {
+        pub(crate) store: [u8; 16],
+        pub(crate) created_ms: u64,
+        pub(crate) features: Features,
+        /// The key of the hashes of idempotency keys: who doesn't know it can't choose keys that collide.
+        pub(crate) hash_key: [u8; 16],
+    }
 }
 
 impl Identity {
     pub(crate) fn encode(&self) -> [u8; IDENTITY_BYTES] {
-        let mut bytes = IDENTITY_MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&WRITER_VERSION.to_le_bytes());
-        bytes.extend_from_slice(&self.store);
-        bytes.extend_from_slice(&self.created_ms.to_le_bytes());
-        self.features.encode_into(&mut bytes);
-        bytes.extend_from_slice(&self.hash_key);
-        super::finish(bytes)
+        fixed(|bytes| put!(bytes, IDENTITY_MAGIC, VERSION, WRITER_VERSION, *self))
     }
 
     pub(crate) fn decode(bytes: &[u8], place: &str) -> Result<Self> {
-        let mendable = "`runlog verify --repair` makes it again from the segments";
+        let repairable = "`runlog verify --repair` makes it again from the segments";
         if bytes.is_empty() {
-            let message = format!("{place}: the file {IDENTITY} is empty; {mendable}");
+            let message = format!("{place}: the file {IDENTITY} is empty; {repairable}");
             return Err(Error::new(ErrorKind::Damaged, message));
         }
         if bytes.len() < 8 || bytes[..8] != IDENTITY_MAGIC {
@@ -73,29 +69,22 @@ impl Identity {
             return Err(Error::new(
                 ErrorKind::Damaged,
                 format!(
-                    "{name}: {} bytes long, expected {IDENTITY_BYTES}; {mendable}",
+                    "{name}: {} bytes long, expected {IDENTITY_BYTES}; {repairable}",
                     bytes.len()
                 ),
             ));
         };
         checked(bytes, &IDENTITY_MAGIC, &name).map_err(|error| match error.kind() {
-            ErrorKind::Damaged => Error::new(ErrorKind::Damaged, format!("{error}; {mendable}")),
+            ErrorKind::Damaged => Error::new(ErrorKind::Damaged, format!("{error}; {repairable}")),
             _ => error,
         })?;
         let mut fields = Fields::new(&bytes[16..]);
-        let (store, created_ms) = (fields.take(), fields.u64());
-        let features = Features::decode(&mut fields);
-        let hash_key = fields.take();
+        let identity: Self = fields.get();
         if fields.take::<44>() != [0; 44] {
             return Err(newer(&name, "something in its reserved bytes"));
         }
-        features.check_readable(&name)?;
-        Ok(Self {
-            store,
-            created_ms,
-            features,
-            hash_key,
-        })
+        identity.features.check_readable(&name)?;
+        Ok(identity)
     }
 }
 
@@ -103,38 +92,40 @@ const END_MAGIC: [u8; 8] = *b"RUNLOGEN";
 /// The size of the end marker.
 pub(crate) const END_BYTES: usize = 128;
 
-/// The end marker: where the log stood at the last clean close. What it says was durable then, and stays true.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct End {
-    pub(crate) store: [u8; 16],
-    pub(crate) segment: SegmentId,
-    pub(crate) salt: u32,
-    /// Where the records of the segment end.
-    pub(crate) offset: u64,
-    /// The position after the log's last record's.
-    pub(crate) next_position: u64,
-    /// Where the segment's last record begins, and the CRC field of its header.
-    pub(crate) last_record: Option<(u64, u32)>,
-    pub(crate) epoch: u32,
-    pub(crate) closed_ms: u64,
+layout! {
+    /// The end marker: where the log stood at the last clean close. What it says was durable then, and stays true.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) struct End {
+        pub(crate) store: [u8; 16],
+        pub(crate) segment: SegmentId,
+        pub(crate) salt: u32,
+        /// Where the records of the segment end.
+        pub(crate) offset: u64,
+        /// The position after the log's last record's.
+        pub(crate) next_position: u64,
+        /// Where the segment's last record begins, and the CRC field of its header.
+        pub(crate) last_record: Option<(u64, u32)>,
+        pub(crate) epoch: u32,
+        pub(crate) closed_ms: u64,
+    }
+}
+
+/// The place of a record and its CRC field; both zero for none, since no record begins at offset 0.
+impl Field for Option<(u64, u32)> {
+    fn put(&self, bytes: &mut impl BufMut) {
+        let (offset, crc) = self.unwrap_or_default();
+        put!(bytes, offset, crc);
+    }
+
+    fn get(fields: &mut Fields<'_>) -> Self {
+        let (offset, crc) = (fields.get(), fields.get());
+        (offset != 0).then_some((offset, crc))
+    }
 }
 
 impl End {
     pub(crate) fn encode(&self) -> [u8; END_BYTES] {
-        let (last_offset, last_crc) = self.last_record.unwrap_or((0, 0));
-        let mut bytes = END_MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&WRITER_VERSION.to_le_bytes());
-        bytes.extend_from_slice(&self.store);
-        bytes.extend_from_slice(&self.segment.0.to_le_bytes());
-        bytes.extend_from_slice(&self.salt.to_le_bytes());
-        bytes.extend_from_slice(&self.offset.to_le_bytes());
-        bytes.extend_from_slice(&self.next_position.to_le_bytes());
-        bytes.extend_from_slice(&last_offset.to_le_bytes());
-        bytes.extend_from_slice(&last_crc.to_le_bytes());
-        bytes.extend_from_slice(&self.epoch.to_le_bytes());
-        bytes.extend_from_slice(&self.closed_ms.to_le_bytes());
-        super::finish(bytes)
+        fixed(|bytes| put!(bytes, END_MAGIC, VERSION, WRITER_VERSION, *self))
     }
 
     /// An error of kind [`Damaged`](ErrorKind::Damaged) when the bytes are no end marker.
@@ -148,61 +139,40 @@ impl End {
         })?;
         checked(bytes, &END_MAGIC, &name)?;
         let mut fields = Fields::new(&bytes[16..]);
-        let (store, segment, salt) = (fields.take(), SegmentId(fields.u32()), fields.u32());
-        let (offset, next_position, last_offset) = (fields.u64(), fields.u64(), fields.u64());
-        let (last_crc, epoch, closed_ms) = (fields.u32(), fields.u32(), fields.u64());
+        let end = fields.get();
         if fields.take::<44>() != [0; 44] {
             return Err(newer(&name, "something in its reserved bytes"));
         }
-        let last_record = (last_offset != 0).then_some((last_offset, last_crc));
-        Ok(Self {
-            store,
-            segment,
-            salt,
-            offset,
-            next_position,
-            last_record,
-            epoch,
-            closed_ms,
-        })
+        Ok(end)
     }
 }
 
 const WATERMARK_MAGIC: [u8; 8] = *b"RUNLOGWM";
 /// The size of the watermark file, as this build writes it.
-pub(crate) const WATERMARK_BYTES: usize = 96;
+pub(crate) const WATERMARK_BYTES: usize = WATERMARK_LENGTH as usize;
+const WATERMARK_LENGTH: u32 = 96;
 /// A later build may write a longer one of the same version.
 pub(crate) const WATERMARK_BYTES_MAX: usize = 4096;
 
-/// How far the writer has published: overwritten at each commit and never flushed.
-///
-/// It counts only while the machine hasn't been started anew since it was written (`boot`): after a loss of
-/// power it may be older than the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Watermark {
-    pub(crate) store: [u8; 16],
-    pub(crate) boot: [u8; 16],
-    pub(crate) epoch: u32,
-    pub(crate) segment: SegmentId,
-    pub(crate) offset: u64,
-    pub(crate) position: u64,
+layout! {
+    /// How far the writer has published: overwritten at each commit and never flushed.
+    ///
+    /// It counts only while the machine hasn't been started anew since it was written (`boot`): after a loss of
+    /// power it may be older than the log.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) struct Watermark {
+        pub(crate) store: [u8; 16],
+        pub(crate) boot: [u8; 16],
+        pub(crate) epoch: u32,
+        pub(crate) segment: SegmentId,
+        pub(crate) position: u64,
+        pub(crate) offset: u64,
+    }
 }
 
 impl Watermark {
     pub(crate) fn encode(&self) -> [u8; WATERMARK_BYTES] {
-        let mut bytes = [0; WATERMARK_BYTES];
-        bytes[..8].copy_from_slice(&WATERMARK_MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        bytes[12] = 96;
-        bytes[16..32].copy_from_slice(&self.store);
-        bytes[32..48].copy_from_slice(&self.boot);
-        bytes[48..52].copy_from_slice(&self.epoch.to_le_bytes());
-        bytes[52..56].copy_from_slice(&self.segment.0.to_le_bytes());
-        bytes[56..64].copy_from_slice(&self.position.to_le_bytes());
-        bytes[64..72].copy_from_slice(&self.offset.to_le_bytes());
-        let crc = checksum::crc(&bytes[..WATERMARK_BYTES - 4]);
-        bytes[WATERMARK_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
-        bytes
+        fixed(|bytes| put!(bytes, WATERMARK_MAGIC, VERSION, WATERMARK_LENGTH, *self))
     }
 
     /// `None` when the bytes are no watermark, or were read while they were being written.
@@ -230,16 +200,7 @@ impl Watermark {
         if version != VERSION {
             return Err(newer(WATERMARK, &format!("format version {version}")));
         }
-        let (store, boot, epoch) = (fields.take(), fields.take(), fields.u32());
-        let (segment, position, offset) = (SegmentId(fields.u32()), fields.u64(), fields.u64());
-        Ok(Some(Self {
-            store,
-            boot,
-            epoch,
-            segment,
-            offset,
-            position,
-        }))
+        Ok(Some(fields.get()))
     }
 }
 
@@ -306,10 +267,10 @@ mod tests {
         let mut longer = WATERMARK_SAMPLE.encode()[..92].to_vec();
         longer.resize(124, 7);
         longer[12] = 128;
-        let whole: [u8; 128] = super::super::finish(longer.clone());
+        let whole: [u8; 128] = fixed(|bytes| bytes.put_slice(&longer));
         assert_eq!(Watermark::decode(&whole).unwrap(), Some(WATERMARK_SAMPLE));
         longer[8] = 2;
-        let other: [u8; 128] = super::super::finish(longer);
+        let other: [u8; 128] = fixed(|bytes| bytes.put_slice(&longer));
         assert_eq!(
             Watermark::decode(&other).unwrap_err().kind(),
             ErrorKind::UnsupportedVersion

@@ -1,54 +1,90 @@
 //! The index block and trailer that end a sealed segment.
 //!
 //! Sections in this order, each at a multiple of 8 bytes: stream rows (32 bytes each, by stream number),
-//! postings (4 bytes a data record: its offset), samples (8 bytes: the index and offset of every 64th record), steps
+//! postings (4 bytes a data record: its offset), samples (8 bytes: the index and offset of every 64th record), control rows
 //! (48 bytes each: what engine records did, in order), keys (16 bytes each), the segment's header once more
 //! (512 bytes), and the trailer (128 bytes).
 
-use super::{Fields, VERSION, aligned, offset_to_units, record, segment, units_to_offset};
+use bytes::BufMut;
+
+use super::{Field, Fields, VERSION, aligned, offset_to_units, record, segment, units_to_offset};
 use crate::{Error, ErrorKind, Kind, Result, SegmentId, checksum, limits};
 
-/// One offset is sampled for so many records.
+/// The offset of one in this many records is sampled.
 pub(crate) const SAMPLE_EVERY: u32 = 64;
 /// The size of the trailer.
 pub(crate) const TRAILER_BYTES: usize = 128;
 pub(crate) const STREAM_ROW_BYTES: usize = 32;
-pub(crate) const STEP_ROW_BYTES: usize = 48;
+pub(crate) const CONTROL_ROW_BYTES: usize = 48;
 pub(crate) const KEY_ROW_BYTES: usize = 16;
 pub(crate) const SAMPLE_ROW_BYTES: usize = 8;
 
 const MAGIC: [u8; 8] = *b"RUNLOGIX";
 /// The flag of a trailer whose block was made by a repair.
 const FLAG_REPAIRED: u32 = 1;
+/// Where the flags of a trailer are.
+const FLAGS_AT: usize = 92;
 
-/// Which data records of a stream a segment holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct StreamRow {
-    pub(crate) stream: u32,
-    /// How many data records the stream was given before, plus 1.
-    pub(crate) first_ordinal: u32,
-    pub(crate) count: u32,
-    /// The index of its first posting.
-    pub(crate) postings_start: u32,
-    pub(crate) id: [u8; 16],
+layout! {
+    /// Which data records of a stream a segment holds.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) struct StreamRow {
+        pub(crate) stream: u32,
+        /// How many data records the stream was given before, plus 1.
+        pub(crate) first_ordinal: u32,
+        pub(crate) count: u32,
+        /// The index of its first posting.
+        pub(crate) postings_start: u32,
+        pub(crate) id: [u8; 16],
+    }
 }
 
-/// What one engine record did, as the directory needs it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct StepRow {
-    pub(crate) kind: Kind,
-    pub(crate) stream: u32,
-    /// The sequence it speaks of.
-    pub(crate) sequence: u32,
-    /// Truncate: the data records the stream had been given. Snapshot: the ordinal it is attached to.
-    pub(crate) ordinal: u32,
-    pub(crate) offset: u64,
-    /// Fork: the parent. Snapshot: the stream that the ordinal counts in.
-    pub(crate) other: u32,
-    /// Redact: the position of the redacted record.
-    pub(crate) target: u64,
-    /// Create and fork: the new stream's id.
-    pub(crate) id: [u8; 16],
+layout! {
+    /// What one engine record did, as the directory needs it.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) struct ControlRow {
+        pub(crate) kind: Kind,
+        pub(crate) stream: u32,
+        /// The sequence it speaks of.
+        pub(crate) sequence: u32,
+        /// Truncate: the data records the stream had been given. Snapshot: the ordinal it is attached to.
+        pub(crate) ordinal: u32,
+        pub(crate) offset: u64 as units,
+        /// Fork: the parent. Snapshot: the stream that the ordinal counts in.
+        pub(crate) other: u32,
+        /// Redact: the position of the redacted record.
+        pub(crate) target: u64,
+        /// Create and fork: the new stream's id.
+        pub(crate) id: [u8; 16],
+    }
+}
+
+impl ControlRow {
+    /// A row that says nothing yet but its kind and its stream.
+    pub(crate) fn new(kind: Kind, stream: u32) -> Self {
+        Self {
+            kind,
+            stream,
+            sequence: 0,
+            ordinal: 0,
+            offset: 0,
+            other: 0,
+            target: 0,
+            id: [0; 16],
+        }
+    }
+}
+
+/// In a row, a kind takes 4 bytes.
+impl Field for Kind {
+    fn put(&self, bytes: &mut impl BufMut) {
+        bytes.put_slice(&[self.0, 0, 0, 0]);
+    }
+
+    fn get(fields: &mut Fields<'_>) -> Self {
+        let [kind, ..] = fields.take::<4>();
+        Self(kind)
+    }
 }
 
 /// Where the batch with an idempotency key begins.
@@ -59,36 +95,109 @@ pub(crate) struct KeyRow {
     pub(crate) offset: u64,
 }
 
-/// Where a record is, told by its index in the segment.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct SampleRow {
-    pub(crate) index: u32,
-    pub(crate) offset: u64,
+impl Field for KeyRow {
+    fn put(&self, bytes: &mut impl BufMut) {
+        put!(bytes, self.stream, offset_to_units(self.offset), self.hash);
+    }
+
+    fn get(fields: &mut Fields<'_>) -> Self {
+        let (stream, units, hash) = (fields.get(), fields.get(), fields.get());
+        Self {
+            stream,
+            hash,
+            offset: units_to_offset(units),
+        }
+    }
 }
 
-/// The last 128 bytes of a sealed segment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Trailer {
-    pub(crate) segment: SegmentId,
-    pub(crate) salt: u32,
-    /// Where the records end and the index block begins.
+layout! {
+    /// Where a record is, found by its index in the segment.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub(crate) struct SampleRow {
+        pub(crate) index: u32,
+        pub(crate) offset: u64 as units,
+    }
+}
+
+layout! {
+    /// How many rows each section of a block has.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub(crate) struct Counts {
+        pub(crate) stream_rows: u32,
+        pub(crate) postings: u32,
+        pub(crate) samples: u32,
+        pub(crate) controls: u32,
+        pub(crate) keys: u32,
+    }
+}
+
+impl Counts {
+    /// The counts of sections with these lengths.
+    pub(crate) fn of([stream_rows, postings, samples, controls, keys]: [usize; 5]) -> Self {
+        let count = |length: usize| {
+            u32::try_from(length).expect("a segment holds fewer than 2^32 of anything")
+        };
+        Self {
+            stream_rows: count(stream_rows),
+            postings: count(postings),
+            samples: count(samples),
+            controls: count(controls),
+            keys: count(keys),
+        }
+    }
+
+    /// The size of the block, its trailer included. In 64 bits: the counts may be a hostile file's.
+    pub(crate) fn encoded_bytes(&self) -> u64 {
+        let times = |count: u32, bytes: usize| u64::from(count) * bytes as u64;
+        times(self.stream_rows, STREAM_ROW_BYTES)
+            + times(self.postings, 4).next_multiple_of(aligned(1) as u64)
+            + times(self.samples, SAMPLE_ROW_BYTES)
+            + times(self.controls, CONTROL_ROW_BYTES)
+            + times(self.keys, KEY_ROW_BYTES)
+            + (segment::COPY_BYTES + TRAILER_BYTES) as u64
+    }
+}
+
+layout! {
+    /// The last 128 bytes of a sealed segment.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) struct Trailer {
+        pub(crate) salt: u32,
+        /// Where the records end and the index block begins.
+        pub(crate) data_end: u64,
+        pub(crate) base_position: u64,
+        /// The position after its last record's.
+        pub(crate) next_position: u64,
+        pub(crate) time_min_ms: u64,
+        pub(crate) time_max_ms: u64,
+        pub(crate) segment: SegmentId,
+        /// How many of its records have a position.
+        pub(crate) records: u32,
+        pub(crate) counts: Counts,
+        /// The number that the next new stream gets.
+        pub(crate) next_stream: u32,
+        pub(crate) index_crc: u32,
+        /// Whether the block was made by a repair: records that it names may be lost.
+        pub(crate) repaired: bool,
+    }
+}
+
+/// The flags of a trailer.
+impl Field for bool {
+    fn put(&self, bytes: &mut impl BufMut) {
+        put!(bytes, if *self { FLAG_REPAIRED } else { 0 });
+    }
+
+    fn get(fields: &mut Fields<'_>) -> Self {
+        fields.u32() & FLAG_REPAIRED != 0
+    }
+}
+
+/// What a trailer says that neither the segment's header nor its block does.
+pub(crate) struct Ends {
     pub(crate) data_end: u64,
-    pub(crate) base_position: u64,
-    /// The position after its last record's.
     pub(crate) next_position: u64,
-    /// How many of its records have a position.
-    pub(crate) records: u32,
-    pub(crate) time_min_ms: u64,
-    pub(crate) time_max_ms: u64,
-    pub(crate) stream_rows: u32,
-    pub(crate) postings: u32,
-    pub(crate) samples: u32,
-    pub(crate) steps: u32,
-    pub(crate) keys: u32,
-    /// The number that the next new stream gets.
     pub(crate) next_stream: u32,
-    pub(crate) index_crc: u32,
-    /// Whether the block was made by a repair: records that it names may be lost.
     pub(crate) repaired: bool,
 }
 
@@ -98,123 +207,72 @@ pub(crate) struct Parts {
     pub(crate) stream_rows: Vec<StreamRow>,
     pub(crate) postings: Vec<u32>,
     pub(crate) samples: Vec<SampleRow>,
-    pub(crate) steps: Vec<StepRow>,
+    pub(crate) controls: Vec<ControlRow>,
     pub(crate) keys: Vec<KeyRow>,
 }
 
 impl Parts {
-    /// The size of the encoded block with its trailer.
-    pub(crate) fn encoded_bytes(&self) -> u64 {
-        encoded_bytes(
+    /// The block of the segment with this header, and its trailer; `trailer`'s counts and CRC are filled in. And the CRC.
+    pub(crate) fn encode(&self, mut trailer: Trailer, header: &segment::Header) -> (Vec<u8>, u32) {
+        trailer.counts = Counts::of([
             self.stream_rows.len(),
             self.postings.len(),
             self.samples.len(),
-            self.steps.len(),
+            self.controls.len(),
             self.keys.len(),
-        )
-    }
-
-    /// The block of the segment with this header, and its trailer; `trailer`'s counts and CRC are filled in. And the CRC.
-    pub(crate) fn encode(&self, mut trailer: Trailer, header: &segment::Header) -> (Vec<u8>, u32) {
-        let mut bytes = Vec::with_capacity(usize::try_from(self.encoded_bytes()).unwrap_or(0));
-        for row in &self.stream_rows {
-            for field in [row.stream, row.first_ordinal, row.count, row.postings_start] {
-                bytes.extend_from_slice(&field.to_le_bytes());
-            }
-            bytes.extend_from_slice(&row.id);
-        }
-        self.postings
-            .iter()
-            .for_each(|offset| bytes.extend_from_slice(&offset.to_le_bytes()));
+        ]);
+        let length = trailer.counts.encoded_bytes();
+        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+        put_all(&mut bytes, &self.stream_rows);
+        put_all(&mut bytes, &self.postings);
         bytes.resize(aligned(bytes.len()), 0);
-        for sample in &self.samples {
-            bytes.extend_from_slice(&sample.index.to_le_bytes());
-            bytes.extend_from_slice(&offset_to_units(sample.offset).to_le_bytes());
-        }
-        for step in &self.steps {
-            bytes.extend_from_slice(&[step.kind.0, 0, 0, 0]);
-            for field in [
-                step.stream,
-                step.sequence,
-                step.ordinal,
-                offset_to_units(step.offset),
-                step.other,
-            ] {
-                bytes.extend_from_slice(&field.to_le_bytes());
-            }
-            bytes.extend_from_slice(&step.target.to_le_bytes());
-            bytes.extend_from_slice(&step.id);
-        }
-        for key in &self.keys {
-            bytes.extend_from_slice(&key.stream.to_le_bytes());
-            bytes.extend_from_slice(&offset_to_units(key.offset).to_le_bytes());
-            bytes.extend_from_slice(&key.hash.to_le_bytes());
-        }
-        let count = |length: usize| {
-            u32::try_from(length).expect("a segment holds fewer than 2^32 of anything")
-        };
-        trailer.stream_rows = count(self.stream_rows.len());
-        trailer.postings = count(self.postings.len());
-        trailer.samples = count(self.samples.len());
-        trailer.steps = count(self.steps.len());
-        trailer.keys = count(self.keys.len());
-        bytes.extend_from_slice(&header.encode());
+        put_all(&mut bytes, &self.samples);
+        put_all(&mut bytes, &self.controls);
+        put_all(&mut bytes, &self.keys);
+        put!(&mut bytes, header.encode());
         trailer.index_crc = checksum::crc_at(header.seed(), trailer.data_end, &bytes);
-        bytes.extend_from_slice(&trailer.encode());
+        put!(&mut bytes, trailer.encode());
         (bytes, trailer.index_crc)
     }
 }
 
-/// The size of a block with so many of each, its trailer included. In 64 bits: the counts may be a hostile file's.
-pub(crate) fn encoded_bytes(
-    stream_rows: usize,
-    postings: usize,
-    samples: usize,
-    steps: usize,
-    keys: usize,
-) -> u64 {
-    let times = |count: usize, bytes: usize| count as u64 * bytes as u64;
-    times(stream_rows, STREAM_ROW_BYTES)
-        + times(postings, 4).next_multiple_of(aligned(1) as u64)
-        + times(samples, SAMPLE_ROW_BYTES)
-        + times(steps, STEP_ROW_BYTES)
-        + times(keys, KEY_ROW_BYTES)
-        + (segment::COPY_BYTES + TRAILER_BYTES) as u64
+fn put_all<T: Field>(bytes: &mut Vec<u8>, rows: &[T]) {
+    rows.iter().for_each(|row| row.put(bytes));
 }
 
 impl Trailer {
+    /// The trailer of the segment with this header, but for the counts and the CRC that come with the block.
+    /// `times_ms` are those of the first and the last record, if there are any.
+    pub(crate) fn new(
+        header: &segment::Header,
+        ends: &Ends,
+        records: u32,
+        times_ms: Option<(u64, u64)>,
+    ) -> Self {
+        let (time_min_ms, time_max_ms) =
+            times_ms.unwrap_or((header.base_time_ms, header.base_time_ms));
+        Self {
+            salt: header.salt,
+            data_end: ends.data_end,
+            base_position: header.base_position,
+            next_position: ends.next_position,
+            time_min_ms,
+            time_max_ms,
+            segment: header.segment,
+            records,
+            counts: Counts::default(),
+            next_stream: ends.next_stream,
+            index_crc: 0,
+            repaired: ends.repaired,
+        }
+    }
+
     fn encode(&self) -> [u8; TRAILER_BYTES] {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&self.salt.to_le_bytes());
-        for field in [
-            self.data_end,
-            self.base_position,
-            self.next_position,
-            self.time_min_ms,
-            self.time_max_ms,
-        ] {
-            bytes.extend_from_slice(&field.to_le_bytes());
-        }
-        for field in [
-            self.segment.0,
-            self.records,
-            self.stream_rows,
-            self.postings,
-            self.samples,
-            self.steps,
-            self.keys,
-            self.next_stream,
-            self.index_crc,
-            if self.repaired { FLAG_REPAIRED } else { 0 },
-        ] {
-            bytes.extend_from_slice(&field.to_le_bytes());
-        }
-        super::finish(bytes)
+        super::fixed(|bytes| put!(bytes, MAGIC, VERSION, *self))
     }
 
     /// The trailer in the last bytes of a file of `file_bytes`, or `None` when there is none, as in a
-    /// segment that was never sealed. A trailer is told by its CRC, its segment and its sizes together.
+    /// segment that was never sealed. A trailer is recognised by its CRC, its segment and its sizes together.
     ///
     /// # Errors
     /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for one that checks and is a newer build's.
@@ -230,60 +288,31 @@ impl Trailer {
             Err(error) => return Err(error),
         }
         let mut fields = Fields::new(&bytes[12..]);
-        let salt = fields.u32();
-        let (data_end, base_position, next_position) = (fields.u64(), fields.u64(), fields.u64());
-        let (time_min_ms, time_max_ms) = (fields.u64(), fields.u64());
-        let (segment, records) = (SegmentId(fields.u32()), fields.u32());
-        let (stream_rows, postings, samples) = (fields.u32(), fields.u32(), fields.u32());
-        let (steps, keys, next_stream, index_crc) =
-            (fields.u32(), fields.u32(), fields.u32(), fields.u32());
-        let flags = fields.u32();
+        let trailer: Self = fields.get();
+        let flags = Fields::new(&bytes[FLAGS_AT..]).u32();
         if flags & !FLAG_REPAIRED != 0 || fields.take::<28>() != [0; 28] {
             return Err(super::newer(
                 &name(),
                 "something in the reserved bytes of its trailer",
             ));
         }
-        let trailer = Self {
-            segment,
-            salt,
-            data_end,
-            base_position,
-            next_position,
-            records,
-            time_min_ms,
-            time_max_ms,
-            stream_rows,
-            postings,
-            samples,
-            steps,
-            keys,
-            next_stream,
-            index_crc,
-            repaired: flags & FLAG_REPAIRED != 0,
-        };
-        let fits = segment == header.segment
-            && salt == header.salt
-            && base_position == header.base_position
-            && next_position
-                .checked_sub(base_position)
-                .is_some_and(|count| count >= u64::from(records))
-            && next_position - base_position <= u64::from(u32::MAX)
-            && time_max_ms <= limits::TIME_MS_MAX
-            && data_end >= segment::HEADER_BYTES as u64
-            && data_end.checked_add(trailer.block_bytes()) == Some(file_bytes);
+        let (base, next) = (trailer.base_position, trailer.next_position);
+        let fits = trailer.segment == header.segment
+            && trailer.salt == header.salt
+            && base == header.base_position
+            && next
+                .checked_sub(base)
+                .is_some_and(|count| count >= u64::from(trailer.records))
+            && next - base <= u64::from(u32::MAX)
+            && trailer.time_max_ms <= limits::TIME_MS_MAX
+            && trailer.data_end >= segment::HEADER_BYTES as u64
+            && trailer.data_end.checked_add(trailer.block_bytes()) == Some(file_bytes);
         Ok(fits.then_some(trailer))
     }
 
     /// The size of the block with its trailer.
     pub(crate) fn block_bytes(&self) -> u64 {
-        encoded_bytes(
-            self.stream_rows as usize,
-            self.postings as usize,
-            self.samples as usize,
-            self.steps as usize,
-            self.keys as usize,
-        )
+        self.counts.encoded_bytes()
     }
 }
 
@@ -330,7 +359,7 @@ impl Block {
             // The rows share out the postings, so that no block says more than it holds.
             let follows = u64::from(row.postings_start) == postings;
             postings += u64::from(row.count);
-            let inside = postings <= u64::from(trailer.postings);
+            let inside = postings <= u64::from(trailer.counts.postings);
             let counted =
                 row.first_ordinal != 0 && row.first_ordinal.checked_add(row.count).is_some();
             if row.stream <= last || !follows || !inside || !counted {
@@ -344,86 +373,62 @@ impl Block {
         Ok(block)
     }
 
-    pub(crate) fn stream_rows(&self) -> impl Iterator<Item = StreamRow> + '_ {
-        (0..self.trailer.stream_rows).map(|index| self.stream_row(index))
+    /// The row at a place of the section that begins at `start`.
+    fn row<T: Field>(&self, start: usize, row_bytes: usize, place: u32) -> T {
+        Fields::new(&self.bytes[start + place as usize * row_bytes..]).get()
     }
 
-    fn stream_row(&self, index: u32) -> StreamRow {
-        let mut fields = Fields::new(&self.bytes[index as usize * STREAM_ROW_BYTES..]);
-        StreamRow {
-            stream: fields.u32(),
-            first_ordinal: fields.u32(),
-            count: fields.u32(),
-            postings_start: fields.u32(),
-            id: fields.take(),
-        }
+    fn stream_row(&self, place: u32) -> StreamRow {
+        self.row(0, STREAM_ROW_BYTES, place)
+    }
+
+    fn posting_at(&self, place: u32) -> u32 {
+        self.row(self.postings_start(), 4, place)
+    }
+
+    fn sample_row(&self, place: u32) -> SampleRow {
+        self.row(self.samples_start(), SAMPLE_ROW_BYTES, place)
+    }
+
+    fn control_row(&self, place: u32) -> ControlRow {
+        self.row(self.controls_start(), CONTROL_ROW_BYTES, place)
+    }
+
+    fn key_row(&self, place: u32) -> KeyRow {
+        let start =
+            self.controls_start() + self.trailer.counts.controls as usize * CONTROL_ROW_BYTES;
+        self.row(start, KEY_ROW_BYTES, place)
+    }
+
+    pub(crate) fn stream_rows(&self) -> impl Iterator<Item = StreamRow> + '_ {
+        (0..self.trailer.counts.stream_rows).map(|place| self.stream_row(place))
+    }
+
+    pub(crate) fn controls(&self) -> impl Iterator<Item = ControlRow> + '_ {
+        (0..self.trailer.counts.controls).map(|place| self.control_row(place))
     }
 
     /// The row of a stream, if the segment holds data of it. O(log rows).
     pub(crate) fn find_stream(&self, stream: u32) -> Option<StreamRow> {
-        let (mut low, mut high) = (0, self.trailer.stream_rows);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let row = self.stream_row(middle);
-            match row.stream.cmp(&stream) {
-                std::cmp::Ordering::Equal => return Some(row),
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Greater => high = middle,
-            }
-        }
-        None
+        let rows = self.trailer.counts.stream_rows;
+        let place = partition_point(rows, |place| self.stream_row(place).stream < stream);
+        (place < rows)
+            .then(|| self.stream_row(place))
+            .filter(|row| row.stream == stream)
     }
 
     /// The offset of the data record with an ordinal, in the row of its stream.
     pub(crate) fn posting(&self, row: &StreamRow, ordinal: u32) -> Option<u64> {
         let index = ordinal.checked_sub(row.first_ordinal)?;
-        (index < row.count).then(|| {
-            self.offset_at(
-                self.trailer.stream_rows as usize * STREAM_ROW_BYTES,
-                row.postings_start + index,
-            )
-        })
+        (index < row.count).then(|| units_to_offset(self.posting_at(row.postings_start + index)))
     }
 
     /// The last sampled record at or before the one with this index. O(log samples).
     pub(crate) fn sample(&self, record_index: u32) -> Option<SampleRow> {
-        let (mut low, mut high) = (0, self.trailer.samples);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.sample_row(middle).index <= record_index {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low.checked_sub(1).map(|place| self.sample_row(place))
-    }
-
-    fn sample_row(&self, place: u32) -> SampleRow {
-        let mut fields =
-            Fields::new(&self.bytes[self.samples_start() + place as usize * SAMPLE_ROW_BYTES..]);
-        SampleRow {
-            index: fields.u32(),
-            offset: units_to_offset(fields.u32()),
-        }
-    }
-
-    pub(crate) fn steps(&self) -> impl Iterator<Item = StepRow> + '_ {
-        let start = self.steps_start();
-        (0..self.trailer.steps as usize).map(move |index| {
-            let mut fields = Fields::new(&self.bytes[start + index * STEP_ROW_BYTES..]);
-            let [kind, ..] = fields.take::<4>();
-            StepRow {
-                kind: Kind(kind),
-                stream: fields.u32(),
-                sequence: fields.u32(),
-                ordinal: fields.u32(),
-                offset: units_to_offset(fields.u32()),
-                other: fields.u32(),
-                target: fields.u64(),
-                id: fields.take(),
-            }
-        })
+        let is_before = |place| self.sample_row(place).index <= record_index;
+        partition_point(self.trailer.counts.samples, is_before)
+            .checked_sub(1)
+            .map(|place| self.sample_row(place))
     }
 
     /// The offsets of the batches that may have this key: those whose hash agrees. O(log keys).
@@ -441,45 +446,32 @@ impl Block {
     }
 
     fn keys_from(&self, stream: u32, hash: u64) -> impl Iterator<Item = KeyRow> + '_ {
-        let (mut low, mut high) = (0, self.trailer.keys);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let row = self.key_row(middle);
-            if (row.stream, row.hash) < (stream, hash) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        (low..self.trailer.keys).map(|index| self.key_row(index))
-    }
-
-    fn key_row(&self, index: u32) -> KeyRow {
-        let start = self.steps_start() + self.trailer.steps as usize * STEP_ROW_BYTES;
-        let mut fields = Fields::new(&self.bytes[start + index as usize * KEY_ROW_BYTES..]);
-        let (stream, offset) = (fields.u32(), units_to_offset(fields.u32()));
-        KeyRow {
-            stream,
-            hash: fields.u64(),
-            offset,
-        }
+        let rows = self.trailer.counts.keys;
+        let is_before = |place| {
+            let row = self.key_row(place);
+            (row.stream, row.hash) < (stream, hash)
+        };
+        (partition_point(rows, is_before)..rows).map(|place| self.key_row(place))
     }
 
     /// The parts again, to compare with those that the records give.
     pub(crate) fn parts(&self) -> Parts {
-        let postings_start = self.trailer.stream_rows as usize * STREAM_ROW_BYTES;
-        let posting = |index: usize| Fields::new(&self.bytes[postings_start + index * 4..]).u32();
+        let counts = &self.trailer.counts;
         Parts {
             stream_rows: self.stream_rows().collect(),
-            postings: (0..self.trailer.postings as usize).map(posting).collect(),
-            samples: (0..self.trailer.samples)
+            postings: (0..counts.postings)
+                .map(|place| self.posting_at(place))
+                .collect(),
+            samples: (0..counts.samples)
                 .map(|place| self.sample_row(place))
                 .collect(),
-            steps: self.steps().collect(),
-            keys: (0..self.trailer.keys)
-                .map(|index| self.key_row(index))
-                .collect(),
+            controls: self.controls().collect(),
+            keys: (0..counts.keys).map(|place| self.key_row(place)).collect(),
         }
+    }
+
+    pub(crate) fn trailer(&self) -> &Trailer {
+        &self.trailer
     }
 
     /// The copy of the segment's header that ends it.
@@ -487,18 +479,31 @@ impl Block {
         &self.bytes[self.bytes.len().saturating_sub(segment::COPY_BYTES)..]
     }
 
+    fn postings_start(&self) -> usize {
+        self.trailer.counts.stream_rows as usize * STREAM_ROW_BYTES
+    }
+
     fn samples_start(&self) -> usize {
-        self.trailer.stream_rows as usize * STREAM_ROW_BYTES
-            + aligned(self.trailer.postings as usize * 4)
+        self.postings_start() + aligned(self.trailer.counts.postings as usize * 4)
     }
 
-    fn steps_start(&self) -> usize {
-        self.samples_start() + self.trailer.samples as usize * SAMPLE_ROW_BYTES
+    fn controls_start(&self) -> usize {
+        self.samples_start() + self.trailer.counts.samples as usize * SAMPLE_ROW_BYTES
     }
+}
 
-    fn offset_at(&self, start: usize, index: u32) -> u64 {
-        units_to_offset(Fields::new(&self.bytes[start + index as usize * 4..]).u32())
+/// The first of `count` places that isn't before what is looked for.
+fn partition_point(count: u32, is_before: impl Fn(u32) -> bool) -> u32 {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
     }
+    low
 }
 
 const _: () =
@@ -508,7 +513,7 @@ const _: () =
 mod tests {
     use super::*;
 
-    fn parts() -> Parts {
+    pub(crate) fn parts() -> Parts {
         Parts {
             stream_rows: vec![
                 StreamRow {
@@ -537,7 +542,7 @@ mod tests {
                     offset: 4120,
                 },
             ],
-            steps: vec![StepRow {
+            controls: vec![ControlRow {
                 kind: Kind::FORK,
                 stream: 6,
                 sequence: 9,
@@ -571,24 +576,13 @@ mod tests {
     }
 
     fn encoded() -> Vec<u8> {
-        let trailer = Trailer {
-            segment: SegmentId(4),
-            salt: header().salt,
+        let ends = Ends {
             data_end: 8000,
-            base_position: 100,
             next_position: 166,
-            records: 66,
-            time_min_ms: 1,
-            time_max_ms: 2,
-            stream_rows: 0,
-            postings: 0,
-            samples: 0,
-            steps: 0,
-            keys: 0,
             next_stream: 7,
-            index_crc: 0,
             repaired: true,
         };
+        let trailer = Trailer::new(&header(), &ends, 66, Some((1, 2)));
         parts().encode(trailer, &header()).0
     }
 

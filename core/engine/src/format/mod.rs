@@ -2,7 +2,48 @@
 //!
 //! `docs/format-v1.md` is the normative text; a change here changes it too.
 
-use crate::{Error, ErrorKind, Result, checksum};
+use bytes::BufMut;
+
+use crate::{Error, ErrorKind, Result, SegmentId, checksum};
+
+/// Appends values, one after the other.
+macro_rules! put {
+    ($bytes:expr, $($value:expr),* $(,)?) => {{
+        $($crate::format::Field::put(&$value, $bytes);)*
+    }};
+}
+
+/// Declares a struct together with its encoder and decoder: its fields stand in the bytes one after the other, in the order
+/// they are declared in. `as units` stores an offset in units of the alignment, in 4 bytes.
+macro_rules! layout {
+    (
+        $(#[$meta:meta])*
+        pub(crate) struct $name:ident {
+            $($(#[$doc:meta])* pub(crate) $field:ident: $type:ty $(as $coding:ident)?,)*
+        }
+    ) => {
+        $(#[$meta])*
+        pub(crate) struct $name {
+            $($(#[$doc])* pub(crate) $field: $type,)*
+        }
+
+        impl $crate::format::Field for $name {
+            fn put(&self, bytes: &mut impl bytes::BufMut) {
+                $(layout!(@put self.$field, bytes $(, $coding)?);)*
+            }
+
+            fn get(fields: &mut $crate::format::Fields<'_>) -> Self {
+                Self { $($field: layout!(@get fields $(, $coding)?),)* }
+            }
+        }
+    };
+    (@put $value:expr, $bytes:expr) => { $crate::format::Field::put(&$value, $bytes) };
+    (@put $value:expr, $bytes:expr, units) => {
+        $crate::format::Field::put(&$crate::format::offset_to_units($value), $bytes)
+    };
+    (@get $fields:expr) => { $fields.get() };
+    (@get $fields:expr, units) => { $crate::format::units_to_offset($fields.get()) };
+}
 
 pub(crate) mod files;
 pub(crate) mod index;
@@ -12,8 +53,8 @@ pub(crate) mod segment;
 /// The version of the format that this build writes, and the only one it reads.
 pub const VERSION: u32 = 1;
 
-/// The version of this build, as it is written beside what it writes: people can then tell which files a faulty build
-/// wrote. It decides nothing.
+/// The version of this build, as it is written beside what it writes: so that files of a faulty build can be
+/// found. It decides nothing.
 pub(crate) const WRITER_VERSION: u32 = {
     version_number(env!("CARGO_PKG_VERSION_MAJOR")) << 24
         | version_number(env!("CARGO_PKG_VERSION_MINOR")) << 16
@@ -29,7 +70,7 @@ const fn version_number(text: &str) -> u32 {
     value
 }
 
-/// Everything in a segment starts at a multiple of so many bytes.
+/// Everything in a segment starts at a multiple of this.
 pub(crate) const ALIGNMENT: usize = 8;
 
 /// `length` rounded up to the alignment.
@@ -48,36 +89,20 @@ pub(crate) const fn units_to_offset(units: u32) -> u64 {
     units as u64 * ALIGNMENT as u64
 }
 
-/// Sets of feature bits. What this build doesn't know of them decides what it may do with the file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Features {
-    /// One that is unknown means: don't read.
-    pub(crate) incompatible: u64,
-    /// One that is unknown means: read, but don't write.
-    pub(crate) read_only_compatible: u64,
-    /// One that is unknown means nothing.
-    pub(crate) compatible: u64,
+layout! {
+    /// Sets of feature bits. What this build doesn't know of them decides what it may do with the file.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub(crate) struct Features {
+        /// One that is unknown means: don't read.
+        pub(crate) incompatible: u64,
+        /// One that is unknown means: read, but don't write.
+        pub(crate) read_only_compatible: u64,
+        /// One that is unknown means nothing.
+        pub(crate) compatible: u64,
+    }
 }
 
 impl Features {
-    fn encode_into(&self, bytes: &mut Vec<u8>) {
-        for set in [
-            self.incompatible,
-            self.read_only_compatible,
-            self.compatible,
-        ] {
-            bytes.extend_from_slice(&set.to_le_bytes());
-        }
-    }
-
-    fn decode(fields: &mut Fields<'_>) -> Self {
-        Self {
-            incompatible: fields.u64(),
-            read_only_compatible: fields.u64(),
-            compatible: fields.u64(),
-        }
-    }
-
     /// An error that names the first incompatible bit. This build knows none.
     pub(crate) fn check_readable(&self, name: &str) -> Result<()> {
         match self.incompatible {
@@ -116,15 +141,13 @@ pub(crate) fn newer(name: &str, what: &str) -> Error {
     )
 }
 
-/// Fills `bytes` up with zeros, and ends them in their CRC.
-pub(crate) fn finish<const N: usize>(mut bytes: Vec<u8>) -> [u8; N] {
-    debug_assert!(bytes.len() <= N - 4, "the fields fit");
-    bytes.resize(N - 4, 0);
-    let crc = checksum::crc(&bytes);
-    let mut finished = [0; N];
-    finished[..N - 4].copy_from_slice(&bytes);
-    finished[N - 4..].copy_from_slice(&crc.to_le_bytes());
-    finished
+/// Bytes of a fixed size: what `write` puts there, zeros, and at the end the CRC of it all.
+pub(crate) fn fixed<const N: usize>(write: impl FnOnce(&mut &mut [u8])) -> [u8; N] {
+    let mut bytes = [0; N];
+    write(&mut &mut bytes[..N - 4]);
+    let crc = checksum::crc(&bytes[..N - 4]);
+    bytes[N - 4..].copy_from_slice(&crc.to_le_bytes());
+    bytes
 }
 
 /// Checks what every structure of a fixed size begins and ends with: magic, CRC, then version. In this order, because only
@@ -174,19 +197,52 @@ impl<'a> Fields<'a> {
         field
     }
 
-    pub(crate) fn u16(&mut self) -> u16 {
-        u16::from_le_bytes(self.take())
+    pub(crate) fn get<T: Field>(&mut self) -> T {
+        T::get(self)
     }
 
     pub(crate) fn u32(&mut self) -> u32 {
-        u32::from_le_bytes(self.take())
+        self.get()
+    }
+}
+
+/// What has a fixed width in the bytes; numbers are little-endian.
+pub(crate) trait Field: Sized {
+    fn put(&self, bytes: &mut impl BufMut);
+
+    fn get(fields: &mut Fields<'_>) -> Self;
+}
+
+impl<const N: usize> Field for [u8; N] {
+    fn put(&self, bytes: &mut impl BufMut) {
+        bytes.put_slice(self);
     }
 
-    pub(crate) fn u64(&mut self) -> u64 {
-        u64::from_le_bytes(self.take())
+    fn get(fields: &mut Fields<'_>) -> Self {
+        fields.take()
     }
+}
 
-    pub(crate) fn u8(&mut self) -> u8 {
-        self.take::<1>()[0]
-    }
+macro_rules! fields {
+    ($($type:ty: |$value:ident| $put:expr, |$raw:ident: $stored:ty| $get:expr;)*) => {$(
+        impl Field for $type {
+            fn put(&self, bytes: &mut impl BufMut) {
+                let $value = self;
+                bytes.put_slice(&$put);
+            }
+
+            fn get(fields: &mut Fields<'_>) -> Self {
+                let $raw: $stored = fields.take();
+                $get
+            }
+        }
+    )*};
+}
+
+fields! {
+    u8: |value| [*value], |raw: [u8; 1]| raw[0];
+    u16: |value| value.to_le_bytes(), |raw: [u8; 2]| Self::from_le_bytes(raw);
+    u32: |value| value.to_le_bytes(), |raw: [u8; 4]| Self::from_le_bytes(raw);
+    u64: |value| value.to_le_bytes(), |raw: [u8; 8]| Self::from_le_bytes(raw);
+    SegmentId: |value| value.0.to_le_bytes(), |raw: [u8; 4]| Self(u32::from_le_bytes(raw));
 }

@@ -129,10 +129,10 @@ impl Header {
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES], seed: u32, offset: u64) -> Option<Self> {
         let header_crc = checksum::crc_at(seed, offset, &bytes[2..28]);
         let mut fields = Fields::new(bytes);
-        if fields.u16() != low_half(header_crc) {
+        if fields.get::<u16>() != low_half(header_crc) {
             return None;
         }
-        let (kind, flags) = (Kind(fields.u8()), Flags(fields.u8()));
+        let (kind, flags) = (Kind(fields.get()), Flags(fields.get()));
         let (body_bytes, index, stream, sequence) =
             (fields.u32(), fields.u32(), fields.u32(), fields.u32());
         let (time_delta_ms, watermark) = (fields.u32(), units_to_offset(fields.u32()));

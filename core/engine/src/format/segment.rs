@@ -3,11 +3,13 @@
 //! The two copies lie in different sectors of the first [`HEADER_BYTES`], and a third one ends the index block of a
 //! sealed segment: what a damaged header says can always be had elsewhere.
 
-use super::{Features, Fields, VERSION, checked, newer};
+use super::{Features, Fields, VERSION, checked, fixed, newer};
 use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
 
-/// The room that the headers take, and the offset of a segment's first record.
+/// The room that the headers take.
 pub(crate) const HEADER_BYTES: usize = 4096;
+/// The offset of a segment's first record.
+pub(crate) const DATA_START: u64 = HEADER_BYTES as u64;
 /// The size of one copy.
 pub(crate) const COPY_BYTES: usize = 512;
 /// Where the copies are.
@@ -26,7 +28,7 @@ pub(crate) struct Header {
     pub(crate) segment: SegmentId,
     /// Random; part of the seed of every CRC of the segment.
     pub(crate) salt: u32,
-    /// Random, like the salt: two segments with one number, of a restored backup say, are told apart by it.
+    /// Random, like the salt: two segments with one number, of a restored backup say, differ by it.
     pub(crate) uuid: [u8; 16],
     /// What the positions of its records count from.
     pub(crate) base_position: u64,
@@ -56,27 +58,30 @@ impl Header {
 
     /// One copy.
     pub(crate) fn encode(&self) -> [u8; COPY_BYTES] {
-        let mut bytes = Vec::with_capacity(COPY_BYTES);
-        bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&self.segment.0.to_le_bytes());
-        bytes.extend_from_slice(&self.store);
-        bytes.extend_from_slice(&self.base_position.to_le_bytes());
-        bytes.extend_from_slice(&self.base_time_ms.to_le_bytes());
-        bytes.extend_from_slice(&self.predecessor_end.to_le_bytes());
-        bytes.extend_from_slice(&self.salt.to_le_bytes());
-        bytes.extend_from_slice(&self.predecessor_salt.to_le_bytes());
-        bytes.extend_from_slice(&self.next_stream.to_le_bytes());
-        bytes.extend_from_slice(&[ROLE_LOG, CHECKSUM_CRC32, 0, 0]);
-        bytes.extend_from_slice(&self.uuid);
-        self.features.encode_into(&mut bytes);
-        bytes.extend_from_slice(&self.epoch.to_le_bytes());
-        bytes.extend_from_slice(&self.writer_version.to_le_bytes());
-        bytes.extend_from_slice(&self.predecessor_index_crc.to_le_bytes());
-        // Generation, first and last segment replaced, key id of encryption: none of them yet.
-        bytes.resize(bytes.len() + 28, 0);
-        bytes.extend_from_slice(&self.hash_key);
-        super::finish(bytes)
+        fixed(|bytes| {
+            put!(
+                bytes,
+                MAGIC,
+                VERSION,
+                self.segment,
+                self.store,
+                self.base_position,
+                self.base_time_ms,
+                self.predecessor_end,
+                self.salt,
+                self.predecessor_salt,
+                self.next_stream,
+                [ROLE_LOG, CHECKSUM_CRC32, 0, 0],
+                self.uuid,
+                self.features,
+                self.epoch,
+                self.writer_version,
+                self.predecessor_index_crc,
+                // Generation, first and last segment replaced, key id of encryption: none of them yet.
+                [0; 28],
+                self.hash_key,
+            )
+        })
     }
 
     /// The start of the file: both copies, and zeros between and behind them.
@@ -117,20 +122,17 @@ impl Header {
     pub(crate) fn decode_copy(bytes: &[u8; COPY_BYTES], name: &str, start: usize) -> Result<Self> {
         checked(bytes, &MAGIC, &format!("{name}: offset {start}"))?;
         let mut fields = Fields::new(&bytes[12..]);
-        let segment = SegmentId(fields.u32());
-        let store = fields.take();
-        let (base_position, base_time_ms, predecessor_end) =
-            (fields.u64(), fields.u64(), fields.u64());
-        let (salt, predecessor_salt, next_stream) = (fields.u32(), fields.u32(), fields.u32());
-        let (role, checksum, zero) = (fields.u8(), fields.u8(), fields.u16());
-        let uuid = fields.take();
-        let features = Features::decode(&mut fields);
+        let (segment, store, base_position, base_time_ms) =
+            (fields.get(), fields.get(), fields.get(), fields.get());
+        let (predecessor_end, salt, predecessor_salt, next_stream) =
+            (fields.get(), fields.get(), fields.get(), fields.get());
+        let [role, checksum, zeros @ ..] = fields.take::<4>();
+        let (uuid, features) = (fields.get(), fields.get::<Features>());
         let (epoch, writer_version, predecessor_index_crc) =
-            (fields.u32(), fields.u32(), fields.u32());
-        let unused: [u8; 28] = fields.take();
-        let hash_key = fields.take();
-        let rest: [u8; 340] = fields.take();
-        if role != ROLE_LOG || checksum != CHECKSUM_CRC32 || zero != 0 {
+            (fields.get(), fields.get(), fields.get());
+        let unused = fields.take::<28>();
+        let (hash_key, rest) = (fields.get(), fields.take::<340>());
+        if role != ROLE_LOG || checksum != CHECKSUM_CRC32 || zeros != [0; 2] {
             return Err(newer(
                 name,
                 &format!("a segment of role {role} with checksum {checksum}"),
@@ -199,11 +201,11 @@ pub(crate) mod tests {
     }
 
     /// The header's bytes with a changed one, and its CRC made right again.
-    fn changed(at: usize, value: u8) -> Vec<u8> {
+    pub(crate) fn changed(at: usize, value: u8) -> Vec<u8> {
         let mut copy = header().encode().to_vec();
         copy[at] = value;
         copy.truncate(COPY_BYTES - 4);
-        let copy: [u8; COPY_BYTES] = super::super::finish(copy);
+        let copy: [u8; COPY_BYTES] = fixed(|bytes| bytes::BufMut::put_slice(bytes, &copy));
         let mut bytes = vec![0; HEADER_BYTES];
         for start in COPIES {
             bytes[start..start + COPY_BYTES].copy_from_slice(&copy);

@@ -9,13 +9,18 @@ use std::{collections::HashMap, sync::Arc};
 use bincode::{Decode, Encode, config};
 
 use super::{
-    directory::{Directory, Forked, Location, Run, SnapshotRef, Stream},
+    directory::Directory,
     lineage::Lineage,
+    stream::{Forked, Location, Run, SnapshotRef, Stream},
     streams::Streams,
 };
 use crate::{
     SegmentId, StreamId, checksum,
-    format::{Fields, VERSION, offset_to_units, units_to_offset},
+    format::{
+        Fields, VERSION, files,
+        index::{Block, TRAILER_BYTES, Trailer},
+        offset_to_units, segment, units_to_offset,
+    },
     limits,
 };
 
@@ -78,6 +83,20 @@ pub(crate) struct Checkpoint {
     pub(crate) active_index: Vec<u8>,
 }
 
+impl Checkpoint {
+    /// The index of the active segment that it holds, if it checks and is of the segment with this header.
+    pub(crate) fn active_block(&self, header: &segment::Header) -> Option<Block> {
+        let (block, trailer) = self.active_index.split_last_chunk::<TRAILER_BYTES>()?;
+        let length = self
+            .end
+            .offset
+            .checked_add(self.active_index.len() as u64)?;
+        let trailer = Trailer::decode(trailer, header, length).ok()??;
+        let block = bytes::Bytes::copy_from_slice(block);
+        Block::check(block, trailer, header.seed(), files::CHECKPOINT).ok()
+    }
+}
+
 /// The bytes of a checkpoint of these streams and these redacted positions.
 pub(crate) fn encode(
     end: End,
@@ -133,7 +152,7 @@ pub(crate) fn announced_bytes(header: &[u8; HEADER_BYTES]) -> Option<u64> {
     let mut fields = Fields::new(header);
     let known = fields.take::<8>() == MAGIC && fields.u32() == VERSION && fields.u32() == 0;
     known
-        .then(|| fields.u64())
+        .then(|| fields.get::<u64>())
         .and_then(|body| body.checked_add(HEADER_BYTES as u64))
 }
 
@@ -142,7 +161,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Checkpoint> {
     let (header, body) = bytes.split_at_checked(HEADER_BYTES)?;
     let mut fields = Fields::new(header);
     let known = fields.take::<8>() == MAGIC && fields.u32() == VERSION && fields.u32() == 0;
-    let whole = known && fields.u64() == body.len() as u64;
+    let whole = known && fields.get::<u64>() == body.len() as u64;
     if !whole
         || fields.u32() != checksum::crc_of_parts(&[&header[..24], body])
         || header[28..] != [0; 4]
@@ -187,7 +206,7 @@ pub(crate) fn may_be_one(start: &[u8], length: u64) -> bool {
     let length = length.checked_sub(HEADER_BYTES as u64);
     start.len() >= HEADER_BYTES
         && start[..8] == MAGIC
-        && Some(Fields::new(&start[16..]).u64()) == length
+        && Some(Fields::new(&start[16..]).get::<u64>()) == length
 }
 
 /// Whether bytes are no checkpoint of any build: then they are damaged. One of another version or encoding checks.
@@ -198,7 +217,7 @@ pub(crate) fn is_damaged(bytes: &[u8]) -> bool {
     let mut fields = Fields::new(header);
     let magic = fields.take::<8>();
     let (length, crc) = (
-        Fields::new(&header[16..]).u64(),
+        Fields::new(&header[16..]).get::<u64>(),
         Fields::new(&header[24..]).u32(),
     );
     magic != MAGIC

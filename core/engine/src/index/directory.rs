@@ -6,13 +6,14 @@
 use std::{collections::HashMap, ops, sync::Arc};
 
 use super::{
-    lineage::{self, Lineage, Range, View},
+    lineage,
     redacted::Redacted,
+    stream::{Forked, Location, Run, SnapshotRef, Stream, contradiction, next_ordinal},
     streams::Streams,
 };
 use crate::{
-    Error, ErrorKind, Kind, Result, SegmentId, StreamId,
-    format::index::{StepRow, StreamRow},
+    Kind, Result, SegmentId, StreamId,
+    format::index::{ControlRow, StreamRow},
     limits,
 };
 
@@ -22,138 +23,6 @@ pub(crate) struct Directory {
     streams: Streams,
     by_id: HashMap<StreamId, u32>,
     redacted: Arc<Redacted>,
-}
-
-/// One stream.
-#[derive(Clone)]
-pub(crate) struct Stream {
-    pub(crate) id: StreamId,
-    /// How many data records it was ever given.
-    pub(crate) ordinals: u32,
-    /// The sequences from here on are its own newest records, without a gap.
-    pub(crate) tail_first_sequence: u32,
-    /// The ordinal of the record at `tail_first_sequence`.
-    pub(crate) tail_first_ordinal: u32,
-    /// What the sequences below the tail are.
-    pub(crate) lineage: Option<Arc<Lineage>>,
-    /// From which ordinal on its records lie in which segment.
-    pub(crate) runs: Vec<Run>,
-    pub(crate) snapshots: Vec<SnapshotRef>,
-    pub(crate) forked: Option<Forked>,
-    pub(crate) deleted: bool,
-}
-
-/// The records of a stream from an ordinal on lie in a segment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Run {
-    pub(crate) segment: SegmentId,
-    pub(crate) first_ordinal: u32,
-}
-
-/// Where a record is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Location {
-    pub(crate) segment: SegmentId,
-    pub(crate) offset: u64,
-}
-
-/// A snapshot, and the record whose state it is: it stands as long as its sequence means that record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SnapshotRef {
-    pub(crate) sequence: u32,
-    pub(crate) source: u32,
-    pub(crate) ordinal: u32,
-    pub(crate) location: Location,
-}
-
-/// Where a stream was forked from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Forked {
-    pub(crate) parent: u32,
-    pub(crate) at: u32,
-    /// The record that made the fork: of the parent, only what came before it is seen.
-    pub(crate) location: Location,
-}
-
-impl Stream {
-    pub(crate) fn new(id: StreamId) -> Self {
-        Self {
-            id,
-            ordinals: 0,
-            tail_first_sequence: 1,
-            tail_first_ordinal: 1,
-            lineage: None,
-            runs: Vec::new(),
-            snapshots: Vec::new(),
-            forked: None,
-            deleted: false,
-        }
-    }
-
-    /// A fork of a stream that nobody knows any more, as a repair makes it where the fork's own record is lost: the sequences
-    /// up to `at` are there, and can't be read.
-    fn fork_of_unknown(id: StreamId, at: u32, location: Location) -> Self {
-        Self {
-            tail_first_sequence: at.saturating_add(1),
-            lineage: if at > 0 {
-                Lineage::push(None, 1, 0, 1)
-            } else {
-                None
-            },
-            forked: Some(Forked {
-                parent: 0,
-                at,
-                location,
-            }),
-            ..Self::new(id)
-        }
-    }
-
-    /// The last sequence, 0 when the stream is empty.
-    pub(crate) fn last_sequence(&self) -> u32 {
-        (self.tail_first_sequence - 1).saturating_add(self.tail_count())
-    }
-
-    /// Saturating: between the steps and the rows of a sealed segment the count lags behind.
-    fn tail_count(&self) -> u32 {
-        self.ordinals
-            .saturating_add(1)
-            .saturating_sub(self.tail_first_ordinal)
-    }
-
-    /// What its sequences up to `last` are, as the list of ranges below a new tail.
-    fn lineage_up_to(&self, own_number: u32, last: u32) -> Result<Option<Arc<Lineage>>> {
-        if last < self.tail_first_sequence {
-            return Ok(lineage::up_to(self.lineage.as_ref(), last));
-        }
-        let below = self.lineage.clone();
-        let list = Lineage::push(
-            below,
-            self.tail_first_sequence,
-            own_number,
-            self.tail_first_ordinal,
-        );
-        list.map(Some)
-            .ok_or_else(|| contradiction(format!("stream {}: its ranges overlap", self.id)))
-    }
-
-    /// Its newest range; `own_number` is its own number.
-    fn tail(&self, own_number: u32) -> Range {
-        Range {
-            first_sequence: self.tail_first_sequence,
-            count: self.tail_count(),
-            source: own_number,
-            first_ordinal: self.tail_first_ordinal,
-        }
-    }
-
-    /// Its sequences as they are now.
-    pub(crate) fn view(&self, own_number: u32) -> View {
-        View {
-            tail: self.tail(own_number),
-            lineage: self.lineage.clone(),
-        }
-    }
 }
 
 impl Directory {
@@ -232,7 +101,7 @@ impl Directory {
         Ok(ordinal)
     }
 
-    /// Applies data records that are lost: so many more of a stream. The ordinal of the first.
+    /// Applies data records that are lost: `count` more of a stream. The ordinal of the first.
     pub(crate) fn apply_lost(
         &mut self,
         number: u32,
@@ -315,15 +184,18 @@ impl Directory {
         Ok(())
     }
 
-    /// Fills in what a step says of the state before it.
-    pub(crate) fn complete_step(&self, step: &mut StepRow) {
-        match step.kind {
+    /// Fills in what an engine record says of the state before it.
+    pub(crate) fn complete_control(&self, control: &mut ControlRow) {
+        match control.kind {
             Kind::TRUNCATE => {
-                step.ordinal = self.stream(step.stream).map_or(0, |stream| stream.ordinals)
+                control.ordinal = self
+                    .stream(control.stream)
+                    .map_or(0, |stream| stream.ordinals)
             }
             Kind::SNAPSHOT => {
-                (step.other, step.ordinal) =
-                    self.resolve(step.stream, step.sequence).unwrap_or((0, 0))
+                (control.other, control.ordinal) = self
+                    .resolve(control.stream, control.sequence)
+                    .unwrap_or((0, 0))
             }
             _ => {}
         }
@@ -354,38 +226,39 @@ impl Directory {
         true
     }
 
-    /// Applies a completed step of the segment. An error when it contradicts the log before.
-    pub(crate) fn apply_step(&mut self, step: &StepRow, segment: SegmentId) -> Result<()> {
+    /// Applies a completed control row of the segment. An error when it contradicts the log before.
+    pub(crate) fn apply_control(&mut self, control: &ControlRow, segment: SegmentId) -> Result<()> {
         let location = Location {
             segment,
-            offset: step.offset,
+            offset: control.offset,
         };
-        match step.kind {
-            Kind::CREATE => {
-                self.add_stream(step.stream, Stream::new(StreamId::from_bytes(step.id)))
-            }
-            Kind::FORK => self.apply_fork(step, location),
-            Kind::TRUNCATE => self.apply_truncate(step),
+        match control.kind {
+            Kind::CREATE => self.add_stream(
+                control.stream,
+                Stream::new(StreamId::from_bytes(control.id)),
+            ),
+            Kind::FORK => self.apply_fork(control, location),
+            Kind::TRUNCATE => self.apply_truncate(control),
             Kind::SNAPSHOT => {
-                let stream = self.stream_mut(step.stream)?;
+                let stream = self.stream_mut(control.stream)?;
                 let snapshot = SnapshotRef {
-                    sequence: step.sequence,
-                    source: step.other,
-                    ordinal: step.ordinal,
+                    sequence: control.sequence,
+                    source: control.other,
+                    ordinal: control.ordinal,
                     location,
                 };
                 let at = stream.snapshots.partition_point(|other| {
-                    (other.sequence, other.location) <= (step.sequence, location)
+                    (other.sequence, other.location) <= (control.sequence, location)
                 });
                 stream.snapshots.insert(at, snapshot);
                 Ok(())
             }
             Kind::DELETE => {
-                self.stream_mut(step.stream)?.deleted = true;
+                self.stream_mut(control.stream)?.deleted = true;
                 Ok(())
             }
             Kind::REDACT => {
-                self.redacted.insert(step.target);
+                self.redacted.insert(control.target);
                 Ok(())
             }
             kind => Err(contradiction(format!(
@@ -413,17 +286,17 @@ impl Directory {
         Ok(())
     }
 
-    fn apply_fork(&mut self, step: &StepRow, location: Location) -> Result<()> {
-        let (parent_number, at) = (step.other, step.sequence);
+    fn apply_fork(&mut self, control: &ControlRow, location: Location) -> Result<()> {
+        let (parent_number, at) = (control.other, control.sequence);
         if parent_number == 0 && at != u32::MAX {
             return self.add_stream(
-                step.stream,
-                Stream::fork_of_unknown(StreamId::from_bytes(step.id), at, location),
+                control.stream,
+                Stream::fork_of_unknown(StreamId::from_bytes(control.id), at, location),
             );
         }
         let parent = self
             .stream(parent_number)
-            .filter(|_| parent_number < step.stream)
+            .filter(|_| parent_number < control.stream)
             .ok_or_else(|| {
                 contradiction(format!(
                     "fork of stream number {parent_number}, which was never created"
@@ -435,7 +308,7 @@ impl Directory {
                 parent.id
             )));
         }
-        // A row of the parent in the same sealed segment may come after this step, so the tail counts as
+        // A row of the parent in the same sealed segment may come after this engine record, so the tail counts as
         // reaching `at`; that it did was checked when the fork was made.
         let lineage = parent.lineage_up_to(parent_number, at)?;
         let child = Stream {
@@ -446,30 +319,30 @@ impl Directory {
                 at,
                 location,
             }),
-            ..Stream::new(StreamId::from_bytes(step.id))
+            ..Stream::new(StreamId::from_bytes(control.id))
         };
-        self.add_stream(step.stream, child)
+        self.add_stream(control.stream, child)
     }
 
-    fn apply_truncate(&mut self, step: &StepRow) -> Result<()> {
-        let number = step.stream;
+    fn apply_truncate(&mut self, control: &ControlRow) -> Result<()> {
+        let number = control.stream;
         let stream = self.stream_mut(number)?;
-        // The rows of a sealed segment are applied after its steps, so the count is the step's own.
-        let counted = step
+        // The rows of a sealed segment are applied after its control row rows, so the count is the engine record's own.
+        let counted = control
             .ordinal
             .saturating_add(1)
             .checked_sub(stream.tail_first_ordinal);
         let last = counted.and_then(|count| (stream.tail_first_sequence - 1).checked_add(count));
-        if last.is_none_or(|last| step.sequence > last) {
+        if last.is_none_or(|last| control.sequence > last) {
             let message = format!(
                 "stream {}: truncation after {}, beyond its end",
-                stream.id, step.sequence
+                stream.id, control.sequence
             );
             return Err(contradiction(message));
         }
-        stream.lineage = stream.lineage_up_to(number, step.sequence)?;
-        stream.tail_first_sequence = step.sequence.saturating_add(1);
-        stream.tail_first_ordinal = step.ordinal.saturating_add(1);
+        stream.lineage = stream.lineage_up_to(number, control.sequence)?;
+        stream.tail_first_sequence = control.sequence.saturating_add(1);
+        stream.tail_first_ordinal = control.ordinal.saturating_add(1);
         Ok(())
     }
 
@@ -532,28 +405,6 @@ impl Directory {
         }
         best
     }
-}
-
-/// The last ordinal of a stream that is given `count` more records.
-fn next_ordinal(stream: &Stream, count: u32) -> Result<u32> {
-    let last = stream
-        .ordinals
-        .checked_add(count)
-        .filter(|last| *last <= limits::ORDINAL_MAX);
-    last.ok_or_else(|| {
-        let most = limits::ORDINAL_MAX;
-        contradiction(format!(
-            "stream {}: {count} more records after {}, of {most}",
-            stream.id, stream.ordinals
-        ))
-    })
-}
-
-fn contradiction(what: String) -> Error {
-    Error::new(
-        ErrorKind::Damaged,
-        format!("the log contradicts itself: {what}"),
-    )
 }
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ impl Log {
         }
     }
 
-    fn step(&mut self, kind: Kind, stream: u32, sequence: u32, other: u32) {
+    fn control(&mut self, kind: Kind, stream: u32, sequence: u32, other: u32) {
         self.offset += 32;
         let mut id = [0; 16];
         id[..4].copy_from_slice(&stream.to_le_bytes());
-        let mut step = StepRow {
+        let mut control = ControlRow {
             kind,
             stream,
             sequence,
@@ -29,19 +29,19 @@ impl Log {
             target: 0,
             id,
         };
-        self.directory.complete_step(&mut step);
-        self.directory.apply_step(&step, SEGMENT).unwrap();
+        self.directory.complete_control(&mut control);
+        self.directory.apply_control(&control, SEGMENT).unwrap();
     }
 
     fn create(&mut self) -> u32 {
         let number = self.directory.next_number();
-        self.step(Kind::CREATE, number, 0, 0);
+        self.control(Kind::CREATE, number, 0, 0);
         number
     }
 
     fn fork(&mut self, parent: u32, at: u32) -> u32 {
         let number = self.directory.next_number();
-        self.step(Kind::FORK, number, at, parent);
+        self.control(Kind::FORK, number, at, parent);
         number
     }
 
@@ -79,10 +79,10 @@ fn truncated_sequences_are_reused_by_new_records() {
     let mut log = Log::new();
     let stream = log.create();
     log.append(stream, 5);
-    log.step(Kind::TRUNCATE, stream, 3, 0);
+    log.control(Kind::TRUNCATE, stream, 3, 0);
     log.append(stream, 2);
     assert_eq!(log.view(stream), [(1, 1), (1, 2), (1, 3), (1, 6), (1, 7)]);
-    log.step(Kind::TRUNCATE, stream, 0, 0);
+    log.control(Kind::TRUNCATE, stream, 0, 0);
     assert_eq!(log.view(stream), []);
     log.append(stream, 1);
     assert_eq!(log.view(stream), [(1, 8)]);
@@ -93,13 +93,13 @@ fn truncating_twice_in_the_same_place_keeps_the_lower_part() {
     let mut log = Log::new();
     let stream = log.create();
     log.append(stream, 4);
-    log.step(Kind::TRUNCATE, stream, 2, 0);
+    log.control(Kind::TRUNCATE, stream, 2, 0);
     log.append(stream, 1);
-    log.step(Kind::TRUNCATE, stream, 2, 0);
-    log.step(Kind::TRUNCATE, stream, 2, 0);
+    log.control(Kind::TRUNCATE, stream, 2, 0);
+    log.control(Kind::TRUNCATE, stream, 2, 0);
     log.append(stream, 1);
     assert_eq!(log.view(stream), [(1, 1), (1, 2), (1, 6)]);
-    log.step(Kind::TRUNCATE, stream, 1, 0);
+    log.control(Kind::TRUNCATE, stream, 1, 0);
     assert_eq!(log.view(stream), [(1, 1)]);
 }
 
@@ -110,9 +110,9 @@ fn fork_keeps_what_it_shares_when_the_parent_changes() {
     log.append(parent, 4);
     let child = log.fork(parent, 3);
     log.append(child, 1);
-    log.step(Kind::TRUNCATE, parent, 1, 0);
+    log.control(Kind::TRUNCATE, parent, 1, 0);
     log.append(parent, 2);
-    log.step(Kind::DELETE, parent, 0, 0);
+    log.control(Kind::DELETE, parent, 0, 0);
     assert_eq!(log.view(child), [(1, 1), (1, 2), (1, 3), (2, 1)]);
     assert_eq!(log.view(parent), [(1, 1), (1, 5), (1, 6)]);
 }
@@ -122,7 +122,7 @@ fn fork_below_the_tail_shares_the_right_ranges() {
     let mut log = Log::new();
     let parent = log.create();
     log.append(parent, 3);
-    log.step(Kind::TRUNCATE, parent, 2, 0);
+    log.control(Kind::TRUNCATE, parent, 2, 0);
     log.append(parent, 3);
     let low = log.fork(parent, 1);
     let middle = log.fork(parent, 2);
@@ -153,8 +153,8 @@ fn snapshot_is_found_as_long_as_its_sequence_means_its_record() {
     let mut log = Log::new();
     let stream = log.create();
     log.append(stream, 6);
-    log.step(Kind::SNAPSHOT, stream, 2, 0);
-    log.step(Kind::SNAPSHOT, stream, 5, 0);
+    log.control(Kind::SNAPSHOT, stream, 2, 0);
+    log.control(Kind::SNAPSHOT, stream, 5, 0);
     let found = |log: &Log, stream, bound| {
         log.directory
             .latest_snapshot(stream, bound, &[])
@@ -164,11 +164,11 @@ fn snapshot_is_found_as_long_as_its_sequence_means_its_record() {
     assert_eq!(found(&log, stream, 4), Some(2));
     assert_eq!(found(&log, stream, 1), None);
     let child = log.fork(stream, 5);
-    log.step(Kind::TRUNCATE, stream, 3, 0);
+    log.control(Kind::TRUNCATE, stream, 3, 0);
     log.append(stream, 4);
     assert_eq!(found(&log, stream, u32::MAX), Some(2));
     assert_eq!(found(&log, child, u32::MAX), Some(5));
-    log.step(Kind::SNAPSHOT, stream, 3, 0);
+    log.control(Kind::SNAPSHOT, stream, 3, 0);
     assert_eq!(found(&log, stream, u32::MAX), Some(3));
     assert_eq!(
         found(&log, child, 4),
@@ -181,9 +181,9 @@ fn snapshot_is_found_as_long_as_its_sequence_means_its_record() {
 fn newer_snapshot_of_the_same_sequence_wins() {
     let mut log = Log::new();
     let stream = log.create();
-    log.step(Kind::SNAPSHOT, stream, 0, 0);
+    log.control(Kind::SNAPSHOT, stream, 0, 0);
     let first = log.directory.latest_snapshot(stream, 0, &[]).unwrap();
-    log.step(Kind::SNAPSHOT, stream, 0, 0);
+    log.control(Kind::SNAPSHOT, stream, 0, 0);
     let second = log.directory.latest_snapshot(stream, 9, &[]).unwrap();
     assert!(second.location > first.location);
 }
@@ -195,7 +195,7 @@ fn contradictions_are_errors() {
     log.append(stream, 2);
     assert!(log.directory.apply_data(stream, 5, SEGMENT).is_err());
     assert!(log.directory.apply_data(9, 1, SEGMENT).is_err());
-    let step = |kind, stream, sequence| StepRow {
+    let control = |kind, stream, sequence| ControlRow {
         kind,
         stream,
         sequence,
@@ -207,22 +207,22 @@ fn contradictions_are_errors() {
     };
     assert!(
         log.directory
-            .apply_step(&step(Kind::CREATE, 7, 0), SEGMENT)
+            .apply_control(&control(Kind::CREATE, 7, 0), SEGMENT)
             .is_err()
     );
     assert!(
         log.directory
-            .apply_step(&step(Kind::TRUNCATE, 1, 3), SEGMENT)
+            .apply_control(&control(Kind::TRUNCATE, 1, 3), SEGMENT)
             .is_err()
     );
     assert!(
         log.directory
-            .apply_step(&step(Kind(200), 1, 3), SEGMENT)
+            .apply_control(&control(Kind(200), 1, 3), SEGMENT)
             .is_err()
     );
     assert!(
         log.directory
-            .apply_step(&step(Kind::FORK, 2, u32::MAX), SEGMENT)
+            .apply_control(&control(Kind::FORK, 2, u32::MAX), SEGMENT)
             .is_err()
     );
 }
@@ -243,7 +243,7 @@ fn last_record_of_an_often_truncated_stream_is_found_in_a_logarithm_of_steps() {
         // One range more each time: two records are appended, and one is taken back.
         log.append(stream, 2);
         most = most.max(counted(&mut || {
-            log.step(Kind::TRUNCATE, stream, time + 1, 0)
+            log.control(Kind::TRUNCATE, stream, time + 1, 0)
         }));
         most = most.max(counted(&mut || {
             assert!(log.directory.resolve(stream, time + 1).is_some())
@@ -254,7 +254,7 @@ fn last_record_of_an_often_truncated_stream_is_found_in_a_logarithm_of_steps() {
             assert!(log.directory.resolve(stream, sequence).is_some());
             log.fork(stream, sequence);
         }
-        log.step(Kind::TRUNCATE, stream, TIMES / 3, 0);
+        log.control(Kind::TRUNCATE, stream, TIMES / 3, 0);
     }));
     assert!(
         most <= 10 * 3 * u64::from(TIMES.ilog2()),

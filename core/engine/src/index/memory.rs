@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::NumberMap;
 use crate::format::{
-    index::{self, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StepRow, StreamRow},
+    index::{ControlRow, Counts, KeyRow, Parts, SAMPLE_EVERY, SampleRow, StreamRow},
     offset_to_units, units_to_offset,
 };
 
@@ -14,7 +14,7 @@ pub(crate) struct MemoryIndex {
     streams: NumberMap<Postings>,
     postings: usize,
     samples: Vec<u32>,
-    steps: Vec<StepRow>,
+    controls: Vec<ControlRow>,
     keys: Keys,
     records: u32,
     times_ms: Option<(u64, u64)>,
@@ -54,13 +54,13 @@ struct Postings {
 impl MemoryIndex {
     /// The index that these parts, checked before, say.
     pub(crate) fn from_parts(parts: Parts, records: u32, times_ms: Option<(u64, u64)>) -> Self {
-        // Every record that has a position is data or a step.
+        // Every record that has a position is data or has a control row.
         let last_data = parts
             .postings
             .iter()
             .max()
             .map(|units| units_to_offset(*units));
-        let last_offset = last_data.max(parts.steps.last().map(|step| step.offset));
+        let last_offset = last_data.max(parts.controls.last().map(|control| control.offset));
         let mut streams = NumberMap::default();
         for row in &parts.stream_rows {
             let start = row.postings_start as usize;
@@ -81,7 +81,7 @@ impl MemoryIndex {
                 .iter()
                 .map(|sample| offset_to_units(sample.offset))
                 .collect(),
-            steps: parts.steps,
+            controls: parts.controls,
             keys: parts
                 .keys
                 .into_iter()
@@ -103,7 +103,7 @@ impl MemoryIndex {
                 .map(|(stream, own)| (*stream, own.first_ordinal, own.offsets.clone()))
                 .collect(),
             samples: self.samples.clone(),
-            steps: self.steps.clone(),
+            controls: self.controls.clone(),
             keys: self.keys.rows.iter().map(|(key, _)| *key).collect(),
             records: self.records,
             times_ms: self.times_ms,
@@ -135,8 +135,8 @@ impl MemoryIndex {
         true
     }
 
-    pub(crate) fn add_step(&mut self, step: StepRow) {
-        self.steps.push(step);
+    pub(crate) fn add_control(&mut self, control: ControlRow) {
+        self.controls.push(control);
     }
 
     pub(crate) fn add_key(&mut self, key: KeyRow) {
@@ -186,13 +186,15 @@ impl MemoryIndex {
 
     /// The size of the index block if the segment were sealed now.
     pub(crate) fn encoded_bytes(&self) -> u64 {
-        index::encoded_bytes(
+        let keys = self.keys.rows.len();
+        Counts::of([
             self.streams.len(),
             self.postings,
             self.samples.len(),
-            self.steps.len(),
-            self.keys.rows.len(),
-        )
+            self.controls.len(),
+            keys,
+        ])
+        .encoded_bytes()
     }
 }
 
@@ -201,7 +203,7 @@ pub(crate) struct Copied {
     /// Number, first ordinal and offsets of each stream.
     streams: Vec<(u32, u32, Vec<u32>)>,
     samples: Vec<u32>,
-    steps: Vec<StepRow>,
+    controls: Vec<ControlRow>,
     keys: Vec<KeyRow>,
     pub(crate) records: u32,
     pub(crate) times_ms: Option<(u64, u64)>,
@@ -231,7 +233,7 @@ impl Copied {
             stream_rows,
             postings,
             samples: sample_rows(&self.samples),
-            steps: self.steps,
+            controls: self.controls,
             keys: self.keys,
         }
     }

@@ -7,6 +7,7 @@ pub(crate) mod directory;
 pub(crate) mod lineage;
 pub(crate) mod memory;
 pub(crate) mod redacted;
+pub(crate) mod stream;
 pub(crate) mod streams;
 
 use std::hash::{BuildHasherDefault, Hasher};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::directory::Stream;
+use super::stream::Stream;
 
-/// So many streams are one piece.
+/// How many streams are one piece.
 const CHUNK_STREAMS: usize = 1024;
 
 /// A list of streams. A copy takes a pointer for each piece; who changes a piece that is shared copies that one first.
@@ -25,6 +25,12 @@ impl Streams {
         self.chunks
             .get(index / CHUNK_STREAMS)?
             .get(index % CHUNK_STREAMS)
+    }
+
+    /// The id of the stream with a number, zeros where there is none.
+    pub(crate) fn id_bytes(&self, number: u32) -> [u8; 16] {
+        self.get(number)
+            .map_or([0; 16], |stream| *stream.id.as_bytes())
     }
 
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Stream> {

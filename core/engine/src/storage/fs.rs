@@ -7,14 +7,17 @@ use std::{
 };
 
 use self::{
+    descriptors::with_descriptors,
     file::WriteFile,
     folder::{Folder, How},
-    handles::{ReadFile, with_descriptors},
+    handles::ReadFile,
     lock::Lock,
 };
 use super::{Access, File, Storage};
 
+mod calls;
 mod create;
+mod descriptors;
 #[cfg(target_os = "linux")]
 mod direct;
 mod file;
@@ -23,8 +26,12 @@ mod handles;
 mod lock;
 #[cfg(target_os = "linux")]
 mod map;
+#[cfg(not(unix))]
+mod portable;
 #[cfg(target_os = "linux")]
 mod sigbus;
+#[cfg(unix)]
+mod unix;
 
 /// A folder of the file system. Files are made for their owner only (mode 0600, the folder 0700).
 ///

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::durable::Durable;
+use super::published::durable::Durable;
 use crate::{
     Error, Result,
     format::{index::SampleRow, segment::HEADER_BYTES},

@@ -5,18 +5,18 @@ use std::{collections::VecDeque, sync::Arc};
 use bytes::Bytes;
 
 use super::{
-    durable::{Durable, Postings, Run, Spot, missing},
+    commit::shared::Shared,
     place::position_of,
-    shared::Shared,
+    published::durable::{Durable, Postings, Run, Spot, missing},
 };
 use crate::{
     Direction, Error, ErrorKind, Kind, Position, ReadOptions, Record, Result, SegmentId, Sequence,
     Snapshot, StreamId,
     format::record,
     index::{
-        directory::Stream,
         lineage::{Range, View},
         redacted::Redacted,
+        stream::Stream,
     },
     log::{
         arena::Arena,
@@ -436,7 +436,7 @@ fn record(
 }
 
 #[inline]
-fn parts(segment: &Segment, frame: Frame) -> Result<(Bytes, Bytes)> {
+pub(super) fn parts(segment: &Segment, frame: Frame) -> Result<(Bytes, Bytes)> {
     let offset = frame.offset;
     let contradiction = || {
         segment.damaged(

@@ -3,9 +3,9 @@
 use std::{collections::VecDeque, task::Context, task::Poll, time::Duration};
 
 use super::{
+    commit::shared::Shared,
     place::{Place, index_in, position_of, unreadable},
     read,
-    shared::Shared,
 };
 use crate::{
     Error, ErrorKind, Position, Record, Result, SegmentId,

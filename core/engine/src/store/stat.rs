@@ -1,16 +1,13 @@
 //! [`Stat`]: how large a store is and what is in it.
 
-use super::shared::Shared;
-use crate::{Error, Position, Result, Stat};
+use super::commit::shared::Shared;
+use crate::{Position, Result, Stat};
 
 pub(crate) fn stat(shared: &Shared) -> Result<Stat> {
     let durable = shared.durable();
     let (mut segment_bytes, mut used_bytes) = (0, 0);
     for segment in &durable.segments {
-        let length = segment
-            .file
-            .len()
-            .map_err(|error| Error::from_io(error, format!("measuring {}", segment.name)))?;
+        let length = segment.file_bytes()?;
         segment_bytes += length;
         used_bytes += if segment.trailer().is_some() {
             length

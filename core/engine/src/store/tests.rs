@@ -4,7 +4,9 @@
 )]
 
 use super::*;
-use crate::{Direction, Durability, ErrorKind, Kind, SystemHost};
+use crate::{
+    Direction, Durability, ErrorKind, Kind, Missing, Preallocation, SystemHost, repair, verify,
+};
 
 pub(super) fn options() -> OpenOptions {
     OpenOptions {
@@ -1003,9 +1005,9 @@ fn taken_back_batches_leave_no_trace_in_what_the_writer_knows() {
             } else {
                 batch
             };
-            let prepared = prepare::prepare(&batch).unwrap();
+            let prepared = crate::store::staging::prepare::prepare(&batch).unwrap();
             let now_ms = shared.options.host.now_ms();
-            let facts = facts::Facts::default();
+            let facts = crate::store::staging::facts::Facts::default();
             assert!(
                 writer
                     .stage(

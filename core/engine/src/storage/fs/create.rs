@@ -31,7 +31,7 @@ pub(super) fn create(folder: &Path) -> io::Result<()> {
             Step::Make(path) => make(path),
             Step::FlushMade(path) => flush(path),
             Step::FlushFound(path) => match flush(path) {
-                // It is not this process's own, and may be nobody's to open, such as the folder above a mounted one.
+                // It is not this process's own, and may not be openable by anyone, such as the folder above a mounted one.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
                 flushed => flushed,
             },
@@ -83,7 +83,9 @@ fn make(path: &Path) -> io::Result<()> {
 
 #[cfg(unix)]
 fn flush(path: &Path) -> io::Result<()> {
-    super::file::sync_all(&super::handles::with_descriptors(|| fs::File::open(path))?)
+    super::calls::sync_all(&super::descriptors::with_descriptors(|| {
+        fs::File::open(path)
+    })?)
 }
 
 /// Windows has no way to flush a folder, and needs none: its journal orders names.

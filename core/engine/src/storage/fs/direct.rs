@@ -94,7 +94,7 @@ impl Direct {
                     buffer[..before].copy_from_slice(&page[..before])
                 }
                 _ => {
-                    if let Err(error) = super::file::read(file, start, &mut buffer[..before]) {
+                    if let Err(error) = super::calls::read(file, start, &mut buffer[..before]) {
                         return Some(Err(error));
                     }
                 }
@@ -109,7 +109,7 @@ impl Direct {
         } else {
             &parts[usize::from(copied == 0)..]
         };
-        match super::file::pwrite_durable(direct, start, used) {
+        match super::calls::pwrite_durable(direct, start, used) {
             Ok(true) => {
                 let last = bytes[bytes.len() - ALIGNMENT..].to_vec();
                 state.last_page = Some((end - ALIGNMENT as u64, last));
@@ -190,7 +190,7 @@ mod tests {
             expected[offset..end].copy_from_slice(bytes);
             match direct.write_durable(&file, offset as u64, bytes) {
                 Some(written) => written.unwrap(),
-                None => super::super::file::write(&file, offset as u64, bytes).unwrap(),
+                None => super::super::calls::write(&file, offset as u64, bytes).unwrap(),
             }
             offset += length;
         }

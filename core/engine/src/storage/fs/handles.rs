@@ -1,36 +1,13 @@
-//! The files that are open for reading: only so many at a time, however many segments there are.
+//! [`ReadFile`]: a file that is open for reading, whose descriptor may be closed and had again.
 
 use std::{fs, io, sync::Arc};
 
 use super::{
-    file,
-    folder::{Folder, How, Identity, is_out_of_descriptors},
+    calls,
+    descriptors::OPEN,
+    folder::{Folder, How, Identity},
 };
-use crate::{
-    bounded::{Bounded, Slot},
-    storage::File,
-};
-
-/// At most so many files are kept open for reading, in the whole process, whatever the number of stores. Besides them a
-/// store that is open for writing has a handful: its folder, two locks, the segment appended to, the watermark, and for a
-/// moment what is being made.
-pub(super) const READ_HANDLES_MAX: usize = 64;
-
-static OPEN: Bounded<fs::File> = Bounded::new(READ_HANDLES_MAX);
-
-/// Opens something; when the process or the system has no descriptors left, those that can be had again are closed and it
-/// is tried once more.
-pub(super) fn with_descriptors<T, E: Into<io::Error>>(
-    open: impl Fn() -> Result<T, E>,
-) -> io::Result<T> {
-    match open().map_err(Into::into) {
-        Err(error) if is_out_of_descriptors(&error) => {
-            OPEN.clear();
-            open().map_err(Into::into)
-        }
-        opened => opened,
-    }
-}
+use crate::{bounded::Slot, storage::File};
 
 /// A file that is open for reading, or will be when it is read.
 pub(super) struct ReadFile {
@@ -57,7 +34,7 @@ impl ReadFile {
         Ok(opened)
     }
 
-    fn file(&self) -> io::Result<Arc<fs::File>> {
+    pub(crate) fn file(&self) -> io::Result<Arc<fs::File>> {
         OPEN.get(&self.handle, || {
             let gone = |what: &str| {
                 io::Error::other(format!(
@@ -82,7 +59,7 @@ impl ReadFile {
 
 impl File for ReadFile {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        file::read(&*self.file()?, offset, bytes)
+        calls::read(&*self.file()?, offset, bytes)
     }
 
     fn write_at(&self, _offset: u64, _bytes: &[u8]) -> io::Result<()> {
@@ -90,7 +67,7 @@ impl File for ReadFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        file::sync_data(&*self.file()?)
+        calls::sync_data(&*self.file()?)
     }
 
     fn set_len(&self, _bytes: u64) -> io::Result<()> {
@@ -104,7 +81,7 @@ impl File for ReadFile {
     #[cfg(target_os = "linux")]
     fn will_read(&self, offset: u64, bytes: u64) {
         if let Ok(file) = self.file() {
-            file::will_read(&file, offset, bytes);
+            calls::will_read(&file, offset, bytes);
         }
     }
 
@@ -127,7 +104,7 @@ fn read_only(name: &str) -> io::Error {
     reason = "tests change files behind the storage's back"
 )]
 mod tests {
-    use super::*;
+    use super::{super::descriptors::READ_HANDLES_MAX, *};
     use crate::storage::{Access, FsStorage, Storage};
 
     #[test]

@@ -7,7 +7,7 @@
 use std::{fs, io};
 
 use super::{
-    file,
+    calls,
     folder::{Folder, How},
 };
 
@@ -48,7 +48,7 @@ impl Lock {
             let written = lock
                 .file
                 .set_len(0)
-                .and_then(|()| file::write(&lock.file, 0, holder.as_bytes()));
+                .and_then(|()| calls::write(&lock.file, 0, holder.as_bytes()));
             written.map_err(Err)?;
         }
         Ok(lock)
@@ -71,7 +71,7 @@ fn content(file: &fs::File) -> io::Result<String> {
         .map_or(HOLDER_BYTES_MAX, |length| length.min(HOLDER_BYTES_MAX));
     let mut bytes = vec![0; length];
     // The holder may be writing it.
-    match file::read(file, 0, &mut bytes) {
+    match calls::read(file, 0, &mut bytes) {
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
         _ => Ok(String::from_utf8_lossy(&bytes)
             .trim_end_matches('\0')

@@ -249,7 +249,7 @@ mod tests {
                 .truncate(true)
                 .open(folder.path().join(name))
                 .unwrap();
-            super::super::file::write(&file, 0, &vec![7; 40_000]).unwrap();
+            super::super::calls::write(&file, 0, &vec![7; 40_000]).unwrap();
             Arc::new(file)
         };
         let (short, whole) = (file("short"), file("whole"));
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn maps_are_bounded_and_those_in_use_stay_valid() {
         let file = Arc::new(tempfile::tempfile().unwrap());
-        super::super::file::write(&file, 0, &[9; 5000]).unwrap();
+        super::super::calls::write(&file, 0, &[9; 5000]).unwrap();
         // Fewer than the table takes, which other tests use too.
         let places: Vec<Place> = (0..MAPS_MAX + 100).map(|_| Place::default()).collect();
         let held: Vec<_> = places

@@ -1,0 +1,69 @@
+//! What is done by name in a [`Folder`] where there is no Unix: names are joined to its path.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reaches the file system"
+)]
+
+use std::{fs, io, path::Path};
+
+use super::folder::{Folder, How, Identity, not_regular};
+
+impl Folder {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        if !fs::metadata(path)?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self {
+            path: path.to_owned(),
+        })
+    }
+
+    pub(super) fn open_file(&self, name: &str, how: How) -> io::Result<fs::File> {
+        let path = self.path.join(name);
+        // Looked at first: what is opened may be a pipe or a device only then.
+        match fs::metadata(&path) {
+            Ok(found) if found.is_dir() => return Err(not_regular(name, "folder")),
+            Ok(found) if !found.is_file() => return Err(not_regular(name, "special file")),
+            _ => {}
+        }
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(how != How::Read);
+        options
+            .create(matches!(how, How::Create | How::Keep))
+            .truncate(how == How::Create);
+        options.open(path).map_err(|error| self.explain(error))
+    }
+
+    pub(super) fn list(&self) -> io::Result<Vec<String>> {
+        fs::read_dir(&self.path)?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to)).map_err(|error| self.explain(error))
+    }
+
+    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name)).map_err(|error| self.explain(error))
+    }
+
+    /// Windows has no way to flush a folder, and needs none: its journal orders names.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn is_removed(&self) -> bool {
+        !self.path.is_dir()
+    }
+}
+
+impl Identity {
+    /// There is no portable way to know, so every file passes for the same.
+    pub(super) fn of(_file: &fs::File) -> io::Result<Self> {
+        Ok(Self {
+            device: 0,
+            inode: 0,
+        })
+    }
+}

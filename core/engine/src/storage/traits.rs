@@ -1,0 +1,137 @@
+//! [`Storage`] and [`File`]: the handful of operations the engine needs of the place where it keeps its files.
+//!
+//! A storage is one flat folder of named files. What it must keep: bytes written are read back at once by
+//! every handle; [`File::sync`] makes a file's bytes and length durable, and [`Storage::sync_dir`] the names.
+
+use std::{io, sync::Arc};
+
+use bytes::BytesMut;
+
+use crate::Error;
+
+/// Says what was being done when the storage failed.
+pub(crate) trait IoContext<T> {
+    /// The error of the engine that says `doing`, and the cause.
+    fn with_context(self, doing: impl FnOnce() -> String) -> Result<T, Error>;
+}
+
+impl<T> IoContext<T> for io::Result<T> {
+    fn with_context(self, doing: impl FnOnce() -> String) -> Result<T, Error> {
+        self.map_err(|error| Error::from_io(error, doing()))
+    }
+}
+
+/// How [`Storage::open`] opens a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// To read only.
+    Read,
+    /// To read and write.
+    Write,
+}
+
+/// How [`File::allocate`] makes room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allocation {
+    /// The space is reserved and reads as zeros.
+    Reserve,
+    /// Zeros are written and flushed, so that a later flush of bytes there changes nothing but the bytes.
+    ZeroFill,
+}
+
+/// A flat folder of named files.
+pub trait Storage: Send + Sync + 'static {
+    /// Makes a new empty file, readable by its owner only; an existing one of the name is replaced.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
+    /// Opens a file that exists.
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>>;
+    /// The names of all files, in any order.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Gives a file another name, replacing a file of that name. Atomic.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file. Handles of it that can write stay usable.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes names durable: files made, renamed and removed before.
+    fn sync_dir(&self) -> io::Result<()>;
+    /// Makes the folder, its parents included, if it isn't there.
+    fn create_dir(&self) -> io::Result<()>;
+    /// Locks the folder for one writer, until what is given back is dropped, through the file `name`, which then names the holder; `Err(Ok(text))`
+    /// gives the text of the holder when another has it. An empty `holder` leaves the file's content alone.
+    fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>>;
+    /// What to call this place in messages: a path, or "memory".
+    fn describe(&self) -> String;
+    /// Whether this place is `other`, or lies inside it, as far as this can be known.
+    fn is_inside(&self, other: &dyn Storage) -> bool {
+        let _ = other;
+        false
+    }
+    /// The path of the folder, where it is one of the file system.
+    fn folder_path(&self) -> Option<&std::path::Path> {
+        None
+    }
+    /// An id of the time since the machine was started, where there is one: unsynced bytes written under
+    /// another id may be gone.
+    fn boot_id(&self) -> Option<[u8; 16]>;
+}
+
+/// An open file.
+pub trait File: Send + Sync + 'static {
+    /// Fills `bytes` from `offset`; an error of kind `UnexpectedEof` when the file ends before.
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
+    /// Writes all `bytes` at `offset`, past the end too.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Makes bytes and length durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Writes all `bytes` at `offset` and makes these bytes durable, not what was written before.
+    fn write_durable_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_at(offset, bytes)?;
+        self.sync()
+    }
+    /// Cuts or extends the file; new bytes are zeros.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+    /// The length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Makes room for the bytes from `from` to `to`, which lie beyond the end; the file is `to` long after.
+    fn allocate(&self, from: u64, to: u64, allocation: Allocation) -> io::Result<()> {
+        let _ = (from, allocation);
+        self.set_len(to)
+    }
+    /// These bytes will be read soon, in order. Advice only.
+    fn will_read(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
+    /// The whole file in memory, where the storage can. Asked for again and again: the storage keeps it.
+    fn map(&self) -> Option<Arc<dyn Map>> {
+        None
+    }
+}
+
+/// A file mapped into memory. Bytes are only ever copied out of it, since the file may change or become unreadable.
+pub trait Map: Send + Sync {
+    /// Fills `bytes` with those of the file from `offset`. `false` when they can't be had from memory, because they lie
+    /// beyond its end or could not be read: [`File::read_at`] then says why. What is in `bytes` means nothing then.
+    fn copy(&self, offset: u64, bytes: &mut [u8]) -> bool;
+    /// The same, appended to the end of `to`, which is left as it was when they can't be had.
+    fn append(&self, offset: u64, bytes: usize, to: &mut BytesMut) -> bool {
+        let start = to.len();
+        to.resize(start + bytes, 0);
+        let copied = self.copy(offset, &mut to[start..]);
+        if !copied {
+            to.truncate(start);
+        }
+        copied
+    }
+    /// These bytes are copied soon: the processor may fetch them from memory meanwhile, a little more than a kilobyte of
+    /// them. Advice only.
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
+    /// What begins at these offsets will be read soon, two pages of each. Advice only.
+    fn will_need(&self, offsets: &[u64]) {
+        let _ = offsets;
+    }
+}

@@ -1,0 +1,116 @@
+//! Flushing what was only written: when somebody asks for it, and when its time is over.
+
+use super::{guard::WriteGuard, shared::Shared};
+use crate::{
+    Result,
+    store::staging::writer::Writer,
+    sync::{MutexGuard, Ordering},
+};
+
+impl Shared {
+    /// Writes what is staged; flushes it too, with all that was written before, if `sync`.
+    pub(crate) fn flush(&self, sync: bool) -> Result<()> {
+        self.writer()?.phase.check()?;
+        self.flush_staged(sync)
+    }
+
+    /// The same, while the store is being closed too. What is staged later is not waited for, however much that is.
+    pub(crate) fn flush_staged(&self, sync: bool) -> Result<()> {
+        let mut writer = self.writer()?;
+        let (segment, goal) = (writer.active.id(), writer.end);
+        loop {
+            writer.phase.check_failure()?;
+            let reached = if sync {
+                writer.synced_end
+            } else {
+                writer.written_end
+            };
+            // Batches may have been refused meanwhile. A segment was flushed when it was turned from.
+            if reached >= goal.min(writer.end) || writer.active.id() != segment {
+                return Ok(());
+            }
+            if let Some(open) = &mut writer.open {
+                open.sync |= sync;
+            } else {
+                writer.sync_asked |= sync;
+            }
+            if let Some(group) = self.blocking_group(&writer) {
+                drop(writer);
+                // Its result goes to the threads that wait for it; here only its end matters.
+                let _ = self.wait(&group);
+            } else if let Some(open) = &writer.open {
+                let group = open.group.clone();
+                self.lead(writer);
+                if let Some(Err(error)) = group.result() {
+                    // Refused ones concern those who staged them.
+                    self.writer()?.phase.check_failure().map_err(|_| error)?;
+                }
+            } else {
+                self.flush_written(writer)?;
+            }
+            writer = self.writer()?;
+        }
+    }
+
+    /// Makes durable what was written and not flushed. Nothing else is being written.
+    pub(crate) fn flush_written(&self, mut writer: MutexGuard<'_, Writer>) -> Result<()> {
+        let (segment, from, to) = (writer.active.clone(), writer.synced_end, writer.written_end);
+        let unproven = writer.unproven_end.is_some();
+        writer.phase.start_flushing();
+        writer.sync_asked = false;
+        drop(writer);
+        let guard = WriteGuard::new(self);
+        let flushed = if unproven {
+            segment.rewrite(from, to)
+        } else {
+            segment.flush()
+        };
+        let mut writer = self.writer()?;
+        match &flushed {
+            Ok(()) => {
+                writer.unproven_end = None;
+                writer.flushed(to);
+                guard.end();
+                let waiters = writer.phase.end().settle(Ok(()));
+                let is_next_left = self.hand_over(writer);
+                waiters.wake();
+                if is_next_left {
+                    self.lead_if_idle();
+                }
+            }
+            Err(error) => self.fail(writer, guard, error),
+        }
+        flushed
+    }
+
+    /// Something is to be flushed at some time: by the flusher thread, or by the next call where there is none.
+    pub(crate) fn watch_due(&self) {
+        let is_watched = self.options.host.has_threads() && self.background.watch_due();
+        if !is_watched {
+            self.is_due_unwatched.store(true, Ordering::Release);
+        }
+    }
+
+    /// How long until something is to be flushed.
+    pub(crate) fn due_in(&self) -> Option<std::time::Duration> {
+        let writer = self.writer().ok()?;
+        writer.phase.check_failure().ok()?;
+        writer.due.map(|due| due.left(self.options.host.now_ms()))
+    }
+
+    /// Flushes what is due, where no thread sees to it. A failure poisons the writer; the next append returns it.
+    pub(crate) fn flush_if_due(&self) {
+        if !self.is_due_unwatched.load(Ordering::Acquire) || self.check_process().is_err() {
+            return;
+        }
+        let Ok(writer) = self.writer() else { return };
+        let Some(due) = writer.due else {
+            self.is_due_unwatched.store(false, Ordering::Release);
+            return;
+        };
+        drop(writer);
+        if due.is_over(self.options.host.now_ms()) {
+            let _ = self.flush_staged(true);
+        }
+    }
+}

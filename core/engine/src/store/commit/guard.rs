@@ -1,0 +1,72 @@
+//! [`WriteGuard`]: what becomes of the log when the thread that writes to it fails or panics.
+
+use super::shared::Shared;
+use crate::{
+    Error, ErrorKind,
+    store::staging::{
+        group::{Waiters, outcome_unknown},
+        writer::Writer,
+    },
+    sync::{MutexGuard, PoisonError},
+};
+
+/// Something that one thread alone does to the log. If it panics, the writer is poisoned and the waiting threads get an error,
+/// instead of waiting for ever.
+pub(crate) struct WriteGuard<'a> {
+    shared: &'a Shared,
+    has_ended: bool,
+}
+
+impl<'a> WriteGuard<'a> {
+    pub(crate) fn new(shared: &'a Shared) -> Self {
+        Self {
+            shared,
+            has_ended: false,
+        }
+    }
+
+    /// The thread is about to leave the state itself, under the writer's lock.
+    pub(crate) fn end(mut self) {
+        self.has_ended = true;
+    }
+}
+
+impl Drop for WriteGuard<'_> {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        let error = Error::new(ErrorKind::Io, "the thread that wrote panicked");
+        if let Some(writer) = &self.shared.writer {
+            self.shared.poison(
+                writer.lock().unwrap_or_else(PoisonError::into_inner),
+                &error,
+            );
+        }
+    }
+}
+
+impl Shared {
+    /// Poisons the writer: a write or a flush failed, and nothing can tell what of it is on the device.
+    pub(crate) fn fail(
+        &self,
+        writer: MutexGuard<'_, Writer>,
+        guard: WriteGuard<'_>,
+        error: &Error,
+    ) {
+        guard.end();
+        self.poison(writer, error);
+    }
+
+    /// The same for what its thread did not end.
+    pub(crate) fn poison(&self, mut writer: MutexGuard<'_, Writer>, error: &Error) {
+        writer.phase.fail(error);
+        let behind = writer.open.take().map(|open| open.group);
+        let groups = [Some(writer.phase.end()), behind];
+        // Both have their result before anyone is woken, who may then close the store.
+        let waiters =
+            groups.map(|group| group.map(|group| group.settle(Err(outcome_unknown(error)))));
+        drop(writer);
+        waiters.into_iter().flatten().for_each(Waiters::wake);
+    }
+}

@@ -1,0 +1,338 @@
+//! The group commit: who leads a group, how it is written, and what its result is. The page about it is in
+//! [`phase`](super::phase).
+
+use super::{background::MaintenanceTasks, guard::WriteGuard, shared::Shared};
+use crate::{
+    Error, Result,
+    log::segment::Segment,
+    storage::File,
+    store::{
+        options::Preallocation,
+        staging::{
+            group::{Group, Waiters, Woken, refused},
+            open_group::{FlushUrgency, OpenGroup, Unwritten},
+            writer::Writer,
+        },
+    },
+    sync::{self, Arc, MutexGuard, Ordering, thread},
+};
+
+/// A group is flushed at once, without waiting for more, when it holds this many bytes.
+pub(crate) const FLUSH_BYTES: usize = 256 << 10;
+
+/// A thread that gathers others yields at most this often: about a third of the time of a flush. With very many
+/// threads it is better to have the rest gather while the flush is under way.
+const YIELDS_MAX: u32 = 8;
+
+/// It stops earlier after this many yields in a row that brought none.
+const FRUITLESS_YIELDS_MAX: u32 = 3;
+
+/// A checkpoint is saved after this many bytes, or eight times its own size: less has to be read after a crash.
+const CHECKPOINT_EVERY_BYTES: u64 = 16 << 20;
+
+/// What became of a group.
+enum Written {
+    /// It was written, and flushed if asked for, and ends at this position.
+    Published(u64),
+    /// The device was full; the file is as it was before.
+    Refused(Error),
+    /// It is unknown what is on the device.
+    Failed(Error),
+}
+
+/// Where a group is to be written.
+struct Place {
+    segment: Arc<Segment>,
+    capacity: u64,
+    written_end: u64,
+    synced_end: u64,
+}
+
+impl Shared {
+    /// Blocks until a group is done that this thread was counted for, or needn't be; leads it when asked to.
+    pub(crate) fn wait(&self, group: &Arc<Group>) -> Result<()> {
+        loop {
+            match group.wait() {
+                Woken::Done(result) => return result,
+                Woken::Lead => {
+                    let writer = self.writer()?;
+                    if is_open(&writer, group) {
+                        self.lead_if_first(writer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Blocks until a group that was staged without waiting is done.
+    pub(crate) fn join(&self, group: &Arc<Group>) -> Result<()> {
+        if group.result().is_none() {
+            self.check_process()?;
+            let writer = self.writer()?;
+            if is_open(&writer, group) {
+                self.join_open(writer);
+            }
+        }
+        self.wait(group)
+    }
+
+    /// This thread waits for the open group: leads it, unless another does.
+    pub(crate) fn join_open(&self, mut writer: MutexGuard<'_, Writer>) {
+        let Some(open) = &mut writer.open else { return };
+        open.waiters += 1;
+        self.lead_if_first(writer);
+    }
+
+    fn lead_if_first(&self, writer: MutexGuard<'_, Writer>) {
+        match (writer.phase.is_idle(), writer.threads_seen > 1) {
+            (false, _) => {}
+            (true, true) => self.gather_then_lead(writer),
+            (true, false) => self.lead(writer),
+        }
+    }
+
+    /// Lets the threads that wrote with the last group join this one before it is led. They were woken a
+    /// moment ago and are about to append again; without this they would form a second group, each half as
+    /// large. It yields only as long as more threads come.
+    fn gather_then_lead<'a>(&'a self, mut writer: MutexGuard<'a, Writer>) {
+        writer.phase.start_gathering();
+        let (mut yields, mut fruitless) = (0, 0);
+        loop {
+            let waiters = writer.open.as_ref().map_or(u32::MAX, |open| open.waiters);
+            if waiters >= writer.threads_seen
+                || fruitless == FRUITLESS_YIELDS_MAX
+                || yields == YIELDS_MAX
+            {
+                break;
+            }
+            yields += 1;
+            drop(writer);
+            thread::yield_now();
+            let Ok(again) = self.writer() else { return };
+            writer = again;
+            let more = writer
+                .open
+                .as_ref()
+                .is_some_and(|open| open.waiters > waiters);
+            fruitless = if more { 0 } else { fruitless + 1 };
+        }
+        writer.phase.end_gathering();
+        self.lead(writer);
+    }
+
+    /// Leads the open group if nothing is being written.
+    pub(crate) fn lead_if_idle(&self) {
+        if let Ok(writer) = self.writer()
+            && writer.phase.is_idle()
+            && writer.open.is_some()
+        {
+            self.lead(writer);
+        }
+    }
+
+    /// Has the flusher thread see to the open group, or where there is none does so here.
+    pub(crate) fn request_flush(&self, mut writer: MutexGuard<'_, Writer>, urgency: FlushUrgency) {
+        let is_idle = writer.phase.is_idle();
+        let Some(open) = writer.open.as_mut().filter(|open| open.urgency < urgency) else {
+            return;
+        };
+        open.urgency = urgency;
+        // Otherwise the thread that writes now hands over when it is done.
+        if is_idle && self.has_to_lead(urgency, writer) {
+            self.lead_if_idle();
+        }
+    }
+
+    /// Asks the flusher thread; whether there is none, and this thread has to lead.
+    fn has_to_lead(&self, urgency: FlushUrgency, writer: MutexGuard<'_, Writer>) -> bool {
+        drop(writer);
+        if self.options.host.has_threads() {
+            !self.background.request_flush(urgency)
+        } else {
+            urgency == FlushUrgency::Now
+        }
+    }
+
+    /// Writes, publishes and settles the open group. Nothing else may be being written.
+    pub(crate) fn lead(&self, writer: MutexGuard<'_, Writer>) {
+        let mut is_next_left = self.lead_once(writer);
+        while is_next_left {
+            let Ok(writer) = self.writer() else { return };
+            is_next_left = writer.phase.is_idle() && self.lead_once(writer);
+        }
+    }
+
+    /// Whether the group behind it is left to this thread.
+    ///
+    /// The group is taken out of the writer first, so that others can stage in the next one while this one is written without
+    /// the lock. Publishing comes before settling: a caller that got its result must find its records.
+    fn lead_once(&self, mut writer: MutexGuard<'_, Writer>) -> bool {
+        let Some(mut open) = writer.open.take() else {
+            return false;
+        };
+        let group = open.group.clone();
+        writer.phase.start_writing(group.clone());
+        let guard = WriteGuard::new(self);
+        writer.prepare_to_write(&mut open, || self.options.host.now_ms());
+        let place = Place {
+            segment: writer.active.clone(),
+            capacity: writer.capacity,
+            written_end: writer.written_end,
+            synced_end: writer.synced_end,
+        };
+        drop(writer);
+        let end = open.end();
+        let written = self.write(&mut open, &place);
+        if let Written::Published(position) = &written {
+            self.write_watermark(place.segment.id(), end, *position);
+        }
+        let Ok(mut writer) = self.writer() else {
+            return false;
+        };
+        match written {
+            Written::Published(position) => {
+                let due_before = writer.due;
+                writer.published(open, end, &self.durable());
+                let is_due_new = writer.due.is_some() && writer.due != due_before;
+                let tasks = self.tasks(&mut writer, end);
+                self.watch.note(position);
+                guard.end();
+                let waiters = writer.phase.end().settle(Ok(()));
+                // The lead goes on before the group's own threads are woken: the device stays busy while they wake up.
+                let is_next_left = self.hand_over(writer);
+                waiters.wake();
+                self.watch.wake();
+                if is_due_new {
+                    self.watch_due();
+                }
+                if tasks != MaintenanceTasks::default() {
+                    self.keep(tasks);
+                }
+                is_next_left
+            }
+            Written::Refused(error) => {
+                self.refuse(writer, guard, &error);
+                false
+            }
+            Written::Failed(error) => {
+                self.fail(writer, guard, &error);
+                false
+            }
+        }
+    }
+
+    fn write(&self, open: &mut OpenGroup, place: &Place) -> Written {
+        if let Err(error) = self.check_process() {
+            return Written::Failed(error);
+        }
+        let (segment, start, end) = (&place.segment, open.start, open.end());
+        let failed =
+            |error| Error::from_io(error, format!("writing {} at offset {start}", segment.name));
+        match open.write_to(
+            &*segment.file,
+            place.capacity,
+            place.synced_end < place.written_end,
+        ) {
+            Ok(()) => {}
+            Err(Unwritten::Full(error)) => {
+                return match cut_back(&*segment.file, place.written_end, end) {
+                    Ok(()) => Written::Refused(failed(error)),
+                    Err(_) => Written::Failed(failed(error)),
+                };
+            }
+            Err(Unwritten::Failed(error)) => return Written::Failed(failed(error)),
+        }
+        let mut durable = sync::write(&self.durable);
+        match durable.publish(std::mem::take(&mut open.entries), end) {
+            Ok(()) => Written::Published(durable.next_position - 1),
+            Err(error) => Written::Failed(error),
+        }
+    }
+
+    /// What is due when the active segment has reached an end.
+    fn tasks(&self, writer: &mut Writer, end: u64) -> MaintenanceTasks {
+        let make_spare =
+            end > writer.capacity / 2 && !std::mem::replace(&mut writer.spare_asked, true);
+        // Saving one flushes; where appends don't, it is left to the turn of the segment.
+        let save_checkpoint =
+            writer.synced_end == end && writer.ask_for_checkpoint(end, self.checkpoint_step());
+        MaintenanceTasks {
+            make_spare,
+            save_checkpoint,
+        }
+    }
+
+    /// After how many bytes a checkpoint is saved.
+    pub(crate) fn checkpoint_step(&self) -> u64 {
+        CHECKPOINT_EVERY_BYTES.max(
+            self.checkpoint_bytes
+                .load(Ordering::Relaxed)
+                .saturating_mul(8),
+        )
+    }
+
+    /// Gives the lead to one who waits for the open group, or has the flusher thread see to it; whether there is neither, and
+    /// this thread has to lead again.
+    pub(crate) fn hand_over(&self, mut writer: MutexGuard<'_, Writer>) -> bool {
+        let Some(open) = &mut writer.open else {
+            return false;
+        };
+        if open.waiters > 0 {
+            let group = open.group.clone();
+            drop(writer);
+            group.offer_lead();
+            return false;
+        }
+        let urgency = if open.staged().len() >= FLUSH_BYTES {
+            FlushUrgency::Now
+        } else {
+            open.urgency.max(FlushUrgency::Soon)
+        };
+        open.urgency = urgency;
+        self.has_to_lead(urgency, writer)
+    }
+
+    /// There was no room for the group. What gathered behind it builds on it, so that is refused too; then all is as it was
+    /// before both.
+    fn refuse(&self, mut writer: MutexGuard<'_, Writer>, guard: WriteGuard<'_>, error: &Error) {
+        let behind = writer.take_back(&self.durable()).map(|open| open.group);
+        if self.options.preallocation == Preallocation::Auto {
+            // The file was cut; its room is made anew.
+            (writer.capacity, writer.extendable) = (writer.written_end, true);
+        }
+        let flushed = writer.written_end;
+        writer.flushed(flushed);
+        guard.end();
+        let groups = [Some(writer.phase.end()), behind];
+        let waiters = groups.map(|group| group.map(|group| group.settle(Err(refused(error)))));
+        drop(writer);
+        waiters.into_iter().flatten().for_each(Waiters::wake);
+    }
+
+    /// Has the maintenance thread do tasks; without threads they are left, and cost time later.
+    pub(crate) fn keep(&self, tasks: MaintenanceTasks) {
+        if self.options.host.has_threads() {
+            self.background.keep(tasks);
+        }
+    }
+}
+
+/// Takes back what was written of a group, up to an end, for which there was no room. It must not come back after a crash:
+/// its batches are refused, and the next ones are written in the same place.
+fn cut_back(file: &dyn File, start: u64, end: u64) -> std::io::Result<()> {
+    // A file system that never overwrites may have no room to shorten a file either, and usually nothing was written.
+    let length = usize::try_from(file.len()?.min(end).saturating_sub(start)).unwrap_or(usize::MAX);
+    let mut behind = vec![0; length];
+    file.read_at(start, &mut behind)?;
+    if behind.iter().any(|byte| *byte != 0) {
+        file.set_len(start)?;
+    }
+    file.sync()
+}
+
+fn is_open(writer: &Writer, group: &Arc<Group>) -> bool {
+    writer
+        .open
+        .as_ref()
+        .is_some_and(|open| Arc::ptr_eq(&open.group, group))
+}

@@ -1,0 +1,87 @@
+//! The end marker: reading it, and checking the log against it.
+
+use super::small;
+use crate::{
+    Error, ErrorKind, Result,
+    format::{
+        files::{self, End, Watermark},
+        segment::DATA_START,
+    },
+    log::segment::Segment,
+    storage::Storage,
+    sync::Arc,
+};
+
+impl End {
+    /// Whether a reader that may go up to `limit` has to find what it says.
+    pub(crate) fn is_within(&self, limit: &Watermark) -> bool {
+        (self.segment, self.offset) <= (limit.segment, limit.offset)
+    }
+}
+
+/// The end marker of a store. `None` when there is none, or when it doesn't check: it can't vouch for anything then, and the
+/// next close replaces it.
+pub(crate) fn read(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<End>> {
+    match read_damaged(storage) {
+        Ok(end) => Ok(end.filter(|end| end.store == *store)),
+        Err(error) if error.kind() == ErrorKind::Damaged => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The same, but one that doesn't check is an error.
+pub(crate) fn read_damaged(storage: &dyn Storage) -> Result<Option<End>> {
+    let Some(file) = small::open(storage, files::END)? else {
+        return Ok(None);
+    };
+    let bytes = small::start(storage, files::END, &*file, 2 * files::END_BYTES)?;
+    End::decode(&bytes, &storage.describe()).map(Some)
+}
+
+/// What the end marker says was durable, and is there: else it was damaged since.
+pub(crate) fn check(segments: &[Arc<Segment>], end: &End) -> Result<()> {
+    let name = files::segment_name(end.segment);
+    let Some(segment) = segments.iter().find(|segment| segment.id() == end.segment) else {
+        let message =
+            format!("{name} is missing: the store was closed when the log had reached it");
+        return Err(Error::new(ErrorKind::Damaged, message));
+    };
+    if segment.header.salt != end.salt {
+        return Err(segment.damaged(0, "another segment stood here when the store was closed"));
+    }
+    let length = match segment.trailer() {
+        Some(trailer) => trailer.data_end,
+        None => segment.file_bytes()?,
+    };
+    if length < end.offset || end.offset < DATA_START {
+        let message = format!(
+            "it ends here, but reached {} when the store was closed",
+            end.offset
+        );
+        return Err(segment.damaged(length, message));
+    }
+    let Some((offset, crc)) = end.last_record else {
+        return Ok(());
+    };
+    let frame =
+        segment.frame(offset, end.offset).map_err(|error| {
+            match error.kind() {
+        ErrorKind::Damaged => segment.damaged(
+            offset,
+            format!(
+                "the last record when the store was closed, with position {}, is damaged: {error}",
+                end.next_position - 1
+            ),
+        ),
+        _ => error,
+    }
+        })?;
+    let found = frame.header.crc_field(segment.seed, offset);
+    if found != crc {
+        let message = format!(
+            "the last record when the store was closed had the CRC {crc:08x}, found {found:08x}"
+        );
+        return Err(segment.damaged(offset, message));
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! The watermark file: how far the writer has published, for readers in other processes.
+
+use super::small;
+use crate::{
+    Error, Result,
+    format::files::{self, WATERMARK_BYTES, WATERMARK_BYTES_MAX, Watermark},
+    storage::{Access, File, Storage},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// It may be read while it is written; then its CRC is wrong, and it is read again, at most this often.
+const READS_MAX: u32 = 100;
+
+/// A reader that sees the same watermark this often in a row opens the file again: it may have been replaced.
+const SAME_SEEN_MAX: u32 = 256;
+
+/// The writer's side.
+pub(crate) struct WatermarkFile {
+    file: Arc<dyn File>,
+    /// Why readers in other processes have been behind since then, while the writer went on.
+    failed: Mutex<Option<Error>>,
+}
+
+impl WatermarkFile {
+    /// Opens the file or makes it. A writer that could not write it would leave readers behind without a word.
+    pub(crate) fn open(storage: &dyn Storage) -> Result<Self> {
+        let failed = |error| {
+            let place = storage.describe();
+            Error::from_io(
+                error,
+                format!(
+                    "{place}: opening {}, by which readers in other processes follow",
+                    files::WATERMARK
+                ),
+            )
+        };
+        let file = match storage.open(files::WATERMARK, Access::Write) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                // Whole from the start: a reader takes an empty one for none, and reads on without a limit.
+                small::replace(storage, files::WATERMARK, &[0; WATERMARK_BYTES])?;
+                storage
+                    .open(files::WATERMARK, Access::Write)
+                    .map_err(failed)?
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        Ok(Self {
+            file,
+            failed: Mutex::default(),
+        })
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells readers in other processes how far they may read. Not durable. If it fails they see the records later, and
+    /// [`failure`](Self::failure) says so; the records are safe all the same.
+    pub(crate) fn write(&self, storage: &dyn Storage, watermark: &Watermark) {
+        let written = self.file.write_at(0, &watermark.encode());
+        if written.is_ok() && self.failed().is_none() {
+            return;
+        }
+        *self.failed() = written.err().map(|error| {
+            let place = storage.describe();
+            let what = format!(
+                "{place}: writing {}: readers in other processes don't see newer records",
+                files::WATERMARK
+            );
+            Error::from_io(error, what)
+        });
+    }
+
+    /// Why readers in other processes are behind, if they are.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failed().clone()
+    }
+}
+
+/// How far the writer has published, if it wrote so since the machine was started.
+///
+/// # Errors
+/// [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion) for one of a newer build.
+pub(crate) fn read(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<Watermark>> {
+    let boot = storage.boot_id().unwrap_or_default();
+    WatermarkReader::default().read(storage, store, &boot)
+}
+
+/// The same, where a watermark that outlived a loss of power is distinguished from one that didn't: without a
+/// boot id that is unknown, and it proves nothing.
+pub(crate) fn read_proven(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<Watermark>> {
+    match storage.boot_id() {
+        Some(_) => read(storage, store),
+        None => Ok(None),
+    }
+}
+
+/// A reader's side, which keeps the file open between looks.
+#[derive(Default)]
+pub(crate) struct WatermarkReader {
+    file: Option<Arc<dyn File>>,
+    last: Option<Watermark>,
+    same_seen: u32,
+}
+
+impl WatermarkReader {
+    /// How far the writer has published, if it wrote so while the machine was running as it is now.
+    pub(crate) fn read(
+        &mut self,
+        storage: &dyn Storage,
+        store: &[u8; 16],
+        boot: &[u8; 16],
+    ) -> Result<Option<Watermark>> {
+        if self.same_seen >= SAME_SEEN_MAX {
+            self.file = None;
+        }
+        if let Some(file) = self.file.clone() {
+            if let Ok(found) = read_whole(&*file)? {
+                return Ok(self.seen(found, store, boot));
+            }
+            // The file may have been replaced; then the one that is there now counts.
+            self.file = None;
+        }
+        let file = match storage.open(files::WATERMARK, Access::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            // Without it a reader would stand still beside a writer, or go beyond it.
+            Err(error) => {
+                return Err(Error::from_io(
+                    error,
+                    format!("{}: opening {}", storage.describe(), files::WATERMARK),
+                ));
+            }
+        };
+        let found = read_whole(&*file)?.unwrap_or_default();
+        self.file = found.is_some().then_some(file);
+        Ok(self.seen(found, store, boot))
+    }
+
+    fn seen(
+        &mut self,
+        found: Option<Watermark>,
+        store: &[u8; 16],
+        boot: &[u8; 16],
+    ) -> Option<Watermark> {
+        self.same_seen = if found == self.last {
+            self.same_seen.saturating_add(1)
+        } else {
+            0
+        };
+        self.last = found;
+        found.filter(|found| found.store == *store && found.boot == *boot)
+    }
+}
+
+/// What the file says; `Ok(Err(_))` when it can't be read.
+fn read_whole(file: &dyn File) -> Result<std::io::Result<Option<Watermark>>> {
+    let mut bytes = vec![0; WATERMARK_BYTES];
+    for _ in 0..READS_MAX {
+        if let Err(error) = file.read_at(0, &mut bytes) {
+            return Ok(Err(error));
+        }
+        if let Some(watermark) = Watermark::decode(&bytes)? {
+            return Ok(Ok(Some(watermark)));
+        }
+        // A newer build may write a longer one.
+        match file.len() {
+            Ok(length) if length > bytes.len() as u64 => {
+                bytes.resize(
+                    usize::try_from(length)
+                        .unwrap_or(usize::MAX)
+                        .min(WATERMARK_BYTES_MAX),
+                    0,
+                );
+            }
+            Ok(_) => {}
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Ok(Ok(None))
+}

@@ -1,0 +1,462 @@
+//! The public engine: [`Store`].
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use super::{
+    commit::{
+        future::{Commit, OpenStore},
+        shared::Shared,
+        stage::{Outcome, Waiting, appended},
+    },
+    open::entry,
+    options::OpenOptions,
+    place::Place,
+    read::{self, Reader},
+    scan::{LogReader, Subscription},
+    stat,
+    tools::{backup, verify::verify},
+};
+use crate::{
+    Appended, Backup, BackupOptions, Batch, Expected, NewRecord, Op, Position, ReadOptions, Record,
+    Recovery, Result, Sequence, Snapshot, Stat, StreamId, StreamInfo, Verification,
+    index::stream::Stream, storage::Storage,
+};
+
+/// A log of streams of records, in a folder or in memory. Clones are handles of the same open store.
+///
+/// One process writes; any number may read at the same time. All methods block at most for the storage; the
+/// ones that append return once the records are as durable as was asked. The store is closed when the last
+/// handle is dropped, or by [`Store::close`], which reports whether that worked.
+///
+/// ```
+/// use runlog_engine::{Expected, NewRecord, OpenOptions, ReadOptions, Store, StreamId};
+///
+/// # fn main() -> runlog_engine::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("store");
+/// let store = Store::open(&path, OpenOptions::default())?;
+/// let stream = StreamId(store.new_id());
+/// // Durable when this returns: on the device, not only in memory.
+/// store.append(stream, Expected::Absent, &[NewRecord::data(b"first"), NewRecord::data(b"second")])?;
+/// let payloads: Vec<_> =
+///     store.read(stream, ReadOptions::default())?.map(|record| record.map(|record| record.payload)).collect::<Result<_, _>>()?;
+/// assert_eq!(payloads, ["first", "second"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Store {
+    open: Arc<OpenStore>,
+    recovery: Recovery,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store")
+            .field("place", &self.shared().storage.describe())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Opens the store in a folder, or makes one there.
+    ///
+    /// A store left by a crash is recovered: what was acknowledged is there, a batch that was cut off is not.
+    ///
+    /// # Errors
+    /// - [`Locked`](crate::ErrorKind::Locked): another process or handle has it open for writing.
+    /// - [`NotAStore`](crate::ErrorKind::NotAStore): the folder holds something else.
+    /// - [`NotFound`](crate::ErrorKind::NotFound): there is none, and the options say not to make one.
+    /// - [`Damaged`](crate::ErrorKind::Damaged): what was durable is damaged; nothing was changed.
+    /// - [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion),
+    ///   [`ReadOnly`](crate::ErrorKind::ReadOnly), [`StorageFull`](crate::ErrorKind::StorageFull),
+    ///   [`Io`](crate::ErrorKind::Io).
+    #[cfg(not(target_family = "wasm"))]
+    pub fn open(path: impl AsRef<std::path::Path>, options: OpenOptions) -> Result<Self> {
+        Self::open_on(Arc::new(crate::storage::FsStorage::new(path)), options)
+    }
+
+    /// Makes an empty store in memory, gone when the last handle is.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for options out of range.
+    pub fn in_memory(options: OpenOptions) -> Result<Self> {
+        Self::open_on(Arc::new(crate::storage::MemoryStorage::new()), options)
+    }
+
+    /// Opens the store on a storage. As [`Store::open`].
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_on(storage: Arc<dyn Storage>, options: OpenOptions) -> Result<Self> {
+        let (shared, recovery) = entry::open(storage, options)?;
+        Ok(Self {
+            open: Arc::new(OpenStore(shared)),
+            recovery,
+        })
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.open.0
+    }
+
+    /// What opening found.
+    pub fn recovery(&self) -> Recovery {
+        self.recovery
+    }
+
+    /// A fresh id that sorts by time (UUID version 7).
+    pub fn new_id(&self) -> uuid::Uuid {
+        self.shared().options.host.new_id()
+    }
+
+    /// The time by the store's clock: milliseconds since 1970-01-01 UTC.
+    pub fn now_ms(&self) -> u64 {
+        self.shared().options.host.now_ms()
+    }
+
+    /// Appends records to one stream, which is made if it doesn't exist. All of them or none.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub fn append(
+        &self,
+        stream: StreamId,
+        expected: Expected,
+        records: &[NewRecord<'_>],
+    ) -> Result<Appended> {
+        self.commit(&Batch::new(vec![Op::Append {
+            stream,
+            expected,
+            records: records.to_vec(),
+        }]))
+    }
+
+    /// Does the ops of a batch, all or none; returns once they are as durable as was asked.
+    ///
+    /// # Errors
+    /// Nothing was written:
+    /// - [`Conflict`](crate::ErrorKind::Conflict), [`AlreadyExists`](crate::ErrorKind::AlreadyExists),
+    ///   [`NotFound`](crate::ErrorKind::NotFound): a stream is not as the batch expects.
+    /// - [`InvalidInput`](crate::ErrorKind::InvalidInput), [`TooLarge`](crate::ErrorKind::TooLarge).
+    /// - [`StorageFull`](crate::ErrorKind::StorageFull): no room is left; free some space and go on.
+    /// - [`Closed`](crate::ErrorKind::Closed): the store was closed, or it was opened by the process that this one was forked
+    ///   from.
+    /// - [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Poisoned`](crate::ErrorKind::Poisoned).
+    ///
+    /// Of several streams that are not as the batch expects, the error names the one that the first such op is about; but a deleted
+    /// stream in which the key counts comes before all others ([`Batch::key`]).
+    ///
+    /// It may or may not be written: [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), when a write or
+    /// flush failed. The store then refuses appends until it is reopened; an idempotency key makes it safe to
+    /// do the batch again after that.
+    pub fn commit(&self, batch: &Batch<'_>) -> Result<Appended> {
+        self.shared().commit(batch)
+    }
+
+    /// Puts a batch in line and returns at once. The [`Commit`] can be waited for by a thread or awaited; it
+    /// is acknowledged once it is as durable as was asked. Dropping it changes nothing: the batch is written
+    /// all the same.
+    ///
+    /// It blocks while 8 MiB are in line, and for the moment it takes to begin a new segment.
+    ///
+    /// # Errors
+    /// As [`Store::commit`], but for [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown), which the
+    /// [`Commit`] returns, as it does when the device turns out to be full only when the batch is written.
+    pub fn stage(&self, batch: &Batch<'_>) -> Result<Commit> {
+        Ok(match self.shared().stage(batch, Waiting::Later)? {
+            Outcome::Done(appended) => Commit::done(self.open.clone(), appended),
+            Outcome::Staged(group, staged) => {
+                Commit::staged(self.open.clone(), group, appended(staged))
+            }
+        })
+    }
+
+    /// Makes everything that was acknowledged so far durable, whatever its durability.
+    ///
+    /// # Errors
+    /// [`Io`](crate::ErrorKind::Io), after which the store refuses appends until it is reopened.
+    pub fn sync(&self) -> Result<()> {
+        self.shared().check_process()?;
+        self.shared().flush(true)
+    }
+
+    /// Reads every byte of the store's storage, also beside a writer. As [`verify()`].
+    ///
+    /// # Errors
+    /// As [`verify()`].
+    pub fn verify(&self) -> Result<Verification> {
+        verify(&*self.shared().storage)
+    }
+
+    /// Copies the store to another place while it is used: all that is acknowledged when it begins, of a reader all that it
+    /// sees. What an earlier backup to the same place has is kept, so that the next one copies what is new. Durable when it
+    /// returns. The place is a store: open it there, or copy it back.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a place that has other files, or another store, or lies inside the
+    /// store's own, [`Conflict`](crate::ErrorKind::Conflict) for a backup that was written to since,
+    /// [`Locked`](crate::ErrorKind::Locked) while another writes there; else those of reading and writing. What it copied so
+    /// far is a store that ends earlier. [`Damaged`](crate::ErrorKind::Damaged) where what was copied is damaged in the store:
+    /// the message names the segment and the offset, and everything was copied as it is.
+    pub fn backup(&self, target: &dyn Storage) -> Result<Backup> {
+        self.backup_with(target, BackupOptions::default())
+    }
+
+    /// [`backup`](Self::backup) with options.
+    ///
+    /// # Errors
+    /// As [`backup`](Self::backup); [`Damaged`](crate::ErrorKind::Damaged) also when a segment of the backup differs and the
+    /// store's own is the damaged one, which then isn't copied over it.
+    pub fn backup_with(&self, target: &dyn Storage, options: BackupOptions) -> Result<Backup> {
+        if self.shared().is_read_only() {
+            self.shared().refresh()?;
+        } else {
+            self.sync()?;
+        }
+        backup::backup(self.shared(), target, "a backup", options)
+    }
+
+    /// Forgets a stream's records after a sequence. O(1).
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub fn truncate(&self, stream: StreamId, after: Sequence) -> Result<Appended> {
+        self.commit(&Batch::new(vec![Op::Truncate {
+            stream,
+            expected: Expected::Any,
+            after,
+        }]))
+    }
+
+    /// Makes a stream that shares another's records up to a sequence. O(1) in the number of records.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub fn fork(&self, parent: StreamId, at: Sequence, child: StreamId) -> Result<Appended> {
+        self.commit(&Batch::new(vec![Op::Fork {
+            parent,
+            expected: Expected::Any,
+            at,
+            child,
+        }]))
+    }
+
+    /// Saves a state at a sequence of a stream.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub fn snapshot(
+        &self,
+        stream: StreamId,
+        sequence: Sequence,
+        payload: &[u8],
+    ) -> Result<Appended> {
+        self.commit(&Batch::new(vec![Op::Snapshot {
+            stream,
+            expected: Expected::Any,
+            sequence,
+            meta: &[],
+            payload,
+        }]))
+    }
+
+    /// Deletes a stream. Forks of it keep what they share.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub fn delete(&self, stream: StreamId) -> Result<Appended> {
+        self.commit(&Batch::new(vec![Op::Delete {
+            stream,
+            expected: Expected::Any,
+        }]))
+    }
+
+    /// Takes the payload of a record out of every read, forks included. Its bytes stay on disk until the
+    /// segment is compacted.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub fn redact(&self, position: Position, reason: &str) -> Result<Appended> {
+        self.commit(&Batch::new(vec![Op::Redact { position, reason }]))
+    }
+
+    /// Reads a stream, forward or backward, in bounded memory.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that isn't there. Each record may be an error of
+    /// its own: [`Damaged`](crate::ErrorKind::Damaged), after which the next record follows, or
+    /// [`Io`](crate::ErrorKind::Io), after which the reading ends.
+    pub fn read(&self, stream: StreamId, options: ReadOptions) -> Result<Reader> {
+        self.shared().refresh()?;
+        Reader::new(self.shared().clone(), &stream, options)
+    }
+
+    /// Reads the whole log in order of position, from a position on. A damaged place is one error, and what is behind it
+    /// follows: see [`LogReader`].
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io), when a reader can't follow the
+    /// writer.
+    pub fn scan(&self, first: Position) -> Result<LogReader> {
+        self.shared().refresh()?;
+        Ok(LogReader::new(self.shared().clone(), first))
+    }
+
+    /// Every record from a position on: those that are there, then those that come.
+    pub fn subscribe(&self, first: Position) -> Subscription {
+        Subscription::new(self.shared().clone(), first)
+    }
+
+    /// The record with a position.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io).
+    pub fn record(&self, position: Position) -> Result<Option<Record>> {
+        self.shared().refresh()?;
+        let Some(place) = Place::of(&self.shared().durable(), position.0) else {
+            return Ok(None);
+        };
+        let frame = place.frame()?;
+        read::record_in(&self.shared().durable(), &place.segment, frame).map(Some)
+    }
+
+    /// A stream in short; `None` when it isn't there, or was deleted.
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io), when a reader can't follow the
+    /// writer.
+    pub fn stream(&self, stream: StreamId) -> Result<Option<StreamInfo>> {
+        self.shared().refresh()?;
+        let durable = self.shared().durable();
+        let found = durable
+            .directory
+            .number(&stream)
+            .and_then(|number| durable.directory.stream(number));
+        Ok(found.filter(|found| !found.deleted).map(info))
+    }
+
+    /// Every stream, in the order they were made.
+    ///
+    /// # Errors
+    /// As [`Store::stream`].
+    pub fn streams(&self) -> Result<Vec<StreamInfo>> {
+        self.shared().refresh()?;
+        let durable = self.shared().durable();
+        Ok(durable
+            .directory
+            .streams()
+            .iter()
+            .filter(|stream| !stream.deleted)
+            .map(info)
+            .collect())
+    }
+
+    /// The newest snapshot of a stream at or before a sequence that isn't redacted.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that isn't there;
+    /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io).
+    pub fn latest_snapshot(
+        &self,
+        stream: StreamId,
+        at_or_before: Sequence,
+    ) -> Result<Option<Snapshot>> {
+        self.shared().refresh()?;
+        read::latest_snapshot(self.shared(), &stream, at_or_before)
+    }
+
+    /// The last position that readers see.
+    ///
+    /// # Errors
+    /// As [`Store::stream`].
+    pub fn last_position(&self) -> Result<Position> {
+        self.shared().refresh()?;
+        Ok(Position(self.shared().durable().next_position - 1))
+    }
+
+    /// How many records are redacted: a cache of what was read is to be dropped when this has grown.
+    pub fn redactions(&self) -> u64 {
+        self.shared().durable().directory.redacted().len()
+    }
+
+    /// Blocks until there is something after `seen`, for `timeout` at most; the last position either way.
+    ///
+    /// # Errors
+    /// As [`Store::stream`].
+    pub fn wait_past(&self, seen: Position, timeout: Duration) -> Result<Position> {
+        Subscription::new(self.shared().clone(), seen.next()).wait(timeout)?;
+        self.last_position()
+    }
+
+    /// Ready with the last position once it is past `seen`; else the task is woken when it may be. In a process
+    /// that only reads beside a writer, nothing wakes it.
+    ///
+    /// # Errors
+    /// As [`Store::stream`]; [`Closed`](crate::ErrorKind::Closed) once the store was closed.
+    pub fn poll_past(&self, seen: Position, context: &mut Context<'_>) -> Poll<Result<Position>> {
+        if let Err(error) = self.shared().refresh() {
+            return Poll::Ready(Err(error));
+        }
+        loop {
+            // Looked at first: nothing is published after the store was closed.
+            let is_closed = self.shared().is_closed();
+            if let Some(position) = self.shared().watch.poll_past(seen.0, context.waker()) {
+                return Poll::Ready(Ok(Position(position)));
+            }
+            if is_closed {
+                return Poll::Ready(Err(crate::Error::new(
+                    crate::ErrorKind::Closed,
+                    "the store is closed",
+                )));
+            }
+            // Looked at again after the waker is in place, which a close wakes.
+            if !self.shared().is_closed() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// How large the store is and what is in it.
+    ///
+    /// # Errors
+    /// [`Io`](crate::ErrorKind::Io).
+    pub fn stat(&self) -> Result<Stat> {
+        self.shared().refresh()?;
+        stat::stat(self.shared())
+    }
+
+    /// Writes and flushes what is in line, saves a checkpoint so that the next open is fast, gives back unused space, and lets
+    /// another process write. Other handles of the store are closed by it too: a batch that is staged from now on is refused,
+    /// and every [`Commit`] has its result when this returns. Threads that close at the same time all return when it is closed,
+    /// but for those that it wakes itself. Closing twice does nothing.
+    ///
+    /// # Errors
+    /// The store is closed all the same, and what was acknowledged is safe; reported once, to the thread that closed it first:
+    /// - [`Poisoned`](crate::ErrorKind::Poisoned): a write or a flush failed before.
+    /// - [`Io`](crate::ErrorKind::Io), [`StorageFull`](crate::ErrorKind::StorageFull).
+    ///
+    /// Nothing is closed:
+    /// - [`Closed`](crate::ErrorKind::Closed): another process opened the store, and this one was forked from it.
+    pub fn close(&self) -> Result<()> {
+        self.shared().close()
+    }
+}
+
+fn info(stream: &Stream) -> StreamInfo {
+    StreamInfo {
+        id: stream.id,
+        last_sequence: Sequence(u64::from(stream.last_sequence())),
+    }
+}
+
+#[cfg(test)]
+#[path = "format_tests.rs"]
+mod format_tests;
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

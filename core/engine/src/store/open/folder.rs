@@ -1,0 +1,93 @@
+//! What is in the folder of a store: whether it is one, and which.
+
+use crate::{
+    Error, ErrorKind, Result,
+    format::files::{self, Identity},
+    storage::{IoContext, Storage},
+    store::files::small,
+};
+
+/// No more of the identity file is read.
+pub(crate) const IDENTITY_BYTES_MAX: usize = 4096;
+
+/// What is in a folder.
+pub(super) enum Folder {
+    Missing,
+    Empty,
+    Store,
+    /// Something else, by the name of one of its files.
+    Other(String),
+}
+
+pub(super) fn state_of(storage: &dyn Storage) -> Result<Folder> {
+    let names = match storage.list() {
+        Ok(names) => names,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Folder::Missing),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            return Err(Error::new(
+                ErrorKind::NotAStore,
+                format!(
+                    "{} is a file; a runlog store is a folder",
+                    storage.describe()
+                ),
+            ));
+        }
+        Err(error) => {
+            return Err(Error::from_io(
+                error,
+                format!("listing {}", storage.describe()),
+            ));
+        }
+    };
+    if names.iter().any(|name| name == files::IDENTITY) {
+        return Ok(Folder::Store);
+    }
+    let leftover = |name: &&String| {
+        *name == files::LOCK || *name == &format!("{}{}", files::IDENTITY, files::UNFINISHED)
+    };
+    Ok(match names.iter().find(|name| !leftover(name)) {
+        Some(name) => Folder::Other(name.clone()),
+        None => Folder::Empty,
+    })
+}
+
+pub(super) fn no_store(place: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("no runlog store at {place}"))
+}
+
+pub(super) fn not_a_store(place: &str, name: &str) -> Error {
+    Error::new(
+        ErrorKind::NotAStore,
+        format!(
+            "{place} is not a runlog store: it has no file {} but others, such as {name}; use an empty folder",
+            files::IDENTITY
+        ),
+    )
+}
+
+/// The identity of the store.
+pub(crate) fn read_identity(storage: &dyn Storage) -> Result<Identity> {
+    let place = storage.describe();
+    if let Folder::Other(name) = state_of(storage)? {
+        return Err(not_a_store(&place, &name));
+    }
+    let file = small::open(storage, files::IDENTITY)?.ok_or_else(|| no_store(&place))?;
+    let bytes = small::start(storage, files::IDENTITY, &*file, IDENTITY_BYTES_MAX)?;
+    Identity::decode(&bytes, &place)
+}
+
+/// Removes files that a crash left unfinished. They were never part of the store.
+pub(super) fn remove_unfinished(storage: &dyn Storage) -> Result<()> {
+    let names = storage
+        .list()
+        .with_context(|| format!("listing {}", storage.describe()))?;
+    for name in names
+        .iter()
+        .filter(|name| name.ends_with(files::UNFINISHED))
+    {
+        storage
+            .remove(name)
+            .with_context(|| format!("removing the unfinished {name}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! The locks by which a store has one writer.
+
+use std::time::Duration;
+
+use crate::{
+    Error, ErrorKind, Result, format::files, storage::Storage, store::options::OpenOptions,
+};
+
+/// How long an opening waits before it tries to lock the store again.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Tries to lock the store until another writer lets go of it, or the time for that is over.
+pub(super) fn in_time<T>(options: &OpenOptions, lock: impl Fn() -> Result<T>) -> Result<T> {
+    let mut left = options.lock_timeout;
+    loop {
+        match lock() {
+            Err(error) if error.kind() == ErrorKind::Locked && !left.is_zero() => {
+                let pause = left.min(LOCK_PAUSE);
+                options.host.sleep(pause);
+                left = left.saturating_sub(pause);
+            }
+            locked => return locked,
+        }
+    }
+}
+
+/// Locks the store for this writer.
+pub(crate) fn lock(storage: &dyn Storage, holder: &str) -> Result<Box<dyn Send + Sync>> {
+    storage.lock(files::LOCK, holder).map_err(|refused| match refused {
+        Ok(other) => Error::new(
+            ErrorKind::Locked,
+            format!(
+                "{} is open for writing by another: {}; close that one, or open this one for reading only",
+                storage.describe(),
+                other.trim()
+            ),
+        ),
+        Err(error) => Error::from_io(error, format!("{}: locking {}", storage.describe(), files::LOCK)),
+    })
+}
+
+/// Locks the identity file too: a person may take the lock file for a stale one and delete it. Where a locked
+/// file can't be read by others, the lock file alone has to do.
+pub(crate) fn lock_identity(storage: &dyn Storage) -> Result<Option<Box<dyn Send + Sync>>> {
+    if !cfg!(unix) {
+        return Ok(None);
+    }
+    storage.lock(files::IDENTITY, "").map(Some).map_err(|refused| match refused {
+        Ok(_) => Error::new(
+            ErrorKind::Locked,
+            format!(
+                "{} is open for writing by another process, although its file {} was deleted; end that process first",
+                storage.describe(),
+                files::LOCK
+            ),
+        ),
+        Err(error) => Error::from_io(error, format!("{}: locking {}", storage.describe(), files::IDENTITY)),
+    })
+}

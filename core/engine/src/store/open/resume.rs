@@ -1,0 +1,92 @@
+//! Going on from a checkpoint: whether it fits the segments, and what it saves reading.
+
+use crate::{
+    Error, ErrorKind, Result, SegmentId,
+    format::files::{self, Watermark},
+    index::{
+        checkpoint::{self, Checkpoint},
+        memory::MemoryIndex,
+        stream::Run,
+    },
+    log::segment::Segment,
+    store::published::durable::Durable,
+    sync::Arc,
+};
+
+/// Whether a reader that may go up to `limit` may use a checkpoint made at `end`.
+pub(super) fn covers(limit: &Watermark, end: &checkpoint::End) -> bool {
+    (end.segment, end.offset) <= (limit.segment.0, limit.offset)
+}
+
+/// What a checkpoint covers was durable: it must be there.
+pub(super) fn check_reached(segments: &[Arc<Segment>], found: &Checkpoint) -> Result<()> {
+    let id = SegmentId(found.end.segment);
+    let segment = segments
+        .iter()
+        .find(|segment| segment.id() == id && segment.header.salt == found.end.salt);
+    let Some(segment) = segment else {
+        return Err(Error::new(
+            ErrorKind::Damaged,
+            format!(
+                "{} is missing: the checkpoint says the log reached it",
+                files::segment_name(id)
+            ),
+        ));
+    };
+    let length = segment.file_bytes()?;
+    if length < found.end.offset {
+        let message = format!(
+            "the file ends here, but the checkpoint says it was durable up to {}",
+            found.end.offset
+        );
+        return Err(segment.damaged(length, message));
+    }
+    Ok(())
+}
+
+/// Takes over a checkpoint: the place in `segments` of the one to go on with, and the offset. `None` when
+/// it can't be used.
+pub(super) fn resume(
+    durable: &mut Durable,
+    found: Checkpoint,
+    segments: &[Arc<Segment>],
+) -> Option<(usize, u64)> {
+    let first = segments
+        .iter()
+        .position(|segment| segment.id().0 == found.end.segment)?;
+    let segment = &segments[first];
+    let block = found.active_block(&segment.header)?;
+    let trailer = block.trailer();
+    let times =
+        (found.end.records > 0).then_some((found.end.time_first_ms, found.end.time_last_ms));
+    let known = |id: SegmentId| segments[..=first].iter().any(|segment| segment.id() == id);
+    let sound = found
+        .directory
+        .streams()
+        .iter()
+        .flat_map(|stream| &stream.runs)
+        .all(|run| known(run.segment));
+    let agrees = block.stream_rows().all(|row| {
+        let stream = found.directory.stream(row.stream);
+        let last = row.first_ordinal.checked_add(row.count).map(|end| end - 1);
+        stream.is_some_and(|stream| {
+            Some(stream.ordinals) == last
+                && stream.runs.last()
+                    == Some(&Run {
+                        segment: segment.id(),
+                        first_ordinal: row.first_ordinal,
+                    })
+        })
+    });
+    let counted =
+        trailer.records == found.end.records && trailer.next_position == found.end.next_position;
+    if !sound || !agrees || !counted {
+        return None;
+    }
+    durable.directory = found.directory;
+    durable.active_index = MemoryIndex::from_parts(block.parts(), found.end.records, times);
+    durable.end = found.end.offset;
+    durable.next_position = found.end.next_position;
+    durable.last_time_ms = found.end.time_last_ms;
+    Some((first, found.end.offset))
+}

@@ -1,0 +1,384 @@
+//! [`Durable`]: what readers see. The writer adds to it once a group is acknowledged; recovery and followers
+//! add to it from the log, by the same code.
+
+use std::ops::Range;
+
+use crate::sync::Arc;
+
+use crate::{
+    Error, ErrorKind, Kind, Result, SegmentId, StreamId, checksum,
+    format::{
+        index::{Block, ControlRow, KeyRow, StreamRow},
+        record::{self, Flags},
+        segment,
+    },
+    index::{directory::Directory, memory::MemoryIndex},
+    log::segment::{Frame, Segment},
+};
+
+/// The published state of the log: every segment, every stream, and the index of the active segment.
+pub(crate) struct Durable {
+    pub(crate) directory: Directory,
+    /// By id. The last is the active one, or the last that a reader knows of.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    pub(crate) active_index: MemoryIndex,
+    /// Where the published records of the active segment end.
+    pub(crate) end: u64,
+    /// The position that the next record gets.
+    pub(crate) next_position: u64,
+    pub(crate) last_time_ms: u64,
+    /// The highest epoch of a writer that wrote to it.
+    pub(crate) epoch: u32,
+    /// The store's key of the hashes of idempotency keys.
+    pub(crate) hash_key: [u8; 16],
+}
+
+/// The `control` of a record that is counted and otherwise left out: a newer build's, of a kind that may be skipped.
+const SKIPPED: u32 = u32::MAX;
+
+/// A record of the active segment as the index needs it. `control` is the place of its control row among those staged
+/// with it, plus 1; 0 for data; `u32::MAX` for one that is left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) offset: u64,
+    pub(crate) stream: u32,
+    pub(crate) sequence: u32,
+    pub(crate) time_delta_ms: u32,
+    pub(crate) control: u32,
+}
+
+/// Records that are published together.
+#[derive(Default, Debug)]
+pub(crate) struct Entries {
+    pub(crate) records: Vec<Entry>,
+    pub(crate) controls: Vec<ControlRow>,
+    pub(crate) keys: Vec<KeyRow>,
+}
+
+impl Durable {
+    /// The log before its first segment.
+    pub(crate) fn new(hash_key: [u8; 16]) -> Self {
+        Self {
+            directory: Directory::default(),
+            segments: Vec::new(),
+            active_index: MemoryIndex::default(),
+            end: segment::DATA_START,
+            next_position: 1,
+            last_time_ms: 0,
+            epoch: 0,
+            hash_key,
+        }
+    }
+
+    /// The hash of an idempotency key in this store.
+    pub(crate) fn key_hash(&self, key: &[u8]) -> u64 {
+        checksum::key_hash(&self.hash_key, key)
+    }
+
+    /// The last segment, which is not sealed while a writer has the store.
+    pub(crate) fn active(&self) -> Option<&Arc<Segment>> {
+        self.segments.last()
+    }
+
+    pub(crate) fn segment(&self, id: SegmentId) -> Option<&Arc<Segment>> {
+        let index = self
+            .segments
+            .binary_search_by_key(&id, |segment| segment.id())
+            .ok()?;
+        Some(&self.segments[index])
+    }
+
+    /// Where the published records of a segment end.
+    pub(crate) fn end_of(&self, segment: &Segment) -> u64 {
+        segment
+            .trailer()
+            .map_or(self.end, |trailer| trailer.data_end)
+    }
+
+    /// The segment that holds a position that was published.
+    pub(crate) fn segment_of_position(&self, position: u64) -> Option<&Arc<Segment>> {
+        if position == 0 || position >= self.next_position {
+            return None;
+        }
+        let index = self
+            .segments
+            .partition_point(|segment| segment.header.base_position <= position);
+        self.segments.get(index.checked_sub(1)?)
+    }
+
+    /// Where a data record is, as far as it is known without reading.
+    pub(crate) fn spot(&self, source: u32, ordinal: u32) -> Result<Spot> {
+        self.spot_in(&self.run(source, ordinal)?, ordinal)
+    }
+
+    /// The records of a stream beside this one that are in the same segment.
+    pub(crate) fn run(&self, source: u32, ordinal: u32) -> Result<Run> {
+        let unknown = || {
+            let message = format!(
+                "the directory names no segment for record {ordinal} of stream number {source}"
+            );
+            Error::new(ErrorKind::Damaged, message)
+        };
+        let stream = self.directory.stream(source).ok_or_else(unknown)?.id;
+        let (id, ordinals) = self
+            .directory
+            .segment_of(source, ordinal)
+            .ok_or_else(unknown)?;
+        let segment = self.segment(id).ok_or_else(|| missing(id))?;
+        Ok(Run {
+            segment: segment.clone(),
+            end: self.end_of(segment),
+            stream,
+            source,
+            ordinals,
+        })
+    }
+
+    /// Where a record of a run is.
+    pub(crate) fn spot_in(&self, run: &Run, ordinal: u32) -> Result<Spot> {
+        let Run {
+            segment,
+            end,
+            stream,
+            source,
+            ..
+        } = run;
+        let offset = match segment.trailer() {
+            Some(_) => None,
+            None => Some(
+                self.active_index
+                    .posting(*source, ordinal)
+                    .ok_or_else(|| lacks(segment, *source, ordinal))?,
+            ),
+        };
+        Ok(Spot {
+            segment: segment.clone(),
+            end: *end,
+            stream: *stream,
+            source: *source,
+            ordinal,
+            offset,
+        })
+    }
+
+    /// Publishes records of the active segment: they end at `end`.
+    pub(crate) fn publish(&mut self, entries: Entries, end: u64) -> Result<()> {
+        let Some(active) = self.active().cloned() else {
+            return Err(missing(SegmentId(0)));
+        };
+        let segment = active.id();
+        let mut controls = entries.controls;
+        for entry in &entries.records {
+            let time_ms = active.header.base_time_ms + u64::from(entry.time_delta_ms);
+            self.active_index.add_record(entry.offset, time_ms);
+            self.last_time_ms = time_ms;
+            if entry.control == SKIPPED {
+                continue;
+            }
+            match (entry.control as usize).checked_sub(1) {
+                None => {
+                    let ordinal =
+                        self.directory
+                            .apply_data(entry.stream, entry.sequence, segment)?;
+                    if !self
+                        .active_index
+                        .add_data(entry.stream, ordinal, entry.offset)
+                    {
+                        return Err(active.damaged(
+                            entry.offset,
+                            "the index of the segment contradicts the directory",
+                        ));
+                    }
+                }
+                Some(index) => {
+                    let control = &mut controls[index];
+                    self.directory.complete_control(control);
+                    self.directory.apply_control(control, segment)?;
+                    self.active_index.add_control(*control);
+                }
+            }
+        }
+        entries
+            .keys
+            .into_iter()
+            .for_each(|key| self.active_index.add_key(key));
+        self.next_position += entries.records.len() as u64;
+        self.end = end;
+        Ok(())
+    }
+
+    /// Publishes one whole batch read from the active segment. An error when it contradicts the log before;
+    /// what was published of it then must not be used.
+    pub(crate) fn publish_frames(&mut self, segment: &Segment, frames: &[Frame]) -> Result<()> {
+        let mut entries = Entries::default();
+        for frame in frames {
+            let header = &frame.header;
+            if !header.has_position() {
+                if header.kind == record::MARK {
+                    let epoch = frame
+                        .parts()
+                        .and_then(|(_, payload)| record::engine::decode_mark(&payload));
+                    self.epoch = self.epoch.max(epoch.unwrap_or(0));
+                }
+                self.end = frame.end();
+                continue;
+            }
+            let damaged = |what: &str| Err(segment.damaged(frame.offset, what));
+            let mut entry = Entry {
+                offset: frame.offset,
+                stream: header.stream,
+                sequence: header.sequence,
+                time_delta_ms: header.time_delta_ms,
+                control: 0,
+            };
+            if header.is_skipped() {
+                entry.control = SKIPPED;
+            } else if !header.kind.is_data() {
+                let Some(control) = self.control_of(frame) else {
+                    return damaged("engine record with impossible content");
+                };
+                entries.controls.push(control);
+                entry.control = u32::try_from(entries.controls.len()).expect("a batch is bounded");
+            }
+            if header.flags.has(Flags::KEY) {
+                let Some(key) = frame.key() else {
+                    return damaged("record with an impossible key");
+                };
+                entries.keys.push(KeyRow {
+                    stream: header.stream,
+                    hash: self.key_hash(key),
+                    offset: frames[0].offset,
+                });
+            }
+            entries.records.push(entry);
+            // One by one, because an engine record may only be judged against the state just before it.
+            let end = frame.end();
+            self.publish(std::mem::take(&mut entries), end)
+                .map_err(|error| {
+                    Error::new(
+                        error.kind(),
+                        format!("{}: offset {}: {error}", segment.name, frame.offset),
+                    )
+                })?;
+        }
+        Ok(())
+    }
+
+    /// The engine record that an engine record says, or `None` when it can't have been written by this engine.
+    pub(crate) fn control_of(&self, frame: &Frame) -> Option<ControlRow> {
+        let header = &frame.header;
+        let body = record::Body::decode(header.flags, &frame.body)?;
+        let mut control = ControlRow {
+            sequence: header.sequence,
+            offset: frame.offset,
+            ..ControlRow::new(header.kind, header.stream)
+        };
+        let last = |number: u32| {
+            self.directory
+                .stream(number)
+                .map(|stream| stream.last_sequence())
+        };
+        let possible = match header.kind {
+            Kind::CREATE => {
+                control.id = record::engine::decode_create(body.payload)?;
+                true
+            }
+            Kind::FORK => {
+                (control.id, control.other) = record::engine::decode_fork(body.payload)?;
+                header.sequence <= last(control.other)?
+            }
+            Kind::REDACT => {
+                control.target = record::engine::decode_redact(body.payload)?.0;
+                control.target < self.next_position && last(header.stream).is_some()
+            }
+            Kind::TRUNCATE | Kind::SNAPSHOT => header.sequence <= last(header.stream)?,
+            Kind::DELETE => last(header.stream).is_some(),
+            _ => false,
+        };
+        possible.then_some(control)
+    }
+}
+
+/// Records of a stream that are in one segment.
+pub(crate) struct Run {
+    segment: Arc<Segment>,
+    end: u64,
+    stream: StreamId,
+    source: u32,
+    ordinals: Range<u32>,
+}
+
+impl Run {
+    pub(crate) fn has(&self, source: u32, ordinal: u32) -> bool {
+        self.source == source && self.ordinals.contains(&ordinal)
+    }
+}
+
+/// The postings of one stream in a sealed segment, kept from one lookup to the next.
+#[derive(Default)]
+pub(crate) struct Postings(Option<(SegmentId, Arc<Block>, StreamRow)>);
+
+/// Where a data record is: found under the directory's lock, looked up without it.
+pub(crate) struct Spot {
+    pub(crate) segment: Arc<Segment>,
+    /// Where the published records of the segment end.
+    pub(crate) end: u64,
+    /// The stream that was given the record, and its number.
+    pub(crate) stream: StreamId,
+    pub(crate) source: u32,
+    ordinal: u32,
+    /// In a sealed segment its index block knows it.
+    offset: Option<u64>,
+}
+
+impl Spot {
+    /// The record's offset. It may read the segment's index block.
+    pub(crate) fn offset(&self) -> Result<u64> {
+        self.offset_in(&mut Postings::default())
+    }
+
+    /// The same, for one of several records that are looked up in order.
+    pub(crate) fn offset_in(&self, Postings(kept): &mut Postings) -> Result<u64> {
+        if let Some(offset) = self.offset {
+            return Ok(offset);
+        }
+        let id = self.segment.id();
+        if kept
+            .as_ref()
+            .is_none_or(|(segment, _, row)| (*segment, row.stream) != (id, self.source))
+        {
+            let block = self.segment.block()?;
+            *kept =
+                block.and_then(|block| block.find_stream(self.source).map(|row| (id, block, row)));
+        }
+        let offset = kept
+            .as_ref()
+            .and_then(|(_, block, row)| block.posting(row, self.ordinal));
+        offset.ok_or_else(|| lacks(&self.segment, self.source, self.ordinal))
+    }
+
+    /// The record.
+    pub(crate) fn frame(&self) -> Result<Frame> {
+        let frame = self.segment.frame(self.offset()?, self.end)?;
+        if frame.header.stream != self.source || !frame.header.kind.is_data() {
+            let message = format!("expected a record of stream number {}", self.source);
+            return Err(self.segment.damaged(frame.offset, message));
+        }
+        Ok(frame)
+    }
+}
+
+fn lacks(segment: &Segment, source: u32, ordinal: u32) -> Error {
+    let end = segment.trailer().map_or(0, |trailer| trailer.data_end);
+    segment.damaged(
+        end,
+        format!("the index lacks record {ordinal} of stream number {source}"),
+    )
+}
+
+pub(crate) fn missing(id: SegmentId) -> Error {
+    Error::new(
+        ErrorKind::Damaged,
+        format!("segment {id} is missing from the store"),
+    )
+}

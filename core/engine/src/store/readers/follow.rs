@@ -1,0 +1,93 @@
+//! Following a writer in another process: a reader looks at the watermark file, and applies what was published since.
+
+use crate::{
+    Error, Result, SegmentId,
+    format::{files::Watermark, segment::DATA_START},
+    index::memory::MemoryIndex,
+    log::segment::Segment,
+    storage::Access,
+    store::{commit::shared::Shared, published::batches::scan_batches},
+    sync::{self, Arc},
+};
+
+impl Shared {
+    /// Applies what a writer in another process published since the last look. A writer itself flushes what is due, where no
+    /// thread of its own does.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        let Some(follower) = &self.follower else {
+            self.flush_if_due();
+            return Ok(());
+        };
+        let mut state = sync::lock(follower);
+        let found = state
+            .file
+            .read(&*self.storage, &self.identity.store, &self.boot)?;
+        let Some(watermark) = found.filter(|found| state.seen.as_ref() != Some(found)) else {
+            return Ok(());
+        };
+        self.follow_to(&watermark)?;
+        state.seen = Some(watermark);
+        self.watch.advance(self.durable().next_position - 1);
+        Ok(())
+    }
+
+    fn follow_to(&self, watermark: &Watermark) -> Result<()> {
+        let mut durable = sync::write(&self.durable);
+        loop {
+            let Some(active) = durable.active().cloned() else {
+                // The store had no segment yet when it was opened.
+                let first = Segment::open(
+                    &*self.storage,
+                    SegmentId(1),
+                    Access::Read,
+                    &self.identity.store,
+                )?;
+                durable.segments.push(Arc::new(first));
+                continue;
+            };
+            let from = durable.end;
+            if active.id() >= watermark.segment {
+                if watermark.offset > from && active.id() == watermark.segment {
+                    scan_batches(&mut durable, &active, from, watermark.offset)?;
+                    check_end(&active, durable.end, watermark.offset)?;
+                }
+                return Ok(());
+            }
+            let sealed = Segment::open(
+                &*self.storage,
+                active.id(),
+                Access::Read,
+                &self.identity.store,
+            )?;
+            let Some(end) = sealed.trailer().map(|trailer| trailer.data_end) else {
+                return Err(sealed.damaged(
+                    from,
+                    "the writer went on to the next segment, but this one is not sealed",
+                ));
+            };
+            scan_batches(&mut durable, &active, from, end)?;
+            check_end(&active, durable.end, end)?;
+            let next = SegmentId(active.id().0 + 1);
+            let next = Segment::open(&*self.storage, next, Access::Read, &self.identity.store)?;
+            let base_position = next.header.base_position;
+            if let Some(last) = durable.segments.last_mut() {
+                *last = Arc::new(sealed);
+            }
+            durable.segments.push(Arc::new(next));
+            durable.active_index = MemoryIndex::default();
+            durable.end = DATA_START;
+            durable.next_position = durable.next_position.max(base_position);
+        }
+    }
+}
+
+fn check_end(segment: &Segment, end: u64, expected: u64) -> Result<()> {
+    if end == expected {
+        return Ok(());
+    }
+    let error: Error = segment.damaged(
+        end,
+        format!("records end here, but the writer published up to {expected}"),
+    );
+    Err(error)
+}

@@ -1,0 +1,3 @@
+//! Readers beside a writer in another process.
+
+pub(crate) mod follow;

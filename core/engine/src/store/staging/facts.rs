@@ -1,0 +1,176 @@
+//! [`Facts`]: what a batch has to know of records that are in the log already.
+//!
+//! They are read from the device before the writer's lock is taken, so that no other thread waits for that; what turns out to be
+//! missing under the lock is asked for by [`Need`], and the batch is staged again. A fact once read stays true: the
+//! record at a position, and the record with an ordinal, never change.
+
+use std::collections::HashMap;
+
+use crate::{
+    Batch, Error, ErrorKind, Expected, Op, Position, Result, StreamId,
+    format::record::Header,
+    store::{
+        place::{Place, position_of},
+        published::durable::Durable,
+    },
+    sync::{RwLock, read},
+};
+
+/// What was read for a batch.
+#[derive(Default)]
+pub(crate) struct Facts {
+    /// The headers of records to be redacted, by position.
+    headers: HashMap<u64, Header>,
+    /// The positions of data records, by source and ordinal.
+    positions: HashMap<(u32, u32), u64>,
+}
+
+/// What has to be read before a batch can be staged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    /// The header of the record at a position.
+    Header(Position),
+    /// The position of the data record of a source with an ordinal.
+    Position(u32, u32),
+}
+
+/// Why a batch is not staged.
+pub(crate) enum Stop {
+    /// It is refused.
+    Refused(Error),
+    /// Something has to be read first.
+    Read(Need),
+    /// What is in line has to be published first.
+    Publish,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl Facts {
+    pub(crate) fn header(&self, position: Position) -> std::result::Result<Header, Stop> {
+        self.headers
+            .get(&position.0)
+            .copied()
+            .ok_or(Stop::Read(Need::Header(position)))
+    }
+
+    pub(crate) fn position(&self, source: u32, ordinal: u32) -> std::result::Result<u64, Stop> {
+        self.positions
+            .get(&(source, ordinal))
+            .copied()
+            .ok_or(Stop::Read(Need::Position(source, ordinal)))
+    }
+
+    /// Reads the records that a batch redacts, as far as they are published.
+    pub(crate) fn read_redacted(
+        &mut self,
+        durable: &RwLock<Durable>,
+        batch: &Batch<'_>,
+    ) -> Result<()> {
+        for op in &batch.ops {
+            if let Op::Redact { position, .. } = op {
+                self.read_header(durable, *position)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is needed, and where that is a position, what the rest of the batch will need too.
+    pub(crate) fn read(
+        &mut self,
+        durable: &RwLock<Durable>,
+        batch: &Batch<'_>,
+        need: Need,
+    ) -> Result<()> {
+        match need {
+            Need::Header(position) => {
+                self.read_header(durable, position)?;
+                // Else the batch would ask for it for ever.
+                let is_read = self.headers.contains_key(&position.0);
+                let lost = || {
+                    Error::new(
+                        ErrorKind::Damaged,
+                        format!("position {position} can't be found any more"),
+                    )
+                };
+                is_read.then_some(()).ok_or_else(lost)
+            }
+            Need::Position(source, ordinal) => {
+                self.read_position(durable, source, ordinal)?;
+                let expecting = batch.ops.iter().filter_map(stream_expected_at);
+                expecting
+                    .into_iter()
+                    .try_for_each(|stream| self.read_last(durable, &stream))
+            }
+        }
+    }
+
+    fn read_header(&mut self, durable: &RwLock<Durable>, position: Position) -> Result<()> {
+        if self.headers.contains_key(&position.0) {
+            return Ok(());
+        }
+        let Some(place) = Place::of(&read(durable), position.0) else {
+            return Ok(());
+        };
+        self.headers.insert(position.0, place.frame()?.header);
+        Ok(())
+    }
+
+    /// Reads where the last record of a stream is.
+    fn read_last(&mut self, durable: &RwLock<Durable>, stream: &StreamId) -> Result<()> {
+        let last = {
+            let durable = read(durable);
+            let directory = &durable.directory;
+            directory.number(stream).and_then(|number| {
+                let last = directory.stream(number)?.last_sequence();
+                directory.resolve(number, last)
+            })
+        };
+        last.map_or(Ok(()), |(source, ordinal)| {
+            self.read_position(durable, source, ordinal)
+        })
+    }
+
+    fn read_position(
+        &mut self,
+        durable: &RwLock<Durable>,
+        source: u32,
+        ordinal: u32,
+    ) -> Result<()> {
+        if self.positions.contains_key(&(source, ordinal)) {
+            return Ok(());
+        }
+        let spot = read(durable).spot(source, ordinal)?;
+        let frame = spot.frame()?;
+        self.positions
+            .insert((source, ordinal), position_of(&spot.segment, &frame));
+        Ok(())
+    }
+}
+
+/// The stream whose last record an op expects at a position.
+fn stream_expected_at(op: &Op<'_>) -> Option<StreamId> {
+    let (stream, expected) = match op {
+        Op::Append {
+            stream, expected, ..
+        }
+        | Op::Truncate {
+            stream, expected, ..
+        }
+        | Op::Fork {
+            parent: stream,
+            expected,
+            ..
+        }
+        | Op::Snapshot {
+            stream, expected, ..
+        }
+        | Op::Delete { stream, expected } => (stream, expected),
+        Op::Redact { .. } => return None,
+    };
+    matches!(expected, Expected::At(_)).then_some(*stream)
+}

@@ -1,0 +1,162 @@
+//! [`OpenGroup`]: the batches that gather to be written together.
+
+use std::io;
+
+use super::{due::Due, group::Group};
+use crate::{format::record, storage::File, store::published::durable::Entries, sync::Arc};
+
+/// The unit in which the operating system writes files.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// A buffer has room for this many bytes from the start.
+const BUFFER_BYTES_MIN: usize = 16 << 10;
+
+/// A group that still gathers.
+pub(crate) struct OpenGroup {
+    pub(crate) group: Arc<Group>,
+    /// The offset of its first byte.
+    pub(crate) start: u64,
+    /// Its bytes, behind `lead` bytes that make them lie in memory as they will lie in pages of the file: then
+    /// a storage may hand them to the device as they are.
+    pub(crate) bytes: Vec<u8>,
+    lead: usize,
+    pub(crate) entries: Entries,
+    /// Whether one of its batches is to be flushed.
+    pub(crate) sync: bool,
+    /// How many threads wait for it.
+    pub(crate) waiters: u32,
+    /// What was asked of the flusher thread for it.
+    pub(crate) urgency: FlushUrgency,
+    /// The header of its last record.
+    pub(crate) last: Option<Held>,
+    /// When it is to be flushed at the latest, if one of its batches says so.
+    pub(crate) due: Option<Due>,
+}
+
+/// How soon the flusher thread is to lead a group that no thread waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) enum FlushUrgency {
+    #[default]
+    Nothing,
+    /// After a short while, so that more can gather.
+    Soon,
+    Now,
+}
+
+/// A frame whose header may still change.
+pub(crate) struct Held {
+    /// Where it is in the bytes of the open group.
+    pub(crate) at: usize,
+    pub(crate) offset: u64,
+    pub(crate) header: record::Header,
+}
+
+impl OpenGroup {
+    /// A group that begins at `start`, and gathers in a buffer that was used before.
+    pub(crate) fn new(start: u64, mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        bytes.reserve(BUFFER_BYTES_MIN);
+        let in_memory = bytes.as_ptr().addr() as u64 % PAGE_BYTES;
+        let lead = (PAGE_BYTES + start % PAGE_BYTES - in_memory) % PAGE_BYTES;
+        let lead = usize::try_from(lead).expect("less than a page");
+        bytes.resize(lead, 0);
+        Self {
+            group: Arc::default(),
+            start,
+            bytes,
+            lead,
+            entries: Entries::default(),
+            sync: false,
+            waiters: 0,
+            urgency: FlushUrgency::Nothing,
+            last: None,
+            due: None,
+        }
+    }
+
+    /// The offset after its last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.staged().len() as u64
+    }
+
+    /// The bytes to write at `start`.
+    pub(crate) fn staged(&self) -> &[u8] {
+        &self.bytes[self.lead..]
+    }
+
+    /// Has the last record say up to where the segment is durable now, when the group is about to be written. What was staged
+    /// while the group before was being flushed says no more than that one did. After this, only the last group of the log is
+    /// one that nothing behind it proves durable.
+    pub(crate) fn prove(&mut self, synced_end: u64, salt: u32) {
+        let Some(last) = self
+            .last
+            .as_mut()
+            .filter(|last| last.header.watermark < synced_end)
+        else {
+            return;
+        };
+        last.header.watermark = synced_end;
+        self.bytes[last.at..last.at + record::HEADER_BYTES]
+            .copy_from_slice(&last.header.encode(salt, last.offset));
+    }
+
+    /// Writes it into a file that has room up to `capacity`, and flushes it if one of its batches asks for that, together
+    /// with what was written before and isn't flushed.
+    pub(crate) fn write_to(
+        &mut self,
+        file: &dyn File,
+        capacity: u64,
+        earlier_unsynced: bool,
+    ) -> Result<(), Unwritten> {
+        // The operating system then needn't read the last page before it changes part of it.
+        if self.end().next_multiple_of(PAGE_BYTES) <= capacity {
+            self.pad();
+        }
+        let written = match (self.sync, earlier_unsynced) {
+            (true, false) => file.write_durable_at(self.start, self.staged()),
+            _ => file.write_at(self.start, self.staged()),
+        };
+        written.map_err(Unwritten::of_these_bytes)?;
+        if self.sync && earlier_unsynced {
+            file.sync().map_err(Unwritten::Failed)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Fills up the last page with zeros.
+    fn pad(&mut self) {
+        let end = self.end();
+        let padding =
+            usize::try_from(end.next_multiple_of(PAGE_BYTES) - end).expect("less than a page");
+        self.bytes.resize(self.bytes.len() + padding, 0);
+    }
+}
+
+/// Why a group was not written.
+pub(crate) enum Unwritten {
+    /// The device is full. Bytes before the group are not concerned.
+    Full(io::Error),
+    /// Something else: it is unknown what is on the device.
+    Failed(io::Error),
+}
+
+impl Unwritten {
+    /// A failure that concerns the bytes of the group alone: they were written, and flushed only if all before them was
+    /// flushed already.
+    fn of_these_bytes(error: io::Error) -> Self {
+        if is_full(&error) {
+            Self::Full(error)
+        } else {
+            Self::Failed(error)
+        }
+    }
+}
+
+/// Whether an error says that there is no room.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}

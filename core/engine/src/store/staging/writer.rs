@@ -1,0 +1,296 @@
+//! [`Writer`]: the state of the one writer: everything that is staged or written and not yet published.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{due::Due, open_group::OpenGroup, phase::Phase, prepare::Prepared};
+use crate::{
+    OpResult, Position, StreamId,
+    format::{index, record},
+    index::stream::Stream,
+    log::segment::Segment,
+    store::published::durable::Durable,
+    sync::Arc,
+};
+
+/// A buffer larger than this is not kept for the next group.
+const SPARE_BYTES_MAX: usize = 16 << 20;
+
+/// The bytes of a mark.
+pub(crate) const MARK_BYTES: u64 = record::frame_bytes(8) as u64;
+
+/// Everything that only the writer knows: what is staged but not published.
+pub(crate) struct Writer {
+    pub(crate) active: Arc<Segment>,
+    /// Where the staged records of the active segment end.
+    pub(crate) end: u64,
+    /// Up to where bytes were handed to the operating system.
+    pub(crate) written_end: u64,
+    /// Up to where bytes are known durable.
+    pub(crate) synced_end: u64,
+    /// The end of what was found after a crash and nothing proves durable. It begins at `synced_end`, and is made
+    /// durable before anything is appended.
+    pub(crate) unproven_end: Option<u64>,
+    /// Up to where the active segment may be filled.
+    pub(crate) capacity: u64,
+    /// The size of the active segment's index block if all that is staged were in it.
+    pub(crate) index_bytes: u64,
+    /// The position that the next staged record gets.
+    pub(crate) next_position: u64,
+    /// The time of the last staged record, or where the active segment has none its base time.
+    pub(crate) last_time_ms: u64,
+    /// The epoch that the mark of this writer says, until that is staged: before its first batch.
+    pub(crate) mark: Option<u32>,
+    /// The same once it is staged, until it is published: what is refused is staged again.
+    pub(super) staged_mark: Option<u32>,
+    pub(crate) heads: Vec<Head>,
+    pub(crate) new_ids: HashMap<StreamId, u32>,
+    /// Keys that are staged but not published: their streams and hashes.
+    pub(crate) new_keys: HashSet<(u32, u64)>,
+    pub(crate) open: Option<OpenGroup>,
+    /// What is being done, and whether batches are taken.
+    pub(crate) phase: Phase,
+    /// Whether the next group is to be flushed, with all that was written before.
+    pub(crate) sync_asked: bool,
+    /// When what was written and not flushed is to be flushed at the latest, if a batch says so.
+    pub(crate) due: Option<Due>,
+    /// How many threads wrote at the same time, as the last write saw it.
+    pub(crate) threads_seen: u32,
+    pub(crate) spare_buffer: Vec<u8>,
+    /// The heads that the batch being staged has changed, as they were. Kept for its memory.
+    pub(crate) changed: Vec<(u32, Head)>,
+    /// Whether the active segment's file may be made longer: it was cut at the last close, or there was no room for more.
+    pub(crate) extendable: bool,
+    /// Whether the maintenance thread was asked to make the next segment's space.
+    pub(crate) spare_asked: bool,
+    /// Where the active segment ended when a checkpoint was last asked for, or where it began if that was before.
+    pub(crate) checkpoint_asked: u64,
+    /// How much was written between then and the beginning of the active segment.
+    pub(crate) unsaved_before: u64,
+}
+
+/// What the writer knows of a stream, staged records included.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Head {
+    pub(crate) last_sequence: u32,
+    /// How many data records it was ever given.
+    pub(crate) ordinals: u32,
+    pub(crate) last_position: LastPosition,
+    /// The last segment that its data records are in.
+    pub(crate) row_segment: u32,
+    pub(crate) deleted: bool,
+}
+
+/// The position of a stream's last data record, if the writer knows it: it does after an append. In 8 bytes, because
+/// every stream has one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct LastPosition(u64);
+
+impl LastPosition {
+    const UNKNOWN: u64 = 1 << 63;
+
+    /// 0 for a stream without records.
+    pub(crate) fn known(position: u64) -> Self {
+        Self(position & !Self::UNKNOWN)
+    }
+
+    /// Unknown since the record at a position, or with 0 since the store was opened. Once that record is published, the
+    /// directory knows what the last one is.
+    pub(crate) fn unknown_since(position: u64) -> Self {
+        Self(position | Self::UNKNOWN)
+    }
+
+    /// The position, or since when it is unknown.
+    pub(crate) fn get(self) -> Result<u64, u64> {
+        if self.0 & Self::UNKNOWN == 0 {
+            Ok(self.0)
+        } else {
+            Err(self.0 & !Self::UNKNOWN)
+        }
+    }
+}
+
+/// What staging a batch came to.
+pub(crate) struct Staged {
+    /// Whether the batch has no record.
+    pub(crate) is_empty: bool,
+    pub(crate) last_position: Position,
+    pub(crate) ops: Vec<OpResult>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        durable: &Durable,
+        active: Arc<Segment>,
+        synced_end: u64,
+        capacity: u64,
+    ) -> Self {
+        let last_time_ms = durable.last_time_ms.max(active.header.base_time_ms);
+        Self {
+            active,
+            end: durable.end,
+            written_end: durable.end,
+            synced_end,
+            unproven_end: (synced_end < durable.end).then_some(durable.end),
+            capacity,
+            index_bytes: durable.active_index.encoded_bytes(),
+            next_position: durable.next_position,
+            last_time_ms,
+            mark: None,
+            staged_mark: None,
+            heads: heads(durable),
+            new_ids: HashMap::new(),
+            new_keys: HashSet::new(),
+            open: None,
+            phase: Phase::default(),
+            sync_asked: false,
+            due: None,
+            threads_seen: 0,
+            spare_buffer: Vec::new(),
+            changed: Vec::new(),
+            extendable: true,
+            spare_asked: false,
+            checkpoint_asked: durable.end,
+            unsaved_before: 0,
+        }
+    }
+
+    /// Turns to a new active segment.
+    pub(crate) fn switch_to(&mut self, active: Arc<Segment>, capacity: u64) {
+        let start = crate::format::segment::DATA_START;
+        self.unsaved_before += self.end.saturating_sub(self.checkpoint_asked);
+        self.last_time_ms = self.last_time_ms.max(active.header.base_time_ms);
+        self.active = active;
+        (self.end, self.written_end, self.synced_end) = (start, start, start);
+        self.capacity = capacity;
+        self.extendable = false;
+        self.due = None;
+        self.spare_asked = false;
+        self.checkpoint_asked = start;
+        self.index_bytes = index::Counts::default().encoded_bytes();
+    }
+
+    /// Whether a checkpoint is due after every `step` bytes, the active segment being `end` long: then it is asked for.
+    pub(crate) fn ask_for_checkpoint(&mut self, end: u64, step: u64) -> bool {
+        let is_due = self.unsaved_before + end.saturating_sub(self.checkpoint_asked) >= step;
+        if is_due {
+            (self.unsaved_before, self.checkpoint_asked) = (0, end);
+        }
+        is_due
+    }
+
+    /// Whether a prepared batch fits into the active segment, index block included.
+    pub(crate) fn has_room(&self, prepared: &Prepared) -> bool {
+        let used = self.end
+            + MARK_BYTES
+            + self.index_bytes
+            + prepared.bytes_max
+            + prepared.index_bytes_max;
+        used <= self.capacity
+    }
+
+    /// Whether a time can be stored in the active segment: up to 49 days from its base time on.
+    pub(crate) fn time_fits(&self, now_ms: u64) -> bool {
+        u32::try_from(self.time_ms(now_ms) - self.active.header.base_time_ms).is_ok()
+    }
+
+    /// The time of what is staged now: never before what stands before it, whatever the clock says.
+    pub(super) fn time_ms(&self, now_ms: u64) -> u64 {
+        now_ms.max(self.last_time_ms)
+    }
+
+    /// The number of a stream that exists, staged ones included.
+    pub(crate) fn number(&self, durable: &Durable, id: &StreamId) -> Option<u32> {
+        durable
+            .directory
+            .number(id)
+            .or_else(|| self.new_ids.get(id).copied())
+    }
+
+    /// Whether a batch with a key of this hash is staged but not published.
+    pub(crate) fn is_key_staged(&self, stream: u32, hash: u64) -> bool {
+        self.new_keys.contains(&(stream, hash))
+    }
+
+    /// Whether a stream is deleted, or about to be.
+    pub(crate) fn is_deleted(&self, number: u32) -> bool {
+        (number as usize)
+            .checked_sub(1)
+            .and_then(|index| self.heads.get(index))
+            .is_some_and(|head| head.deleted)
+    }
+
+    /// The open group is about to be written: what is settled only then.
+    pub(crate) fn prepare_to_write(&mut self, open: &mut OpenGroup, now_ms: impl FnOnce() -> u64) {
+        let due = Due::earliest(open.due, self.due);
+        open.sync |=
+            std::mem::take(&mut self.sync_asked) || due.is_some_and(|due| due.is_over(now_ms()));
+        open.prove(self.synced_end, self.active.seed);
+    }
+
+    /// A group was written and published.
+    pub(crate) fn published(&mut self, mut open: OpenGroup, end: u64, durable: &Durable) {
+        self.written_end = end;
+        self.staged_mark = None;
+        self.threads_seen = open.waiters + self.open.as_ref().map_or(0, |next| next.waiters);
+        if open.sync {
+            self.flushed(end);
+        } else {
+            self.due = Due::earliest(self.due, open.due);
+        }
+        self.forget_published(durable);
+        if self.spare_buffer.capacity() == 0 && open.bytes.capacity() <= SPARE_BYTES_MAX {
+            self.spare_buffer = std::mem::take(&mut open.bytes);
+        }
+    }
+
+    /// All that was written in the active segment is durable.
+    pub(crate) fn flushed(&mut self, end: u64) {
+        self.synced_end = end;
+        self.due = None;
+    }
+
+    /// Takes back all that is staged, as if it never was: what was published is all there is. Gives the group that gathered.
+    pub(crate) fn take_back(&mut self, durable: &Durable) -> Option<OpenGroup> {
+        assert_eq!(
+            self.written_end, durable.end,
+            "what was written in good order was published"
+        );
+        self.end = self.written_end;
+        self.index_bytes = durable.active_index.encoded_bytes();
+        self.next_position = durable.next_position;
+        self.last_time_ms = durable.last_time_ms.max(self.active.header.base_time_ms);
+        self.heads = heads(durable);
+        self.new_ids.clear();
+        self.new_keys.clear();
+        self.changed.clear();
+        self.mark = self.staged_mark.take().or(self.mark);
+        self.open.take()
+    }
+
+    /// Forgets what was just published.
+    fn forget_published(&mut self, durable: &Durable) {
+        if !self.new_ids.is_empty() {
+            self.new_ids
+                .retain(|id, _| durable.directory.number(id).is_none());
+        }
+        if !self.new_keys.is_empty() {
+            self.new_keys.clear();
+            let open = self.open.iter().flat_map(|open| &open.entries.keys);
+            self.new_keys.extend(open.map(|key| (key.stream, key.hash)));
+        }
+    }
+}
+
+fn heads(durable: &Durable) -> Vec<Head> {
+    let head = |stream: &Stream| Head {
+        last_sequence: stream.last_sequence(),
+        ordinals: stream.ordinals,
+        last_position: match stream.last_sequence() {
+            0 => LastPosition::known(0),
+            _ => LastPosition::unknown_since(0),
+        },
+        row_segment: stream.runs.last().map_or(0, |run| run.segment.0),
+        deleted: stream.deleted,
+    };
+    durable.directory.streams().iter().map(head).collect()
+}

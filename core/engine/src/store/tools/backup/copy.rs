@@ -1,0 +1,229 @@
+//! Copying the segments of a store.
+
+use std::io;
+
+use super::{
+    check::{Check, check_tail},
+    place::{CHUNK_BYTES, There, check_place, has_beginning, identity, there},
+    source::{Source, sources, tail},
+};
+use crate::{
+    Backup, BackupOptions, Error, ErrorKind, Result,
+    format::{files, segment::DATA_START},
+    storage::{Access, IoContext, Storage},
+    store::{commit::shared::Shared, files::small, open::lock},
+};
+
+/// How the names of segments end.
+const SEGMENT: &str = ".seg";
+
+/// Damage of the store that a backup met.
+#[derive(Default)]
+struct Damage {
+    /// What it is in the first segment that has any.
+    first: Option<Error>,
+    /// How many segments have any.
+    segments: u64,
+}
+
+/// Copies what is published to another place, durably.
+pub(crate) fn backup(
+    shared: &Shared,
+    target: &dyn Storage,
+    holder: &str,
+    options: BackupOptions,
+) -> Result<Backup> {
+    let (sources, last_position) = sources(shared);
+    let place = target.describe();
+    if target.is_inside(&*shared.storage) {
+        return Err(Error::new(
+            ErrorKind::InvalidInput,
+            format!(
+                "{place} is inside the store's own folder, {}; give another one",
+                shared.storage.describe()
+            ),
+        ));
+    }
+    let had = check_place(shared, target, &place)?;
+    let _lock = lock::lock(target, holder)?;
+    if !had.iter().any(|name| name == files::IDENTITY) {
+        small::replace(target, files::IDENTITY, &identity(&*shared.storage)?)?;
+    }
+    let sources = sources.with_context(|| format!("{}: reading", shared.storage.describe()))?;
+    // Before anything is changed.
+    let (mut plan, mut damage) = (Vec::with_capacity(sources.len()), Damage::default());
+    for source in sources {
+        let there = check_there(&source, target, &had, options, &mut damage)?;
+        plan.push((source, there));
+    }
+    let newest = plan.last().map(|(source, _)| source.name.as_str());
+    let is_beyond = |name: &&String| {
+        name.ends_with(SEGMENT) && newest.is_none_or(|newest| name.as_str() > newest)
+    };
+    if let Some(later) = had.iter().find(is_beyond) {
+        return Err(Error::new(
+            ErrorKind::Conflict,
+            format!("{place}: {later} is beyond the end of this store; give an empty folder"),
+        ));
+    }
+    let done = copy_all(&plan, target, &had, &mut damage)?;
+    target
+        .sync_dir()
+        .with_context(|| format!("{place}: making its names durable"))?;
+    damage.check(&place)?;
+    Ok(Backup {
+        last_position,
+        ..done
+    })
+}
+
+impl Damage {
+    fn add(&mut self, found: Option<Error>) {
+        if let Some(error) = found {
+            self.segments += 1;
+            self.first.get_or_insert(error);
+        }
+    }
+
+    /// An error where there is any.
+    fn check(self, place: &str) -> Result<()> {
+        let Some(first) = self.first else {
+            return Ok(());
+        };
+        let others = match self.segments - 1 {
+            0 => String::new(),
+            1 => "; 1 more segment is damaged".to_owned(),
+            others => format!("; {others} more segments are damaged"),
+        };
+        let message = format!(
+            "{place}: everything was copied, but the store is damaged, and so is its copy: {first}{others}"
+        );
+        Err(Error::new(ErrorKind::Damaged, message))
+    }
+}
+
+/// Copies what the target hasn't, segment by segment.
+fn copy_all(
+    plan: &[(Source, There)],
+    target: &dyn Storage,
+    had: &[String],
+    damage: &mut Damage,
+) -> Result<Backup> {
+    let place = target.describe();
+    let failed = |error: io::Error, what: &str| Error::from_io(error, format!("{place}: {what}"));
+    let mut done = Backup::default();
+    // A segment to be sealed, and whether what was copied of it is sound.
+    let mut unsealed: Option<(&Source, bool)> = None;
+    for (source, there) in plan {
+        let copying = |error| failed(error, &format!("copying {}", source.name));
+        if *there == There::Nothing {
+            copy(source, DATA_START, target, *there).map_err(copying)??;
+        }
+        if let Some((before, is_sound)) = unsealed.take() {
+            let found = seal(before, target)
+                .map_err(|error| failed(error, &format!("sealing {}", before.name)))?;
+            damage.add(found.filter(|_| is_sound));
+        }
+        if *there == There::Same {
+            done.segments_kept += 1;
+            continue;
+        }
+        // No segment but the last two may lack what seals it, whatever breaks the backup off.
+        let is_followed = had
+            .iter()
+            .any(|name| name.ends_with(SEGMENT) && *name > source.name);
+        let end = if is_followed {
+            source.end
+        } else {
+            source.data_end
+        };
+        let found = copy(source, end, target, *there).map_err(copying)??;
+        unsealed = Some((source, found.is_none())).filter(|_| end < source.end);
+        damage.add(found);
+        done.segments_copied += 1;
+        done.bytes_copied += source.end;
+    }
+    Ok(done)
+}
+
+/// What the backup has of a segment; refuses to go on with what has become another store, or is the only whole copy.
+fn check_there(
+    source: &Source,
+    target: &dyn Storage,
+    had: &[String],
+    options: BackupOptions,
+    damage: &mut Damage,
+) -> Result<There> {
+    let (place, name) = (target.describe(), &source.name);
+    let there = there(source, target, had, options);
+    let (there, found) = there.with_context(|| format!("{place}: reading {name}"))?;
+    match (there, found) {
+        (There::Ahead, _) => Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "{place}: {name} has what this store hasn't, or is damaged; verify it, or give an empty folder"
+            ),
+        )),
+        (There::Damaged, Some(error)) => Err(only_copy(source, target, &error)),
+        (there, found) => {
+            damage.add(found);
+            Ok(there)
+        }
+    }
+}
+
+/// What is damaged must not take the place of what may be whole.
+fn only_copy(source: &Source, target: &dyn Storage, damage: &Error) -> Error {
+    let (place, name) = (target.describe(), &source.name);
+    let what = format!(
+        "{place}: {name} isn't as the store has it, and the store's own is damaged, so that it isn't copied over: \
+         {damage}; verify both, and repair the store, or restore it from the backup"
+    );
+    Error::new(ErrorKind::Damaged, what)
+}
+
+/// Seals a segment whose records the backup has; gives the damage of what seals it.
+fn seal(source: &Source, target: &dyn Storage) -> io::Result<Option<Error>> {
+    let file = target.open(&source.name, Access::Write)?;
+    let tail = tail(source, &*source.file)?;
+    file.write_at(source.data_end, &tail)?;
+    file.sync()?;
+    Ok(check_tail(source, tail.into()))
+}
+
+/// Copies a segment up to an offset, under another name until that is done, and gives its damage. The inner error is of
+/// damage that would take the place of what may be whole.
+fn copy(
+    source: &Source,
+    end: u64,
+    target: &dyn Storage,
+    had: There,
+) -> io::Result<Result<Option<Error>>> {
+    let unfinished = format!("{}{}", source.name, files::UNFINISHED);
+    let write = || {
+        let file = target.create(&unfinished)?;
+        let (mut at, mut chunk, mut check) = (0, vec![0; CHUNK_BYTES], Check::new(source));
+        while at < end {
+            let length = usize::try_from(end - at)
+                .unwrap_or(usize::MAX)
+                .min(CHUNK_BYTES);
+            source.file.read_at(at, &mut chunk[..length])?;
+            check.take(&chunk[..length]);
+            file.write_at(at, &chunk[..length])?;
+            at += length as u64;
+        }
+        let damage = check.finish();
+        if let Some(error) = damage.as_ref().filter(|_| had != There::Nothing)
+            && !has_beginning(source, target)?
+        {
+            target.remove(&unfinished)?;
+            return Ok(Err(only_copy(source, target, error)));
+        }
+        file.sync()?;
+        target.rename(&unfinished, &source.name)?;
+        target.sync_dir()?;
+        Ok(Ok(damage))
+    };
+    // If it can't be removed now, the opening of the backup removes it.
+    write().inspect_err(|_| drop(target.remove(&unfinished)))
+}

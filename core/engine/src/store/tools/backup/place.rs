@@ -1,0 +1,180 @@
+//! What the place of a backup has already.
+
+use std::io;
+
+use super::{
+    check::Check,
+    source::{Source, both, header, tail},
+};
+use crate::{
+    BackupOptions, Error, ErrorKind, Result,
+    format::{files, segment::DATA_START},
+    storage::{Access, File, Storage},
+    store::{commit::shared::Shared, files::small, open::folder::IDENTITY_BYTES_MAX},
+};
+
+/// How many of the last bytes that a backup has of a segment are compared.
+const COMPARED_BYTES: u64 = 64 << 10;
+
+/// At how many places, evenly apart, a segment that a backup has is compared, and how many bytes at each.
+const SAMPLES: u64 = 16;
+
+const SAMPLE_BYTES: u64 = 4 << 10;
+
+/// How many bytes are copied at a time.
+pub(super) const CHUNK_BYTES: usize = 1 << 20;
+
+/// What a backup has of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum There {
+    /// Nothing.
+    Nothing,
+    /// Its beginning, or all of its records and not what seals it.
+    Beginning,
+    /// All of it.
+    Same,
+    /// All of it, and some of it isn't as it was copied.
+    Damaged,
+    /// Something that the store hasn't.
+    Ahead,
+}
+
+/// The files that the target has; refuses one that is no place for a backup of this store.
+pub(super) fn check_place(
+    shared: &Shared,
+    target: &dyn Storage,
+    place: &str,
+) -> Result<Vec<String>> {
+    let failed = |error: io::Error, what: &str| Error::from_io(error, format!("{place}: {what}"));
+    target
+        .create_dir()
+        .map_err(|error| failed(error, "making the folder"))?;
+    let identity = identity(&*shared.storage)?;
+    let had = target
+        .list()
+        .map_err(|error| failed(error, "listing its files"))?;
+    let is_backup = had.iter().any(|name| name == files::IDENTITY);
+    if is_backup && self::identity(target)? != identity {
+        return Err(Error::new(
+            ErrorKind::InvalidInput,
+            format!("{place} is another store; give an empty folder, or a backup of this one"),
+        ));
+    }
+    // What a backup leaves that was cut off before it had begun.
+    let unfinished = format!("{}{}", files::IDENTITY, files::UNFINISHED);
+    let is_own = |name: &&String| **name == files::LOCK || **name == unfinished;
+    if !is_backup && let Some(other) = had.iter().find(|name| !is_own(name)) {
+        return Err(Error::new(
+            ErrorKind::InvalidInput,
+            format!("{place} has other files, such as {other}; give an empty folder"),
+        ));
+    }
+    // A writer leaves these: what it wrote would be lost.
+    let writers = [files::CHECKPOINT, files::END, files::WATERMARK];
+    if let Some(name) = had.iter().find(|name| writers.contains(&name.as_str())) {
+        return Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "{place} was opened for writing since it was made, for it has {name}; give an empty folder"
+            ),
+        ));
+    }
+    Ok(had)
+}
+
+pub(super) fn identity(storage: &dyn Storage) -> Result<Vec<u8>> {
+    let missing = || small::reading(storage, files::IDENTITY, io::ErrorKind::NotFound.into());
+    let file = small::open(storage, files::IDENTITY)?.ok_or_else(missing)?;
+    small::start(storage, files::IDENTITY, &*file, IDENTITY_BYTES_MAX)
+}
+
+/// What the backup has of a segment, and the damage of the store's own where all of that was read.
+///
+/// A segment's header has a salt of its own, and what seals it has the checksum of its index and continues the chain of its
+/// records: two that are sealed alike have the same history, so that what else differs is damage.
+pub(super) fn there(
+    source: &Source,
+    target: &dyn Storage,
+    had: &[String],
+    options: BackupOptions,
+) -> io::Result<(There, Option<Error>)> {
+    if !had.contains(&source.name) {
+        return Ok((There::Nothing, None));
+    }
+    let there = target.open(&source.name, Access::Read)?;
+    let is_whole = there.len()? == source.end;
+    let is_sealed_alike = is_whole
+        && source.data_end < source.end
+        && tail(source, &*there)? == tail(source, &*source.file)?;
+    if !is_sealed_alike && is_ahead(source, &*there)? {
+        return Ok((There::Ahead, None));
+    }
+    if !is_whole {
+        return Ok((There::Beginning, None));
+    }
+    let is_sealed_otherwise = !is_sealed_alike && source.data_end < source.end;
+    if !options.verify && !is_sealed_otherwise && is_same_in_samples(source, &*there)? {
+        return Ok((There::Same, None));
+    }
+    let (is_same, damage) = compare(source, &*there)?;
+    Ok((if is_same { There::Same } else { There::Damaged }, damage))
+}
+
+/// Whether the header of a segment and samples of its records are as they were copied.
+fn is_same_in_samples(source: &Source, there: &dyn File) -> io::Result<bool> {
+    let begin = DATA_START;
+    if header(there)? != header(&*source.file)? {
+        return Ok(false);
+    }
+    let step = (source.data_end.saturating_sub(begin) / SAMPLES).max(SAMPLE_BYTES);
+    let mut at = begin;
+    while at < source.data_end {
+        let [one, other] = both(source, there, at, (at + SAMPLE_BYTES).min(source.data_end))?;
+        if one != other {
+            return Ok(false);
+        }
+        at += step;
+    }
+    Ok(true)
+}
+
+/// Whether all bytes of a segment are as they were copied, and the damage of the store's own.
+fn compare(source: &Source, there: &dyn File) -> io::Result<(bool, Option<Error>)> {
+    let (mut at, mut is_same, mut check) = (0, true, Check::new(source));
+    while at < source.end {
+        let end = (at + CHUNK_BYTES as u64).min(source.end);
+        let [own, copied] = both(source, there, at, end)?;
+        is_same &= own == copied;
+        check.take(&own);
+        at = end;
+    }
+    Ok((is_same, check.finish()))
+}
+
+/// Whether the backup's segment isn't a beginning of this one: the store was restored from an earlier backup, or the backup
+/// was written to, so that the two have become different stores. Each record is chained to the one before, so that the last
+/// ones tell of all.
+fn is_ahead(source: &Source, there: &dyn File) -> io::Result<bool> {
+    let length = there.len()?;
+    if length > source.end || length < DATA_START || header(there)? != header(&*source.file)? {
+        return Ok(true);
+    }
+    let end = length.min(source.data_end);
+    let [one, other] = both(source, there, end.saturating_sub(COMPARED_BYTES), end)?;
+    Ok(one != other)
+}
+
+/// Whether what the backup has of a segment is how the store's own begins.
+pub(super) fn has_beginning(source: &Source, target: &dyn Storage) -> io::Result<bool> {
+    let there = target.open(&source.name, Access::Read)?;
+    let (mut at, length) = (0, there.len()?.min(source.end));
+    while at < length {
+        let end = (at + CHUNK_BYTES as u64).min(length);
+        let [one, other] = both(source, &*there, at, end)?;
+        if one != other {
+            return Ok(false);
+        }
+        at = end;
+    }
+    Ok(true)
+}

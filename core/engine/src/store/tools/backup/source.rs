@@ -1,0 +1,70 @@
+//! [`Source`]: one segment to copy, as it stands when the backup begins; and what the backup has of it.
+
+use std::io;
+
+use crate::{
+    Position, format::segment::HEADER_BYTES, log::segment::Segment, storage::File,
+    store::commit::shared::Shared, sync::Arc,
+};
+
+/// One segment to copy.
+pub(super) struct Source {
+    pub(super) name: String,
+    pub(super) segment: Arc<Segment>,
+    pub(super) file: Arc<dyn File>,
+    /// Where its records end.
+    pub(super) data_end: u64,
+    /// Where what seals it ends; the end of its records where it isn't sealed.
+    pub(super) end: u64,
+}
+
+/// The segments to copy, and the last position that they have.
+pub(super) fn sources(shared: &Shared) -> (io::Result<Vec<Source>>, Position) {
+    let durable = shared.durable();
+    let source = |segment: &Arc<Segment>| {
+        let data_end = durable.end_of(segment);
+        let end = if segment.trailer().is_some() {
+            segment.file.len()?
+        } else {
+            data_end
+        };
+        let (name, file) = (segment.name.clone(), Arc::clone(&segment.file));
+        Ok(Source {
+            name,
+            segment: Arc::clone(segment),
+            file,
+            data_end,
+            end,
+        })
+    };
+    let sources: io::Result<Vec<Source>> = durable.segments.iter().map(source).collect();
+    (sources, Position(durable.next_position - 1))
+}
+
+pub(super) fn header(file: &dyn File) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; HEADER_BYTES];
+    file.read_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The bytes of the store's segment and of the backup's between two offsets.
+pub(super) fn both(
+    source: &Source,
+    there: &dyn File,
+    from: u64,
+    to: u64,
+) -> io::Result<[Vec<u8>; 2]> {
+    let length = usize::try_from(to - from).map_err(io::Error::other)?;
+    let mut parts = [vec![0; length], vec![0; length]];
+    source.file.read_at(from, &mut parts[0])?;
+    there.read_at(from, &mut parts[1])?;
+    Ok(parts)
+}
+
+/// What seals a segment.
+pub(super) fn tail(source: &Source, file: &dyn File) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(source.end - source.data_end).map_err(io::Error::other)?;
+    let mut bytes = vec![0; length];
+    file.read_at(source.data_end, &mut bytes)?;
+    Ok(bytes)
+}

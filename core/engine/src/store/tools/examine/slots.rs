@@ -1,0 +1,395 @@
+//! [`Slot`]: the places of the segments of a store that doesn't open, and what can be used of the files there.
+
+use std::sync::Arc;
+
+use super::{
+    seed,
+    sources::{Sources, footer_of, named_salts},
+    survey::Source,
+};
+use crate::{
+    ErrorKind, Result, SegmentId,
+    format::{
+        files::{self, Identity},
+        index::{TRAILER_BYTES, Trailer},
+        segment::{COPIES, COPY_BYTES, DATA_START, HEADER_BYTES, Header},
+    },
+    limits,
+    log::segment::Segment,
+    storage::{Access, File, IoContext, Storage},
+    store::segments::chain,
+};
+
+/// Numbers that are missing between two files are filled in up to this many; what lies further on is no part of the store.
+const MISSING_MAX: u32 = 1024;
+
+/// The place of one segment.
+pub(crate) struct Slot {
+    pub(crate) id: SegmentId,
+    pub(crate) state: State,
+}
+
+impl Slot {
+    pub(super) fn file_bytes(&self) -> Result<u64> {
+        let length = match &self.state {
+            State::Usable(segment) => segment.file.len(),
+            State::Headless { file, .. } => file.len(),
+            State::Lost(_) => Ok(0),
+        };
+        let length = length.with_context(|| format!("measuring segment {}", self.id))?;
+        Ok(length.min(limits::SEGMENT_BYTES_MAX))
+    }
+
+    /// The header, where it is there.
+    pub(super) fn header(&self) -> Option<&Header> {
+        match &self.state {
+            State::Usable(segment) => Some(&segment.header),
+            _ => None,
+        }
+    }
+}
+
+/// What is there.
+pub(crate) enum State {
+    /// A segment with a header.
+    Usable(Arc<Segment>),
+    /// Every copy of its header is lost; its records are there.
+    Headless { file: Arc<dyn File>, seed: u32 },
+    /// No segment that can be used; why the file that is there can't be.
+    Lost(Option<Unusable>),
+}
+
+/// A file that is named like a segment and can't be used as that.
+pub(crate) struct Unusable {
+    pub(crate) why: String,
+    /// It is another segment of the same store.
+    pub(crate) is_segment: Option<SegmentId>,
+    /// The position behind the highest that it is known to have.
+    pub(crate) next_position: u64,
+}
+
+impl Unusable {
+    fn of(why: String) -> Self {
+        Self {
+            why,
+            is_segment: None,
+            next_position: 0,
+        }
+    }
+
+    /// A segment that is no part of the log here.
+    fn stray(segment: &Segment, why: String) -> Self {
+        let next_position = next_position(&segment.header, segment.trailer());
+        Self {
+            why,
+            is_segment: None,
+            next_position,
+        }
+    }
+}
+
+fn next_position(header: &Header, trailer: Option<&Trailer>) -> u64 {
+    trailer.map_or(header.base_position, |trailer| {
+        trailer.next_position.max(header.base_position)
+    })
+}
+
+/// Everything that the numbers of the segments lead to.
+pub(crate) struct Slots {
+    /// From the first to the last that can be used.
+    pub(crate) slots: Vec<Slot>,
+    /// Files that aren't part of the store, though they are named like one, and why.
+    pub(crate) strays: Vec<(SegmentId, String)>,
+    /// The position behind the highest of those.
+    pub(crate) stray_position: u64,
+    /// Files that have each other's names: which, and the segments that they are.
+    pub(crate) misnamed: Vec<(SegmentId, SegmentId)>,
+}
+
+impl State {
+    fn next_position(&self) -> u64 {
+        match self {
+            Self::Usable(segment) => next_position(&segment.header, segment.trailer()),
+            Self::Lost(Some(unusable)) => unusable.next_position,
+            Self::Headless { .. } | Self::Lost(None) => 0,
+        }
+    }
+
+    /// The same, as what can't be used.
+    fn stray(&self, why: String) -> Unusable {
+        match self {
+            Self::Usable(segment) => Unusable::stray(segment, why),
+            _ => Unusable::of(why),
+        }
+    }
+}
+
+impl Slots {
+    /// Looks at every file that is named like a segment.
+    pub(crate) fn of(storage: &dyn Storage, sources: &Sources) -> Result<Self> {
+        let identity = &sources.identity;
+        let mut slots: Vec<Slot> = Vec::new();
+        let mut strays: Vec<(SegmentId, String)> = Vec::new();
+        let mut stray_position = 0;
+        for id in chain::segment_ids(storage)? {
+            let next = slots.last().map_or(1, |slot| slot.id.0.saturating_add(1));
+            let state = open(storage, id, identity)?;
+            if id.0 - next > MISSING_MAX {
+                strays.push((id, format!("segments {next} to {} are missing", id.0 - 1)));
+                stray_position = stray_position.max(state.next_position());
+                continue;
+            }
+            slots.extend((next..id.0).map(|number| Slot {
+                id: SegmentId(number),
+                state: State::Lost(None),
+            }));
+            slots.push(Slot { id, state });
+        }
+        let mut found = Self {
+            slots,
+            strays,
+            stray_position,
+            misnamed: Vec::new(),
+        };
+        found.drop_odd(&named_salts(
+            sources.checkpoint.as_ref(),
+            sources.end.as_ref(),
+        ));
+        found.find_misnamed();
+        found.drop_tail();
+        Ok(found)
+    }
+
+    /// Drops what doesn't fit between its neighbours: an older copy, or a file of another history of the store.
+    /// `named` are segments that something else names, and their salts.
+    fn drop_odd(&mut self, named: &[Option<(SegmentId, u32)>]) {
+        let is_named = |slot: &Slot| match &slot.state {
+            State::Usable(segment) => named.contains(&Some((slot.id, segment.header.salt))),
+            _ => false,
+        };
+        let is_first = |slot: &Slot| match &slot.state {
+            State::Usable(segment) => segment.header.predecessor_end == 0,
+            _ => true,
+        };
+        if let Some(first) = self.slots.first_mut().filter(|slot| !is_first(slot)) {
+            let why = "its header names a segment before it".to_owned();
+            first.state = State::Lost(Some(first.state.stray(why)));
+        }
+        for place in 1..self.slots.len() {
+            let Some(why) = unlinked(&self.slots[place - 1], &self.slots[place]) else {
+                continue;
+            };
+            let holds = |one: Option<usize>, other: usize| {
+                let pair = one
+                    .and_then(|one| self.slots.get(one))
+                    .zip(self.slots.get(other));
+                pair.is_some_and(|(one, other)| is_linked(one, other))
+            };
+            let before_holds = place == 1 || holds(place.checked_sub(2), place - 1);
+            let is_before =
+                holds(Some(place), place + 1) && !before_holds || is_named(&self.slots[place]);
+            let odd = if is_before { place - 1 } else { place };
+            self.slots[odd].state = State::Lost(Some(self.slots[odd].state.stray(why)));
+        }
+    }
+
+    /// Notes files that are segments of the log under the names of others, and what positions the unusable ones have.
+    fn find_misnamed(&mut self) {
+        let is_usable = |id: SegmentId| {
+            self.slots.iter().any(|slot| {
+                slot.id == id && matches!(slot.state, State::Usable(_) | State::Headless { .. })
+            })
+        };
+        let mut misnamed = Vec::new();
+        for slot in &self.slots {
+            let State::Lost(Some(unusable)) = &slot.state else {
+                continue;
+            };
+            self.stray_position = self.stray_position.max(unusable.next_position);
+            misnamed.extend(
+                unusable
+                    .is_segment
+                    .filter(|id| !is_usable(*id))
+                    .map(|id| (slot.id, id)),
+            );
+        }
+        self.misnamed = misnamed;
+    }
+
+    /// Behind the last that can be used, nothing has to be filled in.
+    fn drop_tail(&mut self) {
+        while let Some(Slot {
+            id,
+            state: State::Lost(why),
+        }) = self
+            .slots
+            .pop_if(|slot| matches!(slot.state, State::Lost(_)))
+        {
+            self.strays.extend(why.map(|unusable| (id, unusable.why)));
+        }
+    }
+}
+
+fn is_linked(before: &Slot, after: &Slot) -> bool {
+    matches!(
+        (&before.state, &after.state),
+        (State::Usable(_), State::Usable(_))
+    ) && unlinked(before, after).is_none()
+}
+
+/// Why a segment can't follow another. What isn't known of one can't contradict the other.
+fn unlinked(before: &Slot, after: &Slot) -> Option<String> {
+    let (State::Usable(before), State::Usable(after)) = (&before.state, &after.state) else {
+        return None;
+    };
+    let header = &after.header;
+    let differs = |what: &str, expected: u64, found: u64| {
+        (expected != found).then(|| {
+            format!(
+                "{} does not follow {}: it expects {what} {found}, which is {expected}",
+                after.name, before.name
+            )
+        })
+    };
+    let trailer = before.trailer();
+    differs(
+        "the salt",
+        before.header.salt.into(),
+        header.predecessor_salt.into(),
+    )
+    .or_else(|| {
+        trailer.and_then(|trailer| differs("an end at", trailer.data_end, header.predecessor_end))
+    })
+    .or_else(|| {
+        let next = trailer.map_or(before.header.base_position, |trailer| trailer.next_position);
+        differs(
+            "a next position of at most",
+            next,
+            header.base_position.min(next),
+        )
+    })
+}
+
+/// What a file is good for.
+fn open(storage: &dyn Storage, id: SegmentId, identity: &Identity) -> Result<State> {
+    let error = match Segment::open(storage, id, Access::Read, &identity.store) {
+        Ok(segment) => return Ok(State::Usable(Arc::new(segment))),
+        Err(error) if error.kind() == ErrorKind::Damaged => error,
+        Err(error) => return Err(error),
+    };
+    let name = files::segment_name(id);
+    let doing = || format!("reading {name}");
+    let file = storage.open(&name, Access::Read).with_context(doing)?;
+    let length = file
+        .len()
+        .with_context(doing)?
+        .min(limits::SEGMENT_BYTES_MAX);
+    let mut start = vec![
+        0;
+        usize::try_from(length)
+            .unwrap_or(HEADER_BYTES)
+            .min(HEADER_BYTES)
+    ];
+    file.read_at(0, &mut start).with_context(doing)?;
+    let misnamed = |header: &Header, next_position| {
+        let why = format!(
+            "it is {} of this store, under another name",
+            files::segment_name(header.segment)
+        );
+        Ok(State::Lost(Some(Unusable {
+            why,
+            is_segment: Some(header.segment),
+            next_position,
+        })))
+    };
+    let lost = |why: String| Ok(State::Lost(Some(Unusable::of(why))));
+    match Header::decode(&start, &name) {
+        // Only longer than a segment can be: what follows is none of it.
+        Ok(header) if header.segment == id && header.store == identity.store => {
+            return Ok(State::Usable(Arc::new(Segment::unsealed(header, file))));
+        }
+        Ok(header) if header.store == identity.store => {
+            let end = length.saturating_sub(TRAILER_BYTES as u64);
+            let mut trailer = [0; TRAILER_BYTES];
+            let is_read = end > 0 && file.read_at(end, &mut trailer).is_ok();
+            let trailer = is_read
+                .then(|| Trailer::decode(&trailer, &header, length).ok().flatten())
+                .flatten();
+            return misnamed(&header, next_position(&header, trailer.as_ref()));
+        }
+        Ok(_) => return lost(error.to_string()),
+        Err(header) if header.kind() == ErrorKind::Damaged => {}
+        Err(header) => return Err(header),
+    }
+    // The copy that ends its index block says which segment it is as well as those at its beginning.
+    match footer_of(&*file, &name)? {
+        Some(footer) if footer.store != identity.store => {
+            return lost(format!("{name}: it is a segment of another store"));
+        }
+        Some(footer) if footer.segment != id => return misnamed(&footer, footer.base_position),
+        _ => {}
+    }
+    let source = FileSource {
+        file: file.clone(),
+        name,
+    };
+    match seed::find(&source, DATA_START, length, 0)?.first() {
+        Some(seed) => Ok(State::Headless { file, seed: *seed }),
+        None => lost(error.to_string()),
+    }
+}
+
+/// A file without a header.
+struct FileSource {
+    file: Arc<dyn File>,
+    name: String,
+}
+
+impl Source for FileSource {
+    fn read(&self, offset: u64, length: u64) -> Result<bytes::Bytes> {
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        let doing = || format!("{}: reading {length} bytes at {offset}", self.name);
+        self.file.read_at(offset, &mut bytes).with_context(doing)?;
+        Ok(bytes.into())
+    }
+}
+
+/// The copies of a segment's header at its start that are not what it should be: where they begin, and what is wrong.
+pub(crate) fn wrong_copies(segment: &Segment) -> Result<Vec<(usize, String)>> {
+    let doing = || format!("reading the header of {}", segment.name);
+    let length = segment.file.len().with_context(doing)?.min(DATA_START);
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(HEADER_BYTES)];
+    segment.file.read_at(0, &mut bytes).with_context(doing)?;
+    let mut wrong = Vec::new();
+    for start in COPIES {
+        let copy = bytes
+            .get(start..)
+            .and_then(|rest| rest.first_chunk::<COPY_BYTES>());
+        let found = copy.map(|copy| Header::decode_copy(copy, &segment.name, start));
+        match found {
+            Some(Ok(header)) if header == segment.header => {}
+            Some(Ok(_)) => wrong.push((
+                start,
+                "a copy of the header says something else than the other".to_owned(),
+            )),
+            Some(Err(error)) if error.kind() == ErrorKind::Damaged => {
+                wrong.push((
+                    start,
+                    format!("a copy of the header is damaged, another is whole ({error})"),
+                ));
+            }
+            Some(Err(error)) => return Err(error),
+            None => wrong.push((
+                start,
+                "the file ends before this copy of the header".to_owned(),
+            )),
+        }
+    }
+    if wrong.is_empty() && length < DATA_START {
+        wrong.push((
+            COPIES[1],
+            format!("the file ends at offset {length}, before its first record"),
+        ));
+    }
+    Ok(wrong)
+}
