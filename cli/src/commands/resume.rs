@@ -1,6 +1,6 @@
 //! `runlog resume --list`: the runs that can go on.
 
-use runlog::{DanglingToolCall, ListRuns, MAX_TOTAL_STEPS_PER_RUN, Paged, Run, RunStatus, Store};
+use runlog::{DanglingToolCall, ListRuns, MAX_TOTAL_STEPS_PER_RUN, Page, Run, RunStatus, Store};
 use serde::Serialize;
 
 use crate::{
@@ -63,7 +63,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         items.push(row(&store, run)?);
     }
     if out.is_json() {
-        out.value(&Paged {
+        out.value(&Page {
             items,
             next: page.next,
         })?;

@@ -12,14 +12,18 @@ mod appends;
 #[cfg(not(target_family = "wasm"))]
 mod archives;
 mod arguments;
+mod calls;
 mod chats;
 mod contexts;
 mod failure;
 mod flow_records;
 mod flows;
+mod given;
 mod host;
 mod hub;
+mod names;
 mod object;
+mod open_store;
 mod orchestrator;
 mod packed;
 mod recorder;
@@ -29,12 +33,16 @@ mod requests;
 mod root;
 mod run_context;
 mod runs;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod sessions;
 mod space;
+mod spawn;
 mod store;
 mod streams;
 mod tasks;
 mod watched;
+mod written;
 
 pub use failure::{Failure, Result};
 pub use host::{Host, Work};

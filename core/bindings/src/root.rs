@@ -3,16 +3,18 @@
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use runlog::{
-    AsyncStore, Embedded, ListSessions, Missing, Mode, StoreOptions, Wait,
+    AsyncStore, Embedded, ListSessions, Missing, Mode, StoreOptions, Wait, durability,
     engine::{Preallocation, storage::MemoryStorage, storage::Storage},
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Failure, Host, Reply, Result,
-    arguments::{DurabilityArgument, Input},
+    Failure, Host, Result,
+    arguments::Input,
+    calls::{Made, Told, calls, known, wait},
     object::{Object, Scope},
-    orchestrator,
+    open_store::OpenStore,
+    orchestrator::{self, DefinedTool},
     store::{SharedStore, StoreObject},
     tasks::Answer,
     watched::{UnderWay, Watched},
@@ -24,81 +26,83 @@ pub(crate) struct Root;
 
 /// How a store is opened; what is left out is as the engine has it.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Open {
     path: Option<String>,
-    durability: Option<DurabilityArgument>,
+    durability: Option<durability::Given>,
     segment_bytes_max: Option<u64>,
-    missing: Option<MissingArgument>,
-    mode: Option<ModeArgument>,
-    preallocation: Option<PreallocationArgument>,
+    missing: Option<GivenMissing>,
+    mode: Option<GivenMode>,
+    preallocation: Option<GivenPreallocation>,
     lock_timeout_ms: Option<u64>,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-enum MissingArgument {
+enum GivenMissing {
     Create,
     Fail,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-enum ModeArgument {
+enum GivenMode {
     Write,
     ReadOnly,
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-enum PreallocationArgument {
+enum GivenPreallocation {
     Auto,
     None,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TimerOver {
-    timer: u64,
-}
-
 /// What opening found.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Recovery"))]
 struct Opened {
+    /// Whether the store was closed, not left by a crash, or was just made.
     clean: bool,
+    /// How many records of the active segment were read, because no checkpoint covered them.
     records_scanned: u64,
+    /// How many sealed segments' index blocks were read, because no checkpoint covered them.
     index_blocks_read: u64,
+    /// How many bytes after the last whole batch were a write that a crash cut off, never acknowledged.
     torn_bytes: u64,
 }
 
 impl Open {
     fn options(&self, host: &Host) -> StoreOptions {
         let mut options = StoreOptions::with_host(Arc::clone(&host.engine));
-        if let Some(ModeArgument::ReadOnly) = self.mode {
+        if let Some(GivenMode::ReadOnly) = self.mode {
             options = options.read_only();
         }
         options.durability = self.durability.map_or(options.durability, Into::into);
         options.segment_bytes_max = self.segment_bytes_max.unwrap_or(options.segment_bytes_max);
         options.lock_timeout = Duration::from_millis(self.lock_timeout_ms.unwrap_or(0));
         match self.missing {
-            Some(MissingArgument::Create) if options.mode == Mode::Write => {
+            Some(GivenMissing::Create) if options.mode == Mode::Write => {
                 options.missing = Missing::Create
             }
-            Some(MissingArgument::Fail) => options.missing = Missing::Fail,
+            Some(GivenMissing::Fail) => options.missing = Missing::Fail,
             _ => {}
         }
         options.preallocation = match self.preallocation {
-            Some(PreallocationArgument::None) => Preallocation::None,
-            Some(PreallocationArgument::Auto) => Preallocation::Auto,
+            Some(GivenPreallocation::None) => Preallocation::None,
+            Some(GivenPreallocation::Auto) => Preallocation::Auto,
             None => options.preallocation,
         };
         options
     }
 }
 
-fn open(scope: &Scope, input: Input<'_>) -> Result<Answer> {
-    let arguments: Open = input.read()?;
+fn open(scope: &Scope, arguments: Open) -> Result<Told<Made<Opened>>> {
     let path = arguments
         .path
         .as_deref()
@@ -124,9 +128,7 @@ fn open(scope: &Scope, input: Input<'_>) -> Result<Answer> {
         Ok(shared)
     });
     let scope = scope.clone();
-    Ok(Answer::wait(
-        async move { opened(&scope, opening.await?, true) },
-    ))
+    Ok(wait(async move { opened(&scope, opening.await?, true) }))
 }
 
 #[cfg(not(target_family = "wasm"))]
@@ -145,8 +147,7 @@ fn storage_at(_: &str) -> Result<Arc<dyn Storage>> {
     ))
 }
 
-fn open_in_memory(scope: &Scope, input: Input<'_>) -> Result<Reply> {
-    let arguments: Open = input.read()?;
+fn open_in_memory(scope: &Scope, arguments: Open) -> Result<Made<Opened>> {
     if arguments.path.is_some() {
         return Err(Failure::invalid(
             "a store in memory has no path; leave it out",
@@ -210,27 +211,16 @@ impl runlog::Host for Threadless {
     }
 }
 
-fn attach(scope: &Scope, input: Input<'_>) -> Result<Reply> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Arguments {
-        token: u64,
-    }
-    let Arguments { token } = input.read()?;
-    opened(scope, StoreObject::attach(token)?, false)
-}
-
-fn opened(scope: &Scope, shared: SharedStore, owns: bool) -> Result<Reply> {
+fn opened(scope: &Scope, shared: SharedStore, owns: bool) -> Result<Made<Opened>> {
     let object = StoreObject::new(shared, scope.host.clone(), owns);
     let recovery = object.engine()?.recovery();
-    let handle = scope.objects.add(Rc::new(object))?;
-    let reply = Reply::json(&Opened {
+    let told = Opened {
         clean: recovery.clean,
         records_scanned: recovery.records_scanned,
         index_blocks_read: recovery.index_blocks_read,
         torn_bytes: recovery.torn_bytes,
-    })?;
-    Ok(reply.with_handle(handle))
+    };
+    Made::new(scope, Rc::new(OpenStore(Rc::new(object))), &told)
 }
 
 impl Object for Root {
@@ -239,18 +229,19 @@ impl Object for Root {
     }
 
     fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {
-        Ok(Some(match input.method {
-            "open" => open(scope, input)?,
-            "openInMemory" => Answer::known(open_in_memory(scope, input)),
-            "attach" => Answer::known(attach(scope, input)),
-            "timerOver" => {
-                let TimerOver { timer } = input.read()?;
-                scope.remote.is_over(timer);
-                Answer::known(Ok(Reply::DONE))
-            }
-            "toolDefinitions" => Answer::known(orchestrator::tool_definitions()),
-            "version" => Answer::known(Reply::json(&env!("CARGO_PKG_VERSION"))),
-            _ => return Ok(None),
-        }))
+        call(&self, scope, input)
     }
+}
+
+calls! {
+    (_of: &Rc<Root>, scope, input) {}
+
+    open(arguments: Open) -> Made<Opened> => open(scope, arguments)?;
+    openInMemory(arguments: Open) -> Made<Opened> => known(open_in_memory(scope, arguments));
+    attach { token: u64 } -> Made<Opened> =>
+        known(StoreObject::attach(token).and_then(|shared| opened(scope, shared, false)));
+    timerOver { timer: u64 } -> () => known(Ok::<_, Failure>(scope.remote.is_over(timer)));
+    toolDefinitions {} -> Vec<DefinedTool> =>
+        known(Ok::<_, Failure>(orchestrator::tool_definitions()));
+    version {} -> &'static str => known(Ok::<_, Failure>(env!("CARGO_PKG_VERSION")));
 }

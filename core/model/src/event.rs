@@ -1,7 +1,7 @@
 //! [`ContextEvent`]: one immutable entry of an agent's context, and [`NewContextEvent`]: one to append.
 
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
@@ -46,6 +46,7 @@ pub struct ContextEvent {
 
 /// One result of a tool call, as far as its event tells beside the content.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolResultMark {
     /// The call it answers, `None` with the providers that give calls no id.
     pub tool_call_id: Option<String>,
@@ -207,7 +208,9 @@ impl ContextEvent {
 }
 
 /// What an event says beside its content.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct EventOptions {
     /// The run it belongs to.
     pub run_id: Option<RunId>,

@@ -22,6 +22,7 @@ mod kind;
 pub mod limits;
 mod message;
 mod new_message;
+mod page;
 mod raw_json;
 mod reading;
 mod run;
@@ -32,14 +33,12 @@ mod session;
 mod time;
 
 pub use agent::{
-    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, AgentsPage,
-    DeletedAgent, ListAgents, SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent,
-    max_steps,
+    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, DeletedAgent,
+    ListAgents, SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent, max_steps,
 };
 pub use catalog::{
     Catalog, CatalogEvent, ChatFilter, ChatList, ChatOrder, ChatPlace, ChatTouched, ChatUpdated,
-    Deleted, EncodedCatalogEvent, ListSessions, SessionChanges, SessionDeleted, SessionPage,
-    SessionUpdated,
+    Deleted, EncodedCatalogEvent, ListSessions, SessionChanges, SessionDeleted, SessionUpdated,
 };
 pub use chat::{
     Chat, ChatEvent, ChatFields, ChatFold, ChatMessage, ChatRole, ChatShare, EncodedChatEvent,
@@ -49,8 +48,8 @@ pub use checkpoint::{Checkpoint, Checkpointed, Progress};
 pub use event::{ContextEvent, EventOptions, NewContextEvent, StoredEvent, ToolResultMark};
 pub use flow::{
     AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowCatalog, FlowCatalogEvent,
-    FlowEventKind, FlowSummary, FlowsPage, ListFlows, ModelUsage, NodeStatus, RunSnapshot,
-    RuntimeCommand, RuntimeEvent,
+    FlowEventKind, FlowSummary, ListFlows, ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand,
+    RuntimeEvent,
 };
 pub use fold::{
     DanglingFold, DanglingToolCall, Message, MessageFold, dangling_tool_calls, error_results,
@@ -60,10 +59,11 @@ pub use ids::{InstanceId, RunId, SessionId};
 pub use kind::{ContextEventKind, Role};
 pub use message::{ToolCallRequest, ToolStyle, role_of, tool_calls_of};
 pub use new_message::{NewMessage, NewToolCall};
+pub use page::Page;
 pub use raw_json::{JsonText, RawJson};
 pub use reading::{read_json, read_value};
 pub use run::{Run, RunStatus, RunSummary, ToolCallStatus, pause_reason};
-pub use run_catalog::{ListRuns, PlacedRun, RunCatalog, RunCatalogEvent, RunsPage};
+pub use run_catalog::{ListRuns, PlacedRun, RunCatalog, RunCatalogEvent};
 pub use run_event::{EncodedRunEvent, RUN_EVENT_KINDS, RunEvent, RunFold, StatusChange};
 pub use run_history::{RunMessage, ToolCall, ToolCallFold, tool_calls};
 pub use runlog_log::{Error, ErrorKind, Result};

@@ -12,6 +12,7 @@ use crate::{
 
 /// Whether a session is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
     /// In use.
@@ -23,6 +24,7 @@ pub enum SessionStatus {
 
 /// One conversation or task, with the agent instances that worked on it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Session {
     /// Its id.
     pub id: SessionId,
@@ -94,6 +96,7 @@ impl Session {
 
 /// One agent at work in a session, with a context of its own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentInstance {
     /// Its id, and that of the stream its context is kept in.
     pub id: InstanceId,

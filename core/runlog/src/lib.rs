@@ -40,6 +40,7 @@ mod blocking;
 mod catalog;
 mod chats;
 mod cursor;
+pub mod durability;
 mod flows;
 mod journal;
 mod lookup;
@@ -92,15 +93,15 @@ pub use runlog_engine::SystemHost;
 pub use runlog_engine::{self as engine, Missing, Mode, OpenOptions as StoreOptions};
 pub use runlog_engine::{Durability, Embedded, Host, Wait};
 pub use runlog_log::{self as log, Error, ErrorKind, Result};
-pub use runlog_model::{AgentDefinition, AgentSummary, AgentVisibility, AgentsPage, ListAgents};
+pub use runlog_model::{AgentDefinition, AgentSummary, AgentVisibility, ListAgents};
 pub use runlog_model::{
     AgentEvent, AgentUsage, EdgeStatus, FLOW_FINAL_STATUSES, FlowEventKind, FlowSummary, ListFlows,
     ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand, RuntimeEvent,
 };
 pub use runlog_model::{
     AgentInstance, ContextEvent, ContextEventKind, DanglingToolCall, Deleted, EventOptions,
-    InstanceId, JsonText, ListRuns, ListSessions, Message, NewMessage, NewToolCall, RawJson, Role,
-    Run, RunId, RunMessage, RunStatus, RunSummary, Session, SessionChanges, SessionId, SessionPage,
+    InstanceId, JsonText, ListRuns, ListSessions, Message, NewMessage, NewToolCall, Page, RawJson,
+    Role, Run, RunId, RunMessage, RunStatus, RunSummary, Session, SessionChanges, SessionId,
     SessionStatus, ToolCall, ToolCallStatus, ToolResultMark, ToolStyle, max_steps, pause_reason,
     read_json, read_value,
 };
@@ -110,8 +111,8 @@ pub use runlog_model::{
 };
 pub use runs::{
     AsyncResumedRun, AsyncRunRecorder, AsyncRuns, Continuation, Dangling, ListRunMessages,
-    ListToolCalls, MAX_TOTAL_STEPS_PER_RUN, NewRun, Paged, RUNS_STREAM, Recorded, ResumeOptions,
-    RunEntry, RunPlace, ToolOutcome,
+    ListToolCalls, MAX_TOTAL_STEPS_PER_RUN, NewRun, RUNS_STREAM, Recorded, ResumeOptions, RunEntry,
+    RunPlace, ToolOutcome,
 };
 pub use service::{AsyncContextService, RawMessage};
 pub use sessions::{CopiedInstance, CopiedSession, CopySession};

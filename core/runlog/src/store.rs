@@ -7,8 +7,8 @@ use std::{
 
 use runlog_engine::{Embedded, Wait, storage::Storage};
 use runlog_model::{
-    AgentInstance, Catalog, CatalogEvent, Deleted, InstanceId, ListSessions, RunId, Session,
-    SessionChanges, SessionDeleted, SessionId, SessionPage, SessionStatus, SessionUpdated,
+    AgentInstance, Catalog, CatalogEvent, Deleted, InstanceId, ListSessions, Page, RunId, Session,
+    SessionChanges, SessionDeleted, SessionId, SessionStatus, SessionUpdated,
 };
 
 use crate::{
@@ -283,7 +283,7 @@ impl AsyncStore {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list; else those of
     /// reading the store.
-    pub async fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage> {
+    pub async fn list_sessions(&self, options: &ListSessions) -> Result<Page<Session>> {
         check_limit(options.limit)?;
         let filter = (
             options.status,
@@ -299,7 +299,10 @@ impl AsyncStore {
             .await?;
         let next =
             next.map(|first| Cursor { first, second: 0 }.encode(CursorKind::Sessions, &filter));
-        Ok(SessionPage { sessions, next })
+        Ok(Page {
+            items: sessions,
+            next,
+        })
     }
 
     /// Changes a session's title, status or metadata. Durable when it returns.

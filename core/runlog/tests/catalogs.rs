@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pollster::block_on;
 use runlog::{
     CATALOG_STREAM, Chat, ChatFilter, ChatMessage, ChatRole, Deleted, Embedded, ErrorKind,
-    ListRuns, ListSessions, NewRun, NewSession, Paged, RUNS_STREAM, RunId, RunStatus, RunSummary,
+    ListRuns, ListSessions, NewRun, NewSession, Page, RUNS_STREAM, RunId, RunStatus, RunSummary,
     SessionId, SessionStatus, Store, StoreOptions, SystemHost, Wait,
     backend::Backend,
     engine::{Batch, Durability, Expected, Kind, NewRecord, Op, Sequence, StreamId},
@@ -219,7 +219,7 @@ fn list_runs(store: &Store) -> String {
             Vec::new(),
         );
         loop {
-            let Paged { items, next } = store.runs().list(&options).unwrap();
+            let Page { items, next } = store.runs().list(&options).unwrap();
             runs.extend(items);
             options.cursor = next;
             if options.cursor.is_none() {

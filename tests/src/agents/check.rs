@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use runlog::{
-    AgentInstance, ListRunMessages, ListToolCalls, Paged, Run, RunId, RunStatus, Session, Store,
+    AgentInstance, ListRunMessages, ListToolCalls, Page, Run, RunId, RunStatus, Session, Store,
     ToolCall, ToolCallStatus, pause_reason,
 };
 
@@ -407,7 +407,7 @@ fn the_one<'a>(instances: &'a [AgentInstance], agent: &str) -> Result<&'a AgentI
 }
 
 fn all_pages<T>(
-    page: impl Fn(Option<String>) -> runlog::Result<Paged<T>>,
+    page: impl Fn(Option<String>) -> runlog::Result<Page<T>>,
 ) -> Result<Vec<T>, String> {
     let (mut items, mut cursor) = (Vec::new(), None);
     loop {

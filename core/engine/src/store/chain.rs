@@ -49,7 +49,9 @@ pub(crate) fn open_segments(
                 Some(before) => follows(before, &segment)?,
                 None if segment.header.predecessor_end == 0 => {}
                 None => {
-                    return Err(segment.damaged(0, "the first segment's header names one before it"));
+                    return Err(
+                        segment.damaged(0, "the first segment's header names one before it")
+                    );
                 }
             }
             segments.push(Arc::new(segment));

@@ -5,6 +5,6 @@ mod definition;
 pub mod max_steps;
 mod spawn;
 
-pub use catalog::{AgentCatalog, AgentCatalogEvent, AgentsPage, DeletedAgent, ListAgents};
+pub use catalog::{AgentCatalog, AgentCatalogEvent, DeletedAgent, ListAgents};
 pub use definition::{AgentDefinition, AgentSummary, AgentVisibility};
 pub use spawn::{SPACE_SAVED, SPAWNED, SpaceRecord, SpawnRecord, SpawnedAgent};

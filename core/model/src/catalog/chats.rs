@@ -20,6 +20,7 @@ const PAGESIZE: usize = 20;
 /// assert_eq!(filter.user_id.as_deref(), Some("user123"));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ChatFilter {
     /// Only chats that this user made.
@@ -50,6 +51,7 @@ pub struct ChatFilter {
 
 /// The order in which chats are listed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ChatOrder {
     /// The newest first. The only one with a cursor.
@@ -63,6 +65,7 @@ pub enum ChatOrder {
 
 /// One page of chats.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChatList {
     /// The chats.
     pub data: Vec<Chat>,

@@ -14,6 +14,7 @@ use crate::{
 
 /// Who a message of a chat is from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ChatRole {
     /// The user.
@@ -33,6 +34,7 @@ pub enum ChatRole {
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChatMessage {
     /// The store's own number of it: its position in the log; given by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,7 +77,7 @@ pub struct ChatMessage {
     #[serde(default)]
     pub updated_at: Timestamp,
     /// Fields that aren't known here.
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "crate::extra::serialize")]
     pub extra: Map<String, Value>,
 }
 
@@ -84,7 +86,7 @@ impl ChatMessage {
     pub const FIXED: [&'static str; 4] = ["id", "message_id", "chat_id", "created_at"];
 
     /// The names of its fields in JSON.
-    const NAMES: [&'static str; 14] = [
+    pub const NAMES: [&'static str; 14] = [
         "id",
         "message_id",
         "chat_id",

@@ -16,6 +16,7 @@ use crate::{
 
 /// What a step is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StepType {
     /// The user's input was received: `{messages}`.
@@ -46,6 +47,7 @@ impl StepType {
 
 /// How far a step is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
     /// Not started.
@@ -105,6 +107,7 @@ impl fmt::Display for StepStatus {
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Step {
     /// The store's own number of it: its position in the log; given by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -160,7 +163,7 @@ pub struct Step {
     #[serde(default)]
     pub updated_at: Timestamp,
     /// Fields that aren't known here.
-    #[serde(flatten)]
+    #[serde(flatten, serialize_with = "crate::extra::serialize")]
     pub extra: Map<String, Value>,
 }
 
@@ -169,7 +172,7 @@ impl Step {
     pub const FIXED: [&'static str; 4] = ["id", "step_id", "chat_id", "created_at"];
 
     /// The names of its fields in JSON.
-    const NAMES: [&'static str; 19] = [
+    pub const NAMES: [&'static str; 19] = [
         "id",
         "step_id",
         "chat_id",

@@ -1,7 +1,7 @@
 //! [`Agents`]: [`AsyncAgents`] for callers that wait.
 
 use pollster::block_on;
-use runlog_model::{AgentDefinition, AgentSummary, AgentsPage, ListAgents, Updates};
+use runlog_model::{AgentDefinition, AgentSummary, ListAgents, Page, Updates};
 
 use crate::{AsyncAgents, Result};
 
@@ -75,7 +75,7 @@ impl Agents {
     ///
     /// # Errors
     /// As [`AsyncAgents::list`].
-    pub fn list(&self, options: &ListAgents) -> Result<AgentsPage> {
+    pub fn list(&self, options: &ListAgents) -> Result<Page<AgentDefinition>> {
         block_on(self.inner.list(options))
     }
 

@@ -12,7 +12,7 @@ use runlog_model::{
 
 use super::Store;
 use crate::{
-    AsyncChatStore, AsyncRequestBuffer, ImportOptions, ImportReport, ListSteps, NewRequest, Paged,
+    AsyncChatStore, AsyncRequestBuffer, ImportOptions, ImportReport, ListSteps, NewRequest, Page,
     RequestDraft, RequestEnd, Result, Resumption,
 };
 
@@ -173,7 +173,7 @@ impl ChatStore {
     ///
     /// # Errors
     /// As there.
-    pub fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Paged<Step>> {
+    pub fn list_steps(&self, chat_id: &str, options: &ListSteps) -> Result<Page<Step>> {
         block_on(self.inner.list_steps(chat_id, options))
     }
 

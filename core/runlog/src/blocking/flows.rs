@@ -10,7 +10,7 @@ use runlog_model::{
 
 use super::Store;
 use crate::{
-    AsyncFlowRun, AsyncFlows, AsyncPlayback, Paged, PlaybackOptions, RecordedEvent, Result, Resumed,
+    AsyncFlowRun, AsyncFlows, AsyncPlayback, Page, PlaybackOptions, RecordedEvent, Result, Resumed,
 };
 
 /// The flows of a store: which there are, and what is to be resumed. [`AsyncFlows`] is the same for callers that await, and
@@ -35,7 +35,7 @@ impl Flows {
     ///
     /// # Errors
     /// As there.
-    pub fn list(&self, options: &ListFlows) -> Result<Paged<FlowSummary>> {
+    pub fn list(&self, options: &ListFlows) -> Result<Page<FlowSummary>> {
         block_on(self.inner.list(options))
     }
 

@@ -7,7 +7,7 @@ use runlog_model::{
 };
 
 use crate::{
-    AppendOptions, AsyncRunRecorder, AsyncRuns, ListRunMessages, ListToolCalls, NewRun, Paged,
+    AppendOptions, AsyncRunRecorder, AsyncRuns, ListRunMessages, ListToolCalls, NewRun, Page,
     Recorded, Result, ResumeOptions, RunEntry, ToolOutcome,
 };
 
@@ -89,7 +89,7 @@ impl Runs {
     ///
     /// # Errors
     /// As [`AsyncRuns::list`].
-    pub fn list(&self, options: &ListRuns) -> Result<Paged<RunSummary>> {
+    pub fn list(&self, options: &ListRuns) -> Result<Page<RunSummary>> {
         block_on(self.inner.list(options))
     }
 
@@ -102,7 +102,7 @@ impl Runs {
         parent: RunId,
         limit: usize,
         cursor: Option<String>,
-    ) -> Result<Paged<RunSummary>> {
+    ) -> Result<Page<RunSummary>> {
         block_on(self.inner.children(parent, limit, cursor))
     }
 
@@ -118,7 +118,7 @@ impl Runs {
     ///
     /// # Errors
     /// As [`AsyncRuns::messages`].
-    pub fn messages(&self, id: RunId, options: &ListRunMessages) -> Result<Paged<RunMessage>> {
+    pub fn messages(&self, id: RunId, options: &ListRunMessages) -> Result<Page<RunMessage>> {
         block_on(self.inner.messages(id, options))
     }
 
@@ -134,7 +134,7 @@ impl Runs {
     ///
     /// # Errors
     /// As [`AsyncRuns::tool_calls`].
-    pub fn tool_calls(&self, id: RunId, options: &ListToolCalls) -> Result<Paged<ToolCall>> {
+    pub fn tool_calls(&self, id: RunId, options: &ListToolCalls) -> Result<Page<ToolCall>> {
         block_on(self.inner.tool_calls(id, options))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pollster::block_on;
 use runlog_engine::{Embedded, Wait, storage::Storage};
 use runlog_model::{
-    AgentInstance, InstanceId, ListSessions, RunId, Session, SessionChanges, SessionId, SessionPage,
+    AgentInstance, InstanceId, ListSessions, Page, RunId, Session, SessionChanges, SessionId,
 };
 use uuid::Uuid;
 
@@ -186,7 +186,7 @@ impl Store {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list; else those of
     /// reading the store.
-    pub fn list_sessions(&self, options: &ListSessions) -> Result<SessionPage> {
+    pub fn list_sessions(&self, options: &ListSessions) -> Result<Page<Session>> {
         block_on(self.inner.list_sessions(options))
     }
 

@@ -14,12 +14,14 @@ use crate::{
     catalog::{Change, Guard},
     lookup::check_free,
 };
+use serde::Serialize;
 
 /// How many chats, or messages of a chat, are written in one batch.
 pub(super) const BATCH_RECORDS: usize = 1_000;
 
 /// What an import did.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportReport {
     /// How many chats or messages were imported.
     pub imported: usize,
@@ -39,7 +41,8 @@ pub struct ImportOptions {
 }
 
 /// A line that was left out of an import, and why.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportIssue {
     /// The line, counted from 1.
     pub line: usize,

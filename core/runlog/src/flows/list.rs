@@ -14,7 +14,7 @@ use runlog_model::{
 };
 
 use crate::{
-    AsyncStore, Embedded, Error, Paged, Result,
+    AsyncStore, Embedded, Error, Page, Result,
     backend::Backend,
     cursor::{Cursor, Kind},
     projection::{Folded, Projection, Streams},
@@ -189,7 +189,7 @@ impl AsyncFlows {
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
-    pub async fn list(&self, options: &ListFlows) -> Result<Paged<FlowSummary>> {
+    pub async fn list(&self, options: &ListFlows) -> Result<Page<FlowSummary>> {
         check_limit(options.limit)?;
         let filter = (&options.status, options.parent_run_id, options.resumable);
         let cursor = Cursor::read(options.cursor.as_deref(), Kind::Flows, &filter)?;
@@ -211,8 +211,8 @@ impl AsyncFlows {
             }
             .encode(Kind::Flows, &filter)
         });
-        Ok(Paged {
-            items: page.flows,
+        Ok(Page {
+            items: page.items,
             next,
         })
     }

@@ -7,8 +7,8 @@ use std::{
 
 use runlog_log::{Batch, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, StreamId};
 use runlog_model::{
-    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentsPage, DeletedAgent,
-    ListAgents, Updates,
+    AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, DeletedAgent, ListAgents, Page,
+    Updates,
 };
 
 use crate::{AsyncStore, Error, ErrorKind, Result};
@@ -181,7 +181,7 @@ impl AsyncAgents {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a limit of 0; else those of reading the store.
-    pub async fn list(&self, options: &ListAgents) -> Result<AgentsPage> {
+    pub async fn list(&self, options: &ListAgents) -> Result<Page<AgentDefinition>> {
         if options.limit == 0 {
             return Err(Error::invalid(
                 "a page of 0 agents lists nothing; give a limit of at least 1",

@@ -16,6 +16,7 @@ pub const SPAWN_AGENTS: &str = "spawn_agents";
 
 /// A tool as a model is told of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolDefinition {
     /// Its name.
     pub name: String,
@@ -48,7 +49,8 @@ impl ToolDefinition {
 }
 
 /// What a tool call came to.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolReply {
     /// JSON: what to send to the model as the content of the result.
     pub output: RawJson,

@@ -142,7 +142,7 @@ impl AsyncRuns {
                         limit: usize::MAX,
                         ..ListRuns::default()
                     };
-                    for child in runs.list(&children, None).runs {
+                    for child in runs.list(&children, None).items {
                         if !known.insert(child.id) {
                             continue;
                         }

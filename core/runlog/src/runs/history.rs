@@ -2,10 +2,9 @@
 
 use runlog_log::{Position, Sequence};
 use runlog_model::{
-    ContextEvent, ContextEventKind, InstanceId, ListRuns, Run, RunId, RunMessage, RunStatus,
+    ContextEvent, ContextEventKind, InstanceId, ListRuns, Page, Run, RunId, RunMessage, RunStatus,
     RunSummary, ToolCall, ToolCallFold, ToolCallStatus,
 };
-use serde::Serialize;
 
 use super::{AsyncRuns, load::LoadedRun};
 use crate::{
@@ -13,19 +12,12 @@ use crate::{
     cursor::{Cursor, Kind},
     repository,
 };
-
-/// One page of a list, and where the next begins.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Paged<T> {
-    /// What there is on the page.
-    pub items: Vec<T>,
-    /// The cursor of the next page; `None` when this is the last. It stays right while more is recorded, and
-    /// fits the same list with the same filters only.
-    pub next: Option<String>,
-}
+use serde::Deserialize;
 
 /// Which messages of a run to list, and how many.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ListRunMessages {
     /// Only messages of this step; `None` is all.
     pub step_number: Option<u32>,
@@ -57,7 +49,9 @@ impl Default for ListRunMessages {
 /// assert!(page.items.is_empty() && page.next.is_none());
 /// # Ok::<(), runlog::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ListToolCalls {
     /// Only calls of this tool; `None` is all.
     pub tool_name: Option<String>,
@@ -85,7 +79,7 @@ impl AsyncRuns {
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
-    pub async fn list(&self, options: &ListRuns) -> Result<Paged<RunSummary>> {
+    pub async fn list(&self, options: &ListRuns) -> Result<Page<RunSummary>> {
         check_limit(options.limit)?;
         let ListRuns {
             status,
@@ -100,7 +94,7 @@ impl AsyncRuns {
         let before = cursor.map(|cursor| u32::try_from(cursor.first)).transpose();
         let before = before.map_err(|_| Error::invalid("the cursor names no place of the list"))?;
         let page = self.index().read(|runs| runs.list(options, before)).await?;
-        let mut runs = page.runs;
+        let mut runs = page.items;
         for run in runs
             .iter_mut()
             .filter(|run| run.status == RunStatus::Running)
@@ -114,7 +108,7 @@ impl AsyncRuns {
             }
             .encode(Kind::Runs, &filter)
         });
-        Ok(Paged { items: runs, next })
+        Ok(Page { items: runs, next })
     }
 
     /// The runs that a run spawned, newest first, in pages.
@@ -126,7 +120,7 @@ impl AsyncRuns {
         parent: RunId,
         limit: usize,
         cursor: Option<String>,
-    ) -> Result<Paged<RunSummary>> {
+    ) -> Result<Page<RunSummary>> {
         if !self.index().read(|runs| runs.run(parent).is_some()).await? {
             return Err(missing(parent));
         }
@@ -155,11 +149,7 @@ impl AsyncRuns {
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run,
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
-    pub async fn messages(
-        &self,
-        id: RunId,
-        options: &ListRunMessages,
-    ) -> Result<Paged<RunMessage>> {
+    pub async fn messages(&self, id: RunId, options: &ListRunMessages) -> Result<Page<RunMessage>> {
         check_limit(options.limit)?;
         let filter = (id, options.step_number);
         let cursor = Cursor::read(options.cursor.as_deref(), Kind::Messages, &filter)?;
@@ -171,7 +161,7 @@ impl AsyncRuns {
                     .await?
             }
         };
-        let mut page = Paged {
+        let mut page = Page {
             items: Vec::new(),
             next: None,
         };
@@ -222,7 +212,7 @@ impl AsyncRuns {
     ///
     /// # Errors
     /// As [`messages`](Self::messages).
-    pub async fn tool_calls(&self, id: RunId, options: &ListToolCalls) -> Result<Paged<ToolCall>> {
+    pub async fn tool_calls(&self, id: RunId, options: &ListToolCalls) -> Result<Page<ToolCall>> {
         check_limit(options.limit)?;
         let filter = (id, &options.tool_name, options.status);
         let cursor = Cursor::read(options.cursor.as_deref(), Kind::ToolCalls, &filter)?;
@@ -267,7 +257,7 @@ impl AsyncRuns {
             };
             cursor.encode(Kind::ToolCalls, &filter)
         });
-        Ok(Paged { items, next })
+        Ok(Page { items, next })
     }
 
     /// One tool call of a run, by its id, with its whole input and output.

@@ -22,7 +22,7 @@ use std::fmt;
 pub(crate) use extras::{BatchExtras, NewStatus};
 pub(crate) use gate::Gate;
 pub(crate) use history::check_limit;
-pub use history::{ListRunMessages, ListToolCalls, Paged};
+pub use history::{ListRunMessages, ListToolCalls};
 pub(crate) use index::PARTS_STREAM;
 pub use index::RUNS_STREAM;
 pub(crate) use index::{RunsReader, RunsShared};

@@ -89,6 +89,7 @@ struct State {
 
 /// Where a message was recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recorded {
     /// The id of the (first) message: its place in the whole log.
     pub id: u64,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use runlog::{
     AppendOptions, AsyncRunRecorder, AsyncStore, ContextEventKind, Dangling, ErrorKind,
     EventOptions, ListRunMessages, ListRuns, ListToolCalls, NewInstance, NewMessage, NewRun,
-    NewSession, NewToolCall, Paged, RawJson, ResumeOptions, Role, RunId, RunStatus, ToolCallStatus,
+    NewSession, NewToolCall, Page, RawJson, ResumeOptions, Role, RunId, RunStatus, ToolCallStatus,
     ToolOutcome,
     backend::Backend,
     engine::{Batch, Expected, Kind, NewRecord, Op, Position, StreamId},
@@ -36,7 +36,7 @@ fn asks(calls: &[(&str, &str)]) -> NewMessage {
     NewMessage::assistant("").with_tool_calls(calls)
 }
 
-fn ids<T>(page: &Paged<T>, id: impl Fn(&T) -> u64) -> Vec<u64> {
+fn ids<T>(page: &Page<T>, id: impl Fn(&T) -> u64) -> Vec<u64> {
     page.items.iter().map(id).collect()
 }
 
